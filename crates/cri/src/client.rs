@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 use http::HeaderMap;
@@ -69,6 +70,7 @@ pub type Connect = Arc<dyn Fn() -> Connecting + Send + Sync>;
 #[derive(Clone, Debug)]
 pub struct Client {
     channel: Channel,
+    connections: Arc<AtomicUsize>,
     max_message_size: usize,
 }
 
@@ -91,18 +93,31 @@ impl Client {
         A: Future<Output = io::Result<S>> + Send + 'static,
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
     {
+        let connections = Arc::new(AtomicUsize::new(0));
+        let made = connections.clone();
         // grpc-go servers log the authority; "localhost" is what grpc-go clients send.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(WINDOW)
             .connect_with_connector_lazy(tower::service_fn(move |_| {
-                let connecting = connect();
-                async move { connecting.await.map(TokioIo::new) }
+                let (connecting, made) = (connect(), made.clone());
+                async move {
+                    let connection = connecting.await.map(TokioIo::new)?;
+                    made.fetch_add(1, Ordering::Relaxed);
+                    io::Result::Ok(connection)
+                }
             }));
         Self {
             channel,
+            connections,
             max_message_size,
         }
+    }
+
+    /// How many connections were made so far: after a restart of the runtime one more, even if no
+    /// call was outstanding meanwhile.
+    pub fn connections(&self) -> usize {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// Calls `rpc` and decodes the answer.

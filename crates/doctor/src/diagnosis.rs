@@ -13,7 +13,7 @@ use times::GoDuration;
 
 pub use crate::evidence::rights::NotPermitted;
 use crate::evidence::rights::not_permitted;
-use crate::evidence::who::unanswered;
+use crate::evidence::who::{subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, Probe, ProbeFacts};
 pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
@@ -195,9 +195,14 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
         .node(Rpc::Version)
         .filter(|it| it.end == End::Answered)?;
     if probes.is_interrupted {
-        let sentence = "the connection to the runtime was lost while the doctor ran, and the \
-                        runtime responds again; run the doctor again";
-        return Some(sentence.to_owned());
+        let during = match &probes.lost[..] {
+            [one] => format!("during {} of {}", one.call, subject(one)),
+            _ => "while the doctor ran".to_owned(),
+        };
+        return Some(format!(
+            "the connection to the runtime was lost {during}, and the runtime responds again; run \
+             the doctor again"
+        ));
     }
     for call in [Rpc::ListPodSandbox, Rpc::ListContainers] {
         let list = probes.node(call);
@@ -221,9 +226,9 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
     let made = probes.costs.iter().filter(|cost| is_of_one(cost.call));
     let made: usize = made.map(|cost| cost.count).sum();
     let unasked = probes.unasked;
-    (unasked > made).then(|| {
+    (unasked > 0).then(|| {
         let all = counted(unasked + made, "status call");
-        format!("the runtime responds so slowly that there was no time for {unasked} of {all}")
+        format!("the runtime responds, but {unasked} of {all} could not be made in time")
     })
 }
 
@@ -253,11 +258,7 @@ fn well(probes: &ProbeFacts) -> String {
         0 => String::new(),
         _ => format!(", {failed} failed"),
     };
-    let unasked = match probes.unasked {
-        0 => String::new(),
-        unasked => format!(", {unasked} not made"),
-    };
-    format!("{who} responds{well}: {calls} calls, slowest {slowest}{failed}{unasked}")
+    format!("{who} responds{well}: {calls} calls, slowest {slowest}{failed}")
 }
 
 #[cfg(test)]
@@ -293,7 +294,7 @@ mod tests {
         facts.probes.unasked = 3;
         let diagnosis = diagnose(&facts, |_| true);
         assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
-        let no_time = "no time for 3 of 3 status calls";
+        let no_time = "3 of 3 status calls could not be made in time";
         assert!(
             diagnosis.summary.ends_with(no_time),
             "{}",

@@ -12,10 +12,10 @@ use causes::Cause;
 use clap::Args;
 use cri::Endpoint;
 use doctor::bundle::{self, NoPlace};
-use doctor::collect::agent::was_answered;
+use doctor::collect::agent::{said_of_itself, was_answered};
 use doctor::collect::helper::{self, Helper, Helpers};
 use doctor::collect::host::{self, Host};
-use doctor::collect::probes::{Asking, collect, confirm};
+use doctor::collect::probes::{Asking, Contact, collect, confirm};
 use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
 use doctor::facts::probes::{End, GuardFacts, Probe, ProbeReport};
 use doctor::facts::{HostFacts, NodeFacts, ProbeFacts};
@@ -62,8 +62,8 @@ const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHO
 const AFTER_HELP: &str = "\
 Harmless: each call to the runtime has a deadline and is made once (Version again if other calls
 hang or take long, the lists again if a listed object does not exist or has exited), and reads that
-block are abandoned. If the runtime restarts meanwhile, it is asked anew. On nodes with rpm, `rpm -q`
-runs once. Ends within 30 seconds whatever hangs, usually within 10.
+block are abandoned. If the runtime restarts meanwhile, it is asked anew, at most twice. On nodes with
+rpm, `rpm -q` runs once. Ends within 30 seconds whatever hangs, usually within 10.
 
 Exit codes: 0 healthy, 1 problem found, 2 could not determine. These are also the exit codes that
 node-problem-detector expects of custom plugins (--npd).";
@@ -104,6 +104,12 @@ struct Report<'a> {
     #[serde(flatten)]
     diagnosis: &'a Diagnosis,
     probes: Vec<ProbeReport<'a>>,
+    /// How many status calls were not made.
+    unasked: usize,
+    /// How many rows of the lists may be wrong.
+    undecided: usize,
+    /// The runtime has gone while it was asked, and is back.
+    is_interrupted: bool,
     /// Where the kubelet is behind one.
     #[serde(skip_serializing_if = "Option::is_none")]
     guard: Option<&'a GuardFacts>,
@@ -232,9 +238,9 @@ struct Asked {
     at: Instant,
 }
 
-/// What an agent says at the end of the calls that it waited for.
+/// What an agent says at the end, if what it said before is used.
 enum Meanwhile {
-    /// It was not asked, because it waited for none.
+    /// It was not asked, because nothing of it is.
     NotAsked,
     /// It answers this, so long after what it said before.
     Says(Box<StatusReport>, Duration),
@@ -244,8 +250,8 @@ enum Meanwhile {
 
 impl Meanwhile {
     async fn of(facts: &NodeFacts, asked: Option<&Asked>) -> Self {
-        let waits = |probe: &Probe| probe.by_agent && probe.end == End::Hung;
-        match asked.filter(|_| facts.probes.calls.iter().any(waits)) {
+        let waits = facts.probes.calls.iter().any(waits);
+        match asked.filter(|_| waits || facts.probes.agent.is_some()) {
             None => Self::NotAsked,
             Some(asked) => match asked.client.status().await {
                 Ok(now) => Self::Says(Box::new(now), asked.at.elapsed()),
@@ -254,13 +260,45 @@ impl Meanwhile {
         }
     }
 
-    fn is_over(&self, probe: &Probe) -> bool {
+    /// Whether the facts have something of it that holds no longer.
+    fn contradicts(&self, facts: &ProbeFacts) -> bool {
         match self {
             Self::NotAsked => false,
-            Self::Says(now, ago) => was_answered(probe, *ago, now),
-            Self::Silent => probe.by_agent && probe.end == End::Hung,
+            Self::Silent => true,
+            Self::Says(now, ago) => {
+                let mut calls = facts.calls.iter();
+                let state = (now.health.state, now.health.reason);
+                let before = facts.agent.as_ref().map(|word| (word.state, word.reason));
+                calls.any(|probe| was_answered(probe, *ago, now))
+                    || before.is_some_and(|before| before != state)
+            }
         }
     }
+
+    /// Leaves out of the facts what holds no longer.
+    fn correct(&self, facts: &mut ProbeFacts) {
+        match self {
+            Self::NotAsked => {}
+            Self::Says(now, ago) => {
+                facts.calls.retain(|probe| !was_answered(probe, *ago, now));
+                if let Some(word) = &mut facts.agent {
+                    *word = said_of_itself(now);
+                }
+            }
+            Self::Silent => {
+                let calls = facts.calls.iter();
+                facts.unasked += calls
+                    .filter(|probe| waits(probe) && probe.id.is_some())
+                    .count();
+                facts.calls.retain(|probe| !probe.by_agent);
+                facts.agent = None;
+            }
+        }
+    }
+}
+
+fn waits(probe: &Probe) -> bool {
+    probe.by_agent && probe.end == End::Hung
 }
 
 async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
@@ -268,14 +306,10 @@ async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
     let helpers = helpers()?;
     let (mut facts, asked, helpers) = look_once(&what, helpers, until).await?;
     let mut meanwhile = Meanwhile::of(&facts, asked.as_ref()).await;
-    let is_any_over = facts
-        .probes
-        .calls
-        .iter()
-        .any(|probe| meanwhile.is_over(probe));
+    let is_over = meanwhile.contradicts(&facts.probes);
     let is_time = Instant::now() + ANOTHER_LOOK < until;
-    if let Some(helpers) = helpers.filter(|_| is_any_over && is_time) {
-        tracing::info!("what the agent waited for may be over: looking once more");
+    if let Some(helpers) = helpers.filter(|_| is_over && is_time) {
+        tracing::info!("what the agent said may be over: looking once more");
         let what = What {
             agent: match meanwhile {
                 Meanwhile::Silent => AgentChoice::Off,
@@ -290,10 +324,7 @@ async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
             facts = again;
         }
     }
-    if !matches!(meanwhile, Meanwhile::Silent) {
-        let calls = &mut facts.probes.calls;
-        calls.retain(|probe| !meanwhile.is_over(probe));
-    }
+    meanwhile.correct(&mut facts.probes);
     Ok(facts)
 }
 
@@ -327,11 +358,14 @@ async fn look_once(
             .as_ref()
             .map(|asked| (asked.status.clone(), asked.pods.clone()));
         let endpoint = its.or(endpoint);
-        let (probes, answered) = match endpoint.clone() {
-            Some(endpoint) => probes(endpoint, agent, what, until).await,
+        let (probes, contact) = match endpoint {
+            Some(endpoint) => {
+                let (probes, contact) = probes(endpoint.clone(), agent, what, until).await;
+                (probes, Some((endpoint, contact)))
+            }
             None => (ProbeFacts::default(), None),
         };
-        anyhow::Ok((probes, answered, asked, endpoint))
+        anyhow::Ok((probes, contact, asked))
     };
     let (called, has_called) = channel();
     let probes = async {
@@ -341,9 +375,9 @@ async fn look_once(
         probes
     };
     let (probes, machine) = tokio::join!(probes, machine(helpers, has_called, until));
-    let (mut probes, answered, asked, endpoint) = probes?;
-    if let Some(endpoint) = endpoint {
-        confirm(&mut probes, &endpoint, answered, until).await;
+    let (mut probes, contact, asked) = probes?;
+    if let Some((endpoint, contact)) = contact {
+        confirm(&mut probes, &endpoint, contact, until).await;
     }
     let (host, helpers) = match machine {
         Some((host, helpers)) => (host, Some(helpers)),
@@ -420,7 +454,7 @@ async fn probes(
     agent: Option<(StatusReport, Vec<PodStatus>)>,
     what: &What,
     until: Instant,
-) -> (ProbeFacts, Option<Instant>) {
+) -> (ProbeFacts, Contact) {
     let known = known_ids(&endpoint, &state_directory());
     let ids = timeout(READING, known()).await;
     let asking = Asking {
@@ -452,7 +486,10 @@ fn show(
         _ if options.npd => output::text(&text::npd::line(diagnosis)),
         Format::Json => output::json(&Report {
             diagnosis,
-            probes: facts.probes.calls.iter().map(ProbeReport::from).collect(),
+            probes: facts.probes.all().map(ProbeReport::from).collect(),
+            unasked: facts.probes.unasked,
+            undecided: facts.probes.undecided,
+            is_interrupted: facts.probes.is_interrupted,
             guard: facts.probes.guard.as_ref(),
         }),
         Format::Text => output::text(&text::doctor::page(diagnosis, facts)),

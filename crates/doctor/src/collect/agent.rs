@@ -121,20 +121,21 @@ pub(super) fn word(status: &StatusReport) -> Word {
             version: bounded(version).into(),
             api_version: bounded(runtime.api_version.as_deref().unwrap_or_default()).into(),
         }),
-        said: AgentsWord {
-            state: status.health.state,
-            reason: status.health.reason,
-            message: status
-                .health
-                .message
-                .chars()
-                .take(MAX_SENTENCE_CHARS)
-                .collect(),
-            relist_seconds: status.relist.last_duration_seconds,
-            failure: failure
-                .filter(|_| unreachable.is_none())
-                .map(|why| bounded_error(why.clone())),
-        },
+        said: said_of_itself(status),
+    }
+}
+
+/// What it reports about itself and the runtime.
+pub fn said_of_itself(status: &StatusReport) -> AgentsWord {
+    let health = &status.health;
+    let failure = status.relist.last_failure.as_ref();
+    let failure = failure.filter(|why| !matches!(why, CallError::Unavailable(_)));
+    AgentsWord {
+        state: health.state,
+        reason: health.reason,
+        message: health.message.chars().take(MAX_SENTENCE_CHARS).collect(),
+        relist_seconds: status.relist.last_duration_seconds,
+        failure: failure.map(|why| bounded_error(why.clone())),
     }
 }
 

@@ -60,6 +60,11 @@ impl Calls {
         }
     }
 
+    /// How many connections were made.
+    pub fn connections(&self) -> usize {
+        self.runtime.connections()
+    }
+
     pub fn is_empty(&self) -> bool {
         self.outstanding.is_empty()
     }
@@ -108,6 +113,12 @@ impl Calls {
             call,
             answer,
         })
+    }
+
+    /// Ends those that are outstanding; the connection stays.
+    pub fn end_all(&mut self) {
+        self.outstanding.clear();
+        self.tasks = JoinSet::new();
     }
 
     /// Waits for none of them any longer.

@@ -28,4 +28,5 @@ mod patience;
 mod round;
 mod stacks;
 mod step;
+mod suspects;
 mod targets;

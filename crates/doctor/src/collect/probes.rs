@@ -11,10 +11,12 @@ use pleg::model::status::PodStatus;
 use pleg::out::status_report::StatusReport;
 use tokio::time::{Instant, timeout_at};
 
+use super::calls::Calls;
 use super::dead::Dead;
 use super::listener::listener;
 use super::patience::MAX_DEADLINE;
 use super::round::{Round, STILL_THERE};
+use super::suspects::Suspects;
 use super::task_folder::TaskFolder;
 use super::{agent, kubelet, stacks};
 use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
@@ -63,10 +65,19 @@ struct Attempt {
     listed_though_dead: BTreeSet<Id>,
     /// The runtime has gone, or was exchanged, since the round began.
     is_interrupted: bool,
+    /// Status calls during which it went away, if that may be why.
+    lost: Vec<Probe>,
+}
+
+/// The connection on which a runtime was asked.
+pub struct Contact {
+    calls: Calls,
+    /// When `Version` was answered last.
+    answered: Option<Instant>,
 }
 
 impl Attempt {
-    async fn make(asking: &Asking, is_first: bool) -> Self {
+    async fn make(asking: &Asking, is_first: bool, suspects: &Suspects) -> Self {
         let socket = asking.endpoint.path();
         let listener = listener(socket).await;
         let mut round = Round::new(&asking.endpoint, asking.until - RESERVED_FOR_READING);
@@ -78,6 +89,7 @@ impl Attempt {
             }
         }
         round.known.ids = asking.ids.clone();
+        round.beware_of(suspects.clone());
         let folder = TaskFolder::of(socket, &asking.run, &asking.proc);
         round.ask_node().await;
         let process = listener.value().copied();
@@ -104,11 +116,12 @@ impl Attempt {
             round,
             listener,
             unasked,
+            lost: suspects.twice.clone(),
         }
     }
 
     /// Whether the runtime that has gone is back, and nothing else.
-    async fn only_version(asking: &Asking) -> Self {
+    async fn only_version(asking: &Asking, suspects: &Suspects) -> Self {
         let mut round = Round::new(&asking.endpoint, asking.until - RESERVED_FOR_READING);
         round.ask_whether_it_is_back().await;
         Self {
@@ -118,28 +131,28 @@ impl Attempt {
             unasked: 0,
             undecided: 0,
             listed_though_dead: BTreeSet::new(),
+            lost: suspects.last.clone(),
         }
     }
 
     /// Asks a runtime that stays the same. What was seen of one that has gone says nothing of the
     /// next one.
     async fn of_one_runtime(asking: &Asking) -> Self {
-        let mut attempt = Self::make(asking, true).await;
-        for _ in 1..MAX_ATTEMPTS {
+        let mut suspects = Suspects::default();
+        for made in 0..MAX_ATTEMPTS {
+            let mut attempt = Self::make(asking, made == 0, &suspects).await;
             if !attempt.is_interrupted {
-                break;
-            }
-            attempt = Self::only_version(asking).await;
-            let is_back = attempt.round.version.is_some();
-            if !is_back || Instant::now() + TIME_FOR_ANOTHER > asking.until {
                 return attempt;
             }
-            attempt = Self::make(asking, false).await;
+            suspects.went_away_during(attempt.round.lost());
+            let attempt = Self::only_version(asking, &suspects).await;
+            let is_back = attempt.round.version.is_some();
+            let is_time = Instant::now() + TIME_FOR_ANOTHER <= asking.until;
+            if !is_back || !is_time || made + 1 == MAX_ATTEMPTS {
+                return attempt;
+            }
         }
-        match attempt.is_interrupted {
-            true => Self::only_version(asking).await,
-            false => attempt,
-        }
+        unreachable!("the last attempt returns")
     }
 }
 
@@ -148,9 +161,9 @@ fn is_other(listener: Option<u32>, now: &Fact<u32>) -> bool {
     now.value().copied() != listener
 }
 
-/// Probes the runtime, which ends in time whatever hangs. Gives what was seen, and when `Version` was
-/// answered last.
-pub async fn collect(asking: Asking) -> (ProbeFacts, Option<Instant>) {
+/// Probes the runtime, which ends in time whatever hangs. Gives what was seen, and on which
+/// connection.
+pub async fn collect(asking: Asking) -> (ProbeFacts, Contact) {
     let guard = asking.agent.as_ref();
     let guard = guard.and_then(|(status, _)| agent::guard(status));
     let (attempt, kubelet) = tokio::join!(
@@ -164,6 +177,7 @@ pub async fn collect(asking: Asking) -> (ProbeFacts, Option<Instant>) {
         undecided,
         listed_though_dead,
         is_interrupted,
+        lost,
     } = attempt;
     let folder = TaskFolder::of(asking.endpoint.path(), &asking.run, &asking.proc);
     round.give_up().await;
@@ -213,6 +227,7 @@ pub async fn collect(asking: Asking) -> (ProbeFacts, Option<Instant>) {
         unasked,
         undecided,
         is_interrupted,
+        lost,
         listener,
         tasks,
         kubelet,
@@ -220,23 +235,30 @@ pub async fn collect(asking: Asking) -> (ProbeFacts, Option<Instant>) {
         guard,
         stacks,
     };
-    (facts, round.version_at)
+    // Until here, they were in the runtime's goroutines.
+    round.calls.end_all();
+    let contact = Contact {
+        answered: round.version_at,
+        calls: round.calls,
+    };
+    (facts, contact)
 }
 
-/// Calls `Version` once more, if it was `answered` some time ago: reading the machine may take longer
+/// Calls `Version` once more, if it was answered some time ago: reading the machine may take longer
 /// than the calls. What was seen of a runtime that has gone since is replaced.
 pub async fn confirm(
     facts: &mut ProbeFacts,
     endpoint: &Endpoint,
-    answered: Option<Instant>,
+    contact: Contact,
     until: Instant,
 ) {
+    let Contact { calls, answered } = contact;
     // One that does not answer says so already.
     let responds = facts.outcome(Rpc::Version) == Some(Outcome::Ok);
     if !responds || answered.is_none_or(|answered| answered.elapsed() < STILL_THERE) {
         return;
     }
-    let mut round = Round::new(endpoint, until);
+    let mut round = Round::on(calls, until);
     round.ask_version().await;
     let process = facts.listener.value().copied();
     let listener = listener(endpoint.path()).await;

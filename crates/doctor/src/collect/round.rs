@@ -29,6 +29,7 @@ use super::agent;
 use super::answers::Answers;
 use super::calls::{Answer, Calls, EndedCall, Outstanding, Question};
 use super::patience::{MAX_DEADLINE, patience};
+use super::suspects::Suspects;
 use super::targets::{Known, Target, bounded, bounded_error};
 use crate::facts::probes::{AgentsWord, End, Probe};
 
@@ -56,15 +57,15 @@ const ONE_AT_A_TIME: Duration = Duration::from_secs(1);
 /// How much longer the last of these is waited for; otherwise only quick calls would count.
 const LAST_ONE_LIMIT: Duration = Duration::from_secs(1);
 
+/// After this time, no further status calls are started: what was not asked is counted.
+const ASKING_LIMIT: Duration = Duration::from_secs(10);
+
 /// How often to check whether another call can be started.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// After this time, no further status calls are started.
-const ASKING_LIMIT: Duration = Duration::from_secs(5);
-
 /// The calls of one round.
 pub(super) struct Round {
-    calls: Calls,
+    pub calls: Calls,
     /// The status calls that were made.
     asked: BTreeSet<(Rpc, Id)>,
     /// Those of them that failed for ids that no list had shown.
@@ -78,6 +79,10 @@ pub(super) struct Round {
     vanished_at: Option<Instant>,
     /// There was no connection for a call.
     interrupted: bool,
+    /// The status calls for which there was none.
+    lost: Vec<Probe>,
+    /// Those during which the runtime has gone before.
+    suspects: Suspects,
     pub known: Known,
     pub answers: Answers,
     pub version: Option<RuntimeVersion>,
@@ -96,8 +101,13 @@ pub(super) struct Round {
 
 impl Round {
     pub fn new(endpoint: &Endpoint, until: Instant) -> Self {
+        Self::on(Calls::new(endpoint), until)
+    }
+
+    /// On the connection of an earlier round.
+    pub fn on(calls: Calls, until: Instant) -> Self {
         Self {
-            calls: Calls::new(endpoint),
+            calls,
             asked: BTreeSet::new(),
             guessed: BTreeSet::new(),
             lists_before: 0,
@@ -105,6 +115,8 @@ impl Round {
             vanished: Vec::new(),
             vanished_at: None,
             interrupted: false,
+            lost: Vec::new(),
+            suspects: Suspects::default(),
             known: Known::default(),
             answers: Answers::default(),
             version: None,
@@ -121,6 +133,12 @@ impl Round {
     pub fn know_from_agent(&mut self, status: StatusReport, pods: Vec<PodStatus>) {
         self.agent = Some(status);
         self.known.agent = pods;
+    }
+
+    /// The status calls during which the runtime has gone before: they are made last, one after the
+    /// other.
+    pub fn beware_of(&mut self, suspects: Suspects) {
+        self.suspects = suspects;
     }
 
     /// Calls that it waits for hang, and are not made again.
@@ -193,22 +211,21 @@ impl Round {
         targets.retain(|target| {
             let question = (target.call, target.id.clone());
             let is_shown = !target.guessed && self.guessed.remove(&question);
-            is_shown || !self.asked.contains(&question)
+            let is_new = is_shown || !self.asked.contains(&question);
+            is_new && !self.suspects.is_ruled_out(target)
         });
+        targets.sort_by_key(|target| self.suspects.is_one(target));
         if self.answers.is_refused(Rpc::Version) {
             return targets.len() + beyond;
         }
         let mut queue: VecDeque<Target> = targets.into();
         let begun = Instant::now();
         loop {
-            while begun.elapsed() < ASKING_LIMIT
-                && self.is_time_for_more()
-                && self.has_room(begun)
-                && !self.interrupted
+            while queue
+                .front()
+                .is_some_and(|next| self.may_start(begun, next))
+                && let Some(target) = queue.pop_front()
             {
-                let Some(target) = queue.pop_front() else {
-                    break;
-                };
                 self.asked.insert((target.call, target.id.clone()));
                 self.start(target.call, Some(target));
             }
@@ -340,10 +357,23 @@ impl Round {
         }
     }
 
-    /// Whether there was no connection for a call, so that what was seen is of a runtime that has
-    /// gone.
+    /// Whether there was no connection for a call, or another one than for those before, so that what
+    /// was seen is of a runtime that has gone.
     pub fn is_interrupted(&self) -> bool {
-        self.interrupted
+        self.interrupted || self.calls.connections() > 1
+    }
+
+    /// The status calls that were outstanding when the connection was lost.
+    pub fn lost(&mut self) -> Vec<Probe> {
+        let mut lost = std::mem::take(&mut self.lost);
+        if let Some(end) = lost.first().map(|probe| probe.end.clone()) {
+            let others = self
+                .calls
+                .give_up()
+                .filter(|(_, call)| call.target.is_some());
+            lost.extend(others.map(|(method, call)| probe(method, call, end.clone())));
+        }
+        lost
     }
 
     /// Whether a call that is made now has enough time before the end of the round.
@@ -356,7 +386,16 @@ impl Round {
         Instant::now() + MAX_DEADLINE < self.until
     }
 
-    fn has_room(&self, begun: Instant) -> bool {
+    fn may_start(&self, begun: Instant, next: &Target) -> bool {
+        let is_time = begun.elapsed() < ASKING_LIMIT && self.is_time_for_more();
+        if self.interrupted || !is_time {
+            return false;
+        }
+        let patience = patience(self.answers.slowest);
+        let hangs = |call: &Outstanding| call.since.elapsed() >= patience;
+        if self.suspects.is_one(next) && !self.calls.outstanding().all(hangs) {
+            return false;
+        }
         let mut calls = self.calls.outstanding();
         let waited_for_alone = |call: &Outstanding| {
             call.since < begun + ONE_AT_A_TIME && call.since.elapsed() < LAST_ONE_LIMIT
@@ -395,6 +434,14 @@ impl Round {
         if let Err(CallError::Unavailable(why)) = &ended.answer {
             // Whatever it is that keeps it away now: it was there.
             self.interrupted |= self.version.is_some() || may_pass(why.cause);
+            if probe.id.is_some() {
+                let why = bounded_error(CallError::Unavailable(why.clone()));
+                let end = End::Failed(why);
+                self.lost.push(Probe {
+                    end,
+                    ..probe.clone()
+                });
+            }
         }
         match ended.answer {
             // The id may not exist, so the failure says nothing about the runtime.

@@ -44,6 +44,9 @@ pub struct ProbeFacts {
     pub undecided: usize,
     /// The runtime has gone while it was asked, and is back: only its version is known.
     pub is_interrupted: bool,
+    /// The status calls that were outstanding when the runtime went away; if it was then asked for
+    /// everything else, those during which it went away twice.
+    pub lost: Vec<Probe>,
     /// The process that listens on the socket.
     pub listener: Fact<u32>,
     /// The running containers, according to the runtime's state directories.
@@ -261,6 +264,11 @@ impl Probe {
 pub const MAX_SINGLED_OUT: usize = 2;
 
 impl ProbeFacts {
+    /// The calls that are kept, and those during which the runtime went away.
+    pub fn all(&self) -> impl Iterator<Item = &Probe> {
+        self.calls.iter().chain(&self.lost)
+    }
+
     /// The call of that kind for the whole node, if it was made.
     pub fn node(&self, call: Rpc) -> Option<&Probe> {
         let mut calls = self.calls.iter();

@@ -11,7 +11,7 @@ use crate::evidence::lack::NOT_PROBED;
 use crate::evidence::owner::culprit;
 use crate::evidence::plugins::is_any_old;
 use crate::evidence::remedy::{resume_daemon, thaw};
-use crate::evidence::who::{go, stacks, unanswered};
+use crate::evidence::who::{MAX_EXAMPLES, go, stacks, subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{End, MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
@@ -144,6 +144,12 @@ fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Opinion {
         "a connection to {at} failed{}: {why}",
         version.source()
     ));
+    for probe in facts.probes.lost.iter().take(MAX_EXAMPLES) {
+        let call = probe.call;
+        let who = subject(probe);
+        let went = format!("it went away while {call} of {who} was outstanding");
+        finding.evidence.push(went);
+    }
     finding.evidence.extend(queue(facts));
     Opinion::Found(vec![finding])
 }

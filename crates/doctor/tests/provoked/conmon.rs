@@ -9,7 +9,7 @@ use causes::Cause;
 use causes::finding::Finding;
 use cri::{Endpoint, Rpc};
 use doctor::collect::host::Host;
-use doctor::collect::probes::{Asking, collect, confirm};
+use doctor::collect::probes::{Asking, Contact, collect, confirm};
 use doctor::facts::probes::Outcome;
 use doctor::facts::{NodeFacts, ProbeFacts};
 use sim::{Fault, Manner, Sim};
@@ -54,6 +54,10 @@ impl Node {
     }
 
     async fn probes(&self) -> ProbeFacts {
+        self.ask().await.0
+    }
+
+    async fn ask(&self) -> (ProbeFacts, Contact) {
         let asking = Asking {
             endpoint: Endpoint::new(self.run.path().join("crio/crio.sock")),
             ids: Vec::new(),
@@ -64,8 +68,7 @@ impl Node {
             allow_signals: false,
             until: Instant::now() + Duration::from_secs(20),
         };
-        let (probes, _) = collect(asking).await;
-        probes
+        collect(asking).await
     }
 
     /// What is said of shims and conmons.
@@ -159,15 +162,16 @@ async fn a_runtime_that_ends_before_its_second_lists_does_not_respond() {
 
 #[tokio::test]
 async fn a_runtime_that_goes_after_its_calls_is_not_said_to_respond() {
-    for (down, is_back) in [(60_000, false), (300, true)] {
+    for (later, down, is_back) in [(2500, 60_000, false), (2500, 300, true), (0, 300, true)] {
         let node = Node::new();
-        let mut probes = node.probes().await;
+        let (mut probes, contact) = node.ask().await;
         assert_eq!(probes.outcome(Rpc::Version), Some(Outcome::Ok));
+        sleep(Duration::from_millis(later)).await;
         node.sim.restart(Duration::from_millis(down));
+        sleep(Duration::from_millis(2500 - later)).await;
         let until = Instant::now() + Duration::from_secs(8);
         let endpoint = Endpoint::new(node.run.path().join("crio/crio.sock"));
-        let answered = Instant::now() - Duration::from_secs(3);
-        confirm(&mut probes, &endpoint, Some(answered), until).await;
+        confirm(&mut probes, &endpoint, contact, until).await;
         assert_eq!(probes.is_interrupted, is_back);
         let version = if is_back {
             Outcome::Ok

@@ -77,6 +77,11 @@ impl GrpcRuntime {
         }
     }
 
+    /// How many connections were made so far.
+    pub fn connections(&self) -> usize {
+        self.client.connections()
+    }
+
     /// What the runtime says of itself: not needed to see pods, so no part of [`Runtime`].
     pub async fn conditions(&self) -> Result<Conditions, CallError> {
         let request = v1::StatusRequest { verbose: true };

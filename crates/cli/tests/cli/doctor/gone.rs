@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use cri::ApiVersion;
 use pleg::runtime::{CallError, Rpc};
+use serde_json::Value;
 use sim::Fault;
 use sim::grpc::serve_as;
 use tokio::io::AsyncReadExt;
@@ -125,6 +126,44 @@ fn a_runtime_that_restarts_while_each_is_asked_is_asked_again() {
         let refused = probes.filter(|probe| probe["outcome"] == "refused");
         assert_eq!(refused.count(), 0, "{report:#}");
     }
+}
+
+#[test]
+fn the_one_call_during_which_a_runtime_goes_away_is_named_and_made_twice() {
+    let runtime = three_pods();
+    let call = Rpc::ContainerStatus;
+    let crash = Fault::Crash(Duration::from_millis(300));
+    runtime.sim.fault(call, Some("b/x.0"), crash);
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    assert_eq!(causes(&report), ["runtime-unresponsive"]);
+    let finding = &report["findings"][0];
+    assert_eq!(finding["verdict"], "suspect");
+    assert_eq!(finding["culprit"]["id"], "b/x.0");
+    let said = "pleg-sim goes away when ContainerStatus is called for container x of pod default/b";
+    assert_eq!(finding["sentence"], said);
+    let probes = report["probes"].as_array().unwrap().iter();
+    let refused: Vec<&Value> = probes
+        .filter(|probe| probe["outcome"] == "refused")
+        .collect();
+    assert_eq!(refused.len(), 1, "{report:#}");
+    // At first one of them, then all, and then all but that one.
+    assert!(runtime.sim.calls_made(call) <= 4 + 4 + 3);
+}
+
+/// As containerd, which systemd starts again after five seconds.
+#[test]
+fn the_call_during_which_a_runtime_went_away_for_longer_is_told() {
+    let runtime = three_pods();
+    let crash = Fault::Crash(Duration::from_secs(60));
+    runtime
+        .sim
+        .fault(Rpc::ContainerStatus, Some("b/x.0"), crash);
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    let finding = &report["findings"][0];
+    assert!(finding["culprit"]["id"].is_null(), "{finding:#}");
+    let evidence = finding["evidence"].to_string();
+    let said = "went away while ContainerStatus of container x of pod default/b was outstanding";
+    assert!(evidence.contains(said), "{evidence}");
 }
 
 #[test]

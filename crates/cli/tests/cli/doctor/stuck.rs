@@ -1,6 +1,7 @@
 //! Who is named where calls hang, and who is not.
 
 use std::fs::Permissions;
+use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
 
@@ -199,6 +200,28 @@ fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
     }
     let there = Pleg::new(&["doctor", "-o", "json", "--from", bundle[3]]).run();
     assert_eq!(there.assert_code(1).value(), report);
+}
+
+#[test]
+fn an_agent_that_ends_meanwhile_is_not_taken_at_its_word() {
+    let runtime = three_pods().for_root_alone();
+    let agent = Agent::configured(&runtime.endpoint(), "socketGroup: 65534\n");
+    agent.wait_healthy();
+    // A kubelet is asked after the agent.
+    let kubelet = TcpListener::bind("127.0.0.1:0").unwrap();
+    let healthz = kubelet.local_addr().unwrap().to_string();
+    let path = runtime.path();
+    let socket = agent.socket.clone();
+    let args = ["doctor", "-r", &path, "--agent", &socket];
+    let args = [&args[..], &["--kubelet-healthz", &healthz]].concat();
+    let Some(doctor) = Pleg::new(&args).by_nobody() else {
+        return;
+    };
+    let looking = doctor.start();
+    kubelet.accept().unwrap();
+    drop(agent);
+    let ended = looking.end(Duration::from_secs(40)).assert_code(2);
+    assert!(!ended.out.contains("Healthy"), "{}", ended.out);
 }
 
 #[test]

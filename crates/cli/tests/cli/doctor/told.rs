@@ -1,6 +1,7 @@
 //! How a diagnosis is told: to people, in JSON, to node-problem-detector, and as a bundle.
 
 use pleg::runtime::Rpc;
+use serde_json::Value;
 use sim::Fault;
 
 use super::{assert_narrow, causes, doctor, three_pods};
@@ -49,6 +50,9 @@ fn the_json_is_as_promised() {
             "probes",
             "notChecked",
             "notPermitted",
+            "unasked",
+            "undecided",
+            "isInterrupted",
         ],
     );
     assert_eq!(report["verdict"], "problem");
@@ -79,6 +83,11 @@ fn the_json_is_as_promised() {
     assert_eq!(hung[0]["id"], "b/x.0");
     assert!(hung[0]["seconds"].as_f64().unwrap() >= 1.9);
     assert!(hung[0]["message"].is_null());
+    assert_eq!(
+        (&report["unasked"], &report["undecided"]),
+        (&Value::from(0), &Value::from(0))
+    );
+    assert_eq!(report["isInterrupted"], false);
     let not_checked = report["notChecked"].as_array().unwrap();
     assert!(
         not_checked

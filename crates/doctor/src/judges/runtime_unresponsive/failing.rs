@@ -13,7 +13,33 @@ use crate::facts::probes::{Failures, MAX_SINGLED_OUT, Probe};
 pub(super) fn statuses(facts: &NodeFacts, runtime: &str) -> Vec<Finding> {
     let of_ids = facts.probes.failures.iter();
     let of_ids = of_ids.filter_map(|failures| of_kind(facts, runtime, failures));
-    of_ids.chain(of_itself(facts, runtime)).collect()
+    // If it was interrupted again, each of these may be why.
+    let lost = facts.probes.lost.iter();
+    let lost = lost.filter(|_| !facts.probes.is_interrupted);
+    let fatal = lost.map(|probe| fatal(facts, runtime, probe));
+    fatal
+        .chain(of_ids)
+        .chain(of_itself(facts, runtime))
+        .collect()
+}
+
+/// It responds, but went away each time it was called for one id.
+fn fatal(facts: &NodeFacts, runtime: &str, probe: &Probe) -> Finding {
+    let (call, who) = (probe.call, subject(probe));
+    let sentence = format!("{runtime} goes away when {call} is called for {who}");
+    let mut found = finding(facts, Confidence::Medium, sentence);
+    let evidence = format!(
+        "twice, the connection to {runtime} was lost while {call} of {who} was outstanding;          without this call, {runtime} responds"
+    );
+    found.evidence.push(evidence);
+    name(&mut found, probe);
+    found
+}
+
+fn name(found: &mut Finding, probe: &Probe) {
+    found.culprit.pod = probe.pod.clone();
+    found.culprit.container = probe.container.clone();
+    found.culprit.id = probe.id.clone();
 }
 
 fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Finding> {
@@ -46,9 +72,7 @@ fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Find
         .evidence
         .extend(hung.take(MAX_SINGLED_OUT).map(unanswered));
     if failed == 1 {
-        found.culprit.pod = first.pod.clone();
-        found.culprit.container = first.container.clone();
-        found.culprit.id = first.id.clone();
+        name(&mut found, first);
     }
     Some(found)
 }

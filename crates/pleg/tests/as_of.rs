@@ -100,7 +100,7 @@ async fn who_was_not_seen_for_ten_seconds_is_named_whatever_ends_the_inspections
             let message = &status.health.message;
             assert!(at < 20.5 || !is_healthy, "at {at}: {message}");
             let mut failing = status.failing.iter();
-            was_named |= failing.any(|failing| failing.id.as_str() == "p0.0");
+            was_named |= failing.any(|failing| failing.id.as_str() == id);
         })
         .await;
         assert!(was_named, "another fails: {another_fails}");

@@ -58,6 +58,7 @@ pub(super) fn bounded_error(mut error: CallError) -> CallError {
         | CallError::TooLarge(text)
         | CallError::Malformed(text)
         | CallError::Refused(text) => text,
+        CallError::Withheld => return error,
     };
     if let Some((end, _)) = text.char_indices().nth(MAX_SENTENCE_CHARS) {
         *text = text[..end].into();

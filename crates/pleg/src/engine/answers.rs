@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::call::{Answer, Answered, Purpose, Question};
+use tokio::time::Instant;
+
+use super::call::{Answer, Answered, Call, List, Purpose, Question};
 use super::processes::Found;
 use super::relister::{ListRow, Relisted};
 use super::standing::Missing;
@@ -17,7 +19,7 @@ use crate::model::wall_time::Moment;
 use crate::out::cache::Vouch;
 use crate::out::coverage::LookKind;
 use crate::records::{Hint, Look, Part};
-use crate::runtime::{CallError, Listing, OutstandingCall, RuntimeVersion};
+use crate::runtime::{About, CallError, Listing, NoConnection, OutstandingCall, RuntimeVersion};
 
 impl Engine {
     pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
@@ -28,7 +30,12 @@ impl Engine {
         } = answered;
         let key = call.question.key();
         let about = match answer.error() {
-            Some(CallError::Unavailable(_)) => {
+            Some(CallError::Unavailable(why)) => {
+                if why.cause == NoConnection::Lost {
+                    let made = self.governor.made_statuses();
+                    let made = made.map(|(key, made)| (key.clone(), made));
+                    self.suspects.went_away_during(made, now.instant);
+                }
                 // What answers next may be another runtime, or have another configuration.
                 self.sweeper.runtime_changed();
                 self.rounds.give_up_all();
@@ -36,17 +43,49 @@ impl Engine {
                 self.relister.hurry_anyway(soon);
                 self.governor.lost(&key)
             }
-            Some(_) => self.governor.failed(&key, now.instant),
-            None => self.governor.answered(&key, now.instant),
+            Some(_) => {
+                self.suspects.answered(&key);
+                self.governor.failed(&key, now.instant)
+            }
+            None => {
+                self.suspects.answered(&key);
+                self.governor.answered(&key, now.instant)
+            }
         };
         let asked = about.as_ref().and_then(|about| about.pod.as_ref());
         let answer = match asked {
             Some(asked) => self.of_its_pod(asked, answer),
             None => answer,
         };
-        let error = answer.error();
         let took = now.instant.duration_since(begun);
-        self.observer.call_ended(key.0, took, error);
+        self.observer.call_ended(key.0, took, answer.error());
+        self.take_in(call, about, begun, answer, now);
+    }
+
+    /// A call is not made, because the runtime went away each time that it was.
+    pub(super) fn withhold(&mut self, call: Call, about: About, now: Moment) {
+        let error = CallError::Withheld;
+        let answer = match &call.question {
+            Question::Sandbox(_) => Answer::Sandbox(Err(error)),
+            Question::Container(_) => Answer::Container(Err(error)),
+            Question::Pid(_) => Answer::Pid(Err(error)),
+            Question::Version => Answer::Version(Err(error)),
+            Question::List(List::Sandboxes) => Answer::Sandboxes(Err(error)),
+            Question::List(List::Containers) => Answer::Containers(Err(error)),
+        };
+        self.take_in(call, Some(about), now.instant, answer, now);
+    }
+
+    fn take_in(
+        &mut self,
+        call: Call,
+        about: Option<About>,
+        begun: Instant,
+        answer: Answer,
+        now: Moment,
+    ) {
+        let key = call.question.key();
+        let error = answer.error();
         if let Some(about) = about.filter(|_| call.purpose.is_look()) {
             if let Some(pod) = &about.pod
                 && !matches!(call.purpose, Purpose::Sweep(_))

@@ -92,6 +92,8 @@ pub struct Governor {
     is_away: bool,
     status_overdue: Duration,
     outstanding: BTreeMap<Key, Entry>,
+    /// How many of these wait to be made alone.
+    postponed: usize,
     evidence: Evidence,
 }
 
@@ -107,6 +109,8 @@ struct Entry {
     behind: Vec<About>,
     /// How, and since when that is known.
     stuck: Option<(Stuck, Instant)>,
+    /// It waits to be made alone.
+    is_postponed: bool,
 }
 
 /// How it is known that a call is stuck.
@@ -139,12 +143,16 @@ impl Governor {
             is_away: false,
             status_overdue: config.status_overdue,
             outstanding: BTreeMap::new(),
+            postponed: 0,
             evidence: Evidence::default(),
         }
     }
 
     /// Whether one more status call may be made.
     pub fn has_room(&self) -> bool {
+        if self.postponed > 0 {
+            return false;
+        }
         // As is usual; the rest need not be counted.
         if self.outstanding.len() + RESERVED < self.open {
             return true;
@@ -224,6 +232,33 @@ impl Governor {
         self.insert(about, is_look, now, now);
     }
 
+    /// A call is to be made alone: others are not made before it.
+    pub(crate) fn postpone(&mut self, about: About, is_look: bool, now: Instant) {
+        let key = (about.call, about.id.clone());
+        self.begin_as(about, is_look, now);
+        if let Some(entry) = self.outstanding.get_mut(&key) {
+            entry.is_postponed = true;
+            self.postponed += 1;
+        }
+    }
+
+    /// It is made now.
+    pub(crate) fn make_postponed(&mut self, key: &Key, now: Instant) {
+        if let Some(entry) = self.outstanding.get_mut(key)
+            && std::mem::replace(&mut entry.is_postponed, false)
+        {
+            entry.waits = now;
+            self.postponed -= 1;
+        }
+    }
+
+    /// The status calls that were made and are outstanding, and when each was made.
+    pub(crate) fn made_statuses(&self) -> impl Iterator<Item = (&Key, Instant)> {
+        let made = self.outstanding.iter();
+        let made = made.filter(|((_, id), entry)| id.is_some() && !entry.is_postponed);
+        made.map(|(key, entry)| (key, entry.waits))
+    }
+
     fn insert(&mut self, about: About, is_look: bool, since: Instant, now: Instant) {
         if self.outstanding.is_empty() {
             self.moved = now;
@@ -237,6 +272,7 @@ impl Governor {
             is_look,
             behind: Vec::new(),
             stuck: None,
+            is_postponed: false,
         };
         self.outstanding.insert(key, entry);
     }
@@ -301,6 +337,12 @@ impl Governor {
 
     /// Lets time pass: names who is stuck, and shrinks the window while nothing answers.
     pub fn pass(&mut self, now: Instant) {
+        if self.postponed > 0 {
+            let postponed = self.outstanding.values_mut();
+            for entry in postponed.filter(|entry| entry.is_postponed) {
+                entry.waits = now;
+            }
+        }
         while !self.outstanding.is_empty() && now >= self.moved + PAUSE {
             self.moved += PAUSE;
             self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED);

@@ -10,6 +10,7 @@
 //!      inspector   the pods that differ, side by side
 //!      processes   the kernel's hints        stream, proof    the runtime's hints
 //!      governor    how much may be outstanding, who is stuck, whether anybody answers
+//!      suspects    the calls during which the runtime went away
 //!      rounds      what amounts to a look    reporter         what is told of our health
 //!      pauses      when we did not run ourselves
 //! ```
@@ -62,6 +63,7 @@ mod rounds;
 mod standing;
 mod state;
 mod stream;
+mod suspects;
 mod sweeper;
 
 pub use call::Key;

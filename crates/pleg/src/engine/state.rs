@@ -22,6 +22,7 @@ use super::reporter::Reporter;
 use super::rounds::{LASTING, Rounds};
 use super::standing::{Ages, Missing};
 use super::stream::{Due, Streaming};
+use super::suspects::{Suspects, Suspicion, YOUNG};
 use super::sweeper::{Sweeper, about};
 use crate::config::Config;
 use crate::kernel::Unwatched;
@@ -89,6 +90,7 @@ pub(crate) struct Engine {
     pub(super) observer: Arc<dyn Observer>,
 
     pub(super) governor: Governor,
+    pub(super) suspects: Suspects,
     pub(super) relister: Relister,
     pub(super) sweeper: Sweeper,
     pub(super) inspector: Inspector,
@@ -145,6 +147,7 @@ impl Engine {
         let started = now.instant;
         Self {
             governor: Governor::new(&config, started),
+            suspects: Suspects::default(),
             relister: Relister::new(&config, started),
             sweeper: Sweeper::new(config.relist_period, started),
             inspector: Inspector::new(config.max_inspections),
@@ -237,7 +240,7 @@ impl Engine {
         }
         self.ask_the_doubtful(now);
         self.commit_exits_of_slow(now);
-        self.make_calls(instant);
+        self.make_calls(now);
         if let Some(list) = self.sweeper.take_list(&self.governor) {
             self.ask_node(Question::List(list), Purpose::SweepList, instant);
         }
@@ -246,7 +249,7 @@ impl Engine {
         self.begin_relist(now);
         while let Some(inspected) = self.inspector.ended() {
             self.on_inspected(inspected, now);
-            self.make_calls(instant);
+            self.make_calls(now);
         }
         self.end_sweep(now);
         self.review(now);
@@ -274,16 +277,37 @@ impl Engine {
 
     /// Makes all calls that are wanted and that the governor has room for: first what tells
     /// of a death, then inspections, then sweeps.
-    fn make_calls(&mut self, now: Instant) {
+    fn make_calls(&mut self, now: Moment) {
+        let instant = now.instant;
+        while let Some(call) = self.next_suspect(instant) {
+            self.governor.make_postponed(&call.question.key(), instant);
+            self.act(Action::Ask(call));
+        }
         while let Some((call, about)) = self
             .processes
-            .next_call(&self.governor, now)
-            .or_else(|| self.inspector.next_call(&mut self.governor, now))
-            .or_else(|| self.sweeper.next_call(&self.governor, now))
-            .or_else(|| self.witness(now))
+            .next_call(&self.governor, instant)
+            .or_else(|| self.inspector.next_call(&mut self.governor, instant))
+            .or_else(|| self.sweeper.next_call(&self.governor, instant))
+            .or_else(|| self.witness(instant))
         {
             self.ask(call, about, now);
         }
+    }
+
+    /// The next call that is to be made alone, once no other is young.
+    fn next_suspect(&mut self, now: Instant) -> Option<Call> {
+        let is_young = |(_, made): (&Key, Instant)| now < made + YOUNG;
+        if !self.suspects.are_waiting() || self.governor.made_statuses().any(is_young) {
+            return None;
+        }
+        self.suspects.next()
+    }
+
+    /// When that may be, by time alone.
+    fn suspect_at(&self, now: Instant) -> Option<Instant> {
+        let made = self.governor.made_statuses();
+        let young = made.map(|(_, made)| made + YOUNG).filter(|at| *at > now);
+        young.max().filter(|_| self.suspects.are_waiting())
     }
 
     /// While a status call is silent and few others of its kind were made since, those of other
@@ -296,7 +320,7 @@ impl Engine {
         };
         let found = kinds
             .into_iter()
-            .find_map(|kind| self.another_pod_for(kind));
+            .find_map(|kind| self.another_pod_for(kind, now));
         let (about, question) = found?;
         self.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
         let purpose = Purpose::Witness;
@@ -304,11 +328,13 @@ impl Engine {
     }
 
     /// A status call of this kind for the next pod of which none is outstanding.
-    fn another_pod_for(&self, kind: Rpc) -> Option<(About, Question)> {
+    fn another_pod_for(&self, kind: Rpc, now: Instant) -> Option<(About, Question)> {
         // Who fails is no witness.
         let free = |question: &Question| {
             let key = question.key();
-            !self.governor.is_outstanding(&key) && !self.failures.fails(&key)
+            !self.governor.is_outstanding(&key)
+                && !self.failures.fails(&key)
+                && self.suspects.of(&key, now) == Suspicion::Innocent
         };
         let last = self.last_witness.as_ref();
         let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
@@ -337,18 +363,30 @@ impl Engine {
         })
     }
 
-    pub(super) fn ask(&mut self, call: Call, about: About, now: Instant) {
+    fn ask(&mut self, call: Call, about: About, now: Moment) {
         if let Purpose::Inspect(uid, _) = &call.purpose {
             self.unasked.remove(uid);
         }
-        self.governor.begin_as(about, call.purpose.is_look(), now);
-        self.act(Action::Ask(call));
+        let is_look = call.purpose.is_look();
+        let instant = now.instant;
+        match self.suspects.of(&call.question.key(), instant) {
+            Suspicion::Innocent => {
+                self.governor.begin_as(about, is_look, instant);
+                self.act(Action::Ask(call));
+            }
+            Suspicion::Suspect => {
+                self.governor.postpone(about, is_look, instant);
+                self.suspects.wait(call);
+            }
+            Suspicion::Withheld => self.withhold(call, about, now),
+        }
     }
 
     /// Asks something for the whole node.
     pub(super) fn ask_node(&mut self, question: Question, purpose: Purpose, now: Instant) {
         let about = About::node(question.key().0);
-        self.ask(Call { question, purpose }, about, now);
+        self.governor.begin_as(about, purpose.is_look(), now);
+        self.act(Action::Ask(Call { question, purpose }));
     }
 
     pub(super) fn act(&mut self, action: Action) {
@@ -487,6 +525,7 @@ impl Engine {
             self.differing.next_at(INSPECTIONS_FAIL, now),
             self.processes.alarm(now),
             self.governor.alarm(now),
+            self.suspect_at(now),
             self.doubts.alarm(),
             self.pauses.alarm(),
             self.reporter.alarm(&self.coverage, now),

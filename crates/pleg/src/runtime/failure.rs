@@ -31,6 +31,9 @@ pub enum CallError {
     /// The runtime refused; holds the gRPC code and the runtime's sentence.
     #[error("the runtime answered {0}")]
     Refused(Arc<str>),
+    /// It was not made: the runtime went away each time that it was.
+    #[error("the runtime goes away when this is called")]
+    Withheld,
 }
 
 /// Why there is no connection to the runtime.

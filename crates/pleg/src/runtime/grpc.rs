@@ -136,7 +136,8 @@ impl GrpcRuntime {
                     CallError::Unavailable(_)
                     | CallError::NotFound(_)
                     | CallError::Unimplemented(_)
-                    | CallError::Refused(_),
+                    | CallError::Refused(_)
+                    | CallError::Withheld,
                 ) => false,
             };
             if is_served {

@@ -407,5 +407,7 @@ fn status_of(error: CallError) -> Status {
         )),
         CallError::Malformed(what) => Status::internal(format!("failed to decode: {what}")),
         CallError::Refused(why) => Status::unknown(&*why),
+        // A client says so, and no runtime.
+        CallError::Withheld => Status::unknown(error.to_string()),
     }
 }

@@ -1,0 +1,119 @@
+//! A runtime that goes away when it is called for the status of one container.
+
+mod node;
+
+use node::{Node, generic, many, pods, seconds};
+use pleg::out::status_report::StatusReport;
+use pleg::runtime::{CallError, Rpc};
+use sim::{Fault, Sim};
+
+/// `b` has a container whose status makes the runtime go away.
+fn one_crashes(sim: &Sim) {
+    let crash = Fault::Crash(seconds(1.0));
+    sim.fault(Rpc::ContainerStatus, Some("b/app.0"), crash);
+}
+
+fn names(status: &StatusReport, id: &str) -> bool {
+    let mut failing = status.failing.iter();
+    failing.any(|failing| failing.id.as_str() == id)
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_are_seen_beside_a_pod_whose_status_crashes_the_runtime() {
+    for with_kernel in [false, true] {
+        let node = match with_kernel {
+            false => Node::watch(pods).await,
+            true => Node::watch_with_kernel(generic(), pods).await,
+        };
+        node.at(3.5).await;
+        one_crashes(&node.sim);
+        node.sim.exit("b", "app", 3);
+        node.sim.exit("a", "app", 1);
+        node.at(9.0).await;
+        node.sim.exit("c", "app", 1);
+        node.at(20.0).await;
+        let told = node.deaths("a/app.0");
+        assert!(told.len() == 1 && told[0] < 8.0, "{told:?}");
+        let told = node.deaths("c/app.0");
+        assert!(told.len() == 1 && told[0] < 13.0, "{told:?}");
+        let status = node.status().await;
+        assert!(names(&status, "b/app.0"), "{:?}", status.failing);
+        assert_eq!(status.failing.len(), 1, "{:?}", status.failing);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_crashes_by_one_call_is_called_so_less_and_less() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    one_crashes(&node.sim);
+    node.sim.exit("b", "app", 3);
+    node.at(20.0).await;
+    let before = node.sim.calls_made(Rpc::ContainerStatus);
+    node.at(1200.0).await;
+    let made = node.sim.calls_made(Rpc::ContainerStatus) - before;
+    assert!((2..=8).contains(&made), "{made}");
+    assert!(names(&node.status().await, "b/app.0"));
+    node.sim.lift(Rpc::ContainerStatus, Some("b/app.0"));
+    node.at(1510.0).await;
+    assert_eq!(node.deaths("b/app.0").len(), 1);
+    assert!(node::is_healthy(&node.status().await));
+}
+
+/// An observer that is started beside a container that nobody has asked for since the runtime was.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_learned_although_the_runtime_crashes_by_one_call() {
+    let node = Node::watch(|sim| {
+        many(sim, 50, &["app"]);
+        sim.run("b", &["app"]);
+        one_crashes(sim);
+    })
+    .await;
+    let learned = node.wait(30.0, |status| names(status, "b/app.0")).await;
+    assert!(learned.is_ok(), "{learned:#?}");
+    let seen = node.wait(30.0, |status| status.failing.len() == 1).await;
+    assert!(seen.is_ok(), "{seen:#?}");
+    assert!(node.synced().is_some());
+}
+
+/// All that were outstanding are asked again one after the other, however slow each is.
+#[tokio::test(start_paused = true)]
+async fn after_a_restart_slow_statuses_come_soon() {
+    let node = Node::watch(|sim| many(sim, 60, &["app"])).await;
+    node.at(3.5).await;
+    let slow = Fault::Slow(seconds(0.8));
+    node.sim.fault(Rpc::ContainerStatus, None, slow);
+    for pod in 0..60 {
+        node.sim.exit(&format!("p{pod}"), "app", 1);
+    }
+    node.at(5.0).await;
+    node.sim.restart(seconds(0.3));
+    node.at(14.0).await;
+    for pod in 0..60 {
+        let told = node.deaths(&format!("p{pod}/app.0"));
+        assert_eq!(told.len(), 1, "p{pod}: {told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_refused_beside_a_crash_is_no_reason_for_it() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    one_crashes(&node.sim);
+    let refused = Fault::Fail(CallError::Refused("Unknown: no".into()));
+    let call = Rpc::ContainerStatus;
+    node.sim.fault(call, Some("a/app.0"), refused);
+    node.sim.exit("b", "app", 3);
+    node.sim.exit("a", "app", 1);
+    node.at(20.0).await;
+    let status = node.status().await;
+    let error = |id: &str| {
+        let mut failing = status.failing.iter();
+        let failing = failing.find(|failing| failing.id.as_str() == id);
+        failing.map(|failing| failing.error.to_string())
+    };
+    let refused = error("a/app.0").unwrap();
+    assert!(refused.contains("Unknown: no"), "{refused}");
+    let crash = error("b/app.0").unwrap();
+    assert!(crash.contains("goes away"), "{crash}");
+}

@@ -3,7 +3,7 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
-use super::{Seen, Trouble};
+use super::{Seen, TIMED_OUT, Trouble, has_any};
 use crate::proof::Proof;
 
 /// Pods that are being deleted, of `kubectl get pods`.
@@ -46,7 +46,8 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || *words == ["HEALTH", "OK"]
         || *words == ["HEALTH", "Fail"]
         || is_evicted(text)
-        || is_out_of_memory(words)
+        || usage(words).is_some()
+        || words.starts_with(&["NAME", "CPU(cores)"])
         || is_node_not_ready(words)
 }
 
@@ -66,42 +67,61 @@ fn is_evicted(text: &str) -> bool {
         && (text.contains("The node had condition: ") || text.contains("The node was low on"))
 }
 
-/// A row of `kubectl top nodes`: `node-1   1961m   101%   7011Mi   99%`. All but the last memory of a
-/// node is in use.
-fn is_out_of_memory(words: &[&str]) -> bool {
-    let [_, cores, processor, bytes, memory] = words else {
-        return false;
+/// How much of a node is in use, in percent: of its processors and of its memory. A row of
+/// `kubectl top nodes`: `node-1   1961m   101%   7011Mi   99%`.
+fn usage(words: &[&str]) -> Option<(u32, u32)> {
+    let [_, cores, processors, bytes, memory] = words else {
+        return None;
     };
-    let share = memory
-        .strip_suffix('%')
-        .and_then(|it| it.parse::<u32>().ok());
-    cores.ends_with('m')
-        && processor.ends_with('%')
-        && bytes.ends_with("Mi")
-        && share.is_some_and(|share| share >= NO_MEMORY_PERCENT)
+    let percent = |word: &str| word.strip_suffix('%')?.parse::<u32>().ok();
+    let is_row = cores.ends_with('m') && bytes.ends_with("Mi");
+    percent(processors).zip(percent(memory)).filter(|_| is_row)
 }
 
-/// So much memory of a node is in use that there is none for what starts.
-const NO_MEMORY_PERCENT: u32 = 98;
+/// If so much of a node is in use, there is none for what starts.
+const ALL_PERCENT: u32 = 98;
+
+/// A check of the kubelet's `/healthz` that failed: `syncloop failed: reason withheld`.
+fn health_check(failed: &str, line: u64, seen: &mut Seen) {
+    let check = failed.split(' ').next().unwrap_or_default();
+    let says = match check {
+        "syncloop" => {
+            "the kubelet's sync loop has made no progress for minutes: it skips its work or is \
+             blocked in a call"
+                .to_owned()
+        }
+        _ => format!("the kubelet's health check {check} failed"),
+    };
+    seen.trouble(line, says);
+}
 
 /// Reads a line.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().take(6).collect();
-    if is_out_of_memory(&words) {
-        let says = format!("{} of the memory of the node is in use", words[4]);
-        let cause = Cause::MemoryThrash;
-        return seen.proof(Proof::new(cause, Confidence::Medium, line, says));
-    }
-    if let Some(check) = text.strip_prefix("[-]") {
-        let check = check.split(' ').next().unwrap_or_default();
-        return match check {
-            "syncloop" => seen.trouble(
-                line,
-                "the kubelet's sync loop has made no progress for minutes: it skips its work or \
-                 is blocked in a call",
-            ),
-            _ => seen.trouble(line, format!("the kubelet's health check {check} failed")),
+    if let Some((processors, memory)) = usage(&words) {
+        let mut prove = |cause, confidence, says| {
+            seen.proof(Proof::new(cause, confidence, line, says));
         };
+        if memory >= ALL_PERCENT {
+            let says = format!("{memory}% of the memory of the node is in use");
+            prove(Cause::MemoryThrash, Confidence::Medium, says);
+        } else if processors >= ALL_PERCENT {
+            let says = format!("{processors}% of the processors of the node are in use");
+            prove(Cause::CpuStarved, Confidence::Low, says);
+        }
+        return;
+    }
+    if text.starts_with("[+]") || text.starts_with("[-]") {
+        // Somebody may have pasted the page as one line.
+        for failed in text.split("[-]").skip(1) {
+            health_check(failed, line, seen);
+        }
+        return;
+    }
+    if text.contains(":10248/healthz\": ") && has_any(text, TIMED_OUT) {
+        let says = "the kubelet does not answer its health check";
+        let cause = Cause::KubeletInternal;
+        return seen.proof(Proof::new(cause, Confidence::Low, line, says));
     }
     // HEALTH  Fail, or NODE  SERVICE  Running  Fail
     let first: Vec<&str> = text.split_ascii_whitespace().take(4).collect();

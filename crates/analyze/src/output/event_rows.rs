@@ -3,7 +3,7 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
-use super::{Seen, TIMED_OUT, has_any};
+use super::{Seen, TIMED_OUT, has_any, reserved};
 use crate::proof::Proof;
 
 /// How often a flapping node becomes NotReady, and an attempt fails that is not just too early.
@@ -110,9 +110,11 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if is_late {
         late(reason, text, line, seen);
     }
-    if has_any(text, &["is reserved for", "name is reserved"]) {
-        let says = "an earlier attempt to create the same container or sandbox has not returned";
-        seen.trouble(line, says);
+    let of_crio = ["error reserving pod name", "error reserving ctr name"];
+    if has_any(text, &of_crio) {
+        seen.reserved.of_crio(count, line);
+    } else if has_any(text, &["is reserved for", "name is reserved"]) {
+        seen.trouble(line, reserved::SAYS);
     }
 }
 
@@ -169,7 +171,10 @@ fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
         {
             (Cause::CniPluginHang, Medium)
         }
-        "FailedKillPod" if text.contains("KillContainer") => (Cause::ShimUnresponsive, Medium),
+        // Up to 1.9, whatever failed was a failed sync.
+        "FailedKillPod" | "FailedSync" if text.contains("KillContainer") => {
+            (Cause::ShimUnresponsive, Medium)
+        }
         "ContainerGCFailed" | "ImageGCFailed" => {
             let says = format!("event {reason}: a call to the runtime timed out");
             let proof = Proof::new(Cause::RuntimeUnresponsive, Medium, line, says);

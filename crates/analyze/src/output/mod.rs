@@ -42,6 +42,7 @@ mod pressure;
 mod process;
 mod prompt;
 mod prose;
+mod reserved;
 mod runtime;
 mod starts;
 mod strace;
@@ -58,6 +59,7 @@ use condition_object::ConditionObject;
 use form::Form;
 use limits::Limits;
 use prompt::Command;
+use reserved::Reserved;
 use starts::Starts;
 use times::WallTime;
 
@@ -82,6 +84,7 @@ pub struct OutputReader {
 #[derive(Debug, Default)]
 struct Seen {
     starts: Starts,
+    reserved: Reserved,
     terminating: Terminating,
     limits: Limits,
     /// The node ran out of memory, which makes everything late.
@@ -271,6 +274,7 @@ impl OutputReader {
     pub fn take_proofs(&mut self) -> Vec<Proof> {
         let mut proofs = std::mem::take(&mut self.seen.proofs);
         proofs.extend(self.seen.starts.proof());
+        proofs.extend(self.seen.reserved.proof());
         let late = std::mem::take(&mut self.seen.late_collections);
         let has_oom = self.seen.has_oom;
         proofs.extend(late.into_iter().map(|proof| Proof {
@@ -293,6 +297,7 @@ impl OutputReader {
     pub fn take_troubles(&mut self) -> Vec<Trouble> {
         let mut troubles = std::mem::take(&mut self.seen.troubles);
         troubles.extend(self.seen.starts.trouble());
+        troubles.extend(self.seen.reserved.trouble());
         troubles.extend(self.seen.terminating.trouble());
         troubles
     }

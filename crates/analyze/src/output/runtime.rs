@@ -59,6 +59,11 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
             says,
         ));
     }
+    if text.contains("unix @->/run/systemd/private") {
+        let says = "systemd does not keep the connection on which units are started";
+        let cause = Cause::BusUnavailable;
+        return seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+    }
     let mut prove = |confidence, says: &str| {
         let proof = Proof::new(Cause::RuntimeUnresponsive, confidence, line, says);
         seen.proof(proof);

@@ -116,7 +116,8 @@ pub(super) const SIGNS: &[Sign] = &[
     // Less than nothing of the whole node (of what pods may use there may be): it has counted wrong.
     sign("] observed -", Kubelet, KubeletInternal, High).with(&["signal=memory.available"]),
     // The update of a container's resources, once in ten seconds.
-    sign("reconcileState: failed to ", Kubelet, ContainerLock, Medium).with(&["DeadlineExceeded"]),
+    sign("reconcileState: failed to ", Kubelet, ContainerLock, Medium)
+        .with(&["DeadlineExceeded", "context deadline exceeded"]),
     sign(
         "dbus: connection closed by user",
         Kubelet,
@@ -197,7 +198,8 @@ pub(super) const SIGNS: &[Sign] = &[
     )
     .lines(2),
     // The status of one pod's container or sandbox.
-    sign("error determining status: ", Kubelet, ContainerLock, Low).with(&["DeadlineExceeded"]),
+    sign("error determining status: ", Kubelet, ContainerLock, Low)
+        .with(&["DeadlineExceeded", "context deadline exceeded"]),
     // What a plugin itself writes; that of AWS asks its daemon on the node.
     sign(
         "Retrying waiting for IPAM-D",

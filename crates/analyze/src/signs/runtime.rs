@@ -148,6 +148,15 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         High,
     ),
+    // Nothing of containerd works without its database.
+    sign(
+        "failed to load plugin",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&[".metadata.v1.bolt"])
+    .without(&["skip loading"]),
     // Whoever asked for all containers has left before dockerd had the answer.
     sign(
         "/containers/json returned error: write unix",

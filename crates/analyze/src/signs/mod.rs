@@ -140,7 +140,7 @@ pub enum Interest {
     Error,
 }
 
-const INTERESTS: [(&str, Interest); 73] = [
+const INTERESTS: [(&str, Interest); 74] = [
     ("pleg was last seen active", Interest::Pleg),
     ("pleg has yet to be successful", Interest::Pleg),
     ("from runtime service failed", Interest::Call),
@@ -189,6 +189,8 @@ const INTERESTS: [(&str, Interest); 73] = [
     ("server is not initialized yet", Interest::Connection),
     ("annot connect to Docker endpoint", Interest::Connection),
     ("Starting kubelet main sync loop", Interest::Start),
+    // From none: its node was new to it, or it was itself.
+    ("Setting Pod CIDR:  -> ", Interest::Start),
     ("Started kubelet", Interest::Start),
     ("Starting kubelet", Interest::Start),
     ("Started Kubernetes Kubelet", Interest::Start),

@@ -220,12 +220,10 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         Medium,
     ),
-    // One volume may have a wrong address.
     sign(
         "mount.nfs: Connection timed out",
         Runtime,
         StorageUnresponsive,
         Low,
-    )
-    .lines(2),
+    ),
 ];

@@ -30,3 +30,4 @@ mod stacks;
 mod step;
 mod suspects;
 mod targets;
+mod vanished;

@@ -31,6 +31,7 @@ use super::calls::{Answer, Calls, EndedCall, Outstanding, Question};
 use super::patience::{MAX_DEADLINE, patience};
 use super::suspects::Suspects;
 use super::targets::{Known, Target, bounded, bounded_error};
+use super::vanished::Vanished;
 use crate::facts::probes::{AgentsWord, End, Probe};
 
 /// How many calls may be outstanding, including those that hang: as many as an agent allows itself
@@ -70,13 +71,9 @@ pub(super) struct Round {
     asked: BTreeSet<(Rpc, Id)>,
     /// Those of them that failed for ids that no list had shown.
     guessed: BTreeSet<(Rpc, Id)>,
-    /// How many lists had been answered when these were chosen.
-    lists_before: usize,
     /// When the lists were requested that are known.
     listed: BTreeMap<Rpc, Instant>,
-    /// The calls for ids that are listed but do not exist, and when the last of them ended.
-    vanished: Vec<Probe>,
-    vanished_at: Option<Instant>,
+    vanished: Vanished,
     /// There was no connection for a call.
     interrupted: bool,
     /// The status calls for which there was none.
@@ -110,10 +107,8 @@ impl Round {
             calls,
             asked: BTreeSet::new(),
             guessed: BTreeSet::new(),
-            lists_before: 0,
             listed: BTreeMap::new(),
-            vanished: Vec::new(),
-            vanished_at: None,
+            vanished: Vanished::default(),
             interrupted: false,
             lost: Vec::new(),
             suspects: Suspects::default(),
@@ -191,11 +186,12 @@ impl Round {
     /// whoever is slow; returns for how many none was made.
     pub async fn ask_each(&mut self) -> usize {
         loop {
+            let lists = self.known.lists();
             let unasked = self.ask_ids().await;
             self.ask_whether_it_still_answers().await;
             self.wait_for_the_slow().await;
             self.ask_again_who_is_listed().await;
-            if self.interrupted || self.known.lists() == self.lists_before {
+            if self.interrupted || self.known.lists() == lists {
                 return unasked;
             }
         }
@@ -203,7 +199,6 @@ impl Round {
 
     /// Makes the status call of each id that was not asked yet; returns for how many none was made.
     async fn ask_ids(&mut self) -> usize {
-        self.lists_before = self.known.lists();
         if self.agents_word.is_some() {
             return 0;
         }
@@ -250,31 +245,20 @@ impl Round {
     /// If listed ids do not exist: whether they are still listed, which is a fault of the runtime,
     /// or were removed since.
     async fn ask_again_who_is_listed(&mut self) {
-        let Some(since) = self.vanished_at else {
+        let Some(since) = self.vanished.since() else {
             return;
         };
         if !self.is_listed_since(since) && !self.ask_lists_again().await {
             return;
         }
-        let (sandboxes, containers) = (&self.known.sandboxes, &self.known.containers);
-        let sandboxes = sandboxes.iter().flat_map(|rows| rows.iter());
-        let containers = containers.iter().flat_map(|rows| rows.iter());
-        let listed = sandboxes.map(|row| row.id.as_str());
-        let listed = listed.chain(containers.map(|row| row.id.as_str()));
-        let listed: BTreeSet<String> = listed.map(bounded).collect();
-        self.vanished_at = None;
-        for mut probe in std::mem::take(&mut self.vanished) {
-            // Of one that was removed there is nothing else to say.
-            if !probe.id.as_ref().is_some_and(|id| listed.contains(id)) {
-                probe.end = End::Answered;
-            }
+        for probe in self.vanished.decide(&self.known.listed()) {
             self.answers.take(probe, false);
         }
     }
 
     /// Of how many listed ids it is not known whether they still exist.
     pub fn undecided(&self) -> usize {
-        self.vanished.len()
+        self.vanished.undecided()
     }
 
     /// Whether both lists are known as of then, or later.
@@ -472,8 +456,7 @@ impl Round {
             // It was removed after it was listed, which new lists will show.
             Err(error @ CallError::NotFound(_)) if probe.id.is_some() => {
                 probe.end = End::Failed(bounded_error(error));
-                self.vanished.push(probe);
-                self.vanished_at = Some(Instant::now());
+                self.vanished.note(probe);
                 return;
             }
             Err(error) => probe.end = End::Failed(bounded_error(error)),

@@ -72,6 +72,15 @@ impl Known {
         usize::from(self.sandboxes.is_some()) + usize::from(self.containers.is_some())
     }
 
+    /// The ids that the lists show.
+    pub fn listed(&self) -> BTreeSet<String> {
+        let sandboxes = self.sandboxes.iter().flat_map(|rows| rows.iter());
+        let containers = self.containers.iter().flat_map(|rows| rows.iter());
+        let listed = sandboxes.map(|row| row.id.as_str());
+        let listed = listed.chain(containers.map(|row| row.id.as_str()));
+        listed.map(bounded).collect()
+    }
+
     /// The targets, and how many more there are.
     pub fn targets(&self) -> (Vec<Target>, usize) {
         let mut targets = BTreeMap::new();

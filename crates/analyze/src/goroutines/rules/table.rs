@@ -21,7 +21,7 @@ const ANY: Rule = Rule {
     says: "",
 };
 
-pub(super) const RULES: [Rule; 46] = [
+pub(super) const RULES: [Rule; 47] = [
     Rule {
         calls: &["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"],
         waits: &[Send],
@@ -450,6 +450,15 @@ pub(super) const RULES: [Rule; 46] = [
         calls: &["pleg.(*EventedPLEG)"],
         waits: &[Lock, Send],
         says: "the evented PLEG is deadlocked",
+        ..ANY
+    },
+    Rule {
+        calls: &["libcontainerd/remote.(*client)."],
+        waits: &[Rpc],
+        minutes: 5,
+        cause: Cause::ShimUnresponsive,
+        confidence: Low,
+        says: "dockerd has waited for minutes for containerd's response about one container",
         ..ANY
     },
 ];

@@ -2,6 +2,8 @@
 
 mod node;
 
+use std::collections::BTreeSet;
+
 use node::{Node, generic, many, pods, seconds};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
@@ -71,9 +73,10 @@ async fn a_node_is_learned_although_the_runtime_crashes_by_one_call() {
     .await;
     let learned = node.wait(30.0, |status| names(status, "b/app.0")).await;
     assert!(learned.is_ok(), "{learned:#?}");
-    let seen = node.wait(30.0, |status| status.failing.len() == 1).await;
-    assert!(seen.is_ok(), "{seen:#?}");
-    assert!(node.synced().is_some());
+    node.at(20.0).await;
+    let synced = node.synced();
+    assert!(synced.is_some_and(|at| at < 15.0), "{synced:?}");
+    assert_eq!(node.status().await.failing.len(), 1);
 }
 
 /// All that were outstanding are asked again one after the other, however slow each is.
@@ -116,4 +119,99 @@ async fn a_status_that_is_refused_beside_a_crash_is_no_reason_for_it() {
     assert!(refused.contains("Unknown: no"), "{refused}");
     let crash = error("b/app.0").unwrap();
     assert!(crash.contains("goes away"), "{crash}");
+}
+
+/// All twelve have changed, and one of them makes the runtime go away.
+async fn all_are_seen_but_one(slow: Fault) {
+    let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
+    node.at(3.5).await;
+    node.sim.fault(Rpc::ContainerStatus, None, slow);
+    let crash = Fault::Crash(seconds(0.3));
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("p6/app.0"), crash);
+    for pod in 0..12 {
+        node.sim.exit(&format!("p{pod}"), "app", 1);
+    }
+    let mut others = BTreeSet::new();
+    node.sample(60.0, |_, status| {
+        let named = status.failing.iter().map(|failing| failing.id.to_string());
+        others.extend(named.filter(|id| id != "p6/app.0"));
+    })
+    .await;
+    assert!(others.is_empty(), "{others:?}");
+    assert!(names(&node.status().await, "p6/app.0"));
+    for pod in (0..12).filter(|pod| *pod != 6) {
+        let told = node.deaths(&format!("p{pod}/app.0"));
+        assert!(told.len() == 1 && told[0] < 12.0, "p{pod}: {told:?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn others_are_seen_however_slow_their_statuses_are() {
+    all_are_seen_but_one(Fault::Slow(seconds(0.15))).await;
+    all_are_seen_but_one(Fault::Slow(seconds(0.07))).await;
+    all_are_seen_but_one(Fault::Jitter(seconds(0.01), seconds(0.12))).await;
+    all_are_seen_but_one(Fault::Slow(seconds(0.6))).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_hangs_beside_one_that_crashes_the_runtime_is_not_blamed() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    one_crashes(&node.sim);
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), Fault::Hang);
+    for pod in ["a", "b", "c"] {
+        node.sim.exit(pod, "app", 1);
+    }
+    let mut blamed = false;
+    node.sample(60.0, |_, status| blamed |= names(status, "a/app.0"))
+        .await;
+    assert!(!blamed);
+    let status = node.status().await;
+    assert!(names(&status, "b/app.0"));
+    assert_eq!(node::named(&status.stuck), ["a/app.0".into()]);
+    assert_eq!(node.deaths("c/app.0").len(), 1);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_hangs_at_each_restart_is_not_blamed_and_seen_once_it_answers() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    for at in [12.0, 22.0, 34.0, 60.0] {
+        node.at(at).await;
+        node.sim.restart(seconds(0.3));
+        node.sample(9.0, |at, status| {
+            assert!(!names(status, "a/app.0"), "at {at}: {:?}", status.failing);
+        })
+        .await;
+    }
+    node.sim.restart(seconds(0.3));
+    node.sim.lift_all();
+    node.pass(4.0).await;
+    assert_eq!(node.deaths("a/app.0").len(), 1);
+}
+
+/// Who asks at the wrong moment is not to blame.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_restarts_all_the_time_by_itself_blames_nobody() {
+    let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
+    node.at(3.5).await;
+    let slow = Fault::Jitter(seconds(0.1), seconds(0.4));
+    node.sim.fault(Rpc::ContainerStatus, None, slow);
+    for round in 0..60 {
+        let name = format!("p{}", round % 12);
+        let now = node.sim.now();
+        node.sim.world().pod(&name).restart("app", 1, now);
+        node.sim.restart(seconds(0.2));
+        node.sample(1.7, |at, status| {
+            let blamed = status.failing.iter();
+            let mut blamed = blamed.filter(|it| it.error.to_string().contains("goes away"));
+            assert!(blamed.next().is_none(), "at {at}: {:?}", status.failing);
+        })
+        .await;
+    }
 }

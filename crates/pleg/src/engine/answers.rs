@@ -33,8 +33,8 @@ impl Engine {
             Some(CallError::Unavailable(why)) => {
                 if why.cause == NoConnection::Lost {
                     let made = self.governor.made_statuses();
-                    let made = made.map(|(key, made)| (key.clone(), made));
-                    self.suspects.went_away_during(made, now.instant);
+                    let made: Vec<_> = made.map(|(key, made)| (key.clone(), made)).collect();
+                    self.suspects.went_away_during(&made, now.instant);
                 }
                 // What answers next may be another runtime, or have another configuration.
                 self.sweeper.runtime_changed();
@@ -43,13 +43,12 @@ impl Engine {
                 self.relister.hurry_anyway(soon);
                 self.governor.lost(&key)
             }
-            Some(_) => {
-                self.suspects.answered(&key);
-                self.governor.failed(&key, now.instant)
-            }
-            None => {
-                self.suspects.answered(&key);
-                self.governor.answered(&key, now.instant)
+            error => {
+                self.suspects.answered(&key, begun);
+                match error {
+                    Some(_) => self.governor.failed(&key, now.instant),
+                    None => self.governor.answered(&key, now.instant),
+                }
             }
         };
         let asked = about.as_ref().and_then(|about| about.pod.as_ref());

@@ -94,6 +94,8 @@ pub struct Governor {
     outstanding: BTreeMap<Key, Entry>,
     /// How many of these wait to be made alone.
     postponed: usize,
+    /// The one that was made alone, and until when no other is made beside it.
+    alone: Option<(Key, Instant)>,
     evidence: Evidence,
 }
 
@@ -144,13 +146,14 @@ impl Governor {
             status_overdue: config.status_overdue,
             outstanding: BTreeMap::new(),
             postponed: 0,
+            alone: None,
             evidence: Evidence::default(),
         }
     }
 
     /// Whether one more status call may be made.
     pub fn has_room(&self) -> bool {
-        if self.postponed > 0 {
+        if self.postponed > 0 || self.alone.is_some() {
             return false;
         }
         // As is usual; the rest need not be counted.
@@ -242,13 +245,14 @@ impl Governor {
         }
     }
 
-    /// It is made now.
-    pub(crate) fn make_postponed(&mut self, key: &Key, now: Instant) {
-        if let Some(entry) = self.outstanding.get_mut(key)
+    /// It is made now, and no other status call for so long, unless it is answered.
+    pub(crate) fn make_postponed(&mut self, key: Key, now: Instant, alone: Duration) {
+        if let Some(entry) = self.outstanding.get_mut(&key)
             && std::mem::replace(&mut entry.is_postponed, false)
         {
             entry.waits = now;
             self.postponed -= 1;
+            self.alone = Some((key, now + alone));
         }
     }
 
@@ -296,7 +300,7 @@ impl Governor {
     }
 
     fn end(&mut self, key: &Key, now: Instant) -> Option<Entry> {
-        let entry = self.outstanding.remove(key)?;
+        let entry = self.remove(key)?;
         self.is_away = false;
         if now >= self.answered + STALL {
             self.stalled = Some(now);
@@ -306,6 +310,11 @@ impl Governor {
         self.open = (self.open * 2).min(self.most);
         self.moved = now;
         Some(entry)
+    }
+
+    fn remove(&mut self, key: &Key) -> Option<Entry> {
+        self.alone.take_if(|(alone, _)| alone == key);
+        self.outstanding.remove(key)
     }
 
     /// The runtime answered a call well; gives what it asked for.
@@ -332,11 +341,12 @@ impl Governor {
     /// The connection was lost before the answer.
     pub fn lost(&mut self, key: &Key) -> Option<About> {
         self.is_away = true;
-        Some(self.outstanding.remove(key)?.about)
+        Some(self.remove(key)?.about)
     }
 
     /// Lets time pass: names who is stuck, and shrinks the window while nothing answers.
     pub fn pass(&mut self, now: Instant) {
+        self.alone.take_if(|(_, until)| now >= *until);
         if self.postponed > 0 {
             let postponed = self.outstanding.values_mut();
             for entry in postponed.filter(|entry| entry.is_postponed) {
@@ -594,6 +604,7 @@ impl Governor {
         let shrinks = shrinks.then(|| self.moved + PAUSE);
         let others = shrinks.into_iter().chain(witness);
         let others = others.chain(self.sign_of_life_at());
+        let others = others.chain(self.alone.as_ref().map(|(_, until)| *until));
         named.chain(others).filter(|time| *time > now).min()
     }
 }

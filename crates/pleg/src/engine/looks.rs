@@ -37,7 +37,7 @@ impl Engine {
     /// were planned before that.
     pub(super) fn begin_round(&mut self, begun: Moment, kind: LookKind, older: u64, now: Moment) {
         let (governor, records, unasked) = (&self.governor, &self.records, &self.unasked);
-        let lasting = &self.lasting;
+        let (lasting, failures) = (&self.lasting, &self.failures);
         self.rounds.begin(now.instant, begun, kind, older, || {
             // Who is named already is not waited for.
             let mut named = unasked.clone();
@@ -45,7 +45,9 @@ impl Engine {
             let stuck = governor.stuck(|uid| records.knows(uid));
             named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
             let inspecting = records.inspecting();
-            (inspecting - &named, inspecting & &named)
+            let waiting = inspecting - &named;
+            let is_any_new = waiting.iter().any(|uid| failures.of(uid).is_none());
+            (waiting, inspecting & &named, is_any_new)
         });
         let slow = self
             .lasting

@@ -54,6 +54,8 @@ struct Round {
     /// How many were waited for, and whether any of them came to an end.
     of: usize,
     has_ended_one: bool,
+    /// Whether any of them had not failed before.
+    is_any_new: bool,
 }
 
 /// How far the round under way has come.
@@ -65,14 +67,15 @@ pub(crate) struct Progress {
 
 impl Rounds {
     /// Begins a round that waits for these pods, and not for those; if one is under way, after it:
-    /// otherwise what differs since would be waited for by none.
+    /// otherwise what differs since would be waited for by none. `waiting` also gives whether any of
+    /// those that are waited for has not failed before.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
         begun: Moment,
         kind: LookKind,
         older: u64,
-        waiting: impl FnOnce() -> (BTreeSet<PodUid>, BTreeSet<PodUid>),
+        waiting: impl FnOnce() -> (BTreeSet<PodUid>, BTreeSet<PodUid>, bool),
     ) {
         if self.current.is_some() {
             let is_newer = |next: &Next| next.begun.instant >= begun.instant;
@@ -81,13 +84,14 @@ impl Rounds {
             }
             self.owed.get_or_insert(begun.instant);
         } else {
-            let (waiting, given_up) = waiting();
+            let (waiting, given_up, is_any_new) = waiting();
             self.current = Some(Round {
                 started: now,
                 begun,
                 kind,
                 older,
                 of: waiting.len(),
+                is_any_new,
                 has_ended_one: false,
                 waiting,
                 given_up,
@@ -95,10 +99,12 @@ impl Rounds {
         }
     }
 
-    /// Whether the round has given up whomever it has waited for.
+    /// Whether the round has given up whomever it has waited for, and not only those that fail anyway.
     pub(crate) fn has_given_up_all(&self) -> bool {
         let round = self.current.as_ref();
-        round.is_some_and(|round| round.of > 0 && !round.has_ended_one && round.waiting.is_empty())
+        round.is_some_and(|round| {
+            round.is_any_new && !round.has_ended_one && round.waiting.is_empty()
+        })
     }
 
     /// Those for whom the round has waited since then, or for longer.
@@ -264,8 +270,9 @@ mod tests {
     }
 
     fn begin_as(kind: LookKind, rounds: &mut Rounds, begun: Moment, waiting: &[&str]) {
-        let waiting = waiting.iter().map(|uid| PodUid::from(*uid)).collect();
-        let pods = || (waiting, BTreeSet::new());
+        let waiting: BTreeSet<_> = waiting.iter().map(|uid| PodUid::from(*uid)).collect();
+        let is_any_new = !waiting.is_empty();
+        let pods = || (waiting, BTreeSet::new(), is_any_new);
         rounds.begin(begun.instant, begun, kind, 0, pods);
     }
 

@@ -22,7 +22,7 @@ use super::reporter::Reporter;
 use super::rounds::{LASTING, Rounds};
 use super::standing::{Ages, Missing};
 use super::stream::{Due, Streaming};
-use super::suspects::{Suspects, Suspicion, YOUNG};
+use super::suspects::{Suspects, Suspicion};
 use super::sweeper::{Sweeper, about};
 use crate::config::Config;
 use crate::kernel::Unwatched;
@@ -279,8 +279,9 @@ impl Engine {
     /// of a death, then inspections, then sweeps.
     fn make_calls(&mut self, now: Moment) {
         let instant = now.instant;
-        while let Some(call) = self.next_suspect(instant) {
-            self.governor.make_postponed(&call.question.key(), instant);
+        while let Some((call, alone)) = self.next_suspect(instant) {
+            let key = call.question.key();
+            self.governor.make_postponed(key, instant, alone);
             self.act(Action::Ask(call));
         }
         while let Some((call, about)) = self
@@ -294,20 +295,16 @@ impl Engine {
         }
     }
 
-    /// The next call that is to be made alone, once no other is young.
-    fn next_suspect(&mut self, now: Instant) -> Option<Call> {
-        let is_young = |(_, made): (&Key, Instant)| now < made + YOUNG;
-        if !self.suspects.are_waiting() || self.governor.made_statuses().any(is_young) {
-            return None;
-        }
-        self.suspects.next()
+    /// The next call that is to be made alone, if it may be made now.
+    fn next_suspect(&mut self, now: Instant) -> Option<(Call, Duration)> {
+        let is_time = self.suspect_at().is_some_and(|at| now >= at);
+        is_time.then(|| self.suspects.take_next())?
     }
 
-    /// When that may be, by time alone.
-    fn suspect_at(&self, now: Instant) -> Option<Instant> {
+    fn suspect_at(&self) -> Option<Instant> {
         let made = self.governor.made_statuses();
-        let young = made.map(|(_, made)| made + YOUNG).filter(|at| *at > now);
-        young.max().filter(|_| self.suspects.are_waiting())
+        let youngest = made.map(|(_, made)| made).max();
+        self.suspects.next_at(youngest, self.governor.last_answer())
     }
 
     /// While a status call is silent and few others of its kind were made since, those of other
@@ -525,7 +522,7 @@ impl Engine {
             self.differing.next_at(INSPECTIONS_FAIL, now),
             self.processes.alarm(now),
             self.governor.alarm(now),
-            self.suspect_at(now),
+            self.suspect_at().filter(|at| *at > now),
             self.doubts.alarm(),
             self.pauses.alarm(),
             self.reporter.alarm(&self.coverage, now),

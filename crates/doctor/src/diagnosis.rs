@@ -212,6 +212,12 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
             return Some(format!("the runtime responds, but {call} failed: {why}"));
         }
     }
+    if let Some(lost) = probes.lost.first() {
+        let (call, who) = (lost.call, subject(lost));
+        return Some(format!(
+            "the runtime goes away when {call} is called for {who}"
+        ));
+    }
     if probes.undecided > 0 {
         let rows = counted(probes.undecided, "row");
         return Some(format!(

@@ -1,7 +1,7 @@
 //! Which version of CRI a runtime is spoken to in, where it is not one runtime alone that answers:
 //! a proxy in front of it knows some methods and refuses the others in its own words.
 
-use std::convert::Infallible;
+use std::io;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,12 +11,13 @@ use hyper::body::{Bytes, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
-use pleg::runtime::Runtime;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
+use pleg::runtime::{CallError, Runtime};
 use tokio::net::UnixListener;
 use tokio::time::timeout;
 
 const HANGS: u32 = u32::MAX;
+const RESETS: u32 = u32::MAX - 1;
 const NOT_FOUND: u32 = 5;
 const PERMISSION_DENIED: u32 = 7;
 const UNIMPLEMENTED: u32 = 12;
@@ -44,11 +45,14 @@ fn coded(code: fn(&str) -> u32) -> Coded {
                 if code == HANGS {
                     std::future::pending::<()>().await;
                 }
+                if code == RESETS {
+                    return Err(io::Error::other("reset"));
+                }
                 let answer = Response::builder()
                     .header("content-type", "application/grpc")
                     .header("grpc-status", code)
                     .body(Empty::<Bytes>::new());
-                Ok::<_, Infallible>(answer.unwrap())
+                Ok(answer.unwrap())
             }
         }
     };
@@ -120,4 +124,26 @@ async fn a_version_that_is_refused_or_hangs_in_v1alpha2_does_not_turn_everything
         assert!(!matches!(version.await, Ok(Ok(_))));
         assert_eq!(coded.spoken().await, "v1");
     }
+}
+
+#[tokio::test]
+async fn a_call_that_is_reset_has_failed_and_its_connection_is_not_lost() {
+    let coded = coded(|path| match path.ends_with("/ContainerStatus") {
+        true => RESETS,
+        false => NOT_FOUND,
+    });
+    for _ in 0..3 {
+        let error = coded
+            .runtime
+            .container_status(&"c0".into())
+            .await
+            .unwrap_err();
+        assert!(matches!(error, CallError::Refused(_)), "{error:?}");
+        coded
+            .runtime
+            .sandbox_status(&"s0".into())
+            .await
+            .unwrap_err();
+    }
+    assert_eq!(coded.runtime.connections(), 1);
 }

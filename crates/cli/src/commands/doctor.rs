@@ -280,21 +280,24 @@ impl Meanwhile {
         match self {
             Self::NotAsked => {}
             Self::Says(now, ago) => {
-                facts.calls.retain(|probe| !was_answered(probe, *ago, now));
+                leave_out(facts, |probe| was_answered(probe, *ago, now));
                 if let Some(word) = &mut facts.agent {
                     *word = said_of_itself(now);
                 }
             }
             Self::Silent => {
-                let calls = facts.calls.iter();
-                facts.unasked += calls
-                    .filter(|probe| waits(probe) && probe.id.is_some())
-                    .count();
-                facts.calls.retain(|probe| !probe.by_agent);
+                leave_out(facts, |probe| probe.by_agent);
                 facts.agent = None;
             }
         }
     }
+}
+
+/// Leaves calls of the agent out, which the doctor has not made itself.
+fn leave_out(facts: &mut ProbeFacts, is_over: impl Fn(&Probe) -> bool) {
+    let over = facts.calls.iter().filter(|probe| is_over(probe));
+    facts.unasked += over.filter(|probe| probe.id.is_some()).count();
+    facts.calls.retain(|probe| !is_over(probe));
 }
 
 fn waits(probe: &Probe) -> bool {

@@ -9,13 +9,13 @@ use cri::{Endpoint, Rpc};
 use pleg::model::id::Id;
 use pleg::model::status::PodStatus;
 use pleg::out::status_report::StatusReport;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::calls::Calls;
 use super::dead::Dead;
 use super::listener::listener;
 use super::patience::MAX_DEADLINE;
-use super::round::{Round, STILL_THERE};
+use super::round::{QUIET, Round, STILL_THERE};
 use super::suspects::Suspects;
 use super::task_folder::TaskFolder;
 use super::{agent, kubelet, stacks};
@@ -106,7 +106,13 @@ impl Attempt {
         if round.known.lists() > afterwards {
             unasked = round.ask_each().await;
         }
-        round.ask_whether_it_is_still_there().await;
+        // Without the calls that are ruled out, it must not go away.
+        if suspects.twice.is_empty() {
+            round.ask_whether_it_is_still_there().await;
+        } else {
+            sleep(QUIET).await;
+            round.ask_version().await;
+        }
         // No call notices a restart between two calls.
         let is_other = process.is_some() && is_other(process, &self::listener(socket).await);
         Self {

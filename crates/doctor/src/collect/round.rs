@@ -61,6 +61,9 @@ const LAST_ONE_LIMIT: Duration = Duration::from_secs(1);
 /// After this time, no further status calls are started: what was not asked is counted.
 const ASKING_LIMIT: Duration = Duration::from_secs(10);
 
+/// A runtime that crashes by a call may do so a moment after its answer.
+pub(super) const QUIET: Duration = Duration::from_millis(150);
+
 /// How often to check whether another call can be started.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -80,6 +83,8 @@ pub(super) struct Round {
     lost: Vec<Probe>,
     /// Those during which the runtime has gone before.
     suspects: Suspects,
+    /// When a call ended last.
+    ended: Option<Instant>,
     pub known: Known,
     pub answers: Answers,
     pub version: Option<RuntimeVersion>,
@@ -112,6 +117,7 @@ impl Round {
             interrupted: false,
             lost: Vec::new(),
             suspects: Suspects::default(),
+            ended: None,
             known: Known::default(),
             answers: Answers::default(),
             version: None,
@@ -229,7 +235,14 @@ impl Round {
             let calls = self.calls.outstanding();
             let waited_for = calls.map(|call| self.until.min(call.since + patience));
             let Some(last) = waited_for.filter(|until| *until > Instant::now()).max() else {
-                break;
+                if !queue
+                    .front()
+                    .is_some_and(|next| self.is_too_early_for(next))
+                {
+                    break;
+                }
+                sleep(POLL_INTERVAL).await;
+                continue;
             };
             let soon = Instant::now() + POLL_INTERVAL;
             self.one_ends(last.min(soon)).await;
@@ -370,6 +383,12 @@ impl Round {
         Instant::now() + MAX_DEADLINE < self.until
     }
 
+    /// Whether the runtime may go away because of what it has answered just now.
+    fn is_too_early_for(&self, suspect: &Target) -> bool {
+        let is_quiet = self.ended.is_none_or(|ended| ended.elapsed() >= QUIET);
+        self.suspects.is_one(suspect) && !is_quiet
+    }
+
     fn may_start(&self, begun: Instant, next: &Target) -> bool {
         let is_time = begun.elapsed() < ASKING_LIMIT && self.is_time_for_more();
         if self.interrupted || !is_time {
@@ -377,7 +396,8 @@ impl Round {
         }
         let patience = patience(self.answers.slowest);
         let hangs = |call: &Outstanding| call.since.elapsed() >= patience;
-        if self.suspects.is_one(next) && !self.calls.outstanding().all(hangs) {
+        let is_alone = self.calls.outstanding().all(hangs);
+        if self.suspects.is_one(next) && !is_alone || self.is_too_early_for(next) {
             return false;
         }
         let mut calls = self.calls.outstanding();
@@ -410,6 +430,7 @@ impl Round {
     }
 
     fn take(&mut self, ended: EndedCall) {
+        self.ended = Some(Instant::now());
         let (method, call) = (ended.method, ended.call);
         let (alone, since) = (call.alone, call.since);
         let guessed = call.target.as_ref().filter(|target| target.guessed);

@@ -153,7 +153,7 @@ impl Governor {
 
     /// Whether one more status call may be made.
     pub fn has_room(&self) -> bool {
-        if self.postponed > 0 || self.alone.is_some() {
+        if self.leaves_one_alone() {
             return false;
         }
         // As is usual; the rest need not be counted.
@@ -162,6 +162,11 @@ impl Governor {
         }
         let (total, in_window) = self.load();
         total + RESERVED < self.most * STUCK_FACTOR && in_window + RESERVED < self.open
+    }
+
+    /// Whether no call is made because one is to be made alone, or was just now.
+    pub(crate) fn leaves_one_alone(&self) -> bool {
+        self.postponed > 0 || self.alone.is_some()
     }
 
     /// Whether a witness may be called, although all other places may be taken.

@@ -279,11 +279,7 @@ impl Engine {
     /// of a death, then inspections, then sweeps.
     fn make_calls(&mut self, now: Moment) {
         let instant = now.instant;
-        while let Some((call, alone)) = self.next_suspect(instant) {
-            let key = call.question.key();
-            self.governor.make_postponed(key, instant, alone);
-            self.act(Action::Ask(call));
-        }
+        self.make_postponed(instant);
         while let Some((call, about)) = self
             .processes
             .next_call(&self.governor, instant)
@@ -292,6 +288,16 @@ impl Engine {
             .or_else(|| self.witness(instant))
         {
             self.ask(call, about, now);
+            self.make_postponed(instant);
+        }
+    }
+
+    /// Makes the calls that are to be made alone, as far as it is time.
+    fn make_postponed(&mut self, now: Instant) {
+        while let Some((call, alone)) = self.next_suspect(now) {
+            let key = call.question.key();
+            self.governor.make_postponed(key, now, alone);
+            self.act(Action::Ask(call));
         }
     }
 

@@ -83,15 +83,11 @@ impl CallError {
 impl NoConnection {
     /// The cause that is behind a status of the transport.
     fn behind(status: &Status) -> Self {
-        let mut source = status.source();
-        while let Some(error) = source {
-            if let Some(error) = error.downcast_ref::<io::Error>() {
-                return Self::of(error);
-            }
-            source = error.source();
+        match behind::<io::Error>(status) {
+            Some(error) => Self::of(error),
+            // The connection was there, and HTTP/2 ended it.
+            None => Self::Lost,
         }
-        // The connection was there, and HTTP/2 ended it.
-        Self::Lost
     }
 
     fn of(error: &io::Error) -> Self {
@@ -109,6 +105,23 @@ impl NoConnection {
             _ => Self::Other,
         }
     }
+}
+
+/// The error of this type that is behind a status.
+fn behind<E: Error + 'static>(status: &Status) -> Option<&E> {
+    let mut source = status.source();
+    while let Some(error) = source {
+        if let Some(error) = error.downcast_ref() {
+            return Some(error);
+        }
+        source = error.source();
+    }
+    None
+}
+
+/// Whether the runtime has ended this call alone (`RST_STREAM`): the connection is as it was.
+fn is_reset(status: &Status) -> bool {
+    behind::<h2::Error>(status).is_some_and(|error| error.is_reset() && error.is_remote())
 }
 
 impl From<Malformed> for CallError {
@@ -131,7 +144,7 @@ impl From<Status> for CallError {
             // What the transport could not do arrives as one of these with its cause behind it;
             // without one the runtime itself said so, of a shim that is gone for example.
             Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled
-                if status.source().is_some() =>
+                if status.source().is_some() && !is_reset(&status) =>
             {
                 Self::unavailable(NoConnection::behind(&status), message)
             }

@@ -148,6 +148,11 @@ fn the_one_call_during_which_a_runtime_goes_away_is_named_and_made_twice() {
     assert_eq!(refused.len(), 1, "{report:#}");
     // At first one of them, then all, and then all but that one.
     assert!(runtime.sim.calls_made(call) <= 4 + 4 + 3);
+    let evidence = finding["evidence"].to_string();
+    assert!(!evidence.contains("  "), "{evidence}");
+    // Whoever asks for another cause is not told that all is well.
+    let other = doctor(&runtime, &["--check", "container-lock"]).assert_code(2);
+    assert!(other.out.contains("goes away"), "{}", other.out);
 }
 
 /// As containerd, which systemd starts again after five seconds.

@@ -29,7 +29,8 @@ fn fatal(facts: &NodeFacts, runtime: &str, probe: &Probe) -> Finding {
     let sentence = format!("{runtime} goes away when {call} is called for {who}");
     let mut found = finding(facts, Confidence::Medium, sentence);
     let evidence = format!(
-        "twice, the connection to {runtime} was lost while {call} of {who} was outstanding;          without this call, {runtime} responds"
+        "twice, the connection to {runtime} was lost while {call} of {who} was outstanding; \
+         without this call, {runtime} responds"
     );
     found.evidence.push(evidence);
     name(&mut found, probe);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::call::{Answer, Answered, Call, List, Purpose, Question};
+use super::call::{Answer, Answered, Call, Key, Purpose, Question};
 use super::processes::Found;
 use super::relister::{ListRow, Relisted};
 use super::standing::Missing;
@@ -19,7 +19,9 @@ use crate::model::wall_time::Moment;
 use crate::out::cache::Vouch;
 use crate::out::coverage::LookKind;
 use crate::records::{Hint, Look, Part};
-use crate::runtime::{About, CallError, Listing, NoConnection, OutstandingCall, RuntimeVersion};
+use crate::runtime::{
+    About, CallError, Listing, NoConnection, OutstandingCall, Rpc, RuntimeVersion,
+};
 
 impl Engine {
     pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
@@ -33,7 +35,8 @@ impl Engine {
             Some(CallError::Unavailable(why)) => {
                 if why.cause == NoConnection::Lost {
                     let made = self.governor.made_statuses();
-                    let made: Vec<_> = made.map(|(key, made)| (key.clone(), made)).collect();
+                    let made = made.filter_map(|(key, made)| Some((self.asked_status(key)?, made)));
+                    let made: Vec<_> = made.collect();
                     self.suspects.went_away_during(&made, now.instant);
                 }
                 // What answers next may be another runtime, or have another configuration.
@@ -44,7 +47,7 @@ impl Engine {
                 self.governor.lost(&key)
             }
             error => {
-                self.suspects.answered(&key, begun);
+                self.suspects.answered(&call.question, begun);
                 match error {
                     Some(_) => self.governor.failed(&key, now.instant),
                     None => self.governor.answered(&key, now.instant),
@@ -61,17 +64,19 @@ impl Engine {
         self.take_in(call, about, begun, answer, now);
     }
 
+    /// Which status is asked for by an outstanding call.
+    fn asked_status(&self, key: &Key) -> Option<Question> {
+        match key {
+            (Rpc::PodSandboxStatus, Some(id)) => Some(Question::Sandbox(id.clone())),
+            (_, Some(id)) if self.processes.is_asking_pid(id) => Some(Question::Pid(id.clone())),
+            (_, Some(id)) => Some(Question::Container(id.clone())),
+            (_, None) => None,
+        }
+    }
+
     /// A call is not made, because the runtime went away each time that it was.
     pub(super) fn withhold(&mut self, call: Call, about: About, now: Moment) {
-        let error = CallError::Withheld;
-        let answer = match &call.question {
-            Question::Sandbox(_) => Answer::Sandbox(Err(error)),
-            Question::Container(_) => Answer::Container(Err(error)),
-            Question::Pid(_) => Answer::Pid(Err(error)),
-            Question::Version => Answer::Version(Err(error)),
-            Question::List(List::Sandboxes) => Answer::Sandboxes(Err(error)),
-            Question::List(List::Containers) => Answer::Containers(Err(error)),
-        };
+        let answer = call.question.failed(CallError::Withheld);
         self.take_in(call, Some(about), now.instant, answer, now);
     }
 

@@ -11,7 +11,7 @@ use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion, of_the_as
 pub type Key = (Rpc, Option<Id>);
 
 /// What the runtime is asked.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Question {
     Version,
     List(List),
@@ -22,7 +22,7 @@ pub(crate) enum Question {
 }
 
 /// One of the two lists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum List {
     Sandboxes,
     Containers,
@@ -44,6 +44,18 @@ impl Question {
             Self::List(list) => (list.rpc(), None),
             Self::Sandbox(id) => (Rpc::PodSandboxStatus, Some(id.clone())),
             Self::Container(id) | Self::Pid(id) => (Rpc::ContainerStatus, Some(id.clone())),
+        }
+    }
+
+    /// The answer to one that has failed so.
+    pub(crate) fn failed(&self, error: CallError) -> Answer {
+        match self {
+            Self::Version => Answer::Version(Err(error)),
+            Self::List(List::Sandboxes) => Answer::Sandboxes(Err(error)),
+            Self::List(List::Containers) => Answer::Containers(Err(error)),
+            Self::Sandbox(_) => Answer::Sandbox(Err(error)),
+            Self::Container(_) => Answer::Container(Err(error)),
+            Self::Pid(_) => Answer::Pid(Err(error)),
         }
     }
 

@@ -92,17 +92,18 @@ pub struct Governor {
     is_away: bool,
     status_overdue: Duration,
     outstanding: BTreeMap<Key, Entry>,
-    /// How many of these wait to be made alone.
-    postponed: usize,
-    /// The one that was made alone, and until when no other is made beside it.
-    alone: Option<(Key, Instant)>,
+    /// The one of them beside which no other status call is made.
+    lone: Option<Lone>,
     evidence: Evidence,
 }
 
 #[derive(Debug)]
 struct Entry {
     about: About,
+    /// When it was wanted, by which its wanter knows it.
     since: Instant,
+    /// When it was made: the same, and later if it was to be made alone.
+    made: Instant,
     /// Since when it has been waited for: the same, and later by what we did not run ourselves.
     waits: Instant,
     /// Its answer is taken for how it is with what it asks for.
@@ -111,8 +112,15 @@ struct Entry {
     behind: Vec<About>,
     /// How, and since when that is known.
     stuck: Option<(Stuck, Instant)>,
-    /// It waits to be made alone.
-    is_postponed: bool,
+}
+
+/// A status call beside which no other is made.
+#[derive(Debug)]
+enum Lone {
+    /// It is to be made.
+    Waits(Key),
+    /// It was made, and is left alone until then unless it is answered.
+    Made { key: Key, until: Instant },
 }
 
 /// How it is known that a call is stuck.
@@ -145,8 +153,7 @@ impl Governor {
             is_away: false,
             status_overdue: config.status_overdue,
             outstanding: BTreeMap::new(),
-            postponed: 0,
-            alone: None,
+            lone: None,
             evidence: Evidence::default(),
         }
     }
@@ -166,7 +173,7 @@ impl Governor {
 
     /// Whether no call is made because one is to be made alone, or was just now.
     pub(crate) fn leaves_one_alone(&self) -> bool {
-        self.postponed > 0 || self.alone.is_some()
+        self.lone.is_some()
     }
 
     /// Whether a witness may be called, although all other places may be taken.
@@ -244,28 +251,29 @@ impl Governor {
     pub(crate) fn postpone(&mut self, about: About, is_look: bool, now: Instant) {
         let key = (about.call, about.id.clone());
         self.begin_as(about, is_look, now);
-        if let Some(entry) = self.outstanding.get_mut(&key) {
-            entry.is_postponed = true;
-            self.postponed += 1;
-        }
+        self.lone = Some(Lone::Waits(key));
     }
 
     /// It is made now, and no other status call for so long, unless it is answered.
     pub(crate) fn make_postponed(&mut self, key: Key, now: Instant, alone: Duration) {
-        if let Some(entry) = self.outstanding.get_mut(&key)
-            && std::mem::replace(&mut entry.is_postponed, false)
-        {
+        if let Some(entry) = self.outstanding.get_mut(&key) {
+            entry.made = now;
             entry.waits = now;
-            self.postponed -= 1;
-            self.alone = Some((key, now + alone));
+            let until = now + alone;
+            self.lone = Some(Lone::Made { key, until });
         }
     }
 
     /// The status calls that were made and are outstanding, and when each was made.
     pub(crate) fn made_statuses(&self) -> impl Iterator<Item = (&Key, Instant)> {
-        let made = self.outstanding.iter();
-        let made = made.filter(|((_, id), entry)| id.is_some() && !entry.is_postponed);
-        made.map(|(key, entry)| (key, entry.waits))
+        let made = self.made().filter(|((_, id), _)| id.is_some());
+        made.map(|(key, entry)| (key, entry.made))
+    }
+
+    /// All but the one that is still to be made.
+    fn made(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+        let waits = |key: &Key| matches!(&self.lone, Some(Lone::Waits(lone)) if lone == key);
+        self.outstanding.iter().filter(move |(key, _)| !waits(key))
     }
 
     fn insert(&mut self, about: About, is_look: bool, since: Instant, now: Instant) {
@@ -277,11 +285,11 @@ impl Governor {
         let entry = Entry {
             about,
             since,
+            made: since,
             waits: since,
             is_look,
             behind: Vec::new(),
             stuck: None,
-            is_postponed: false,
         };
         self.outstanding.insert(key, entry);
     }
@@ -318,7 +326,9 @@ impl Governor {
     }
 
     fn remove(&mut self, key: &Key) -> Option<Entry> {
-        self.alone.take_if(|(alone, _)| alone == key);
+        self.lone.take_if(|lone| match lone {
+            Lone::Waits(lone) | Lone::Made { key: lone, .. } => lone == key,
+        });
         self.outstanding.remove(key)
     }
 
@@ -351,12 +361,12 @@ impl Governor {
 
     /// Lets time pass: names who is stuck, and shrinks the window while nothing answers.
     pub fn pass(&mut self, now: Instant) {
-        self.alone.take_if(|(_, until)| now >= *until);
-        if self.postponed > 0 {
-            let postponed = self.outstanding.values_mut();
-            for entry in postponed.filter(|entry| entry.is_postponed) {
-                entry.waits = now;
-            }
+        self.lone
+            .take_if(|lone| matches!(lone, Lone::Made { until, .. } if now >= *until));
+        if let Some(Lone::Waits(key)) = &self.lone
+            && let Some(entry) = self.outstanding.get_mut(key)
+        {
+            entry.waits = now;
         }
         while !self.outstanding.is_empty() && now >= self.moved + PAUSE {
             self.moved += PAUSE;
@@ -430,7 +440,7 @@ impl Governor {
             if named.is_empty() {
                 named.push(entry.about.clone());
             }
-            let since = entry.since;
+            let since = entry.made;
             named
                 .into_iter()
                 .map(move |about| OutstandingCall { about, since })
@@ -453,9 +463,9 @@ impl Governor {
 
     /// All that is outstanding.
     pub fn outstanding(&self) -> impl Iterator<Item = OutstandingCall> {
-        self.outstanding.values().map(|entry| OutstandingCall {
+        self.made().map(|(_, entry)| OutstandingCall {
             about: entry.about.clone(),
-            since: entry.since,
+            since: entry.made,
         })
     }
 
@@ -609,7 +619,11 @@ impl Governor {
         let shrinks = shrinks.then(|| self.moved + PAUSE);
         let others = shrinks.into_iter().chain(witness);
         let others = others.chain(self.sign_of_life_at());
-        let others = others.chain(self.alone.as_ref().map(|(_, until)| *until));
+        let lone = self.lone.as_ref().and_then(|lone| match lone {
+            Lone::Waits(_) => None,
+            Lone::Made { until, .. } => Some(*until),
+        });
+        let others = others.chain(lone);
         named.chain(others).filter(|time| *time > now).min()
     }
 }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::call::List;
 use super::governor::SMALLEST_WINDOW;
 use super::reporter::Seen;
-use super::rounds::{Ended, LASTING};
+use super::rounds::{Awaited, Ended, LASTING};
 use super::standing::{Ages, Missing};
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
@@ -46,8 +46,11 @@ impl Engine {
             named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
             let inspecting = records.inspecting();
             let waiting = inspecting - &named;
-            let is_any_new = waiting.iter().any(|uid| failures.of(uid).is_none());
-            (waiting, inspecting & &named, is_any_new)
+            Awaited {
+                all_fail: waiting.iter().all(|uid| failures.of(uid).is_some()),
+                given_up: inspecting & &named,
+                waiting,
+            }
         });
         let slow = self
             .lasting

@@ -238,6 +238,11 @@ impl Processes {
         Some(call)
     }
 
+    /// Whether the outstanding call for the status of this container is for its pid.
+    pub(crate) fn is_asking_pid(&self, id: &Id) -> bool {
+        self.asking_pids.contains(id)
+    }
+
     /// The pid came, or did not; gives the process that is to be opened.
     pub(crate) fn on_pid(
         &mut self,

@@ -40,6 +40,15 @@ pub(crate) struct Next {
     pub(crate) older: u64,
 }
 
+/// The pods that differ when a round begins.
+pub(crate) struct Awaited {
+    pub(crate) waiting: BTreeSet<PodUid>,
+    /// Those that are named already.
+    pub(crate) given_up: BTreeSet<PodUid>,
+    /// All that are waited for have failed before.
+    pub(crate) all_fail: bool,
+}
+
 #[derive(Debug)]
 struct Round {
     /// When it was begun to wait; what it goes by was asked for earlier.
@@ -54,8 +63,8 @@ struct Round {
     /// How many were waited for, and whether any of them came to an end.
     of: usize,
     has_ended_one: bool,
-    /// Whether any of them had not failed before.
-    is_any_new: bool,
+    /// All of them had failed before.
+    all_fail: bool,
 }
 
 /// How far the round under way has come.
@@ -66,16 +75,15 @@ pub(crate) struct Progress {
 }
 
 impl Rounds {
-    /// Begins a round that waits for these pods, and not for those; if one is under way, after it:
-    /// otherwise what differs since would be waited for by none. `waiting` also gives whether any of
-    /// those that are waited for has not failed before.
+    /// Begins a round; if one is under way, after it: otherwise what differs since would be waited for
+    /// by none.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
         begun: Moment,
         kind: LookKind,
         older: u64,
-        waiting: impl FnOnce() -> (BTreeSet<PodUid>, BTreeSet<PodUid>, bool),
+        pods: impl FnOnce() -> Awaited,
     ) {
         if self.current.is_some() {
             let is_newer = |next: &Next| next.begun.instant >= begun.instant;
@@ -84,14 +92,18 @@ impl Rounds {
             }
             self.owed.get_or_insert(begun.instant);
         } else {
-            let (waiting, given_up, is_any_new) = waiting();
+            let Awaited {
+                waiting,
+                given_up,
+                all_fail,
+            } = pods();
             self.current = Some(Round {
                 started: now,
                 begun,
                 kind,
                 older,
                 of: waiting.len(),
-                is_any_new,
+                all_fail,
                 has_ended_one: false,
                 waiting,
                 given_up,
@@ -103,7 +115,8 @@ impl Rounds {
     pub(crate) fn has_given_up_all(&self) -> bool {
         let round = self.current.as_ref();
         round.is_some_and(|round| {
-            round.is_any_new && !round.has_ended_one && round.waiting.is_empty()
+            let gave_up = round.of > 0 && !round.has_ended_one && round.waiting.is_empty();
+            gave_up && !round.all_fail
         })
     }
 
@@ -271,8 +284,11 @@ mod tests {
 
     fn begin_as(kind: LookKind, rounds: &mut Rounds, begun: Moment, waiting: &[&str]) {
         let waiting: BTreeSet<_> = waiting.iter().map(|uid| PodUid::from(*uid)).collect();
-        let is_any_new = !waiting.is_empty();
-        let pods = || (waiting, BTreeSet::new(), is_any_new);
+        let pods = || Awaited {
+            waiting,
+            given_up: BTreeSet::new(),
+            all_fail: false,
+        };
         rounds.begin(begun.instant, begun, kind, 0, pods);
     }
 

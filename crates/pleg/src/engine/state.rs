@@ -292,19 +292,16 @@ impl Engine {
         }
     }
 
-    /// Makes the calls that are to be made alone, as far as it is time.
+    /// Makes the call that is to be made alone, if it is time.
     fn make_postponed(&mut self, now: Instant) {
-        while let Some((call, alone)) = self.next_suspect(now) {
+        if self.suspects.is_one_waiting()
+            && self.suspect_at().is_none_or(|at| now >= at)
+            && let Some((call, alone)) = self.suspects.take()
+        {
             let key = call.question.key();
             self.governor.make_postponed(key, now, alone);
             self.act(Action::Ask(call));
         }
-    }
-
-    /// The next call that is to be made alone, if it may be made now.
-    fn next_suspect(&mut self, now: Instant) -> Option<(Call, Duration)> {
-        let is_time = self.suspect_at().is_some_and(|at| now >= at);
-        is_time.then(|| self.suspects.take_next())?
     }
 
     fn suspect_at(&self) -> Option<Instant> {
@@ -316,6 +313,9 @@ impl Engine {
     /// While a status call is silent and few others of its kind were made since, those of other
     /// pods, each time of others, tell whether it is alone.
     fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
+        if self.governor.leaves_one_alone() {
+            return None;
+        }
         let witness = self.governor.wants_witness(now);
         let kinds = match witness.filter(|_| self.governor.has_room_for_witness()) {
             Some(kind) => vec![kind],
@@ -337,7 +337,7 @@ impl Engine {
             let key = question.key();
             !self.governor.is_outstanding(&key)
                 && !self.failures.fails(&key)
-                && self.suspects.of(&key, now) == Suspicion::Innocent
+                && self.suspects.of(question, now) == Suspicion::Innocent
         };
         let last = self.last_witness.as_ref();
         let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
@@ -372,7 +372,7 @@ impl Engine {
         }
         let is_look = call.purpose.is_look();
         let instant = now.instant;
-        match self.suspects.of(&call.question.key(), instant) {
+        match self.suspects.of(&call.question, instant) {
             Suspicion::Innocent => {
                 self.governor.begin_as(about, is_look, instant);
                 self.act(Action::Ask(call));

@@ -4,8 +4,8 @@
 //!   outstanding when it went away --> suspect: asked again once the runtime is back, one after
 //!                                     the other --> answered: innocent
 //!                                          |
-//!                                          \-- it goes away at once --> blamed: asked last, and
-//!                                              with nobody beside it --> answered: innocent
+//!                                          \-- it goes away at once --> blamed: asked with nobody
+//!                                              else waiting for an answer --> answered: innocent
 //!                                                  |
 //!                                                  \-- it goes away at once: withheld for a while
 //! ```
@@ -14,12 +14,12 @@
 //! would cost all others their answers each time. A call that hangs is outstanding at each restart, and
 //! not why: whoever is to blame was made just before.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::{Call, Key};
+use super::call::{Call, Question};
 
 /// A suspect is made once no other call is younger than this.
 const YOUNG: Duration = Duration::from_millis(50);
@@ -44,11 +44,12 @@ const LONGEST: Duration = Duration::from_secs(300);
 /// Who was not asked for longer is nobody's suspect any more: it is probably gone.
 const FORGOTTEN: Duration = Duration::from_secs(900);
 
-/// The calls during which the runtime went away, and those of them that wait to be made.
+/// The calls during which the runtime went away, and the one of them that waits to be made: while one
+/// waits, there is no room for another.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
-    suspects: BTreeMap<Key, Suspect>,
-    waiting: VecDeque<Call>,
+    suspects: BTreeMap<Question, Suspect>,
+    waiting: Option<Call>,
     /// When the runtime went away, until a call is answered that was made since.
     away: Option<Instant>,
 }
@@ -73,7 +74,7 @@ pub(crate) enum Suspicion {
 
 impl Suspects {
     /// The connection was lost while these were outstanding, each of which was `made` then.
-    pub(crate) fn went_away_during(&mut self, made: &[(Key, Instant)], now: Instant) {
+    pub(crate) fn went_away_during(&mut self, made: &[(Question, Instant)], now: Instant) {
         // Each call that is lost says so; and what is made before it is back tells nothing new.
         let is_known = self.away.is_some();
         self.away.get_or_insert(now);
@@ -82,43 +83,34 @@ impl Suspects {
         if !is_known {
             self.blame(made, now);
         }
-        for (key, _) in made {
+        for (question, _) in made {
             let suspect = Suspect {
                 blamed: 0,
                 last: now,
             };
-            self.suspects.entry(key.clone()).or_insert(suspect);
+            self.suspects.entry(question.clone()).or_insert(suspect);
         }
     }
 
     /// Blames the suspect that was made last, if it was made just before.
-    fn blame(&mut self, made: &[(Key, Instant)], now: Instant) {
+    fn blame(&mut self, made: &[(Question, Instant)], now: Instant) {
         let youngest = made.iter().max_by_key(|(_, made)| *made);
         let youngest = youngest.filter(|(_, made)| now < *made + AT_ONCE);
-        match youngest.and_then(|(key, _)| self.suspects.get_mut(key)) {
-            Some(suspect) => {
-                suspect.blamed += 1;
-                suspect.last = now;
-            }
-            // It went away for another reason, as it may have before.
-            None if youngest.is_none() => {
-                for suspect in self.suspects.values_mut() {
-                    suspect.blamed = 0;
-                }
-            }
-            None => {}
+        if let Some(suspect) = youngest.and_then(|(question, _)| self.suspects.get_mut(question)) {
+            suspect.blamed += 1;
+            suspect.last = now;
         }
     }
 
     /// The runtime has answered a call that was `made` then.
-    pub(crate) fn answered(&mut self, key: &Key, made: Instant) {
-        self.suspects.remove(key);
+    pub(crate) fn answered(&mut self, question: &Question, made: Instant) {
+        self.suspects.remove(question);
         self.away.take_if(|away| made > *away);
     }
 
     /// Whether the call may be made.
-    pub(crate) fn of(&self, key: &Key, now: Instant) -> Suspicion {
-        match self.suspects.get(key) {
+    pub(crate) fn of(&self, question: &Question, now: Instant) -> Suspicion {
+        match self.suspects.get(question) {
             None => Suspicion::Innocent,
             Some(suspect) if now < suspect.last + withheld_for(suspect.blamed) => {
                 Suspicion::Withheld
@@ -129,33 +121,38 @@ impl Suspects {
 
     /// A call waits for its turn.
     pub(crate) fn wait(&mut self, call: Call) {
-        self.waiting.push_back(call);
+        self.waiting = Some(call);
     }
 
-    /// When the next one may be made, if none is `youngest` later, and nothing is answered after the
-    /// `last_answer`; `None` if none waits.
+    /// When the one that waits may be made, as far as there is anything to wait for: the runtime is to
+    /// be back, no other call to be young, and nothing just answered.
     pub(crate) fn next_at(
         &self,
         youngest: Option<Instant>,
         last_answer: Instant,
     ) -> Option<Instant> {
-        let next = self.waiting.get(self.next()?)?;
-        let away = self.away.map(|away| away + AWAY);
-        let alone = match self.blamed(next) {
-            0 => youngest.map(|made| made + YOUNG),
-            _ => {
-                let beside = youngest.map(|made| made + YOUNG_BESIDE_BLAMED);
-                beside.max(Some(last_answer + QUIET))
-            }
+        let is_blamed = self.blamed(self.waiting.as_ref()?) > 0;
+        let young = if is_blamed {
+            YOUNG_BESIDE_BLAMED
+        } else {
+            YOUNG
         };
-        // If nothing keeps it back, since long ago.
-        Some(away.max(alone).unwrap_or(last_answer))
+        let waits = [
+            self.away.map(|away| away + AWAY),
+            youngest.map(|made| made + young),
+            is_blamed.then(|| last_answer + QUIET),
+        ];
+        waits.into_iter().flatten().max()
     }
 
-    /// Takes the next one, with the time for which no other is made beside it, unless it is answered:
-    /// first those that were blamed less often.
-    pub(crate) fn take_next(&mut self) -> Option<(Call, Duration)> {
-        let call = self.waiting.remove(self.next()?)?;
+    /// Whether one waits.
+    pub(crate) fn is_one_waiting(&self) -> bool {
+        self.waiting.is_some()
+    }
+
+    /// Takes it, with the time for which no other is made beside it, unless it is answered.
+    pub(crate) fn take(&mut self) -> Option<(Call, Duration)> {
+        let call = self.waiting.take()?;
         let alone = match self.blamed(&call) {
             0 => YOUNG,
             _ => AT_ONCE,
@@ -163,14 +160,8 @@ impl Suspects {
         Some((call, alone))
     }
 
-    fn next(&self) -> Option<usize> {
-        let waiting = self.waiting.iter().enumerate();
-        let (next, _) = waiting.min_by_key(|(_, call)| self.blamed(call))?;
-        Some(next)
-    }
-
     fn blamed(&self, call: &Call) -> u32 {
-        let suspect = self.suspects.get(&call.question.key());
+        let suspect = self.suspects.get(&call.question);
         suspect.map_or(0, |suspect| suspect.blamed)
     }
 }
@@ -187,10 +178,9 @@ fn withheld_for(blamed: u32) -> Duration {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::Rpc;
 
-    fn key(id: &str) -> Key {
-        (Rpc::ContainerStatus, Some(id.into()))
+    fn status(id: &str) -> Question {
+        Question::Container(id.into())
     }
 
     struct Case {
@@ -212,7 +202,7 @@ mod tests {
 
         /// The runtime goes away at that time while these are outstanding.
         fn lost(&mut self, at: u64, made: &[(&str, u64)]) {
-            let made = made.iter().map(|(id, made)| (key(id), self.at(*made)));
+            let made = made.iter().map(|(id, made)| (status(id), self.at(*made)));
             let made: Vec<_> = made.collect();
             let at = self.at(at);
             self.suspects.went_away_during(&made, at);
@@ -221,11 +211,11 @@ mod tests {
         /// It is back: somebody else is answered, who was asked then.
         fn back(&mut self, at: u64) {
             let at = self.at(at);
-            self.suspects.answered(&key("somebody"), at);
+            self.suspects.answered(&status("somebody"), at);
         }
 
         fn of(&self, id: &str, at: u64) -> Suspicion {
-            self.suspects.of(&key(id), self.at(at))
+            self.suspects.of(&status(id), self.at(at))
         }
     }
 
@@ -265,7 +255,7 @@ mod tests {
             case.lost(at + 5, &[("a", at), ("b", at + 1)]);
         }
         // An answer that was on its way.
-        case.suspects.answered(&key("c"), case.at(5));
+        case.suspects.answered(&status("c"), case.at(5));
         case.lost(70, &[("a", 60)]);
         case.lost(80, &[("a", 75)]);
         assert_eq!(case.of("a", 90), Suspicion::Suspect);

@@ -234,7 +234,7 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
     let unasked = probes.unasked;
     (unasked > 0).then(|| {
         let all = counted(unasked + made, "status call");
-        format!("the runtime responds, but {unasked} of {all} could not be made in time")
+        format!("the runtime responds, but {unasked} of {all} were not made")
     })
 }
 
@@ -300,7 +300,7 @@ mod tests {
         facts.probes.unasked = 3;
         let diagnosis = diagnose(&facts, |_| true);
         assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
-        let no_time = "3 of 3 status calls could not be made in time";
+        let no_time = "3 of 3 status calls were not made";
         assert!(
             diagnosis.summary.ends_with(no_time),
             "{}",

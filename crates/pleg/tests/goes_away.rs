@@ -216,3 +216,71 @@ async fn a_runtime_that_restarts_all_the_time_by_itself_blames_nobody() {
         .await;
     }
 }
+
+/// As systemd restarts one that ends again and again.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_never_stays_for_long_blames_nobody_and_all_are_told_at_last() {
+    for up in [0.9, 1.3, 2.3] {
+        let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
+        node.at(3.5).await;
+        let slow = Fault::Slow(seconds(1.0));
+        node.sim.fault(Rpc::ContainerStatus, None, slow);
+        for pod in 0..12 {
+            node.sim.exit(&format!("p{pod}"), "app", 1);
+        }
+        for _ in 0..8 {
+            node.sim.restart(seconds(5.0));
+            node.sample(5.0 + up, |at, status| {
+                let mut failing = status.failing.iter();
+                let blamed = failing.find(|it| it.error.to_string().contains("goes away"));
+                assert!(blamed.is_none(), "up for {up}, at {at}: {blamed:?}");
+            })
+            .await;
+        }
+        node.pass(12.0).await;
+        for pod in 0..12 {
+            let told = node.deaths(&format!("p{pod}/app.0"));
+            assert_eq!(told.len(), 1, "up for {up}, p{pod}: {told:?}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_call_that_made_the_runtime_go_away_and_only_hangs_now_is_stuck() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    one_crashes(&node.sim);
+    node.sim.exit("b", "app", 3);
+    let blamed = node.wait(30.0, |status| names(status, "b/app.0")).await;
+    assert!(blamed.is_ok(), "{blamed:#?}");
+    let call = Rpc::ContainerStatus;
+    node.sim.fault(call, Some("b/app.0"), Fault::Hang);
+    let is_stuck = |status: &StatusReport| node::named(&status.stuck) == ["b/app.0".into()];
+    let stuck = node.wait(30.0, is_stuck).await;
+    assert!(stuck.is_ok(), "{stuck:#?}");
+    node.pass(1.0).await;
+    let status = node.status().await;
+    assert!(!names(&status, "b/app.0"), "{:?}", status.failing);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_restart_does_not_make_a_withheld_call_be_made_again() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    one_crashes(&node.sim);
+    let call = Rpc::ContainerStatus;
+    node.sim.fault(call, Some("a/app.0"), Fault::Hang);
+    for pod in ["a", "b"] {
+        node.sim.exit(pod, "app", 3);
+    }
+    // It is withheld for 64 s by then.
+    node.at(60.0).await;
+    node.sim.restart(seconds(0.5));
+    node.pass(3.0).await;
+    node.sample(20.0, |at, status| {
+        let failure = &status.relist.last_failure;
+        assert!(failure.is_none(), "at {at}: {failure:?}");
+        assert!(names(status, "b/app.0"));
+    })
+    .await;
+}

@@ -12,7 +12,7 @@ use causes::Cause;
 use clap::Args;
 use cri::Endpoint;
 use doctor::bundle::{self, NoPlace};
-use doctor::collect::agent::{said_of_itself, was_answered};
+use doctor::collect::agent::{was_answered, word};
 use doctor::collect::helper::{self, Helper, Helpers};
 use doctor::collect::host::{self, Host};
 use doctor::collect::probes::{Asking, Contact, collect, confirm};
@@ -281,8 +281,11 @@ impl Meanwhile {
             Self::NotAsked => {}
             Self::Says(now, ago) => {
                 leave_out(facts, |probe| was_answered(probe, *ago, now));
-                if let Some(word) = &mut facts.agent {
-                    *word = said_of_itself(now);
+                if facts.agent.is_some() {
+                    facts.calls.retain(|probe| !probe.by_agent || waits(probe));
+                    let word = word(now);
+                    facts.calls.extend(word.calls);
+                    facts.agent = Some(word.said);
                 }
             }
             Self::Silent => {

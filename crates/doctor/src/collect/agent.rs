@@ -37,6 +37,19 @@ pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Opt
     hung.collect()
 }
 
+/// The calls that it does not make any more, because the runtime goes away each time.
+pub(super) fn withheld(status: &StatusReport) -> Vec<Probe> {
+    let withheld = status.failing.iter().filter(|failing| failing.withheld);
+    let probes = withheld.map(|failing| Probe {
+        id: Some(bounded(failing.id.as_str())),
+        seconds: failing.since_seconds,
+        pod: failing.pod.as_ref().map(pod_name),
+        container: failing.container.as_deref().map(bounded),
+        ..said(failing.call, End::Failed(CallError::Withheld))
+    });
+    probes.collect()
+}
+
 /// Whether a call that the agent waited for when it was asked, so long ago, has been answered since, as
 /// it says now.
 pub fn was_answered(probe: &Probe, ago: Duration, now: &StatusReport) -> bool {
@@ -70,15 +83,18 @@ pub(super) fn guard(status: &StatusReport) -> Option<GuardFacts> {
 }
 
 /// Uses the agent's data in place of own calls for the whole node.
-pub(super) struct Word {
+pub struct Word {
+    /// What is known of the calls.
     pub calls: Vec<Probe>,
+    /// The runtime's.
     pub version: Option<RuntimeVersion>,
+    /// What it reports about itself.
     pub said: AgentsWord,
 }
 
 /// The outcomes that follow from the agent's state: while sweeps complete, the runtime answers,
 /// and both lists are always requested together.
-pub(super) fn word(status: &StatusReport) -> Word {
+pub fn word(status: &StatusReport) -> Word {
     let waits = |call: &Rpc| {
         let mut late = status
             .in_flight
@@ -125,8 +141,7 @@ pub(super) fn word(status: &StatusReport) -> Word {
     }
 }
 
-/// What it reports about itself and the runtime.
-pub fn said_of_itself(status: &StatusReport) -> AgentsWord {
+fn said_of_itself(status: &StatusReport) -> AgentsWord {
     let health = &status.health;
     let failure = status.relist.last_failure.as_ref();
     let failure = failure.filter(|why| !matches!(why, CallError::Unavailable(_)));

@@ -9,7 +9,7 @@ use cri::{Endpoint, Rpc};
 use pleg::model::id::Id;
 use pleg::model::status::PodStatus;
 use pleg::out::status_report::StatusReport;
-use tokio::time::{Instant, sleep, timeout_at};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use super::calls::Calls;
 use super::dead::Dead;
@@ -31,6 +31,9 @@ const RESERVED_FOR_READING: Duration = Duration::from_secs(4);
 
 /// A runtime that goes each time it is asked is not asked more often.
 const MAX_ATTEMPTS: usize = 3;
+
+/// How many times as long as before a runtime stays without the call by which it goes away.
+const STAYS_LONGER: f64 = 2.0;
 
 /// In less time than this nothing can be told of a call that hangs.
 const TIME_FOR_ANOTHER: Duration = Duration::from_secs(12);
@@ -78,6 +81,7 @@ pub struct Contact {
 
 impl Attempt {
     async fn make(asking: &Asking, is_first: bool, suspects: &Suspects) -> Self {
+        let begun = Instant::now();
         let socket = asking.endpoint.path();
         let listener = listener(socket).await;
         let mut round = Round::new(&asking.endpoint, asking.until - RESERVED_FOR_READING);
@@ -106,11 +110,12 @@ impl Attempt {
         if round.known.lists() > afterwards {
             unasked = round.ask_each().await;
         }
-        // Without the calls that are ruled out, it must not go away.
         if suspects.twice.is_empty() {
             round.ask_whether_it_is_still_there().await;
-        } else {
-            sleep(QUIET).await;
+        } else if !round.is_interrupted() {
+            // Without the calls that are ruled out, it must stay for longer than it did.
+            let stays = begun + suspects.longest.mul_f64(STAYS_LONGER);
+            sleep_until(stays.max(Instant::now() + QUIET)).await;
             round.ask_version().await;
         }
         // No call notices a restart between two calls.
@@ -144,21 +149,27 @@ impl Attempt {
     /// Asks a runtime that stays the same. What was seen of one that has gone says nothing of the
     /// next one.
     async fn of_one_runtime(asking: &Asking) -> Self {
-        let mut suspects = Suspects::default();
-        for made in 0..MAX_ATTEMPTS {
+        let agent = asking.agent.as_ref();
+        let withheld = agent.map(|(status, _)| agent::withheld(status));
+        let mut suspects = Suspects::known_to_agent(withheld.unwrap_or_default());
+        let mut made = 0;
+        loop {
+            let begun = Instant::now();
             let mut attempt = Self::make(asking, made == 0, &suspects).await;
+            made += 1;
             if !attempt.is_interrupted {
                 return attempt;
             }
-            suspects.went_away_during(attempt.round.lost());
+            let after = attempt.round.lost_at().duration_since(begun);
+            suspects.went_away_during(attempt.round.lost(), after);
             let attempt = Self::only_version(asking, &suspects).await;
             let is_back = attempt.round.version.is_some();
-            let is_time = Instant::now() + TIME_FOR_ANOTHER <= asking.until;
-            if !is_back || !is_time || made + 1 == MAX_ATTEMPTS {
+            let needed = TIME_FOR_ANOTHER.max(suspects.longest.mul_f64(STAYS_LONGER * 2.0));
+            let is_time = Instant::now() + needed <= asking.until;
+            if !is_back || !is_time || made == MAX_ATTEMPTS {
                 return attempt;
             }
         }
-        unreachable!("the last attempt returns")
     }
 }
 

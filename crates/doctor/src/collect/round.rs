@@ -79,8 +79,8 @@ pub(super) struct Round {
     vanished: Vanished,
     /// There was no connection for a call.
     interrupted: bool,
-    /// The status calls for which there was none.
-    lost: Vec<Probe>,
+    /// The status calls that were outstanding when the connection was lost, if it was.
+    lost: Option<Vec<Probe>>,
     /// Those during which the runtime has gone before.
     suspects: Suspects,
     /// When a call ended last.
@@ -115,7 +115,7 @@ impl Round {
             listed: BTreeMap::new(),
             vanished: Vanished::default(),
             interrupted: false,
-            lost: Vec::new(),
+            lost: None,
             suspects: Suspects::default(),
             ended: None,
             known: Known::default(),
@@ -360,17 +360,14 @@ impl Round {
         self.interrupted || self.calls.connections() > 1
     }
 
+    /// When a call ended last; of a round that was interrupted, when it was.
+    pub fn lost_at(&self) -> Instant {
+        self.ended.unwrap_or_else(Instant::now)
+    }
+
     /// The status calls that were outstanding when the connection was lost.
     pub fn lost(&mut self) -> Vec<Probe> {
-        let mut lost = std::mem::take(&mut self.lost);
-        if let Some(end) = lost.first().map(|probe| probe.end.clone()) {
-            let others = self
-                .calls
-                .give_up()
-                .filter(|(_, call)| call.target.is_some());
-            lost.extend(others.map(|(method, call)| probe(method, call, end.clone())));
-        }
-        lost
+        self.lost.take().unwrap_or_default()
     }
 
     /// Whether a call that is made now has enough time before the end of the round.
@@ -435,17 +432,23 @@ impl Round {
         let (alone, since) = (call.alone, call.since);
         let guessed = call.target.as_ref().filter(|target| target.guessed);
         let guessed = guessed.map(|target| (target.call, target.id.clone()));
-        let mut probe = probe(method, call, End::Answered);
+        let mut probe = probe(method, &call, End::Answered);
         if let Err(CallError::Unavailable(why)) = &ended.answer {
             // Whatever it is that keeps it away now: it was there.
             self.interrupted |= self.version.is_some() || may_pass(why.cause);
-            if probe.id.is_some() {
+            // All that are outstanding are lost with it, whichever says so first.
+            if why.cause == NoConnection::Lost && self.lost.is_none() {
                 let why = bounded_error(CallError::Unavailable(why.clone()));
-                let end = End::Failed(why);
-                self.lost.push(Probe {
-                    end,
-                    ..probe.clone()
+                let others = self.calls.outstanding().filter_map(|call| {
+                    let method = call.target.as_ref()?.call;
+                    Some(self::probe(method, call, End::Answered))
                 });
+                let all = std::iter::once(probe.clone()).chain(others);
+                let lost = all.filter(|probe| probe.id.is_some()).map(|probe| Probe {
+                    end: End::Failed(why.clone()),
+                    ..probe
+                });
+                self.lost = Some(lost.collect());
             }
         }
         match ended.answer {
@@ -490,7 +493,7 @@ impl Round {
         // What has come while nobody waited.
         while self.one_ends(Instant::now()).await {}
         for (method, call) in self.calls.give_up() {
-            self.answers.take(probe(method, call, End::Hung), false);
+            self.answers.take(probe(method, &call, End::Hung), false);
         }
     }
 }
@@ -504,18 +507,18 @@ fn may_pass(cause: NoConnection) -> bool {
     }
 }
 
-fn probe(method: Rpc, call: Outstanding, end: End) -> Probe {
+fn probe(method: Rpc, call: &Outstanding, end: End) -> Probe {
     let seconds = call.since.elapsed().as_secs_f64();
-    let target = call.target;
+    let target = call.target.as_ref();
     Probe {
         call: method,
-        id: target.as_ref().map(|target| bounded(target.id.as_str())),
+        id: target.map(|target| bounded(target.id.as_str())),
         end,
         seconds,
         by_agent: false,
         bytes: None,
-        pod: target.as_ref().and_then(|target| target.pod.clone()),
-        container: target.and_then(|target| target.container),
+        pod: target.and_then(|target| target.pod.clone()),
+        container: target.and_then(|target| target.container.clone()),
     }
 }
 

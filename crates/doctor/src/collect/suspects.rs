@@ -2,15 +2,20 @@
 //!
 //! ```text
 //!   outstanding when it went away --> made last, one after the other
-//!                                        \-- it goes away again --> not made a third time
+//!                                        \-- it goes away again --> not made a third time, while
+//!                                             it is seen whether the runtime stays without it
 //! ```
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use cri::Rpc;
 
 use super::targets::{Target, bounded};
 use crate::facts::probes::Probe;
+
+/// A runtime that crashes by a call does so within this time, in seconds.
+const AT_ONCE: f64 = 1.0;
 
 /// The status calls that may be why the runtime went away.
 #[derive(Clone, Default)]
@@ -21,15 +26,27 @@ pub(super) struct Suspects {
     pub twice: Vec<Probe>,
     /// Those that were outstanding when it went away last.
     pub last: Vec<Probe>,
+    /// The longest time after which it went away, since it was asked first.
+    pub longest: Duration,
 }
 
 impl Suspects {
-    /// It went away while these were outstanding.
-    pub fn went_away_during(&mut self, lost: Vec<Probe>) {
+    /// An agent does not make these any more, for that reason.
+    pub fn known_to_agent(withheld: Vec<Probe>) -> Self {
+        Self {
+            twice: withheld,
+            ..Self::default()
+        }
+    }
+
+    /// It went away while these were outstanding, so long `after` it was asked first.
+    pub fn went_away_during(&mut self, lost: Vec<Probe>, after: Duration) {
+        self.longest = self.longest.max(after);
         let again = lost.iter().filter(|probe| self.once.contains(&of(probe)));
-        // They are made one after the other: the others have hung for long.
+        // They are made one after the other: the others hang, which is not why it goes away.
         let youngest = again.min_by(|a, b| a.seconds.total_cmp(&b.seconds));
-        self.twice.extend(youngest.cloned());
+        self.twice
+            .extend(youngest.filter(|probe| probe.seconds < AT_ONCE).cloned());
         self.once.extend(lost.iter().map(of));
         self.last = lost;
     }

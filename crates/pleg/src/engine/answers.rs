@@ -47,7 +47,7 @@ impl Engine {
                 self.governor.lost(&key)
             }
             error => {
-                self.suspects.answered(&call.question, begun);
+                self.suspects.answered(&call.question, begun, now.instant);
                 match error {
                     Some(_) => self.governor.failed(&key, now.instant),
                     None => self.governor.answered(&key, now.instant),
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Which status is asked for by an outstanding call.
-    fn asked_status(&self, key: &Key) -> Option<Question> {
+    pub(super) fn asked_status(&self, key: &Key) -> Option<Question> {
         match key {
             (Rpc::PodSandboxStatus, Some(id)) => Some(Question::Sandbox(id.clone())),
             (_, Some(id)) if self.processes.is_asking_pid(id) => Some(Question::Pid(id.clone())),
@@ -74,9 +74,9 @@ impl Engine {
         }
     }
 
-    /// A call is not made, because the runtime went away each time that it was.
-    pub(super) fn withhold(&mut self, call: Call, about: About, now: Moment) {
-        let answer = call.question.failed(CallError::Withheld);
+    /// A call is not made, for this reason.
+    pub(super) fn withhold(&mut self, call: Call, about: About, why: CallError, now: Moment) {
+        let answer = call.question.failed(why);
         self.take_in(call, Some(about), now.instant, answer, now);
     }
 

@@ -72,6 +72,11 @@ impl Failures {
         uid
     }
 
+    /// A call does not fail any more, whatever becomes of it.
+    pub(super) fn withdraw(&mut self, key: &Key) {
+        self.calls.remove(key);
+    }
+
     /// Another call of a pod is to blame now: what is answered again is not any more.
     pub(super) fn named(&mut self, uid: &PodUid) {
         self.calls

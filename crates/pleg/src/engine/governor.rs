@@ -264,6 +264,14 @@ impl Governor {
         }
     }
 
+    /// The one that was left alone until now, and is not answered yet.
+    pub(crate) fn left_alone_until(&self, now: Instant) -> Option<&Key> {
+        match &self.lone {
+            Some(Lone::Made { key, until }) if now >= *until => Some(key),
+            _ => None,
+        }
+    }
+
     /// The status calls that were made and are outstanding, and when each was made.
     pub(crate) fn made_statuses(&self) -> impl Iterator<Item = (&Key, Instant)> {
         let made = self.made().filter(|((_, id), _)| id.is_some());

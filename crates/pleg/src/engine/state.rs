@@ -38,7 +38,9 @@ use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::subscribers::Subscribers;
 use crate::out::words::counted;
 use crate::records::Records;
-use crate::runtime::{About, Announced, CallError, OutstandingCall, Rpc, RuntimeVersion};
+use crate::runtime::{
+    About, Announced, CallError, NoConnection, OutstandingCall, Rpc, RuntimeVersion,
+};
 
 /// How often a runtime whose lists are overdue is asked whether it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -228,6 +230,12 @@ impl Engine {
     /// Does what is due.
     fn pass(&mut self, now: Moment) {
         let instant = now.instant;
+        if let Some(key) = self.governor.left_alone_until(instant).cloned()
+            && let Some(question) = self.asked_status(&key)
+            && self.suspects.survived(&question)
+        {
+            self.failures.withdraw(&key);
+        }
         self.governor.pass(instant);
         self.listen_for_heartbeat(instant);
         let missing = self.missing(instant);
@@ -381,7 +389,12 @@ impl Engine {
                 self.governor.postpone(about, is_look, instant);
                 self.suspects.wait(call);
             }
-            Suspicion::Withheld => self.withhold(call, about, now),
+            // Which says nothing of the one that is asked for.
+            Suspicion::OnTrial => {
+                let why = CallError::unavailable(NoConnection::Lost, "the connection was lost");
+                self.withhold(call, about, why, now);
+            }
+            Suspicion::Withheld => self.withhold(call, about, CallError::Withheld, now),
         }
     }
 

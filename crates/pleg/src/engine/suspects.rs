@@ -1,18 +1,18 @@
 //! The status calls that were outstanding when the runtime went away: one of them may be why.
 //!
 //! ```text
-//!   outstanding when it went away --> suspect: asked again once the runtime is back, one after
-//!                                     the other --> answered: innocent
-//!                                          |
-//!                                          \-- it goes away at once --> blamed: asked with nobody
-//!                                              else waiting for an answer --> answered: innocent
-//!                                                  |
-//!                                                  \-- it goes away at once: withheld for a while
+//!   outstanding when it went away --> Suspect: made once the runtime is back, one after the other
+//!        ^                               |  \-- answered: innocent
+//!        |                               \-- it goes away at once, twice --> OnTrial: not made
+//!        \-- it goes away without this call, too ------------------------------/   |
+//!                                                                                  |
+//!   made now and then: Proven <-- it stays without this call ----------------------/
+//!                         \-- it stays although this call is made: innocent
 //! ```
 //!
 //! A kubelet asks for one pod after the other. Side by side, one call by which the runtime crashes
 //! would cost all others their answers each time. A call that hangs is outstanding at each restart, and
-//! not why: whoever is to blame was made just before.
+//! a runtime that crashes by itself does so during some call: neither is why.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -35,9 +35,13 @@ const AT_ONCE: Duration = Duration::from_secs(1);
 /// For so long suspects wait for a sign that the runtime is back.
 const AWAY: Duration = Duration::from_secs(3);
 
-/// How often a call must have been blamed to be withheld, how long it is then, and each further time
-/// four times as long.
-const CERTAIN: u32 = 2;
+/// Whoever was blamed so often is on trial.
+const TRIAL: u32 = 2;
+
+/// A runtime that stays for so long without a call crashed because of it.
+const STAYS: Duration = Duration::from_secs(4);
+
+/// How long such a call is withheld, and each further time four times as long.
 const WITHHELD: Duration = Duration::from_secs(4);
 const LONGEST: Duration = Duration::from_secs(300);
 
@@ -52,13 +56,25 @@ pub(crate) struct Suspects {
     waiting: Option<Call>,
     /// When the runtime went away, until a call is answered that was made since.
     away: Option<Instant>,
+    /// Since when it is back.
+    back: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
-    /// How often the runtime went away right after it was made.
-    blamed: u32,
+    guilt: Guilt,
     last: Instant,
+}
+
+/// What is known of a call during which the runtime went away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guilt {
+    /// It went away that often right after the call was made.
+    Suspect { blamed: u32 },
+    /// Whether it stays without this call is to be seen.
+    OnTrial,
+    /// It goes away whenever the call is made, as was seen so many times more.
+    Proven { again: u32 },
 }
 
 /// What is to be done about a call.
@@ -68,7 +84,9 @@ pub(crate) enum Suspicion {
     Innocent,
     /// It is made alone.
     Suspect,
-    /// It is not made for now: the runtime went away each time.
+    /// It is not made before it is seen whether the runtime stays without it.
+    OnTrial,
+    /// It is not made for now: the runtime goes away each time.
     Withheld,
 }
 
@@ -85,37 +103,73 @@ impl Suspects {
         }
         for (question, _) in made {
             let suspect = Suspect {
-                blamed: 0,
+                guilt: Guilt::Suspect { blamed: 0 },
                 last: now,
             };
             self.suspects.entry(question.clone()).or_insert(suspect);
         }
     }
 
-    /// Blames the suspect that was made last, if it was made just before.
+    /// Blames the suspect that was made last, if it was made just before; whoever is on trial was not
+    /// made at all.
     fn blame(&mut self, made: &[(Question, Instant)], now: Instant) {
+        for suspect in self.suspects.values_mut() {
+            if suspect.guilt == Guilt::OnTrial {
+                suspect.guilt = Guilt::Suspect { blamed: 0 };
+            }
+        }
         let youngest = made.iter().max_by_key(|(_, made)| *made);
         let youngest = youngest.filter(|(_, made)| now < *made + AT_ONCE);
         if let Some(suspect) = youngest.and_then(|(question, _)| self.suspects.get_mut(question)) {
-            suspect.blamed += 1;
             suspect.last = now;
+            suspect.guilt = match suspect.guilt {
+                Guilt::Suspect { blamed } if blamed + 1 < TRIAL => {
+                    Guilt::Suspect { blamed: blamed + 1 }
+                }
+                Guilt::Suspect { .. } | Guilt::OnTrial => Guilt::OnTrial,
+                Guilt::Proven { again } => Guilt::Proven { again: again + 1 },
+            };
         }
     }
 
     /// The runtime has answered a call that was `made` then.
-    pub(crate) fn answered(&mut self, question: &Question, made: Instant) {
+    pub(crate) fn answered(&mut self, question: &Question, made: Instant, now: Instant) {
         self.suspects.remove(question);
-        self.away.take_if(|away| made > *away);
+        if self.away.take_if(|away| made > *away).is_some() {
+            self.back = Some(now);
+        }
+        if self.back.take_if(|back| now >= *back + STAYS).is_some() {
+            for suspect in self.suspects.values_mut() {
+                if suspect.guilt == Guilt::OnTrial {
+                    suspect.guilt = Guilt::Proven { again: 0 };
+                    suspect.last = now;
+                }
+            }
+        }
+    }
+
+    /// The runtime is still there although a call was made alone a while ago, which may hang. Says
+    /// whether that was thought to be why it goes away.
+    pub(crate) fn survived(&mut self, question: &Question) -> bool {
+        let Some(suspect) = self.suspects.get_mut(question) else {
+            return false;
+        };
+        let was_proven = matches!(suspect.guilt, Guilt::Proven { .. });
+        suspect.guilt = Guilt::Suspect { blamed: 0 };
+        was_proven
     }
 
     /// Whether the call may be made.
     pub(crate) fn of(&self, question: &Question, now: Instant) -> Suspicion {
-        match self.suspects.get(question) {
-            None => Suspicion::Innocent,
-            Some(suspect) if now < suspect.last + withheld_for(suspect.blamed) => {
+        let Some(suspect) = self.suspects.get(question) else {
+            return Suspicion::Innocent;
+        };
+        match suspect.guilt {
+            Guilt::OnTrial => Suspicion::OnTrial,
+            Guilt::Proven { again } if now < suspect.last + withheld_for(again) => {
                 Suspicion::Withheld
             }
-            Some(_) => Suspicion::Suspect,
+            Guilt::Suspect { .. } | Guilt::Proven { .. } => Suspicion::Suspect,
         }
     }
 
@@ -131,7 +185,7 @@ impl Suspects {
         youngest: Option<Instant>,
         last_answer: Instant,
     ) -> Option<Instant> {
-        let is_blamed = self.blamed(self.waiting.as_ref()?) > 0;
+        let is_blamed = self.is_blamed(self.waiting.as_ref()?);
         let young = if is_blamed {
             YOUNG_BESIDE_BLAMED
         } else {
@@ -153,26 +207,23 @@ impl Suspects {
     /// Takes it, with the time for which no other is made beside it, unless it is answered.
     pub(crate) fn take(&mut self) -> Option<(Call, Duration)> {
         let call = self.waiting.take()?;
-        let alone = match self.blamed(&call) {
-            0 => YOUNG,
-            _ => AT_ONCE,
+        let alone = if self.is_blamed(&call) {
+            AT_ONCE
+        } else {
+            YOUNG
         };
         Some((call, alone))
     }
 
-    fn blamed(&self, call: &Call) -> u32 {
+    fn is_blamed(&self, call: &Call) -> bool {
         let suspect = self.suspects.get(&call.question);
-        suspect.map_or(0, |suspect| suspect.blamed)
+        suspect.is_some_and(|suspect| suspect.guilt != Guilt::Suspect { blamed: 0 })
     }
 }
 
-fn withheld_for(blamed: u32) -> Duration {
-    let Some(more) = blamed.checked_sub(CERTAIN) else {
-        return Duration::ZERO;
-    };
-    WITHHELD
-        .saturating_mul(4u32.saturating_pow(more))
-        .min(LONGEST)
+fn withheld_for(again: u32) -> Duration {
+    let longer = 4u32.saturating_pow(again);
+    WITHHELD.saturating_mul(longer).min(LONGEST)
 }
 
 #[cfg(test)]
@@ -211,30 +262,65 @@ mod tests {
         /// It is back: somebody else is answered, who was asked then.
         fn back(&mut self, at: u64) {
             let at = self.at(at);
-            self.suspects.answered(&status("somebody"), at);
+            self.suspects.answered(&status("somebody"), at, at);
         }
 
         fn of(&self, id: &str, at: u64) -> Suspicion {
             self.suspects.of(&status(id), self.at(at))
         }
+
+        /// It is lost twice right after it was made alone.
+        fn blamed(id: &str) -> Self {
+            let mut case = Self::new();
+            case.lost(10, &[(id, 0), ("other", 0)]);
+            for at in [1000, 2000] {
+                assert_eq!(case.of(id, at), Suspicion::Suspect);
+                case.back(at);
+                case.lost(at + 110, &[(id, at + 100)]);
+            }
+            assert_eq!(case.of(id, 2200), Suspicion::OnTrial);
+            case
+        }
     }
 
     #[test]
-    fn one_right_after_which_it_goes_away_each_time_is_withheld_for_longer_and_longer() {
-        let mut case = Case::new();
-        case.lost(10, &[("killer", 0), ("other", 0)]);
-        assert_eq!(case.of("killer", 20), Suspicion::Suspect);
-        for at in [1000, 2000] {
-            case.back(at);
-            case.lost(at + 110, &[("killer", at + 100)]);
-        }
-        assert_eq!(case.of("killer", 6000), Suspicion::Withheld);
-        assert_eq!(case.of("killer", 6200), Suspicion::Suspect);
+    fn one_without_which_the_runtime_stays_is_withheld_for_longer_and_longer() {
+        let mut case = Case::blamed("killer");
+        case.back(3000);
+        case.back(6900);
+        assert_eq!(case.of("killer", 6900), Suspicion::OnTrial);
         case.back(7000);
-        case.lost(7110, &[("killer", 7100)]);
-        assert_eq!(case.of("killer", 23_000), Suspicion::Withheld);
-        assert_eq!(case.of("killer", 23_200), Suspicion::Suspect);
-        assert_eq!(case.of("other", 23_200), Suspicion::Suspect);
+        assert_eq!(case.of("killer", 10_900), Suspicion::Withheld);
+        assert_eq!(case.of("killer", 11_000), Suspicion::Suspect);
+        case.lost(11_110, &[("killer", 11_100)]);
+        assert_eq!(case.of("killer", 27_000), Suspicion::Withheld);
+        // It goes away for another reason, too.
+        case.back(12_000);
+        case.lost(20_000, &[]);
+        assert_eq!(case.of("killer", 27_000), Suspicion::Withheld);
+        assert_eq!(case.of("killer", 27_200), Suspicion::Suspect);
+        assert_eq!(case.of("other", 27_200), Suspicion::Suspect);
+    }
+
+    #[test]
+    fn one_without_which_the_runtime_goes_away_too_is_acquitted() {
+        let mut case = Case::blamed("innocent");
+        case.back(3000);
+        case.lost(6000, &[("other", 3000)]);
+        assert_eq!(case.of("innocent", 6001), Suspicion::Suspect);
+        case.back(7000);
+        case.back(12_000);
+        assert_eq!(case.of("innocent", 12_000), Suspicion::Suspect);
+    }
+
+    #[test]
+    fn one_that_only_hangs_now_is_acquitted() {
+        let mut case = Case::blamed("killer");
+        case.back(3000);
+        case.back(7000);
+        assert!(case.suspects.survived(&status("killer")));
+        assert_eq!(case.of("killer", 7001), Suspicion::Suspect);
+        assert!(!case.suspects.survived(&status("killer")));
     }
 
     #[test]
@@ -243,7 +329,7 @@ mod tests {
         for at in [0, 15_000, 30_000, 45_000] {
             case.back(at);
             case.lost(at + 10_000, &[("hangs", at + 100)]);
-            assert_ne!(case.of("hangs", at + 10_001), Suspicion::Withheld);
+            assert_eq!(case.of("hangs", at + 10_001), Suspicion::Suspect);
         }
     }
 
@@ -255,7 +341,8 @@ mod tests {
             case.lost(at + 5, &[("a", at), ("b", at + 1)]);
         }
         // An answer that was on its way.
-        case.suspects.answered(&status("c"), case.at(5));
+        let (asked, now) = (case.at(5), case.at(60));
+        case.suspects.answered(&status("c"), asked, now);
         case.lost(70, &[("a", 60)]);
         case.lost(80, &[("a", 75)]);
         assert_eq!(case.of("a", 90), Suspicion::Suspect);
@@ -271,6 +358,6 @@ mod tests {
             case.lost(at + 120, &[("a", at + 100), ("new", at + 110)]);
         }
         assert_eq!(case.of("a", 3200), Suspicion::Suspect);
-        assert_eq!(case.of("new", 3200), Suspicion::Withheld);
+        assert_eq!(case.of("new", 3200), Suspicion::OnTrial);
     }
 }

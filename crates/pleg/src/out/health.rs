@@ -202,6 +202,9 @@ pub struct FailingCall {
     pub error: String,
     /// How long it has been failing.
     pub since_seconds: f64,
+    /// It is not made any more for now, because the runtime goes away each time.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub withheld: bool,
 }
 
 impl FailingCall {
@@ -218,6 +221,13 @@ impl FailingCall {
                 error => error.to_string(),
             },
             since_seconds: now.duration_since(failing.since).as_secs_f64(),
+            withheld: matches!(
+                failing.error,
+                InspectError::Failed {
+                    error: CallError::Withheld,
+                    ..
+                }
+            ),
         }
     }
 }

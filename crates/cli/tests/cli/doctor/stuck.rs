@@ -203,6 +203,34 @@ fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
 }
 
 #[test]
+fn what_an_agent_withholds_is_reported_and_not_called() {
+    let runtime = three_pods();
+    let agent = Agent::watching(&runtime.endpoint());
+    agent.wait_healthy();
+    let call = Rpc::ContainerStatus;
+    let crash = Fault::Crash(Duration::from_millis(300));
+    runtime.sim.fault(call, Some("b/x.0"), crash);
+    runtime.sim.exit("b", "x", 1);
+    agent.wait("/v1/status", |answer| {
+        answer.json()["failing"][0]["withheld"] == true
+    });
+    // Whoever calls it now is told something else.
+    runtime.sim.fault(call, Some("b/x.0"), Fault::Hang);
+    let path = runtime.path();
+    let args = ["doctor", "-r", &path, "--agent", &agent.socket];
+    let args = [&args[..], &ALONE[2..], &["-o", "json"]].concat();
+    let report = Pleg::new(&args).run().assert_code(1).value();
+    assert_eq!(causes(&report), ["runtime-unresponsive"]);
+    let finding = &report["findings"][0];
+    assert_eq!(finding["culprit"]["id"], "b/x.0");
+    let evidence = finding["evidence"].to_string();
+    assert!(
+        evidence.contains("the agent on this node does not make"),
+        "{evidence}"
+    );
+}
+
+#[test]
 fn an_agent_that_ends_meanwhile_is_not_taken_at_its_word() {
     let runtime = three_pods().for_root_alone();
     let agent = Agent::configured(&runtime.endpoint(), "socketGroup: 65534\n");

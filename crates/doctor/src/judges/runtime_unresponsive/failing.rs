@@ -28,11 +28,16 @@ fn fatal(facts: &NodeFacts, runtime: &str, probe: &Probe) -> Finding {
     let (call, who) = (probe.call, subject(probe));
     let sentence = format!("{runtime} goes away when {call} is called for {who}");
     let mut found = finding(facts, Confidence::Medium, sentence);
-    let evidence = format!(
-        "twice, the connection to {runtime} was lost while {call} of {who} was outstanding; \
-         without this call, {runtime} responds"
-    );
-    found.evidence.push(evidence);
+    found.evidence.push(match probe.by_agent {
+        true => format!(
+            "the agent on this node does not make {call} of {who} for now, because {runtime} went \
+             away each time"
+        ),
+        false => format!(
+            "twice, the connection to {runtime} was lost while {call} of {who} was outstanding; \
+             without this call, {runtime} responds"
+        ),
+    });
     name(&mut found, probe);
     found
 }

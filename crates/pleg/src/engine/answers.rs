@@ -29,6 +29,7 @@ impl Engine {
             call,
             begun,
             answer,
+            connections,
         } = answered;
         let key = call.question.key();
         let about = match answer.error() {
@@ -47,6 +48,7 @@ impl Engine {
                 self.governor.lost(&key)
             }
             error => {
+                self.suspects.connected(connections, now.instant);
                 self.suspects.answered(&call.question, begun, now.instant);
                 match error {
                     Some(_) => self.governor.failed(&key, now.instant),

@@ -144,4 +144,6 @@ pub(crate) struct Answered {
     /// When it was made.
     pub(crate) begun: Instant,
     pub(crate) answer: Answer,
+    /// How many connections had been made by then.
+    pub(crate) connections: usize,
 }

@@ -312,6 +312,7 @@ async fn ask(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
         call,
         begun,
         answer,
+        connections: runtime.connections(),
     }
 }
 

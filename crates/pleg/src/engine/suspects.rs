@@ -6,8 +6,8 @@
 //!        |                               \-- it goes away at once, twice --> OnTrial: not made
 //!        \-- it goes away without this call, too ------------------------------/   |
 //!                                                                                  |
-//!   made now and then: Proven <-- it stays without this call ----------------------/
-//!                         \-- it stays although this call is made: innocent
+//!   Proven: made now and then <-- it goes away at once -- Accused: made again <----/
+//!     \-- it stays although this call is made: innocent                 it stays without this call
 //! ```
 //!
 //! A kubelet asks for one pod after the other. Side by side, one call by which the runtime crashes
@@ -58,6 +58,8 @@ pub(crate) struct Suspects {
     away: Option<Instant>,
     /// Since when it is back.
     back: Option<Instant>,
+    /// How many connections were made.
+    connections: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -73,6 +75,8 @@ enum Guilt {
     Suspect { blamed: u32 },
     /// Whether it stays without this call is to be seen.
     OnTrial,
+    /// It stayed; whether it goes away with the call is to be seen once more.
+    Accused,
     /// It goes away whenever the call is made, as was seen so many times more.
     Proven { again: u32 },
 }
@@ -110,23 +114,39 @@ impl Suspects {
         }
     }
 
-    /// Blames the suspect that was made last, if it was made just before; whoever is on trial was not
-    /// made at all.
+    /// So many connections have been made by now. One more that nobody has missed is of a runtime that
+    /// was away while no call was outstanding.
+    pub(crate) fn connected(&mut self, connections: usize, now: Instant) {
+        if connections <= self.connections {
+            return;
+        }
+        self.connections = connections;
+        if self.away.is_none() {
+            self.blame(&[], now);
+            self.back = Some(now);
+        }
+    }
+
+    /// Blames the suspect that was made last, if it was made just before. Without all others the
+    /// runtime went away, too.
     fn blame(&mut self, made: &[(Question, Instant)], now: Instant) {
-        for suspect in self.suspects.values_mut() {
-            if suspect.guilt == Guilt::OnTrial {
+        let youngest = made.iter().max_by_key(|(_, made)| *made);
+        let youngest = youngest.filter(|(_, made)| now < *made + AT_ONCE);
+        let youngest = youngest.map(|(question, _)| question);
+        for (question, suspect) in &mut self.suspects {
+            let is_tried = matches!(suspect.guilt, Guilt::OnTrial | Guilt::Accused);
+            if is_tried && Some(question) != youngest {
                 suspect.guilt = Guilt::Suspect { blamed: 0 };
             }
         }
-        let youngest = made.iter().max_by_key(|(_, made)| *made);
-        let youngest = youngest.filter(|(_, made)| now < *made + AT_ONCE);
-        if let Some(suspect) = youngest.and_then(|(question, _)| self.suspects.get_mut(question)) {
+        if let Some(suspect) = youngest.and_then(|question| self.suspects.get_mut(question)) {
             suspect.last = now;
             suspect.guilt = match suspect.guilt {
                 Guilt::Suspect { blamed } if blamed + 1 < TRIAL => {
                     Guilt::Suspect { blamed: blamed + 1 }
                 }
                 Guilt::Suspect { .. } | Guilt::OnTrial => Guilt::OnTrial,
+                Guilt::Accused => Guilt::Proven { again: 0 },
                 Guilt::Proven { again } => Guilt::Proven { again: again + 1 },
             };
         }
@@ -141,8 +161,7 @@ impl Suspects {
         if self.back.take_if(|back| now >= *back + STAYS).is_some() {
             for suspect in self.suspects.values_mut() {
                 if suspect.guilt == Guilt::OnTrial {
-                    suspect.guilt = Guilt::Proven { again: 0 };
-                    suspect.last = now;
+                    suspect.guilt = Guilt::Accused;
                 }
             }
         }
@@ -169,7 +188,7 @@ impl Suspects {
             Guilt::Proven { again } if now < suspect.last + withheld_for(again) => {
                 Suspicion::Withheld
             }
-            Guilt::Suspect { .. } | Guilt::Proven { .. } => Suspicion::Suspect,
+            Guilt::Suspect { .. } | Guilt::Accused | Guilt::Proven { .. } => Suspicion::Suspect,
         }
     }
 
@@ -290,27 +309,43 @@ mod tests {
         case.back(6900);
         assert_eq!(case.of("killer", 6900), Suspicion::OnTrial);
         case.back(7000);
-        assert_eq!(case.of("killer", 10_900), Suspicion::Withheld);
-        assert_eq!(case.of("killer", 11_000), Suspicion::Suspect);
-        case.lost(11_110, &[("killer", 11_100)]);
-        assert_eq!(case.of("killer", 27_000), Suspicion::Withheld);
+        assert_eq!(case.of("killer", 7000), Suspicion::Suspect);
+        case.lost(7110, &[("killer", 7100)]);
+        assert_eq!(case.of("killer", 11_000), Suspicion::Withheld);
+        assert_eq!(case.of("killer", 11_200), Suspicion::Suspect);
+        case.back(8000);
+        case.lost(12_110, &[("killer", 12_100)]);
+        assert_eq!(case.of("killer", 28_000), Suspicion::Withheld);
         // It goes away for another reason, too.
-        case.back(12_000);
+        case.back(13_000);
         case.lost(20_000, &[]);
-        assert_eq!(case.of("killer", 27_000), Suspicion::Withheld);
-        assert_eq!(case.of("killer", 27_200), Suspicion::Suspect);
-        assert_eq!(case.of("other", 27_200), Suspicion::Suspect);
+        assert_eq!(case.of("killer", 28_000), Suspicion::Withheld);
+        assert_eq!(case.of("killer", 28_200), Suspicion::Suspect);
+        assert_eq!(case.of("other", 28_200), Suspicion::Suspect);
     }
 
     #[test]
     fn one_without_which_the_runtime_goes_away_too_is_acquitted() {
+        for at in [6000, 8000] {
+            let mut case = Case::blamed("innocent");
+            case.back(3000);
+            case.back(at - 500);
+            case.lost(at, &[("other", 3000)]);
+            case.back(at + 500);
+            case.lost(at + 900, &[("innocent", at + 600)]);
+            assert_eq!(case.of("innocent", at + 1000), Suspicion::Suspect);
+        }
+    }
+
+    #[test]
+    fn nor_is_one_without_which_it_was_away_while_nobody_called_it() {
         let mut case = Case::blamed("innocent");
         case.back(3000);
-        case.lost(6000, &[("other", 3000)]);
-        assert_eq!(case.of("innocent", 6001), Suspicion::Suspect);
-        case.back(7000);
-        case.back(12_000);
-        assert_eq!(case.of("innocent", 12_000), Suspicion::Suspect);
+        let at = case.at(5000);
+        case.suspects.connected(4, at);
+        case.back(8000);
+        case.lost(8200, &[("innocent", 8100)]);
+        assert_eq!(case.of("innocent", 8300), Suspicion::Suspect);
     }
 
     #[test]
@@ -318,6 +353,7 @@ mod tests {
         let mut case = Case::blamed("killer");
         case.back(3000);
         case.back(7000);
+        case.lost(7110, &[("killer", 7100)]);
         assert!(case.suspects.survived(&status("killer")));
         assert_eq!(case.of("killer", 7001), Suspicion::Suspect);
         assert!(!case.suspects.survived(&status("killer")));

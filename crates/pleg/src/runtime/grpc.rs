@@ -77,11 +77,6 @@ impl GrpcRuntime {
         }
     }
 
-    /// How many connections were made so far.
-    pub fn connections(&self) -> usize {
-        self.client.connections()
-    }
-
     /// What the runtime says of itself: not needed to see pods, so no part of [`Runtime`].
     pub async fn conditions(&self) -> Result<Conditions, CallError> {
         let request = v1::StatusRequest { verbose: true };
@@ -171,6 +166,10 @@ impl GrpcRuntime {
 }
 
 impl Runtime for GrpcRuntime {
+    fn connections(&self) -> usize {
+        self.client.connections()
+    }
+
     /// Settles the API version too: v1 first, v1alpha2 where the runtime does not know v1.
     async fn version(&self) -> Result<RuntimeVersion, CallError> {
         let (api, answer) = match self.asks_for_v1 {

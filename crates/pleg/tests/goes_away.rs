@@ -284,3 +284,34 @@ async fn a_restart_does_not_make_a_withheld_call_be_made_again() {
     })
     .await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn of_three_that_crash_the_runtime_each_is_found() {
+    let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
+    node.at(3.5).await;
+    let killers = ["p2/app.0", "p6/app.0", "p9/app.0"];
+    for id in killers {
+        let crash = Fault::Crash(seconds(0.3));
+        node.sim.fault(Rpc::ContainerStatus, Some(id), crash);
+    }
+    for pod in 0..12 {
+        node.sim.exit(&format!("p{pod}"), "app", 1);
+    }
+    node.at(40.0).await;
+    let status = node.status().await;
+    for id in killers {
+        assert!(names(&status, id), "{id}: {:?}", status.failing);
+    }
+    for failing in &status.failing {
+        let pod = &failing.pod.as_ref().unwrap().name;
+        assert!(["p2", "p6", "p9"].contains(&&**pod), "{failing:?}");
+    }
+    for pod in (0..12).filter(|pod| ![2, 6, 9].contains(pod)) {
+        let told = node.deaths(&format!("p{pod}/app.0"));
+        assert!(told.len() == 1 && told[0] < 20.0, "p{pod}: {told:?}");
+    }
+    let before = node.sim.calls_made(Rpc::ContainerStatus);
+    node.at(1200.0).await;
+    let made = node.sim.calls_made(Rpc::ContainerStatus) - before;
+    assert!(made <= 40, "{made}");
+}

@@ -183,6 +183,13 @@ pub(super) const SIGNS: &[Sign] = &[
         "sd-bus call",
         "user service",
     ]),
+    // The system bus cannot start what it is to start.
+    sign(
+        "aunch helper exited with u",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    ),
     // Process 1 has crashed.
     sign("systemd[1]: Caught <", Systemd, BusUnavailable, High),
     sign(

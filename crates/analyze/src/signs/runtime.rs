@@ -148,6 +148,20 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         High,
     ),
+    // The process does not end, or its shim has not told that it has.
+    sign(
+        "but did not receive an exit event",
+        Runtime,
+        ShimUnresponsive,
+        Low,
+    ),
+    // runc's words, of a process that was killed.
+    sign(
+        ": container init still running",
+        Runtime,
+        ShimUnresponsive,
+        Low,
+    ),
     // Nothing of containerd works without its database.
     sign(
         "failed to load plugin",

@@ -127,19 +127,21 @@ impl Suspects {
         }
     }
 
-    /// Blames the suspect that was made last, if it was made just before. Without all others the
-    /// runtime went away, too.
+    /// Blames the suspect that was made last, if it was made just before. If no call was, the runtime
+    /// goes away without those that are tried, too.
     fn blame(&mut self, made: &[(Question, Instant)], now: Instant) {
+        self.back = None;
         let youngest = made.iter().max_by_key(|(_, made)| *made);
         let youngest = youngest.filter(|(_, made)| now < *made + AT_ONCE);
-        let youngest = youngest.map(|(question, _)| question);
-        for (question, suspect) in &mut self.suspects {
-            let is_tried = matches!(suspect.guilt, Guilt::OnTrial | Guilt::Accused);
-            if is_tried && Some(question) != youngest {
-                suspect.guilt = Guilt::Suspect { blamed: 0 };
+        let Some((question, _)) = youngest else {
+            for suspect in self.suspects.values_mut() {
+                if matches!(suspect.guilt, Guilt::OnTrial | Guilt::Accused) {
+                    suspect.guilt = Guilt::Suspect { blamed: 0 };
+                }
             }
-        }
-        if let Some(suspect) = youngest.and_then(|question| self.suspects.get_mut(question)) {
+            return;
+        };
+        if let Some(suspect) = self.suspects.get_mut(question) {
             suspect.last = now;
             suspect.guilt = match suspect.guilt {
                 Guilt::Suspect { blamed } if blamed + 1 < TRIAL => {
@@ -322,6 +324,22 @@ mod tests {
         assert_eq!(case.of("killer", 28_000), Suspicion::Withheld);
         assert_eq!(case.of("killer", 28_200), Suspicion::Suspect);
         assert_eq!(case.of("other", 28_200), Suspicion::Suspect);
+    }
+
+    #[test]
+    fn two_that_make_it_go_away_are_both_found() {
+        let mut case = Case::blamed("one");
+        for at in [3000, 4000, 5000] {
+            case.back(at);
+            case.lost(at + 110, &[("two", at + 100)]);
+        }
+        case.back(6000);
+        case.back(10_000);
+        for (id, at) in [("one", 10_100), ("two", 11_100)] {
+            case.lost(at + 10, &[(id, at)]);
+            assert_eq!(case.of(id, at + 100), Suspicion::Withheld);
+            case.back(at + 500);
+        }
     }
 
     #[test]

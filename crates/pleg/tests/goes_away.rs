@@ -5,6 +5,7 @@ mod node;
 use std::collections::BTreeSet;
 
 use node::{Node, generic, many, pods, seconds};
+use pleg::Config;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim};
@@ -314,4 +315,42 @@ async fn of_three_that_crash_the_runtime_each_is_found() {
     node.at(1200.0).await;
     let made = node.sim.calls_made(Rpc::ContainerStatus) - before;
     assert!(made <= 40, "{made}");
+}
+
+/// Relists are rare beside a stream, and what fails is inspected again all the same.
+#[tokio::test(start_paused = true)]
+async fn one_is_found_in_a_pod_of_several_beside_a_stream() {
+    for stream in [false, true] {
+        let prepare = |sim: &Sim| {
+            sim.run("a", &["x"]);
+            sim.run("b", &["x", "y"]);
+            sim.run("c", &["x"]);
+        };
+        let node = match stream {
+            true => Node::watch_stream(prepare).await,
+            false => Node::watch(prepare).await,
+        };
+        node.at(20.0).await;
+        let crash = Fault::Crash(seconds(0.3));
+        node.sim.fault(Rpc::ContainerStatus, Some("b/x.0"), crash);
+        node.sim.exit("b", "x", 1);
+        let found = node.wait(20.0, |status| names(status, "b/x.0")).await;
+        assert!(found.is_ok(), "stream: {stream}: {found:#?}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_is_found_although_lists_are_answered_all_the_time() {
+    let config = Config {
+        relist_period: seconds(0.05),
+        ..generic()
+    };
+    let node = Node::watch_with(config, pods).await;
+    node.at(3.5).await;
+    one_crashes(&node.sim);
+    node.sim.exit("b", "app", 1);
+    node.sim.exit("a", "app", 1);
+    let found = node.wait(30.0, |status| names(status, "b/app.0")).await;
+    assert!(found.is_ok(), "{found:#?}");
+    assert_eq!(node.deaths("a/app.0").len(), 1);
 }

@@ -1,6 +1,7 @@
 //! What an agent on the node reports about the runtime: the calls that it waits for and, if the
 //! doctor may not call the runtime itself, how the runtime answered.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use causes::finding::PodName;
@@ -48,6 +49,14 @@ pub(super) fn withheld(status: &StatusReport) -> Vec<Probe> {
         ..said(failing.call, End::Failed(CallError::Withheld))
     });
     probes.collect()
+}
+
+/// The status calls that it suspects to make the runtime go away: nobody else makes them.
+pub(super) fn suspects(status: &StatusReport) -> BTreeSet<(Rpc, String)> {
+    let suspects = status.suspects.iter();
+    suspects
+        .map(|suspect| (suspect.call, bounded(suspect.id.as_str())))
+        .collect()
 }
 
 /// Whether a call that the agent waited for when it was asked, so long ago, has been answered since, as

@@ -150,8 +150,10 @@ impl Attempt {
     /// next one.
     async fn of_one_runtime(asking: &Asking) -> Self {
         let agent = asking.agent.as_ref();
-        let withheld = agent.map(|(status, _)| agent::withheld(status));
-        let mut suspects = Suspects::known_to_agent(withheld.unwrap_or_default());
+        let known = agent.map(|(status, _)| {
+            Suspects::known_to_agent(agent::withheld(status), agent::suspects(status))
+        });
+        let mut suspects = known.unwrap_or_default();
         let mut made = 0;
         loop {
             let begun = Instant::now();

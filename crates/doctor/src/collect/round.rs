@@ -215,6 +215,9 @@ impl Round {
             let is_new = is_shown || !self.asked.contains(&question);
             is_new && !self.suspects.is_ruled_out(target)
         });
+        let all = targets.len();
+        targets.retain(|target| !self.suspects.is_left_to_agent(target));
+        let beyond = beyond + all - targets.len();
         targets.sort_by_key(|target| self.suspects.is_one(target));
         if self.answers.is_refused(Rpc::Version) {
             return targets.len() + beyond;

@@ -22,6 +22,7 @@ const AT_ONCE: f64 = 1.0;
 pub(super) struct Suspects {
     /// It went away once during each of these.
     once: BTreeSet<(Rpc, String)>,
+    left_to_agent: BTreeSet<(Rpc, String)>,
     /// It went away during each of these again, and no other was made then.
     pub twice: Vec<Probe>,
     /// Those that were outstanding when it went away last.
@@ -31,12 +32,18 @@ pub(super) struct Suspects {
 }
 
 impl Suspects {
-    /// An agent does not make these any more, for that reason.
-    pub fn known_to_agent(withheld: Vec<Probe>) -> Self {
+    /// An agent does not make some any more, for that reason, and suspects these.
+    pub fn known_to_agent(withheld: Vec<Probe>, suspects: BTreeSet<(Rpc, String)>) -> Self {
         Self {
             twice: withheld,
+            left_to_agent: suspects,
             ..Self::default()
         }
+    }
+
+    /// Whether an agent is finding out about it.
+    pub fn is_left_to_agent(&self, target: &Target) -> bool {
+        self.left_to_agent.contains(&asked(target)) && !self.is_ruled_out(target)
     }
 
     /// It went away while these were outstanding, so long `after` it was asked first.

@@ -75,6 +75,7 @@ impl Engine {
             stuck: health.stuck,
             failing: health.failing,
             blind: health.blind,
+            suspects: self.suspects.calls().collect(),
             in_flight: self
                 .governor
                 .outstanding()

@@ -387,7 +387,7 @@ impl Engine {
             }
             Suspicion::Suspect => {
                 self.governor.postpone(about, is_look, instant);
-                self.suspects.wait(call);
+                self.suspects.wait(call, instant);
             }
             // Which says nothing of the one that is asked for.
             Suspicion::OnTrial => {

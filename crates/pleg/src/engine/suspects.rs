@@ -20,6 +20,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::{Call, Question};
+use crate::out::status_report::SuspectCall;
 
 /// A suspect is made once no other call is younger than this.
 const YOUNG: Duration = Duration::from_millis(50);
@@ -32,7 +33,7 @@ const QUIET: Duration = Duration::from_millis(100);
 /// A panic ends a runtime within this time; a call that was made earlier is not why it went away.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// For so long suspects wait for a sign that the runtime is back.
+/// For so long suspects wait for a sign that the runtime is back, and for a quiet moment.
 const AWAY: Duration = Duration::from_secs(3);
 
 /// Whoever was blamed so often is on trial.
@@ -53,13 +54,19 @@ const FORGOTTEN: Duration = Duration::from_secs(900);
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
     suspects: BTreeMap<Question, Suspect>,
-    waiting: Option<Call>,
+    waiting: Option<Waiting>,
     /// When the runtime went away, until a call is answered that was made since.
     away: Option<Instant>,
     /// Since when it is back.
     back: Option<Instant>,
     /// How many connections were made.
     connections: usize,
+}
+
+#[derive(Debug)]
+struct Waiting {
+    call: Call,
+    since: Instant,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -194,9 +201,17 @@ impl Suspects {
         }
     }
 
+    /// All of them.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = SuspectCall> {
+        self.suspects.keys().filter_map(|question| {
+            let (call, id) = question.key();
+            Some(SuspectCall { call, id: id? })
+        })
+    }
+
     /// A call waits for its turn.
-    pub(crate) fn wait(&mut self, call: Call) {
-        self.waiting = Some(call);
+    pub(crate) fn wait(&mut self, call: Call, now: Instant) {
+        self.waiting = Some(Waiting { call, since: now });
     }
 
     /// When the one that waits may be made, as far as there is anything to wait for: the runtime is to
@@ -206,7 +221,8 @@ impl Suspects {
         youngest: Option<Instant>,
         last_answer: Instant,
     ) -> Option<Instant> {
-        let is_blamed = self.is_blamed(self.waiting.as_ref()?);
+        let Waiting { call, since } = self.waiting.as_ref()?;
+        let is_blamed = self.is_blamed(call);
         let young = if is_blamed {
             YOUNG_BESIDE_BLAMED
         } else {
@@ -217,7 +233,9 @@ impl Suspects {
             youngest.map(|made| made + young),
             is_blamed.then(|| last_answer + QUIET),
         ];
-        waits.into_iter().flatten().max()
+        // Others are answered all the time where relists are frequent.
+        let at = waits.into_iter().flatten().max()?;
+        Some(at.min(*since + AWAY))
     }
 
     /// Whether one waits.
@@ -227,7 +245,7 @@ impl Suspects {
 
     /// Takes it, with the time for which no other is made beside it, unless it is answered.
     pub(crate) fn take(&mut self) -> Option<(Call, Duration)> {
-        let call = self.waiting.take()?;
+        let Waiting { call, .. } = self.waiting.take()?;
         let alone = if self.is_blamed(&call) {
             AT_ONCE
         } else {

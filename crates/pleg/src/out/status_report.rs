@@ -48,6 +48,10 @@ pub struct StatusReport {
     pub blind: Vec<Blind>,
     /// The calls that are outstanding, overdue or not.
     pub in_flight: Vec<InFlight>,
+    /// The status calls during which the runtime went away, until they are answered: whoever makes one
+    /// may make it go away again.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub suspects: Vec<SuspectCall>,
     /// The runtime's event stream.
     pub stream: StreamStatus,
     /// The kernel's hints.
@@ -286,6 +290,16 @@ pub struct InFlight {
     pub id: Option<Id>,
     /// How long ago it was made.
     pub age_seconds: f64,
+}
+
+/// A status call during which the runtime went away.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SuspectCall {
+    /// CRI's method name.
+    pub call: Rpc,
+    /// The container or sandbox.
+    pub id: Id,
 }
 
 /// The runtime's event stream.

@@ -28,9 +28,10 @@ impl Reserved {
     }
 
     pub(super) fn proof(self) -> Option<Proof> {
-        let says = format!("{SAYS}: {} times", self.count);
-        let proof = Proof::new(Cause::ContainerLock, Confidence::Low, self.line, says);
-        (self.count >= OFTEN).then_some(proof)
+        (self.count >= OFTEN).then(|| {
+            let says = format!("{SAYS}: {} times", self.count);
+            Proof::new(Cause::ContainerLock, Confidence::Low, self.line, says)
+        })
     }
 
     pub(super) fn trouble(self) -> Option<Trouble> {

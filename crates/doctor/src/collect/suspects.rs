@@ -22,6 +22,7 @@ const AT_ONCE: f64 = 1.0;
 pub(super) struct Suspects {
     /// It went away once during each of these.
     once: BTreeSet<(Rpc, String)>,
+    /// An agent on the node is finding out about these.
     left_to_agent: BTreeSet<(Rpc, String)>,
     /// It went away during each of these again, and no other was made then.
     pub twice: Vec<Probe>,

@@ -313,6 +313,9 @@ impl Engine {
     }
 
     fn suspect_at(&self) -> Option<Instant> {
+        if !self.suspects.is_one_waiting() {
+            return None;
+        }
         let made = self.governor.made_statuses();
         let youngest = made.map(|(_, made)| made).max();
         self.suspects.next_at(youngest, self.governor.last_answer())

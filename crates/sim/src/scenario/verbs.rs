@@ -16,8 +16,8 @@ use crate::stream::Serving;
 use crate::stream_faults::StreamFault;
 
 const VERBS: &str = "a verb (run, exit, restart, stop, remove, churn, slow, hang, fail, crash, \
-    oversize, malformed, status-lock, lift, events, manner, stop-runtime, continue-runtime, restart-runtime, \
-    end)";
+    oversize, malformed, status-lock, lift, events, manner, stop-runtime, continue-runtime, \
+    restart-runtime, end)";
 
 const MANNERS: &str = "a runtime (cri-o, cri-dockerd, pleg-sim)";
 

@@ -299,8 +299,8 @@ impl Signs {
         assert!(table.len() <= 512, "a search has a bit for each sign");
         let texts = table.iter().map(|(sign, _)| sign.text);
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
-        let failures = [FAILURES, STARTS_AND_STOPS, LASTING];
-        let failures = failures.into_iter().flatten();
+        let failures = FAILURES.into_iter().chain([STARTS_AND_STOPS, LASTING]);
+        let failures = failures.flatten();
         let failures =
             failures.map(|failure| (failure, Beside::new(failure.with, failure.without)));
         let failures: Vec<_> = failures.collect();

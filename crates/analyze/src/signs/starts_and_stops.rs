@@ -1,7 +1,8 @@
 //! The runtime does not start, or it cannot start or stop a container, and the line does not
 //! show why.
 
-use super::failures::{Counted, Failure, UNIT_FAILED, UNITS, failure};
+use super::failures::units::UNIT_FAILED;
+use super::failures::{Counted, Failure, UNITS, failure};
 
 /// What an operation that took too long is reported with.
 const LATE: &[&str] = &[

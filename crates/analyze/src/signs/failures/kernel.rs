@@ -1,0 +1,46 @@
+//! The kernel, and memory that it has not.
+
+use super::{Failure, failure};
+
+const NO_KERNEL_MEMORY: &str = "the kernel cannot allocate memory";
+
+pub(super) const KERNEL: &[Failure] = &[
+    failure(
+        "BUG: soft lockup",
+        "a processor made no progress for a while",
+    ),
+    failure(
+        "not syncing: hung_task: blocked tasks",
+        "the kernel restarted the node because a process was blocked in it for too long",
+    ),
+    // What a mail client left of it on its second line.
+    Failure {
+        with: &["CPU#"],
+        ..failure(" stuck for ", "a processor made no progress for a while")
+    },
+    Failure {
+        with: &["cannot allocate memory"],
+        ..failure(
+            "fork/exec /",
+            "a program cannot be started: the kernel has no memory for it",
+        )
+    },
+    failure("vmalloc: allocation failure", NO_KERNEL_MEMORY),
+    failure("page allocation failure: order:0", NO_KERNEL_MEMORY),
+    failure(
+        "BUG: workqueue lockup",
+        "a worker of the kernel made no progress for a while",
+    ),
+    failure(
+        "BUG: kernel NULL pointer dereference",
+        "the kernel failed in one of its own functions",
+    ),
+    Failure {
+        // ENOMEM, where too many threads are EAGAIN.
+        with: &["errno=12"],
+        ..failure(
+            "failed to create new OS thread",
+            "a program cannot create a thread: the kernel has no memory for it",
+        )
+    },
+];

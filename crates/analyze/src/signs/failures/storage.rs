@@ -1,0 +1,64 @@
+//! File systems and volumes.
+
+use super::{Failure, failure};
+
+/// Without them the kubelet and the runtime do not work.
+const DIRECTORIES: &[&str] = &[
+    "/var/lib/kubelet",
+    "/var/lib/containerd",
+    "/var/lib/docker",
+    "/var/lib/containers",
+];
+
+const READ_ONLY: &str = "a file system that the kubelet or the runtime needs is read-only";
+
+pub(super) const STORAGE: &[Failure] = &[
+    Failure {
+        with: &["stat /", "mount"],
+        ..failure(
+            "ransport endpoint is not connected",
+            "a FUSE file system is mounted, but its program has exited",
+        )
+    },
+    Failure {
+        with: DIRECTORIES,
+        ..failure("ead-only file system", READ_ONLY)
+    },
+    Failure {
+        with: &["unlinkat ", "rmdir ", "remove root filesystem"],
+        without: &["/sys/fs/cgroup"],
+        ..failure(
+            ": device or resource busy",
+            "a container's file system cannot be removed: another process still has it mounted",
+        )
+    },
+    failure(
+        "UnmountVolume.TearDown failed",
+        "a volume cannot be unmounted",
+    ),
+    Failure {
+        with: &["Operation for "],
+        // That tells more.
+        without: &["TearDown failed"],
+        lines: 2,
+        ..failure(
+            "nestedpendingoperations.go:",
+            "an operation on a volume fails time after time",
+        )
+    },
+    Failure {
+        with: &[
+            "caused: no space left",
+            "caused \"no space",
+            "caused \\\"no space",
+            "caused \\\\\\\"no space",
+            "(via /proc/self/fd/",
+            "mount through procfd",
+            "error creating overlay mount to ",
+        ],
+        ..failure(
+            "no space left on device",
+            "a file system cannot be mounted: the limit of mounts (fs.mount-max) is reached",
+        )
+    },
+];

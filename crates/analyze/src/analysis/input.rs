@@ -204,6 +204,10 @@ impl Input {
             let place = format!("{}:{}", self.path, trouble.line);
             told.troubles.push(format!("{place}: {}", trouble.says));
         }
+        for error in self.output.take_errors() {
+            let place = || format!("{}:{}", self.path, error.line);
+            told.errors.line(error.says.as_bytes(), place);
+        }
         for (line, says) in self.services.end() {
             told.troubles.push(format!("{}:{line}: {says}", self.path));
         }

@@ -3,11 +3,9 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
+use super::warnings::Warnings;
 use super::{Seen, TIMED_OUT, has_any, reserved};
 use crate::proof::Proof;
-
-/// How often a flapping node becomes NotReady, and an attempt fails that is not just too early.
-const MIN_COUNT: u64 = 3;
 
 /// The header of a table of events.
 pub(super) fn is_header(words: &[&str]) -> bool {
@@ -67,14 +65,14 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let at = words
         .iter()
         .position(|word| matches!(*word, "Normal" | "Warning"));
-    let Some(reason) = at.and_then(|at| words.get(at + 1)) else {
+    let Some([kind, reason, ..]) = at.map(|at| &words[at..]) else {
         return;
     };
+    if *kind == "Warning" {
+        seen.error(line, words[at.unwrap_or_default() + 1..].join(" "));
+    }
     let count = count(text).unwrap_or(1);
     match *reason {
-        "NodeNotReady" if count >= MIN_COUNT => {
-            seen.trouble(line, format!("the node became NotReady {count} times"));
-        }
         "SystemOOM" => {
             seen.has_oom = true;
             let says = "the node ran out of memory (event SystemOOM)";
@@ -89,24 +87,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         "Rebooted" => seen.starts.reboot(count, line),
         _ => {}
     }
-    let is_call = matches!(
-        *reason,
-        "FailedCreatePodSandBox" | "FailedKillPod" | "FailedPodSandBoxStatus"
-    );
-    if is_call {
-        seen.trouble(line, format!("event {reason}"));
-    }
+    Warnings::event(reason, text, count, line, seen);
     let is_late = has_any(text, TIMED_OUT);
-    match *reason {
-        "FailedMount" if is_late => {
-            seen.trouble(line, "event FailedMount: volumes were not mounted in time");
-        }
-        // At the start of a pod, what it mounts may be created a moment later.
-        "FailedMount" | "FailedAttachVolume" if count >= MIN_COUNT => {
-            seen.trouble(line, format!("event {reason} ({count} times)"));
-        }
-        _ => {}
-    }
     if is_late {
         late(reason, text, line, seen);
     }

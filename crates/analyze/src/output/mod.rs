@@ -49,6 +49,7 @@ mod strace;
 mod top_memory;
 mod traceback;
 mod unit;
+mod warnings;
 
 use causes::finding::Confidence;
 
@@ -62,6 +63,7 @@ use prompt::Command;
 use reserved::Reserved;
 use starts::Starts;
 use times::WallTime;
+use warnings::Warnings;
 
 /// Reads what commands print, line by line.
 #[derive(Debug, Default)]
@@ -86,6 +88,7 @@ struct Seen {
     starts: Starts,
     reserved: Reserved,
     terminating: Terminating,
+    warnings: Warnings,
     limits: Limits,
     /// The node ran out of memory, which makes everything late.
     has_oom: bool,
@@ -97,6 +100,8 @@ struct Seen {
     runs_other_runtime: bool,
     proofs: Vec<Proof>,
     troubles: Vec<Trouble>,
+    /// What is called an error or a warning, and proves nothing.
+    errors: Vec<Trouble>,
     not_ready: Vec<NotReady>,
 }
 
@@ -156,6 +161,7 @@ impl OutputReader {
             self.ends();
             return Took::Around;
         }
+        let text = text.trim_start_matches("```");
         let condition = self.condition.take();
         let was_inside = condition.is_some();
         self.condition = condition
@@ -293,12 +299,18 @@ impl OutputReader {
         std::mem::take(&mut self.seen.not_ready)
     }
 
+    /// What is called an error or a warning, and proves nothing by itself.
+    pub fn take_errors(&mut self) -> Vec<Trouble> {
+        std::mem::take(&mut self.seen.errors)
+    }
+
     /// What is wrong without a known cause.
     pub fn take_troubles(&mut self) -> Vec<Trouble> {
         let mut troubles = std::mem::take(&mut self.seen.troubles);
         troubles.extend(self.seen.starts.trouble());
         troubles.extend(self.seen.reserved.trouble());
         troubles.extend(self.seen.terminating.trouble());
+        troubles.extend(self.seen.warnings.trouble());
         troubles
     }
 }
@@ -319,6 +331,13 @@ impl Seen {
     fn not_ready(&mut self, not_ready: NotReady) {
         if self.not_ready.len() < MAX_PROOFS {
             self.not_ready.push(not_ready);
+        }
+    }
+
+    fn error(&mut self, line: u64, says: impl Into<String>) {
+        if self.errors.len() < MAX_PROOFS {
+            let says = says.into();
+            self.errors.push(Trouble { says, line });
         }
     }
 

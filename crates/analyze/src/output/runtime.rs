@@ -8,17 +8,21 @@ use crate::proof::Proof;
 
 /// Whether only such output has this line.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
-    text.starts_with("FATA[0")
+    text.starts_with("FATA[")
+        || text.starts_with("ERRO[0")
         || text.starts_with("WARN[0")
         || text.starts_with("ctr: ")
         || text.starts_with("Cannot connect to the Docker daemon")
-        || text.starts_with("Error response from daemon: ")
+        || text.starts_with(OF_DOCKER)
         || words.starts_with(&["CONTAINER", "ID"])
         || words.starts_with(&["CONTAINER", "IMAGE", "CREATED"])
         || words.starts_with(&["POD", "ID"])
         || words.starts_with(&["TYPE", "ID", "PLATFORMS", "STATUS"])
         || matches!(words, ["Containers:", count] if count.parse::<u64>().is_ok())
 }
+
+/// How the docker command begins what the daemon refused.
+const OF_DOCKER: &str = "Error response from daemon: ";
 
 /// No process listens on the socket, or the one that does is not answering.
 const UNREACHABLE: [&str; 9] = [
@@ -108,6 +112,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if is_error && !text.contains("not found") {
         let says: String = text.chars().take(160).collect();
         seen.trouble(line, format!("a command failed: {says}"));
+    } else if is_error || text.starts_with("ERRO[") || text.starts_with(OF_DOCKER) {
+        seen.error(line, text);
     }
 }
 

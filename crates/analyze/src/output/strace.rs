@@ -13,6 +13,8 @@ pub(super) struct Strace {
     on_the_bus: bool,
     /// It has connected to a runtime's socket.
     asks_runtime: bool,
+    /// It reads the command line of a process.
+    reads_cmdline: bool,
 }
 
 /// A process that reads it this often polls for a cgroup that does not freeze.
@@ -160,6 +162,14 @@ impl Strace {
             ));
         }
         let is_cut = is_unfinished && !arguments.ends_with("<unfinished ...>");
+        if name == "read" && is_cut && self.reads_cmdline {
+            let says = "reading the command line of a process hangs: that process, or its memory, \
+                        is blocked in the kernel";
+            seen.trouble(line, says);
+        }
+        if name != "read" {
+            self.reads_cmdline = name.starts_with("open") && arguments.contains("/cmdline\"");
+        }
         if FILE_CALLS.contains(&name) && is_cut && has_any(arguments, &VOLUMES) {
             let says = format!("the process waits in {name} for a volume of a pod");
             let cause = Cause::StorageUnresponsive;

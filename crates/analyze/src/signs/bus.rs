@@ -59,6 +59,13 @@ pub(super) const SIGNS: &[Sign] = &[
     )
     .with(&["dial unix"]),
     sign(
+        "/dbus/system_bus_socket: No such file or directory",
+        Systemd,
+        BusUnavailable,
+        Medium,
+    )
+    .with(&["Failed to connect to socket"]),
+    sign(
         "Failed to connect to system bus",
         Systemd,
         BusUnavailable,

@@ -23,6 +23,13 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .without(&["[ERROR CRI]"]),
+    // crictl up to 1.23, with the time in front.
+    sign(
+        "failed to connect: failed to connect: context deadline exceeded",
+        Runtime,
+        RuntimeUnresponsive,
+        Medium,
+    ),
     // kubeadm's and crictl's words.
     sign(
         "API is not implemented for endpoint",

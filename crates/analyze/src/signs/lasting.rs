@@ -34,10 +34,13 @@ const fn not_reached(text: &'static str) -> Failure {
 }
 
 pub(super) const LASTING: &[Failure] = &[
-    lasting(
-        "ontainer runtime network not ready",
-        "the network of the node is not ready: the runtime has no usable CNI configuration",
-    ),
+    Failure {
+        lines: 2,
+        ..lasting(
+            "ontainer runtime network not ready",
+            "the network of the node is not ready: the runtime has no usable CNI configuration",
+        )
+    },
     // Beside a PLEG that has listed: a start has both for a moment.
     lasting(
         "err=\"container runtime status check may not have completed yet\"",

@@ -226,4 +226,6 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         Low,
     ),
+    // Talos acts on the memory pressure of the node, before the kernel does.
+    sign("Sending SIGKILL to cgroup", Runtime, MemoryThrash, Medium).with(&["OOMController"]),
 ];

@@ -30,6 +30,9 @@ const NO_CONTROL_GROUP: &str =
 const STILL_CREATING: &str =
     "CRI-O was asked again for a container or sandbox that it is still creating";
 
+const NOT_REMOVED: &str = "a container cannot be removed: its task is not stopped";
+const NOT_ENTERED: &str = "the OCI runtime cannot start a command in a container";
+
 pub(super) const CONTAINERS: &[Failure] = &[
     Failure {
         without: OF_THE_POD,
@@ -112,4 +115,35 @@ pub(super) const CONTAINERS: &[Failure] = &[
         "error allocating lock for new",
         "podman has no lock left for another container",
     ),
+    failure("task must be stopped before deletion", NOT_REMOVED),
+    failure("cannot delete a running task", NOT_REMOVED),
+    failure("cannot delete running task", NOT_REMOVED),
+    failure(
+        "code = FailedPrecondition desc = failed to delete containerd container",
+        NOT_REMOVED,
+    ),
+    Failure {
+        without: OF_THE_POD,
+        ..failure("OCI runtime exec failed", NOT_ENTERED)
+    },
+    failure("error closing exec fds", NOT_ENTERED),
+    Failure {
+        with: &["exec failed"],
+        ..failure("decoding init error from pipe", NOT_ENTERED)
+    },
+    Failure {
+        with: &["read-only file system"],
+        ..failure(
+            "error while creating mount source path",
+            "Docker cannot create a directory that a container mounts: its file system is \
+             read-only",
+        )
+    },
+    Failure {
+        with: &["readlink "],
+        ..failure(
+            "/overlay2: invalid argument",
+            "Docker cannot read the layers of an image on disk",
+        )
+    },
 ];

@@ -43,4 +43,13 @@ pub(super) const KERNEL: &[Failure] = &[
             "a program cannot create a thread: the kernel has no memory for it",
         )
     },
+    failure(
+        // NVIDIA's Xid 79.
+        "GPU has fallen off the bus",
+        "a GPU no longer responds: it has fallen off the PCI bus",
+    ),
+    failure(
+        "Timed out waiting for device ",
+        "a device did not appear in time",
+    ),
 ];

@@ -102,4 +102,8 @@ pub(super) const KUBELET: &[Failure] = &[
             "the runtime does not serve CRI v1, which the kubelet needs",
         )
     },
+    failure(
+        "ailed to find memory cgroup",
+        "the kernel offers no memory control group, so k3s exits",
+    ),
 ];

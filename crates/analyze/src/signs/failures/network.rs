@@ -40,4 +40,17 @@ pub(super) const NETWORK: &[Failure] = &[
             "a program did not get the lock of iptables",
         )
     },
+    failure(
+        "no available IPv4 addresses on this network's address pools",
+        "Docker's network has no free address for another container",
+    ),
+    Failure {
+        // An installer writes it a moment later.
+        without: &["event(REMOVE"],
+        lines: 4,
+        ..failure(
+            "failed to reload cni configuration after receiving fs change event",
+            "containerd finds no usable CNI configuration, time after time",
+        )
+    },
 ];

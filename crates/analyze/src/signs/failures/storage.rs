@@ -12,6 +12,8 @@ const DIRECTORIES: &[&str] = &[
 
 const READ_ONLY: &str = "a file system that the kubelet or the runtime needs is read-only";
 
+const NOT_UNMOUNTED: &str = "a volume cannot be unmounted";
+
 pub(super) const STORAGE: &[Failure] = &[
     Failure {
         with: &["stat /", "mount"],
@@ -32,10 +34,7 @@ pub(super) const STORAGE: &[Failure] = &[
             "a container's file system cannot be removed: another process still has it mounted",
         )
     },
-    failure(
-        "UnmountVolume.TearDown failed",
-        "a volume cannot be unmounted",
-    ),
+    failure("UnmountVolume.TearDown failed", NOT_UNMOUNTED),
     Failure {
         with: &["Operation for "],
         // That tells more.
@@ -61,4 +60,12 @@ pub(super) const STORAGE: &[Failure] = &[
             "a file system cannot be mounted: the limit of mounts (fs.mount-max) is reached",
         )
     },
+    Failure {
+        with: &["umount", "nmount"],
+        ..failure(": target is busy", NOT_UNMOUNTED)
+    },
+    failure(
+        "Multi-Attach error for volume",
+        "a volume is still attached to another node",
+    ),
 ];

@@ -35,4 +35,8 @@ pub(super) const OF_UNITS: &[Failure] = &[
         "Timed out while waiting for systemd to remove",
         "systemd did not remove a unit in time: a process in it has not ended, or systemd is busy",
     ),
+    failure(
+        "not been booted with systemd as init system",
+        "systemd does not run here, so systemctl can do nothing",
+    ),
 ];

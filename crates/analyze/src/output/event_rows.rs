@@ -90,7 +90,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     Warnings::event(reason, text, count, line, seen);
     let is_late = has_any(text, TIMED_OUT);
     if is_late {
-        late(reason, text, line, seen);
+        late(reason, text, count, line, seen);
     }
     let of_crio = ["error reserving pod name", "error reserving ctr name"];
     if has_any(text, &of_crio) {
@@ -134,7 +134,7 @@ fn pressure(reason: &str, text: &str, line: u64, seen: &mut Seen) {
 }
 
 /// Something ran out of time: which call it is tells where it waits.
-fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
+fn late(reason: &str, text: &str, count: u64, line: u64, seen: &mut Seen) {
     use Confidence::Medium;
     let network = [
         "network for sandbox",
@@ -161,6 +161,10 @@ fn late(reason: &str, text: &str, line: u64, seen: &mut Seen) {
             let says = format!("event {reason}: a call to the runtime timed out");
             let proof = Proof::new(Cause::RuntimeUnresponsive, Medium, line, says);
             return seen.late_collection(proof);
+        }
+        // The kubelet itself has waited in vain, more than once.
+        "FailedCreatePodSandBox" if count > 1 && text.contains("code = DeadlineExceeded") => {
+            (Cause::RuntimeUnresponsive, Confidence::Low)
         }
         _ => return,
     };

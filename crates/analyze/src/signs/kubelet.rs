@@ -96,6 +96,8 @@ pub(super) const SIGNS: &[Sign] = &[
         "ListAndWatch",
         "device plugin",
         "failed to load container",
+        // The answer of some program's own API.
+        "\"message\": \"rpc error",
     ]),
     sign(
         "message length too large",

@@ -228,4 +228,11 @@ pub(super) const SIGNS: &[Sign] = &[
     ),
     // Talos acts on the memory pressure of the node, before the kernel does.
     sign("Sending SIGKILL to cgroup", Runtime, MemoryThrash, Medium).with(&["OOMController"]),
+    // Titus, of a container whose processes wait for a FUSE file system.
+    sign(
+        "because fuse is wedged",
+        Runtime,
+        StorageUnresponsive,
+        Medium,
+    ),
 ];

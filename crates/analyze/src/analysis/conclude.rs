@@ -140,7 +140,9 @@ fn of_signs(told: &mut Told, signs: &Signs) {
     for (index, seen) in std::mem::take(&mut told.signs) {
         let sign = signs.sign(index);
         let apart = seen.apart_seconds().zip(sign.apart_seconds);
-        if seen.lines < sign.lines || apart.is_some_and(|(apart, most)| apart > most) {
+        let are_too_few =
+            seen.lines < sign.lines || apart.is_some_and(|(apart, most)| apart > most);
+        if are_too_few || sign.of_one && seen.names_others {
             continue;
         }
         let waits_itself = sign.cause == Cause::ShimUnresponsive

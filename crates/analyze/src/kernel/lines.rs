@@ -114,6 +114,13 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     })
 }
 
+/// The task and the seconds of `stuck for 22s! [nfsd:2117]`, the end of a line that was wrapped.
+pub(super) fn stuck(line: &str) -> Option<(u32, u64)> {
+    let (long, task) = line.strip_prefix("stuck for ")?.split_once("s! [")?;
+    let (_, pid) = task.strip_suffix(']')?.rsplit_once(':')?;
+    Some((pid.parse().ok()?, long.parse().ok()?))
+}
+
 /// The kernel of `Not tainted 5.4.89+ #1` and `Tainted: G           OE     5.15.0-88-generic #98-Ubuntu`.
 pub(super) fn release(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("ainted")?;

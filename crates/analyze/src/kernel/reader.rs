@@ -1,7 +1,7 @@
 //! Joins lines to kernel stacks.
 
 use super::lines::{
-    beginning, behind, below_path, decider, function, instruction, is_around, release, work,
+    beginning, behind, below_path, decider, function, instruction, is_around, release, stuck, work,
 };
 use crate::line::first_chars;
 
@@ -54,10 +54,17 @@ pub struct KernelStackReader {
     /// The last task that was reported as keeping its processor, and for how many seconds: lines of
     /// others may stand in front of its stack.
     locked_up: Option<(u32, u64)>,
+    /// The number that was the line before: the task whose stack follows, if one does.
+    number_before: Option<u32>,
+    /// The line of the registers of the kernel: the next stack is of what a processor was doing.
+    registers: Option<u64>,
     /// The programs that decide which files others may open.
     deciders: Vec<String>,
     done: Vec<KernelStack>,
 }
+
+/// So many lines of registers and code are between, also where a mail has wrapped them.
+const REGISTER_LINES: u64 = 40;
 
 /// More than a node has.
 const MAX_DECIDERS: usize = 16;
@@ -78,6 +85,11 @@ impl KernelStackReader {
     /// Takes a line without its carrier, if it is a part of a kernel stack.
     pub fn line(&mut self, line: &str, number: u64) -> bool {
         let line = line.trim();
+        let number_before = self.number_before.take();
+        if line.contains("RIP: 0010:") {
+            self.registers = Some(number);
+        }
+        self.locked_up = stuck(line).or(self.locked_up);
         if let Some((pid, frame)) = below_path(line)
             && let Some((function, is_reliable)) = function(frame)
         {
@@ -89,7 +101,7 @@ impl KernelStackReader {
                     ..KernelStack::default()
                 });
             }
-            self.frame(function, is_reliable, number);
+            self.frame(function, is_reliable);
             return true;
         }
         if let Some(mut stack) = beginning(line, number) {
@@ -114,11 +126,24 @@ impl KernelStackReader {
                 return true;
             }
             self.finish();
+            self.registers = None;
             self.current = Some(stack);
             return true;
         }
         if let Some((function, is_reliable)) = function(line) {
-            self.frame(function, is_reliable, number);
+            if self.current.is_none() {
+                let registers = self.registers.take();
+                let is_running = registers.is_some_and(|at| number <= at + REGISTER_LINES);
+                let locked_up = self.locked_up.filter(|_| is_running);
+                self.current = Some(KernelStack {
+                    pid: locked_up.map(|(pid, _)| pid).or(number_before),
+                    is_running,
+                    locked_up_seconds: locked_up.map(|(_, seconds)| seconds),
+                    line: number,
+                    ..KernelStack::default()
+                });
+            }
+            self.frame(function, is_reliable);
             return true;
         }
         let around = self.current.is_some() && is_around(line);
@@ -131,17 +156,17 @@ impl KernelStackReader {
                     stack.release = stack.release.take().or_else(|| release(line));
                 }
             }
-            false => self.finish(),
+            false => {
+                self.number_before = line.parse().ok();
+                self.finish();
+            }
         }
         around
     }
 
-    fn frame(&mut self, function: &str, is_reliable: bool, number: u64) {
+    fn frame(&mut self, function: &str, is_reliable: bool) {
         let unreliable = &mut self.unreliable;
-        let stack = self.current.get_or_insert_with(|| KernelStack {
-            line: number,
-            ..KernelStack::default()
-        });
+        let stack = self.current.get_or_insert_default();
         let frames = match is_reliable {
             true => &mut stack.functions,
             false => unreliable,

@@ -47,6 +47,10 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     ("ocfs2_", StorageUnresponsive, Medium),
     // The device mapper, which waits for what its devices have yet to do.
     ("dm_suspend", StorageUnresponsive, Medium),
+    // The thread of a RAID, or whoever waits for it.
+    ("md_unregister_thread", StorageUnresponsive, Medium),
+    ("md_write_start", StorageUnresponsive, Medium),
+    ("md_handle_request", StorageUnresponsive, Medium),
     ("__dm_suspend", StorageUnresponsive, Medium),
     // File systems behind a network or a process.
     ("rpc_wait_bit_killable", StorageUnresponsive, High),

@@ -95,7 +95,16 @@ pub(super) const SIGNS: &[Sign] = &[
         MemoryCgroupLeak,
         Medium,
     ),
+    // A disk that was taken away, perhaps by the program that offers it.
+    sign(
+        "device offline error, dev ",
+        Kernel,
+        StorageUnresponsive,
+        Medium,
+    ),
     sign("Out of memory: Kill", Kernel, MemoryThrash, Medium),
+    // Up to Linux 2.4.
+    sign("Out of Memory: Kill", Kernel, MemoryThrash, Medium),
     // Where the lines after it are missing.
     sign(" invoked oom-killer", Kernel, MemoryThrash, Low).with(&[
         " kubelet invoked",

@@ -193,6 +193,14 @@ pub(super) const SIGNS: &[Sign] = &[
     )
     .with(&["unknown service"]),
     sign(
+        "failed to run Kubelet: validate service connection: ",
+        Kubelet,
+        RuntimeUnresponsive,
+        Medium,
+    )
+    .with(&["code = Unavailable"])
+    .without(&["permission denied"]),
+    sign(
         "unknown service runtime.v1alpha2.RuntimeService",
         Kubelet,
         RuntimeUnresponsive,

@@ -59,6 +59,8 @@ pub struct Sign {
     pub lines: u64,
     /// Lines that are further apart than so many seconds, on average, say nothing.
     pub apart_seconds: Option<i64>,
+    /// Lines about several containers say nothing.
+    pub of_one: bool,
 }
 
 pub(crate) const fn sign(
@@ -76,6 +78,7 @@ pub(crate) const fn sign(
         confidence,
         lines: 1,
         apart_seconds: None,
+        of_one: false,
     }
 }
 
@@ -92,6 +95,11 @@ impl Sign {
 
     pub(crate) const fn lines(mut self, lines: u64) -> Self {
         self.lines = lines;
+        self
+    }
+
+    pub(crate) const fn of_one(mut self) -> Self {
+        self.of_one = true;
         self
     }
 

@@ -473,4 +473,8 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["dockerd", "containerd", "crio", "k3s"]),
+    // CRI-O, of a process that a SIGKILL does not end.
+    sign("with stop signal timed out", Runtime, ShimUnresponsive, Low)
+        .lines(5)
+        .of_one(),
 ];

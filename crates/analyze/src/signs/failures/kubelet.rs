@@ -106,4 +106,8 @@ pub(super) const KUBELET: &[Failure] = &[
         "ailed to find memory cgroup",
         "the kernel offers no memory control group, so k3s exits",
     ),
+    failure(
+        "\"command failed\" err=",
+        "the kubelet, or another program of Kubernetes, exited with an error",
+    ),
 ];

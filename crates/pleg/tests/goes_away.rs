@@ -119,7 +119,7 @@ async fn a_status_that_is_refused_beside_a_crash_is_no_reason_for_it() {
     let refused = error("a/app.0").unwrap();
     assert!(refused.contains("Unknown: no"), "{refused}");
     let crash = error("b/app.0").unwrap();
-    assert!(crash.contains("goes away"), "{crash}");
+    assert!(crash.contains("is lost each time"), "{crash}");
 }
 
 /// All twelve have changed, and one of them makes the runtime go away.
@@ -136,7 +136,7 @@ async fn all_are_seen_but_one(slow: Fault, limit: f64) {
     let mut others = BTreeSet::new();
     node.sample(60.0, |_, status| {
         let named = status.failing.iter().map(|failing| failing.id.to_string());
-        others.extend(named.filter(|id| id != "p6/app.0"));
+        others.extend(named.filter(|id| !id.starts_with("p6")));
     })
     .await;
     assert!(others.is_empty(), "{others:?}");
@@ -149,10 +149,10 @@ async fn all_are_seen_but_one(slow: Fault, limit: f64) {
 
 #[tokio::test(start_paused = true)]
 async fn others_are_seen_however_slow_their_statuses_are() {
-    all_are_seen_but_one(Fault::Slow(seconds(0.002)), 7.5).await;
-    all_are_seen_but_one(Fault::Slow(seconds(0.07)), 8.5).await;
-    all_are_seen_but_one(Fault::Slow(seconds(0.15)), 8.5).await;
-    all_are_seen_but_one(Fault::Jitter(seconds(0.01), seconds(0.12)), 8.5).await;
+    all_are_seen_but_one(Fault::Slow(seconds(0.002)), 10.0).await;
+    all_are_seen_but_one(Fault::Slow(seconds(0.07)), 10.0).await;
+    all_are_seen_but_one(Fault::Slow(seconds(0.15)), 10.0).await;
+    all_are_seen_but_one(Fault::Jitter(seconds(0.01), seconds(0.12)), 10.0).await;
     all_are_seen_but_one(Fault::Slow(seconds(0.6)), 12.0).await;
 }
 
@@ -211,7 +211,7 @@ async fn a_runtime_that_restarts_all_the_time_by_itself_blames_nobody() {
         node.sim.restart(seconds(0.2));
         node.sample(1.7, |at, status| {
             let blamed = status.failing.iter();
-            let mut blamed = blamed.filter(|it| it.error.to_string().contains("goes away"));
+            let mut blamed = blamed.filter(|it| it.error.to_string().contains("is lost each time"));
             assert!(blamed.next().is_none(), "at {at}: {:?}", status.failing);
         })
         .await;
@@ -233,7 +233,7 @@ async fn a_runtime_that_never_stays_for_long_blames_nobody_and_all_are_told_at_l
             node.sim.restart(seconds(5.0));
             node.sample(5.0 + up, |at, status| {
                 let mut failing = status.failing.iter();
-                let blamed = failing.find(|it| it.error.to_string().contains("goes away"));
+                let blamed = failing.find(|it| it.error.to_string().contains("is lost each time"));
                 assert!(blamed.is_none(), "up for {up}, at {at}: {blamed:?}");
             })
             .await;

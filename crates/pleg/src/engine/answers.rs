@@ -35,9 +35,7 @@ impl Engine {
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
                 if why.cause == NoConnection::Lost {
-                    let made = self.governor.made_statuses();
-                    let made = made.filter_map(|(key, made)| Some((self.asked_status(key)?, made)));
-                    let made: Vec<_> = made.collect();
+                    let made = self.made_statuses();
                     self.suspects.went_away_during(&made, now.instant);
                 }
                 // What answers next may be another runtime, or have another configuration.
@@ -64,6 +62,13 @@ impl Engine {
         let took = now.instant.duration_since(begun);
         self.observer.call_ended(key.0, took, answer.error());
         self.take_in(call, about, begun, answer, now);
+    }
+
+    /// The status calls that are outstanding, and when each was made.
+    pub(super) fn made_statuses(&self) -> Vec<(Question, Instant)> {
+        let made = self.governor.made_statuses();
+        made.filter_map(|(key, made)| Some((self.asked_status(key)?, made)))
+            .collect()
     }
 
     /// Which status is asked for by an outstanding call.
@@ -315,6 +320,11 @@ impl Engine {
             self.processes.found_running(&id, begun.instant);
         }
         self.forget_removed();
+        if !self.suspects.is_empty() {
+            let ids = self.records.listed().flat_map(|pod| pod.ids().cloned());
+            let ids: BTreeSet<Id> = ids.collect();
+            self.suspects.keep_ids(|id| ids.contains(id));
+        }
         // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
         for failing in self.failures.iter() {
             if let Some(pod) = &failing.pod {

@@ -77,10 +77,13 @@ impl Failures {
         self.calls.remove(key);
     }
 
-    /// Another call of a pod is to blame now: what is answered again is not any more.
+    /// Another call of a pod is to blame now: what is answered again is not any more, nor is the pod
+    /// as a whole.
     pub(super) fn named(&mut self, uid: &PodUid) {
-        self.calls
-            .retain(|_, failed| !(failed.is_answered && failed.is_of(uid)));
+        self.calls.retain(|_, failed| {
+            let is_over = failed.is_answered || failed.failing.error.is_slowness();
+            !(is_over && failed.is_of(uid))
+        });
     }
 
     /// A pod was seen as of this time; what has failed since still does.

@@ -92,8 +92,10 @@ pub struct Governor {
     is_away: bool,
     status_overdue: Duration,
     outstanding: BTreeMap<Key, Entry>,
-    /// The one of them beside which no other status call is made.
-    lone: Option<Lone>,
+    /// The status call beside which no other is made, and until when, unless it is answered.
+    lone: Option<(Key, Instant)>,
+    /// No status call is made, for one is to be made alone.
+    is_quiet: bool,
     evidence: Evidence,
 }
 
@@ -102,8 +104,8 @@ struct Entry {
     about: About,
     /// When it was wanted, by which its wanter knows it.
     since: Instant,
-    /// When it was made: the same, and later if it was to be made alone.
-    made: Instant,
+    /// When it was made: the same, and later if it had to wait for its turn; `None` while it does.
+    made: Option<Instant>,
     /// Since when it has been waited for: the same, and later by what we did not run ourselves.
     waits: Instant,
     /// Its answer is taken for how it is with what it asks for.
@@ -112,15 +114,6 @@ struct Entry {
     behind: Vec<About>,
     /// How, and since when that is known.
     stuck: Option<(Stuck, Instant)>,
-}
-
-/// A status call beside which no other is made.
-#[derive(Debug)]
-enum Lone {
-    /// It is to be made.
-    Waits(Key),
-    /// It was made, and is left alone until then unless it is answered.
-    Made { key: Key, until: Instant },
 }
 
 /// How it is known that a call is stuck.
@@ -154,6 +147,7 @@ impl Governor {
             status_overdue: config.status_overdue,
             outstanding: BTreeMap::new(),
             lone: None,
+            is_quiet: false,
             evidence: Evidence::default(),
         }
     }
@@ -173,7 +167,17 @@ impl Governor {
 
     /// Whether no call is made because one is to be made alone, or was just now.
     pub(crate) fn leaves_one_alone(&self) -> bool {
+        self.is_quiet || self.lone.is_some()
+    }
+
+    /// Whether one was made alone just now, and is not answered yet.
+    pub(crate) fn is_left_alone(&self) -> bool {
         self.lone.is_some()
+    }
+
+    /// Whether no status call is to be made for now.
+    pub(crate) fn keep_quiet(&mut self, is_quiet: bool) {
+        self.is_quiet = is_quiet;
     }
 
     /// Whether a witness may be called, although all other places may be taken.
@@ -184,9 +188,9 @@ impl Governor {
 
     /// How many calls are outstanding, and how many of them take a place in the window.
     fn load(&self) -> (usize, usize) {
-        let alone = |entry: &&Entry| entry.is_alone();
-        let stuck = self.outstanding.values().filter(alone).count();
-        let total = self.outstanding.len();
+        let made = || self.made().map(|(_, entry)| entry);
+        let total = made().count();
+        let stuck = made().filter(|entry| entry.is_alone()).count();
         (total, total - stuck)
     }
 
@@ -247,41 +251,40 @@ impl Governor {
         self.insert(about, is_look, now, now);
     }
 
-    /// A call is to be made alone: others are not made before it.
+    /// A call is wanted that has to wait for its turn.
     pub(crate) fn postpone(&mut self, about: About, is_look: bool, now: Instant) {
         let key = (about.call, about.id.clone());
         self.begin_as(about, is_look, now);
-        self.lone = Some(Lone::Waits(key));
+        if let Some(entry) = self.outstanding.get_mut(&key) {
+            entry.made = None;
+        }
     }
 
-    /// It is made now, and no other status call for so long, unless it is answered.
-    pub(crate) fn make_postponed(&mut self, key: Key, now: Instant, alone: Duration) {
+    /// It is made now, and no other status call for so long, if it is made `alone` and not answered.
+    pub(crate) fn make_postponed(&mut self, key: Key, now: Instant, alone: Option<Duration>) {
         if let Some(entry) = self.outstanding.get_mut(&key) {
-            entry.made = now;
+            entry.made = Some(now);
             entry.waits = now;
-            let until = now + alone;
-            self.lone = Some(Lone::Made { key, until });
+            self.lone = alone.map(|alone| (key, now + alone));
         }
     }
 
     /// The one that was left alone until now, and is not answered yet.
     pub(crate) fn left_alone_until(&self, now: Instant) -> Option<&Key> {
-        match &self.lone {
-            Some(Lone::Made { key, until }) if now >= *until => Some(key),
-            _ => None,
-        }
+        let lone = self.lone.as_ref().filter(|(_, until)| now >= *until);
+        lone.map(|(key, _)| key)
     }
 
     /// The status calls that were made and are outstanding, and when each was made.
     pub(crate) fn made_statuses(&self) -> impl Iterator<Item = (&Key, Instant)> {
-        let made = self.made().filter(|((_, id), _)| id.is_some());
-        made.map(|(key, entry)| (key, entry.made))
+        let statuses = self.outstanding.iter().filter(|((_, id), _)| id.is_some());
+        statuses.filter_map(|(key, entry)| Some((key, entry.made?)))
     }
 
-    /// All but the one that is still to be made.
+    /// All but those that are still to be made.
     fn made(&self) -> impl Iterator<Item = (&Key, &Entry)> {
-        let waits = |key: &Key| matches!(&self.lone, Some(Lone::Waits(lone)) if lone == key);
-        self.outstanding.iter().filter(move |(key, _)| !waits(key))
+        let all = self.outstanding.iter();
+        all.filter(|(_, entry)| entry.made.is_some())
     }
 
     fn insert(&mut self, about: About, is_look: bool, since: Instant, now: Instant) {
@@ -293,7 +296,7 @@ impl Governor {
         let entry = Entry {
             about,
             since,
-            made: since,
+            made: Some(since),
             waits: since,
             is_look,
             behind: Vec::new(),
@@ -334,9 +337,7 @@ impl Governor {
     }
 
     fn remove(&mut self, key: &Key) -> Option<Entry> {
-        self.lone.take_if(|lone| match lone {
-            Lone::Waits(lone) | Lone::Made { key: lone, .. } => lone == key,
-        });
+        self.lone.take_if(|(lone, _)| lone == key);
         self.outstanding.remove(key)
     }
 
@@ -369,12 +370,11 @@ impl Governor {
 
     /// Lets time pass: names who is stuck, and shrinks the window while nothing answers.
     pub fn pass(&mut self, now: Instant) {
-        self.lone
-            .take_if(|lone| matches!(lone, Lone::Made { until, .. } if now >= *until));
-        if let Some(Lone::Waits(key)) = &self.lone
-            && let Some(entry) = self.outstanding.get_mut(key)
-        {
-            entry.waits = now;
+        self.lone.take_if(|(_, until)| now >= *until);
+        for entry in self.outstanding.values_mut() {
+            if entry.made.is_none() {
+                entry.waits = now;
+            }
         }
         while !self.outstanding.is_empty() && now >= self.moved + PAUSE {
             self.moved += PAUSE;
@@ -448,7 +448,7 @@ impl Governor {
             if named.is_empty() {
                 named.push(entry.about.clone());
             }
-            let since = entry.made;
+            let since = entry.made.unwrap_or(entry.since);
             named
                 .into_iter()
                 .map(move |about| OutstandingCall { about, since })
@@ -473,7 +473,7 @@ impl Governor {
     pub fn outstanding(&self) -> impl Iterator<Item = OutstandingCall> {
         self.made().map(|(_, entry)| OutstandingCall {
             about: entry.about.clone(),
-            since: entry.made,
+            since: entry.made.unwrap_or(entry.since),
         })
     }
 
@@ -598,7 +598,9 @@ impl Governor {
     /// When time alone will change what is said here.
     pub fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.outstanding.iter();
-        let waiting = waiting.filter(|((_, id), entry)| id.is_some() && entry.stuck.is_none());
+        let waiting = waiting.filter(|((_, id), entry)| {
+            id.is_some() && entry.stuck.is_none() && entry.made.is_some()
+        });
         let soonest = SUSPECT.min(self.status_overdue);
         let named = waiting.filter_map(|((call, _), entry)| {
             if now < entry.waits + soonest {
@@ -627,10 +629,7 @@ impl Governor {
         let shrinks = shrinks.then(|| self.moved + PAUSE);
         let others = shrinks.into_iter().chain(witness);
         let others = others.chain(self.sign_of_life_at());
-        let lone = self.lone.as_ref().and_then(|lone| match lone {
-            Lone::Waits(_) => None,
-            Lone::Made { until, .. } => Some(*until),
-        });
+        let lone = self.lone.as_ref().map(|(_, until)| *until);
         let others = others.chain(lone);
         named.chain(others).filter(|time| *time > now).min()
     }

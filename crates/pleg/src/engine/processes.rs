@@ -258,6 +258,15 @@ impl Processes {
                 self.refuse(id, why, None, None);
                 None
             }
+            // It is of use, and not worth another crash.
+            Err(CallError::Withheld) => {
+                tracing::warn!(
+                    "container {id} is not watched by its process: the connection to the runtime was \
+                     lost when its PID was asked for"
+                );
+                self.refuse(id, CallError::Withheld.to_string(), None, None);
+                None
+            }
             Err(error) => {
                 self.refuse(id, error.to_string(), Some(now), None);
                 None

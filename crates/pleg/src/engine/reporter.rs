@@ -16,8 +16,7 @@ use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Coverage, Lists, Statuses};
 use crate::out::health::{
-    Blind, FailingCall, HealthReport, HealthState, INSPECTIONS_FAIL, Reason, StuckCall, assess,
-    message,
+    Blind, FailingCall, HealthReport, HealthState, Reason, StuckCall, assess, message,
 };
 use crate::runtime::Rpc;
 use times::GoDuration;
@@ -124,7 +123,7 @@ impl Key {
         });
         // What fails only now may be good the next time that it is tried.
         let failing = coverage.failing.iter();
-        let failing = failing.filter(|call| now >= call.unseen_since + INSPECTIONS_FAIL);
+        let failing = failing.filter(|call| now >= call.counts_at());
         Self {
             state: verdict.0,
             reason: verdict.1,
@@ -337,7 +336,7 @@ impl Reporter {
         // The verdict turns just after the threshold, not at it.
         let turns = seen.unwrap_or(coverage.started) + self.threshold + Duration::from_millis(1);
         let fails = coverage.failing.iter();
-        let fails = fails.map(|failing| failing.unseen_since + INSPECTIONS_FAIL);
+        let fails = fails.map(|failing| failing.counts_at());
         let due = self.due.into_iter().chain([turns]).chain(fails);
         due.filter(|time| *time > now).min()
     }

@@ -300,25 +300,31 @@ impl Engine {
         }
     }
 
-    /// Makes the call that is to be made alone, if it is time.
+    /// Makes the calls that have waited for their turn.
     fn make_postponed(&mut self, now: Instant) {
-        if self.suspects.is_one_waiting()
-            && self.suspect_at().is_none_or(|at| now >= at)
-            && let Some((call, alone)) = self.suspects.take()
-        {
+        while self.suspects.is_one_waiting() && !self.governor.is_left_alone() {
+            let made = self.made_statuses();
+            let last_answer = self.governor.last_answer();
+            let Some((call, alone)) = self.suspects.take(&made, last_answer, now) else {
+                break;
+            };
             let key = call.question.key();
             self.governor.make_postponed(key, now, alone);
             self.act(Action::Ask(call));
         }
+        self.governor.keep_quiet(self.suspects.wants_quiet(now));
     }
 
-    fn suspect_at(&self) -> Option<Instant> {
+    /// When the next call may be made that waits for its turn.
+    fn suspect_at(&self, now: Instant) -> Option<Instant> {
         if !self.suspects.is_one_waiting() {
             return None;
         }
-        let made = self.governor.made_statuses();
-        let youngest = made.map(|(_, made)| made).max();
-        self.suspects.next_at(youngest, self.governor.last_answer())
+        let made = self.made_statuses();
+        let last_answer = self.governor.last_answer();
+        let next = self.suspects.next_at(&made, last_answer, now);
+        let quiet = self.suspects.quiet_at();
+        next.into_iter().chain(quiet).filter(|at| *at > now).min()
     }
 
     /// While a status call is silent and few others of its kind were made since, those of other
@@ -393,11 +399,13 @@ impl Engine {
                 self.suspects.wait(call, instant);
             }
             // Which says nothing of the one that is asked for.
-            Suspicion::OnTrial => {
+            Suspicion::Held if !matches!(call.question, Question::Pid(_)) => {
                 let why = CallError::unavailable(NoConnection::Lost, "the connection was lost");
                 self.withhold(call, about, why, now);
             }
-            Suspicion::Withheld => self.withhold(call, about, CallError::Withheld, now),
+            Suspicion::Held | Suspicion::Named => {
+                self.withhold(call, about, CallError::Withheld, now);
+            }
         }
     }
 
@@ -544,7 +552,7 @@ impl Engine {
             self.differing.next_at(INSPECTIONS_FAIL, now),
             self.processes.alarm(now),
             self.governor.alarm(now),
-            self.suspect_at().filter(|at| *at > now),
+            self.suspect_at(now),
             self.doubts.alarm(),
             self.pauses.alarm(),
             self.reporter.alarm(&self.coverage, now),

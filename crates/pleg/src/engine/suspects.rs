@@ -1,18 +1,15 @@
-//! The status calls that were outstanding when the runtime went away: one of them may be why.
+//! The status calls during which the connection to the runtime was lost: one of them may be why.
 //!
 //! ```text
-//!   outstanding when it went away --> Suspect: made once the runtime is back, one after the other
-//!        ^                               |  \-- answered: innocent
-//!        |                               \-- it goes away at once, twice --> OnTrial: not made
-//!        \-- it goes away without this call, too ------------------------------/   |
-//!                                                                                  |
-//!   Proven: made now and then <-- it goes away at once -- Accused: made again <----/
-//!     \-- it stays although this call is made: innocent                 it stays without this call
+//!   outstanding at a loss --> made again beside few --> made again alone --> held for longer and longer
+//!         \______________________\_______________________\____________________\--> answered, or the runtime
+//!                                                                                   stays: forgotten
 //! ```
 //!
 //! A kubelet asks for one pod after the other. Side by side, one call by which the runtime crashes
-//! would cost all others their answers each time. A call that hangs is outstanding at each restart, and
-//! a runtime that crashes by itself does so during some call: neither is why.
+//! would cost all others their answers each time. What is said of such a call is only what was seen:
+//! that the connection was lost each time that it was made alone. A runtime may go away for another
+//! reason at that moment, so nobody is given up.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,41 +17,52 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::{Call, Question};
+use crate::model::id::Id;
 use crate::out::status_report::SuspectCall;
 
-/// A suspect is made once no other call is younger than this.
-const YOUNG: Duration = Duration::from_millis(50);
-
-/// Whoever is blamed already waits for others for longer, so that these are answered, and for some
-/// time after the last answer: a runtime may crash a moment after it.
-const YOUNG_BESIDE_BLAMED: Duration = Duration::from_secs(1);
-const QUIET: Duration = Duration::from_millis(100);
-
-/// A panic ends a runtime within this time; a call that was made earlier is not why it went away.
+/// A crash ends a runtime within this time; a call that was made earlier is not why it went away.
 const AT_ONCE: Duration = Duration::from_secs(1);
+
+/// A runtime that crashes by a call mostly does so within this time; one that goes away by itself
+/// seldom does so within this time of a call, and of several.
+const RIGHT_AFTER: Duration = Duration::from_millis(100);
+
+/// Of those that were lost together so large a part is made again together.
+const PART: usize = 4;
+
+/// For so long no other is made beside one that is made alone, and each time that this was not enough
+/// to tell, three times as long: some may hang.
+const WINDOW: Duration = Duration::from_millis(100);
+
+/// A runtime may crash a moment after an answer.
+const QUIET: Duration = Duration::from_millis(100);
 
 /// For so long suspects wait for a sign that the runtime is back, and for a quiet moment.
 const AWAY: Duration = Duration::from_secs(3);
 
-/// Whoever was blamed so often is on trial.
-const TRIAL: u32 = 2;
+/// After so long others are not made any more before the one that is to be made alone.
+const PATIENT: Duration = Duration::from_secs(1);
 
-/// A runtime that stays for so long without a call crashed because of it.
+/// If the runtime stays for so long, what was not lost alone is nobody's suspect any more.
 const STAYS: Duration = Duration::from_secs(4);
 
-/// How long such a call is withheld, and each further time four times as long.
-const WITHHELD: Duration = Duration::from_secs(4);
+/// For how long one that was lost alone is held, and each further time four times as long.
+const HELD: Duration = Duration::from_secs(4);
 const LONGEST: Duration = Duration::from_secs(300);
+
+/// One restart is usual.
+const BY_ITSELF: u32 = 2;
 
 /// Who was not asked for longer is nobody's suspect any more: it is probably gone.
 const FORGOTTEN: Duration = Duration::from_secs(900);
 
-/// The calls during which the runtime went away, and the one of them that waits to be made: while one
-/// waits, there is no room for another.
+/// The calls during which the connection was lost, and those of them that wait to be made again.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
     suspects: BTreeMap<Question, Suspect>,
-    waiting: Option<Waiting>,
+    waiting: Vec<Waiting>,
+    /// The one that was made alone last.
+    alone: Option<Question>,
     /// When the runtime went away, until a call is answered that was made since.
     away: Option<Instant>,
     /// Since when it is back.
@@ -71,21 +79,43 @@ struct Waiting {
 
 #[derive(Clone, Copy, Debug)]
 struct Suspect {
-    guilt: Guilt,
+    /// Beside how many others that are as young it may be made, itself included.
+    beside: usize,
+    /// For how long no other is to be made before and after it, once it is made alone.
+    window: Duration,
+    /// How often in succession the connection was lost soon after it was made alone.
+    alone: u32,
+    /// How often in succession that was right after it was made.
+    quick: u32,
+    /// How often the runtime went away without it since.
+    without: u32,
     last: Instant,
 }
 
-/// What is known of a call during which the runtime went away.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Guilt {
-    /// It went away that often right after the call was made.
-    Suspect { blamed: u32 },
-    /// Whether it stays without this call is to be seen.
-    OnTrial,
-    /// It stayed; whether it goes away with the call is to be seen once more.
-    Accused,
-    /// It goes away whenever the call is made, as was seen so many times more.
-    Proven { again: u32 },
+impl Suspect {
+    fn is_made_alone(self) -> bool {
+        self.beside == 1
+    }
+
+    /// For how long no other is made beside it.
+    fn window(self) -> Duration {
+        match self.alone {
+            0 => self.window,
+            _ => AT_ONCE,
+        }
+    }
+
+    /// Whether so many losses hardly come together with its calls by chance.
+    fn is_named(self) -> bool {
+        self.quick >= 2 || self.alone >= 3
+    }
+
+    /// Until when it is not made.
+    fn held_until(self) -> Option<Instant> {
+        let again = self.alone.checked_sub(1)?;
+        let longer = 4u32.saturating_pow(again);
+        Some(self.last + HELD.saturating_mul(longer).min(LONGEST))
+    }
 }
 
 /// What is to be done about a call.
@@ -93,31 +123,65 @@ enum Guilt {
 pub(crate) enum Suspicion {
     /// It is made.
     Innocent,
-    /// It is made alone.
+    /// It is made beside few others, or alone.
     Suspect,
-    /// It is not made before it is seen whether the runtime stays without it.
-    OnTrial,
-    /// It is not made for now: the runtime goes away each time.
-    Withheld,
+    /// It is not made for now, and it is not sure why the connection was lost.
+    Held,
+    /// It is not made for now, and is named as one during which the connection is lost each time.
+    Named,
 }
 
 impl Suspects {
     /// The connection was lost while these were outstanding, each of which was `made` then.
     pub(crate) fn went_away_during(&mut self, made: &[(Question, Instant)], now: Instant) {
         // Each call that is lost says so; and what is made before it is back tells nothing new.
-        let is_known = self.away.is_some();
-        self.away.get_or_insert(now);
+        if self.away.is_some() {
+            return;
+        }
+        self.away = Some(now);
+        self.back = None;
         self.suspects
             .retain(|_, suspect| now < suspect.last + FORGOTTEN);
-        if !is_known {
-            self.blame(made, now);
+        let is_young = |made: Instant| now < made + AT_ONCE;
+        let alone = self.alone.take().filter(|alone| {
+            let mut others = made.iter();
+            let own = others.find(|(question, made)| question == alone && is_young(*made));
+            let window = self.suspects.get(alone).map(|suspect| suspect.window());
+            own.zip(window).is_some_and(|((_, own), window)| {
+                let mut others = made.iter().filter(|(question, _)| question != alone);
+                others.all(|(_, other)| *own >= *other + window)
+            })
+        });
+        if alone.is_none() {
+            self.goes_away_by_itself();
         }
-        for (question, _) in made {
-            let suspect = Suspect {
-                guilt: Guilt::Suspect { blamed: 0 },
+        let young = made.iter().filter(|(_, made)| is_young(*made)).count();
+        for (question, made) in made {
+            if !is_young(*made) {
+                self.suspects.remove(question);
+                continue;
+            }
+            let suspect = self.suspects.entry(question.clone()).or_insert(Suspect {
+                beside: young,
+                window: WINDOW,
+                alone: 0,
+                quick: 0,
+                without: 0,
                 last: now,
-            };
-            self.suspects.entry(question.clone()).or_insert(suspect);
+            });
+            suspect.last = now;
+            if suspect.is_made_alone() {
+                suspect.window = (suspect.window * 3).min(AT_ONCE);
+            }
+            suspect.beside = (suspect.beside.min(young) / PART).max(1);
+            if alone.as_ref() == Some(question) {
+                suspect.alone += 1;
+                suspect.quick = match now < *made + RIGHT_AFTER {
+                    true => suspect.quick + 1,
+                    false => 0,
+                };
+                suspect.without = 0;
+            }
         }
     }
 
@@ -129,35 +193,19 @@ impl Suspects {
         }
         self.connections = connections;
         if self.away.is_none() {
-            self.blame(&[], now);
+            self.goes_away_by_itself();
             self.back = Some(now);
         }
     }
 
-    /// Blames the suspect that was made last, if it was made just before. If no call was, the runtime
-    /// goes away without those that are tried, too.
-    fn blame(&mut self, made: &[(Question, Instant)], now: Instant) {
-        self.back = None;
-        let youngest = made.iter().max_by_key(|(_, made)| *made);
-        let youngest = youngest.filter(|(_, made)| now < *made + AT_ONCE);
-        let Some((question, _)) = youngest else {
-            for suspect in self.suspects.values_mut() {
-                if matches!(suspect.guilt, Guilt::OnTrial | Guilt::Accused) {
-                    suspect.guilt = Guilt::Suspect { blamed: 0 };
-                }
+    /// It goes away without any call that was made alone. If it does so again and again, whoever is
+    /// held is not why: then it is made again soon.
+    fn goes_away_by_itself(&mut self) {
+        for suspect in self.suspects.values_mut() {
+            suspect.without += 1;
+            if suspect.without >= BY_ITSELF {
+                suspect.alone = suspect.alone.min(1);
             }
-            return;
-        };
-        if let Some(suspect) = self.suspects.get_mut(question) {
-            suspect.last = now;
-            suspect.guilt = match suspect.guilt {
-                Guilt::Suspect { blamed } if blamed + 1 < TRIAL => {
-                    Guilt::Suspect { blamed: blamed + 1 }
-                }
-                Guilt::Suspect { .. } | Guilt::OnTrial => Guilt::OnTrial,
-                Guilt::Accused => Guilt::Proven { again: 0 },
-                Guilt::Proven { again } => Guilt::Proven { again: again + 1 },
-            };
         }
     }
 
@@ -168,23 +216,40 @@ impl Suspects {
             self.back = Some(now);
         }
         if self.back.take_if(|back| now >= *back + STAYS).is_some() {
-            for suspect in self.suspects.values_mut() {
-                if suspect.guilt == Guilt::OnTrial {
-                    suspect.guilt = Guilt::Accused;
-                }
-            }
+            // A PID is asked for again after a long time only.
+            self.suspects.retain(|question, suspect| {
+                suspect.alone > 0 || matches!(question, Question::Pid(_))
+            });
         }
     }
 
     /// The runtime is still there although a call was made alone a while ago, which may hang. Says
-    /// whether that was thought to be why it goes away.
+    /// whether it was named before.
     pub(crate) fn survived(&mut self, question: &Question) -> bool {
-        let Some(suspect) = self.suspects.get_mut(question) else {
+        let suspect = self.suspects.get(question).copied();
+        let Some(suspect) = suspect.filter(|suspect| suspect.window() == AT_ONCE) else {
             return false;
         };
-        let was_proven = matches!(suspect.guilt, Guilt::Proven { .. });
-        suspect.guilt = Guilt::Suspect { blamed: 0 };
-        was_proven
+        self.suspects.remove(question);
+        suspect.is_named()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.suspects.is_empty()
+    }
+
+    /// During how many status calls the connection was lost, of those that are not named.
+    pub(crate) fn lost(&self) -> usize {
+        let suspects = self.suspects.iter();
+        let looks = suspects.filter(|(question, _)| !matches!(question, Question::Pid(_)));
+        looks.filter(|(_, suspect)| !suspect.is_named()).count()
+    }
+
+    /// These ids exist: of another nobody will ask again.
+    pub(crate) fn keep_ids(&mut self, is_known: impl Fn(&Id) -> bool) {
+        self.suspects
+            .retain(|question, _| question.key().1.is_none_or(|id| is_known(&id)));
     }
 
     /// Whether the call may be made.
@@ -192,82 +257,130 @@ impl Suspects {
         let Some(suspect) = self.suspects.get(question) else {
             return Suspicion::Innocent;
         };
-        match suspect.guilt {
-            Guilt::OnTrial => Suspicion::OnTrial,
-            Guilt::Proven { again } if now < suspect.last + withheld_for(again) => {
-                Suspicion::Withheld
-            }
-            Guilt::Suspect { .. } | Guilt::Accused | Guilt::Proven { .. } => Suspicion::Suspect,
+        let is_away = self.away.is_some_and(|away| now < away + AWAY);
+        match suspect.held_until().is_some_and(|until| now < until) {
+            true if suspect.is_named() => Suspicion::Named,
+            true => Suspicion::Held,
+            // All of them may hang, and others may show sooner that it is back.
+            false if is_away => Suspicion::Held,
+            false => Suspicion::Suspect,
         }
     }
 
-    /// All of them.
+    /// All of them. That a PID was asked for says nothing of the same call without that question.
     pub(crate) fn calls(&self) -> impl Iterator<Item = SuspectCall> {
         self.suspects.keys().filter_map(|question| {
-            let (call, id) = question.key();
+            let (call, id) = match question {
+                Question::Pid(_) => return None,
+                question => question.key(),
+            };
             Some(SuspectCall { call, id: id? })
         })
     }
 
     /// A call waits for its turn.
     pub(crate) fn wait(&mut self, call: Call, now: Instant) {
-        self.waiting = Some(Waiting { call, since: now });
-    }
-
-    /// When the one that waits may be made, as far as there is anything to wait for: the runtime is to
-    /// be back, no other call to be young, and nothing just answered.
-    pub(crate) fn next_at(
-        &self,
-        youngest: Option<Instant>,
-        last_answer: Instant,
-    ) -> Option<Instant> {
-        let Waiting { call, since } = self.waiting.as_ref()?;
-        let is_blamed = self.is_blamed(call);
-        let young = if is_blamed {
-            YOUNG_BESIDE_BLAMED
-        } else {
-            YOUNG
-        };
-        let waits = [
-            self.away.map(|away| away + AWAY),
-            youngest.map(|made| made + young),
-            is_blamed.then(|| last_answer + QUIET),
-        ];
-        // Others are answered all the time where relists are frequent.
-        let at = waits.into_iter().flatten().max()?;
-        Some(at.min(*since + AWAY))
+        self.waiting.push(Waiting { call, since: now });
     }
 
     /// Whether one waits.
     pub(crate) fn is_one_waiting(&self) -> bool {
-        self.waiting.is_some()
+        !self.waiting.is_empty()
     }
 
-    /// Takes it, with the time for which no other is made beside it, unless it is answered.
-    pub(crate) fn take(&mut self) -> Option<(Call, Duration)> {
-        let Waiting { call, .. } = self.waiting.take()?;
-        let alone = if self.is_blamed(&call) {
-            AT_ONCE
-        } else {
-            YOUNG
+    /// Whether one has waited for long to be made alone: no other is made before it.
+    pub(crate) fn wants_quiet(&self, now: Instant) -> bool {
+        let mut waiting = self.waiting.iter();
+        self.away.is_none()
+            && waiting.any(|waiting| self.is_made_alone(waiting) && now >= waiting.since + PATIENT)
+    }
+
+    /// When the first one will have waited for so long, or has.
+    pub(crate) fn quiet_at(&self) -> Option<Instant> {
+        let waiting = self.waiting.iter();
+        let waiting = waiting.filter(|waiting| self.is_made_alone(waiting));
+        waiting.map(|waiting| waiting.since + PATIENT).min()
+    }
+
+    /// Which one may be made next, beside these that were `made`, and when.
+    fn next(
+        &self,
+        made: &[(Question, Instant)],
+        last_answer: Instant,
+        now: Instant,
+    ) -> Option<(usize, Instant)> {
+        let youngest = made.iter().map(|(_, made)| *made).max();
+        let young = made.iter().filter(|(_, made)| now < *made + AT_ONCE);
+        let young = young.filter_map(|(question, made)| {
+            let suspect = self.suspects.get(question)?;
+            Some((*made, suspect.beside))
+        });
+        let (mut young, besides): (Vec<_>, Vec<_>) = young.unzip();
+        young.sort_unstable();
+        let beside_these = besides.into_iter().min().unwrap_or(usize::MAX);
+        // Enough of them are old, or answered, before there is room again.
+        let room = |beside: usize| {
+            let at = young.len().checked_sub(beside.min(beside_these))?;
+            Some(young[at] + AT_ONCE)
         };
-        Some((call, alone))
+        let away = self.away.map(|away| away + AWAY);
+        let times = self.waiting.iter().enumerate().map(|(at, waiting)| {
+            let suspect = self.suspects.get(&waiting.call.question);
+            let time = match suspect {
+                None => away,
+                Some(suspect) if !suspect.is_made_alone() => room(suspect.beside).max(away),
+                Some(suspect) => {
+                    // Others are answered all the time where relists are frequent.
+                    let quiet = (last_answer + QUIET).min(waiting.since + AWAY);
+                    let old = youngest.map(|made| made + suspect.window());
+                    old.max(away).max(Some(quiet))
+                }
+            };
+            (at, time.unwrap_or(now))
+        });
+        times.min_by_key(|(_, time)| *time)
     }
 
-    fn is_blamed(&self, call: &Call) -> bool {
-        let suspect = self.suspects.get(&call.question);
-        suspect.is_some_and(|suspect| suspect.guilt != Guilt::Suspect { blamed: 0 })
+    /// When the next one may be made, beside these that were `made`.
+    pub(crate) fn next_at(
+        &self,
+        made: &[(Question, Instant)],
+        last_answer: Instant,
+        now: Instant,
+    ) -> Option<Instant> {
+        self.next(made, last_answer, now).map(|(_, at)| at)
     }
-}
 
-fn withheld_for(again: u32) -> Duration {
-    let longer = 4u32.saturating_pow(again);
-    WITHHELD.saturating_mul(longer).min(LONGEST)
+    /// Takes the one that may be made now, with the time for which no other is made beside it, unless
+    /// it is answered.
+    pub(crate) fn take(
+        &mut self,
+        made: &[(Question, Instant)],
+        last_answer: Instant,
+        now: Instant,
+    ) -> Option<(Call, Option<Duration>)> {
+        let (at, _) = self
+            .next(made, last_answer, now)
+            .filter(|(_, at)| now >= *at)?;
+        let Waiting { call, .. } = self.waiting.remove(at);
+        let suspect = self.suspects.get(&call.question).copied();
+        let alone = suspect.filter(|suspect| suspect.is_made_alone());
+        if alone.is_some() {
+            self.alone = Some(call.question.clone());
+        }
+        Some((call, alone.map(Suspect::window)))
+    }
+
+    fn is_made_alone(&self, waiting: &Waiting) -> bool {
+        let suspect = self.suspects.get(&waiting.call.question);
+        suspect.is_some_and(|suspect| suspect.is_made_alone())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::call::Purpose;
 
     fn status(id: &str) -> Question {
         Question::Container(id.into())
@@ -290,15 +403,18 @@ mod tests {
             self.begun + Duration::from_millis(millis)
         }
 
-        /// The runtime goes away at that time while these are outstanding.
-        fn lost(&mut self, at: u64, made: &[(&str, u64)]) {
+        fn made(&self, made: &[(&str, u64)]) -> Vec<(Question, Instant)> {
             let made = made.iter().map(|(id, made)| (status(id), self.at(*made)));
-            let made: Vec<_> = made.collect();
-            let at = self.at(at);
+            made.collect()
+        }
+
+        /// The connection is lost at that time while these are outstanding.
+        fn lost(&mut self, at: u64, made: &[(&str, u64)]) {
+            let (made, at) = (self.made(made), self.at(at));
             self.suspects.went_away_during(&made, at);
         }
 
-        /// It is back: somebody else is answered, who was asked then.
+        /// The runtime is back: somebody else is answered, who was asked then.
         fn back(&mut self, at: u64) {
             let at = self.at(at);
             self.suspects.answered(&status("somebody"), at, at);
@@ -308,105 +424,193 @@ mod tests {
             self.suspects.of(&status(id), self.at(at))
         }
 
-        /// It is lost twice right after it was made alone.
-        fn blamed(id: &str) -> Self {
+        fn wait(&mut self, id: &str, at: u64) {
+            let (question, purpose) = (status(id), Purpose::Death);
+            let at = self.at(at);
+            self.suspects.wait(Call { question, purpose }, at);
+        }
+
+        /// Who is made at that time beside these, and whether alone.
+        fn taken(&mut self, at: u64, beside: &[(&str, u64)]) -> Vec<(Question, bool)> {
+            let (mut made, now) = (self.made(beside), self.at(at));
+            let mut taken = Vec::new();
+            let begun = self.begun;
+            while let Some((call, alone)) = self.suspects.take(&made, begun, now) {
+                made.push((call.question.clone(), now));
+                taken.push((call.question, alone.is_some()));
+            }
+            taken
+        }
+
+        /// It is made alone at that time, and the connection is lost right after it.
+        fn lost_alone(&mut self, id: &str, at: u64) {
+            self.back(at - 1);
+            self.wait(id, at - 1);
+            assert_eq!(self.taken(at, &[]), [(status(id), true)], "at {at}");
+            self.lost(at + 10, &[(id, at)]);
+        }
+
+        /// It was lost twice beside others, and then alone.
+        fn held(id: &str) -> Self {
             let mut case = Self::new();
             case.lost(10, &[(id, 0), ("other", 0)]);
-            for at in [1000, 2000] {
-                assert_eq!(case.of(id, at), Suspicion::Suspect);
-                case.back(at);
-                case.lost(at + 110, &[(id, at + 100)]);
-            }
-            assert_eq!(case.of(id, 2200), Suspicion::OnTrial);
+            case.back(500);
+            case.lost(600, &[(id, 550)]);
+            case.lost_alone(id, 1000);
+            assert_eq!(case.of(id, 1011), Suspicion::Held);
             case
         }
     }
 
     #[test]
-    fn one_without_which_the_runtime_stays_is_withheld_for_longer_and_longer() {
-        let mut case = Case::blamed("killer");
-        case.back(3000);
-        case.back(6900);
-        assert_eq!(case.of("killer", 6900), Suspicion::OnTrial);
-        case.back(7000);
-        assert_eq!(case.of("killer", 7000), Suspicion::Suspect);
-        case.lost(7110, &[("killer", 7100)]);
-        assert_eq!(case.of("killer", 11_000), Suspicion::Withheld);
-        assert_eq!(case.of("killer", 11_200), Suspicion::Suspect);
-        case.back(8000);
-        case.lost(12_110, &[("killer", 12_100)]);
-        assert_eq!(case.of("killer", 28_000), Suspicion::Withheld);
-        // It goes away for another reason, too.
-        case.back(13_000);
-        case.lost(20_000, &[]);
-        assert_eq!(case.of("killer", 28_000), Suspicion::Withheld);
-        assert_eq!(case.of("killer", 28_200), Suspicion::Suspect);
-        assert_eq!(case.of("other", 28_200), Suspicion::Suspect);
+    fn what_is_lost_each_time_is_held_for_longer_and_longer() {
+        let mut case = Case::held("killer");
+        let mut lost = 1010;
+        for held in [4000, 16_000, 64_000, 256_000, 300_000, 300_000] {
+            let before = match held {
+                4000 => Suspicion::Held,
+                _ => Suspicion::Named,
+            };
+            assert_eq!(case.of("killer", lost + held - 1), before);
+            assert_eq!(case.of("killer", lost + held), Suspicion::Suspect);
+            case.lost_alone("killer", lost + held);
+            lost += held + 10;
+        }
     }
 
     #[test]
-    fn two_that_make_it_go_away_are_both_found() {
-        let mut case = Case::blamed("one");
-        for at in [3000, 4000, 5000] {
-            case.back(at);
-            case.lost(at + 110, &[("two", at + 100)]);
+    fn after_a_restart_few_are_made_at_a_time_and_the_others_once_these_are_old() {
+        let mut case = Case::new();
+        let ids: Vec<_> = (0..20).map(|id| format!("c{id}")).collect();
+        let made: Vec<_> = ids.iter().map(|id| (id.as_str(), 0)).collect();
+        case.lost(10, &made);
+        for id in &ids {
+            case.wait(id, 20);
         }
-        case.back(6000);
-        case.back(10_000);
-        for (id, at) in [("one", 10_100), ("two", 11_100)] {
-            case.lost(at + 10, &[(id, at)]);
-            assert_eq!(case.of(id, at + 100), Suspicion::Withheld);
+        assert_eq!(case.taken(30, &[]), [], "it may be away");
+        case.back(40);
+        let first = case.taken(50, &[]);
+        assert_eq!(first.len(), 20 / PART);
+        assert!(first.iter().all(|(_, is_alone)| !is_alone));
+        let beside: Vec<_> = ids.iter().take(5).map(|id| (id.as_str(), 50)).collect();
+        assert_eq!(case.taken(1049, &beside), []);
+        assert_eq!(case.taken(1050, &beside).len(), 5);
+        // It is one of these, whoever else is asked for meanwhile.
+        let mut case = Case::new();
+        case.lost(10, &made);
+        case.back(500);
+        let made: Vec<_> = ids.iter().map(|id| (id.as_str(), 600)).collect();
+        case.lost(700, &made[..5]);
+        case.back(1000);
+        case.wait("c3", 1300);
+        assert_eq!(case.taken(1310, &[]), [(status("c3"), true)]);
+    }
+
+    #[test]
+    fn one_that_is_to_be_made_alone_waits_until_all_others_are_old_or_answered() {
+        let mut case = Case::new();
+        for at in [0, 1000] {
+            case.lost(at + 10, &[("killer", at), ("other", at)]);
             case.back(at + 500);
         }
+        case.wait("killer", 1600);
+        assert!(!case.suspects.wants_quiet(case.at(2599)));
+        assert!(case.suspects.wants_quiet(case.at(2600)));
+        // Which was not long enough the last time.
+        assert_eq!(case.taken(2600, &[("hangs", 0), ("young", 2301)]), []);
+        let taken = case.taken(2600, &[("hangs", 0), ("young", 2300)]);
+        assert_eq!(taken, [(status("killer"), true)]);
     }
 
     #[test]
-    fn one_without_which_the_runtime_goes_away_too_is_acquitted() {
-        for at in [6000, 8000] {
-            let mut case = Case::blamed("innocent");
-            case.back(3000);
-            case.back(at - 500);
-            case.lost(at, &[("other", 3000)]);
-            case.back(at + 500);
-            case.lost(at + 900, &[("innocent", at + 600)]);
-            assert_eq!(case.of("innocent", at + 1000), Suspicion::Suspect);
-        }
-    }
-
-    #[test]
-    fn nor_is_one_without_which_it_was_away_while_nobody_called_it() {
-        let mut case = Case::blamed("innocent");
-        case.back(3000);
-        let at = case.at(5000);
-        case.suspects.connected(4, at);
-        case.back(8000);
-        case.lost(8200, &[("innocent", 8100)]);
-        assert_eq!(case.of("innocent", 8300), Suspicion::Suspect);
-    }
-
-    #[test]
-    fn one_that_only_hangs_now_is_acquitted() {
-        let mut case = Case::blamed("killer");
-        case.back(3000);
+    fn a_runtime_that_goes_away_without_it_too_makes_it_be_held_for_a_short_time_only() {
+        let mut case = Case::held("innocent");
+        case.lost_alone("innocent", 6000);
+        assert_ne!(case.of("innocent", 21_000), Suspicion::Suspect);
         case.back(7000);
-        case.lost(7110, &[("killer", 7100)]);
-        assert!(case.suspects.survived(&status("killer")));
-        assert_eq!(case.of("killer", 7001), Suspicion::Suspect);
-        assert!(!case.suspects.survived(&status("killer")));
+        case.lost(7500, &[("other", 5000)]);
+        assert_ne!(case.of("innocent", 21_000), Suspicion::Suspect);
+        case.back(7600);
+        case.lost(8000, &[("other", 5000)]);
+        case.back(8500);
+        assert_ne!(case.of("innocent", 10_000), Suspicion::Suspect);
+        assert_eq!(case.of("innocent", 10_100), Suspicion::Suspect);
+        // The same if it was away while nobody called it.
+        let mut case = Case::held("innocent");
+        case.lost_alone("innocent", 6000);
+        case.back(7000);
+        for (connections, at) in [(4, 8000), (5, 9000)] {
+            let at = case.at(at);
+            case.suspects.connected(connections, at);
+        }
+        assert_eq!(case.of("innocent", 10_100), Suspicion::Suspect);
     }
 
     #[test]
-    fn one_that_hangs_at_each_restart_is_not_blamed() {
+    fn two_that_are_lost_alone_do_not_excuse_one_another() {
+        let mut case = Case::held("one");
+        case.back(1100);
+        for at in [1200, 1300] {
+            case.lost(at + 10, &[("two", at)]);
+            case.back(at + 20);
+        }
+        case.lost_alone("two", 2000);
+        case.lost_alone("one", 6000);
+        case.lost_alone("two", 7000);
+        assert_eq!(case.of("one", 21_000), Suspicion::Named);
+        assert_eq!(case.of("two", 10_000), Suspicion::Named);
+    }
+
+    #[test]
+    fn one_that_hangs_at_each_restart_is_no_suspect() {
         let mut case = Case::new();
         for at in [0, 15_000, 30_000, 45_000] {
             case.back(at);
             case.lost(at + 10_000, &[("hangs", at + 100)]);
-            assert_eq!(case.of("hangs", at + 10_001), Suspicion::Suspect);
+            assert_eq!(case.of("hangs", at + 10_001), Suspicion::Innocent);
         }
+        let mut case = Case::held("hangs");
+        case.lost_alone("hangs", 6000);
+        assert!(case.suspects.survived(&status("hangs")));
+        assert_eq!(case.of("hangs", 6020), Suspicion::Innocent);
     }
 
     #[test]
-    fn nobody_is_blamed_for_what_is_lost_before_it_is_back() {
+    fn a_runtime_that_stays_leaves_only_those_that_were_lost_alone() {
+        let mut case = Case::held("killer");
+        assert_eq!(case.of("other", 1020), Suspicion::Held);
+        case.back(1100);
+        assert_eq!(case.of("other", 1100), Suspicion::Suspect);
+        case.back(5100);
+        assert_eq!(case.of("other", 5100), Suspicion::Innocent);
+        assert_eq!(case.suspects.calls().count(), 1);
+        case.suspects.keep_ids(|_| false);
+        assert_eq!(case.of("killer", 1020), Suspicion::Innocent);
+    }
+
+    /// Which is long after the one before.
+    #[test]
+    fn a_pid_is_held_from_the_second_loss_on() {
+        let mut case = Case::new();
+        let pid = Question::Pid("c".into());
+        for (at, before) in [(0, Suspicion::Innocent), (10_000, Suspicion::Suspect)] {
+            case.back(at);
+            assert_eq!(case.suspects.of(&pid, case.at(at)), before);
+            if before == Suspicion::Suspect {
+                case.suspects.alone = Some(pid.clone());
+            }
+            let made = [(pid.clone(), case.at(at + 10))];
+            let lost = case.at(at + 20);
+            case.suspects.went_away_during(&made, lost);
+            case.back(at + 1000);
+            case.back(at + 6000);
+        }
+        assert_eq!(case.suspects.of(&pid, case.at(12_000)), Suspicion::Held);
+        assert_eq!(case.suspects.lost() + case.suspects.calls().count(), 0);
+    }
+
+    #[test]
+    fn what_is_lost_before_it_is_back_tells_nothing_new() {
         let mut case = Case::new();
         case.lost(10, &[("a", 0), ("b", 0)]);
         for at in [20, 30, 40, 50] {
@@ -416,20 +620,8 @@ mod tests {
         let (asked, now) = (case.at(5), case.at(60));
         case.suspects.answered(&status("c"), asked, now);
         case.lost(70, &[("a", 60)]);
-        case.lost(80, &[("a", 75)]);
-        assert_eq!(case.of("a", 90), Suspicion::Suspect);
-        assert_eq!(case.of("b", 90), Suspicion::Suspect);
-    }
-
-    #[test]
-    fn one_beside_a_younger_call_is_not_blamed() {
-        let mut case = Case::new();
-        case.lost(10, &[("a", 0)]);
-        for at in [1000, 2000, 3000] {
-            case.back(at);
-            case.lost(at + 120, &[("a", at + 100), ("new", at + 110)]);
-        }
-        assert_eq!(case.of("a", 3200), Suspicion::Suspect);
-        assert_eq!(case.of("new", 3200), Suspicion::OnTrial);
+        case.wait("a", 80);
+        case.back(100);
+        assert_eq!(case.taken(110, &[]), [(status("a"), true)]);
     }
 }

@@ -224,8 +224,13 @@ impl ListedPod {
 
     /// Whether a container or sandbox of the pod has this id.
     pub fn names(&self, id: &Id) -> bool {
-        self.containers.iter().any(|row| row.id == *id)
-            || self.sandboxes.iter().any(|row| row.id == *id)
+        self.ids().any(|row| row == id)
+    }
+
+    /// The ids of its containers and sandboxes.
+    pub fn ids(&self) -> impl Iterator<Item = &Id> {
+        let containers = self.containers.iter().map(|row| &row.id);
+        containers.chain(self.sandboxes.iter().map(|row| &row.id))
     }
 
     /// The name of the container with this id, if the id is a container's.

@@ -36,7 +36,7 @@ use tokio::time::Instant;
 use crate::model::id::{Id, PodRef};
 use crate::model::wall_time::Moment;
 use crate::out::failure::InspectError;
-use crate::out::health::Blind;
+use crate::out::health::{Blind, INSPECTIONS_FAIL};
 use crate::runtime::{CallError, OutstandingCall, Rpc};
 
 /// How a look was made.
@@ -87,6 +87,16 @@ pub struct Failing {
     pub since: Instant,
     /// Since when its pod was not seen, which may be longer.
     pub unseen_since: Instant,
+}
+
+impl Failing {
+    /// From when on the node is Degraded for it: what is tried again may be good the next time.
+    pub fn counts_at(&self) -> Instant {
+        match self.error.is_withheld() {
+            true => self.since,
+            false => self.unseen_since + INSPECTIONS_FAIL,
+        }
+    }
 }
 
 /// How it is with the lists.
@@ -169,6 +179,9 @@ pub struct Coverage {
     pub silent: Option<Instant>,
     /// How it is with the status calls.
     pub statuses: Statuses,
+    /// During how many status calls the connection was lost, which have yet to be answered and are
+    /// not held back.
+    pub lost: usize,
 }
 
 impl Coverage {
@@ -191,6 +204,7 @@ impl Coverage {
             kubelet_lists_took: (Duration::ZERO, Duration::ZERO),
             silent: None,
             statuses: Statuses::InTime,
+            lost: 0,
         }
     }
 

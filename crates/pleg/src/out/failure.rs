@@ -62,6 +62,12 @@ pub enum InspectError {
 }
 
 impl InspectError {
+    /// Whether a call is not made for now.
+    pub fn is_withheld(&self) -> bool {
+        let is_withheld = |error: &CallError| *error == CallError::Withheld;
+        matches!(self, Self::Failed { error, .. } if is_withheld(error))
+    }
+
     /// Whether nothing failed but the time did not suffice: of that a runtime that is slow as a
     /// whole is the cause.
     pub fn is_slowness(&self) -> bool {

@@ -202,9 +202,13 @@ pub struct FailingCall {
     pub error: String,
     /// How long it has been failing.
     pub since_seconds: f64,
-    /// It is not made any more for now, because the runtime goes away each time.
+    /// It is not made for now, because the connection was lost each time that it was.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withheld: bool,
+    /// No call fails, but no inspection of the pod has an end: `call` and `id` only tell its newest
+    /// sandbox.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub whole_pod: bool,
 }
 
 impl FailingCall {
@@ -221,19 +225,19 @@ impl FailingCall {
                 error => error.to_string(),
             },
             since_seconds: now.duration_since(failing.since).as_secs_f64(),
-            withheld: matches!(
-                failing.error,
-                InspectError::Failed {
-                    error: CallError::Withheld,
-                    ..
-                }
-            ),
+            withheld: failing.error.is_withheld(),
+            whole_pod: failing.error.is_slowness(),
         }
     }
 }
 
 impl fmt::Display for FailingCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.whole_pod
+            && let Some(pod) = &self.pod
+        {
+            return write!(f, "{pod} is not up to date: {}", self.error);
+        }
         write!(f, "{}", self.call)?;
         subject(f, self.container.as_deref(), self.pod.as_ref())?;
         write!(f, " ({}) fails: {}", short(&self.id), self.error)
@@ -388,7 +392,7 @@ pub fn assess(coverage: &Coverage, now: Instant, threshold: Duration) -> (Health
 
 /// The most severe of what is wrong.
 fn reason(coverage: &Coverage, now: Instant) -> Reason {
-    let fails = |failing: &Failing| now >= failing.unseen_since + INSPECTIONS_FAIL;
+    let fails = |failing: &Failing| now >= failing.counts_at();
     match &coverage.lists {
         Lists::Failed(CallError::Unavailable(_)) => return Reason::RuntimeUnreachable,
         _ if coverage.silent.is_some() => return Reason::RuntimeSilent,
@@ -411,7 +415,7 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         (Lists::Late(_) | Lists::Slow(_), _) => Reason::ListSlow,
         (_, Statuses::Late | Statuses::TooSlow) => Reason::StatusSlow,
         // Whoever is not even asked for is not seen.
-        _ if fail_for(true) || coverage.unasked > 0 => Reason::InspectionsFail,
+        _ if fail_for(true) || coverage.unasked + coverage.lost > 0 => Reason::InspectionsFail,
         (_, Statuses::InTime) => Reason::AllSeen,
     }
 }

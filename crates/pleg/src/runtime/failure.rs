@@ -31,8 +31,8 @@ pub enum CallError {
     /// The runtime refused; holds the gRPC code and the runtime's sentence.
     #[error("the runtime answered {0}")]
     Refused(Arc<str>),
-    /// It was not made: the runtime went away each time that it was.
-    #[error("the runtime goes away when this is called")]
+    /// It is not made for now: the connection was lost each time that it was made alone.
+    #[error("the connection to the runtime is lost each time this is called")]
     Withheld,
 }
 

@@ -67,6 +67,13 @@ pub fn message(
             "{pods} pods wait, because too many calls have not been answered"
         )),
     }
+    match coverage.lost {
+        0 => {}
+        1 => told.push("the connection was lost during 1 status call".to_owned()),
+        calls => told.push(format!(
+            "the connection was lost during {calls} status calls"
+        )),
+    }
     match coverage.uninspected {
         0 => {}
         1 => told.push("1 pod has yet to be inspected".to_owned()),

@@ -194,8 +194,8 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
     probes
         .node(Rpc::Version)
         .filter(|it| it.end == End::Answered)?;
-    if probes.is_interrupted {
-        let during = match &probes.lost[..] {
+    if probes.is_interrupted() {
+        let during = match probes.went_away.calls() {
             [one] => format!("during {} of {}", one.call, subject(one)),
             _ => "while the doctor ran".to_owned(),
         };
@@ -212,10 +212,10 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
             return Some(format!("the runtime responds, but {call} failed: {why}"));
         }
     }
-    if let Some(lost) = probes.lost.first() {
+    if let Some(lost) = probes.went_away.calls().first() {
         let (call, who) = (lost.call, subject(lost));
         return Some(format!(
-            "the runtime goes away when {call} is called for {who}"
+            "the connection to the runtime is lost each time {call} is called for {who}"
         ));
     }
     if probes.undecided > 0 {

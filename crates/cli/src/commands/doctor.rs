@@ -495,7 +495,7 @@ fn show(
             probes: facts.probes.all().map(ProbeReport::from).collect(),
             unasked: facts.probes.unasked,
             undecided: facts.probes.undecided,
-            is_interrupted: facts.probes.is_interrupted,
+            is_interrupted: facts.probes.is_interrupted(),
             guard: facts.probes.guard.as_ref(),
         }),
         Format::Text => output::text(&text::doctor::page(diagnosis, facts)),

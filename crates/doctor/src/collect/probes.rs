@@ -19,7 +19,7 @@ use super::round::{QUIET, Round, STILL_THERE};
 use super::suspects::Suspects;
 use super::task_folder::TaskFolder;
 use super::{agent, kubelet, stacks};
-use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
+use crate::facts::probes::{End, Outcome, Probe, ProbeFacts, WentAway};
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
 
@@ -66,10 +66,8 @@ struct Attempt {
     /// How many may be listed although they do not exist, or do not run.
     undecided: usize,
     listed_though_dead: BTreeSet<Id>,
-    /// The runtime has gone, or was exchanged, since the round began.
-    is_interrupted: bool,
-    /// Status calls during which it went away, if that may be why.
-    lost: Vec<Probe>,
+    /// Whether the runtime has gone, or was exchanged, since the round began.
+    went_away: WentAway,
 }
 
 /// The connection on which a runtime was asked.
@@ -120,14 +118,18 @@ impl Attempt {
         }
         // No call notices a restart between two calls.
         let is_other = process.is_some() && is_other(process, &self::listener(socket).await);
+        let went_away = match &suspects.twice[..] {
+            _ if round.is_interrupted() || is_other => WentAway::EachTime(Vec::new()),
+            [] => WentAway::Never,
+            twice => WentAway::During(twice.to_vec()),
+        };
         Self {
-            is_interrupted: round.is_interrupted() || is_other,
+            went_away,
             undecided: round.undecided() + dead.as_ref().err().copied().unwrap_or_default(),
             listed_though_dead: dead.unwrap_or_default(),
             round,
             listener,
             unasked,
-            lost: suspects.twice.clone(),
         }
     }
 
@@ -136,13 +138,12 @@ impl Attempt {
         let mut round = Round::new(&asking.endpoint, asking.until - RESERVED_FOR_READING);
         round.ask_whether_it_is_back().await;
         Self {
-            is_interrupted: round.version.is_some(),
+            went_away: WentAway::EachTime(suspects.last.clone()),
             round,
             listener: listener(asking.endpoint.path()).await,
             unasked: 0,
             undecided: 0,
             listed_though_dead: BTreeSet::new(),
-            lost: suspects.last.clone(),
         }
     }
 
@@ -159,7 +160,7 @@ impl Attempt {
             let begun = Instant::now();
             let mut attempt = Self::make(asking, made == 0, &suspects).await;
             made += 1;
-            if !attempt.is_interrupted {
+            if !matches!(attempt.went_away, WentAway::EachTime(_)) {
                 return attempt;
             }
             let after = attempt.round.lost_at().duration_since(begun);
@@ -195,8 +196,7 @@ pub async fn collect(asking: Asking) -> (ProbeFacts, Contact) {
         unasked,
         undecided,
         listed_though_dead,
-        is_interrupted,
-        lost,
+        went_away,
     } = attempt;
     let folder = TaskFolder::of(asking.endpoint.path(), &asking.run, &asking.proc);
     round.give_up().await;
@@ -245,8 +245,7 @@ pub async fn collect(asking: Asking) -> (ProbeFacts, Contact) {
         conditions: round.conditions,
         unasked,
         undecided,
-        is_interrupted,
-        lost,
+        went_away,
         listener,
         tasks,
         kubelet,
@@ -300,7 +299,7 @@ pub async fn confirm(
     *facts = ProbeFacts {
         endpoint: std::mem::take(&mut facts.endpoint),
         as_root: facts.as_root,
-        is_interrupted: round.version.is_some(),
+        went_away: WentAway::EachTime(Vec::new()),
         runtime: round.version,
         calls,
         costs,

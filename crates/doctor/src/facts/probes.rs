@@ -42,11 +42,8 @@ pub struct ProbeFacts {
     /// How many containers and sandboxes did not exist when they were called for, or had exited, and
     /// may be listed still: the lists were not answered again.
     pub undecided: usize,
-    /// The runtime has gone while it was asked, and is back: only its version is known.
-    pub is_interrupted: bool,
-    /// The status calls that were outstanding when the runtime went away; if it was then asked for
-    /// everything else, those during which it went away twice.
-    pub lost: Vec<Probe>,
+    /// Whether the runtime went away while it was asked.
+    pub went_away: WentAway,
     /// The process that listens on the socket.
     pub listener: Fact<u32>,
     /// The running containers, according to the runtime's state directories.
@@ -60,6 +57,30 @@ pub struct ProbeFacts {
     pub guard: Option<GuardFacts>,
     /// The runtime's goroutines, if signals are allowed and a call hung.
     pub stacks: Fact<Stacks>,
+}
+
+/// Whether the runtime went away while it was asked, and during which status calls.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "is", content = "calls")]
+pub enum WentAway {
+    /// It did not.
+    #[default]
+    Never,
+    /// It did during each of these, and was asked for everything else since.
+    During(Vec<Probe>),
+    /// It did each time that it was asked, so that only its version is known, if it is back. These were
+    /// outstanding the last time.
+    EachTime(Vec<Probe>),
+}
+
+impl WentAway {
+    /// The status calls during which it went away.
+    pub fn calls(&self) -> &[Probe] {
+        match self {
+            Self::Never => &[],
+            Self::During(calls) | Self::EachTime(calls) => calls,
+        }
+    }
 }
 
 /// How a call ended.
@@ -266,7 +287,13 @@ pub const MAX_SINGLED_OUT: usize = 2;
 impl ProbeFacts {
     /// The calls that are kept, and those during which the runtime went away.
     pub fn all(&self) -> impl Iterator<Item = &Probe> {
-        self.calls.iter().chain(&self.lost)
+        self.calls.iter().chain(self.went_away.calls())
+    }
+
+    /// Whether the runtime has gone while it was asked, and is back: only its version is known.
+    pub fn is_interrupted(&self) -> bool {
+        let is_back = self.outcome(Rpc::Version) == Some(Outcome::Ok);
+        is_back && matches!(self.went_away, WentAway::EachTime(_))
     }
 
     /// The call of that kind for the whole node, if it was made.

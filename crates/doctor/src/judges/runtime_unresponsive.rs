@@ -144,7 +144,7 @@ fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Opinion {
         "a connection to {at} failed{}: {why}",
         version.source()
     ));
-    for probe in facts.probes.lost.iter().take(MAX_EXAMPLES) {
+    for probe in facts.probes.went_away.calls().iter().take(MAX_EXAMPLES) {
         let call = probe.call;
         let who = subject(probe);
         let went = format!("it went away while {call} of {who} was outstanding");

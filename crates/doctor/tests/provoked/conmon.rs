@@ -172,7 +172,7 @@ async fn a_runtime_that_goes_after_its_calls_is_not_said_to_respond() {
         let until = Instant::now() + Duration::from_secs(8);
         let endpoint = Endpoint::new(node.run.path().join("crio/crio.sock"));
         confirm(&mut probes, &endpoint, contact, until).await;
-        assert_eq!(probes.is_interrupted, is_back);
+        assert_eq!(probes.is_interrupted(), is_back);
         let version = if is_back {
             Outcome::Ok
         } else {

@@ -139,7 +139,8 @@ fn the_one_call_during_which_a_runtime_goes_away_is_named_and_made_twice() {
     let finding = &report["findings"][0];
     assert_eq!(finding["verdict"], "suspect");
     assert_eq!(finding["culprit"]["id"], "b/x.0");
-    let said = "pleg-sim goes away when ContainerStatus is called for container x of pod default/b";
+    let said = "the connection to pleg-sim is lost each time ContainerStatus is called for container x \
+                of pod default/b";
     assert_eq!(finding["sentence"], said);
     let probes = report["probes"].as_array().unwrap().iter();
     let refused: Vec<&Value> = probes
@@ -152,7 +153,7 @@ fn the_one_call_during_which_a_runtime_goes_away_is_named_and_made_twice() {
     assert!(!evidence.contains("  "), "{evidence}");
     // Whoever asks for another cause is not told that all is well.
     let other = doctor(&runtime, &["--check", "container-lock"]).assert_code(2);
-    assert!(other.out.contains("goes away"), "{}", other.out);
+    assert!(other.out.contains("is lost each time"), "{}", other.out);
 }
 
 /// As containerd, which systemd starts again after five seconds.

@@ -6,17 +6,19 @@ use pleg::runtime::Rpc;
 use super::finding;
 use crate::evidence::who::{subject, unanswered};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Failures, MAX_SINGLED_OUT, Probe};
+use crate::facts::probes::{Failures, MAX_SINGLED_OUT, Probe, WentAway};
 
 /// A finding for each kind of call that fails. The failure is a fact; that the runtime is at
 /// fault is a suspicion.
 pub(super) fn statuses(facts: &NodeFacts, runtime: &str) -> Vec<Finding> {
     let of_ids = facts.probes.failures.iter();
     let of_ids = of_ids.filter_map(|failures| of_kind(facts, runtime, failures));
-    // If it was interrupted again, each of these may be why.
-    let lost = facts.probes.lost.iter();
-    let lost = lost.filter(|_| !facts.probes.is_interrupted);
-    let fatal = lost.map(|probe| fatal(facts, runtime, probe));
+    let lost = match &facts.probes.went_away {
+        WentAway::During(calls) => &calls[..],
+        // If it went away again, each of these may be why.
+        WentAway::Never | WentAway::EachTime(_) => &[],
+    };
+    let fatal = lost.iter().map(|probe| fatal(facts, runtime, probe));
     fatal
         .chain(of_ids)
         .chain(of_itself(facts, runtime))
@@ -26,12 +28,13 @@ pub(super) fn statuses(facts: &NodeFacts, runtime: &str) -> Vec<Finding> {
 /// It responds, but went away each time it was called for one id.
 fn fatal(facts: &NodeFacts, runtime: &str, probe: &Probe) -> Finding {
     let (call, who) = (probe.call, subject(probe));
-    let sentence = format!("{runtime} goes away when {call} is called for {who}");
+    let sentence =
+        format!("the connection to {runtime} is lost each time {call} is called for {who}");
     let mut found = finding(facts, Confidence::Medium, sentence);
     found.evidence.push(match probe.by_agent {
         true => format!(
-            "the agent on this node does not make {call} of {who} for now, because {runtime} went \
-             away each time"
+            "the agent on this node does not make {call} of {who} for now, because the connection \
+             to {runtime} was lost each time"
         ),
         false => format!(
             "twice, the connection to {runtime} was lost while {call} of {who} was outstanding; \

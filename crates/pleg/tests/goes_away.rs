@@ -354,3 +354,51 @@ async fn one_is_found_although_lists_are_answered_all_the_time() {
     assert!(found.is_ok(), "{found:#?}");
     assert_eq!(node.deaths("a/app.0").len(), 1);
 }
+
+/// Which makes it go away once more at each of its own relists.
+#[tokio::test(start_paused = true)]
+async fn one_is_found_beside_a_kubelet_that_calls_it_too() {
+    let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
+    node.at(3.5).await;
+    let crash = Fault::Crash(seconds(0.3));
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("p6/app.0"), crash);
+    node.sim.exit("p6", "app", 1);
+    let mut others = BTreeSet::new();
+    for round in 0..30 {
+        node.sim.exit(&format!("p{}", round % 6), "app", 1);
+        node.sim.restart(seconds(0.3));
+        node.sample(1.7, |_, status| {
+            let named = status.failing.iter().map(|failing| failing.id.to_string());
+            others.extend(named.filter(|id| !id.starts_with("p6")));
+        })
+        .await;
+    }
+    assert!(others.is_empty(), "{others:?}");
+    assert!(names(&node.status().await, "p6/app.0"));
+    for pod in 0..6 {
+        let told = node.deaths(&format!("p{pod}/app.0"));
+        assert!(told.len() == 1 && told[0] < 20.0, "p{pod}: {told:?}");
+    }
+    // It is cured.
+    node.sim.lift_all();
+    node.pass(18.0).await;
+    assert_eq!(node.deaths("p6/app.0").len(), 1);
+}
+
+/// Nothing is said to be well that was not seen.
+#[tokio::test(start_paused = true)]
+async fn the_node_is_degraded_until_what_was_lost_is_answered() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    one_crashes(&node.sim);
+    node.sim.exit("b", "app", 3);
+    node.at(4.2).await;
+    node.sample(60.0, |at, status| {
+        assert!(!node::is_healthy(status), "at {at}: {status:#?}");
+    })
+    .await;
+    node.sim.lift_all();
+    node.at(200.0).await;
+    assert!(node::is_healthy(&node.status().await));
+}

@@ -380,9 +380,9 @@ async fn one_is_found_beside_a_kubelet_that_calls_it_too() {
         let told = node.deaths(&format!("p{pod}/app.0"));
         assert!(told.len() == 1 && told[0] < 20.0, "p{pod}: {told:?}");
     }
-    // It is cured.
+    // It is cured, and held for 16 or 64 s then.
     node.sim.lift_all();
-    node.pass(18.0).await;
+    node.pass(70.0).await;
     assert_eq!(node.deaths("p6/app.0").len(), 1);
 }
 

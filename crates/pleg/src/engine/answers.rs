@@ -320,11 +320,6 @@ impl Engine {
             self.processes.found_running(&id, begun.instant);
         }
         self.forget_removed();
-        if !self.suspects.is_empty() {
-            let ids = self.records.listed().flat_map(|pod| pod.ids().cloned());
-            let ids: BTreeSet<Id> = ids.collect();
-            self.suspects.keep_ids(|id| ids.contains(id));
-        }
         // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
         for failing in self.failures.iter() {
             if let Some(pod) = &failing.pod {
@@ -336,6 +331,7 @@ impl Engine {
         let mut pending = self.pending();
         self.differing.keep(&pending, begun.instant);
         self.failures.keep(&pending);
+        self.forget_suspects(&pending);
         // Which of both is so, the next status of them tells.
         pending.extend(self.doubts.awaiting_lists().cloned());
         self.cache.vouch(Vouch {
@@ -377,6 +373,22 @@ impl Engine {
                 self.inspector.forget(&pod.uid, &(about.call, Some(id)));
             }
         }
+    }
+
+    /// Of pods that the lists show unchanged nobody asks again, and of ids that they do not show.
+    fn forget_suspects(&mut self, pending: &BTreeSet<PodUid>) {
+        if self.suspects.is_empty() {
+            return;
+        }
+        let (mut listed, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+        for pod in self.records.listed() {
+            listed.extend(pod.ids().cloned());
+            if pending.contains(&pod.pod.uid) {
+                wanted.extend(pod.ids().cloned());
+            }
+        }
+        self.suspects
+            .keep(|id| listed.contains(id), |id| wanted.contains(id));
     }
 
     /// The pods of which the cache does not hold what is so.

@@ -215,7 +215,8 @@ impl Engine {
         self.lasting.insert(uid.clone(), now.instant);
     }
 
-    /// The pod as a whole is not seen, whatever is answered of its parts.
+    /// The pod as a whole is not seen, whatever is answered of its parts. If one of its calls hangs or
+    /// fails, that is told, and no look waits for the pod.
     pub(super) fn note_unseen(
         &mut self,
         uid: &PodUid,
@@ -223,7 +224,9 @@ impl Engine {
         unseen_since: Instant,
         now: Moment,
     ) {
-        if let Some(failing) = self.unseen_pod(uid, error, now.instant, unseen_since) {
+        if error.is_slowness() && self.is_call_named(uid) {
+            self.rounds.give_up(uid);
+        } else if let Some(failing) = self.unseen_pod(uid, error, now.instant, unseen_since) {
             self.note_failing(failing, now.instant);
         }
     }

@@ -103,6 +103,12 @@ impl Failures {
             .map(|failed| &failed.failing)
     }
 
+    /// Whether a call of this pod fails.
+    pub(super) fn names_a_call_of(&self, uid: &PodUid) -> bool {
+        let mut failed = self.calls.values();
+        failed.any(|failed| failed.is_of(uid) && !failed.failing.error.is_slowness())
+    }
+
     /// A pod is gone.
     pub(super) fn forget(&mut self, uid: &PodUid) {
         self.calls.retain(|_, failed| !failed.is_of(uid));

@@ -301,21 +301,17 @@ impl Engine {
         let long_ago = self.pauses.ago(LASTING, instant);
         for uid in self.rounds.waited_for_since(long_ago) {
             if self.inspector.is_active(&uid) {
-                match self.is_call_named(&uid) {
-                    true => self.rounds.give_up(&uid),
-                    false => self.note_lasting(&uid, now),
-                }
+                self.note_lasting(&uid, now);
                 self.lasting.insert(uid, instant);
             }
         }
     }
 
     /// Whether a call of this pod hangs or fails, so that there is nothing to say of it as a whole.
-    fn is_call_named(&self, uid: &PodUid) -> bool {
+    pub(super) fn is_call_named(&self, uid: &PodUid) -> bool {
         let mut stuck = self.stuck_statuses();
         let is_stuck = stuck.any(|call| call.about.pod.is_some_and(|pod| pod.uid == *uid));
-        let failing = self.failures.of(uid);
-        is_stuck || failing.is_some_and(|failing| !failing.error.is_slowness())
+        is_stuck || self.failures.names_a_call_of(uid)
     }
 
     pub(super) fn note_lasting(&mut self, uid: &PodUid, now: Moment) {
@@ -414,7 +410,7 @@ impl Engine {
             kubelet_lists_took: self.relister.standing().for_kubelet_took(),
             silent,
             statuses,
-            lost: self.suspects.lost(),
+            lost: self.suspects.lost(|key| self.failures.fails(key)),
         };
     }
 

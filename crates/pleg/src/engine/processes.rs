@@ -258,7 +258,7 @@ impl Processes {
                 self.refuse(id, why, None, None);
                 None
             }
-            // It is of use, and not worth another crash.
+            // Nobody asks for it again.
             Err(CallError::Withheld) => {
                 tracing::warn!(
                     "container {id} is not watched by its process: the connection to the runtime was \

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 
 use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
-use crate::out::coverage::{Coverage, Lists, Statuses};
+use crate::out::coverage::{Coverage, Failing, Lists, Statuses};
 use crate::out::health::{
     Blind, FailingCall, HealthReport, HealthState, Reason, StuckCall, assess, message,
 };
@@ -88,8 +88,29 @@ struct Key {
     state: HealthState,
     reason: Reason,
     stuck: Vec<(Rpc, Option<Id>, Option<PodUid>)>,
-    failing: Vec<(Rpc, Id)>,
+    failing: Vec<FailingKey>,
     blind: Vec<Blind>,
+}
+
+/// A call that fails, and what for, as far as it is told anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct FailingKey {
+    call: Rpc,
+    id: Id,
+    is_withheld: bool,
+    /// The pod as a whole is not seen, and the call only tells which.
+    is_of_pod: bool,
+}
+
+impl FailingKey {
+    fn of(failing: &Failing) -> Self {
+        Self {
+            call: failing.call,
+            id: failing.id.clone(),
+            is_withheld: failing.error.is_withheld(),
+            is_of_pod: failing.error.is_slowness(),
+        }
+    }
 }
 
 /// Whether what was seen is all that there is to see for now.
@@ -128,7 +149,7 @@ impl Key {
             state: verdict.0,
             reason: verdict.1,
             stuck: stuck.collect(),
-            failing: failing.map(|call| (call.call, call.id.clone())).collect(),
+            failing: failing.map(FailingKey::of).collect(),
             blind: coverage.blind.clone(),
         }
     }

@@ -16,16 +16,20 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::{Call, Question};
+use super::call::{Call, Key, Question};
 use crate::model::id::Id;
 use crate::out::status_report::SuspectCall;
 
 /// A crash ends a runtime within this time; a call that was made earlier is not why it went away.
 const AT_ONCE: Duration = Duration::from_secs(1);
 
-/// A runtime that crashes by a call mostly does so within this time; one that goes away by itself
-/// seldom does so within this time of a call, and of several.
-const RIGHT_AFTER: Duration = Duration::from_millis(100);
+/// A call is named once it scores so much. A runtime that goes away by itself seldom does so just after
+/// a call, compared with how long it had been there: each loss adds the logarithm of that ratio, less a
+/// little, for such a runtime may take each call with it.
+const NAMED: f64 = 5.0;
+const LESS: f64 = 1.0;
+/// No single loss is enough.
+const MOST_OF_ONE: f64 = 4.0;
 
 /// Of those that were lost together so large a part is made again together.
 const PART: usize = 4;
@@ -47,7 +51,7 @@ const PATIENT: Duration = Duration::from_secs(1);
 const STAYS: Duration = Duration::from_secs(4);
 
 /// For how long one that was lost alone is held, and each further time four times as long.
-const HELD: Duration = Duration::from_secs(4);
+const HELD: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 
 /// One restart is usual.
@@ -85,8 +89,8 @@ struct Suspect {
     window: Duration,
     /// How often in succession the connection was lost soon after it was made alone.
     alone: u32,
-    /// How often in succession that was right after it was made.
-    quick: u32,
+    /// How little that looks like chance.
+    score: f64,
     /// How often the runtime went away without it since.
     without: u32,
     last: Instant,
@@ -107,7 +111,7 @@ impl Suspect {
 
     /// Whether so many losses hardly come together with its calls by chance.
     fn is_named(self) -> bool {
-        self.quick >= 2 || self.alone >= 3
+        self.score >= NAMED || self.alone >= 4
     }
 
     /// Until when it is not made.
@@ -139,7 +143,7 @@ impl Suspects {
             return;
         }
         self.away = Some(now);
-        self.back = None;
+        let back = self.back.take();
         self.suspects
             .retain(|_, suspect| now < suspect.last + FORGOTTEN);
         let is_young = |made: Instant| now < made + AT_ONCE;
@@ -165,7 +169,7 @@ impl Suspects {
                 beside: young,
                 window: WINDOW,
                 alone: 0,
-                quick: 0,
+                score: 0.0,
                 without: 0,
                 last: now,
             });
@@ -176,10 +180,7 @@ impl Suspects {
             suspect.beside = (suspect.beside.min(young) / PART).max(1);
             if alone.as_ref() == Some(question) {
                 suspect.alone += 1;
-                suspect.quick = match now < *made + RIGHT_AFTER {
-                    true => suspect.quick + 1,
-                    false => 0,
-                };
+                suspect.score = (suspect.score + score(back, *made, now)).max(0.0);
                 suspect.without = 0;
             }
         }
@@ -199,11 +200,11 @@ impl Suspects {
     }
 
     /// It goes away without any call that was made alone. If it does so again and again, whoever is
-    /// held is not why: then it is made again soon.
+    /// held and not named is not why: then it is made again soon.
     fn goes_away_by_itself(&mut self) {
         for suspect in self.suspects.values_mut() {
             suspect.without += 1;
-            if suspect.without >= BY_ITSELF {
+            if suspect.without >= BY_ITSELF && suspect.score < NAMED {
                 suspect.alone = suspect.alone.min(1);
             }
         }
@@ -215,7 +216,7 @@ impl Suspects {
         if self.away.take_if(|away| made > *away).is_some() {
             self.back = Some(now);
         }
-        if self.back.take_if(|back| now >= *back + STAYS).is_some() {
+        if self.back.is_some_and(|back| now >= back + STAYS) {
             // A PID is asked for again after a long time only.
             self.suspects.retain(|question, suspect| {
                 suspect.alone > 0 || matches!(question, Question::Pid(_))
@@ -239,17 +240,20 @@ impl Suspects {
         self.suspects.is_empty()
     }
 
-    /// During how many status calls the connection was lost, of those that are not named.
-    pub(crate) fn lost(&self) -> usize {
-        let suspects = self.suspects.iter();
-        let looks = suspects.filter(|(question, _)| !matches!(question, Question::Pid(_)));
-        looks.filter(|(_, suspect)| !suspect.is_named()).count()
+    /// During how many status calls the connection was lost, of those that are not told of otherwise.
+    pub(crate) fn lost(&self, is_told: impl Fn(&Key) -> bool) -> usize {
+        let questions = self.suspects.keys();
+        let looks = questions.filter(|question| !matches!(question, Question::Pid(_)));
+        looks.filter(|question| !is_told(&question.key())).count()
     }
 
-    /// These ids exist: of another nobody will ask again.
-    pub(crate) fn keep_ids(&mut self, is_known: impl Fn(&Id) -> bool) {
-        self.suspects
-            .retain(|question, _| question.key().1.is_none_or(|id| is_known(&id)));
+    /// Lists have come: these ids exist, and these are `wanted`. Of another nobody will ask again.
+    pub(crate) fn keep(&mut self, exists: impl Fn(&Id) -> bool, wanted: impl Fn(&Id) -> bool) {
+        self.suspects.retain(|question, _| match question {
+            Question::Pid(id) => exists(id),
+            Question::Sandbox(id) | Question::Container(id) => wanted(id),
+            Question::Version | Question::List(_) => false,
+        });
     }
 
     /// Whether the call may be made.
@@ -258,7 +262,9 @@ impl Suspects {
             return Suspicion::Innocent;
         };
         let is_away = self.away.is_some_and(|away| now < away + AWAY);
-        match suspect.held_until().is_some_and(|until| now < until) {
+        // It is of use, and not worth another crash.
+        let is_over = matches!(question, Question::Pid(_)) && suspect.alone > 0;
+        match is_over || suspect.held_until().is_some_and(|until| now < until) {
             true if suspect.is_named() => Suspicion::Named,
             true => Suspicion::Held,
             // All of them may hang, and others may show sooner that it is back.
@@ -377,6 +383,15 @@ impl Suspects {
     }
 }
 
+/// How little it looks like chance that a runtime which was `back` then goes away `now`, and how soon
+/// after a call was `made`.
+fn score(back: Option<Instant>, made: Instant, now: Instant) -> f64 {
+    let was_there = back.map(|back| made.saturating_duration_since(back));
+    let was_there = was_there.unwrap_or_default().as_secs_f64().max(0.001);
+    let after = now.duration_since(made).as_secs_f64().max(0.001);
+    ((was_there / after).ln() - LESS).min(MOST_OF_ONE)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -444,7 +459,7 @@ mod tests {
 
         /// It is made alone at that time, and the connection is lost right after it.
         fn lost_alone(&mut self, id: &str, at: u64) {
-            self.back(at - 1);
+            self.back(at - 390);
             self.wait(id, at - 1);
             assert_eq!(self.taken(at, &[]), [(status(id), true)], "at {at}");
             self.lost(at + 10, &[(id, at)]);
@@ -466,11 +481,12 @@ mod tests {
     fn what_is_lost_each_time_is_held_for_longer_and_longer() {
         let mut case = Case::held("killer");
         let mut lost = 1010;
-        for held in [4000, 16_000, 64_000, 256_000, 300_000, 300_000] {
+        for held in [1000, 4000, 16_000, 64_000, 256_000, 300_000, 300_000] {
             let before = match held {
-                4000 => Suspicion::Held,
+                1000 => Suspicion::Held,
                 _ => Suspicion::Named,
             };
+            case.back(lost + 600);
             assert_eq!(case.of("killer", lost + held - 1), before);
             assert_eq!(case.of("killer", lost + held), Suspicion::Suspect);
             case.lost_alone("killer", lost + held);
@@ -523,27 +539,35 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_goes_away_without_it_too_makes_it_be_held_for_a_short_time_only() {
+    fn one_that_is_not_named_is_made_soon_again_if_the_runtime_goes_away_without_it_too() {
         let mut case = Case::held("innocent");
-        case.lost_alone("innocent", 6000);
-        assert_ne!(case.of("innocent", 21_000), Suspicion::Suspect);
-        case.back(7000);
-        case.lost(7500, &[("other", 5000)]);
-        assert_ne!(case.of("innocent", 21_000), Suspicion::Suspect);
-        case.back(7600);
-        case.lost(8000, &[("other", 5000)]);
-        case.back(8500);
-        assert_ne!(case.of("innocent", 10_000), Suspicion::Suspect);
-        assert_eq!(case.of("innocent", 10_100), Suspicion::Suspect);
+        case.back(1500);
+        case.lost(3000, &[("other", 1600)]);
+        case.back(3100);
+        case.wait("innocent", 3200);
+        assert_eq!(case.taken(3300, &[]), [(status("innocent"), true)]);
+        // It was there for a shorter time before the call than after it.
+        case.lost(3800, &[("innocent", 3300)]);
+        case.back(4000);
+        assert_eq!(case.of("innocent", 7700), Suspicion::Held);
+        case.lost(5100, &[("other", 4050)]);
+        case.back(5200);
+        assert_eq!(case.of("innocent", 7700), Suspicion::Held);
         // The same if it was away while nobody called it.
-        let mut case = Case::held("innocent");
-        case.lost_alone("innocent", 6000);
-        case.back(7000);
-        for (connections, at) in [(4, 8000), (5, 9000)] {
-            let at = case.at(at);
-            case.suspects.connected(connections, at);
+        let at = case.at(5300);
+        case.suspects.connected(4, at);
+        assert_eq!(case.of("innocent", 5301), Suspicion::Suspect);
+    }
+
+    #[test]
+    fn one_that_is_named_is_held_although_the_runtime_goes_away_without_it_too() {
+        let mut case = Case::held("killer");
+        case.lost_alone("killer", 3000);
+        for at in [4000, 6000] {
+            case.back(at);
+            case.lost(at + 1100, &[("other", at + 10)]);
         }
-        assert_eq!(case.of("innocent", 10_100), Suspicion::Suspect);
+        assert_eq!(case.of("killer", 7005), Suspicion::Named);
     }
 
     #[test]
@@ -557,8 +581,8 @@ mod tests {
         case.lost_alone("two", 2000);
         case.lost_alone("one", 6000);
         case.lost_alone("two", 7000);
-        assert_eq!(case.of("one", 21_000), Suspicion::Named);
-        assert_eq!(case.of("two", 10_000), Suspicion::Named);
+        assert_eq!(case.of("one", 9900), Suspicion::Named);
+        assert_eq!(case.of("two", 9900), Suspicion::Named);
     }
 
     #[test]
@@ -584,7 +608,7 @@ mod tests {
         case.back(5100);
         assert_eq!(case.of("other", 5100), Suspicion::Innocent);
         assert_eq!(case.suspects.calls().count(), 1);
-        case.suspects.keep_ids(|_| false);
+        case.suspects.keep(|_| true, |_| false);
         assert_eq!(case.of("killer", 1020), Suspicion::Innocent);
     }
 
@@ -605,8 +629,11 @@ mod tests {
             case.back(at + 1000);
             case.back(at + 6000);
         }
-        assert_eq!(case.suspects.of(&pid, case.at(12_000)), Suspicion::Held);
-        assert_eq!(case.suspects.lost() + case.suspects.calls().count(), 0);
+        assert_eq!(case.suspects.of(&pid, case.at(90_000)), Suspicion::Held);
+        assert_eq!(
+            case.suspects.lost(|_| false) + case.suspects.calls().count(),
+            0
+        );
     }
 
     #[test]

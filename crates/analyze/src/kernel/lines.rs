@@ -132,11 +132,17 @@ pub(super) fn release(line: &str) -> Option<String> {
         .map(|release| first_chars(release, 100).to_owned())
 }
 
-/// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`.
+/// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`, or up to 3.9 of
+/// `Pid: 20417, comm: exe Not tainted 3.0.58`.
 fn running(line: &str) -> Option<(&str, u32)> {
-    let rest = line.strip_prefix("CPU: ")?;
-    let (before, behind_name) = rest.split_once(" Comm: ")?;
-    let pid = behind(before, "PID: ")?.split(' ').next()?;
+    let old = line
+        .strip_prefix("Pid: ")
+        .and_then(|rest| rest.split_once(", comm: "));
+    let new = || {
+        let (before, name) = line.strip_prefix("CPU: ")?.split_once(" Comm: ")?;
+        Some((behind(before, "PID: ")?.split(' ').next()?, name))
+    };
+    let (pid, behind_name) = old.or_else(new)?;
     let ends = [" Not tainted", " Tainted: ", " Kdump: "];
     let end = ends.iter().filter_map(|end| behind_name.find(end)).min();
     let name = &behind_name[..end.unwrap_or(behind_name.len())];

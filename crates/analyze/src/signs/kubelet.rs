@@ -44,7 +44,12 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("Recovered from panic: ", Kubelet, KubeletInternal, Medium),
     sign("Observed a panic: ", Kubelet, KubeletInternal, Medium)
         // How net/http ends a request whose client has gone, or that takes too long.
-        .without(&["abort Handler", "timed out", "context canceled"]),
+        .without(&[
+            "abort Handler",
+            "timed out",
+            "context canceled",
+            "-manager-",
+        ]),
     sign(
         "trying to send message larger than max",
         Kubelet,
@@ -462,4 +467,17 @@ pub(super) const SIGNS: &[Sign] = &[
     )
     .with(&["err=\"rpc error: code = DeadlineExceeded"])
     .lines(3),
+    // In an event or a status whose head was cut.
+    sign(
+        "with KillContainerError: ",
+        Kubelet,
+        ShimUnresponsive,
+        Medium,
+    )
+    .with(&["context deadline exceeded", "DeadlineExceeded"])
+    // A whole line of the log is read as a call that failed.
+    .without(&["Error syncing pod"]),
+    // The shim has ended, or has closed its connection.
+    sign("ttrpc: closed", Kubelet, ShimUnresponsive, Low)
+        .with(&["failed to start containerd task"]),
 ];

@@ -71,4 +71,12 @@ pub(super) const LASTING: &[Failure] = &[
         without: OF_ANOTHER,
         ..lasting("certificate has expired or is not yet valid", EXPIRED)
     },
+    Failure {
+        with: &["kubelet.go:", "kubelet_node_status.go:"],
+        lines: 10,
+        ..lasting(
+            "\" not found",
+            "the kubelet does not find its own node: it is not registered",
+        )
+    },
 ];

@@ -146,4 +146,8 @@ pub(super) const CONTAINERS: &[Failure] = &[
             "Docker cannot read the layers of an image on disk",
         )
     },
+    failure(
+        "unable to signal init: permission denied",
+        "a container cannot be killed: the kernel denies the signal, as AppArmor or SELinux may do",
+    ),
 ];

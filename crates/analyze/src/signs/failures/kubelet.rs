@@ -110,4 +110,8 @@ pub(super) const KUBELET: &[Failure] = &[
         "\"command failed\" err=",
         "the kubelet, or another program of Kubernetes, exited with an error",
     ),
+    failure(
+        "killPodWithSyncResult failed",
+        "the kubelet cannot stop a pod",
+    ),
 ];

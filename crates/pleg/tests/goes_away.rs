@@ -402,3 +402,19 @@ async fn the_node_is_degraded_until_what_was_lost_is_answered() {
     node.at(200.0).await;
     assert!(node::is_healthy(&node.status().await));
 }
+
+/// Of which nobody needs to know anything: it is asked to see whether the runtime answers.
+#[tokio::test(start_paused = true)]
+async fn a_witness_that_crashes_the_runtime_is_not_asked_again() {
+    let node = Node::watch(|sim| many(sim, 4, &["app"])).await;
+    node.at(3.5).await;
+    let call = Rpc::ContainerStatus;
+    node.sim
+        .fault(call, Some("p0/app.0"), Fault::Slow(seconds(4.0)));
+    let crash = Fault::Crash(seconds(0.3));
+    node.sim.fault(call, Some("p2/app.0"), crash);
+    node.sim.exit("p0", "app", 3);
+    node.at(30.0).await;
+    assert_eq!(node.deaths("p0/app.0").len(), 1);
+    assert!(node::is_healthy(&node.status().await));
+}

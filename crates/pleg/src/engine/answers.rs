@@ -331,7 +331,7 @@ impl Engine {
         let mut pending = self.pending();
         self.differing.keep(&pending, begun.instant);
         self.failures.keep(&pending);
-        self.forget_suspects(&pending);
+        self.review_suspects(&pending, now.instant);
         // Which of both is so, the next status of them tells.
         pending.extend(self.doubts.awaiting_lists().cloned());
         self.cache.vouch(Vouch {
@@ -375,8 +375,9 @@ impl Engine {
         }
     }
 
-    /// Of pods that the lists show unchanged nobody asks again, and of ids that they do not show.
-    fn forget_suspects(&mut self, pending: &BTreeSet<PodUid>) {
+    /// Which calls, during which the connection was lost, are needed: of pods that the lists show unchanged
+    /// none is.
+    fn review_suspects(&mut self, pending: &BTreeSet<PodUid>, now: Instant) {
         if self.suspects.is_empty() {
             return;
         }
@@ -388,7 +389,7 @@ impl Engine {
             }
         }
         self.suspects
-            .keep(|id| listed.contains(id), |id| wanted.contains(id));
+            .listed(|id| listed.contains(id), |id| wanted.contains(id), now);
     }
 
     /// The pods of which the cache does not hold what is so.

@@ -354,7 +354,7 @@ impl Engine {
             let key = question.key();
             !self.governor.is_outstanding(&key)
                 && !self.failures.fails(&key)
-                && self.suspects.of(question, now) == Suspicion::Innocent
+                && self.suspects.may_be_witness(question, now)
         };
         let last = self.last_witness.as_ref();
         let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;

@@ -47,12 +47,12 @@ const AWAY: Duration = Duration::from_secs(3);
 /// After so long others are not made any more before the one that is to be made alone.
 const PATIENT: Duration = Duration::from_secs(1);
 
-/// If the runtime stays for so long, what was not lost alone is nobody's suspect any more.
-const STAYS: Duration = Duration::from_secs(4);
-
 /// For how long one that was lost alone is held, and each further time four times as long.
 const HELD: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
+
+/// Who was lost once is nobody's witness for so long; who was lost again is not any more.
+const ONCE: Duration = Duration::from_secs(60);
 
 /// One restart is usual.
 const BY_ITSELF: u32 = 2;
@@ -91,8 +91,12 @@ struct Suspect {
     alone: u32,
     /// How little that looks like chance.
     score: f64,
+    /// How often the connection was lost soon after it was made, alone or not.
+    times: u32,
     /// How often the runtime went away without it since.
     without: u32,
+    /// Its answer is needed, as far as the last lists tell.
+    is_wanted: bool,
     last: Instant,
 }
 
@@ -170,10 +174,14 @@ impl Suspects {
                 window: WINDOW,
                 alone: 0,
                 score: 0.0,
+                times: 0,
                 without: 0,
+                is_wanted: true,
                 last: now,
             });
             suspect.last = now;
+            suspect.times += 1;
+            suspect.is_wanted = true;
             if suspect.is_made_alone() {
                 suspect.window = (suspect.window * 3).min(AT_ONCE);
             }
@@ -216,12 +224,6 @@ impl Suspects {
         if self.away.take_if(|away| made > *away).is_some() {
             self.back = Some(now);
         }
-        if self.back.is_some_and(|back| now >= back + STAYS) {
-            // A PID is asked for again after a long time only.
-            self.suspects.retain(|question, suspect| {
-                suspect.alone > 0 || matches!(question, Question::Pid(_))
-            });
-        }
     }
 
     /// The runtime is still there although a call was made alone a while ago, which may hang. Says
@@ -240,19 +242,41 @@ impl Suspects {
         self.suspects.is_empty()
     }
 
-    /// During how many status calls the connection was lost, of those that are not told of otherwise.
+    /// Whether it may be made only to see whether the runtime answers it.
+    pub(crate) fn may_be_witness(&self, question: &Question, now: Instant) -> bool {
+        let suspect = self.suspects.get(question);
+        suspect.is_none_or(|suspect| suspect.times == 1 && now >= suspect.last + ONCE)
+    }
+
+    /// The looks that are needed and were lost.
+    fn looks(&self) -> impl Iterator<Item = &Question> {
+        let wanted = self
+            .suspects
+            .iter()
+            .filter(|(_, suspect)| suspect.is_wanted);
+        let questions = wanted.map(|(question, _)| question);
+        questions.filter(|question| !matches!(question, Question::Pid(_)))
+    }
+
+    /// During how many needed status calls the connection was lost, of those that are not told of
+    /// otherwise.
     pub(crate) fn lost(&self, is_told: impl Fn(&Key) -> bool) -> usize {
-        let questions = self.suspects.keys();
-        let looks = questions.filter(|question| !matches!(question, Question::Pid(_)));
+        let looks = self.looks();
         looks.filter(|question| !is_told(&question.key())).count()
     }
 
-    /// Lists have come: these ids exist, and these are `wanted`. Of another nobody will ask again.
-    pub(crate) fn keep(&mut self, exists: impl Fn(&Id) -> bool, wanted: impl Fn(&Id) -> bool) {
-        self.suspects.retain(|question, _| match question {
-            Question::Pid(id) => exists(id),
-            Question::Sandbox(id) | Question::Container(id) => wanted(id),
-            Question::Version | Question::List(_) => false,
+    /// Lists have come: these ids exist, and the status of these is `wanted`. What was seen of another is
+    /// remembered, as somebody may ask for it again.
+    pub(crate) fn listed(
+        &mut self,
+        exists: impl Fn(&Id) -> bool,
+        wanted: impl Fn(&Id) -> bool,
+        now: Instant,
+    ) {
+        self.suspects.retain(|question, suspect| {
+            let (_, id) = question.key();
+            suspect.is_wanted = id.as_ref().is_some_and(&wanted);
+            now < suspect.last + FORGOTTEN && id.is_some_and(|id| exists(&id))
         });
     }
 
@@ -273,13 +297,10 @@ impl Suspects {
         }
     }
 
-    /// All of them. That a PID was asked for says nothing of the same call without that question.
+    /// All that are needed. That a PID was asked for says nothing of the same call without that question.
     pub(crate) fn calls(&self) -> impl Iterator<Item = SuspectCall> {
-        self.suspects.keys().filter_map(|question| {
-            let (call, id) = match question {
-                Question::Pid(_) => return None,
-                question => question.key(),
-            };
+        self.looks().filter_map(|question| {
+            let (call, id) = question.key();
             Some(SuspectCall { call, id: id? })
         })
     }
@@ -600,16 +621,20 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_stays_leaves_only_those_that_were_lost_alone() {
+    fn what_nobody_needs_to_know_is_not_told_and_remembered() {
         let mut case = Case::held("killer");
-        assert_eq!(case.of("other", 1020), Suspicion::Held);
         case.back(1100);
-        assert_eq!(case.of("other", 1100), Suspicion::Suspect);
-        case.back(5100);
-        assert_eq!(case.of("other", 5100), Suspicion::Innocent);
-        assert_eq!(case.suspects.calls().count(), 1);
-        case.suspects.keep(|_| true, |_| false);
-        assert_eq!(case.of("killer", 1020), Suspicion::Innocent);
+        assert_eq!(case.suspects.lost(|_| false), 2);
+        let now = case.at(1200);
+        case.suspects.listed(|_| true, |_| false, now);
+        assert_eq!(case.suspects.lost(|_| false), 0);
+        assert_eq!(case.suspects.calls().count(), 0);
+        case.back(60_000);
+        assert_eq!(case.of("other", 60_000), Suspicion::Suspect);
+        case.lost_alone("killer", 61_000);
+        assert_eq!(case.of("killer", 64_000), Suspicion::Named);
+        case.suspects.listed(|_| false, |_| true, now);
+        assert_eq!(case.of("killer", 64_000), Suspicion::Innocent);
     }
 
     /// Which is long after the one before.

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   outstanding at a loss --> made again beside few --> made again alone --> held for longer and longer
-//!         \______________________\_______________________\____________________\--> answered, or the runtime
-//!                                                                                   stays: forgotten
+//!         \_______________________\_______________________\____________________\--> answered, or still
+//!                                                          outstanding after a second: no suspect any more
 //! ```
 //!
 //! A kubelet asks for one pod after the other. Side by side, one call by which the runtime crashes
@@ -286,7 +286,7 @@ impl Suspects {
             return Suspicion::Innocent;
         };
         let is_away = self.away.is_some_and(|away| now < away + AWAY);
-        // It is of use, and not worth another crash.
+        // A PID is of use, and not worth another crash.
         let is_over = matches!(question, Question::Pid(_)) && suspect.alone > 0;
         match is_over || suspect.held_until().is_some_and(|until| now < until) {
             true if suspect.is_named() => Suspicion::Named,

@@ -65,11 +65,14 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let at = words
         .iter()
         .position(|word| matches!(*word, "Normal" | "Warning"));
-    let Some([kind, reason, ..]) = at.map(|at| &words[at..]) else {
+    let Some([kind, told @ ..]) = at.map(|at| &words[at..]) else {
+        return;
+    };
+    let Some(reason) = told.first() else {
         return;
     };
     if *kind == "Warning" {
-        seen.error(line, words[at.unwrap_or_default() + 1..].join(" "));
+        seen.error(line, told.join(" "));
     }
     let count = count(text).unwrap_or(1);
     match *reason {

@@ -1,6 +1,6 @@
 //! Where each answer goes.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -381,15 +381,15 @@ impl Engine {
         if self.suspects.is_empty() {
             return;
         }
-        let (mut listed, mut wanted) = (BTreeSet::new(), BTreeSet::new());
+        let suspects = self.suspects.ids();
+        let mut listed = BTreeMap::new();
         for pod in self.records.listed() {
-            listed.extend(pod.ids().cloned());
-            if pending.contains(&pod.pod.uid) {
-                wanted.extend(pod.ids().cloned());
+            for id in pod.ids().filter(|id| suspects.contains(*id)) {
+                let is_wanted = listed.entry(id.clone()).or_insert(false);
+                *is_wanted |= pending.contains(&pod.pod.uid);
             }
         }
-        self.suspects
-            .listed(|id| listed.contains(id), |id| wanted.contains(id), now);
+        self.suspects.listed(&listed, now);
     }
 
     /// The pods of which the cache does not hold what is so.

@@ -188,9 +188,9 @@ impl Governor {
 
     /// How many calls are outstanding, and how many of them take a place in the window.
     fn load(&self) -> (usize, usize) {
-        let made = || self.made().map(|(_, entry)| entry);
+        let made = || self.made();
         let total = made().count();
-        let stuck = made().filter(|entry| entry.is_alone()).count();
+        let stuck = made().filter(|(_, entry, _)| entry.is_alone()).count();
         (total, total - stuck)
     }
 
@@ -277,14 +277,14 @@ impl Governor {
 
     /// The status calls that were made and are outstanding, and when each was made.
     pub(crate) fn made_statuses(&self) -> impl Iterator<Item = (&Key, Instant)> {
-        let statuses = self.outstanding.iter().filter(|((_, id), _)| id.is_some());
-        statuses.filter_map(|(key, entry)| Some((key, entry.made?)))
+        let statuses = self.made().filter(|((_, id), ..)| id.is_some());
+        statuses.map(|(key, _, made)| (key, made))
     }
 
-    /// All but those that are still to be made.
-    fn made(&self) -> impl Iterator<Item = (&Key, &Entry)> {
+    /// All but those that are still to be made, and when each was made.
+    fn made(&self) -> impl Iterator<Item = (&Key, &Entry, Instant)> {
         let all = self.outstanding.iter();
-        all.filter(|(_, entry)| entry.made.is_some())
+        all.filter_map(|(key, entry)| Some((key, entry, entry.made?)))
     }
 
     fn insert(&mut self, about: About, is_look: bool, since: Instant, now: Instant) {
@@ -471,9 +471,9 @@ impl Governor {
 
     /// All that is outstanding.
     pub fn outstanding(&self) -> impl Iterator<Item = OutstandingCall> {
-        self.made().map(|(_, entry)| OutstandingCall {
+        self.made().map(|(_, entry, made)| OutstandingCall {
             about: entry.about.clone(),
-            since: entry.made.unwrap_or(entry.since),
+            since: made,
         })
     }
 

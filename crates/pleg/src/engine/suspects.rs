@@ -11,7 +11,7 @@
 //! that the connection was lost each time that it was made alone. A runtime may go away for another
 //! reason at that moment, so nobody is given up.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -265,18 +265,19 @@ impl Suspects {
         looks.filter(|question| !is_told(&question.key())).count()
     }
 
-    /// Lists have come: these ids exist, and the status of these is `wanted`. What was seen of another is
-    /// remembered, as somebody may ask for it again.
-    pub(crate) fn listed(
-        &mut self,
-        exists: impl Fn(&Id) -> bool,
-        wanted: impl Fn(&Id) -> bool,
-        now: Instant,
-    ) {
+    /// What they ask for.
+    pub(crate) fn ids(&self) -> BTreeSet<Id> {
+        let ids = self.suspects.keys().filter_map(|question| question.key().1);
+        ids.collect()
+    }
+
+    /// Lists have come: of their ids these exist, and the status of some is wanted. What was seen of
+    /// another is remembered, as somebody may ask for it again.
+    pub(crate) fn listed(&mut self, is_wanted: &BTreeMap<Id, bool>, now: Instant) {
         self.suspects.retain(|question, suspect| {
-            let (_, id) = question.key();
-            suspect.is_wanted = id.as_ref().is_some_and(&wanted);
-            now < suspect.last + FORGOTTEN && id.is_some_and(|id| exists(&id))
+            let listed = question.key().1.and_then(|id| is_wanted.get(&id));
+            suspect.is_wanted = listed.copied().unwrap_or_default();
+            now < suspect.last + FORGOTTEN && listed.is_some()
         });
     }
 
@@ -626,14 +627,15 @@ mod tests {
         case.back(1100);
         assert_eq!(case.suspects.lost(|_| false), 2);
         let now = case.at(1200);
-        case.suspects.listed(|_| true, |_| false, now);
+        let ids = ["killer", "other"].map(|id| (id.into(), false));
+        case.suspects.listed(&ids.into(), now);
         assert_eq!(case.suspects.lost(|_| false), 0);
         assert_eq!(case.suspects.calls().count(), 0);
         case.back(60_000);
         assert_eq!(case.of("other", 60_000), Suspicion::Suspect);
         case.lost_alone("killer", 61_000);
         assert_eq!(case.of("killer", 64_000), Suspicion::Named);
-        case.suspects.listed(|_| false, |_| true, now);
+        case.suspects.listed(&BTreeMap::new(), now);
         assert_eq!(case.of("killer", 64_000), Suspicion::Innocent);
     }
 

@@ -179,8 +179,8 @@ pub struct Coverage {
     pub silent: Option<Instant>,
     /// How it is with the status calls.
     pub statuses: Statuses,
-    /// During how many status calls the connection was lost, which have yet to be answered and are
-    /// not held back.
+    /// During how many status calls the connection was lost whose answers are needed, and which are
+    /// not in `failing`.
     pub lost: usize,
 }
 

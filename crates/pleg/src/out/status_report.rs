@@ -48,8 +48,8 @@ pub struct StatusReport {
     pub blind: Vec<Blind>,
     /// The calls that are outstanding, overdue or not.
     pub in_flight: Vec<InFlight>,
-    /// The status calls during which the runtime went away, until they are answered: whoever makes one
-    /// may make it go away again.
+    /// The status calls during which the connection to the runtime was lost, as long as their answers
+    /// are needed: whoever makes one may make the runtime go away again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<SuspectCall>,
     /// The runtime's event stream.
@@ -292,7 +292,7 @@ pub struct InFlight {
     pub age_seconds: f64,
 }
 
-/// A status call during which the runtime went away.
+/// A status call during which the connection to the runtime was lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SuspectCall {

@@ -48,8 +48,4 @@ pub(super) const KERNEL: &[Failure] = &[
         "GPU has fallen off the bus",
         "a GPU no longer responds: it has fallen off the PCI bus",
     ),
-    failure(
-        "Timed out waiting for device ",
-        "a device did not appear in time",
-    ),
 ];

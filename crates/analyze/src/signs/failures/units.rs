@@ -39,4 +39,8 @@ pub(super) const OF_UNITS: &[Failure] = &[
         "not been booted with systemd as init system",
         "systemd does not run here, so systemctl can do nothing",
     ),
+    failure(
+        "Timed out waiting for device ",
+        "a device did not appear in time",
+    ),
 ];

@@ -133,7 +133,11 @@ impl Input {
         let counted = Kind::KNOWN.map(|kind| (self.kinds[kind as usize], kind));
         let read = counted.into_iter().filter(|(count, _)| *count > 0);
         let most = read.max_by_key(|(count, kind)| (*count, std::cmp::Reverse(*kind)));
-        most.map_or(Kind::Unknown, |(_, kind)| kind)
+        match most {
+            Some((_, kind)) => kind,
+            None if self.output.saw_command() => Kind::ToolOutput,
+            None => Kind::Unknown,
+        }
     }
 
     /// The correction for all times of the series, once the date is known.

@@ -5,6 +5,7 @@ use super::input::Input;
 use super::told::MAX_QUOTES;
 use super::{Quote, Told, episodes, gone, names};
 use crate::kind::{Kind, Writer};
+use crate::line::forms::is_of_command;
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
 use crate::line::{after, has, klog, until};
@@ -20,6 +21,15 @@ const MAX_UPTIME: f64 = 1e9;
 /// Until the API server and the pods of the network run, which a kubelet starts itself.
 const LASTS_AT_A_START: i64 = 60 * SECOND;
 
+/// What a line of this writer's is, where its form is none of a log's: a command may have printed it.
+fn kind_of(writer: Writer, carried: &Carried) -> Kind {
+    let is_bare = carried.time.is_none() && carried.ident.is_empty();
+    match is_bare && is_of_command(writer, carried.body) {
+        true => Kind::ToolOutput,
+        false => writer.kind(),
+    }
+}
+
 impl Input {
     pub(super) fn log(
         &mut self,
@@ -29,7 +39,7 @@ impl Input {
         found: &Found,
         told: &mut Told,
     ) {
-        let own = writer.map_or(Kind::Unknown, Writer::kind);
+        let own = writer.map_or(Kind::Unknown, |writer| kind_of(writer, carried));
         let kind = self.output.around_log_line().unwrap_or(own);
         self.read_as(kind);
         self.gone.other_line();

@@ -9,7 +9,7 @@ use crate::goroutines::{Header, Took};
 use crate::kernel::HungTask;
 use crate::kind::{Kind, Writer};
 use crate::line::forms::{
-    ESCAPE, is_continuation, is_log_file_header, is_logrus_on_a_terminal, is_uptime,
+    ESCAPE, is_continuation, is_log_file_header, is_logrus_on_a_terminal, is_of_kernel, is_uptime,
     without_caller, without_colours,
 };
 use crate::line::prefix::{Carried, split};
@@ -260,7 +260,9 @@ impl Input {
                 None if self.in_klog && is_continuation(line) => self.read_as(Kind::Unknown),
                 None => {
                     self.in_klog = false;
-                    if !self.blocked_task(&lossy(body)) {
+                    if is_of_kernel(body) {
+                        self.read_as(Kind::KernelLog);
+                    } else if !self.blocked_task(&lossy(body)) {
                         self.unread += 1;
                         self.wrapped(body, signs, told);
                     }
@@ -383,9 +385,13 @@ impl Input {
                 }
             },
         };
-        if kind == Kind::KernelStack {
-            self.blocked(carried.body, text, carried, told);
-        }
+        let kind = match kind {
+            Kind::KernelStack => {
+                self.blocked(carried.body, text, carried, told);
+                self.kernel.kind()
+            }
+            other => other,
+        };
         self.read_as(kind);
         self.drain(told);
         true

@@ -114,6 +114,16 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     })
 }
 
+/// Whether the kernel prints such a beginning in its log; the others are of `crash` or of `/proc`.
+pub(super) fn is_logged(beginning: &str) -> bool {
+    !beginning.starts_with("PID: ") && PROC.find(beginning.as_bytes()).is_none()
+}
+
+/// Whether it is the heading of a stack in the kernel's log.
+pub(super) fn is_heading(line: &str) -> bool {
+    matches!(line, "Call Trace:" | "Call trace:" | "<TASK>")
+}
+
 /// The task and the seconds of `stuck for 22s! [nfsd:2117]`, the end of a line that was wrapped.
 pub(super) fn stuck(line: &str) -> Option<(u32, u64)> {
     let (long, task) = line.strip_prefix("stuck for ")?.split_once("s! [")?;

@@ -1,8 +1,10 @@
 //! Joins lines to kernel stacks.
 
 use super::lines::{
-    beginning, behind, below_path, decider, function, instruction, is_around, release, stuck, work,
+    beginning, behind, below_path, decider, function, instruction, is_around, is_heading,
+    is_logged, release, stuck, work,
 };
+use crate::kind::Kind;
 use crate::line::first_chars;
 
 /// The stack of one task.
@@ -46,6 +48,8 @@ impl KernelStack {
 #[derive(Debug, Default)]
 pub struct KernelStackReader {
     current: Option<KernelStack>,
+    /// The kernel printed it in its log; otherwise somebody read it from a file.
+    is_logged: bool,
     /// What the worker does whose stack it is: its outermost function, which is there even where
     /// the stack is cut.
     work: Option<String>,
@@ -56,6 +60,8 @@ pub struct KernelStackReader {
     locked_up: Option<(u32, u64)>,
     /// The number that was the line before: the task whose stack follows, if one does.
     number_before: Option<u32>,
+    /// The line before was the heading of a stack in a log.
+    follows_heading: bool,
     /// The line of the registers of the kernel: the next stack is of what a processor was doing.
     registers: Option<u64>,
     /// The programs that decide which files others may open.
@@ -86,6 +92,7 @@ impl KernelStackReader {
     pub fn line(&mut self, line: &str, number: u64) -> bool {
         let line = line.trim();
         let number_before = self.number_before.take();
+        let follows_heading = std::mem::take(&mut self.follows_heading);
         if line.contains("RIP: 0010:") {
             self.registers = Some(number);
         }
@@ -100,6 +107,7 @@ impl KernelStackReader {
                     line: number,
                     ..KernelStack::default()
                 });
+                self.is_logged = false;
             }
             self.frame(function, is_reliable);
             return true;
@@ -127,12 +135,14 @@ impl KernelStackReader {
             }
             self.finish();
             self.registers = None;
+            self.is_logged = is_logged(line);
             self.current = Some(stack);
             return true;
         }
         if let Some((function, is_reliable)) = function(line) {
             if self.current.is_none() {
                 let registers = self.registers.take();
+                self.is_logged = registers.is_some() || follows_heading;
                 let is_running = registers.is_some_and(|at| number <= at + REGISTER_LINES);
                 let locked_up = self.locked_up.filter(|_| is_running);
                 self.current = Some(KernelStack {
@@ -158,6 +168,7 @@ impl KernelStackReader {
             }
             false => {
                 self.number_before = line.parse().ok();
+                self.follows_heading = is_heading(line);
                 self.finish();
             }
         }
@@ -195,6 +206,14 @@ impl KernelStackReader {
             is_reported || !stack.functions.is_empty()
         });
         self.done.extend(real);
+    }
+
+    /// The kind of input that the stack is a part of that is being read.
+    pub fn kind(&self) -> Kind {
+        match self.is_logged {
+            true => Kind::KernelLog,
+            false => Kind::KernelStack,
+        }
     }
 
     /// Whether a stack is being read.

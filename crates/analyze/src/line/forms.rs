@@ -2,6 +2,7 @@
 
 use super::lossy;
 use super::stamp::Stamp;
+use crate::kind::Writer;
 
 /// The first byte of a terminal's control sequences.
 pub(crate) const ESCAPE: u8 = 0x1b;
@@ -14,6 +15,64 @@ pub(crate) fn is_logrus_on_a_terminal(body: &[u8]) -> bool {
             .get(5..9)
             .is_some_and(|year| year.iter().all(u8::is_ascii_digit))
         && body.get(9) == Some(&b'-')
+}
+
+/// Whether it is one of the kernel's messages that tell of a process's end, by its text alone.
+pub(crate) fn is_of_kernel(body: &[u8]) -> bool {
+    const STARTS: [&[u8]; 5] = [
+        b"Killed process ",
+        b"Memory cgroup out of memory: ",
+        b"Out of memory: ",
+        b"memory: usage ",
+        b"oom-kill:",
+    ];
+    STARTS.iter().any(|start| body.starts_with(start))
+}
+
+/// Whether the line begins as this writer's commands begin their errors; its daemon does not.
+pub(crate) fn is_of_command(writer: Writer, body: &[u8]) -> bool {
+    const KUBEADM: &[&[u8]] = &[
+        b"[ERROR",
+        b"[WARNING",
+        b"[preflight]",
+        b"error execution phase",
+    ];
+    const RUNTIME: &[&[u8]] = &[
+        b"FATA[0",
+        b"Error: ",
+        b"error: ",
+        b"ERROR: ",
+        b"Error response from daemon",
+        b"error creating file watcher",
+        b"Cannot connect to the Docker daemon",
+        b"Command Output: ",
+        b"Failed to register layer",
+        b"ctr: ",
+        b"docker: ",
+        b"docker.exe: ",
+        b"mount",
+        b"nerdctl: ",
+        b"podman: ",
+        b"runc: ",
+    ];
+    const SYSTEMD: &[&[u8]] = &[
+        b"Failed to ",
+        b"Job for ",
+        b"runtime/cgo: ",
+        b"runtime: failed to create new OS thread",
+        b"runtime: may need to increase max user processes",
+        b"-bash: ",
+        b"bash: ",
+        b"sh: ",
+        b"sudo: ",
+    ];
+    let begins = |starts: &[&[u8]]| starts.iter().any(|start| body.starts_with(start));
+    match writer {
+        Writer::Kernel => false,
+        Writer::Kubelet => begins(KUBEADM),
+        Writer::Runtime => begins(RUNTIME) || begins(KUBEADM),
+        Writer::Systemd => begins(SYSTEMD),
+    }
 }
 
 /// The line without the escape sequences for colours.

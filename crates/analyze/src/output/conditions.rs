@@ -56,6 +56,10 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || text.starts_with("Events:  ")
         || words.starts_with(&["Type", "Status", "LastHeartbeatTime"])
         || text.starts_with("KubeletNotReady ")
+        || matches!(
+            words,
+            ["State:" | "Last", .., "Terminated" | "Waiting" | "Running"] if words.len() <= 3
+        )
         || is_row(words)
 }
 

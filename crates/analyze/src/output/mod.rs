@@ -77,6 +77,8 @@ pub struct OutputReader {
     pending: Option<Command>,
     /// The same, until the next prompt.
     typed: Option<Command>,
+    /// Some command was typed.
+    saw_command: bool,
     /// The id that was the line before, if it was one.
     id_before: Option<String>,
     seen: Seen,
@@ -178,6 +180,7 @@ impl OutputReader {
             if prose::take_remark(&mut command) {
                 command.remarked(&mut self.seen);
             }
+            self.saw_command = true;
             self.typed = Some(command.clone());
             self.pending = Some(command);
             return match self.form {
@@ -212,6 +215,7 @@ impl OutputReader {
             return Took::Around;
         }
         if let Some(command) = prose::bare_command(text, number) {
+            self.saw_command = true;
             self.typed = Some(command);
         }
         let (is_number, proof) = self.seen.limits.line(text, number);
@@ -269,6 +273,11 @@ impl OutputReader {
     pub fn ends(&mut self) {
         self.form = None;
         self.pending = None;
+    }
+
+    /// Whether a command was typed.
+    pub fn saw_command(&self) -> bool {
+        self.saw_command
     }
 
     /// Whether the rows of a listing of processes are expected.

@@ -261,6 +261,7 @@ impl Input {
                 None => {
                     self.in_klog = false;
                     if is_of_kernel(body) {
+                        self.output.kernel_line(&lossy(body));
                         self.read_as(Kind::KernelLog);
                     } else if !self.blocked_task(&lossy(body)) {
                         self.unread += 1;
@@ -419,6 +420,7 @@ impl Input {
         // Most lines of a kernel's log are no stack; the forms of one are cheap to tell.
         let text = lossy(body);
         self.kernel.log_line(&text, self.lines);
+        self.output.kernel_line(&text);
         self.drain(told);
         self.blocked(line, &text, carried, told);
         self.log(line, carried, Some(Writer::Kernel), found, told);

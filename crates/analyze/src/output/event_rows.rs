@@ -76,11 +76,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
     let count = count(text).unwrap_or(1);
     match *reason {
-        "SystemOOM" => {
-            seen.has_oom = true;
-            let says = "the node ran out of memory (event SystemOOM)";
-            prove(Cause::MemoryThrash, Confidence::High, says, line, seen);
-        }
+        "SystemOOM" => seen.system_ooms.event(text, line),
         "EvictionThresholdMet"
         | "Evicted"
         | "FreeDiskSpaceFailed"

@@ -46,6 +46,7 @@ mod reserved;
 mod runtime;
 mod starts;
 mod strace;
+mod system_oom;
 mod top_memory;
 mod traceback;
 mod unit;
@@ -62,6 +63,7 @@ use limits::Limits;
 use prompt::Command;
 use reserved::Reserved;
 use starts::Starts;
+use system_oom::SystemOoms;
 use times::WallTime;
 use warnings::Warnings;
 
@@ -92,8 +94,7 @@ struct Seen {
     terminating: Terminating,
     warnings: Warnings,
     limits: Limits,
-    /// The node ran out of memory, which makes everything late.
-    has_oom: bool,
+    system_ooms: SystemOoms,
     /// Garbage collections that ran into a late runtime.
     late_collections: Vec<Proof>,
     /// crictl asks wherever a runtime might be, for want of a configuration.
@@ -275,6 +276,11 @@ impl OutputReader {
         self.pending = None;
     }
 
+    /// Takes a line of the kernel's log that may contradict an event.
+    pub fn kernel_line(&mut self, text: &str) {
+        self.seen.system_ooms.kernel(text);
+    }
+
     /// Whether a command was typed.
     pub fn saw_command(&self) -> bool {
         self.saw_command
@@ -291,7 +297,9 @@ impl OutputReader {
         proofs.extend(self.seen.starts.proof());
         proofs.extend(self.seen.reserved.proof());
         let late = std::mem::take(&mut self.seen.late_collections);
-        let has_oom = self.seen.has_oom;
+        // A node without memory makes everything late.
+        let has_oom = self.seen.system_ooms.is_any();
+        proofs.extend(self.seen.system_ooms.proofs());
         proofs.extend(late.into_iter().map(|proof| Proof {
             confidence: if has_oom {
                 Confidence::Low

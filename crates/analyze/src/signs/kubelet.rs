@@ -246,6 +246,14 @@ pub(super) const SIGNS: &[Sign] = &[
         CniPluginHang,
         Medium,
     ),
+    // Calico, which asks the API server, for half a minute each time.
+    sign(
+        "error getting ClusterInformation",
+        Kubelet,
+        CniPluginHang,
+        Low,
+    )
+    .with(&["i/o timeout"]),
     // Multus, which asks its daemon on the node.
     sign(
         "Daemon not reachable over socketfile",

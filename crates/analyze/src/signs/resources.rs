@@ -109,7 +109,9 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("node has conditions: [", Kubelet, DiskFull, Medium).with(&["DiskPressure"]),
     sign("node has conditions: [", Kubelet, MemoryThrash, Low).with(&["MemoryPressure"]),
     sign("node has conditions: [", Kubelet, PidsExhausted, Medium).with(&["PIDPressure"]),
-    sign("System OOM encountered", Kubelet, MemoryThrash, Medium),
+    // In a table of events its row is read by itself.
+    sign("System OOM encountered", Kubelet, MemoryThrash, Medium)
+        .without(&["Warning ", "Warning\t"]),
     // Why a pod was evicted, as the pod itself tells. The node need not be short of it any more.
     sign("The node had condition: [", Kubelet, DiskFull, Medium).with(&["DiskPressure"]),
     sign("The node had condition: [", Kubelet, MemoryThrash, Low).with(&["MemoryPressure"]),

@@ -1,0 +1,72 @@
+//! The event `SystemOOM`: the kubelet has found in the kernel's log that a process was killed for
+//! want of memory, outside of all containers as far as it could tell.
+//!
+//! The kernel's log knows better whose memory it was: if it stands beside the event, and reports that
+//! this process has exceeded the limit of its own control group, the node was not out of memory.
+
+use std::sync::LazyLock;
+
+use causes::Cause;
+use causes::finding::Confidence;
+
+use memchr::memmem::Finder;
+
+use super::MAX_PROOFS;
+use crate::line::first_chars;
+use crate::proof::Proof;
+
+// Every line of the kernel's log is asked for it.
+static EXCEEDED: LazyLock<Finder> =
+    LazyLock::new(|| Finder::new("Memory cgroup out of memory: Kill"));
+
+/// What the events and the kernel tell, in any order.
+#[derive(Debug, Default)]
+pub(super) struct SystemOoms {
+    /// The process that was killed, if the event names it.
+    events: Vec<(Option<String>, u64)>,
+    /// Processes that were killed for their own limit.
+    exceeded_limits: Vec<String>,
+}
+
+impl SystemOoms {
+    /// Reads an event: `System OOM encountered, victim process: java, pid: 3419`.
+    pub(super) fn event(&mut self, text: &str, line: u64) {
+        let victim = || text.split_once("victim process: ")?.1.split(',').next();
+        if self.events.len() < MAX_PROOFS {
+            let victim = victim().map(|name| first_chars(name, 100).to_owned());
+            self.events.push((victim, line));
+        }
+    }
+
+    /// Reads a line of the kernel: `Memory cgroup out of memory: Killed process 249017 (java)`.
+    pub(super) fn kernel(&mut self, text: &str) {
+        let name = || {
+            let at = EXCEEDED.find(text.as_bytes())?;
+            Some(text[at..].split_once('(')?.1.split_once(')')?.0)
+        };
+        if let Some(name) = name()
+            && self.exceeded_limits.len() < MAX_PROOFS
+        {
+            self.exceeded_limits.push(first_chars(name, 100).to_owned());
+        }
+    }
+
+    /// Whether the node was out of memory.
+    pub(super) fn is_any(&self) -> bool {
+        self.proofs().next().is_some()
+    }
+
+    /// What they prove.
+    pub(super) fn proofs(&self) -> impl Iterator<Item = Proof> {
+        let is_of_node = |victim: &Option<String>| match victim {
+            Some(victim) => !self.exceeded_limits.contains(victim),
+            None => true,
+        };
+        let events = self.events.iter();
+        let of_node = events.filter(move |(victim, _)| is_of_node(victim));
+        of_node.map(|(_, line)| {
+            let says = "the node ran out of memory (event SystemOOM)";
+            Proof::new(Cause::MemoryThrash, Confidence::High, *line, says)
+        })
+    }
+}

@@ -134,6 +134,12 @@ impl Input {
         let read = counted.into_iter().filter(|(count, _)| *count > 0);
         let most = read.max_by_key(|(count, kind)| (*count, std::cmp::Reverse(*kind)));
         match most {
+            // Of the error that it prints behind its log there is one line for each.
+            Some((count, Kind::KubeletLog))
+                if self.output.saw_crictl() && self.kinds[Kind::ToolOutput as usize] == count =>
+            {
+                Kind::ToolOutput
+            }
             Some((_, kind)) => kind,
             None if self.output.saw_command() => Kind::ToolOutput,
             None => Kind::Unknown,

@@ -22,9 +22,9 @@ const MAX_UPTIME: f64 = 1e9;
 const LASTS_AT_A_START: i64 = 60 * SECOND;
 
 /// What a line of this writer's is, where its form is none of a log's: a command may have printed it.
-fn kind_of(writer: Writer, carried: &Carried) -> Kind {
-    let is_bare = carried.time.is_none() && carried.ident.is_empty();
-    match is_bare && is_of_command(writer, carried.body) {
+fn kind_of(writer: Writer, carried: &Carried, line: &[u8]) -> Kind {
+    // `docker: ` may be a prefix, too.
+    match carried.time.is_none() && is_of_command(writer, line.trim_ascii_start()) {
         true => Kind::ToolOutput,
         false => writer.kind(),
     }
@@ -39,7 +39,7 @@ impl Input {
         found: &Found,
         told: &mut Told,
     ) {
-        let own = writer.map_or(Kind::Unknown, |writer| kind_of(writer, carried));
+        let own = writer.map_or(Kind::Unknown, |writer| kind_of(writer, carried, line));
         let kind = self.output.around_log_line().unwrap_or(own);
         self.read_as(kind);
         self.gone.other_line();

@@ -95,6 +95,8 @@ const FUNCTIONS: &[(&str, Cause, Confidence)] = &[
     // The one request that an SD card takes at a time.
     ("__mmc_claim_host", StorageUnresponsive, Medium),
     ("mmc_wait_", StorageUnresponsive, Medium),
+    // A request that has not found a place in the queue of its device.
+    ("get_request_wait", StorageUnresponsive, Medium),
     // The queue of a disk.
     ("blk_mq_get_tag", DiskSaturated, Medium),
     ("rq_qos_wait", DiskSaturated, Medium),

@@ -140,7 +140,7 @@ fn stamped<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let (time, rest) = stamp::take(line)?;
     let rest = match rest {
         [] => rest,
-        [b' ', rest @ ..] => rest,
+        [b' ' | b'\t', rest @ ..] => rest,
         [b':', b' ', rest @ ..] => rest,
         _ => return None,
     };

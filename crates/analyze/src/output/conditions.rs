@@ -51,7 +51,9 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     let named = |rest: &str| {
         (rest.starts_with("  ") || rest.starts_with("\t\t")) && !rest.trim().is_empty()
     };
-    text.strip_prefix("Name:").is_some_and(named)
+    ["Name:", "Message:"]
+        .iter()
+        .any(|field| text.strip_prefix(field).is_some_and(named))
         || matches!(text, "Conditions:" | "Events:")
         || text.starts_with("Events:  ")
         || words.starts_with(&["Type", "Status", "LastHeartbeatTime"])

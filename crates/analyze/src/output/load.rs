@@ -14,6 +14,8 @@ pub(super) struct Load {
     /// The percentage of time in which the processors had nothing to do.
     idle: f64,
     memory: TopMemory,
+    /// The processors that have a line each.
+    each: Each,
     /// Of the processes, once their header was read.
     columns: Option<Columns>,
 }
@@ -47,6 +49,8 @@ impl Columns {
 
 /// More than the number of CPUs of all but the largest machines.
 const HIGH_LOAD: f64 = 16.0;
+/// More than processes that have work to do would leave of an idle time.
+const LOAD_OF_WAITING: f64 = 100.0;
 /// With less idle time than this percentage, the machine is fully used.
 const NO_IDLE_PERCENT: f64 = 5.0;
 /// The percentage of time spent waiting for I/O, or taken by the host.
@@ -76,6 +80,10 @@ impl Load {
     /// Reads a line.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
         self.memory.read(text, line, seen);
+        if !text.trim_start_matches('%').starts_with("Cpu") && self.each.count > 0.0 {
+            let each = std::mem::take(&mut self.each);
+            self.processors(each.mean, line - 1, seen);
+        }
         if let Some((_, zombies)) = text
             .strip_suffix(" zombie")
             .and_then(|tasks| tasks.rsplit_once(' '))
@@ -85,8 +93,13 @@ impl Load {
         if let Some((_, averages)) = text.split_once("load average: ") {
             let first = averages.split([',', ' ']).next();
             self.average = first.and_then(|first| first.parse().ok()).unwrap_or(0.0);
-        } else if text.starts_with("%Cpu") || text.starts_with("Cpu(s)") {
-            self.processors(text, line, seen);
+        } else if let Some(number) = text.trim_start_matches('%').strip_prefix("Cpu") {
+            let is_one = number.starts_with(|first: char| first.is_ascii_digit());
+            match Shares::of(text) {
+                Some(shares) if is_one => self.each = self.each.and(shares),
+                Some(shares) => self.processors(shares, line, seen),
+                None => {}
+            }
         } else if let Some(columns) = Columns::of(text) {
             self.columns = Some(columns);
         } else if let Some(columns) = self.columns {
@@ -122,8 +135,57 @@ impl Load {
         }
     }
 
-    /// `%Cpu(s):  8.1 us, 90.2 sy,  1.3 ni,  0.2 id,  0.0 wa, …`, or `8.1%us`.
-    fn processors(&mut self, text: &str, line: u64, seen: &mut Seen) {
+    /// What all processors do together.
+    fn processors(&mut self, shares: Shares, line: u64, seen: &mut Seen) {
+        if shares.kernel > HALF_PERCENT {
+            let says = format!("the kernel takes {:.1} % of the CPU time", shares.kernel);
+            seen.trouble(line, says);
+        }
+        let Shares {
+            idle,
+            waiting,
+            stolen,
+            ..
+        } = shares;
+        self.idle = idle;
+        let average = self.average;
+        let (cause, says) = if stolen > HIGH_PERCENT {
+            let says = format!("the host took {stolen:.1} % of the CPU time (steal)");
+            (Cause::CpuStarved, says)
+        } else if waiting > HIGH_PERCENT {
+            let says =
+                format!("the CPUs wait for I/O {waiting:.1} % of the time, load average {average}");
+            (Cause::DiskSaturated, says)
+        } else if idle < NO_IDLE_PERCENT && average > HIGH_LOAD {
+            let says = format!("the CPUs are idle {idle:.1} % of the time, load average {average}");
+            (Cause::CpuStarved, says)
+        } else {
+            if idle > MUCH_IDLE_PERCENT && average > LOAD_OF_WAITING {
+                let says = format!(
+                    "the load average is {average} while the CPUs are idle {idle:.1} % of the time: \
+                     tasks wait in the kernel"
+                );
+                seen.trouble(line, says);
+            }
+            return;
+        };
+        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+    }
+}
+
+/// What the processors do, in percent of the time.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Shares {
+    idle: f64,
+    waiting: f64,
+    stolen: f64,
+    kernel: f64,
+}
+
+impl Shares {
+    /// Of `%Cpu(s):  8.1 us, 90.2 sy,  1.3 ni,  0.2 id,  0.0 wa, …`, or `8.1%us`; without idle time it
+    /// is no such line.
+    fn of(text: &str) -> Option<Self> {
         let share = |name: &str| {
             let at = text
                 .find(&format!(" {name}"))
@@ -131,31 +193,34 @@ impl Load {
             let number = text[..at].rsplit([' ', ',', ':']).next()?;
             number.parse::<f64>().ok()
         };
-        if let Some(kernel) = share("sy").filter(|kernel| *kernel > HALF_PERCENT) {
-            let says = format!("the kernel takes {kernel} % of the CPU time");
-            seen.trouble(line, says);
-        }
-        let (idle, waiting, stolen) = (share("id"), share("wa"), share("st"));
-        let (Some(idle), waiting, stolen) = (idle, waiting.unwrap_or(0.0), stolen.unwrap_or(0.0))
-        else {
-            return;
+        Some(Self {
+            idle: share("id")?,
+            waiting: share("wa").unwrap_or(0.0),
+            stolen: share("st").unwrap_or(0.0),
+            kernel: share("sy").unwrap_or(0.0),
+        })
+    }
+}
+
+/// Processors that have a line each, as after pressing 1.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Each {
+    count: f64,
+    mean: Shares,
+}
+
+impl Each {
+    /// One more.
+    fn and(self, next: Shares) -> Self {
+        let count = self.count + 1.0;
+        let mean = |mean: f64, next: f64| mean + (next - mean) / count;
+        let mean = Shares {
+            idle: mean(self.mean.idle, next.idle),
+            waiting: mean(self.mean.waiting, next.waiting),
+            stolen: mean(self.mean.stolen, next.stolen),
+            kernel: mean(self.mean.kernel, next.kernel),
         };
-        self.idle = idle;
-        let average = self.average;
-        let (cause, says) = if stolen > HIGH_PERCENT {
-            let says = format!("the host took {stolen} % of the CPU time (steal)");
-            (Cause::CpuStarved, says)
-        } else if waiting > HIGH_PERCENT {
-            let says =
-                format!("the CPUs wait for I/O {waiting} % of the time, load average {average}");
-            (Cause::DiskSaturated, says)
-        } else if idle < NO_IDLE_PERCENT && average > HIGH_LOAD {
-            let says = format!("the CPUs are idle {idle} % of the time, load average {average}");
-            (Cause::CpuStarved, says)
-        } else {
-            return;
-        };
-        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+        Self { count, mean }
     }
 }
 

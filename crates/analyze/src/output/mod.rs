@@ -81,6 +81,8 @@ pub struct OutputReader {
     typed: Option<Command>,
     /// Some command was typed.
     saw_command: bool,
+    /// One of them was crictl, which logs as the kubelet does.
+    saw_crictl: bool,
     /// The id that was the line before, if it was one.
     id_before: Option<String>,
     seen: Seen,
@@ -99,6 +101,8 @@ struct Seen {
     late_collections: Vec<Proof>,
     /// crictl asks wherever a runtime might be, for want of a configuration.
     tries_defaults: bool,
+    /// A process that was to be killed had ended.
+    has_finished_process: bool,
     /// A runtime is running that does not serve dockershim's socket.
     runs_other_runtime: bool,
     proofs: Vec<Proof>,
@@ -181,7 +185,7 @@ impl OutputReader {
             if prose::take_remark(&mut command) {
                 command.remarked(&mut self.seen);
             }
-            self.saw_command = true;
+            self.saw(&command);
             self.typed = Some(command.clone());
             self.pending = Some(command);
             return match self.form {
@@ -216,7 +220,7 @@ impl OutputReader {
             return Took::Around;
         }
         if let Some(command) = prose::bare_command(text, number) {
-            self.saw_command = true;
+            self.saw(&command);
             self.typed = Some(command);
         }
         let (is_number, proof) = self.seen.limits.line(text, number);
@@ -281,6 +285,16 @@ impl OutputReader {
         self.seen.system_ooms.kernel(text);
     }
 
+    fn saw(&mut self, command: &Command) {
+        self.saw_command = true;
+        self.saw_crictl |= command.text.contains("crictl");
+    }
+
+    /// Whether crictl was typed, which logs as the kubelet does.
+    pub fn saw_crictl(&self) -> bool {
+        self.saw_crictl
+    }
+
     /// Whether a command was typed.
     pub fn saw_command(&self) -> bool {
         self.saw_command
@@ -327,7 +341,7 @@ impl OutputReader {
         troubles.extend(self.seen.starts.trouble());
         troubles.extend(self.seen.reserved.trouble());
         troubles.extend(self.seen.terminating.trouble());
-        troubles.extend(self.seen.warnings.trouble());
+        troubles.extend(self.seen.warnings.troubles());
         troubles
     }
 }

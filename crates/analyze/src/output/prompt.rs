@@ -241,6 +241,18 @@ impl Command {
                 seen.proof(Proof::new(cause, Confidence::Medium, line, says));
                 true
             }
+            "docker" | "nerdctl" | "podman"
+                if self.words().contains(&"exec") && text.contains("in a stopped state") =>
+            {
+                let says = "the container engine takes a container for running that has ended";
+                let proof = Proof::new(Cause::ShimUnresponsive, Confidence::Low, line, says);
+                let culprit = Culprit {
+                    id: self.id(),
+                    ..Culprit::default()
+                };
+                seen.proof(proof.of(culprit));
+                true
+            }
             "find" | "ls" | "ps" | "docker" | "crictl" | "systemctl" | "wc" => {
                 counts::read_count(&self.text, text, line, seen)
             }

@@ -68,6 +68,13 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         let cause = Cause::BusUnavailable;
         return seen.proof(Proof::new(cause, Confidence::Medium, line, says));
     }
+    if text.contains("process already finished: not found") {
+        seen.has_finished_process = true;
+    } else if seen.has_finished_process && text.contains("before deletion: running") {
+        let says = "containerd takes a task for running whose process has ended";
+        let cause = Cause::ShimUnresponsive;
+        return seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+    }
     let mut prove = |confidence, says: &str| {
         let proof = Proof::new(Cause::RuntimeUnresponsive, confidence, line, says);
         seen.proof(proof);

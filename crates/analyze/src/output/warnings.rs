@@ -45,10 +45,7 @@ const WARNINGS: &[Warning] = &[
     Warning {
         // A pod whose containers do not start has some.
         times: 2 * MIN_TIMES,
-        ..warning(
-            "SandboxChanged",
-            "the sandbox of a pod is created again and again",
-        )
+        ..warning("SandboxChanged", CREATED_AGAIN)
     },
     warning("NetworkNotReady", "the network of the node is not ready"),
     Warning {
@@ -109,6 +106,7 @@ const WARNINGS: &[Warning] = &[
     },
 ];
 
+const CREATED_AGAIN: &str = "the sandbox of a pod is created again and again";
 const NOT_IN_TIME: &str = "volumes were not mounted in time";
 
 /// A Secret or ConfigMap that a pod is to mount and that does not exist.
@@ -121,6 +119,10 @@ pub(super) struct Warnings {
     late_mount: Option<Trouble>,
     /// Such a mount waits for what is not there, which is no fault of the node.
     lacks_object: bool,
+    /// The first sandbox that was created again and again.
+    created_again: Option<Trouble>,
+    /// Without the image of its container, a sandbox ends at once.
+    lacks_image: bool,
 }
 
 impl Warnings {
@@ -131,6 +133,7 @@ impl Warnings {
             seen.warnings.lacks_object = true;
             return;
         }
+        seen.warnings.lacks_image |= reason == "Failed" && text.contains("Failed to pull image");
         let fits = |warning: &&Warning| {
             let is_with = warning.with.is_empty() || has_any(text, warning.with);
             warning.reason == reason && is_with && times >= warning.times
@@ -143,17 +146,18 @@ impl Warnings {
             times => format!(", {times} times"),
         };
         let says = format!("{} (event {reason}{count})", warning.says);
-        if warning.says == NOT_IN_TIME {
-            seen.warnings
-                .late_mount
-                .get_or_insert(Trouble { says, line });
-        } else {
-            seen.trouble(line, says);
-        }
+        let first = match warning.says {
+            NOT_IN_TIME => &mut seen.warnings.late_mount,
+            CREATED_AGAIN => &mut seen.warnings.created_again,
+            _ => return seen.trouble(line, says),
+        };
+        first.get_or_insert(Trouble { says, line });
     }
 
-    /// What is wrong with the mounts that were not done in time.
-    pub(super) fn trouble(&mut self) -> Option<Trouble> {
-        self.late_mount.take().filter(|_| !self.lacks_object)
+    /// What is wrong as far as other events do not excuse it.
+    pub(super) fn troubles(&mut self) -> impl Iterator<Item = Trouble> + use<> {
+        let late_mount = self.late_mount.take().filter(|_| !self.lacks_object);
+        let created_again = self.created_again.take().filter(|_| !self.lacks_image);
+        late_mount.into_iter().chain(created_again)
     }
 }

@@ -65,7 +65,11 @@ pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     proofs.extend(rows.iter().find_map(busy_init));
     proofs.extend(uninterruptible(rows));
     proofs.extend(lost_wakeup(rows));
-    proofs.extend(unreaped(rows).or_else(|| old_zombie(rows)));
+    proofs.extend(
+        unreaped(rows)
+            .or_else(|| old_zombie(rows))
+            .or_else(|| ending(rows)),
+    );
     proofs.extend(plugins(rows));
     proofs.extend(measured(rows));
     proofs.extend(rows.iter().find_map(old_exec));
@@ -298,6 +302,27 @@ fn old_zombie(rows: &[Row]) -> Option<Proof> {
         row.command
     );
     Some(of(shim, Cause::ShimUnresponsive, Confidence::Low, says))
+}
+
+/// The first process of a container that has no memory any more and is not gone: it waits until all
+/// others of its PID namespace have ended, which takes a moment.
+fn ending(rows: &[Row]) -> Option<Proof> {
+    let is_shim = |row: &&Row| name(row).contains("containerd-shim");
+    let shims: Vec<u32> = rows.iter().filter(is_shim).map(|row| row.pid).collect();
+    // The brackets are of what has no command line; threads of the kernel have no such parent.
+    let is_ending = |row: &&Row| {
+        row.command.starts_with('[')
+            && !is_in(row, 'Z')
+            && row.state.is_some()
+            && row.ppid.is_some_and(|parent| shims.contains(&parent))
+    };
+    let row = rows.iter().find(is_ending)?;
+    let says = format!(
+        "process {} ({}), the first of its container, has exited in part: another of its processes \
+         does not end",
+        row.pid, row.command
+    );
+    Some(of(row, Cause::ShimUnresponsive, Confidence::Low, says))
 }
 
 /// A running CNI plugin of any age.

@@ -56,6 +56,12 @@ pub(super) const SIGNS: &[Sign] = &[
         "page fault",
         "paging request",
     ]),
+    sign(
+        "stack-protector: Kernel stack is corrupted",
+        Kernel,
+        KernelRegression,
+        Medium,
+    ),
     sign("systemd[1]: segfault at ", Kernel, BusUnavailable, Medium),
     sign(
         "self-detected stall on CPU",

@@ -254,6 +254,14 @@ pub(super) const SIGNS: &[Sign] = &[
         Low,
     )
     .with(&["i/o timeout"]),
+    // A volume's plugin.
+    sign(
+        "kubernetes.io/csi: mounter.Set",
+        Kubelet,
+        StorageUnresponsive,
+        Medium,
+    )
+    .with(&["code = DeadlineExceeded"]),
     // Multus, which asks its daemon on the node.
     sign(
         "Daemon not reachable over socketfile",

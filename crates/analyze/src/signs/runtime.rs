@@ -305,6 +305,15 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("Error starting daemon: ", Runtime, DiskFull, High)
         .with(&["no space left on device"])
         .without(NO_DISK),
+    // docker cannot stop it: the kernel keeps its first process, which has ended.
+    sign(
+        "is zombie and can not be killed",
+        Runtime,
+        ShimUnresponsive,
+        Medium,
+    ),
+    // A runtime without libsystemd.
+    sign("no valid bus path found", Runtime, BusUnavailable, Medium),
     // Plugins of docker's own networks.
     sign(
         "NetworkDriver.CreateEndpoint: ",

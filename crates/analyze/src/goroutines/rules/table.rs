@@ -79,7 +79,7 @@ pub(super) const RULES: [Rule; 47] = [
         // It asks containerd for each of its containers.
         calls: &["daemon.(*Daemon).restore"],
         programs: &[Program::Dockerd],
-        minutes: 10,
+        minutes: 5,
         cause: Cause::RuntimeUnresponsive,
         says: "dockerd has not finished its start: it waits for the state of its containers",
         ..ANY

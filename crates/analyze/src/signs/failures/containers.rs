@@ -116,6 +116,21 @@ pub(super) const CONTAINERS: &[Failure] = &[
         "podman has no lock left for another container",
     ),
     failure("task must be stopped before deletion", NOT_REMOVED),
+    failure(
+        "cannot found cgroup mount destination",
+        "the runtime finds no control group where it expects one",
+    ),
+    Failure {
+        with: &["GetImageBlob"],
+        ..failure(
+            "no such file or directory",
+            "dockerd cannot pull an image: the directory for its temporary files is missing",
+        )
+    },
+    Failure {
+        with: &["rpc failed", "rpc error"],
+        ..failure("failed due to device plugin", "a device plugin fails")
+    },
     failure("cannot delete a running task", NOT_REMOVED),
     failure("cannot delete running task", NOT_REMOVED),
     failure(

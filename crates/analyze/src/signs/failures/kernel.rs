@@ -10,6 +10,10 @@ pub(super) const KERNEL: &[Failure] = &[
         "a processor made no progress for a while",
     ),
     failure(
+        "Kernel panic - not syncing: ",
+        "the kernel failed, and stopped or restarted the node",
+    ),
+    failure(
         "not syncing: hung_task: blocked tasks",
         "the kernel restarted the node because a process was blocked in it for too long",
     ),

@@ -14,6 +14,10 @@ const READ_ONLY: &str = "a file system that the kubelet or the runtime needs is 
 
 const NOT_UNMOUNTED: &str = "a volume cannot be unmounted";
 
+const NOT_MOUNTED: &str = "volumes were not mounted in time";
+
+const EVENT_ROWS: &[&str] = &["Warning ", "Warning\t"];
+
 pub(super) const STORAGE: &[Failure] = &[
     Failure {
         with: &["stat /", "mount"],
@@ -63,6 +67,20 @@ pub(super) const STORAGE: &[Failure] = &[
     Failure {
         with: &["umount", "nmount"],
         ..failure(": target is busy", NOT_UNMOUNTED)
+    },
+    failure(
+        "already mounted or mount point busy",
+        "a volume cannot be mounted: it is in use",
+    ),
+    Failure {
+        // The rows of events are read by themselves.
+        without: EVENT_ROWS,
+        ..failure("timeout expired waiting for volumes to attach", NOT_MOUNTED)
+    },
+    Failure {
+        with: &["timed out waiting for the condition"],
+        without: EVENT_ROWS,
+        ..failure("unmounted volumes=[", NOT_MOUNTED)
     },
     failure(
         "Multi-Attach error for volume",

@@ -418,3 +418,80 @@ async fn a_witness_that_crashes_the_runtime_is_not_asked_again() {
     assert_eq!(node.deaths("p0/app.0").len(), 1);
     assert!(node::is_healthy(&node.status().await));
 }
+
+/// Which nobody else opens, and which is of no need.
+#[tokio::test(start_paused = true)]
+async fn a_stream_that_crashes_the_runtime_is_opened_less_and_less() {
+    let node = Node::watch_stream(|sim| {
+        many(sim, 8, &["app"]);
+        let crash = Fault::Crash(seconds(0.05));
+        sim.fault(Rpc::GetContainerEvents, None, crash);
+    })
+    .await;
+    node.at(10.0).await;
+    node.sim.exit("p3", "app", 1);
+    node.at(15.0).await;
+    assert_eq!(node.deaths("p3/app.0").len(), 1);
+    assert!(node::is_healthy(&node.status().await));
+    node.at(1200.0).await;
+    let made = node.sim.calls_made(Rpc::GetContainerEvents);
+    assert!(made <= 12, "{made}");
+    node.sim.lift_all();
+    node.at(1600.0).await;
+    assert_eq!(node.status().await.stream.state, "live");
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_that_crashes_a_runtime_which_answers_nothing_in_time_is_held() {
+    let node = Node::watch(|sim| many(sim, 8, &["app"])).await;
+    node.at(3.5).await;
+    node.sim.fault_everything(&Fault::Slow(seconds(8.0)));
+    let crash = Fault::Crash(seconds(0.3));
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("p3/app.0"), crash);
+    node.at(600.0).await;
+    let before = node.sim.crashes();
+    node.at(1200.0).await;
+    let crashes = node.sim.crashes() - before;
+    assert!(crashes <= 6, "{crashes} after {before}");
+}
+
+/// An innocent call that is always made last would be lost each time.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_goes_away_every_few_seconds_blames_nobody_and_exits_are_told() {
+    const HANG: usize = 20;
+    const EXITS: usize = 80;
+    for shift in [0.0, 0.37, 1.1] {
+        let node = Node::watch(|sim| many(sim, 130, &["app"])).await;
+        node.at(3.5).await;
+        let call = Rpc::ContainerStatus;
+        for pod in 0..HANG {
+            let id = format!("p{pod}/app.0");
+            node.sim.fault(call, Some(&id), Fault::Hang);
+            node.sim.exit(&format!("p{pod}"), "app", 3);
+        }
+        node.sim.fault(call, None, Fault::Slow(seconds(0.8)));
+        let mut named = BTreeSet::new();
+        let mut goes_away = 8.0 + shift;
+        for exit in 0..EXITS {
+            let at = 8.4 + exit as f64;
+            while goes_away < at {
+                node.at(goes_away).await;
+                node.sim.restart(seconds(0.3));
+                goes_away += 3.3;
+            }
+            node.at(at).await;
+            node.sim.exit(&format!("p{}", HANG + exit), "app", 1);
+            let status = node.status().await;
+            let failing = status.failing.iter().filter(|failing| failing.withheld);
+            named.extend(failing.map(|failing| failing.id.to_string()));
+        }
+        node.pass(20.0).await;
+        assert!(named.is_empty(), "{shift}: {named:?}");
+        for exit in 0..EXITS {
+            let told = node.deaths(&format!("p{}/app.0", HANG + exit));
+            let late = told.first().map(|told| told - 8.4 - exit as f64);
+            assert!(told.len() == 1 && late < Some(15.0), "{shift}: {late:?}");
+        }
+    }
+}

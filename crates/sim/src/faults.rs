@@ -59,6 +59,8 @@ pub struct Faults {
     locked: BTreeSet<Id>,
     /// Until when nobody answers, after a restart.
     down: Option<Instant>,
+    /// How often a call has made the runtime go away.
+    crashes: usize,
     /// Nobody answers anything.
     stopped: bool,
     random: Rng,
@@ -74,6 +76,7 @@ impl Default for Faults {
             faults: BTreeMap::new(),
             locked: BTreeSet::new(),
             down: None,
+            crashes: 0,
             stopped: false,
             random: Rng::with_seed(0),
             changed: Arc::default(),
@@ -144,6 +147,11 @@ impl Faults {
         self.restarted.send_replace(());
     }
 
+    /// How often a call has made the runtime go away.
+    pub fn crashes(&self) -> usize {
+        self.crashes
+    }
+
     /// Until when nobody answers.
     pub(crate) fn down(&self) -> Option<Instant> {
         self.down.filter(|until| *until > Instant::now())
@@ -191,6 +199,7 @@ impl Faults {
             None => Trial::Over(Ok(Passed::Well)),
             Some(Fault::Fail(error)) => Trial::Over(Err(error)),
             Some(Fault::Crash(down)) => {
+                self.crashes += 1;
                 self.restart(Instant::now() + down);
                 Trial::Over(Err(lost()))
             }

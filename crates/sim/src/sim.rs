@@ -310,6 +310,11 @@ impl Sim {
         self.end_announcements();
     }
 
+    /// How often a call has made the runtime go away ([`Fault::Crash`]).
+    pub fn crashes(&self) -> usize {
+        self.faults().crashes()
+    }
+
     /// How often a call was made.
     pub fn calls_made(&self, call: Rpc) -> usize {
         self.calls.made(call)

@@ -120,6 +120,12 @@ impl Engine {
         };
         if self.streaming.is_unsupported() && self.config.mode == Mode::Evented {
             tracing::warn!("the runtime has no event stream, so pods are relisted: {why}");
+        } else if let Some(time) = self.streaming.held(now.instant) {
+            tracing::warn!(
+                "the connection to the runtime was lost again soon after the event stream was opened: it \
+                 is opened again after {} s, and pods are relisted meanwhile: {why}",
+                time.as_secs()
+            );
         } else {
             tracing::debug!("the event stream ended: {why}");
         }

@@ -24,6 +24,10 @@ use crate::model::id::{Id, PodRef};
 use crate::out::status_report::KernelStatus;
 use crate::runtime::{About, CallError};
 
+const PID_LOST: &str = "the connection to the runtime was lost when its PID was asked for";
+const PIDS_LOST: &str =
+    "the connection to the runtime was lost when it was asked for the PIDs of others";
+
 /// How many pids are asked for at once: nothing waits for them.
 const PIDS: usize = 4;
 
@@ -192,12 +196,17 @@ impl Processes {
     }
 
     /// The next call to be made.
-    pub(crate) fn next_call(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
+    pub(crate) fn next_call(
+        &mut self,
+        governor: &Governor,
+        may_ask_pids: bool,
+        now: Instant,
+    ) -> Option<(Call, About)> {
         if self.dead.is_empty() && self.wanted.is_empty() || !governor.has_room() {
             return None;
         }
-        self.next_death(governor, now)
-            .or_else(|| self.next_pid(governor))
+        let death = self.next_death(governor, now);
+        death.or_else(|| may_ask_pids.then(|| self.next_pid(governor))?)
     }
 
     fn next_death(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
@@ -264,7 +273,7 @@ impl Processes {
                     "container {id} is not watched by its process: the connection to the runtime was \
                      lost when its PID was asked for"
                 );
-                self.refuse(id, CallError::Withheld.to_string(), None, None);
+                self.refuse(id, PID_LOST.to_owned(), None, None);
                 None
             }
             Err(error) => {
@@ -484,26 +493,30 @@ impl Processes {
         alarms.filter(|time| *time > now).min()
     }
 
-    pub(crate) fn status(&self) -> KernelStatus {
+    /// How it is with the watches, given whether PIDs may be asked for.
+    pub(crate) fn status(&self, may_ask_pids: bool) -> KernelStatus {
         let live = |watch: &&Watch| matches!(watch.state, State::Live { .. } | State::Dead { .. });
         let watched = self.watches.values().filter(live).count();
-        let mut refused = self
-            .watches
-            .values()
-            .filter_map(|watch| match &watch.state {
-                State::Refused { why, .. } => Some(why),
-                _ => None,
-            });
-        let first = refused.next();
-        let more = refused.count();
-        let state = match (self.on, first) {
+        let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
+        for watch in self.watches.values() {
+            let why = match &watch.state {
+                State::Refused { why, .. } => why,
+                State::Wanted { .. } if !may_ask_pids => PIDS_LOST,
+                _ => continue,
+            };
+            *reasons.entry(why).or_default() += 1;
+        }
+        let state = match (self.on, reasons.is_empty()) {
             (false, _) => "off",
-            (true, Some(_)) if watched == 0 => "unavailable",
+            (true, false) if watched == 0 => "unavailable",
             (true, _) => "live",
         };
-        let why = first.map(|why| match more {
-            0 => format!("1 container is not watched: {why}"),
-            more => format!("{} containers are not watched: {why}", more + 1),
+        let all: usize = reasons.values().sum();
+        let most = reasons.iter().max_by_key(|(_, count)| **count);
+        let why = most.map(|(why, count)| match (all, *count) {
+            (1, _) => format!("1 container is not watched: {why}"),
+            (all, count) if count == all => format!("{all} containers are not watched: {why}"),
+            (all, count) => format!("{all} containers are not watched; {count} of them: {why}"),
         });
         KernelStatus {
             state: state.to_owned(),

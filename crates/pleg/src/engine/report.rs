@@ -86,7 +86,9 @@ impl Engine {
                 })
                 .collect(),
             stream: self.streaming.status(),
-            kernel: self.processes.status(),
+            kernel: self
+                .processes
+                .status(self.suspects.may_ask_pids(now.instant)),
             guard: GuardStatus::default(),
             finding: None,
             warnings: Vec::new(),

@@ -290,7 +290,7 @@ impl Engine {
         self.make_postponed(instant);
         while let Some((call, about)) = self
             .processes
-            .next_call(&self.governor, instant)
+            .next_call(&self.governor, self.suspects.may_ask_pids(instant), instant)
             .or_else(|| self.inspector.next_call(&mut self.governor, instant))
             .or_else(|| self.sweeper.next_call(&self.governor, instant))
             .or_else(|| self.witness(instant))

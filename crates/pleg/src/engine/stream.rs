@@ -16,7 +16,7 @@ use super::proof::Proof;
 use crate::config::Mode;
 use crate::model::id::Id;
 use crate::out::status_report::StreamStatus;
-use crate::runtime::CallError;
+use crate::runtime::{CallError, NoConnection};
 
 /// containerd answers with the first event only; one that has no stream says so at once.
 const OPENING: Duration = Duration::from_secs(1);
@@ -27,6 +27,12 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
 
+/// How long a stream is not opened again during which the connection was lost so soon, the second time
+/// in succession; each further time it is four times as long. A runtime may crash by it, and it is only
+/// of use.
+const HELD: Duration = Duration::from_secs(1);
+const LONGEST_HELD: Duration = Duration::from_secs(300);
+
 /// How long a runtime that has no stream is not asked again, unless it was restarted.
 const UNSUPPORTED_PAUSE: Duration = Duration::from_secs(60);
 
@@ -36,6 +42,8 @@ pub(super) struct Streaming {
     state: State,
     /// The pause before the next attempt, if that fails.
     pause: Duration,
+    /// How often in succession the connection was lost before a stream had lived for long.
+    lost: u32,
     events: u64,
     missed: u64,
     reconnects: u64,
@@ -53,9 +61,11 @@ enum State {
     Live {
         proof: Proof,
     },
-    /// To be opened again then.
+    /// To be opened again then, or as soon as the runtime is known to be there, if that is not before
+    /// the time until which it is held.
     Retrying {
         next: Instant,
+        held: Instant,
     },
     /// The runtime has none; to be asked again then.
     Unsupported {
@@ -79,11 +89,15 @@ impl Streaming {
     pub(super) fn new(mode: Mode, now: Instant) -> Self {
         let state = match mode {
             Mode::Generic => State::Off,
-            Mode::Auto | Mode::Evented => State::Retrying { next: now },
+            Mode::Auto | Mode::Evented => State::Retrying {
+                next: now,
+                held: now,
+            },
         };
         Self {
             state,
             pause: PAUSE,
+            lost: 0,
             events: 0,
             missed: 0,
             reconnects: 0,
@@ -95,7 +109,7 @@ impl Streaming {
     pub(super) fn pass(&mut self, now: Instant) -> Due {
         match &mut self.state {
             State::Opening { since } if now >= *since + OPENING => Due::Opened,
-            State::Retrying { next } | State::Unsupported { next } if now >= *next => Due::Open,
+            State::Retrying { next, .. } | State::Unsupported { next } if now >= *next => Due::Open,
             State::Live { proof } => match proof.pass(now) {
                 0 => Due::Nothing,
                 missed => {
@@ -141,7 +155,14 @@ impl Streaming {
         };
         if lived > Some(LONGEST_PAUSE) {
             self.pause = PAUSE;
+            self.lost = 0;
         }
+        if let Err(CallError::Unavailable(why)) = result
+            && why.cause == NoConnection::Lost
+        {
+            self.lost += 1;
+        }
+        let held = now + self.held_for();
         self.state = match result {
             Err(CallError::Unimplemented(_)) => State::Unsupported {
                 next: now + UNSUPPORTED_PAUSE,
@@ -151,11 +172,30 @@ impl Streaming {
                 next: now + UNSUPPORTED_PAUSE,
             },
             _ => State::Retrying {
-                next: now + self.pause,
+                next: held.max(now + self.pause),
+                held,
             },
         };
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         lived.is_some()
+    }
+
+    /// For how long it is not opened after it was lost.
+    fn held_for(&self) -> Duration {
+        match self.lost.checked_sub(2) {
+            Some(again) => HELD
+                .saturating_mul(4u32.saturating_pow(again))
+                .min(LONGEST_HELD),
+            None => Duration::ZERO,
+        }
+    }
+
+    /// For how long it is not opened, although the runtime may be there.
+    pub(super) fn held(&self, now: Instant) -> Option<Duration> {
+        match self.state {
+            State::Retrying { held, .. } if held > now => Some(held - now),
+            _ => None,
+        }
     }
 
     pub(super) fn is_unsupported(&self) -> bool {
@@ -188,14 +228,16 @@ impl Streaming {
             State::Off => None,
             State::Opening { since } => Some(*since + OPENING),
             State::Live { proof } => proof.due(),
-            State::Retrying { next } | State::Unsupported { next } => Some(*next),
+            State::Retrying { next, .. } | State::Unsupported { next } => Some(*next),
         }
     }
 
     /// The runtime is there again, or is another one: it is asked for a stream now.
     pub(super) fn runtime_answered(&mut self, now: Instant) {
-        if let State::Retrying { next } | State::Unsupported { next } = &mut self.state {
-            *next = now;
+        match &mut self.state {
+            State::Retrying { next, held } => *next = now.max(*held),
+            State::Unsupported { next } => *next = now,
+            State::Off | State::Opening { .. } | State::Live { .. } => {}
         }
     }
 

@@ -11,7 +11,7 @@
 //! that the connection was lost each time that it was made alone. A runtime may go away for another
 //! reason at that moment, so nobody is given up.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -57,6 +57,18 @@ const ONCE: Duration = Duration::from_secs(60);
 /// One restart is usual.
 const BY_ITSELF: u32 = 2;
 
+/// So many of the last times that the runtime was there without a call that was made alone are compared
+/// with the time for which it was there until one was lost.
+const COMPARED: usize = 4;
+
+/// Two times that differ by less than this, or by a fifth, are alike.
+const ALIKE: Duration = Duration::from_millis(50);
+
+/// The runtime crashes whichever PID it is asked for, once this many in succession were lost alone. For
+/// so long it is asked for none then: PIDs are of use, and not needed.
+const PIDS_LOST: u32 = 2;
+const PIDS_HELD: Duration = LONGEST;
+
 /// Who was not asked for longer is nobody's suspect any more: it is probably gone.
 const FORGOTTEN: Duration = Duration::from_secs(900);
 
@@ -73,6 +85,10 @@ pub(crate) struct Suspects {
     back: Option<Instant>,
     /// How many connections were made.
     connections: usize,
+    /// For how long the runtime was there before it went away, without a call that was made alone.
+    was_there: VecDeque<Duration>,
+    /// How many PIDs in succession were lost alone, and when the last one was.
+    pids_lost: Option<(u32, Instant)>,
 }
 
 #[derive(Debug)]
@@ -95,6 +111,9 @@ struct Suspect {
     times: u32,
     /// How often the runtime went away without it since.
     without: u32,
+    /// The last time that it was made alone the runtime had been there for as long as it is without it,
+    /// too.
+    is_in_step: bool,
     /// Its answer is needed, as far as the last lists tell.
     is_wanted: bool,
     last: Instant,
@@ -116,6 +135,15 @@ impl Suspect {
     /// Whether so many losses hardly come together with its calls by chance.
     fn is_named(self) -> bool {
         self.score >= NAMED || self.alone >= 4
+    }
+
+    /// For how long it waits at most before no other is made until it is its turn. A runtime that goes
+    /// away every few seconds would take it with it each time if it were always made last.
+    fn patience(self) -> Duration {
+        match self.is_in_step {
+            true => Duration::ZERO,
+            false => PATIENT,
+        }
     }
 
     /// Until when it is not made.
@@ -142,12 +170,16 @@ pub(crate) enum Suspicion {
 impl Suspects {
     /// The connection was lost while these were outstanding, each of which was `made` then.
     pub(crate) fn went_away_during(&mut self, made: &[(Question, Instant)], now: Instant) {
-        // Each call that is lost says so; and what is made before it is back tells nothing new.
-        if self.away.is_some() {
+        // Each call that is lost says so; and what is made before it is back tells nothing new, unless
+        // that was waited for in vain.
+        if let Some(away) = self.away
+            && !made.iter().any(|(_, made)| *made >= away + AWAY)
+        {
             return;
         }
         self.away = Some(now);
         let back = self.back.take();
+        let was_there = back.map(|back| now.duration_since(back));
         self.suspects
             .retain(|_, suspect| now < suspect.last + FORGOTTEN);
         let is_young = |made: Instant| now < made + AT_ONCE;
@@ -160,8 +192,13 @@ impl Suspects {
                 others.all(|(_, other)| *own >= *other + window)
             })
         });
+        let is_usual = was_there.is_some_and(|was_there| self.is_usual(was_there));
         if alone.is_none() {
             self.goes_away_by_itself();
+            self.was_there.extend(was_there);
+            if self.was_there.len() > COMPARED {
+                self.was_there.pop_front();
+            }
         }
         let young = made.iter().filter(|(_, made)| is_young(*made)).count();
         for (question, made) in made {
@@ -176,6 +213,7 @@ impl Suspects {
                 score: 0.0,
                 times: 0,
                 without: 0,
+                is_in_step: false,
                 is_wanted: true,
                 last: now,
             });
@@ -187,11 +225,32 @@ impl Suspects {
             }
             suspect.beside = (suspect.beside.min(young) / PART).max(1);
             if alone.as_ref() == Some(question) {
-                suspect.alone += 1;
-                suspect.score = (suspect.score + score(back, *made, now)).max(0.0);
-                suspect.without = 0;
+                suspect.is_in_step = is_usual;
+                if is_usual {
+                    suspect.alone = suspect.alone.max(1);
+                } else {
+                    suspect.alone += 1;
+                    suspect.score = (suspect.score + score(back, *made, now)).max(0.0);
+                    suspect.without = 0;
+                }
+                if let Question::Pid(_) = question {
+                    let before = self.pids_lost.map_or(0, |(before, _)| before);
+                    self.pids_lost = Some((before + 1, now));
+                }
             }
         }
+    }
+
+    /// Whether it was there for so long without a call that was made alone, too, again and again.
+    fn is_usual(&self, time: Duration) -> bool {
+        let alike = |other: &&Duration| other.abs_diff(time) <= ALIKE.max(time / 5);
+        self.was_there.iter().filter(alike).count() >= 2
+    }
+
+    /// Whether PIDs may be asked for.
+    pub(crate) fn may_ask_pids(&self, now: Instant) -> bool {
+        let lost = self.pids_lost.filter(|(lost, _)| *lost >= PIDS_LOST);
+        lost.is_none_or(|(_, last)| now >= last + PIDS_HELD)
     }
 
     /// So many connections have been made by now. One more that nobody has missed is of a runtime that
@@ -221,6 +280,9 @@ impl Suspects {
     /// The runtime has answered a call that was `made` then.
     pub(crate) fn answered(&mut self, question: &Question, made: Instant, now: Instant) {
         self.suspects.remove(question);
+        if let Question::Pid(_) = question {
+            self.pids_lost = None;
+        }
         if self.away.take_if(|away| made > *away).is_some() {
             self.back = Some(now);
         }
@@ -318,16 +380,17 @@ impl Suspects {
 
     /// Whether one has waited for long to be made alone: no other is made before it.
     pub(crate) fn wants_quiet(&self, now: Instant) -> bool {
-        let mut waiting = self.waiting.iter();
-        self.away.is_none()
-            && waiting.any(|waiting| self.is_made_alone(waiting) && now >= waiting.since + PATIENT)
+        self.away.is_none() && self.quiet_at().is_some_and(|at| now >= at)
     }
 
     /// When the first one will have waited for so long, or has.
     pub(crate) fn quiet_at(&self) -> Option<Instant> {
-        let waiting = self.waiting.iter();
-        let waiting = waiting.filter(|waiting| self.is_made_alone(waiting));
-        waiting.map(|waiting| waiting.since + PATIENT).min()
+        let times = self.waiting.iter().filter_map(|waiting| {
+            let suspect = self.suspects.get(&waiting.call.question)?;
+            let time = waiting.since + suspect.patience();
+            suspect.is_made_alone().then_some(time)
+        });
+        times.min()
     }
 
     /// Which one may be made next, beside these that were `made`, and when.
@@ -397,11 +460,6 @@ impl Suspects {
             self.alone = Some(call.question.clone());
         }
         Some((call, alone.map(Suspect::window)))
-    }
-
-    fn is_made_alone(&self, waiting: &Waiting) -> bool {
-        let suspect = self.suspects.get(&waiting.call.question);
-        suspect.is_some_and(|suspect| suspect.is_made_alone())
     }
 }
 
@@ -661,6 +719,67 @@ mod tests {
             case.suspects.lost(|_| false) + case.suspects.calls().count(),
             0
         );
+    }
+
+    /// Which goes away every three seconds, whoever is called.
+    #[test]
+    fn one_that_is_lost_when_the_runtime_goes_away_anyway_is_not_named_and_made_first_the_next_time()
+     {
+        let mut case = Case::new();
+        for round in 0..8u64 {
+            let back = 3300 * round;
+            case.back(back);
+            match round {
+                0 => {}
+                1..=3 => case.lost(back + 3000, &[("innocent", back + 2700), ("other", back)]),
+                _ => {
+                    case.wait("innocent", back);
+                    assert_eq!(case.suspects.wants_quiet(case.at(back)), round > 4);
+                    let taken = case.taken(back + 2700, &[]);
+                    assert_eq!(taken, [(status("innocent"), true)]);
+                    case.lost(back + 3000, &[("innocent", back + 2700)]);
+                }
+            }
+            assert_ne!(case.of("innocent", back + 3001), Suspicion::Named);
+        }
+    }
+
+    #[test]
+    fn pids_are_not_asked_for_once_two_in_succession_were_lost_alone() {
+        let mut case = Case::new();
+        let pid = |id: u64| Question::Pid(format!("c{id}").as_str().into());
+        for id in 0..2 {
+            let at = 10_000 * id;
+            case.back(at);
+            assert!(case.suspects.may_ask_pids(case.at(at)));
+            for at in [at + 1000, at + 5000] {
+                case.suspects.alone = Some(pid(id));
+                let made = [(pid(id), case.at(at))];
+                let lost = case.at(at + 10);
+                case.suspects.went_away_during(&made, lost);
+                case.back(at + 500);
+            }
+        }
+        assert!(!case.suspects.may_ask_pids(case.at(300_000)));
+        let again = case.at(316_000);
+        assert!(case.suspects.may_ask_pids(again));
+        case.suspects.answered(&pid(7), again, again);
+        assert_eq!(case.suspects.pids_lost, None);
+    }
+
+    #[test]
+    fn what_is_lost_after_nobody_was_answered_for_long_is_a_new_loss() {
+        let mut case = Case::new();
+        case.lost(10, &[("killer", 0), ("other", 0)]);
+        case.lost(2000, &[("killer", 1990)]);
+        assert_eq!(case.suspects.lost(|_| false), 2);
+        for at in [3020, 7000, 12_000] {
+            case.wait("killer", at);
+            assert_eq!(case.taken(at, &[]), [(status("killer"), true)], "at {at}");
+            case.lost(at + 10, &[("killer", at)]);
+            assert_eq!(case.of("killer", at + 900), Suspicion::Held);
+        }
+        assert_eq!(case.of("killer", 12_010 + 15_900), Suspicion::Held);
     }
 
     #[test]

@@ -212,6 +212,11 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
             return Some(format!("the runtime responds, but {call} failed: {why}"));
         }
     }
+    if let Some(why) = &probes.unreachable_to_agent {
+        return Some(format!(
+            "the runtime responds to the doctor, but the agent on this node cannot reach it: {why}"
+        ));
+    }
     if let Some(lost) = probes.went_away.calls().first() {
         let (call, who) = (lost.call, subject(lost));
         return Some(format!(
@@ -353,6 +358,18 @@ mod tests {
         assert_eq!(diagnosis.summary, expected);
         let other = diagnose(&facts, |cause| cause == Cause::DiskFull);
         assert_ne!(other.summary, expected);
+    }
+
+    /// The runtime goes away each time that the agent asks for something else.
+    #[test]
+    fn an_agent_that_cannot_reach_a_runtime_which_responds_is_not_overruled() {
+        let mut facts = node("containerd", "1.7.24").facts();
+        assert_eq!(diagnose(&facts, |_| true).verdict, NodeVerdict::Ok);
+        facts.probes.unreachable_to_agent = Some("stream closed".to_owned());
+        let diagnosis = diagnose(&facts, |_| true);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
+        let expected = "the agent on this node cannot reach it: stream closed";
+        assert!(diagnosis.summary.ends_with(expected));
     }
 
     #[test]

@@ -495,3 +495,33 @@ async fn a_runtime_that_goes_away_every_few_seconds_blames_nobody_and_exits_are_
         }
     }
 }
+
+/// Whoever else asks for it, nothing is gained by doing so every second.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_crashes_by_its_lists_or_its_version_is_asked_less_often() {
+    for call in [Rpc::ListContainers, Rpc::ListPodSandbox, Rpc::Version] {
+        let node = Node::watch(pods).await;
+        node.at(3.5).await;
+        // From then on its version is asked for, too.
+        let crash = Fault::Crash(seconds(0.3));
+        node.sim.fault(Rpc::ListContainers, None, crash.clone());
+        node.at(5.5).await;
+        node.sim.lift(Rpc::ListContainers, None);
+        node.sim.fault(call, None, crash);
+        node.at(120.0).await;
+        let crashes = node.sim.crashes();
+        // A sweep asks for a list that is not to be had, too.
+        assert!((3..=20).contains(&crashes), "{call}: {crashes}");
+        let health = node.status().await.health;
+        let what = match call {
+            Rpc::Version => "is asked for its version",
+            _ => "is asked for its lists",
+        };
+        assert!(health.message.contains(what), "{}", health.message);
+        node.sim.lift_all();
+        node.sim.exit("a", "app", 1);
+        node.at(140.0).await;
+        assert_eq!(node.deaths("a/app.0").len(), 1, "{call}");
+        assert!(node::is_healthy(&node.status().await), "{call}");
+    }
+}

@@ -12,7 +12,7 @@ use causes::Cause;
 use clap::Args;
 use cri::Endpoint;
 use doctor::bundle::{self, NoPlace};
-use doctor::collect::agent::{was_answered, word};
+use doctor::collect::agent::{unreachable, was_answered, word};
 use doctor::collect::helper::{self, Helper, Helpers};
 use doctor::collect::host::{self, Host};
 use doctor::collect::probes::{Asking, Contact, collect, confirm};
@@ -251,7 +251,10 @@ enum Meanwhile {
 impl Meanwhile {
     async fn of(facts: &NodeFacts, asked: Option<&Asked>) -> Self {
         let waits = facts.probes.calls.iter().any(waits);
-        match asked.filter(|_| waits || facts.probes.agent.is_some()) {
+        let is_used = |asked: &&Asked| {
+            waits || facts.probes.agent.is_some() || unreachable(&asked.status).is_some()
+        };
+        match asked.filter(is_used) {
             None => Self::NotAsked,
             Some(asked) => match asked.client.status().await {
                 Ok(now) => Self::Says(Box::new(now), asked.at.elapsed()),
@@ -281,6 +284,7 @@ impl Meanwhile {
             Self::NotAsked => {}
             Self::Says(now, ago) => {
                 leave_out(facts, |probe| was_answered(probe, *ago, now));
+                facts.unreachable_to_agent = unreachable(now);
                 if facts.agent.is_some() {
                     facts.calls.retain(|probe| !probe.by_agent || waits(probe));
                     let word = word(now);

@@ -74,6 +74,13 @@ pub fn was_answered(probe: &Probe, ago: Duration, now: &StatusReport) -> bool {
     })
 }
 
+/// Why the agent cannot reach the runtime, if it cannot.
+pub fn unreachable(status: &StatusReport) -> Option<String> {
+    let health = &status.health;
+    let message = health.message.chars().take(MAX_SENTENCE_CHARS);
+    (health.reason == Reason::RuntimeUnreachable).then(|| message.collect())
+}
+
 /// The guard in its process, if there is one.
 pub(super) fn guard(status: &StatusReport) -> Option<GuardFacts> {
     let guard = &status.guard;

@@ -250,6 +250,7 @@ pub async fn collect(asking: Asking) -> (ProbeFacts, Contact) {
         tasks,
         kubelet,
         agent: round.agents_word,
+        unreachable_to_agent: None,
         guard,
         stacks,
     };

@@ -52,6 +52,8 @@ pub struct ProbeFacts {
     pub kubelet: Fact<KubeletHealth>,
     /// What an agent reports, if its data is used because the runtime may not be called.
     pub agent: Option<AgentsWord>,
+    /// Why an agent cannot reach the runtime, as it says before and after the doctor has called it.
+    pub unreachable_to_agent: Option<String>,
     /// The guard on this node, between the kubelet and the runtime that was asked.
     #[serde(default)]
     pub guard: Option<GuardFacts>,

@@ -24,12 +24,17 @@ use crate::out::coverage::{ListState, Lists};
 use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::records::Look;
 use crate::runtime::grpc::MAX_MESSAGE_SIZE;
-use crate::runtime::{CallError, Listing};
+use crate::runtime::{CallError, Listing, NoConnection};
 
 /// How long a list that was too large is not asked for again, and for how long at least, whatever
 /// happens: a connection may be lost again and again.
 const TOO_LARGE_PAUSE: Duration = Duration::from_secs(30);
 const TOO_LARGE_LEAST: Duration = Duration::from_secs(5);
+
+/// How long nothing is asked for after the connection was lost at the second relist in succession; after
+/// each further one it is four times as long. A runtime may crash by a list, or by `Version`.
+const LOST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_LOST_PAUSE: Duration = Duration::from_secs(16);
 
 /// An answer that is taken in so soon after a pause of our own may have come at any time of it.
 const JUST_WOKEN: Duration = Duration::from_millis(300);
@@ -45,6 +50,8 @@ pub(crate) struct Relister {
     goes_on_without_version: bool,
     /// In the last relist the connection of one list was lost before the other one came.
     lost_one: bool,
+    /// During how many relists in succession the connection was lost.
+    lost: u32,
     /// Somebody wants a relist that is begun after this.
     requested: Option<Instant>,
     /// The one after that under way is wanted by then.
@@ -169,6 +176,7 @@ impl Relister {
             orphaned: 0,
             goes_on_without_version: false,
             lost_one: false,
+            lost: 0,
         }
     }
 
@@ -204,11 +212,22 @@ impl Relister {
 
     /// The same although a list was too large: whether the runtime is there at all only lists tell.
     pub(crate) fn hurry_anyway(&mut self, time: Instant) {
-        let least = match self.failed_at {
-            Some(failed) if self.is_too_large() => failed + TOO_LARGE_LEAST,
-            _ => time,
+        let least = match self.is_too_large() {
+            true => TOO_LARGE_LEAST,
+            false => self.lost_pause(),
         };
-        self.ask_by(time.max(least));
+        let least = self.failed_at.map(|failed| failed + least);
+        self.ask_by(least.map_or(time, |least| time.max(least)));
+    }
+
+    /// For how long nothing is asked for after a relist has failed, since the connection was lost.
+    fn lost_pause(&self) -> Duration {
+        match self.lost.checked_sub(2) {
+            Some(again) => LOST_PAUSE
+                .saturating_mul(4u32.saturating_pow(again))
+                .min(LONGEST_LOST_PAUSE),
+            None => Duration::ZERO,
+        }
     }
 
     fn is_too_large(&self) -> bool {
@@ -395,7 +414,9 @@ impl Relister {
                 return match (last.first(), earlier.first()) {
                     (Some(error), _) => Some(self.failed(error.clone(), now)),
                     // The other list has shown since that there is a connection again.
-                    (None, Some(_)) if !self.lost_one => Some(self.lost_one_list(now)),
+                    (None, Some(_)) if !self.lost_one && self.lost == 0 => {
+                        Some(self.lost_one_list(now))
+                    }
                     (None, Some(error)) => Some(self.failed(error.clone(), now)),
                     (None, None) => Some(self.ask_again(now + self.period, now)),
                 };
@@ -409,6 +430,7 @@ impl Relister {
         self.orphaned = snapshot.orphaned;
         self.no_runtime = None;
         self.lost_one = false;
+        self.lost = 0;
         self.good.before = self.good.last.replace(begun.instant);
         for list in [List::Sandboxes, List::Containers] {
             self.standing.taken_in_as_of(list, begun.instant);
@@ -446,6 +468,7 @@ impl Relister {
     }
 
     fn failed(&mut self, error: CallError, now: Instant) -> Relisted {
+        let error = self.count_lost(error);
         // The runtime that answers next may be another one.
         if matches!(
             error,
@@ -456,7 +479,7 @@ impl Relister {
         let mut pause = match error {
             // Made for nothing each time, at a great cost to the runtime.
             CallError::TooLarge(_) => TOO_LARGE_PAUSE.max(self.period),
-            _ => self.period,
+            _ => self.period.max(self.lost_pause()),
         };
         let is_of_a_list = by_itself(&error) && !matches!(self.state, State::AskingVersion);
         if is_of_a_list {
@@ -472,6 +495,28 @@ impl Relister {
         let took = self.asking_took(now);
         self.rest(now + pause, None);
         Relisted::Failed(took)
+    }
+
+    /// Counts relists in succession during which the connection was lost. What it was lost for says more
+    /// than how it was.
+    fn count_lost(&mut self, error: CallError) -> CallError {
+        let CallError::Unavailable(why) = &error else {
+            return error;
+        };
+        if why.cause != NoConnection::Lost {
+            return error;
+        }
+        self.lost += 1;
+        if self.lost < 2 {
+            return error;
+        }
+        let why = match self.state {
+            State::AskingVersion => "the connection is lost each time it is asked for its version",
+            State::Waiting { .. } | State::Asking(_) => {
+                "the connection is lost each time it is asked for its lists"
+            }
+        };
+        CallError::unavailable(NoConnection::Lost, why)
     }
 
     /// The relist has ended well and was taken in; `period` is the pause that it is due.

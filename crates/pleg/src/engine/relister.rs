@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 use super::call::List;
 use super::standing::{Ages, Missing, Pace, SLOW_PAUSE, Standing, by_itself};
+use super::suspects::AT_ONCE;
 use crate::config::Config;
 use crate::model::event::Source;
 use crate::model::grouping::Grouping;
@@ -50,7 +51,7 @@ pub(crate) struct Relister {
     goes_on_without_version: bool,
     /// In the last relist the connection of one list was lost before the other one came.
     lost_one: bool,
-    /// During how many relists in succession the connection was lost.
+    /// Soon after the begin of how many relists in succession the connection was lost.
     lost: u32,
     /// Somebody wants a relist that is begun after this.
     requested: Option<Instant>,
@@ -468,7 +469,7 @@ impl Relister {
     }
 
     fn failed(&mut self, error: CallError, now: Instant) -> Relisted {
-        let error = self.count_lost(error);
+        let error = self.count_lost(error, now);
         // The runtime that answers next may be another one.
         if matches!(
             error,
@@ -497,13 +498,13 @@ impl Relister {
         Relisted::Failed(took)
     }
 
-    /// Counts relists in succession during which the connection was lost. What it was lost for says more
-    /// than how it was.
-    fn count_lost(&mut self, error: CallError) -> CallError {
+    /// Counts relists in succession soon after whose begin the connection was lost. What it was lost for
+    /// says more than how it was.
+    fn count_lost(&mut self, error: CallError, now: Instant) -> CallError {
         let CallError::Unavailable(why) = &error else {
             return error;
         };
-        if why.cause != NoConnection::Lost {
+        if why.cause != NoConnection::Lost || self.asking_took(now) >= AT_ONCE {
             return error;
         }
         self.lost += 1;

@@ -21,7 +21,7 @@ use crate::model::id::Id;
 use crate::out::status_report::SuspectCall;
 
 /// A crash ends a runtime within this time; a call that was made earlier is not why it went away.
-const AT_ONCE: Duration = Duration::from_secs(1);
+pub(super) const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// A call is named once it scores so much. A runtime that goes away by itself seldom does so just after
 /// a call, compared with how long it had been there: each loss adds the logarithm of that ratio, less a

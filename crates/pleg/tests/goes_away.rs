@@ -525,3 +525,24 @@ async fn a_runtime_that_crashes_by_its_lists_or_its_version_is_asked_less_often(
         assert!(node::is_healthy(&node.status().await), "{call}");
     }
 }
+
+/// Restarts between which the lists were answered, though one of them was refused, are no succession.
+#[tokio::test(start_paused = true)]
+async fn lists_that_are_refused_between_two_restarts_are_not_why() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    let refused = CallError::Refused("Unknown: busy".into());
+    let call = Rpc::ListContainers;
+    node.sim.fault(call, None, Fault::Fail(refused));
+    let slow = Fault::Slow(seconds(0.9));
+    node.sim.fault(Rpc::ListPodSandbox, None, slow);
+    for round in 1..6 {
+        node.at(10.3 * f64::from(round)).await;
+        node.sim.restart(seconds(0.3));
+        node.sample(3.0, |at, status| {
+            let says = &status.health.message;
+            assert!(!says.contains("is lost each time"), "at {at}: {says}");
+        })
+        .await;
+    }
+}

@@ -407,6 +407,9 @@ impl Relister {
                 let errors = [one, other].into_iter().flatten().cloned();
                 let (lost, others): (Vec<_>, Vec<_>) =
                     errors.partition(|error| matches!(error, CallError::Unavailable(_)));
+                if lost.is_empty() {
+                    self.lost = 0;
+                }
                 // What ended last is how it is now.
                 let (last, earlier) = match is_lost {
                     true => (lost, others),

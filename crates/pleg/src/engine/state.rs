@@ -399,11 +399,11 @@ impl Engine {
                 self.suspects.wait(call, instant);
             }
             // Which says nothing of the one that is asked for.
-            Suspicion::Held if !matches!(call.question, Question::Pid(_)) => {
+            Suspicion::Held => {
                 let why = CallError::unavailable(NoConnection::Lost, "the connection was lost");
                 self.withhold(call, about, why, now);
             }
-            Suspicion::Held | Suspicion::Named => {
+            Suspicion::Named => {
                 self.withhold(call, about, CallError::Withheld, now);
             }
         }

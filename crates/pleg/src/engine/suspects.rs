@@ -352,7 +352,7 @@ impl Suspects {
         // A PID is of use, and not worth another crash.
         let is_over = matches!(question, Question::Pid(_)) && suspect.alone > 0;
         match is_over || suspect.held_until().is_some_and(|until| now < until) {
-            true if suspect.is_named() => Suspicion::Named,
+            true if is_over || suspect.is_named() => Suspicion::Named,
             true => Suspicion::Held,
             // All of them may hang, and others may show sooner that it is back.
             false if is_away => Suspicion::Held,
@@ -699,7 +699,7 @@ mod tests {
 
     /// Which is long after the one before.
     #[test]
-    fn a_pid_is_held_from_the_second_loss_on() {
+    fn a_pid_is_withheld_from_the_second_loss_on() {
         let mut case = Case::new();
         let pid = Question::Pid("c".into());
         for (at, before) in [(0, Suspicion::Innocent), (10_000, Suspicion::Suspect)] {
@@ -714,7 +714,7 @@ mod tests {
             case.back(at + 1000);
             case.back(at + 6000);
         }
-        assert_eq!(case.suspects.of(&pid, case.at(90_000)), Suspicion::Held);
+        assert_eq!(case.suspects.of(&pid, case.at(90_000)), Suspicion::Named);
         assert_eq!(
             case.suspects.lost(|_| false) + case.suspects.calls().count(),
             0
@@ -742,6 +742,18 @@ mod tests {
             }
             assert_ne!(case.of("innocent", back + 3001), Suspicion::Named);
         }
+    }
+
+    /// It was made beside others, and nothing is known of it.
+    #[test]
+    fn a_pid_is_only_held_while_the_runtime_is_away() {
+        let mut case = Case::new();
+        let made = ["a", "b", "c", "d"].map(|id| (Question::Pid(id.into()), case.at(0)));
+        case.suspects.went_away_during(&made, case.begun);
+        let (pid, _) = &made[0];
+        assert_eq!(case.suspects.of(pid, case.at(600)), Suspicion::Held);
+        case.back(700);
+        assert_eq!(case.suspects.of(pid, case.at(701)), Suspicion::Suspect);
     }
 
     #[test]

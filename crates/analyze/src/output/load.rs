@@ -80,7 +80,8 @@ impl Load {
     /// Reads a line.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
         self.memory.read(text, line, seen);
-        if !text.trim_start_matches('%').starts_with("Cpu") && self.each.count > 0.0 {
+        let processors = text.trim_start_matches('%').strip_prefix("Cpu");
+        if processors.is_none() && self.each.count > 0.0 {
             let each = std::mem::take(&mut self.each);
             self.processors(each.mean, line - 1, seen);
         }
@@ -93,7 +94,7 @@ impl Load {
         if let Some((_, averages)) = text.split_once("load average: ") {
             let first = averages.split([',', ' ']).next();
             self.average = first.and_then(|first| first.parse().ok()).unwrap_or(0.0);
-        } else if let Some(number) = text.trim_start_matches('%').strip_prefix("Cpu") {
+        } else if let Some(number) = processors {
             let is_one = number.starts_with(|first: char| first.is_ascii_digit());
             match Shares::of(text) {
                 Some(shares) if is_one => self.each = self.each.and(shares),

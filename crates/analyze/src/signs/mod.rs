@@ -229,6 +229,9 @@ const INTERESTS: [(&str, Interest); 74] = [
     ("\"level\":\"fatal\"", Interest::Error),
 ];
 
+/// What the row of a warning contains in a table of events.
+const EVENT_ROWS: &[&str] = &["Warning ", "Warning\t"];
+
 /// Those that tell how a line is to be read, and nothing of the node.
 const OF_FORM: u32 = Interest::OtherProgram.bit()
     | Interest::Carrier.bit()

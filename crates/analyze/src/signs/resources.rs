@@ -3,7 +3,7 @@
 use causes::Cause::*;
 use causes::finding::Confidence::*;
 
-use super::{Sign, sign};
+use super::{EVENT_ROWS, Sign, sign};
 use crate::kind::Writer::Kubelet;
 
 /// What the eviction manager reclaims from a disk.
@@ -110,8 +110,7 @@ pub(super) const SIGNS: &[Sign] = &[
     sign("node has conditions: [", Kubelet, MemoryThrash, Low).with(&["MemoryPressure"]),
     sign("node has conditions: [", Kubelet, PidsExhausted, Medium).with(&["PIDPressure"]),
     // In a table of events its row is read by itself.
-    sign("System OOM encountered", Kubelet, MemoryThrash, Medium)
-        .without(&["Warning ", "Warning\t"]),
+    sign("System OOM encountered", Kubelet, MemoryThrash, Medium).without(EVENT_ROWS),
     // Why a pod was evicted, as the pod itself tells. The node need not be short of it any more.
     sign("The node had condition: [", Kubelet, DiskFull, Medium).with(&["DiskPressure"]),
     sign("The node had condition: [", Kubelet, MemoryThrash, Low).with(&["MemoryPressure"]),

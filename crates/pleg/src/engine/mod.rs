@@ -11,6 +11,7 @@
 //!      processes   the kernel's hints        stream, proof    the runtime's hints
 //!      governor    how much may be outstanding, who is stuck, whether anybody answers
 //!      suspects    the calls during which the runtime went away
+//!      crashes     for how long what may crash a runtime is held
 //!      rounds      what amounts to a look    reporter         what is told of our health
 //!      pauses      when we did not run ourselves
 //! ```
@@ -42,6 +43,7 @@
 mod answers;
 mod call;
 mod commits;
+mod crashes;
 mod differing;
 mod doubts;
 pub(crate) mod driver;

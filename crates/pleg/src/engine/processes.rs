@@ -269,10 +269,7 @@ impl Processes {
             }
             // Nobody asks for it again.
             Err(CallError::Withheld) => {
-                tracing::warn!(
-                    "container {id} is not watched by its process: the connection to the runtime was \
-                     lost when its PID was asked for"
-                );
+                tracing::warn!("container {id} is not watched by its process: {PID_LOST}");
                 self.refuse(id, PID_LOST.to_owned(), None, None);
                 None
             }

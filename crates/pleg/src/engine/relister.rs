@@ -13,8 +13,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
+use super::crashes::{AT_ONCE, hold};
 use super::standing::{Ages, Missing, Pace, SLOW_PAUSE, Standing, by_itself};
-use super::suspects::AT_ONCE;
 use crate::config::Config;
 use crate::model::event::Source;
 use crate::model::grouping::Grouping;
@@ -32,9 +32,8 @@ use crate::runtime::{CallError, Listing, NoConnection};
 const TOO_LARGE_PAUSE: Duration = Duration::from_secs(30);
 const TOO_LARGE_LEAST: Duration = Duration::from_secs(5);
 
-/// How long nothing is asked for after the connection was lost at the second relist in succession; after
-/// each further one it is four times as long. A runtime may crash by a list, or by `Version`.
-const LOST_PAUSE: Duration = Duration::from_secs(1);
+/// The longest pause of a runtime that may crash by a list, or by `Version`: without them nothing is
+/// seen.
 const LONGEST_LOST_PAUSE: Duration = Duration::from_secs(16);
 
 /// An answer that is taken in so soon after a pause of our own may have come at any time of it.
@@ -221,14 +220,11 @@ impl Relister {
         self.ask_by(least.map_or(time, |least| time.max(least)));
     }
 
-    /// For how long nothing is asked for after a relist has failed, since the connection was lost.
+    /// For how long nothing is asked for after the connection was lost at more than one relist in
+    /// succession.
     fn lost_pause(&self) -> Duration {
-        match self.lost.checked_sub(2) {
-            Some(again) => LOST_PAUSE
-                .saturating_mul(4u32.saturating_pow(again))
-                .min(LONGEST_LOST_PAUSE),
-            None => Duration::ZERO,
-        }
+        let before = self.lost.checked_sub(2);
+        before.map_or(Duration::ZERO, |before| hold(before, LONGEST_LOST_PAUSE))
     }
 
     fn is_too_large(&self) -> bool {

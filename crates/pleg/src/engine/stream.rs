@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::crashes::{LONGEST_HELD, hold};
 use super::proof::Proof;
 use crate::config::Mode;
 use crate::model::id::Id;
@@ -26,12 +27,6 @@ const PAUSE: Duration = Duration::from_millis(100);
 
 /// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// How long a stream is not opened again during which the connection was lost so soon, the second time
-/// in succession; each further time it is four times as long. A runtime may crash by it, and it is only
-/// of use.
-const HELD: Duration = Duration::from_secs(1);
-const LONGEST_HELD: Duration = Duration::from_secs(300);
 
 /// How long a runtime that has no stream is not asked again, unless it was restarted.
 const UNSUPPORTED_PAUSE: Duration = Duration::from_secs(60);
@@ -180,14 +175,11 @@ impl Streaming {
         lived.is_some()
     }
 
-    /// For how long it is not opened after it was lost.
+    /// For how long it is not opened after it was lost more than once in succession: a runtime may crash
+    /// by it, and it is only of use.
     fn held_for(&self) -> Duration {
-        match self.lost.checked_sub(2) {
-            Some(again) => HELD
-                .saturating_mul(4u32.saturating_pow(again))
-                .min(LONGEST_HELD),
-            None => Duration::ZERO,
-        }
+        let before = self.lost.checked_sub(2);
+        before.map_or(Duration::ZERO, |before| hold(before, LONGEST_HELD))
     }
 
     /// For how long it is not opened, although the runtime may be there.

@@ -17,11 +17,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::{Call, Key, Question};
+use super::crashes::{AT_ONCE, LONGEST_HELD, hold};
 use crate::model::id::Id;
 use crate::out::status_report::SuspectCall;
-
-/// A crash ends a runtime within this time; a call that was made earlier is not why it went away.
-pub(super) const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// A call is named once it scores so much. A runtime that goes away by itself seldom does so just after
 /// a call, compared with how long it had been there: each loss adds the logarithm of that ratio, less a
@@ -47,10 +45,6 @@ const AWAY: Duration = Duration::from_secs(3);
 /// After so long others are not made any more before the one that is to be made alone.
 const PATIENT: Duration = Duration::from_secs(1);
 
-/// For how long one that was lost alone is held, and each further time four times as long.
-const HELD: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(300);
-
 /// Who was lost once is nobody's witness for so long; who was lost again is not any more.
 const ONCE: Duration = Duration::from_secs(60);
 
@@ -67,7 +61,7 @@ const ALIKE: Duration = Duration::from_millis(50);
 /// The runtime crashes whichever PID it is asked for, once this many in succession were lost alone. For
 /// so long it is asked for none then: PIDs are of use, and not needed.
 const PIDS_LOST: u32 = 2;
-const PIDS_HELD: Duration = LONGEST;
+const PIDS_HELD: Duration = LONGEST_HELD;
 
 /// Who was not asked for longer is nobody's suspect any more: it is probably gone.
 const FORGOTTEN: Duration = Duration::from_secs(900);
@@ -148,9 +142,8 @@ impl Suspect {
 
     /// Until when it is not made.
     fn held_until(self) -> Option<Instant> {
-        let again = self.alone.checked_sub(1)?;
-        let longer = 4u32.saturating_pow(again);
-        Some(self.last + HELD.saturating_mul(longer).min(LONGEST))
+        let before = self.alone.checked_sub(1)?;
+        Some(self.last + hold(before, LONGEST_HELD))
     }
 }
 
@@ -350,9 +343,11 @@ impl Suspects {
         };
         let is_away = self.away.is_some_and(|away| now < away + AWAY);
         // A PID is of use, and not worth another crash.
-        let is_over = matches!(question, Question::Pid(_)) && suspect.alone > 0;
-        match is_over || suspect.held_until().is_some_and(|until| now < until) {
-            true if is_over || suspect.is_named() => Suspicion::Named,
+        if matches!(question, Question::Pid(_)) && suspect.alone > 0 {
+            return Suspicion::Named;
+        }
+        match suspect.held_until().is_some_and(|until| now < until) {
+            true if suspect.is_named() => Suspicion::Named,
             true => Suspicion::Held,
             // All of them may hang, and others may show sooner that it is back.
             false if is_away => Suspicion::Held,

@@ -1,5 +1,6 @@
 //! File systems and volumes.
 
+use super::super::EVENT_ROWS;
 use super::{Failure, failure};
 
 /// Without them the kubelet and the runtime do not work.
@@ -15,8 +16,6 @@ const READ_ONLY: &str = "a file system that the kubelet or the runtime needs is 
 const NOT_UNMOUNTED: &str = "a volume cannot be unmounted";
 
 const NOT_MOUNTED: &str = "volumes were not mounted in time";
-
-const EVENT_ROWS: &[&str] = &["Warning ", "Warning\t"];
 
 pub(super) const STORAGE: &[Failure] = &[
     Failure {

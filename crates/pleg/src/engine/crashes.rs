@@ -17,3 +17,33 @@ pub(super) fn hold(before: u32, longest: Duration) -> Duration {
     let times = 4u32.saturating_pow(before);
     FIRST_HELD.saturating_mul(times).min(longest)
 }
+
+/// Losses of the connection in succession, each soon after the same was asked for.
+#[derive(Debug, Default)]
+pub(super) struct Losses(u32);
+
+impl Losses {
+    pub(super) fn count(&mut self) {
+        self.0 += 1;
+    }
+
+    /// It was asked for, and the connection was not lost.
+    pub(super) fn forget(&mut self) {
+        self.0 = 0;
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        self.0 == 0
+    }
+
+    /// One may be chance.
+    pub(super) fn are_no_chance(&self) -> bool {
+        self.0 >= 2
+    }
+
+    /// For how long it is not asked for since the last one.
+    pub(super) fn hold(&self, longest: Duration) -> Duration {
+        let before = self.0.checked_sub(2);
+        before.map_or(Duration::ZERO, |before| hold(before, longest))
+    }
+}

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
-use super::crashes::{AT_ONCE, hold};
+use super::crashes::{AT_ONCE, Losses};
 use super::standing::{Ages, Missing, Pace, SLOW_PAUSE, Standing, by_itself};
 use crate::config::Config;
 use crate::model::event::Source;
@@ -50,8 +50,8 @@ pub(crate) struct Relister {
     goes_on_without_version: bool,
     /// In the last relist the connection of one list was lost before the other one came.
     lost_one: bool,
-    /// Soon after the begin of how many relists in succession the connection was lost.
-    lost: u32,
+    /// Those soon after a relist was begun.
+    losses: Losses,
     /// Somebody wants a relist that is begun after this.
     requested: Option<Instant>,
     /// The one after that under way is wanted by then.
@@ -176,7 +176,7 @@ impl Relister {
             orphaned: 0,
             goes_on_without_version: false,
             lost_one: false,
-            lost: 0,
+            losses: Losses::default(),
         }
     }
 
@@ -214,17 +214,10 @@ impl Relister {
     pub(crate) fn hurry_anyway(&mut self, time: Instant) {
         let least = match self.is_too_large() {
             true => TOO_LARGE_LEAST,
-            false => self.lost_pause(),
+            false => self.losses.hold(LONGEST_LOST_PAUSE),
         };
         let least = self.failed_at.map(|failed| failed + least);
         self.ask_by(least.map_or(time, |least| time.max(least)));
-    }
-
-    /// For how long nothing is asked for after the connection was lost at more than one relist in
-    /// succession.
-    fn lost_pause(&self) -> Duration {
-        let before = self.lost.checked_sub(2);
-        before.map_or(Duration::ZERO, |before| hold(before, LONGEST_LOST_PAUSE))
     }
 
     fn is_too_large(&self) -> bool {
@@ -404,7 +397,7 @@ impl Relister {
                 let (lost, others): (Vec<_>, Vec<_>) =
                     errors.partition(|error| matches!(error, CallError::Unavailable(_)));
                 if lost.is_empty() {
-                    self.lost = 0;
+                    self.losses.forget();
                 }
                 // What ended last is how it is now.
                 let (last, earlier) = match is_lost {
@@ -414,7 +407,7 @@ impl Relister {
                 return match (last.first(), earlier.first()) {
                     (Some(error), _) => Some(self.failed(error.clone(), now)),
                     // The other list has shown since that there is a connection again.
-                    (None, Some(_)) if !self.lost_one && self.lost == 0 => {
+                    (None, Some(_)) if !self.lost_one && self.losses.is_none() => {
                         Some(self.lost_one_list(now))
                     }
                     (None, Some(error)) => Some(self.failed(error.clone(), now)),
@@ -430,7 +423,7 @@ impl Relister {
         self.orphaned = snapshot.orphaned;
         self.no_runtime = None;
         self.lost_one = false;
-        self.lost = 0;
+        self.losses.forget();
         self.good.before = self.good.last.replace(begun.instant);
         for list in [List::Sandboxes, List::Containers] {
             self.standing.taken_in_as_of(list, begun.instant);
@@ -479,7 +472,7 @@ impl Relister {
         let mut pause = match error {
             // Made for nothing each time, at a great cost to the runtime.
             CallError::TooLarge(_) => TOO_LARGE_PAUSE.max(self.period),
-            _ => self.period.max(self.lost_pause()),
+            _ => self.period.max(self.losses.hold(LONGEST_LOST_PAUSE)),
         };
         let is_of_a_list = by_itself(&error) && !matches!(self.state, State::AskingVersion);
         if is_of_a_list {
@@ -506,8 +499,8 @@ impl Relister {
         if why.cause != NoConnection::Lost || self.asking_took(now) >= AT_ONCE {
             return error;
         }
-        self.lost += 1;
-        if self.lost < 2 {
+        self.losses.count();
+        if !self.losses.are_no_chance() {
             return error;
         }
         let why = match self.state {

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::crashes::{LONGEST_HELD, hold};
+use super::crashes::{LONGEST_HELD, Losses};
 use super::proof::Proof;
 use crate::config::Mode;
 use crate::model::id::Id;
@@ -37,8 +37,8 @@ pub(super) struct Streaming {
     state: State,
     /// The pause before the next attempt, if that fails.
     pause: Duration,
-    /// How often in succession the connection was lost before a stream had lived for long.
-    lost: u32,
+    /// Those before a stream had lived for long: a runtime may crash by it, and it is only of use.
+    losses: Losses,
     events: u64,
     missed: u64,
     reconnects: u64,
@@ -92,7 +92,7 @@ impl Streaming {
         Self {
             state,
             pause: PAUSE,
-            lost: 0,
+            losses: Losses::default(),
             events: 0,
             missed: 0,
             reconnects: 0,
@@ -150,14 +150,14 @@ impl Streaming {
         };
         if lived > Some(LONGEST_PAUSE) {
             self.pause = PAUSE;
-            self.lost = 0;
+            self.losses.forget();
         }
         if let Err(CallError::Unavailable(why)) = result
             && why.cause == NoConnection::Lost
         {
-            self.lost += 1;
+            self.losses.count();
         }
-        let held = now + self.held_for();
+        let held = now + self.losses.hold(LONGEST_HELD);
         self.state = match result {
             Err(CallError::Unimplemented(_)) => State::Unsupported {
                 next: now + UNSUPPORTED_PAUSE,
@@ -173,13 +173,6 @@ impl Streaming {
         };
         self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         lived.is_some()
-    }
-
-    /// For how long it is not opened after it was lost more than once in succession: a runtime may crash
-    /// by it, and it is only of use.
-    fn held_for(&self) -> Duration {
-        let before = self.lost.checked_sub(2);
-        before.map_or(Duration::ZERO, |before| hold(before, LONGEST_HELD))
     }
 
     /// For how long it is not opened, although the runtime may be there.

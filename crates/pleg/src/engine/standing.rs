@@ -398,6 +398,17 @@ impl Standing {
         }
     }
 
+    /// Whether the lists that are awaited may still come: they take no longer than is usual, or than
+    /// twice what they took when they were late.
+    pub(crate) fn will_come(&self, ages: Ages) -> bool {
+        let may_come = |age: Option<Duration>, late: Option<Duration>| {
+            let limit = self.overdue_after().max(late.map_or(Duration::ZERO, twice));
+            age.is_none_or(|age| age < limit)
+        };
+        may_come(ages.sandboxes, self.sandboxes.late)
+            && may_come(ages.containers, self.containers.late)
+    }
+
     /// Whether any call for the whole node is overdue.
     pub(crate) fn is_overdue(&self, ages: Ages) -> bool {
         let ages = [ages.version, ages.sandboxes, ages.containers];

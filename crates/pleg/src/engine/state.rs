@@ -249,7 +249,9 @@ impl Engine {
         self.ask_the_doubtful(now);
         self.commit_exits_of_slow(now);
         self.make_calls(now);
-        if let Some(list) = self.sweeper.take_list(&self.governor) {
+        if !self.is_relist_next(instant)
+            && let Some(list) = self.sweeper.take_list(&self.governor)
+        {
             self.ask_node(Question::List(list), Purpose::SweepList, instant);
         }
         self.hurry_for_the_late(now);
@@ -454,6 +456,13 @@ impl Engine {
         is_asked(Rpc::ListPodSandbox)
             || is_asked(Rpc::ListContainers)
             || self.relister.needs_version() && is_asked(Rpc::Version)
+    }
+
+    /// Whether a relist is due that waits only for a list which comes soon: if sweeps asked for the other
+    /// one meanwhile, again and again, it would never begin.
+    fn is_relist_next(&self, now: Instant) -> bool {
+        let is_due = self.relister.due().is_some_and(|due| now >= due);
+        is_due && self.relist_waits() && self.relister.standing().will_come(self.ages(now))
     }
 
     pub(super) fn ask_for(&mut self, ask: Ask, now: Moment) {

@@ -152,12 +152,16 @@ impl Streaming {
             self.pause = PAUSE;
             self.losses.forget();
         }
-        if let Err(CallError::Unavailable(why)) = result
-            && why.cause == NoConnection::Lost
-        {
+        let is_lost =
+            matches!(result, Err(CallError::Unavailable(why)) if why.cause == NoConnection::Lost);
+        if is_lost {
             self.losses.count();
         }
-        let held = now + self.losses.hold(LONGEST_HELD);
+        // What cannot even be asked for is not why the runtime is not there.
+        let held = match is_lost {
+            true => now + self.losses.hold(LONGEST_HELD),
+            false => now,
+        };
         self.state = match result {
             Err(CallError::Unimplemented(_)) => State::Unsupported {
                 next: now + UNSUPPORTED_PAUSE,
@@ -239,5 +243,30 @@ impl Streaming {
             missed: self.missed,
             reconnects: self.reconnects,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_that_was_held_and_meets_no_runtime_is_opened_as_soon_as_there_is_one() {
+        let mut now = Instant::now();
+        let mut stream = Streaming::new(Mode::Evented, now);
+        let lost = CallError::unavailable(NoConnection::Lost, "reset");
+        for held in [None, Some(1), Some(4), Some(16)] {
+            stream.opening(now);
+            now += OPENING;
+            assert!(stream.opened());
+            stream.ended(&Err(lost.clone()), now);
+            assert_eq!(stream.held(now), held.map(Duration::from_secs));
+            now += Duration::from_secs(held.unwrap_or(1));
+        }
+        stream.opening(now);
+        stream.ended(&Err(CallError::connection_refused()), now);
+        assert_eq!(stream.held(now), None);
+        stream.runtime_answered(now);
+        assert_eq!(stream.pass(now), Due::Open);
     }
 }

@@ -204,12 +204,17 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
              the doctor again"
         ));
     }
+    if let Some(hung) = probes.calls.iter().find(|probe| probe.end == End::Hung) {
+        return Some(format!("the runtime responds, but {}", unanswered(hung)));
+    }
     for call in [Rpc::ListPodSandbox, Rpc::ListContainers] {
         let list = probes.node(call);
         if list.is_none_or(|list| list.end != End::Answered) {
-            let why = list.and_then(Probe::error);
-            let why = why.map_or_else(|| "no answer".to_owned(), ToString::to_string);
-            return Some(format!("the runtime responds, but {call} failed: {why}"));
+            let failed = match list.and_then(Probe::error) {
+                Some(why) => format!("failed: {why}"),
+                None => "was not answered".to_owned(),
+            };
+            return Some(format!("the runtime responds, but {call} {failed}"));
         }
     }
     if let Some(why) = &probes.unreachable_to_agent {
@@ -229,9 +234,6 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
             "the runtime responds, but {rows} of its lists may be wrong, and the lists were not \
              answered again"
         ));
-    }
-    if let Some(hung) = probes.calls.iter().find(|probe| probe.end == End::Hung) {
-        return Some(format!("the runtime responds, but {}", unanswered(hung)));
     }
     let is_of_one = |call: Rpc| matches!(call, Rpc::ContainerStatus | Rpc::PodSandboxStatus);
     let made = probes.costs.iter().filter(|cost| is_of_one(cost.call));

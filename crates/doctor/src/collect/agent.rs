@@ -11,20 +11,23 @@ use pleg::out::health::{HealthState, Reason, StuckCall};
 use pleg::out::status_report::{GuardMode, InFlight, StatusReport};
 use pleg::runtime::{CALLS, CallError, Rpc, RuntimeVersion};
 
-use super::patience;
+use super::patience::{MAX_DEADLINE, list_patience};
 use super::targets::{MAX_SENTENCE_CHARS, bounded, bounded_error, pod_name};
 use crate::facts::probes::{AgentsWord, End, GuardFacts, Probe};
 
 /// By how much the age of a call may differ from what it was and the time since, in seconds.
 const MADE_AGAIN: f64 = 1.0;
 
-/// The calls that it waits for, each with its id.
+/// The calls that it waits for and that hang, each with its id.
 pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Option<Id>)> {
     // The event stream does not end, so it is never late.
     let calls = status.in_flight.iter();
     let calls = calls.filter(|call| CALLS.contains(&call.call));
-    let late = calls.filter(|call| is_late(status, call));
-    let hung = late.map(|call| {
+    let hung = calls.filter(|call| match call.call.is_list() {
+        true => is_list_hung(status, call),
+        false => is_late(status, call),
+    });
+    let hung = hung.map(|call| {
         let (pod, container) = named(status, pods, call);
         let probe = Probe {
             id: call.id.as_ref().map(|id| bounded(id.as_str())),
@@ -36,6 +39,21 @@ pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Opt
         (probe, call.id.clone())
     });
     hung.collect()
+}
+
+/// Whether a list hangs. Where both take long, or are slow each time, only time tells.
+fn is_list_hung(status: &StatusReport, list: &InFlight) -> bool {
+    let mut calls = status.in_flight.iter();
+    let are_both_late = calls
+        .any(|other| other.call.is_list() && other.call != list.call && is_late(status, other));
+    let are_slow = are_lists_slow(status);
+    let is_overdue = overdue(status, list).is_some() && !are_both_late && !are_slow;
+    is_overdue || is_older(list, list_patience(None, are_slow))
+}
+
+/// Whether lists take long each time, and come.
+pub(super) fn are_lists_slow(status: &StatusReport) -> bool {
+    status.health.reason == Reason::ListSlow
 }
 
 /// The calls that it does not make any more, because the runtime goes away each time.
@@ -112,14 +130,12 @@ pub struct Word {
 /// and both lists are always requested together.
 pub fn word(status: &StatusReport) -> Word {
     let waits = |call: &Rpc| {
-        let mut late = status
-            .in_flight
-            .iter()
-            .filter(|other| is_late(status, other));
-        late.any(|other| other.call == *call && other.id.is_none())
+        let calls = status.in_flight.iter();
+        let mut late = calls.filter(|other| is_late(status, other));
+        late.find(|other| other.call == *call && other.id.is_none())
     };
     let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
-    let waiting = lists.iter().filter(|call| waits(call)).count();
+    let waiting = lists.iter().filter_map(waits).count();
     let sweeps = matches!(
         status.health.state,
         HealthState::Healthy | HealthState::Degraded
@@ -129,9 +145,14 @@ pub fn word(status: &StatusReport) -> Word {
     let is_answered = (sweeps && waiting < 2 || waiting == 1) && !is_silent;
     let failure = status.relist.last_failure.as_ref();
     let unreachable = failure.filter(|why| matches!(why, CallError::Unavailable(_)));
-    let answered = [&[Rpc::Version], &lists[..]].concat();
-    let answered = answered.into_iter().filter(|call| !waits(call));
-    let calls = answered.filter_map(|call| {
+    let calls = [&[Rpc::Version], &lists[..]].concat();
+    let calls = calls.into_iter().filter_map(|call| {
+        if let Some(late) = waits(&call) {
+            return Some(Probe {
+                seconds: late.age_seconds,
+                ..said(call, End::Hung)
+            });
+        }
         match (unreachable, failure) {
             (Some(why), _) => Some(said(call, End::Failed(bounded_error(why.clone())))),
             // The agent does not report which of the lists failed.
@@ -192,7 +213,11 @@ fn said(call: Rpc, end: End) -> Probe {
 /// The agent knows how long this runtime usually takes; a call that exceeds the doctor's own
 /// deadline is late in any case.
 fn is_late(status: &StatusReport, call: &InFlight) -> bool {
-    overdue(status, call).is_some() || call.age_seconds >= patience::MAX_DEADLINE.as_secs_f64()
+    overdue(status, call).is_some() || is_older(call, MAX_DEADLINE)
+}
+
+fn is_older(call: &InFlight, than: Duration) -> bool {
+    call.age_seconds >= than.as_secs_f64()
 }
 
 /// What the agent reports about a call that is overdue.

@@ -69,6 +69,13 @@ impl Answers {
         node.any(|probe| probe.call == call && probe.outcome() == Outcome::Refused)
     }
 
+    /// How many seconds the call of that kind for the whole node took, if it has ended.
+    pub fn of_node(&self, call: Rpc) -> Option<f64> {
+        let mut node = self.node.iter();
+        let ended = node.find(|probe| probe.call == call && probe.end != End::Hung)?;
+        Some(ended.seconds)
+    }
+
     /// How many calls for single ids failed.
     pub fn failures(&self) -> Vec<Failures> {
         let failing = self.counts.iter().filter(|(_, (failed, _))| *failed > 0);

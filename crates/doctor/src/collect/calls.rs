@@ -73,6 +73,11 @@ impl Calls {
         self.outstanding.contains_key(question)
     }
 
+    /// What is outstanding, and for what.
+    pub fn all(&self) -> impl Iterator<Item = (&Question, &Outstanding)> {
+        self.outstanding.iter()
+    }
+
     pub fn outstanding(&self) -> impl Iterator<Item = &Outstanding> {
         self.outstanding.values()
     }

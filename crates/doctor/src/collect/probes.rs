@@ -108,6 +108,7 @@ impl Attempt {
         if round.known.lists() > afterwards {
             unasked = round.ask_each().await;
         }
+        round.ask_costly_lists_again().await;
         if suspects.twice.is_empty() {
             round.ask_whether_it_is_still_there().await;
         } else if !round.is_interrupted() {

@@ -1,8 +1,9 @@
 //! One round of calls. At most eight are outstanding, and none is repeated, except `Version`, once,
-//! if something hangs, and the lists, if something that they showed does not exist or is dead. The
-//! round goes on after two seconds or, if the runtime is slow as a whole, after a few times the
-//! duration of other calls. A call that is not answered within six seconds hangs. If a connection is
-//! lost, the round ends: what was seen until then is of a runtime that has gone.
+//! if something hangs, and the lists, if something that they showed does not exist or is dead, or if
+//! they took very long. The round goes on after two seconds or, if the runtime is slow as a whole, after
+//! a few times the duration of other calls. A call that is not answered within six seconds hangs; lists
+//! may take longer where both do. If a connection is lost, the round ends: what was seen until then is
+//! of a runtime that has gone.
 //!
 //! ```text
 //!   Version --> Status, both lists --> each id, at first one after the other --> Version
@@ -28,7 +29,7 @@ use tokio::time::{Instant, sleep};
 use super::agent;
 use super::answers::Answers;
 use super::calls::{Answer, Calls, EndedCall, Outstanding, Question};
-use super::patience::{MAX_DEADLINE, patience};
+use super::patience::{MAX_DEADLINE, list_patience, patience};
 use super::suspects::Suspects;
 use super::targets::{Known, Target, bounded, bounded_error};
 use super::vanished::Vanished;
@@ -63,6 +64,9 @@ const ASKING_LIMIT: Duration = Duration::from_secs(10);
 
 /// A runtime that crashes by a call may do so a moment after its answer.
 pub(super) const QUIET: Duration = Duration::from_millis(150);
+
+/// For so long a kubelet may go without a relist.
+const KUBELET_THRESHOLD_SECONDS: f64 = 180.0;
 
 /// How often to check whether another call can be started.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -284,6 +288,20 @@ impl Round {
             .all(|list| self.listed.get(list).is_some_and(|asked| *asked >= time))
     }
 
+    /// Requests both lists again if they seem to cost more than a kubelet can spend, which pays for both
+    /// with each pod: it may have been a moment in which nothing was answered.
+    pub async fn ask_costly_lists_again(&mut self) {
+        let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
+        let seconds: f64 = lists
+            .iter()
+            .filter_map(|list| self.answers.of_node(*list))
+            .sum();
+        let pods = self.known.sandboxes.as_ref().map_or(0, |rows| rows.len());
+        if self.known.lists() == lists.len() && seconds * pods as f64 >= KUBELET_THRESHOLD_SECONDS {
+            self.ask_lists_again().await;
+        }
+    }
+
     /// Requests both lists again; false if there is no time for that, or they do not come.
     pub async fn ask_lists_again(&mut self) -> bool {
         if self.interrupted || !self.is_time_for_all() {
@@ -318,14 +336,30 @@ impl Round {
     /// then, and no advice to kill something is based on it.
     async fn wait_for_the_slow(&mut self) {
         while !self.interrupted {
-            let since = self.calls.outstanding().map(|call| call.since).max();
-            let Some(last) = since.map(|since| self.until.min(since + MAX_DEADLINE)) else {
+            let calls = self.calls.all();
+            let last = calls.map(|(question, call)| call.since + self.longest(question));
+            let Some(last) = last.max() else {
                 return;
             };
-            if !self.one_ends(last).await {
+            if !self.one_ends(self.until.min(last)).await {
                 return;
             }
         }
+    }
+
+    /// After which time a call hangs, however slow others are.
+    fn longest(&self, (call, _): &Question) -> Duration {
+        let other = match call {
+            Rpc::ListPodSandbox => Rpc::ListContainers,
+            Rpc::ListContainers => Rpc::ListPodSandbox,
+            _ => return MAX_DEADLINE,
+        };
+        // One that answers nothing is not slow in its lists.
+        if self.version.is_none() {
+            return MAX_DEADLINE;
+        }
+        let are_slow = self.agent.as_ref().is_some_and(agent::are_lists_slow);
+        list_patience(self.answers.of_node(other), are_slow)
     }
 
     /// Asks for `Version` until it is answered or hangs, or for as long as a restart takes.
@@ -496,7 +530,12 @@ impl Round {
         // What has come while nobody waited.
         while self.one_ends(Instant::now()).await {}
         for (method, call) in self.calls.give_up() {
-            self.answers.take(probe(method, &call, End::Hung), false);
+            let hung = probe(method, &call, End::Hung);
+            // A list that was asked for once more, and has yet to take as long as before.
+            let before = self.answers.of_node(method).filter(|_| hung.id.is_none());
+            if before.is_none_or(|before| before < hung.seconds) {
+                self.answers.take(hung, false);
+            }
         }
     }
 }

@@ -72,7 +72,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::Found(findings)
 }
 
+/// If a list is slow that does not wait for that lock, both may be slow.
+const SLOW_LIST_SECONDS: f64 = 2.0;
+
 fn confidence(probes: &ProbeFacts) -> Confidence {
+    let other = probes.node(Rpc::ListPodSandbox);
+    if other.is_some_and(|list| list.seconds >= SLOW_LIST_SECONDS) {
+        return Confidence::Medium;
+    }
     match (probes.is_containerd(), probes.cost(Rpc::ContainerStatus)) {
         (true, Some(_)) => Confidence::Certain,
         (true, None) | (false, Some(_)) => Confidence::High,
@@ -176,5 +183,17 @@ mod tests {
         assert!(matches!(judge(&facts.facts()), Opinion::CannotTell(_)));
         let facts = node("cri-o", "1.29.1").call(Rpc::ListContainers, Outcome::Hung, 2.0);
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn where_the_other_list_is_slow_too_a_lock_is_only_suspected() {
+        let facts = node("containerd", "1.7.24")
+            .call(Rpc::ListContainers, Outcome::Hung, 10.0)
+            .call(Rpc::ListPodSandbox, Outcome::Ok, 4.9)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Rpc::ContainerStatus, 5, 0.004)
+            .facts();
+        let finding = &found(judge(&facts))[0];
+        assert_eq!(finding.verdict, Verdict::Suspect);
     }
 }

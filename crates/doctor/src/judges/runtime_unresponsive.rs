@@ -204,7 +204,12 @@ fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
 
 fn nonsense(facts: &NodeFacts, why: &CallError) -> Finding {
     let at = &facts.probes.endpoint;
-    let sentence = format!("the service at {at} does not implement CRI correctly");
+    let sentence = match why {
+        CallError::Unimplemented(_) | CallError::Malformed(_) => {
+            format!("the service at {at} does not implement CRI correctly")
+        }
+        _ => format!("the service at {at} fails Version"),
+    };
     let mut finding = finding(facts, Confidence::High, sentence);
     finding.evidence.push(format!("Version failed: {why}"));
     finding
@@ -226,9 +231,9 @@ fn lists(facts: &NodeFacts) -> Opinion {
             None => format!("{name} answers neither list call"),
         };
         let mut found = finding(facts, Confidence::High, sentence);
-        for probe in lists.into_iter().filter_map(|call| probes.node(call)) {
-            found.evidence.push(unanswered(probe));
-        }
+        let node = lists.into_iter().filter_map(|call| probes.node(call));
+        let one = probes.singled_out(Rpc::ContainerStatus);
+        found.evidence.extend(node.chain(one).map(unanswered));
         return Opinion::Found(vec![found]);
     }
     let failed = failed.filter_map(|call| probes.node(call));

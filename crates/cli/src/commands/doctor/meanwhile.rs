@@ -67,7 +67,10 @@ impl Meanwhile {
                 leave_out(facts, |probe| was_answered(probe, *ago, now));
                 facts.unreachable_to_agent = unreachable(now);
                 if facts.agent.is_some() {
-                    facts.calls.retain(|probe| !probe.by_agent || waits(probe));
+                    let is_of_one = |probe: &Probe| probe.id.is_some();
+                    facts
+                        .calls
+                        .retain(|probe| !probe.by_agent || waits(probe) && is_of_one(probe));
                     let word = word(now);
                     facts.calls.extend(word.calls);
                     facts.agent = Some(word.said);

@@ -8,7 +8,7 @@ use sim::Fault;
 use times::GoDuration;
 
 use super::{causes, doctor, three_pods};
-use crate::support::{FakeRuntime, Pleg};
+use crate::support::{Agent, FakeRuntime, Pleg};
 
 #[test]
 fn a_kubelet_whose_loop_stands_beside_a_quick_runtime_is_at_fault_itself() {
@@ -157,4 +157,65 @@ fn a_list_that_is_refused_for_its_size_is_that_cause() {
     runtime.sim.fault(Rpc::ListContainers, None, fault);
     let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
     assert_eq!(causes(&report), ["list-exceeds-grpc-limit"]);
+}
+
+#[test]
+fn where_both_lists_take_long_one_that_hangs_is_named_and_no_list() {
+    let runtime = three_pods();
+    let agent = Agent::watching(&runtime.path());
+    agent.wait_healthy();
+    for (list, takes) in [(Rpc::ListContainers, 7), (Rpc::ListPodSandbox, 8)] {
+        let slow = Fault::Slow(Duration::from_secs(takes));
+        runtime.sim.fault(list, None, slow);
+    }
+    std::thread::sleep(Duration::from_secs(9));
+    runtime
+        .sim
+        .fault(Rpc::ContainerStatus, Some("b/x.0"), Fault::Hang);
+    runtime.sim.exit("b", "x", 1);
+    std::thread::sleep(Duration::from_secs(3));
+    for agent in ["off", &agent.socket] {
+        let args = [
+            "doctor",
+            "-r",
+            &runtime.path(),
+            "--agent",
+            agent,
+            "-o",
+            "json",
+        ];
+        let report = Pleg::new(&args).run().assert_code(1).value();
+        assert_eq!(causes(&report), ["container-lock"], "{agent}: {report:#}");
+        let mut hung = report["probes"].as_array().unwrap().iter();
+        assert!(
+            !hung.any(|probe| probe["outcome"] == "hung" && probe["id"].is_null()),
+            "{agent}: {report:#}"
+        );
+    }
+}
+
+#[test]
+fn a_moment_in_which_nothing_was_answered_is_not_what_a_kubelet_pays_for_each_pod() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..110 {
+        runtime.sim.run(&format!("pod-{pod}"), &["x"]);
+    }
+    let lists = [Rpc::ListContainers, Rpc::ListPodSandbox];
+    for list in lists {
+        let slow = Fault::Slow(Duration::from_secs(3));
+        runtime.sim.fault(list, None, slow);
+    }
+    let sim = runtime.sim.clone();
+    let passes = std::thread::spawn(move || {
+        let asked = |list| sim.calls_made(list) > 0;
+        while !lists.into_iter().all(asked) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        for list in lists {
+            sim.lift(list, None);
+        }
+    });
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(0).value();
+    passes.join().unwrap();
+    assert_eq!(causes(&report), Vec::<&str>::new(), "{report:#}");
 }

@@ -117,6 +117,15 @@ pub(super) const SIGNS: &[Sign] = &[
         ShimUnresponsive,
         Low,
     )
+    .with(&["context deadline exceeded"]),
+    // Whoever asked has left before.
+    sign(
+        "to be killed: wait container",
+        Runtime,
+        ShimUnresponsive,
+        Low,
+    )
+    .without(&["context deadline exceeded"])
     .lines(2),
     sign("failed to shutdown shim", Runtime, ShimUnresponsive, Medium).with(&["deadline exceeded"]),
     sign("failed to delete shim", Runtime, ShimUnresponsive, Low).with(&["deadline exceeded"]),

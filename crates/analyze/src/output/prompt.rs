@@ -95,6 +95,9 @@ const MAX_LENGTH: usize = 300;
 /// What `timeout` exits with when it ends a command.
 const TIMED_OUT_CODE: &str = "124";
 
+/// systemctl's words, where neither systemd nor the bus has a socket.
+const NO_BUS: &str = "Failed to connect to bus: No such file or directory";
+
 /// Of the kubelet: its API, the one that only reads, and its health.
 const KUBELET_PORTS: [&str; 3] = [":10250", ":10255", ":10248"];
 
@@ -251,6 +254,13 @@ impl Command {
                     ..Culprit::default()
                 };
                 seen.proof(proof.of(culprit));
+                true
+            }
+            "systemctl" if text.starts_with(NO_BUS) && !self.is_of_a_session() => {
+                // In a container there may be none.
+                let says = "systemctl finds no socket of the system bus";
+                let cause = Cause::BusUnavailable;
+                seen.proof(Proof::new(cause, Confidence::Low, line, says));
                 true
             }
             "find" | "ls" | "ps" | "docker" | "crictl" | "systemctl" | "wc" => {

@@ -262,6 +262,29 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["code = DeadlineExceeded"]),
+    // The same as the kubelet tells it of a volume; the first mount of a large one may be as slow.
+    sign(
+        "MountVolume.MountDevice failed for volume",
+        Kubelet,
+        StorageUnresponsive,
+        Low,
+    )
+    .with(&["rpc error: code = DeadlineExceeded"]),
+    sign(
+        "MountVolume.SetUp failed for volume",
+        Kubelet,
+        StorageUnresponsive,
+        Low,
+    )
+    .with(&["rpc error: code = DeadlineExceeded"])
+    .without(&["kubernetes.io/csi: mounter.Set"]),
+    // The target has let the node in, and the disk does not appear.
+    sign(
+        "Could not attach disk: Timeout after ",
+        Kubelet,
+        StorageUnresponsive,
+        Low,
+    ),
     // Multus, which asks its daemon on the node.
     sign(
         "Daemon not reachable over socketfile",

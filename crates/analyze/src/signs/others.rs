@@ -226,6 +226,30 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         Low,
     ),
+    sign(
+        "mount.nfs4: Connection timed out",
+        Runtime,
+        StorageUnresponsive,
+        Low,
+    ),
+    // BusyBox, in its own words of ETIMEDOUT.
+    sign("mount: mounting ", Runtime, StorageUnresponsive, Low).with(&[
+        " failed: Operation timed out",
+        " failed: Connection timed out",
+    ]),
+    // util-linux.
+    sign(
+        "mount(2) system call failed: Connection timed out",
+        Runtime,
+        StorageUnresponsive,
+        Low,
+    ),
+    sign(
+        "mount error(110): Connection timed out",
+        Runtime,
+        StorageUnresponsive,
+        Low,
+    ),
     // Talos acts on the memory pressure of the node, before the kernel does.
     sign("Sending SIGKILL to cgroup", Runtime, MemoryThrash, Medium).with(&["OOMController"]),
     // Titus, of a container whose processes wait for a FUSE file system.

@@ -81,6 +81,12 @@ pub(super) const STORAGE: &[Failure] = &[
         without: EVENT_ROWS,
         ..failure("unmounted volumes=[", NOT_MOUNTED)
     },
+    failure("Could not attach disk: Timeout after ", NOT_MOUNTED),
+    Failure {
+        with: &["rpc error: code = DeadlineExceeded"],
+        without: EVENT_ROWS,
+        ..failure("MountVolume.MountDevice failed for volume", NOT_MOUNTED)
+    },
     failure(
         "Multi-Attach error for volume",
         "a volume is still attached to another node",

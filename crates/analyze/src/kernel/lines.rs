@@ -83,8 +83,8 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     }
     // BUG: soft lockup - CPU#3 stuck for 23s! [java:30112], perhaps without what a mail has left on the
     // line before
-    let locked_up = behind(line, "BUG: soft lockup - CPU#")
-        .or_else(|| line.strip_prefix("soft lockup - CPU#"));
+    let locked_up =
+        behind(line, "BUG: soft lockup - CPU#").or_else(|| line.strip_prefix("soft lockup - CPU#"));
     if let Some(rest) = locked_up {
         let (long, task) = rest.split_once(" stuck for ")?.1.split_once("s! [")?;
         let task = task.strip_suffix(']')?;

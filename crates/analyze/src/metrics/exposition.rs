@@ -37,7 +37,9 @@ impl Exposition {
         let ours = sample.name.starts_with("kubelet_pleg_")
             || sample.name.starts_with("kubelet_runtime_operations");
         if !ours {
-            return self.seen_type || sample.name.starts_with("kubelet_");
+            // Nothing else has the form of a histogram's bucket.
+            let is_bucket = sample.le.is_some() && sample.name.ends_with("_bucket");
+            return self.seen_type || is_bucket || sample.name.starts_with("kubelet_");
         }
         // Samples beyond the limit count as unread.
         let fits = self.samples.len() < MAX_SAMPLES;

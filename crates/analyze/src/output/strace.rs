@@ -98,6 +98,13 @@ const BUS_TIMEOUT: [&str; 5] = ["{24, ", "{25, ", "tv_sec=24,", "tv_sec=25,", ",
 /// The system call of a line, and its arguments.
 fn call(text: &str) -> Option<(&str, &str)> {
     let mut rest = text;
+    // How many there are, where `uniq -c` has counted them.
+    if let Some((count, behind)) = rest.split_once(" [pid ")
+        && !count.is_empty()
+        && count.bytes().all(|byte| byte.is_ascii_digit())
+    {
+        rest = &rest[rest.len() - behind.len() - "[pid ".len()..];
+    }
     if let Some(behind) = rest.strip_prefix("[pid ") {
         rest = behind.split_once("] ")?.1;
     }

@@ -65,26 +65,32 @@ impl Input {
             return self.carrier(body, carried, signs, told, depth);
         }
         let (ts, msg) = (end_of(&fields.ts), end_of(&fields.msg));
+        let level = end_of(&fields.level);
+        // go-kit sorts its fields, and klog writes no level: neither the kubelet's nor a runtime's.
+        let is_of_go_kit = body.starts_with(b"{\"caller\":") && level.is_some();
         let writer = match end_of(&fields.caller).or(ts.and(msg)) {
-            Some(end) => Some((Writer::Kubelet, end)),
-            None => end_of(&fields.level)
+            Some(end) => Some(((!is_of_go_kit).then_some(Writer::Kubelet), end)),
+            None => level
                 .zip(msg.or_else(|| end_of(&fields.message)))
-                .map(|(level, message)| (Writer::Runtime, level.max(message))),
+                .map(|(level, message)| (Some(Writer::Runtime), level.max(message))),
         };
         let Some((writer, end)) = writer else {
             return false;
         };
         let mut carried = *carried;
         match writer {
-            Writer::Kubelet => carried.time = time_of_json(body).or(carried.time),
-            _ if found.is(Interest::Dump) => self.dump_in_json(body, &carried, told),
-            _ => {}
+            Some(Writer::Runtime) if found.is(Interest::Dump) => {
+                self.dump_in_json(body, &carried, told)
+            }
+            Some(Writer::Runtime) => {}
+            _ => carried.time = time_of_json(body).or(carried.time),
         }
-        self.log(line, &carried, Some(writer), found, told);
+        self.log(line, &carried, writer, found, told);
         // The time must have its end in the head.
         let end = end.max(ts.map_or(0, |ts| ts + MAX_NUMBER_BYTES));
         if depth == 0
             && let Some(rest) = body.get(end..)
+            && let Some(writer) = writer
         {
             self.note_alike(line, rest, found, writer);
         }

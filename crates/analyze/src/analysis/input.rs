@@ -30,6 +30,8 @@ pub(super) struct Input {
     pub(super) unread: u64,
     /// How many lines are of each kind.
     kinds: [u64; Kind::COUNT],
+    /// How many of them also have the form of a log: people write of what they read, too.
+    formed: [u64; Kind::COUNT],
     pub(super) calendar: Calendar,
     /// A time that is more complete than those at the start of the series.
     pub(super) learnt_late: Option<Stamp>,
@@ -71,6 +73,7 @@ impl Input {
             lines: 0,
             unread: 0,
             kinds: [0; Kind::COUNT],
+            formed: [0; Kind::COUNT],
             calendar: Calendar::until(latest),
             learnt_late: None,
             first: None,
@@ -100,6 +103,12 @@ impl Input {
     /// A line was read as one of this kind.
     pub(super) fn read_as(&mut self, kind: Kind) {
         self.kinds[kind as usize] += 1;
+    }
+
+    /// A line was read as one of this kind of log, and not only for its words.
+    pub(super) fn read_by_form_as(&mut self, kind: Kind) {
+        self.read_as(kind);
+        self.formed[kind as usize] += 1;
     }
 
     /// This many lines that were counted as unread are of this kind after all.
@@ -132,7 +141,8 @@ impl Input {
     fn kind(&self) -> Kind {
         let counted = Kind::KNOWN.map(|kind| (self.kinds[kind as usize], kind));
         let read = counted.into_iter().filter(|(count, _)| *count > 0);
-        let most = read.max_by_key(|(count, kind)| (*count, std::cmp::Reverse(*kind)));
+        let formed = |kind: Kind| self.formed[kind as usize];
+        let most = read.max_by_key(|&(count, kind)| (count, formed(kind), std::cmp::Reverse(kind)));
         match most {
             // Of the error that it prints behind its log there is one line for each.
             Some((count, Kind::KubeletLog))

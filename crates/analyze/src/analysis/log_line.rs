@@ -5,7 +5,10 @@ use super::input::Input;
 use super::told::MAX_QUOTES;
 use super::{Quote, Told, episodes, gone, names};
 use crate::kind::{Kind, Writer};
-use crate::line::forms::is_of_command;
+use crate::line::forms::{
+    is_event_message, is_logrus_on_a_terminal, is_of_build, is_of_command, is_of_kernel,
+};
+use crate::line::pasted::begins_log_line;
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
 use crate::line::{after, has, klog, until};
@@ -21,13 +24,32 @@ const MAX_UPTIME: f64 = 1e9;
 /// Until the API server and the pods of the network run, which a kubelet starts itself.
 const LASTS_AT_A_START: i64 = 60 * SECOND;
 
-/// What a line of this writer's is, where its form is none of a log's: a command may have printed it.
+/// What a line of this writer's is, where its form is none of a log's: a command may have printed
+/// it, or it is the message of an event.
 fn kind_of(writer: Writer, carried: &Carried, line: &[u8]) -> Kind {
+    let body = line.trim_ascii_start();
+    let is_timed = carried.time.is_some();
     // `docker: ` may be a prefix, too.
-    match carried.time.is_none() && is_of_command(writer, line.trim_ascii_start()) {
-        true => Kind::ToolOutput,
-        false => writer.kind(),
+    let is_of_command = !is_timed && is_of_command(writer, body);
+    if is_of_command || is_of_build(carried.body) {
+        Kind::ToolOutput
+    } else if !is_timed && is_event_message(body) {
+        Kind::KubectlEvents
+    } else {
+        writer.kind()
     }
+}
+
+/// Whether a log's form shows who wrote the line, and not only its words.
+fn has_form(carried: &Carried) -> bool {
+    let body = carried.body;
+    carried.time.is_some()
+        || !carried.ident.is_empty()
+        || carried.is_of_dmesg
+        || begins_log_line(body)
+        || is_logrus_on_a_terminal(body)
+        || is_of_kernel(body)
+        || klog::find(body).is_some()
 }
 
 impl Input {
@@ -40,8 +62,11 @@ impl Input {
         told: &mut Told,
     ) {
         let own = writer.map_or(Kind::Unknown, |writer| kind_of(writer, carried, line));
-        let kind = self.output.around_log_line().unwrap_or(own);
-        self.read_as(kind);
+        match self.output.around_log_line() {
+            Some(kind) => self.read_as(kind),
+            None if has_form(carried) => self.read_by_form_as(own),
+            None => self.read_as(own),
+        }
         self.gone.other_line();
         if writer == Some(Writer::Runtime) && !self.knows_year() {
             self.learn_calendar(carried.body, self.last.is_none());

@@ -9,8 +9,8 @@ use crate::goroutines::{Header, Took};
 use crate::kernel::HungTask;
 use crate::kind::{Kind, Writer};
 use crate::line::forms::{
-    ESCAPE, is_continuation, is_log_file_header, is_logrus_on_a_terminal, is_of_kernel, is_uptime,
-    without_caller, without_colours,
+    ESCAPE, is_continuation, is_log_file_header, is_logrus_on_a_terminal, is_of_kernel,
+    is_of_klog_message, is_uptime, without_caller, without_colours,
 };
 use crate::line::prefix::{Carried, split};
 use crate::line::{bare, klog, lossy, quoted};
@@ -248,7 +248,11 @@ impl Input {
             }
             return;
         }
-        let known = writer.or_else(|| found.signs.first().map(|sign| signs.sign(*sign).writer));
+        let of_klog = || is_of_klog_message(body) || klog::find(body).is_some();
+        let known = writer.or_else(|| match found.signs.first() {
+            Some(_) if of_klog() => Some(Writer::Kubelet),
+            sign => sign.map(|sign| signs.sign(*sign).writer),
+        });
         let pleg = found.is(Interest::Pleg).then_some(Writer::Kubelet);
         match known.or(pleg) {
             Some(writer) => self.log(line, &carried, Some(writer), found, told),

@@ -17,14 +17,15 @@ pub(crate) fn is_logrus_on_a_terminal(body: &[u8]) -> bool {
         && body.get(9) == Some(&b'-')
 }
 
-/// Whether it is one of the kernel's messages that tell of a process's end, by its text alone.
+/// Whether it is one of the kernel's messages of memory that it lacks, by its text alone.
 pub(crate) fn is_of_kernel(body: &[u8]) -> bool {
-    const STARTS: [&[u8]; 5] = [
+    const STARTS: [&[u8]; 6] = [
         b"Killed process ",
         b"Memory cgroup out of memory: ",
         b"Out of memory: ",
         b"memory: usage ",
         b"oom-kill:",
+        b"SLUB: Unable to allocate memory on node",
     ];
     STARTS.iter().any(|start| body.starts_with(start))
 }
@@ -36,6 +37,7 @@ pub(crate) fn is_of_command(writer: Writer, body: &[u8]) -> bool {
         b"[WARNING",
         b"[preflight]",
         b"error execution phase",
+        b"failed to pull image \"",
     ];
     const RUNTIME: &[&[u8]] = &[
         b"FATA[0",
@@ -47,6 +49,7 @@ pub(crate) fn is_of_command(writer: Writer, body: &[u8]) -> bool {
         b"Cannot connect to the Docker daemon",
         b"Command Output: ",
         b"Failed to register layer",
+        b"failed to register layer: ",
         b"ctr: ",
         b"docker: ",
         b"docker.exe: ",
@@ -73,6 +76,45 @@ pub(crate) fn is_of_command(writer: Writer, body: &[u8]) -> bool {
         Writer::Runtime => begins(RUNTIME) || begins(KUBEADM),
         Writer::Systemd => begins(SYSTEMD),
     }
+}
+
+/// Whether a build server wrote the line, of a command that it ran: `[Step 3/4] `.
+pub(crate) fn is_of_build(body: &[u8]) -> bool {
+    let Some(inside) = body.strip_prefix(b"[Step ") else {
+        return false;
+    };
+    inside.first().is_some_and(u8::is_ascii_digit)
+}
+
+/// Whether the line is the message of an event of the kubelet's, without the other columns: in a
+/// log, something stands in front of it.
+pub(crate) fn is_event_message(body: &[u8]) -> bool {
+    const STARTS: [&[u8]; 5] = [
+        b"AttachVolume.",
+        b"MountVolume.",
+        b"System OOM encountered, victim process: ",
+        b"The node was low on resource: ",
+        b"Unable to attach or mount volumes: ",
+    ];
+    // In YAML.
+    let body = body.strip_prefix(b"message: ").unwrap_or(body);
+    let body = body.strip_prefix(b"\"").unwrap_or(body);
+    STARTS.iter().any(|start| body.starts_with(start))
+}
+
+/// Whether the line is a message of klog whose header is missing: `"Failed" err="x"`.
+pub(crate) fn is_of_klog_message(body: &[u8]) -> bool {
+    let behind = body
+        .strip_prefix(b"\"")
+        .and_then(|text| super::after(text, "\" "));
+    let Some(behind) = behind else {
+        return false;
+    };
+    let key = behind
+        .iter()
+        .take_while(|byte| byte.is_ascii_alphanumeric());
+    let key = key.count();
+    key > 0 && behind.get(key) == Some(&b'=')
 }
 
 /// The line without the escape sequences for colours.

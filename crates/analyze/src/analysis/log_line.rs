@@ -26,17 +26,17 @@ const LASTS_AT_A_START: i64 = 60 * SECOND;
 
 /// What a line of this writer's is, where its form is none of a log's: a command may have printed
 /// it, or it is the message of an event.
-fn kind_of(writer: Writer, carried: &Carried, line: &[u8]) -> Kind {
+fn kind_of(writer: Option<Writer>, carried: &Carried, line: &[u8]) -> Kind {
     let body = line.trim_ascii_start();
     let is_timed = carried.time.is_some();
     // `docker: ` may be a prefix, too.
-    let is_of_command = !is_timed && is_of_command(writer, body);
-    if is_of_command || is_of_build(carried.body) {
+    let is_of_command = |writer| !is_timed && is_of_command(writer, body);
+    if writer.is_some_and(is_of_command) || is_of_build(carried.body) {
         Kind::ToolOutput
     } else if !is_timed && is_event_message(body) {
         Kind::KubectlEvents
     } else {
-        writer.kind()
+        writer.map_or(Kind::Unknown, Writer::kind)
     }
 }
 
@@ -61,7 +61,7 @@ impl Input {
         found: &Found,
         told: &mut Told,
     ) {
-        let own = writer.map_or(Kind::Unknown, |writer| kind_of(writer, carried, line));
+        let own = kind_of(writer, carried, line);
         match self.output.around_log_line() {
             Some(kind) => self.read_as(kind),
             None if has_form(carried) => self.read_by_form_as(own),

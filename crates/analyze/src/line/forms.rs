@@ -89,12 +89,13 @@ pub(crate) fn is_of_build(body: &[u8]) -> bool {
 /// Whether the line is the message of an event of the kubelet's, without the other columns: in a
 /// log, something stands in front of it.
 pub(crate) fn is_event_message(body: &[u8]) -> bool {
-    const STARTS: [&[u8]; 5] = [
+    const STARTS: [&[u8]; 6] = [
         b"AttachVolume.",
         b"MountVolume.",
         b"System OOM encountered, victim process: ",
         b"The node was low on resource: ",
         b"Unable to attach or mount volumes: ",
+        b"unable to ensure pod container exists: ",
     ];
     // In YAML.
     let body = body.strip_prefix(b"message: ").unwrap_or(body);

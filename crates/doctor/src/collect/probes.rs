@@ -244,6 +244,7 @@ pub async fn collect(asking: Asking) -> (ProbeFacts, Contact) {
         failures,
         rows,
         conditions: round.conditions,
+        answers_after_version: round.answers_after_version,
         unasked,
         undecided,
         went_away,

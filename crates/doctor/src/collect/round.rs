@@ -65,6 +65,9 @@ const ASKING_LIMIT: Duration = Duration::from_secs(10);
 /// A runtime that crashes by a call may do so a moment after its answer.
 pub(super) const QUIET: Duration = Duration::from_millis(150);
 
+/// Lists that were slow only for a moment come within this time.
+const TIME_FOR_QUICK_LISTS: Duration = Duration::from_secs(2);
+
 /// For so long a kubelet may go without a relist.
 const KUBELET_THRESHOLD_SECONDS: f64 = 180.0;
 
@@ -94,6 +97,10 @@ pub(super) struct Round {
     pub version: Option<RuntimeVersion>,
     /// When it was answered last.
     pub version_at: Option<Instant>,
+    /// When the newest call was made that was answered.
+    answered: Option<Instant>,
+    /// `Version` hangs, and calls that were made after it were answered.
+    pub answers_after_version: bool,
     pub conditions: Option<Conditions>,
     /// An agent on the node, until its data replaces own calls.
     agent: Option<StatusReport>,
@@ -126,6 +133,8 @@ impl Round {
             answers: Answers::default(),
             version: None,
             version_at: None,
+            answered: None,
+            answers_after_version: false,
             conditions: None,
             agent: None,
             agents_word: None,
@@ -297,8 +306,10 @@ impl Round {
             .filter_map(|list| self.answers.of_node(*list))
             .sum();
         let pods = self.known.sandboxes.as_ref().map_or(0, |rows| rows.len());
-        if self.known.lists() == lists.len() && seconds * pods as f64 >= KUBELET_THRESHOLD_SECONDS {
-            self.ask_lists_again().await;
+        let is_costly = seconds * pods as f64 >= KUBELET_THRESHOLD_SECONDS;
+        let is_time = Instant::now() + TIME_FOR_QUICK_LISTS < self.until;
+        if self.known.lists() == lists.len() && is_costly && is_time && !self.interrupted {
+            self.request_lists().await;
         }
     }
 
@@ -308,11 +319,15 @@ impl Round {
             return false;
         }
         let since = Instant::now();
+        self.request_lists().await;
+        self.is_listed_since(since)
+    }
+
+    async fn request_lists(&mut self) {
         for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
             self.start(list, None);
         }
         self.wait_for_the_slow().await;
-        self.is_listed_since(since)
     }
 
     /// If calls hang: whether the runtime as a whole still answers. `Version` depends only on the
@@ -488,6 +503,9 @@ impl Round {
                 self.lost = Some(lost.collect());
             }
         }
+        if ended.answer.is_ok() {
+            self.answered = self.answered.max(Some(since));
+        }
         match ended.answer {
             // The id may not exist, so the failure says nothing about the runtime.
             Err(error) if guessed.is_some() && !matches!(error, CallError::Unavailable(_)) => {
@@ -530,6 +548,9 @@ impl Round {
         // What has come while nobody waited.
         while self.one_ends(Instant::now()).await {}
         for (method, call) in self.calls.give_up() {
+            if method == Rpc::Version {
+                self.answers_after_version = self.answered > Some(call.since);
+            }
             let hung = probe(method, &call, End::Hung);
             // A list that was asked for once more, and has yet to take as long as before.
             let before = self.answers.of_node(method).filter(|_| hung.id.is_none());

@@ -36,6 +36,9 @@ pub struct ProbeFacts {
     pub rows: Option<Rows>,
     /// The conditions that the runtime reports.
     pub conditions: Option<Conditions>,
+    /// `Version` hangs, and calls that were made after it were answered.
+    #[serde(default)]
+    pub answers_after_version: bool,
     /// How many containers and sandboxes were not called for, because time ran out or too many
     /// calls hung.
     pub unasked: usize,
@@ -322,12 +325,13 @@ impl ProbeFacts {
         self.outcome(Rpc::Version) == Some(Outcome::Hung) && !self.answers_all_but_version()
     }
 
-    /// Whether other calls, which were made later, are answered, although `Version` never was.
+    /// Whether other calls, which were made later, are answered, although `Version` is not.
     pub fn answers_all_but_version(&self) -> bool {
         let others = [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers];
         let is_answered = |call: &Rpc| self.outcome(*call) == Some(Outcome::Ok);
+        let are_later = self.runtime.is_none() || self.answers_after_version;
         self.outcome(Rpc::Version) == Some(Outcome::Hung)
-            && self.runtime.is_none()
+            && are_later
             && others.iter().any(is_answered)
     }
 

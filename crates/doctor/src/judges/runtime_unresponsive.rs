@@ -226,12 +226,14 @@ fn lists(facts: &NodeFacts) -> Opinion {
     let name = name(probes);
     let (hung, failed) = (bad(Outcome::Hung).count(), bad(Outcome::Error));
     if hung == 2 {
+        let node = lists.into_iter().filter_map(|call| probes.node(call));
+        let waited = node.clone().map(|probe| probe.seconds);
+        let within = go(waited.fold(f64::INFINITY, f64::min).floor());
         let sentence = match probes.node(Rpc::Version) {
-            Some(_) => format!("{name} answers Version, but neither list call"),
-            None => format!("{name} answers neither list call"),
+            Some(_) => format!("{name} answers Version, but neither list call within {within}"),
+            None => format!("{name} answers neither list call within {within}"),
         };
         let mut found = finding(facts, Confidence::High, sentence);
-        let node = lists.into_iter().filter_map(|call| probes.node(call));
         let one = probes.singled_out(Rpc::ContainerStatus);
         found.evidence.extend(node.chain(one).map(unanswered));
         return Opinion::Found(vec![found]);
@@ -441,10 +443,16 @@ mod tests {
         let facts = node("containerd", "1.7.24").call(Rpc::Version, Outcome::Hung, 6.0);
         let others = facts.call(Rpc::ListPodSandbox, Outcome::Ok, 0.002);
         let mut facts = others.facts();
-        facts.probes.runtime = None;
-        let findings = found(judge(&facts));
+        assert!(
+            facts.probes.is_silent(),
+            "they may have been answered before"
+        );
         let said = "the container runtime answers other calls, but not Version";
-        assert_eq!(findings[0].sentence, said);
+        facts.probes.answers_after_version = true;
+        assert_eq!(found(judge(&facts))[0].sentence, said);
+        facts.probes.answers_after_version = false;
+        facts.probes.runtime = None;
+        assert_eq!(found(judge(&facts))[0].sentence, said);
     }
 
     #[test]

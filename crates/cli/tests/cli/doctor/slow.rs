@@ -219,3 +219,23 @@ fn a_moment_in_which_nothing_was_answered_is_not_what_a_kubelet_pays_for_each_po
     passes.join().unwrap();
     assert_eq!(causes(&report), Vec::<&str>::new(), "{report:#}");
 }
+
+#[test]
+fn where_version_hangs_and_what_is_asked_later_is_answered_the_runtime_is_not_called_silent() {
+    let runtime = three_pods();
+    for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        let slow = Fault::Slow(Duration::from_secs(3));
+        runtime.sim.fault(list, None, slow);
+    }
+    let sim = runtime.sim.clone();
+    let hangs = std::thread::spawn(move || {
+        while sim.calls_made(Rpc::ListContainers) == 0 {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        sim.fault(Rpc::Version, None, Fault::Hang);
+    });
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    hangs.join().unwrap();
+    let summary = report["summary"].as_str().unwrap();
+    assert!(summary.contains("but not Version"), "{report:#}");
+}

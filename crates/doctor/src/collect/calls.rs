@@ -73,6 +73,11 @@ impl Calls {
         self.outstanding.contains_key(question)
     }
 
+    /// Since when that is waited for, if it is.
+    pub fn since(&self, question: &Question) -> Option<Instant> {
+        Some(self.outstanding.get(question)?.since)
+    }
+
     /// What is outstanding, and for what.
     pub fn all(&self) -> impl Iterator<Item = (&Question, &Outstanding)> {
         self.outstanding.iter()

@@ -117,6 +117,7 @@ impl Attempt {
             sleep_until(stays.max(Instant::now() + QUIET)).await;
             round.ask_version().await;
         }
+        round.ask_whether_it_answers_anything().await;
         // No call notices a restart between two calls.
         let is_other = process.is_some() && is_other(process, &self::listener(socket).await);
         let went_away = match &suspects.twice[..] {

@@ -99,7 +99,7 @@ pub(super) struct Round {
     pub version_at: Option<Instant>,
     /// When the newest call was made that was answered.
     answered: Option<Instant>,
-    /// `Version` hangs, and calls that were made after it were answered.
+    /// `Version` hangs, and a call was answered that was made after it and all others that hang.
     pub answers_after_version: bool,
     pub conditions: Option<Conditions>,
     /// An agent on the node, until its data replaces own calls.
@@ -343,7 +343,11 @@ impl Round {
             return;
         }
         self.start(Rpc::Version, None);
-        let until = Instant::now() + patience(self.answers.slowest);
+        // It may have been asked for already.
+        let Some(since) = self.calls.since(&version) else {
+            return;
+        };
+        let until = since + patience(self.answers.slowest);
         while self.calls.is_waiting_for(&version) && self.one_ends(until).await {}
     }
 
@@ -404,6 +408,19 @@ impl Round {
         if !self.interrupted && self.version_at.is_some_and(is_long_ago) && self.is_time_for_all() {
             self.ask_version().await;
         }
+    }
+
+    /// If `Version` hangs: whether a call is answered that is made after all others. What was answered
+    /// before may have been answered by a runtime that has stopped since.
+    pub async fn ask_whether_it_answers_anything(&mut self) {
+        let is_version_hung = self.calls.is_waiting_for(&(Rpc::Version, None));
+        if self.interrupted || !is_version_hung || !self.is_time_for_more() {
+            return;
+        }
+        self.start(Rpc::Status, None);
+        let until = Instant::now() + patience(self.answers.slowest);
+        let status = (Rpc::Status, None);
+        while self.calls.is_waiting_for(&status) && self.one_ends(until).await {}
     }
 
     /// Whether there was no connection for a call, or another one than for those before, so that what
@@ -547,10 +564,10 @@ impl Round {
     pub async fn give_up(&mut self) {
         // What has come while nobody waited.
         while self.one_ends(Instant::now()).await {}
+        let newest = self.calls.outstanding().map(|call| call.since).max();
+        let is_version_hung = self.calls.is_waiting_for(&(Rpc::Version, None));
+        self.answers_after_version = is_version_hung && self.answered > newest;
         for (method, call) in self.calls.give_up() {
-            if method == Rpc::Version {
-                self.answers_after_version = self.answered > Some(call.since);
-            }
             let hung = probe(method, &call, End::Hung);
             // A list that was asked for once more, and has yet to take as long as before.
             let before = self.answers.of_node(method).filter(|_| hung.id.is_none());

@@ -36,7 +36,7 @@ pub struct ProbeFacts {
     pub rows: Option<Rows>,
     /// The conditions that the runtime reports.
     pub conditions: Option<Conditions>,
-    /// `Version` hangs, and calls that were made after it were answered.
+    /// `Version` hangs, and a call was answered that was made after it and all others that hang.
     #[serde(default)]
     pub answers_after_version: bool,
     /// How many containers and sandboxes were not called for, because time ran out or too many

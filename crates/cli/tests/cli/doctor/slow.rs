@@ -239,3 +239,60 @@ fn where_version_hangs_and_what_is_asked_later_is_answered_the_runtime_is_not_ca
     let summary = report["summary"].as_str().unwrap();
     assert!(summary.contains("but not Version"), "{report:#}");
 }
+
+/// Waits until this call has been made so often, and does that then.
+fn once_made(sim: &sim::Sim, call: Rpc, times: usize, then: impl FnOnce(&sim::Sim)) {
+    while sim.calls_made(call) < times {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    then(sim);
+}
+
+#[test]
+fn what_was_answered_before_the_runtime_stopped_accuses_nobody() {
+    let runtime = three_pods();
+    for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        let slow = Fault::Slow(Duration::from_secs(3));
+        runtime.sim.fault(list, None, slow);
+    }
+    let slow = Fault::Slow(Duration::from_millis(300));
+    runtime.sim.fault(Rpc::ContainerStatus, None, slow);
+    let sim = runtime.sim.clone();
+    let stops = std::thread::spawn(move || {
+        once_made(&sim, Rpc::ListContainers, 1, |sim| {
+            sim.fault(Rpc::Version, None, Fault::Hang)
+        });
+        once_made(&sim, Rpc::ContainerStatus, 2, sim::Sim::stop);
+    });
+    // Each step waits for something that hangs.
+    let args = [
+        "doctor",
+        "-r",
+        &runtime.path(),
+        "--agent",
+        "off",
+        "-o",
+        "json",
+    ];
+    let report = Pleg::new(&args).run().assert_code(1).value();
+    stops.join().unwrap();
+    assert_eq!(causes(&report), ["runtime-unresponsive"], "{report:#}");
+    let summary = report["summary"].as_str().unwrap();
+    assert!(summary.contains("not answer any call"), "{report:#}");
+}
+
+#[test]
+fn where_only_version_and_one_container_hang_the_container_is_named() {
+    let runtime = three_pods();
+    let hang = Fault::Hang;
+    runtime.sim.fault(Rpc::ContainerStatus, Some("b/x.0"), hang);
+    let sim = runtime.sim.clone();
+    let hangs = std::thread::spawn(move || {
+        once_made(&sim, Rpc::ListContainers, 1, |sim| {
+            sim.fault(Rpc::Version, None, Fault::Hang)
+        });
+    });
+    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
+    hangs.join().unwrap();
+    assert_eq!(causes(&report)[0], "container-lock", "{report:#}");
+}

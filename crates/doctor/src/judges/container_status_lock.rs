@@ -111,8 +111,8 @@ fn others(probes: &ProbeFacts) -> Option<String> {
 fn nobody(probes: &ProbeFacts) -> Finding {
     let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Medium);
     finding.sentence =
-        "ListContainers hangs, and ListPodSandbox does not: containerd may hold one \
-                        container's status lock"
+        "containerd may hold one container's status lock: ListContainers hangs, and \
+                        ListPodSandbox does not"
             .to_owned();
     finding.evidence = lists(probes);
     finding.evidence.extend(others(probes));

@@ -36,8 +36,9 @@ const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHO
 const AFTER_HELP: &str = "\
 Harmless: each call to the runtime has a deadline and is made once (Version again if other calls
 hang or take long, and Status if Version hangs; the lists again if a listed object does not exist or
-has exited, or if they take very long), and reads that block are abandoned. If the runtime restarts meanwhile, it is asked anew, at most twice. On nodes with
-rpm, `rpm -q` runs once. Ends within 30 seconds whatever hangs, usually within 10.
+has exited, or if they take very long), and reads that block are abandoned. If the runtime restarts
+meanwhile, it is asked anew, at most twice. On nodes with rpm, `rpm -q` runs once. Ends within 30
+seconds whatever hangs, usually within 10.
 
 Exit codes: 0 healthy, 1 problem found, 2 could not determine. These are also the exit codes that
 node-problem-detector expects of custom plugins (--npd).";

@@ -22,6 +22,7 @@ use cri::{Endpoint, Rpc};
 use pleg::engine::SMALLEST_WINDOW;
 use pleg::model::id::Id;
 use pleg::model::status::PodStatus;
+use pleg::out::health::RELIST_THRESHOLD;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Conditions, NoConnection, RuntimeVersion};
 use tokio::time::{Instant, sleep};
@@ -67,9 +68,6 @@ pub(super) const QUIET: Duration = Duration::from_millis(150);
 
 /// Lists that were slow only for a moment come within this time.
 const TIME_FOR_QUICK_LISTS: Duration = Duration::from_secs(2);
-
-/// For so long a kubelet may go without a relist.
-const KUBELET_THRESHOLD_SECONDS: f64 = 180.0;
 
 /// How often to check whether another call can be started.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
@@ -306,7 +304,7 @@ impl Round {
             .filter_map(|list| self.answers.of_node(*list))
             .sum();
         let pods = self.known.sandboxes.as_ref().map_or(0, |rows| rows.len());
-        let is_costly = seconds * pods as f64 >= KUBELET_THRESHOLD_SECONDS;
+        let is_costly = seconds * pods as f64 >= RELIST_THRESHOLD.as_secs_f64();
         let is_time = Instant::now() + TIME_FOR_QUICK_LISTS < self.until;
         if self.known.lists() == lists.len() && is_costly && is_time && !self.interrupted {
             self.request_lists().await;
@@ -347,8 +345,8 @@ impl Round {
         let Some(since) = self.calls.since(&version) else {
             return;
         };
-        let until = since + patience(self.answers.slowest);
-        while self.calls.is_waiting_for(&version) && self.one_ends(until).await {}
+        self.wait_for(&version, since + patience(self.answers.slowest))
+            .await;
     }
 
     /// Waits for the maximum time before calls count as hung: one that is only slow is answered by
@@ -419,8 +417,12 @@ impl Round {
         }
         self.start(Rpc::Status, None);
         let until = Instant::now() + patience(self.answers.slowest);
-        let status = (Rpc::Status, None);
-        while self.calls.is_waiting_for(&status) && self.one_ends(until).await {}
+        self.wait_for(&(Rpc::Status, None), until).await;
+    }
+
+    /// Takes in what ends until that does, or until then.
+    async fn wait_for(&mut self, question: &Question, until: Instant) {
+        while self.calls.is_waiting_for(question) && self.one_ends(until).await {}
     }
 
     /// Whether there was no connection for a call, or another one than for those before, so that what

@@ -4,6 +4,7 @@ use causes::Cause;
 use causes::finding::{Confidence, Finding};
 use causes::versions::Version;
 use cri::Rpc;
+use pleg::out::health::RELIST_THRESHOLD;
 
 use super::Opinion;
 use crate::evidence::who::go;
@@ -11,7 +12,7 @@ use crate::facts::NodeFacts;
 use crate::facts::probes::{Cost, End, ProbeFacts, Rows};
 
 /// How long a kubelet may go without a relist.
-const THRESHOLD_SECONDS: f64 = 180.0;
+const THRESHOLD_SECONDS: f64 = RELIST_THRESHOLD.as_secs_f64();
 
 /// If inspecting all pods takes longer, the node is slow.
 const SLOW_SECONDS: f64 = 60.0;

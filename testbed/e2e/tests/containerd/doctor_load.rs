@@ -44,7 +44,7 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
 
     // With a third of a millisecond in each third of a second every call takes one of them,
     // sometimes two. To inspect all is a status of 100 sandboxes and 220 containers, which is
-    // 112 s, and 100 times both lists, which is as much as the one sample of each is.
+    // 112 s, and 100 times both lists, of which each has a sample or two.
     testbed.verb(&["slow", "99.9", "350"]).await.unwrap();
     let report = doctor_about(&testbed, CAUSE);
     testbed.verb(&["slow", "off"]).await.unwrap();
@@ -82,8 +82,13 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
             assert!(all < 180.1, "{sentence}");
         }
     }
-    for one in ["list_podsandbox: 1 call", "list_containers: 1 call"] {
-        line(&finding, one);
+    // By chance the first lists are so slow that they are asked for once more.
+    for list in ["list_podsandbox: ", "list_containers: "] {
+        let calls = line(&finding, list);
+        assert!(
+            calls.contains(": 1 call") || calls.contains(": 2 calls"),
+            "{calls}"
+        );
     }
     for many in ["podsandbox_status", "container_status"] {
         let quantiles = line(&finding, &format!("{many}: "));

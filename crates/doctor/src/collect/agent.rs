@@ -11,8 +11,9 @@ use pleg::out::health::{HealthState, Reason, StuckCall};
 use pleg::out::status_report::{GuardMode, InFlight, StatusReport};
 use pleg::runtime::{CALLS, CallError, Rpc, RuntimeVersion};
 
+use super::bounded::{MAX_SENTENCE_CHARS, bounded, bounded_error, bounded_version};
 use super::patience::{MAX_DEADLINE, list_patience};
-use super::targets::{MAX_SENTENCE_CHARS, bounded, bounded_error, pod_name};
+use super::targets::pod_name;
 use crate::facts::probes::{AgentsWord, End, GuardFacts, Probe};
 
 /// By how much the age of a call may differ from what it was and the time since, in seconds.
@@ -169,10 +170,12 @@ pub fn word(status: &StatusReport) -> Word {
     let version = (runtime.name.as_deref()).zip(runtime.version.as_deref());
     Word {
         calls: calls.collect(),
-        version: version.map(|(name, version)| RuntimeVersion {
-            name: bounded(name).into(),
-            version: bounded(version).into(),
-            api_version: bounded(runtime.api_version.as_deref().unwrap_or_default()).into(),
+        version: version.map(|(name, version)| {
+            bounded_version(RuntimeVersion {
+                name: name.into(),
+                version: version.into(),
+                api_version: runtime.api_version.as_deref().unwrap_or_default().into(),
+            })
         }),
         said: said_of_itself(status),
     }

@@ -12,7 +12,9 @@ use pleg::runtime::{CallError, Conditions, Listing, Runtime, RuntimeVersion, of_
 use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout_at};
 
+use super::bounded::bounded;
 use super::targets::Target;
+use crate::facts::probes::{End, Probe};
 
 /// What is asked: a method, and for whom, unless for the whole node.
 pub(super) type Question = (Rpc, Option<Id>);
@@ -49,6 +51,23 @@ pub(super) enum Answer {
     Containers(Listing<ListedContainer>),
     /// The status of a container or sandbox.
     OfOne,
+}
+
+impl Outstanding {
+    /// The call as it is now, with this end.
+    pub fn probe(&self, method: Rpc, end: End) -> Probe {
+        let target = self.target.as_ref();
+        Probe {
+            call: method,
+            id: target.map(|target| bounded(target.id.as_str())),
+            end,
+            seconds: self.since.elapsed().as_secs_f64(),
+            by_agent: false,
+            bytes: None,
+            pod: target.and_then(|target| target.pod.clone()),
+            container: target.and_then(|target| target.container.clone()),
+        }
+    }
 }
 
 impl Calls {

@@ -20,6 +20,7 @@ pub mod probes;
 pub mod task_folder;
 
 mod answers;
+mod bounded;
 mod calls;
 mod dead;
 mod kubelet;

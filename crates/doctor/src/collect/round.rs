@@ -1,6 +1,6 @@
 //! One round of calls. At most eight are outstanding, and none is repeated, except `Version`, once,
-//! if something hangs, and the lists, if something that they showed does not exist or is dead, or if
-//! they took very long. The round goes on after two seconds or, if the runtime is slow as a whole, after
+//! if something hangs, `Status`, if `Version` does, and the lists, if something that they showed does
+//! not exist or is dead, or if they took very long. The round goes on after two seconds or, if the runtime is slow as a whole, after
 //! a few times the duration of other calls. A call that is not answered within six seconds hangs; lists
 //! may take longer where both do. If a connection is lost, the round ends: what was seen until then is
 //! of a runtime that has gone.
@@ -29,10 +29,11 @@ use tokio::time::{Instant, sleep};
 
 use super::agent;
 use super::answers::Answers;
+use super::bounded::{bounded_conditions, bounded_error, bounded_version};
 use super::calls::{Answer, Calls, EndedCall, Outstanding, Question};
 use super::patience::{MAX_DEADLINE, list_patience, patience};
 use super::suspects::Suspects;
-use super::targets::{Known, Target, bounded, bounded_error};
+use super::targets::{Known, Target};
 use super::vanished::Vanished;
 use crate::facts::probes::{AgentsWord, End, Probe};
 
@@ -503,7 +504,7 @@ impl Round {
         let (alone, since) = (call.alone, call.since);
         let guessed = call.target.as_ref().filter(|target| target.guessed);
         let guessed = guessed.map(|target| (target.call, target.id.clone()));
-        let mut probe = probe(method, &call, End::Answered);
+        let mut probe = call.probe(method, End::Answered);
         if let Err(CallError::Unavailable(why)) = &ended.answer {
             // Whatever it is that keeps it away now: it was there.
             self.interrupted |= self.version.is_some() || may_pass(why.cause);
@@ -512,7 +513,7 @@ impl Round {
                 let why = bounded_error(CallError::Unavailable(why.clone()));
                 let others = self.calls.outstanding().filter_map(|call| {
                     let method = call.target.as_ref()?.call;
-                    Some(self::probe(method, call, End::Answered))
+                    Some(call.probe(method, End::Answered))
                 });
                 let all = std::iter::once(probe.clone()).chain(others);
                 let lost = all.filter(|probe| probe.id.is_some()).map(|probe| Probe {
@@ -539,7 +540,9 @@ impl Round {
                 self.version = Some(bounded_version(version));
                 self.version_at = Some(Instant::now());
             }
-            Ok(Answer::Conditions(conditions)) => self.conditions = Some(bound(conditions)),
+            Ok(Answer::Conditions(conditions)) => {
+                self.conditions = Some(bounded_conditions(conditions))
+            }
             Ok(Answer::Sandboxes(listing)) => {
                 probe.bytes = Some(listing.bytes as u64);
                 self.known.sandboxes = Some(listing.rows);
@@ -570,7 +573,7 @@ impl Round {
         let is_version_hung = self.calls.is_waiting_for(&(Rpc::Version, None));
         self.answers_after_version = is_version_hung && self.answered > newest;
         for (method, call) in self.calls.give_up() {
-            let hung = probe(method, &call, End::Hung);
+            let hung = call.probe(method, End::Hung);
             // A list that was asked for once more, and has yet to take as long as before.
             let before = self.answers.of_node(method).filter(|_| hung.id.is_none());
             if before.is_none_or(|before| before < hung.seconds) {
@@ -587,46 +590,4 @@ fn may_pass(cause: NoConnection) -> bool {
         NoConnection::Lost | NoConnection::Other => true,
         NoConnection::NotASocket | NoConnection::Forbidden => false,
     }
-}
-
-fn probe(method: Rpc, call: &Outstanding, end: End) -> Probe {
-    let seconds = call.since.elapsed().as_secs_f64();
-    let target = call.target.as_ref();
-    Probe {
-        call: method,
-        id: target.map(|target| bounded(target.id.as_str())),
-        end,
-        seconds,
-        by_agent: false,
-        bytes: None,
-        pod: target.and_then(|target| target.pod.clone()),
-        container: target.and_then(|target| target.container.clone()),
-    }
-}
-
-fn bounded_version(told: RuntimeVersion) -> RuntimeVersion {
-    RuntimeVersion {
-        name: bounded(&told.name).into(),
-        version: bounded(&told.version).into(),
-        api_version: told.api_version,
-    }
-}
-
-/// Limits the length of the runtime's messages.
-fn bound(mut told: Conditions) -> Conditions {
-    told.conditions.truncate(16);
-    for condition in &mut told.conditions {
-        for text in [
-            &mut condition.kind,
-            &mut condition.reason,
-            &mut condition.message,
-        ] {
-            *text = text.chars().take(1000).collect();
-        }
-    }
-    told.network_plugins.truncate(64);
-    for name in &mut told.network_plugins {
-        *name = bounded(name);
-    }
-    told
 }

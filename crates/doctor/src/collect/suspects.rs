@@ -11,7 +11,8 @@ use std::time::Duration;
 
 use cri::Rpc;
 
-use super::targets::{Target, bounded};
+use super::bounded::bounded;
+use super::targets::Target;
 use crate::facts::probes::Probe;
 
 /// A runtime that crashes by a call does so within this time, in seconds.

@@ -9,18 +9,12 @@ use cri::Rpc;
 use pleg::model::id::{Id, PodRef};
 use pleg::model::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
 use pleg::model::status::PodStatus;
-use pleg::runtime::{CallError, Unreachable};
 
+use super::bounded::bounded;
 use crate::facts::probes::Rows;
 
 /// More than any node has; the others are counted.
 const MAX_TARGETS: usize = 20_000;
-
-/// Kubernetes allows 253 bytes.
-const MAX_NAME_BYTES: usize = 253;
-
-/// Longer messages of a runtime are cut.
-pub(super) const MAX_SENTENCE_CHARS: usize = 1000;
 
 /// A container or a sandbox to make a status call for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,28 +36,6 @@ pub(super) struct Known {
     pub ids: Vec<Id>,
     /// Ids from directories that are not containers'.
     pub maybe_sandboxes: Vec<Target>,
-}
-
-/// A name from the runtime, cut to the maximum length of names.
-pub(super) fn bounded(name: &str) -> String {
-    name.chars().take(MAX_NAME_BYTES).collect()
-}
-
-/// The same for error messages.
-pub(super) fn bounded_error(mut error: CallError) -> CallError {
-    let text = match &mut error {
-        CallError::Unavailable(Unreachable { message, .. }) => message,
-        CallError::NotFound(text)
-        | CallError::Unimplemented(text)
-        | CallError::TooLarge(text)
-        | CallError::Malformed(text)
-        | CallError::Refused(text) => text,
-        CallError::Withheld => return error,
-    };
-    if let Some((end, _)) = text.char_indices().nth(MAX_SENTENCE_CHARS) {
-        *text = text[..end].into();
-    }
-    error
 }
 
 impl Known {

@@ -8,8 +8,9 @@ use pleg::kernel::Tasks;
 use pleg::model::id::Id;
 use rustix::process::geteuid;
 
+use super::bounded::bounded;
 use super::host::Stat;
-use super::targets::{Target, bounded};
+use super::targets::Target;
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
 

@@ -9,7 +9,7 @@ use std::path::Path;
 use causes::finding::PodName;
 use serde::Deserialize;
 
-use crate::collect::targets::bounded;
+use crate::collect::bounded::bounded;
 use crate::facts::tasks::Task;
 
 /// A container's specification has a few kilobytes.

@@ -34,9 +34,9 @@ const WRITING: Duration = Duration::from_secs(5);
 const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 
 const AFTER_HELP: &str = "\
-Harmless: each call to the runtime has a deadline and is made once (Version again if other calls
-hang or take long, and Status if Version hangs; the lists again if a listed object does not exist or
-has exited, or if they take very long), and reads that block are abandoned. If the runtime restarts
+Harmless: each call to the runtime has a deadline and is made once (while one hangs, Version once a
+second, or calls that were answered before; the lists again if a listed object does not exist or has
+exited, or if they take very long), and reads that block are abandoned. If the runtime restarts
 meanwhile, it is asked anew, at most twice. On nodes with rpm, `rpm -q` runs once. Ends within 30
 seconds whatever hangs, usually within 10.
 

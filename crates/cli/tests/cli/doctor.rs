@@ -2,13 +2,16 @@
 //! not, in which words, with which exit code, and in which time.
 
 mod gone;
+mod silent;
 mod slow;
 mod stuck;
 mod told;
 
 use std::time::{Duration, Instant};
 
+use pleg::runtime::Rpc;
 use serde_json::Value;
+use sim::Fault;
 
 use crate::support::{Ended, FakeRuntime, Pleg};
 
@@ -39,6 +42,22 @@ fn causes(report: &Value) -> Vec<&str> {
     findings
         .map(|found| found["cause"].as_str().unwrap())
         .collect()
+}
+
+const LISTS: [Rpc; 2] = [Rpc::ListContainers, Rpc::ListPodSandbox];
+
+fn make_lists_slow(sim: &sim::Sim) {
+    for list in LISTS {
+        sim.fault(list, None, Fault::Slow(Duration::from_secs(3)));
+    }
+}
+
+/// Waits until this call has been made so often, and does that then.
+fn once_made(sim: &sim::Sim, call: Rpc, times: usize, then: impl FnOnce(&sim::Sim)) {
+    while sim.calls_made(call) < times {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    then(sim);
 }
 
 #[track_caller]

@@ -92,9 +92,12 @@ impl Calls {
         self.outstanding.contains_key(question)
     }
 
-    /// Since when that is waited for, if it is.
-    pub fn since(&self, question: &Question) -> Option<Instant> {
-        Some(self.outstanding.get(question)?.since)
+    /// What is outstanding, and since when.
+    pub fn times(&self) -> BTreeMap<Question, Instant> {
+        let calls = self.outstanding.iter();
+        calls
+            .map(|(question, call)| (question.clone(), call.since))
+            .collect()
     }
 
     /// What is outstanding, and for what.
@@ -151,9 +154,8 @@ impl Calls {
     }
 
     /// Waits for none of them any longer.
-    pub fn give_up(&mut self) -> impl Iterator<Item = (Rpc, Outstanding)> {
-        let outstanding = std::mem::take(&mut self.outstanding).into_iter();
-        outstanding.map(|((method, _), call)| (method, call))
+    pub fn give_up(&mut self) -> impl Iterator<Item = (Question, Outstanding)> + use<> {
+        std::mem::take(&mut self.outstanding).into_iter()
     }
 }
 

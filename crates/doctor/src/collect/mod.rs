@@ -26,6 +26,7 @@ mod dead;
 mod kubelet;
 mod listener;
 mod patience;
+mod pulse;
 mod round;
 mod stacks;
 mod step;

@@ -14,12 +14,11 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::calls::Calls;
 use super::dead::Dead;
 use super::listener::listener;
-use super::patience::MAX_DEADLINE;
 use super::round::{QUIET, Round, STILL_THERE};
 use super::suspects::Suspects;
 use super::task_folder::TaskFolder;
 use super::{agent, kubelet, stacks};
-use crate::facts::probes::{End, Outcome, Probe, ProbeFacts, WentAway};
+use crate::facts::probes::{End, OtherCalls, Outcome, Probe, ProbeFacts, WentAway};
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
 
@@ -117,7 +116,6 @@ impl Attempt {
             sleep_until(stays.max(Instant::now() + QUIET)).await;
             round.ask_version().await;
         }
-        round.ask_whether_it_answers_anything().await;
         // No call notices a restart between two calls.
         let is_other = process.is_some() && is_other(process, &self::listener(socket).await);
         let went_away = match &suspects.twice[..] {
@@ -201,7 +199,7 @@ pub async fn collect(asking: Asking) -> (ProbeFacts, Contact) {
         went_away,
     } = attempt;
     let folder = TaskFolder::of(asking.endpoint.path(), &asking.run, &asking.proc);
-    round.give_up().await;
+    let unknown = round.give_up().await;
     let rows = round.known.rows();
     let names = round.known.names();
     let failures = round.answers.failures();
@@ -245,8 +243,8 @@ pub async fn collect(asking: Asking) -> (ProbeFacts, Contact) {
         failures,
         rows,
         conditions: round.conditions,
-        answers_after_version: round.answers_after_version,
-        unasked,
+        besides_version: round.besides_version,
+        unasked: unasked + unknown,
         undecided,
         went_away,
         listener,
@@ -291,14 +289,22 @@ pub async fn confirm(
         return;
     }
     round.give_up().await;
+    let besides_version = round.besides_version;
     let (calls, costs) = round.answers.finish();
-    // There was not enough time to tell.
-    let hangs = |probe: &Probe| probe.end == End::Hung;
-    if calls
+    let hung = calls
         .iter()
-        .any(|probe| hangs(probe) && probe.seconds < MAX_DEADLINE.as_secs_f64())
-    {
-        return;
+        .find(|probe| probe.call == Rpc::Version && probe.end == End::Hung);
+    match (hung, besides_version) {
+        (None, _) | (Some(_), OtherCalls::Hang) => {}
+        (Some(version), OtherCalls::Answered) => {
+            // What was seen still holds.
+            facts.calls.retain(|probe| probe.call != Rpc::Version);
+            facts.calls.push(version.clone());
+            facts.besides_version = besides_version;
+            return;
+        }
+        // There was not enough time to tell.
+        (Some(_), OtherCalls::Unknown) => return,
     }
     *facts = ProbeFacts {
         endpoint: std::mem::take(&mut facts.endpoint),
@@ -307,6 +313,7 @@ pub async fn confirm(
         runtime: round.version,
         calls,
         costs,
+        besides_version,
         listener,
         kubelet: facts.kubelet.clone(),
         guard: facts.guard.clone(),

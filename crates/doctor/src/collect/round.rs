@@ -1,18 +1,17 @@
-//! One round of calls. At most eight are outstanding, and none is repeated, except `Version`, once,
-//! if something hangs, `Status`, if `Version` does, and the lists, if something that they showed does
-//! not exist or is dead, or if they took very long. The round goes on after two seconds or, if the runtime is slow as a whole, after
+//! One round of calls. At most eight are outstanding, and none is repeated, except while something
+//! hangs, to see whether the runtime answers anything (`pulse`), and the lists, if something that they
+//! showed does not exist or is dead, or if they took very long. The round goes on after two seconds or, if the runtime is slow as a whole, after
 //! a few times the duration of other calls. A call that is not answered within six seconds hangs; lists
 //! may take longer where both do. If a connection is lost, the round ends: what was seen until then is
 //! of a runtime that has gone.
 //!
 //! ```text
-//!   Version --> Status, both lists --> each id, at first one after the other --> Version
-//!                                         ^                                      again, if any
-//!                                         |                                      is silent
-//!      a list that comes late ------------+                                        |
-//!                                                                      six seconds for each
-//!                                                                                  |
-//!      who does not exist although he was listed: is he listed still? <------------+
+//!   Version --> Status, both lists --> each id, at first one after the other
+//!                                         ^                             |
+//!      a list that comes late ------------+        six seconds for each that hangs,
+//!                                                  and does the runtime answer anything?
+//!                                                                       |
+//!      who does not exist although he was listed: is he listed still? <-+
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -32,10 +31,11 @@ use super::answers::Answers;
 use super::bounded::{bounded_conditions, bounded_error, bounded_version};
 use super::calls::{Answer, Calls, EndedCall, Outstanding, Question};
 use super::patience::{MAX_DEADLINE, list_patience, patience};
+use super::pulse::{self, KNOWN_WITHIN, Pulse};
 use super::suspects::Suspects;
 use super::targets::{Known, Target};
 use super::vanished::Vanished;
-use crate::facts::probes::{AgentsWord, End, Probe};
+use crate::facts::probes::{AgentsWord, End, OtherCalls, Probe};
 
 /// How many calls may be outstanding, including those that hang: as many as an agent allows itself
 /// on a runtime that answers nothing, because unhealthy runtimes are what the doctor is for.
@@ -96,10 +96,10 @@ pub(super) struct Round {
     pub version: Option<RuntimeVersion>,
     /// When it was answered last.
     pub version_at: Option<Instant>,
-    /// When the newest call was made that was answered.
-    answered: Option<Instant>,
-    /// `Version` hangs, and a call was answered that was made after it and all others that hang.
-    pub answers_after_version: bool,
+    /// Whether anything is answered while something hangs.
+    pulse: Pulse,
+    /// The same at the end, while `Version` hangs.
+    pub besides_version: OtherCalls,
     pub conditions: Option<Conditions>,
     /// An agent on the node, until its data replaces own calls.
     agent: Option<StatusReport>,
@@ -132,8 +132,8 @@ impl Round {
             answers: Answers::default(),
             version: None,
             version_at: None,
-            answered: None,
-            answers_after_version: false,
+            pulse: Pulse::default(),
+            besides_version: OtherCalls::Unknown,
             conditions: None,
             agent: None,
             agents_word: None,
@@ -158,6 +158,9 @@ impl Round {
     pub fn leave_to_agent(&mut self) {
         let Some(status) = &self.agent else { return };
         for (probe, id) in agent::hung(status, &self.known.agent) {
+            if probe.call == Rpc::Version {
+                self.pulse.leave_version_to_agent();
+            }
             self.agents.push((probe.call, id));
             self.answers.take(probe, false);
         }
@@ -206,7 +209,6 @@ impl Round {
         loop {
             let lists = self.known.lists();
             let unasked = self.ask_ids().await;
-            self.ask_whether_it_still_answers().await;
             self.wait_for_the_slow().await;
             self.ask_again_who_is_listed().await;
             if self.interrupted || self.known.lists() == lists {
@@ -247,8 +249,9 @@ impl Round {
             }
             // Those that hang are waited for no longer than the others.
             let patience = patience(self.answers.slowest);
-            let calls = self.calls.outstanding();
-            let waited_for = calls.map(|call| self.until.min(call.since + patience));
+            let calls = self.waited_for();
+            let calls = calls.filter(|((call, _), _)| *call != Rpc::Version);
+            let waited_for = calls.map(|(_, call)| self.until.min(call.since + patience));
             let Some(last) = waited_for.filter(|until| *until > Instant::now()).max() else {
                 if !queue
                     .front()
@@ -260,7 +263,7 @@ impl Round {
                 continue;
             };
             let soon = Instant::now() + POLL_INTERVAL;
-            self.one_ends(last.min(soon)).await;
+            self.feel_pulse(last.min(soon)).await;
             if self.interrupted {
                 break;
             }
@@ -307,7 +310,8 @@ impl Round {
         let pods = self.known.sandboxes.as_ref().map_or(0, |rows| rows.len());
         let is_costly = seconds * pods as f64 >= RELIST_THRESHOLD.as_secs_f64();
         let is_time = Instant::now() + TIME_FOR_QUICK_LISTS < self.until;
-        if self.known.lists() == lists.len() && is_costly && is_time && !self.interrupted {
+        let are_known = self.known.lists() == lists.len();
+        if are_known && is_costly && is_time && !self.interrupted {
             self.request_lists().await;
         }
     }
@@ -322,47 +326,69 @@ impl Round {
         self.is_listed_since(since)
     }
 
+    /// One after the other, as a kubelet does; no other beside one that hangs.
     async fn request_lists(&mut self) {
-        for list in [Rpc::ListPodSandbox, Rpc::ListContainers] {
+        let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
+        for list in lists {
+            let mut outstanding = lists.iter();
+            if outstanding.any(|list| self.calls.is_waiting_for(&(*list, None))) {
+                return;
+            }
             self.start(list, None);
+            self.wait_for_the_slow().await;
         }
-        self.wait_for_the_slow().await;
-    }
-
-    /// If calls hang: whether the runtime as a whole still answers. `Version` depends only on the
-    /// runtime itself, so if it hangs too, no container is to blame.
-    async fn ask_whether_it_still_answers(&mut self) {
-        let is_in_doubt = !self.calls.is_empty() && !self.interrupted;
-        let version = (Rpc::Version, None);
-        if self.version.is_none()
-            || self.agents_word.is_some()
-            || !is_in_doubt
-            || !self.is_time_for_more()
-        {
-            return;
-        }
-        self.start(Rpc::Version, None);
-        // It may have been asked for already.
-        let Some(since) = self.calls.since(&version) else {
-            return;
-        };
-        self.wait_for(&version, since + patience(self.answers.slowest))
-            .await;
     }
 
     /// Waits for the maximum time before calls count as hung: one that is only slow is answered by
-    /// then, and no advice to kill something is based on it.
+    /// then, and no advice to kill something is based on it. Meanwhile, it is asked whether the runtime
+    /// answers anything.
     async fn wait_for_the_slow(&mut self) {
-        while !self.interrupted {
-            let calls = self.calls.all();
-            let last = calls.map(|(question, call)| call.since + self.longest(question));
-            let Some(last) = last.max() else {
-                return;
-            };
-            if !self.one_ends(self.until.min(last)).await {
-                return;
-            }
+        while !self.interrupted && Instant::now() < self.until && self.is_any_undecided() {
+            self.feel_pulse(self.until).await;
         }
+    }
+
+    /// Whether a call may be slow, or hang, or wait for a runtime that is silent.
+    fn is_any_undecided(&self) -> bool {
+        let now = Instant::now();
+        let is_silent = self.pulse.is_silent(now, &self.calls.times());
+        self.waited_for().any(|(question, call)| {
+            let longest = self.longest(question);
+            let end = call.since + longest;
+            let is_known = is_silent || self.pulse.proves(call.since, longest);
+            now < end || !is_known && now < end + KNOWN_WITHIN
+        })
+    }
+
+    /// The calls that are outstanding, without those that are made again to see whether they are
+    /// answered.
+    fn waited_for(&self) -> impl Iterator<Item = (&Question, &Outstanding)> {
+        let calls = self.calls.all();
+        calls.filter(|(question, _)| !self.pulse.is_again(question))
+    }
+
+    fn ask_pulse(&mut self, now: Instant) {
+        let times = self.calls.times();
+        let most = MAX_OUTSTANDING.saturating_sub(times.len());
+        for (call, target) in self.pulse.ask(now, &times, most) {
+            self.start(call, target);
+        }
+    }
+
+    /// Waits until a call ends, until then and for a second at most, and asks whether the runtime answers
+    /// anything if it is time for that: once a second, and when the time of a call is up.
+    async fn feel_pulse(&mut self, until: Instant) {
+        let now = Instant::now();
+        let calls = self.waited_for();
+        let ends = calls.map(|(question, call)| (call.since, call.since + self.longest(question)));
+        let next = self.pulse.next(ends);
+        if self.agents_word.is_none() && next.is_some_and(|next| next <= now) {
+            self.ask_pulse(now);
+        }
+        let soon = now + pulse::INTERVAL;
+        let next = next.filter(|next| *next > now);
+        let wake = next.map_or(soon, |next| next.min(soon));
+        self.one_ends(wake.min(until)).await;
     }
 
     /// After which time a call hangs, however slow others are.
@@ -404,26 +430,28 @@ impl Round {
     /// Whether the runtime is there at the end, too.
     pub async fn ask_whether_it_is_still_there(&mut self) {
         let is_long_ago = |answered: Instant| answered.elapsed() > STILL_THERE;
-        if !self.interrupted && self.version_at.is_some_and(is_long_ago) && self.is_time_for_all() {
-            self.ask_version().await;
-        }
-    }
-
-    /// If `Version` hangs: whether a call is answered that is made after all others. What was answered
-    /// before may have been answered by a runtime that has stopped since.
-    pub async fn ask_whether_it_answers_anything(&mut self) {
-        let is_version_hung = self.calls.is_waiting_for(&(Rpc::Version, None));
-        if self.interrupted || !is_version_hung || !self.is_time_for_more() {
+        if self.interrupted || !self.is_time_for_all() {
             return;
         }
-        self.start(Rpc::Status, None);
-        let until = Instant::now() + patience(self.answers.slowest);
-        self.wait_for(&(Rpc::Status, None), until).await;
+        if self.version_at.is_some_and(is_long_ago) {
+            self.ask_version().await;
+        }
+        // While `Version` hangs, others show it.
+        let until = Instant::now() + MAX_DEADLINE;
+        while self.is_pulse_lost() && !self.interrupted && Instant::now() < until {
+            let now = Instant::now();
+            self.ask_pulse(now);
+            self.one_ends(now + pulse::INTERVAL).await;
+        }
     }
 
-    /// Takes in what ends until that does, or until then.
-    async fn wait_for(&mut self, question: &Question, until: Instant) {
-        while self.calls.is_waiting_for(question) && self.one_ends(until).await {}
+    /// Whether `Version` hangs, and nothing else was answered lately, or is known not to be.
+    fn is_pulse_lost(&self) -> bool {
+        let outstanding = self.calls.times();
+        let is_long_ago = |answered: Instant| answered.elapsed() > STILL_THERE;
+        self.pulse.is_waiting_for_version(&outstanding)
+            && self.pulse.answered().is_none_or(is_long_ago)
+            && !self.pulse.is_silent(Instant::now(), &outstanding)
     }
 
     /// Whether there was no connection for a call, or another one than for those before, so that what
@@ -484,7 +512,8 @@ impl Round {
     /// Calls that an agent waits for are not made again.
     fn start(&mut self, call: Rpc, target: Option<Target>) {
         let id = target.as_ref().map(|target| target.id.clone());
-        if !self.agents.contains(&(call, id)) {
+        let is_room = self.calls.outstanding().count() < MAX_OUTSTANDING;
+        if is_room && !self.agents.contains(&(call, id)) {
             self.calls.start(call, target);
         }
     }
@@ -523,8 +552,13 @@ impl Round {
                 self.lost = Some(lost.collect());
             }
         }
-        if ended.answer.is_ok() {
-            self.answered = self.answered.max(Some(since));
+        if !matches!(ended.answer, Err(CallError::Unavailable(_))) {
+            self.pulse.beats(Instant::now());
+            self.pulse.is_answered(method);
+        }
+        let question = (method, call.target.as_ref().map(|target| target.id.clone()));
+        if self.pulse.ends(&question) && question.1.is_some() {
+            return;
         }
         match ended.answer {
             // The id may not exist, so the failure says nothing about the runtime.
@@ -553,7 +587,11 @@ impl Round {
                 self.known.containers = Some(listing.rows);
                 self.listed.insert(probe.call, since);
             }
-            Ok(Answer::OfOne) => {}
+            Ok(Answer::OfOne) => {
+                if let Some(target) = call.target.filter(|target| !self.suspects.is_one(target)) {
+                    self.pulse.is_well(target);
+                }
+            }
             // It was removed after it was listed, which new lists will show.
             Err(error @ CallError::NotFound(_)) if probe.id.is_some() => {
                 probe.end = End::Failed(bounded_error(error));
@@ -565,21 +603,41 @@ impl Round {
         self.answers.take(probe, alone);
     }
 
-    /// Counts all outstanding calls as hung.
-    pub async fn give_up(&mut self) {
+    /// Ends the calls that are outstanding: those hang whose time was up when something else was
+    /// answered. Returns for how many ids it is not known whether their calls hang.
+    pub async fn give_up(&mut self) -> usize {
         // What has come while nobody waited.
         while self.one_ends(Instant::now()).await {}
-        let newest = self.calls.outstanding().map(|call| call.since).max();
-        let is_version_hung = self.calls.is_waiting_for(&(Rpc::Version, None));
-        self.answers_after_version = is_version_hung && self.answered > newest;
-        for (method, call) in self.calls.give_up() {
+        let now = Instant::now();
+        let is_silent = self.pulse.is_silent(now, &self.calls.times());
+        self.besides_version = match self.pulse.answers_besides_version(now, &self.calls.times()) {
+            _ if is_silent => OtherCalls::Hang,
+            true => OtherCalls::Answered,
+            false => OtherCalls::Unknown,
+        };
+        let mut unknown = 0;
+        for (question, call) in self.calls.give_up() {
+            let (method, _) = question;
+            let longest = self.longest(&question);
+            let is_up = is_silent || self.pulse.proves(call.since, longest);
+            let is_again = self.pulse.ends(&question);
             let hung = call.probe(method, End::Hung);
-            // A list that was asked for once more, and has yet to take as long as before.
-            let before = self.answers.of_node(method).filter(|_| hung.id.is_none());
-            if before.is_none_or(|before| before < hung.seconds) {
+            if hung.id.is_some() {
+                match is_up {
+                    _ if is_again => {}
+                    true => self.answers.take(hung, false),
+                    false => unknown += 1,
+                }
+                continue;
+            }
+            // A call that was answered before, and has yet to take as long as that.
+            let is_known = self.answers.of_node(method);
+            let is_longer = |before| before < hung.seconds && now >= call.since + longest;
+            if is_known.is_none_or(is_longer) || is_silent {
                 self.answers.take(hung, false);
             }
         }
+        unknown
     }
 }
 

@@ -53,8 +53,8 @@ fn victims(facts: &NodeFacts) -> Vec<String> {
     let probes = &facts.probes;
     let calls = probes.calls.iter();
     let calls = calls.filter(|probe| !is_explained(facts, probe));
-    // If no call is answered, no container is blamed.
-    let calls = calls.filter(|probe| probe.id.is_none() || !probes.is_silent());
+    // If it is not known that others are answered, no container is blamed.
+    let calls = calls.filter(|probe| probe.id.is_none() || !probes.may_be_silent());
     let mut victims: Vec<String> = calls.filter_map(of_call).collect();
     victims.extend(kubelet(probes));
     let blocked = facts.host.blocked_threads();

@@ -36,9 +36,8 @@ pub struct ProbeFacts {
     pub rows: Option<Rows>,
     /// The conditions that the runtime reports.
     pub conditions: Option<Conditions>,
-    /// `Version` hangs, and a call was answered that was made after it and all others that hang.
-    #[serde(default)]
-    pub answers_after_version: bool,
+    /// Whether other calls are answered, if `Version` hangs.
+    pub besides_version: OtherCalls,
     /// How many containers and sandboxes were not called for, because time ran out or too many
     /// calls hung.
     pub unasked: usize,
@@ -86,6 +85,19 @@ impl WentAway {
             Self::During(calls) | Self::EachTime(calls) => calls,
         }
     }
+}
+
+/// How other calls end while `Version` hangs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum OtherCalls {
+    /// It was not seen.
+    #[default]
+    Unknown,
+    /// They are answered.
+    Answered,
+    /// They hang, too, even those that were answered before.
+    Hang,
 }
 
 /// How a call ended.
@@ -319,25 +331,31 @@ impl ProbeFacts {
             .filter(move |probe| probe.call == call && probe.id.is_some() && probe.end == End::Hung)
     }
 
-    /// Whether the runtime as a whole does not answer: then a call that hangs does not blame its
-    /// container.
-    pub fn is_silent(&self) -> bool {
-        self.outcome(Rpc::Version) == Some(Outcome::Hung) && !self.answers_all_but_version()
+    /// How other calls end, if `Version` hangs.
+    pub fn while_version_hangs(&self) -> Option<OtherCalls> {
+        let hangs = self.outcome(Rpc::Version) == Some(Outcome::Hung);
+        hangs.then_some(match self.besides_version {
+            OtherCalls::Unknown if !self.is_anything_answered() => OtherCalls::Hang,
+            others => others,
+        })
     }
 
-    /// Whether other calls, which were made later, are answered, although `Version` is not.
-    pub fn answers_all_but_version(&self) -> bool {
-        let others = [Rpc::Status, Rpc::ListPodSandbox, Rpc::ListContainers];
-        let is_answered = |call: &Rpc| self.outcome(*call) == Some(Outcome::Ok);
-        let are_later = self.runtime.is_none() || self.answers_after_version;
-        self.outcome(Rpc::Version) == Some(Outcome::Hung)
-            && are_later
-            && others.iter().any(is_answered)
+    fn is_anything_answered(&self) -> bool {
+        let is_answer = |probe: &Probe| matches!(probe.outcome(), Outcome::Ok | Outcome::Error);
+        self.calls.iter().any(is_answer) || !self.costs.is_empty()
+    }
+
+    /// Whether the runtime as a whole may be silent: then a call that hangs does not blame its
+    /// container.
+    pub fn may_be_silent(&self) -> bool {
+        let others = self.while_version_hangs();
+        others.is_some_and(|others| others != OtherCalls::Answered)
     }
 
     /// Whether the runtime answers other calls: then one that hangs is about its container.
     pub fn may_blame_one(&self) -> bool {
-        self.outcome(Rpc::Version) == Some(Outcome::Ok) || self.answers_all_but_version()
+        let is_version_answered = self.outcome(Rpc::Version) == Some(Outcome::Ok);
+        is_version_answered || self.while_version_hangs() == Some(OtherCalls::Answered)
     }
 
     /// A condition of the runtime that should be met, but is not.

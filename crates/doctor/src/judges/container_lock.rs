@@ -144,6 +144,7 @@ fn others(probes: &ProbeFacts, call: Rpc) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::probes::OtherCalls;
     use crate::node::{found, node};
     use causes::finding::Verdict;
 
@@ -256,7 +257,8 @@ mod tests {
             .answered(Rpc::ContainerStatus, 5, 0.002)
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
         let mut facts = facts.facts();
-        facts.probes.runtime = None;
+        assert!(matches!(judge(&facts), Opinion::CannotTell(_)));
+        facts.probes.besides_version = OtherCalls::Answered;
         let findings = found(judge(&facts));
         assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
     }

@@ -27,7 +27,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         }
         Some(Outcome::Hung) => {}
     }
-    if probes.is_silent() {
+    if probes.may_be_silent() {
         return Opinion::CannotTell(NOT_ANSWERED.to_owned());
     }
     if !probes.may_be_containerd() || probes.hung(Rpc::ContainerStatus).count() > MAX_SINGLED_OUT {

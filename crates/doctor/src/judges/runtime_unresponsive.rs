@@ -14,7 +14,7 @@ use crate::evidence::remedy::{resume_daemon, thaw};
 use crate::evidence::who::{MAX_EXAMPLES, go, stacks, subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
-use crate::facts::probes::{End, MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
+use crate::facts::probes::{End, MAX_SINGLED_OUT, OtherCalls, Outcome, Probe, ProbeFacts};
 
 mod behind;
 mod failing;
@@ -34,10 +34,13 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let opinion = match &version.end {
         End::Failed(CallError::Unavailable(why)) => refused(facts, version, why),
         End::Failed(error) => Opinion::Found(vec![nonsense(facts, error)]),
-        End::Hung if probes.answers_all_but_version() => {
-            Opinion::Found(vec![all_but_version(facts, version)])
-        }
-        End::Hung => Opinion::Found(vec![silent(facts, version)]),
+        End::Hung => Opinion::Found(vec![match probes.while_version_hangs() {
+            Some(OtherCalls::Answered) => all_but_version(facts, version),
+            Some(OtherCalls::Unknown) if !is_kept_from_running(facts) => {
+                perhaps_all(facts, version)
+            }
+            _ => silent(facts, version),
+        }]),
         End::Answered => match facts.runtime_process() {
             // A debugger stops it for a moment, again and again.
             Some(who) if who.state == 'T' => {
@@ -56,8 +59,31 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
 }
 
+/// Whether the runtime's process is stopped, or frozen with its control group.
+fn is_kept_from_running(facts: &NodeFacts) -> bool {
+    let process = facts.runtime_process();
+    process.is_some_and(|who| who.is_stopped() || facts.host.frozen_group(who).is_some())
+}
+
 fn all_but_version(facts: &NodeFacts, version: &Probe) -> Finding {
-    let sentence = "the container runtime answers other calls, but not Version".to_owned();
+    let calls = facts.probes.calls.iter();
+    let of_node = calls.filter(|probe| probe.id.is_none() && probe.end == End::Hung);
+    let others: Vec<_> = of_node.filter(|probe| probe.call != Rpc::Version).collect();
+    let mut names = vec![version.call.name()];
+    names.extend(others.iter().map(|probe| probe.call.name()));
+    let names = names.join(" or ");
+    let sentence = format!("the container runtime answers other calls, but not {names}");
+    let mut finding = finding(facts, Confidence::Medium, sentence);
+    let hung = [version].into_iter().chain(others);
+    finding.evidence.extend(hung.map(unanswered));
+    finding
+}
+
+/// There was no time, or it was answered only now and then.
+fn perhaps_all(facts: &NodeFacts, version: &Probe) -> Finding {
+    let sentence = "the container runtime does not answer Version; whether it answers other calls \
+                    now was not seen"
+        .to_owned();
     let mut finding = finding(facts, Confidence::Medium, sentence);
     finding.evidence.push(unanswered(version));
     finding
@@ -443,16 +469,22 @@ mod tests {
         let facts = node("containerd", "1.7.24").call(Rpc::Version, Outcome::Hung, 6.0);
         let others = facts.call(Rpc::ListPodSandbox, Outcome::Ok, 0.002);
         let mut facts = others.facts();
-        assert!(
-            facts.probes.is_silent(),
-            "they may have been answered before"
-        );
-        let said = "the container runtime answers other calls, but not Version";
-        facts.probes.answers_after_version = true;
-        assert_eq!(found(judge(&facts))[0].sentence, said);
-        facts.probes.answers_after_version = false;
-        facts.probes.runtime = None;
-        assert_eq!(found(judge(&facts))[0].sentence, said);
+        for (besides, said) in [
+            (OtherCalls::Answered, "answers other calls, but not Version"),
+            (
+                OtherCalls::Unknown,
+                "whether it answers other calls now was not seen",
+            ),
+            (OtherCalls::Hang, "does not answer any call"),
+        ] {
+            facts.probes.besides_version = besides;
+            let sentence = &found(judge(&facts))[0].sentence;
+            assert!(sentence.contains(said), "{sentence}");
+            assert_eq!(
+                facts.probes.may_be_silent(),
+                besides != OtherCalls::Answered
+            );
+        }
     }
 
     #[test]
@@ -512,6 +544,7 @@ mod tests {
         let thaw = "echo THAWED > /sys/fs/cgroup/freezer/system.slice/freezer.state";
         assert!(findings[0].advice[0].contains(thaw), "{findings:?}");
         facts.host.cgroups.frozen = Fact::known(vec![group("/kubepods/pod1")], "freezer");
+        facts.probes.besides_version = OtherCalls::Hang;
         let other = &found(judge(&facts))[0];
         assert!(other.sentence.contains("does not answer any call"));
     }

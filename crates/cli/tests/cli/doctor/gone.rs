@@ -238,7 +238,7 @@ fn a_runtime_that_restarts_while_it_lists_again_is_asked_for_everything() {
     });
     // They are late, so that the second ones are under way then.
     let slow = Fault::Slow(Duration::from_millis(700));
-    runtime.sim.fault(Rpc::ListPodSandbox, None, slow);
+    runtime.sim.fault(Rpc::ListContainers, None, slow);
     let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
     restarts.join().unwrap();
     let evidence = report["findings"][0]["evidence"].to_string();

@@ -7,7 +7,7 @@ use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
 use times::GoDuration;
 
-use super::{causes, doctor, doctor_within, three_pods};
+use super::{LISTS, causes, doctor, make_lists_slow, once_made, three_pods};
 use crate::support::{Agent, FakeRuntime, Pleg};
 
 #[test]
@@ -194,26 +194,6 @@ fn where_both_lists_take_long_one_that_hangs_is_named_and_no_list() {
     }
 }
 
-const LISTS: [Rpc; 2] = [Rpc::ListContainers, Rpc::ListPodSandbox];
-
-fn make_lists_slow(sim: &sim::Sim) {
-    for list in LISTS {
-        sim.fault(list, None, Fault::Slow(Duration::from_secs(3)));
-    }
-}
-
-fn version_hangs(sim: &sim::Sim) {
-    sim.fault(Rpc::Version, None, Fault::Hang);
-}
-
-/// Waits until this call has been made so often, and does that then.
-fn once_made(sim: &sim::Sim, call: Rpc, times: usize, then: impl FnOnce(&sim::Sim)) {
-    while sim.calls_made(call) < times {
-        std::thread::sleep(Duration::from_millis(10));
-    }
-    then(sim);
-}
-
 #[test]
 fn a_moment_in_which_nothing_was_answered_is_not_what_a_kubelet_pays_for_each_pod() {
     let runtime = FakeRuntime::with_pods(&[]);
@@ -233,53 +213,4 @@ fn a_moment_in_which_nothing_was_answered_is_not_what_a_kubelet_pays_for_each_po
     let report = doctor(&runtime, &["-o", "json"]).assert_code(0).value();
     passes.join().unwrap();
     assert_eq!(causes(&report), Vec::<&str>::new(), "{report:#}");
-}
-
-#[test]
-fn where_version_hangs_and_what_is_asked_later_is_answered_the_runtime_is_not_called_silent() {
-    let runtime = three_pods();
-    make_lists_slow(&runtime.sim);
-    let sim = runtime.sim.clone();
-    let hangs = std::thread::spawn(move || {
-        once_made(&sim, Rpc::ListContainers, 1, version_hangs);
-    });
-    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
-    hangs.join().unwrap();
-    let summary = report["summary"].as_str().unwrap();
-    assert!(summary.contains("but not Version"), "{report:#}");
-}
-
-#[test]
-fn what_was_answered_before_the_runtime_stopped_accuses_nobody() {
-    let runtime = three_pods();
-    make_lists_slow(&runtime.sim);
-    let slow = Fault::Slow(Duration::from_millis(300));
-    runtime.sim.fault(Rpc::ContainerStatus, None, slow);
-    let sim = runtime.sim.clone();
-    let stops = std::thread::spawn(move || {
-        once_made(&sim, Rpc::ListContainers, 1, version_hangs);
-        once_made(&sim, Rpc::ContainerStatus, 2, sim::Sim::stop);
-    });
-    // Each step waits for something that hangs.
-    let limit = Duration::from_secs(29);
-    let report = doctor_within(limit, &runtime, &["-o", "json"]);
-    let report = report.assert_code(1).value();
-    stops.join().unwrap();
-    assert_eq!(causes(&report), ["runtime-unresponsive"], "{report:#}");
-    let summary = report["summary"].as_str().unwrap();
-    assert!(summary.contains("not answer any call"), "{report:#}");
-}
-
-#[test]
-fn where_only_version_and_one_container_hang_the_container_is_named() {
-    let runtime = three_pods();
-    let hang = Fault::Hang;
-    runtime.sim.fault(Rpc::ContainerStatus, Some("b/x.0"), hang);
-    let sim = runtime.sim.clone();
-    let hangs = std::thread::spawn(move || {
-        once_made(&sim, Rpc::ListContainers, 1, version_hangs);
-    });
-    let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
-    hangs.join().unwrap();
-    assert_eq!(causes(&report)[0], "container-lock", "{report:#}");
 }

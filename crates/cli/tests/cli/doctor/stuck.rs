@@ -120,7 +120,7 @@ fn at_most_eight_calls_are_outstanding_whatever_is_asked_again() {
         let id = format!("pod-{pod:02}/x.0");
         runtime.sim.fault(call, Some(&id), Fault::Hang);
     }
-    // Which is why both lists are asked for again.
+    // Which is why the lists are asked for again, the one of sandboxes first.
     let not_found = CallError::NotFound("no such container".into());
     runtime
         .sim
@@ -136,7 +136,7 @@ fn at_most_eight_calls_are_outstanding_whatever_is_asked_again() {
     let args = [&["doctor", "-r", &path], &ALONE[..], &["-o", "json"]].concat();
     Pleg::new(&args).run().assert_code(1);
     hangs.join().unwrap();
-    assert!(runtime.sim.calls_made(Rpc::ListContainers) > 1);
+    assert!(runtime.sim.calls_made(Rpc::ListPodSandbox) > 1);
     let most = runtime.sim.most_outstanding_in_all();
     assert!(most <= 8, "{most}");
 }

@@ -1,0 +1,115 @@
+//! Whether a runtime is silent as a whole, or only does not answer `Version`: of a silent one, no
+//! container is accused.
+
+use std::time::Duration;
+
+use pleg::runtime::{CallError, Rpc};
+use serde_json::Value;
+use sim::Fault;
+
+use super::{LISTS, causes, doctor_within, make_lists_slow, once_made, three_pods};
+use crate::support::FakeRuntime;
+
+/// Each step may wait for something that hangs.
+const LIMIT: Duration = Duration::from_secs(29);
+
+const NOT_VERSION: &str = "answers other calls, but not Version";
+
+fn version_hangs(sim: &sim::Sim) {
+    sim.fault(Rpc::Version, None, Fault::Hang);
+}
+
+/// What the doctor reports of a runtime to which this happens meanwhile.
+fn report(runtime: &FakeRuntime, meanwhile: impl FnOnce(&sim::Sim) + Send + 'static) -> Value {
+    let sim = runtime.sim.clone();
+    let happens = std::thread::spawn(move || meanwhile(&sim));
+    let report = doctor_within(LIMIT, runtime, &["-o", "json"]);
+    happens.join().unwrap();
+    let report = report.assert_code(1).value();
+    assert!(runtime.sim.most_outstanding_in_all() <= 8, "{report:#}");
+    report
+}
+
+#[track_caller]
+fn assert_says(report: &Value, words: &str) {
+    let summary = report["summary"].as_str().unwrap();
+    assert!(summary.contains(words), "{report:#}");
+}
+
+#[test]
+fn where_version_hangs_and_what_is_asked_later_is_answered_the_runtime_is_not_called_silent() {
+    let runtime = three_pods();
+    make_lists_slow(&runtime.sim);
+    let report = report(&runtime, |sim| {
+        once_made(sim, Rpc::ListContainers, 1, version_hangs);
+    });
+    assert_says(&report, NOT_VERSION);
+}
+
+#[test]
+fn what_was_answered_before_the_runtime_stopped_accuses_nobody() {
+    for is_version_answered_at_first in [true, false] {
+        let runtime = three_pods();
+        make_lists_slow(&runtime.sim);
+        let slow = Fault::Slow(Duration::from_millis(300));
+        runtime.sim.fault(Rpc::ContainerStatus, None, slow);
+        if !is_version_answered_at_first {
+            version_hangs(&runtime.sim);
+        }
+        let report = report(&runtime, |sim| {
+            once_made(sim, Rpc::ListContainers, 1, version_hangs);
+            once_made(sim, Rpc::ContainerStatus, 2, sim::Sim::stop);
+        });
+        assert_eq!(causes(&report), ["runtime-unresponsive"], "{report:#}");
+        assert_says(&report, "not answer any call");
+    }
+}
+
+#[test]
+fn where_only_version_and_one_container_hang_the_container_is_named_whatever_status_does() {
+    let fails = CallError::Refused("Internal: no".into());
+    for status in [
+        None,
+        Some(Fault::Fail(fails)),
+        Some(Fault::Slow(Duration::from_secs(3))),
+        Some(Fault::Hang),
+    ] {
+        let runtime = three_pods();
+        let hang = Fault::Hang;
+        runtime.sim.fault(Rpc::ContainerStatus, Some("b/x.0"), hang);
+        let fault = status.clone();
+        let report = report(&runtime, |sim| {
+            once_made(sim, Rpc::ListContainers, 1, version_hangs);
+            if let Some(status) = status {
+                sim.fault(Rpc::Status, None, status);
+            }
+        });
+        let found = causes(&report);
+        assert!(found.contains(&"container-lock"), "{fault:?}: {report:#}");
+    }
+}
+
+#[test]
+fn lists_that_hang_when_they_are_asked_again_do_not_make_a_runtime_silent() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..110 {
+        runtime.sim.run(&format!("pod-{pod}"), &["x"]);
+    }
+    make_lists_slow(&runtime.sim);
+    for pod in 0..5 {
+        let id = format!("pod-{pod}/x.0");
+        let hang = Fault::Hang;
+        runtime.sim.fault(Rpc::ContainerStatus, Some(&id), hang);
+    }
+    let report = report(&runtime, |sim| {
+        for list in LISTS {
+            once_made(sim, list, 1, |_| {});
+        }
+        // What is made already is not affected.
+        version_hangs(sim);
+        for list in LISTS {
+            sim.fault(list, None, Fault::Hang);
+        }
+    });
+    assert_says(&report, NOT_VERSION);
+}

@@ -1,0 +1,301 @@
+//! Whether the runtime answers at all while a call hangs: what hangs in a runtime that has stopped says
+//! nothing about its container.
+//!
+//! ```text
+//!   a call hangs --> Version, once a second
+//!                       \-- hangs too --> what was answered before: the status of an id, and Status
+//! ```
+//!
+//! A call is proven to hang if anything is answered after its time is up. The runtime is silent if
+//! neither `Version` nor any of the others is answered.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use cri::Rpc;
+use tokio::time::Instant;
+
+use super::calls::Question;
+use super::patience::MAX_DEADLINE;
+use super::targets::Target;
+
+/// How often it is asked; and after which time of `Version` the others are.
+pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+
+/// For how long `Version` and the others must not be answered. It is more than what is slow takes.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
+
+/// Within this time it is known whether the runtime is silent.
+pub(super) const KNOWN_WITHIN: Duration = SILENT_AFTER.saturating_add(INTERVAL);
+
+const VERSION: Question = (Rpc::Version, None);
+
+/// The calls that are outstanding, and since when.
+type Times = BTreeMap<Question, Instant>;
+
+/// When anything was answered last, and what else to ask than `Version`.
+#[derive(Default)]
+pub(super) struct Pulse {
+    answered: Option<Instant>,
+    asked: Option<Instant>,
+    /// Whose status was answered last.
+    well: Option<Target>,
+    /// Which call for the whole node was answered.
+    of_node: Option<Rpc>,
+    /// The calls, answered before, that are outstanding again.
+    again: BTreeSet<Question>,
+    /// An agent on the node waits for `Version`.
+    is_version_the_agents: bool,
+}
+
+impl Pulse {
+    /// An agent on the node waits for `Version`, so it is not called here.
+    pub fn leave_version_to_agent(&mut self) {
+        self.is_version_the_agents = true;
+    }
+
+    /// Something was answered, with an error or without.
+    pub fn beats(&mut self, now: Instant) {
+        self.answered = Some(now);
+    }
+
+    /// The status of that one was answered.
+    pub fn is_well(&mut self, target: Target) {
+        self.well = Some(target);
+    }
+
+    /// That call for the whole node was answered.
+    pub fn is_answered(&mut self, call: Rpc) {
+        // A list costs more.
+        if call == Rpc::Status || call == Rpc::ListPodSandbox && self.of_node.is_none() {
+            self.of_node = Some(call);
+        }
+    }
+
+    /// That call is outstanding no longer; returns whether it was made only to see whether it is
+    /// answered.
+    pub fn ends(&mut self, question: &Question) -> bool {
+        self.again.remove(question)
+    }
+
+    /// Whether that call is made only to see whether it is answered.
+    pub fn is_again(&self, question: &Question) -> bool {
+        self.again.contains(question)
+    }
+
+    /// When something was answered last.
+    pub fn answered(&self) -> Option<Instant> {
+        self.answered
+    }
+
+    /// Whether something was answered after a call made then had hung for so long.
+    pub fn proves(&self, since: Instant, longest: Duration) -> bool {
+        let answered = self.answered;
+        answered.is_some_and(|answered| answered >= since + longest)
+    }
+
+    /// When to ask next, while calls are outstanding that began then and have time until then: once a
+    /// second, and when the time of one is up.
+    pub fn next(&self, calls: impl Iterator<Item = (Instant, Instant)>) -> Option<Instant> {
+        let calls: Vec<_> = calls.collect();
+        let oldest = calls.iter().map(|(since, _)| *since).min()?;
+        let regular = oldest.max(self.asked.unwrap_or(oldest)) + INTERVAL;
+        let ends = calls.iter().map(|(_, end)| *end);
+        let ends = ends.filter(|end| self.asked.is_none_or(|asked| asked < *end));
+        ends.chain([regular]).min()
+    }
+
+    /// What to ask now, so many calls at most.
+    pub fn ask(
+        &mut self,
+        now: Instant,
+        outstanding: &Times,
+        most: usize,
+    ) -> Vec<(Rpc, Option<Target>)> {
+        self.asked = Some(now);
+        let mut asked = match outstanding.get(&VERSION) {
+            Some(since) if now < *since + INTERVAL => Vec::new(),
+            None if !self.is_version_the_agents => vec![(Rpc::Version, None)],
+            _ => self.others(),
+        };
+        asked.retain(|call| !outstanding.contains_key(&question(call)));
+        asked.truncate(most);
+        self.again.extend(
+            asked
+                .iter()
+                .map(question)
+                .filter(|question| *question != VERSION),
+        );
+        asked
+    }
+
+    /// Whether `Version` is outstanding, here or in an agent.
+    pub fn is_waiting_for_version(&self, outstanding: &Times) -> bool {
+        self.is_version_the_agents || outstanding.contains_key(&VERSION)
+    }
+
+    /// Whether neither `Version` nor any of the others has been answered for long enough, nor
+    /// anything else.
+    pub fn is_silent(&self, now: Instant, outstanding: &Times) -> bool {
+        let hangs = |since: &Instant| {
+            let since = self
+                .answered
+                .map_or(*since, |answered| answered.max(*since));
+            now >= since + SILENT_AFTER
+        };
+        let is_version_hung = match outstanding.get(&VERSION) {
+            Some(since) => hangs(since),
+            None => self.is_version_the_agents,
+        };
+        // If nothing was answered before, whatever is outstanding shows it.
+        let is_any_known = !self.others().is_empty();
+        let others = outstanding
+            .iter()
+            .filter(|(question, _)| match is_any_known {
+                true => self.is_again(question),
+                false => **question != VERSION,
+            });
+        let mut others = others.map(|(_, since)| since).peekable();
+        is_version_hung && others.peek().is_some() && others.all(hangs)
+    }
+
+    /// Whether others are answered, although `Version` hangs.
+    pub fn answers_besides_version(&self, now: Instant, outstanding: &Times) -> bool {
+        let is_hung = match outstanding.get(&VERSION) {
+            Some(since) => self.proves(*since, MAX_DEADLINE),
+            None => self.is_version_the_agents,
+        };
+        is_hung
+            && self
+                .answered
+                .is_some_and(|answered| now < answered + SILENT_AFTER)
+    }
+
+    /// What was answered before, and is again if the runtime is not silent.
+    fn others(&self) -> Vec<(Rpc, Option<Target>)> {
+        let well = self.well.iter();
+        let well = well.map(|target| (target.call, Some(target.clone())));
+        well.chain(self.of_node.map(|call| (call, None))).collect()
+    }
+}
+
+fn question((call, target): &(Rpc, Option<Target>)) -> Question {
+    (*call, target.as_ref().map(|target| target.id.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use pleg::model::id::Id;
+
+    use super::*;
+
+    type Made = (Rpc, Option<&'static str>, u64);
+
+    /// Calls that were made so many seconds after the begin.
+    fn made(begin: Instant, calls: &[Made]) -> Times {
+        let calls = calls.iter().map(|(call, id, at)| {
+            let since = begin + Duration::from_secs(*at);
+            ((*call, id.map(Id::from)), since)
+        });
+        calls.collect()
+    }
+
+    /// With `Status` and an id that have been answered, that one last.
+    fn answered(at: Instant) -> Pulse {
+        let mut pulse = Pulse::default();
+        pulse.is_answered(Rpc::Status);
+        pulse.is_well(Target {
+            call: Rpc::ContainerStatus,
+            id: Id::from("well"),
+            pod: None,
+            container: None,
+            guessed: false,
+        });
+        pulse.beats(at);
+        pulse
+    }
+
+    const ALL: [Made; 3] = [
+        (Rpc::Version, None, 1),
+        (Rpc::ContainerStatus, Some("well"), 2),
+        (Rpc::Status, None, 2),
+    ];
+
+    #[test]
+    fn it_is_silent_if_all_that_is_asked_again_hangs_and_nothing_is_answered() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let mut pulse = answered(begin);
+        assert!(
+            !pulse.is_silent(at(60), &made(begin, &ALL[..1])),
+            "nothing else was asked"
+        );
+        pulse.ask(at(2), &made(begin, &ALL[..1]), 2);
+        assert!(pulse.is_silent(at(7), &made(begin, &ALL)));
+        assert!(
+            !pulse.is_silent(at(6), &made(begin, &ALL)),
+            "it may be slow"
+        );
+        assert!(
+            !pulse.is_silent(at(60), &made(begin, &ALL[1..])),
+            "Version was answered"
+        );
+        pulse.beats(at(4));
+        assert!(!pulse.is_silent(at(8), &made(begin, &ALL)));
+        assert!(pulse.is_silent(at(9), &made(begin, &ALL)));
+    }
+
+    #[test]
+    fn of_a_runtime_that_has_never_answered_whatever_is_outstanding_shows_that_it_is_silent() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let pulse = Pulse::default();
+        let lists = [(Rpc::Version, None, 0), (Rpc::ListContainers, None, 2)];
+        assert!(pulse.is_silent(at(7), &made(begin, &lists)));
+        assert!(!pulse.is_silent(at(60), &made(begin, &lists[..1])));
+    }
+
+    #[test]
+    fn what_hangs_is_proven_by_an_answer_after_its_time_and_by_nothing_else() {
+        let begin = Instant::now();
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        let six = Duration::from_secs(6);
+        assert!(!answered(at(5)).proves(begin, six));
+        assert!(answered(at(6)).proves(begin, six));
+        let version = made(begin, &ALL[..1]);
+        assert!(!answered(at(6)).answers_besides_version(at(7), &version));
+        assert!(answered(at(7)).answers_besides_version(at(7), &version));
+        assert!(!answered(at(7)).answers_besides_version(at(12), &version));
+    }
+
+    #[test]
+    fn version_is_asked_first_and_the_others_where_it_hangs() {
+        let begin = Instant::now();
+        let mut pulse = answered(begin);
+        let mut asked = |seconds, calls: &[Made], most| {
+            let now = begin + Duration::from_secs(seconds);
+            let asked = pulse.ask(now, &made(begin, calls), most);
+            asked.into_iter().map(|(call, _)| call).collect::<Vec<_>>()
+        };
+        assert_eq!(asked(1, &[], 8), [Rpc::Version]);
+        assert_eq!(asked(1, &ALL[..1], 8), []);
+        assert_eq!(asked(2, &ALL[..1], 8), [Rpc::ContainerStatus, Rpc::Status]);
+        assert_eq!(asked(2, &ALL[..1], 1), [Rpc::ContainerStatus]);
+        assert_eq!(asked(3, &ALL[..2], 8), [Rpc::Status]);
+        assert_eq!(asked(4, &ALL, 8), []);
+    }
+
+    #[test]
+    fn it_is_asked_once_a_second_and_when_the_time_of_a_call_is_up() {
+        let begin = Instant::now();
+        let at = |millis| begin + Duration::from_millis(millis);
+        let mut pulse = Pulse::default();
+        let call = (begin, at(6000));
+        assert_eq!(pulse.next([call].into_iter()), Some(at(1000)));
+        assert_eq!(pulse.next(std::iter::empty()), None);
+        pulse.ask(at(5400), &Times::new(), 8);
+        assert_eq!(pulse.next([call].into_iter()), Some(at(6000)));
+        pulse.ask(at(6000), &Times::new(), 8);
+        assert_eq!(pulse.next([call].into_iter()), Some(at(7000)));
+    }
+}

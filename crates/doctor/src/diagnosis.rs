@@ -241,7 +241,9 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
     let unasked = probes.unasked;
     (unasked > 0).then(|| {
         let all = counted(unasked + made, "status call");
-        format!("the runtime responds, but {unasked} of {all} were not made")
+        format!(
+            "the runtime responds, but {unasked} of {all} were not made or not answered in time"
+        )
     })
 }
 
@@ -307,7 +309,7 @@ mod tests {
         facts.probes.unasked = 3;
         let diagnosis = diagnose(&facts, |_| true);
         assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
-        let no_time = "3 of 3 status calls were not made";
+        let no_time = "3 of 3 status calls were not made or not answered in time";
         assert!(
             diagnosis.summary.ends_with(no_time),
             "{}",

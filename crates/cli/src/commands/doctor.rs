@@ -79,7 +79,7 @@ struct Report<'a> {
     #[serde(flatten)]
     diagnosis: &'a Diagnosis,
     probes: Vec<ProbeReport<'a>>,
-    /// How many status calls were not made.
+    /// How many status calls were not made, or had too little time to tell whether they hang.
     unasked: usize,
     /// How many rows of the lists may be wrong.
     undecided: usize,

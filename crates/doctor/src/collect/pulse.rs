@@ -6,8 +6,9 @@
 //!                       \-- hangs too --> what was answered before: the status of an id, and Status
 //! ```
 //!
-//! A call is proven to hang if anything is answered after its time is up. The runtime is silent if
-//! neither `Version` nor any of the others is answered.
+//! A call is proven to hang if another, made after its time was up, is answered. After a pause in which
+//! nothing was, it has a second more: what a runtime answers then comes in any order. The runtime is
+//! silent if neither `Version` nor any of the others is answered.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -22,11 +23,18 @@ use super::targets::Target;
 /// How often it is asked; and after which time of `Version` the others are.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
 
-/// For how long `Version` and the others must not be answered. It is more than what is slow takes.
-const SILENT_AFTER: Duration = Duration::from_secs(5);
+/// For how long `Version` and the others must not be answered: until then, they may be slow.
+const SILENT_AFTER: Duration = MAX_DEADLINE;
 
-/// Within this time it is known whether the runtime is silent.
-pub(super) const KNOWN_WITHIN: Duration = SILENT_AFTER.saturating_add(INTERVAL);
+/// If nothing was answered for longer than this, the next answer ends a pause.
+const PAUSE: Duration = Duration::from_secs(2);
+
+/// Within this time after a pause, all that has waited is answered.
+const CATCHES_UP: Duration = Duration::from_secs(1);
+
+/// Within this time after a call is overdue, it is known whether it hangs or the runtime is silent: what
+/// is asked then has as long as any call, and again if it came just too early.
+pub(super) const KNOWN_WITHIN: Duration = SILENT_AFTER.saturating_mul(2);
 
 const VERSION: Question = (Rpc::Version, None);
 
@@ -37,9 +45,13 @@ type Times = BTreeMap<Question, Instant>;
 #[derive(Default)]
 pub(super) struct Pulse {
     answered: Option<Instant>,
+    /// When the newest call was made that was answered.
+    made: Option<Instant>,
+    /// When the first answer came after the last pause.
+    resumed: Option<Instant>,
     asked: Option<Instant>,
-    /// Whose status was answered last.
-    well: Option<Target>,
+    /// Whose status was answered the quickest, and in which time.
+    well: Option<(Target, Duration)>,
     /// Which call for the whole node was answered.
     of_node: Option<Rpc>,
     /// The calls, answered before, that are outstanding again.
@@ -54,14 +66,24 @@ impl Pulse {
         self.is_version_the_agents = true;
     }
 
-    /// Something was answered, with an error or without.
-    pub fn beats(&mut self, now: Instant) {
+    /// A call made then was answered, with an error or without.
+    pub fn beats(&mut self, now: Instant, made: Instant) {
+        if self.answered.is_none_or(|answered| now > answered + PAUSE) {
+            self.resumed = Some(now);
+        }
         self.answered = Some(now);
+        self.made = self.made.max(Some(made));
     }
 
-    /// The status of that one was answered.
-    pub fn is_well(&mut self, target: Target) {
-        self.well = Some(target);
+    /// The status of that one was answered in that time.
+    pub fn is_well(&mut self, target: Target, took: Duration) {
+        if self
+            .well
+            .as_ref()
+            .is_none_or(|(_, quickest)| took < *quickest)
+        {
+            self.well = Some((target, took));
+        }
     }
 
     /// That call for the whole node was answered.
@@ -88,10 +110,13 @@ impl Pulse {
         self.answered
     }
 
-    /// Whether something was answered after a call made then had hung for so long.
-    pub fn proves(&self, since: Instant, longest: Duration) -> bool {
-        let answered = self.answered;
-        answered.is_some_and(|answered| answered >= since + longest)
+    /// Whether others show that a call made then hangs, which has so much time.
+    pub fn proves(&self, now: Instant, since: Instant, longest: Duration) -> bool {
+        let is_late = self.made.is_some_and(|made| made >= since + longest);
+        is_late
+            && self
+                .resumed
+                .is_some_and(|resumed| now >= resumed + CATCHES_UP)
     }
 
     /// When to ask next, while calls are outstanding that began then and have time until then: once a
@@ -162,7 +187,7 @@ impl Pulse {
     /// Whether others are answered, although `Version` hangs.
     pub fn answers_besides_version(&self, now: Instant, outstanding: &Times) -> bool {
         let is_hung = match outstanding.get(&VERSION) {
-            Some(since) => self.proves(*since, MAX_DEADLINE),
+            Some(since) => self.proves(now, *since, MAX_DEADLINE),
             None => self.is_version_the_agents,
         };
         is_hung
@@ -174,7 +199,7 @@ impl Pulse {
     /// What was answered before, and is again if the runtime is not silent.
     fn others(&self) -> Vec<(Rpc, Option<Target>)> {
         let well = self.well.iter();
-        let well = well.map(|target| (target.call, Some(target.clone())));
+        let well = well.map(|(target, _)| (target.call, Some(target.clone())));
         well.chain(self.of_node.map(|call| (call, None))).collect()
     }
 }
@@ -204,14 +229,16 @@ mod tests {
     fn answered(at: Instant) -> Pulse {
         let mut pulse = Pulse::default();
         pulse.is_answered(Rpc::Status);
-        pulse.is_well(Target {
+        let target = |id: &str| Target {
             call: Rpc::ContainerStatus,
-            id: Id::from("well"),
+            id: Id::from(id),
             pod: None,
             container: None,
             guessed: false,
-        });
-        pulse.beats(at);
+        };
+        pulse.is_well(target("well"), Duration::from_millis(1));
+        pulse.is_well(target("slow"), Duration::from_secs(1));
+        pulse.beats(at, at);
         pulse
     }
 
@@ -231,18 +258,18 @@ mod tests {
             "nothing else was asked"
         );
         pulse.ask(at(2), &made(begin, &ALL[..1]), 2);
-        assert!(pulse.is_silent(at(7), &made(begin, &ALL)));
+        assert!(pulse.is_silent(at(8), &made(begin, &ALL)));
         assert!(
-            !pulse.is_silent(at(6), &made(begin, &ALL)),
+            !pulse.is_silent(at(7), &made(begin, &ALL)),
             "it may be slow"
         );
         assert!(
             !pulse.is_silent(at(60), &made(begin, &ALL[1..])),
             "Version was answered"
         );
-        pulse.beats(at(4));
-        assert!(!pulse.is_silent(at(8), &made(begin, &ALL)));
-        assert!(pulse.is_silent(at(9), &made(begin, &ALL)));
+        pulse.beats(at(4), at(3));
+        assert!(!pulse.is_silent(at(9), &made(begin, &ALL)));
+        assert!(pulse.is_silent(at(10), &made(begin, &ALL)));
     }
 
     #[test]
@@ -251,7 +278,7 @@ mod tests {
         let at = |seconds| begin + Duration::from_secs(seconds);
         let pulse = Pulse::default();
         let lists = [(Rpc::Version, None, 0), (Rpc::ListContainers, None, 2)];
-        assert!(pulse.is_silent(at(7), &made(begin, &lists)));
+        assert!(pulse.is_silent(at(8), &made(begin, &lists)));
         assert!(!pulse.is_silent(at(60), &made(begin, &lists[..1])));
     }
 
@@ -260,12 +287,32 @@ mod tests {
         let begin = Instant::now();
         let at = |seconds| begin + Duration::from_secs(seconds);
         let six = Duration::from_secs(6);
-        assert!(!answered(at(5)).proves(begin, six));
-        assert!(answered(at(6)).proves(begin, six));
+        assert!(!answered(at(5)).proves(at(60), begin, six));
+        assert!(answered(at(6)).proves(at(7), begin, six));
         let version = made(begin, &ALL[..1]);
-        assert!(!answered(at(6)).answers_besides_version(at(7), &version));
-        assert!(answered(at(7)).answers_besides_version(at(7), &version));
-        assert!(!answered(at(7)).answers_besides_version(at(12), &version));
+        assert!(!answered(at(6)).answers_besides_version(at(8), &version));
+        assert!(answered(at(7)).answers_besides_version(at(8), &version));
+        assert!(!answered(at(7)).answers_besides_version(at(13), &version));
+    }
+
+    #[test]
+    fn after_a_pause_an_answer_proves_nothing_until_the_others_had_time_to_come() {
+        let begin = Instant::now();
+        let at = |millis| begin + Duration::from_millis(millis);
+        let six = Duration::from_secs(6);
+        let mut pulse = answered(begin);
+        // Made in the pause, which held it up as well.
+        pulse.beats(at(6400), at(3000));
+        assert!(!pulse.proves(at(9000), begin, six));
+        pulse.beats(at(6500), at(6450));
+        assert!(!pulse.proves(at(7300), begin, six));
+        assert!(pulse.proves(at(7400), begin, six));
+        // Without a pause, nothing has to catch up.
+        let mut pulse = answered(begin);
+        for second in 1..=6 {
+            pulse.beats(at(second * 1000 + 1), at(second * 1000));
+        }
+        assert!(pulse.proves(at(6002), begin, six));
     }
 
     #[test]

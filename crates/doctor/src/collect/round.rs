@@ -206,12 +206,18 @@ impl Round {
     /// Makes the status call of each id, also of those that only a late list shows, and waits for
     /// whoever is slow; returns for how many none was made.
     pub async fn ask_each(&mut self) -> usize {
+        let begun = Instant::now();
         loop {
-            let lists = self.known.lists();
+            let (lists, asked) = (self.known.lists(), self.asked.len());
             let unasked = self.ask_ids().await;
             self.wait_for_the_slow().await;
             self.ask_again_who_is_listed().await;
-            if self.interrupted || self.known.lists() == lists {
+            // Some were only slow, and there is room for others now.
+            let is_room = unasked > 0
+                && self.asked.len() > asked
+                && self.for_ids().count() < MAX_FOR_IDS
+                && begun.elapsed() < ASKING_LIMIT;
+            if self.interrupted || self.known.lists() == lists && !is_room {
                 return unasked;
             }
         }
@@ -249,9 +255,8 @@ impl Round {
             }
             // Those that hang are waited for no longer than the others.
             let patience = patience(self.answers.slowest);
-            let calls = self.waited_for();
-            let calls = calls.filter(|((call, _), _)| *call != Rpc::Version);
-            let waited_for = calls.map(|(_, call)| self.until.min(call.since + patience));
+            let calls = self.for_ids();
+            let waited_for = calls.map(|call| self.until.min(call.since + patience));
             let Some(last) = waited_for.filter(|until| *until > Instant::now()).max() else {
                 if !queue
                     .front()
@@ -355,7 +360,7 @@ impl Round {
         self.waited_for().any(|(question, call)| {
             let longest = self.longest(question);
             let end = call.since + longest;
-            let is_known = is_silent || self.pulse.proves(call.since, longest);
+            let is_known = is_silent || self.pulse.proves(now, call.since, longest);
             now < end || !is_known && now < end + KNOWN_WITHIN
         })
     }
@@ -365,6 +370,13 @@ impl Round {
     fn waited_for(&self) -> impl Iterator<Item = (&Question, &Outstanding)> {
         let calls = self.calls.all();
         calls.filter(|(question, _)| !self.pulse.is_again(question))
+    }
+
+    /// The same without `Version`, for which there is always room.
+    fn for_ids(&self) -> impl Iterator<Item = &Outstanding> {
+        let calls = self.waited_for();
+        let calls = calls.filter(|((call, _), _)| *call != Rpc::Version);
+        calls.map(|(_, call)| call)
     }
 
     fn ask_pulse(&mut self, now: Instant) {
@@ -493,7 +505,7 @@ impl Round {
         }
         let patience = patience(self.answers.slowest);
         let hangs = |call: &Outstanding| call.since.elapsed() >= patience;
-        let is_alone = self.calls.outstanding().all(hangs);
+        let is_alone = self.for_ids().all(hangs);
         if self.suspects.is_one(next) && !is_alone || self.is_too_early_for(next) {
             return false;
         }
@@ -506,7 +518,7 @@ impl Round {
             false if calls.all(waited_for_alone) => 1,
             _ => MAX_FOR_IDS,
         };
-        self.calls.outstanding().count() < most
+        self.for_ids().count() < most
     }
 
     /// Calls that an agent waits for are not made again.
@@ -534,17 +546,20 @@ impl Round {
         let guessed = call.target.as_ref().filter(|target| target.guessed);
         let guessed = guessed.map(|target| (target.call, target.id.clone()));
         let mut probe = call.probe(method, End::Answered);
+        let id = call.target.as_ref().map(|target| target.id.clone());
+        let question = (method, id);
         if let Err(CallError::Unavailable(why)) = &ended.answer {
             // Whatever it is that keeps it away now: it was there.
             self.interrupted |= self.version.is_some() || may_pass(why.cause);
             // All that are outstanding are lost with it, whichever says so first.
             if why.cause == NoConnection::Lost && self.lost.is_none() {
                 let why = bounded_error(CallError::Unavailable(why.clone()));
-                let others = self.calls.outstanding().filter_map(|call| {
+                let others = self.for_ids().filter_map(|call| {
                     let method = call.target.as_ref()?.call;
                     Some(call.probe(method, End::Answered))
                 });
-                let all = std::iter::once(probe.clone()).chain(others);
+                let this = Some(probe.clone()).filter(|_| !self.pulse.is_again(&question));
+                let all = this.into_iter().chain(others);
                 let lost = all.filter(|probe| probe.id.is_some()).map(|probe| Probe {
                     end: End::Failed(why.clone()),
                     ..probe
@@ -553,10 +568,9 @@ impl Round {
             }
         }
         if !matches!(ended.answer, Err(CallError::Unavailable(_))) {
-            self.pulse.beats(Instant::now());
+            self.pulse.beats(Instant::now(), since);
             self.pulse.is_answered(method);
         }
-        let question = (method, call.target.as_ref().map(|target| target.id.clone()));
         if self.pulse.ends(&question) && question.1.is_some() {
             return;
         }
@@ -589,7 +603,7 @@ impl Round {
             }
             Ok(Answer::OfOne) => {
                 if let Some(target) = call.target.filter(|target| !self.suspects.is_one(target)) {
-                    self.pulse.is_well(target);
+                    self.pulse.is_well(target, since.elapsed());
                 }
             }
             // It was removed after it was listed, which new lists will show.
@@ -619,7 +633,7 @@ impl Round {
         for (question, call) in self.calls.give_up() {
             let (method, _) = question;
             let longest = self.longest(&question);
-            let is_up = is_silent || self.pulse.proves(call.since, longest);
+            let is_up = is_silent || self.pulse.proves(now, call.since, longest);
             let is_again = self.pulse.ends(&question);
             let hung = call.probe(method, End::Hung);
             if hung.id.is_some() {

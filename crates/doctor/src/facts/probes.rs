@@ -39,7 +39,7 @@ pub struct ProbeFacts {
     /// Whether other calls are answered, if `Version` hangs.
     pub besides_version: OtherCalls,
     /// How many containers and sandboxes were not called for, because time ran out or too many
-    /// calls hung.
+    /// calls hung, or had too little time to tell whether their calls hang.
     pub unasked: usize,
     /// How many containers and sandboxes did not exist when they were called for, or had exited, and
     /// may be listed still: the lists were not answered again.

@@ -113,3 +113,44 @@ fn lists_that_hang_when_they_are_asked_again_do_not_make_a_runtime_silent() {
     });
     assert_says(&report, NOT_VERSION);
 }
+
+#[test]
+fn a_pause_of_the_whole_runtime_accuses_nobody() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..12 {
+        runtime.sim.run(&format!("pod-{pod}"), &["x"]);
+    }
+    let sim = runtime.sim.clone();
+    let pauses = std::thread::spawn(move || {
+        once_made(&sim, Rpc::ContainerStatus, 4, sim::Sim::stop);
+        std::thread::sleep(Duration::from_millis(6300));
+        sim.go_on();
+    });
+    let report = doctor_within(LIMIT, &runtime, &["-o", "json"]);
+    pauses.join().unwrap();
+    let report = report.value();
+    assert_eq!(causes(&report), Vec::<&str>::new(), "{report:#}");
+}
+
+#[test]
+fn what_is_asked_to_see_whether_the_runtime_answers_takes_no_place_of_the_ids() {
+    let runtime = FakeRuntime::with_pods(&[]);
+    for pod in 0..40 {
+        runtime.sim.run(&format!("pod-{pod:02}"), &["x"]);
+    }
+    let sim = &runtime.sim;
+    let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));
+    sim.fault(Rpc::PodSandboxStatus, Some("pod-01.0"), slow(4));
+    sim.fault(Rpc::PodSandboxStatus, Some("pod-02.0"), slow(5));
+    sim.fault(Rpc::ContainerStatus, Some("pod-30/x.0"), Fault::Hang);
+    let report = report(&runtime, |sim| {
+        once_made(sim, Rpc::ListContainers, 1, |sim| {
+            for call in [Rpc::Version, Rpc::Status] {
+                sim.fault(call, None, Fault::Slow(Duration::from_secs(5)));
+            }
+        });
+    });
+    assert_eq!(report["unasked"], 0, "{report:#}");
+    let culprit = &report["findings"][0]["culprit"];
+    assert_eq!(culprit["id"], "pod-30/x.0", "{report:#}");
+}

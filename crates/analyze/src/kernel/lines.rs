@@ -87,7 +87,8 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         behind(line, "BUG: soft lockup - CPU#").or_else(|| line.strip_prefix("soft lockup - CPU#"));
     if let Some(rest) = locked_up {
         let (long, task) = rest.split_once(" stuck for ")?.1.split_once("s! [")?;
-        let task = task.strip_suffix(']')?;
+        // Perhaps with "(repeating)" behind it.
+        let (task, _) = task.split_once(']')?;
         let (process, pid) = task.rsplit_once(':')?;
         return Some(KernelStack {
             process: Some(first_chars(process, 100).to_owned()),

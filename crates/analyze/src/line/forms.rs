@@ -89,8 +89,9 @@ pub(crate) fn is_of_build(body: &[u8]) -> bool {
 /// Whether the line is the message of an event of the kubelet's, without the other columns: in a
 /// log, something stands in front of it.
 pub(crate) fn is_event_message(body: &[u8]) -> bool {
-    const STARTS: [&[u8]; 6] = [
+    const STARTS: [&[u8]; 7] = [
         b"AttachVolume.",
+        b"Failed create pod sandbox: rpc error: ",
         b"MountVolume.",
         b"System OOM encountered, victim process: ",
         b"The node was low on resource: ",
@@ -143,7 +144,8 @@ pub(crate) fn is_continuation(line: &[u8]) -> bool {
     line.starts_with(b"  ") || line.starts_with(b"\t") || line.starts_with(b"}")
 }
 
-/// `[450528.013688] ` and `[  +0.000016] `, as the kernel's log shows the uptime.
+/// `[450528.013688] ` and `[  +0.000016] `, as the kernel's log shows the uptime; an address has more
+/// points.
 pub(crate) fn is_uptime(body: &[u8]) -> bool {
     let inside = body[1..].trim_ascii_start();
     let inside = inside.strip_prefix(b"+").unwrap_or(inside);
@@ -151,9 +153,10 @@ pub(crate) fn is_uptime(body: &[u8]) -> bool {
         .iter()
         .take_while(|byte| byte.is_ascii_digit())
         .count();
+    let end = memchr::memchr(b']', &inside[..inside.len().min(20)]);
     digits > 0
         && inside.get(digits) == Some(&b'.')
-        && memchr::memchr(b']', &inside[..inside.len().min(20)]).is_some()
+        && end.is_some_and(|end| memchr::memrchr(b'.', &inside[..end]) == Some(digits))
 }
 
 /// Removes `[   T61]`, the caller id.

@@ -95,6 +95,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if has_any(text, &of_crio) {
         seen.reserved.of_crio(count, line);
     } else if has_any(text, &["is reserved for", "name is reserved"]) {
+        seen.reserved.of_containerd();
         seen.trouble(line, reserved::SAYS);
     }
 }
@@ -163,7 +164,9 @@ fn late(reason: &str, text: &str, count: u64, line: u64, seen: &mut Seen) {
         }
         // The kubelet itself has waited in vain, more than once.
         "FailedCreatePodSandBox" if count > 1 && text.contains("code = DeadlineExceeded") => {
-            (Cause::RuntimeUnresponsive, Confidence::Low)
+            let says = format!("event {reason}: a call to the runtime timed out");
+            let cause = Cause::RuntimeUnresponsive;
+            return seen.late_sandbox(Proof::new(cause, Confidence::Low, line, says));
         }
         _ => return,
     };

@@ -99,6 +99,8 @@ struct Seen {
     system_ooms: SystemOoms,
     /// Garbage collections that ran into a late runtime.
     late_collections: Vec<Proof>,
+    /// Sandboxes for which the kubelet waited in vain.
+    late_sandboxes: Vec<Proof>,
     /// crictl asks wherever a runtime might be, for want of a configuration.
     tries_defaults: bool,
     /// A process that was to be killed had ended.
@@ -311,6 +313,10 @@ impl OutputReader {
         proofs.extend(self.seen.starts.proof());
         proofs.extend(self.seen.reserved.proof());
         let late = std::mem::take(&mut self.seen.late_collections);
+        // That the name is taken is an answer, so only that sandbox is late.
+        let late_sandboxes = std::mem::take(&mut self.seen.late_sandboxes);
+        let is_answered = self.seen.reserved.is_any();
+        proofs.extend(late_sandboxes.into_iter().filter(|_| !is_answered));
         // A node without memory makes everything late.
         let has_oom = self.seen.system_ooms.is_any();
         proofs.extend(self.seen.system_ooms.proofs());
@@ -356,6 +362,12 @@ impl Seen {
     fn late_collection(&mut self, proof: Proof) {
         if self.late_collections.len() < MAX_PROOFS {
             self.late_collections.push(proof);
+        }
+    }
+
+    fn late_sandbox(&mut self, proof: Proof) {
+        if self.late_sandboxes.len() < MAX_PROOFS {
+            self.late_sandboxes.push(proof);
         }
     }
 

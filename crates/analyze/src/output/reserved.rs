@@ -1,4 +1,4 @@
-//! Names that CRI-O keeps for an attempt which has not returned, as events tell of them.
+//! Names that a runtime keeps for an attempt which has not returned, as events tell of them.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -18,6 +18,7 @@ pub(super) struct Reserved {
     count: u64,
     /// Of the last event.
     line: u64,
+    of_containerd: bool,
 }
 
 impl Reserved {
@@ -25,6 +26,16 @@ impl Reserved {
     pub(super) fn of_crio(&mut self, count: u64, line: u64) {
         self.count = self.count.saturating_add(count);
         self.line = line;
+    }
+
+    /// An event of containerd, which releases the name after a while.
+    pub(super) fn of_containerd(&mut self) {
+        self.of_containerd = true;
+    }
+
+    /// Whether a runtime has answered that a name is taken.
+    pub(super) fn is_any(self) -> bool {
+        self.count > 0 || self.of_containerd
     }
 
     pub(super) fn proof(self) -> Option<Proof> {

@@ -13,7 +13,9 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
         || text.starts_with("WARN[0")
         || text.starts_with("ctr: ")
         || text.starts_with("Cannot connect to the Docker daemon")
+        || text.starts_with("Couldn't connect to Docker daemon")
         || text.starts_with(OF_DOCKER)
+        || text.contains(OF_PYTHON)
         || words.starts_with(&["CONTAINER", "ID"])
         || words.starts_with(&["CONTAINER", "IMAGE", "CREATED"])
         || words.starts_with(&["POD", "ID"])
@@ -24,8 +26,11 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
 /// How the docker command begins what the daemon refused.
 const OF_DOCKER: &str = "Error response from daemon: ";
 
+/// How Python's library for the daemon begins what went wrong on its socket.
+const OF_PYTHON: &str = "UnixHTTPConnectionPool(host='localhost', port=None): ";
+
 /// No process listens on the socket, or the one that does is not answering.
-const UNREACHABLE: [&str; 9] = [
+const UNREACHABLE: [&str; 10] = [
     "validate service connection",
     "validate CRI v1",
     "unable to determine runtime API version",
@@ -34,6 +39,7 @@ const UNREACHABLE: [&str; 9] = [
     "] failed to connect",
     "connect: connect endpoint",
     "Cannot connect to the Docker daemon",
+    "Couldn't connect to Docker daemon",
     "error during connect",
     "getting the runtime version",
 ];
@@ -85,6 +91,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
             "connection refused",
             "no such file or directory",
             "Is the docker daemon running",
+            "is it running?",
         ],
     );
     let is_dialing =
@@ -108,6 +115,9 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
             Confidence::High,
             "the runtime does not answer on its socket",
         );
+    }
+    if text.contains(OF_PYTHON) && text.contains("Read timed out.") {
+        return prove(Confidence::Low, "dockerd does not answer a request");
     }
     if is_plugin_row(text) {
         return prove(Confidence::Medium, "containerd's CRI plugin failed to load");

@@ -110,7 +110,7 @@ const CREATED_AGAIN: &str = "the sandbox of a pod is created again and again";
 const NOT_IN_TIME: &str = "volumes were not mounted in time";
 
 /// A Secret or ConfigMap that a pod is to mount and that does not exist.
-const NO_OBJECT: [&str; 2] = ["secret \"", "configmap \""];
+const NO_OBJECT: [&str; 4] = ["secret \"", "secrets \"", "configmap \"", "configmaps \""];
 
 /// What events show without its cause.
 #[derive(Debug, Default)]
@@ -129,7 +129,9 @@ impl Warnings {
     /// An event, as it is in a row that is this `line` of the input.
     pub(super) fn event(reason: &str, text: &str, times: u64, line: u64, seen: &mut Seen) {
         let is_mount = reason == "FailedMount";
-        if is_mount && has_any(text, &NO_OBJECT) && text.contains("\" not found") {
+        // The terminal may have cut the line.
+        let is_missing = text.contains("\" not found") || text.ends_with("\" not");
+        if is_mount && has_any(text, &NO_OBJECT) && is_missing {
             seen.warnings.lacks_object = true;
             return;
         }

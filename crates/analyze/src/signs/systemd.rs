@@ -7,6 +7,8 @@ use super::{Sign, sign};
 use crate::kind::Writer::Systemd;
 
 /// The units in which a kubelet or a runtime runs.
+const RUNTIMES: &[&str] = &["containerd.service", "docker.service", "crio.service"];
+
 const DAEMONS: &[&str] = &[
     "kubelet.service",
     "containerd.service",
@@ -185,6 +187,21 @@ pub(super) const SIGNS: &[Sign] = &[
         Medium,
     )
     .with(&["o space left on device", "annot allocate memory"]),
+    // It ended at each start, whatever the reason.
+    sign(
+        "tart request repeated too quickly",
+        Systemd,
+        RuntimeUnresponsive,
+        Low,
+    )
+    .with(RUNTIMES),
+    sign(
+        "Failed with result 'start-limit",
+        Systemd,
+        RuntimeUnresponsive,
+        Low,
+    )
+    .with(RUNTIMES),
     sign("Failed with result 'oom-kill'", Systemd, MemoryThrash, High).with(DAEMONS),
     sign("killed by the OOM killer", Systemd, MemoryThrash, Medium).with(DAEMONS),
     sign(
@@ -193,7 +210,7 @@ pub(super) const SIGNS: &[Sign] = &[
         RuntimeUnresponsive,
         High,
     )
-    .with(&["containerd.service", "docker.service", "crio.service"]),
+    .with(RUNTIMES),
     sign(
         "Dependency failed for ",
         Systemd,

@@ -54,6 +54,11 @@ pub(super) const CONTAINERS: &[Failure] = &[
         with: DAEMONS,
         ..failure(": panic: ", CRASHED)
     },
+    // The message of an event, without the other columns.
+    failure(
+        "Failed create pod sandbox: rpc error: ",
+        "the runtime cannot create a pod sandbox",
+    ),
     failure("not yet finished. Currently at stage", STILL_CREATING),
     failure("timing out in CRI-O due to system load", STILL_CREATING),
     Failure {

@@ -2,12 +2,18 @@
 
 use super::{Failure, failure};
 
+const GPU_IS_GONE: &str = "a GPU no longer responds: it has fallen off the PCI bus";
+
 const NO_KERNEL_MEMORY: &str = "the kernel cannot allocate memory";
 
 pub(super) const KERNEL: &[Failure] = &[
     failure(
         "BUG: soft lockup",
         "a processor made no progress for a while",
+    ),
+    failure(
+        "Watchdog detected hard LOCKUP on ",
+        "a processor did not even react to interrupts for a while",
     ),
     failure(
         "Kernel panic - not syncing: ",
@@ -50,6 +56,7 @@ pub(super) const KERNEL: &[Failure] = &[
     failure(
         // NVIDIA's Xid 79.
         "GPU has fallen off the bus",
-        "a GPU no longer responds: it has fallen off the PCI bus",
+        GPU_IS_GONE,
     ),
+    failure("fallen off the bus and is not responding", GPU_IS_GONE),
 ];

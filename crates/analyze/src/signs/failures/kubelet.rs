@@ -5,6 +5,8 @@ use super::{Failure, failure};
 /// Errors of a request that got no response in time.
 const NO_RESPONSE: &[&str] = &["context deadline exceeded", "Client.Timeout exceeded"];
 
+const NOT_STARTED: &str = "the kubelet cannot start, and ends";
+
 const API_SERVER_LATE: &str = "the API server does not respond to the kubelet in time";
 
 /// A request of the kubelet to the API server that got no response in time, more than once.
@@ -106,6 +108,14 @@ pub(super) const KUBELET: &[Failure] = &[
         "ailed to find memory cgroup",
         "the kernel offers no memory control group, so k3s exits",
     ),
+    failure("failed to run Kubelet: ", NOT_STARTED),
+    Failure {
+        lines: 3,
+        ..failure(
+            "\"Error getting node\"",
+            "the kubelet cannot read its node from the API server",
+        )
+    },
     failure(
         "\"command failed\" err=",
         "the kubelet, or another program of Kubernetes, exited with an error",

@@ -26,7 +26,7 @@ pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Opt
     let calls = calls.filter(|call| CALLS.contains(&call.call));
     let hung = calls.filter(|call| match call.call.is_list() {
         true => is_list_hung(status, call),
-        false => is_late(status, call),
+        false => is_older(call, MAX_DEADLINE),
     });
     let hung = hung.map(|call| {
         let (pod, container) = named(status, pods, call);
@@ -42,14 +42,14 @@ pub(super) fn hung(status: &StatusReport, pods: &[PodStatus]) -> Vec<(Probe, Opt
     hung.collect()
 }
 
-/// Whether a list hangs. Where both take long, or are slow each time, only time tells.
+/// Whether a list hangs. Where both take long, or are slow each time, it has more time than six seconds.
 fn is_list_hung(status: &StatusReport, list: &InFlight) -> bool {
     let mut calls = status.in_flight.iter();
     let are_both_late = calls
         .any(|other| other.call.is_list() && other.call != list.call && is_late(status, other));
     let are_slow = are_lists_slow(status);
-    let is_overdue = overdue(status, list).is_some() && !are_both_late && !are_slow;
-    is_overdue || is_older(list, list_patience(None, are_slow))
+    let is_overdue = is_older(list, MAX_DEADLINE) && overdue(status, list).is_some();
+    is_overdue && !are_both_late && !are_slow || is_older(list, list_patience(None, are_slow))
 }
 
 /// Whether lists take long each time, and come.
@@ -149,7 +149,8 @@ pub fn word(status: &StatusReport) -> Word {
     let calls = [&[Rpc::Version], &lists[..]].concat();
     let calls = calls.into_iter().filter_map(|call| {
         if let Some(late) = waits(&call) {
-            return Some(Probe {
+            // For a younger one it is too early to tell.
+            return is_older(late, MAX_DEADLINE).then(|| Probe {
                 seconds: late.age_seconds,
                 ..said(call, End::Hung)
             });
@@ -347,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_slow_and_not_overdue_does_not_hang() {
+    fn what_may_be_slow_does_not_hang_although_the_agent_calls_it_overdue() {
         let mut status = status("Healthy", None, &["PodSandboxStatus", "ListContainers"]);
         for (call, age) in status.in_flight.iter_mut().zip([4.9, 5.9]) {
             call.age_seconds = age;
@@ -358,6 +359,8 @@ mod tests {
         let stuck = serde_json::json!([{"call": "PodSandboxStatus", "id": "s1",
                                         "sinceSeconds": 4.9, "pod": null, "container": null}]);
         status.stuck = serde_json::from_value(stuck).unwrap();
+        assert!(hung(&status, &[]).is_empty(), "the agent may learn more");
+        status.in_flight[0].age_seconds = 6.0;
         assert_eq!(hung(&status, &[]).len(), 1);
     }
 

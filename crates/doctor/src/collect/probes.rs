@@ -14,6 +14,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 use super::calls::Calls;
 use super::dead::Dead;
 use super::listener::listener;
+use super::patience::MAX_DEADLINE;
 use super::round::{QUIET, Round, STILL_THERE};
 use super::suspects::Suspects;
 use super::task_folder::TaskFolder;
@@ -296,15 +297,17 @@ pub async fn confirm(
         .find(|probe| probe.call == Rpc::Version && probe.end == End::Hung);
     match (hung, besides_version) {
         (None, _) | (Some(_), OtherCalls::Hang) => {}
-        (Some(version), OtherCalls::Answered) => {
-            // What was seen still holds.
+        (Some(version), OtherCalls::Unknown) if version.seconds < MAX_DEADLINE.as_secs_f64() => {
+            // There was not enough time to tell.
+            facts.unasked += 1;
+            return;
+        }
+        (Some(version), _) => {
             facts.calls.retain(|probe| probe.call != Rpc::Version);
             facts.calls.push(version.clone());
             facts.besides_version = besides_version;
             return;
         }
-        // There was not enough time to tell.
-        (Some(_), OtherCalls::Unknown) => return,
     }
     *facts = ProbeFacts {
         endpoint: std::mem::take(&mut facts.endpoint),

@@ -3,7 +3,8 @@
 //!
 //! ```text
 //!   a call hangs --> Version, once a second
-//!                       \-- hangs too --> what was answered before: the status of an id, and Status
+//!                       \-- hangs too --> what was answered before: the status of an id, and Status;
+//!                                         then that of another id, and a list
 //! ```
 //!
 //! A call is proven to hang if another, made after its time was up, is answered. After a pause in which
@@ -22,6 +23,9 @@ use super::targets::Target;
 
 /// How often it is asked; and after which time of `Version` the others are.
 pub(super) const INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many others are asked at once.
+const AT_ONCE: usize = 2;
 
 /// For how long `Version` and the others must not be answered: until then, they may be slow.
 const SILENT_AFTER: Duration = MAX_DEADLINE;
@@ -50,10 +54,10 @@ pub(super) struct Pulse {
     /// When the first answer came after the last pause.
     resumed: Option<Instant>,
     asked: Option<Instant>,
-    /// Whose status was answered the quickest, and in which time.
-    well: Option<(Target, Duration)>,
-    /// Which call for the whole node was answered.
-    of_node: Option<Rpc>,
+    /// Whose status was answered the quickest, and in which time; the first two.
+    well: Vec<(Target, Duration)>,
+    /// Which calls for the whole node were answered.
+    of_node: BTreeSet<Rpc>,
     /// The calls, answered before, that are outstanding again.
     again: BTreeSet<Question>,
     /// An agent on the node waits for `Version`.
@@ -77,21 +81,14 @@ impl Pulse {
 
     /// The status of that one was answered in that time.
     pub fn is_well(&mut self, target: Target, took: Duration) {
-        if self
-            .well
-            .as_ref()
-            .is_none_or(|(_, quickest)| took < *quickest)
-        {
-            self.well = Some((target, took));
-        }
+        self.well.push((target, took));
+        self.well.sort_by_key(|(_, took)| *took);
+        self.well.truncate(2);
     }
 
     /// That call for the whole node was answered.
     pub fn is_answered(&mut self, call: Rpc) {
-        // A list costs more.
-        if call == Rpc::Status || call == Rpc::ListPodSandbox && self.of_node.is_none() {
-            self.of_node = Some(call);
-        }
+        self.of_node.insert(call);
     }
 
     /// That call is outstanding no longer; returns whether it was made only to see whether it is
@@ -141,10 +138,13 @@ impl Pulse {
         let mut asked = match outstanding.get(&VERSION) {
             Some(since) if now < *since + INTERVAL => Vec::new(),
             None if !self.is_version_the_agents => vec![(Rpc::Version, None)],
-            _ => self.others(),
+            _ => match self.others() {
+                others if others.is_empty() => vec![(Rpc::Status, None)],
+                others => others,
+            },
         };
         asked.retain(|call| !outstanding.contains_key(&question(call)));
-        asked.truncate(most);
+        asked.truncate(most.min(AT_ONCE));
         self.again.extend(
             asked
                 .iter()
@@ -196,11 +196,20 @@ impl Pulse {
                 .is_some_and(|answered| now < answered + SILENT_AFTER)
     }
 
-    /// What was answered before, and is again if the runtime is not silent.
+    /// What was answered before, and is again if the runtime is not silent. Each of them may hang for a
+    /// reason of its own: first an id and `Status`; if neither is answered, another id and a list.
     fn others(&self) -> Vec<(Rpc, Option<Target>)> {
-        let well = self.well.iter();
-        let well = well.map(|(target, _)| (target.call, Some(target.clone())));
-        well.chain(self.of_node.map(|call| (call, None))).collect()
+        let ids = self.well.iter();
+        let mut ids = ids.map(|(target, _)| (target.call, Some(target.clone())));
+        let of_node = |call| self.of_node.contains(&call).then_some((call, None));
+        let (id, other_id) = (ids.next(), ids.next());
+        let calls = [
+            id,
+            of_node(Rpc::Status),
+            other_id,
+            of_node(Rpc::ListPodSandbox),
+        ];
+        calls.into_iter().flatten().collect()
     }
 }
 
@@ -280,6 +289,9 @@ mod tests {
         let lists = [(Rpc::Version, None, 0), (Rpc::ListContainers, None, 2)];
         assert!(pulse.is_silent(at(8), &made(begin, &lists)));
         assert!(!pulse.is_silent(at(60), &made(begin, &lists[..1])));
+        let mut pulse = pulse;
+        let asked = pulse.ask(at(1), &made(begin, &lists[..1]), 8);
+        assert_eq!(asked, [(Rpc::Status, None)]);
     }
 
     #[test]
@@ -328,8 +340,10 @@ mod tests {
         assert_eq!(asked(1, &ALL[..1], 8), []);
         assert_eq!(asked(2, &ALL[..1], 8), [Rpc::ContainerStatus, Rpc::Status]);
         assert_eq!(asked(2, &ALL[..1], 1), [Rpc::ContainerStatus]);
-        assert_eq!(asked(3, &ALL[..2], 8), [Rpc::Status]);
-        assert_eq!(asked(4, &ALL, 8), []);
+        // Another id, which took longer.
+        assert_eq!(asked(3, &ALL, 8), [Rpc::ContainerStatus]);
+        let other = (Rpc::ContainerStatus, Some("slow"), 3);
+        assert_eq!(asked(4, &[&ALL[..], &[other]].concat(), 8), []);
     }
 
     #[test]

@@ -12,15 +12,23 @@ use sim::Fault;
 use super::{ALONE, assert_narrow, causes, doctor, three_pods};
 use crate::support::{Agent, Ended, FakeRuntime, Pleg, eventually};
 
+/// Until then, the agent's calls may be slow.
+fn wait_until_two_hang(agent: &Agent) {
+    agent.wait("/v1/status", |answer| {
+        let status = answer.json();
+        let calls = status["inFlight"].as_array().unwrap().iter();
+        let ages = calls.filter_map(|call| call["ageSeconds"].as_f64());
+        ages.filter(|age| *age >= 6.0).count() >= 2
+    });
+}
+
 /// A runtime under the lock of y in b, and an agent that has named it.
 fn under_the_status_lock() -> (FakeRuntime, Agent) {
     let runtime = three_pods();
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
     runtime.sim.status_lock("b", "y");
-    agent.wait("/v1/status", |answer| {
-        answer.json()["stuck"].as_array().unwrap().len() >= 2
-    });
+    wait_until_two_hang(&agent);
     (runtime, agent)
 }
 
@@ -80,9 +88,7 @@ fn nor_are_two_of_which_one_ends_after_the_other() {
         runtime.sim.fault(call, Some(id), Fault::Hang);
         runtime.sim.exit(pod, "x", 1);
     }
-    agent.wait("/v1/status", |answer| {
-        answer.json()["stuck"].as_array().unwrap().len() >= 2
-    });
+    wait_until_two_hang(&agent);
     // The looks take some time.
     let slow = Fault::Slow(Duration::from_millis(1500));
     runtime.sim.fault(Rpc::ListPodSandbox, None, slow);
@@ -178,9 +184,7 @@ fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
     assert_narrow(&page);
 
     runtime.sim.status_lock("b", "y");
-    agent.wait("/v1/status", |answer| {
-        answer.json()["stuck"].as_array().unwrap().len() >= 2
-    });
+    wait_until_two_hang(&agent);
     let bundle = tempfile::Builder::new().prefix("bundle").tempdir().unwrap();
     std::fs::set_permissions(bundle.path(), Permissions::from_mode(0o777)).unwrap();
     let path = bundle.path().join("node.json.gz");

@@ -148,22 +148,29 @@ pub fn word(status: &StatusReport) -> Word {
     let unreachable = failure.filter(|why| matches!(why, CallError::Unavailable(_)));
     let calls = [&[Rpc::Version], &lists[..]].concat();
     let calls = calls.into_iter().filter_map(|call| {
-        if let Some(late) = waits(&call) {
-            // For a younger one it is too early to tell.
-            return is_older(late, MAX_DEADLINE).then(|| Probe {
-                seconds: late.age_seconds,
-                ..said(call, End::Hung)
-            });
+        match waits(&call) {
+            Some(late) if is_older(late, MAX_DEADLINE) => {
+                return Some(Probe {
+                    seconds: late.age_seconds,
+                    ..said(call, End::Hung)
+                });
+            }
+            // Of one that is silent, the oldest call tells. Else it is too early.
+            Some(_) if !is_silent || call != Rpc::Version => return None,
+            _ => {}
         }
         match (unreachable, failure) {
             (Some(why), _) => Some(said(call, End::Failed(bounded_error(why.clone())))),
             // The agent does not report which of the lists failed.
             (None, Some(_)) if call != Rpc::Version => None,
             (None, _) if is_answered => Some(said(call, End::Answered)),
-            (None, _) if is_silent && call == Rpc::Version => Some(Probe {
-                seconds: oldest(status),
-                ..said(call, End::Hung)
-            }),
+            (None, _) if is_silent && call == Rpc::Version => {
+                let seconds = oldest(status);
+                (seconds >= MAX_DEADLINE.as_secs_f64()).then(|| Probe {
+                    seconds,
+                    ..said(call, End::Hung)
+                })
+            }
             (None, _) => None,
         }
     });
@@ -327,6 +334,16 @@ mod tests {
         silent.health.reason = Reason::RuntimeSilent;
         assert_eq!(outcomes(&silent)[0], ("Version", Outcome::Hung));
         assert_eq!(outcomes(&silent)[1..], expected);
+        // It has begun to ask for the version.
+        let all = ["Version", "ListPodSandbox", "ListContainers"];
+        let mut silent = status("Degraded", None, &all);
+        silent.health.reason = Reason::RuntimeSilent;
+        silent.in_flight[0].age_seconds = 1.0;
+        assert_eq!(outcomes(&silent)[0], ("Version", Outcome::Hung));
+        for call in &mut silent.in_flight {
+            call.age_seconds = 5.9;
+        }
+        assert_eq!(outcomes(&silent), [], "it may be a pause");
     }
 
     #[test]

@@ -448,6 +448,9 @@ impl Round {
         if self.version_at.is_some_and(is_long_ago) {
             self.ask_version().await;
         }
+        if self.agents_word.is_some() {
+            return;
+        }
         // While `Version` hangs, others show it.
         let until = Instant::now() + MAX_DEADLINE;
         while self.is_pulse_lost() && !self.interrupted && Instant::now() < until {

@@ -207,11 +207,11 @@ fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
         }
     };
     let mut finding = finding(facts, confidence, sentence);
-    finding.evidence.push(format!(
-        "it accepted a connection but has not answered Version for {}{}",
-        go(version.seconds),
-        version.source()
-    ));
+    let waited = go(version.seconds);
+    finding.evidence.push(match version.by_agent {
+        true => format!("it has not answered the agent on this node for {waited}"),
+        false => format!("it accepted a connection but has not answered Version for {waited}"),
+    });
     finding.evidence.extend(queue(facts));
     if let Some(who) = listener {
         finding

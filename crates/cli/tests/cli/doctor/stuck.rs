@@ -204,6 +204,22 @@ fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
     }
     let there = Pleg::new(&["doctor", "-o", "json", "--from", bundle[3]]).run();
     assert_eq!(there.assert_code(1).value(), report);
+
+    // However long it lasts.
+    runtime.sim.status_unlock("b", "y");
+    runtime.sim.stop();
+    for seconds in [6.0, 9.0] {
+        agent.wait("/v1/status", |answer| {
+            let status = answer.json();
+            let mut calls = status["inFlight"].as_array().unwrap().iter();
+            let is_old = |call: &Value| call["ageSeconds"].as_f64().unwrap() >= seconds;
+            status["health"]["reason"] == "RuntimeSilent"
+                && calls.any(|call| call["call"] == "ListContainers" && is_old(call))
+        });
+        let silent = by_nobody(&runtime, &agent.socket, &["-o", "json"]).unwrap();
+        let summary = silent.assert_code(1).value()["summary"].to_string();
+        assert!(summary.contains("does not answer any call"), "{summary}");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::fs;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use e2e::run_node::{Node, assert_nothing_twice, is, until};
@@ -137,7 +138,28 @@ async fn comes_to(node: &Node, run: &Running, action: &str, name: &str) {
     if !is(&line, action, name) {
         println!("containerd keeps a process of {name} that it has not started: it is restarted");
         node.testbed.verb(&["restart"]).await.unwrap();
-        run.ever(name, |line| is(line, action, name));
+        let still_runs = |line: &Value| {
+            is(line, "CreateContainerError", name)
+                .then(|| {
+                    line["why"]
+                        .as_str()?
+                        .split_once("process ")?
+                        .1
+                        .split_once(" of ")
+                })
+                .flatten()
+                .map(|(process, _)| process.to_owned())
+        };
+        let wanted = |line: &Value| is(line, action, name) || still_runs(line).is_some();
+        let came = run.until(name, wanted);
+        if let Some(process) = came.last().and_then(|(_, line)| still_runs(line)) {
+            println!(
+                "it has forgotten that process, {process}: it is killed, as an operator would"
+            );
+            let killed = Command::new("kill").args(["-9", &process]).status();
+            assert!(killed.unwrap().success());
+            run.until(name, |line| is(line, action, name));
+        }
     }
 }
 

@@ -108,14 +108,22 @@ impl Attempt {
         if round.known.lists() > afterwards {
             unasked = round.ask_each().await;
         }
-        round.ask_costly_lists_again().await;
-        if suspects.twice.is_empty() {
-            round.ask_whether_it_is_still_there().await;
-        } else if !round.is_interrupted() {
-            // Without the calls that are ruled out, it must stay for longer than it did.
-            let stays = begun + suspects.longest.mul_f64(STAYS_LONGER);
-            sleep_until(stays.max(Instant::now() + QUIET)).await;
-            round.ask_version().await;
+        loop {
+            let lists = round.known.lists();
+            round.ask_costly_lists_again().await;
+            if suspects.twice.is_empty() {
+                round.ask_whether_it_is_still_there().await;
+            } else if !round.is_interrupted() {
+                // Without the calls that are ruled out, it must stay for longer than it did.
+                let stays = begun + suspects.longest.mul_f64(STAYS_LONGER);
+                sleep_until(stays.max(Instant::now() + QUIET)).await;
+                round.ask_version().await;
+            }
+            // One that came only now shows whom else to ask, and may have been slow for a moment.
+            if round.known.lists() == lists || round.is_interrupted() {
+                break;
+            }
+            unasked = round.ask_each().await;
         }
         // No call notices a restart between two calls.
         let is_other = process.is_some() && is_other(process, &self::listener(socket).await);

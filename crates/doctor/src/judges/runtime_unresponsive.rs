@@ -379,7 +379,8 @@ fn many_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let examples = probes.hung(call).take(MAX_SINGLED_OUT + 1);
     found.evidence.extend(examples.map(unanswered));
     found.evidence.push(
-        "a call that hangs for many ids is blocked by a daemon or a disk, not by each container"
+        "a call that hangs for several ids is usually blocked by a daemon or a disk, not by each \
+         container"
             .to_owned(),
     );
     Some(found)

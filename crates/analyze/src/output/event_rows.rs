@@ -147,6 +147,7 @@ fn late(reason: &str, text: &str, count: u64, line: u64, seen: &mut Seen) {
     if text.contains(": i/o timeout") && !text.contains("DeadlineExceeded") {
         return;
     }
+    let says = format!("event {reason}: a call to the runtime timed out");
     let (cause, confidence) = match reason {
         "FailedCreatePodSandBox" | "FailedKillPod" | "FailedPodSandBoxStatus" | "FailedSync"
             if has_any(text, &network) =>
@@ -158,19 +159,16 @@ fn late(reason: &str, text: &str, count: u64, line: u64, seen: &mut Seen) {
             (Cause::ShimUnresponsive, Medium)
         }
         "ContainerGCFailed" | "ImageGCFailed" => {
-            let says = format!("event {reason}: a call to the runtime timed out");
             let proof = Proof::new(Cause::RuntimeUnresponsive, Medium, line, says);
             return seen.late_collection(proof);
         }
         // The kubelet itself has waited in vain, more than once.
         "FailedCreatePodSandBox" if count > 1 && text.contains("code = DeadlineExceeded") => {
-            let says = format!("event {reason}: a call to the runtime timed out");
             let cause = Cause::RuntimeUnresponsive;
             return seen.late_sandbox(Proof::new(cause, Confidence::Low, line, says));
         }
         _ => return,
     };
-    let says = format!("event {reason}: a call to the runtime timed out");
     prove(cause, confidence, &says, line, seen);
 }
 

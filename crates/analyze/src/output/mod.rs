@@ -354,43 +354,36 @@ impl OutputReader {
 
 impl Seen {
     fn proof(&mut self, proof: Proof) {
-        if self.proofs.len() < MAX_PROOFS {
-            self.proofs.push(proof);
-        }
+        keep(&mut self.proofs, proof);
     }
 
     fn late_collection(&mut self, proof: Proof) {
-        if self.late_collections.len() < MAX_PROOFS {
-            self.late_collections.push(proof);
-        }
+        keep(&mut self.late_collections, proof);
     }
 
     fn late_sandbox(&mut self, proof: Proof) {
-        if self.late_sandboxes.len() < MAX_PROOFS {
-            self.late_sandboxes.push(proof);
-        }
+        keep(&mut self.late_sandboxes, proof);
     }
 
     fn not_ready(&mut self, not_ready: NotReady) {
-        if self.not_ready.len() < MAX_PROOFS {
-            self.not_ready.push(not_ready);
-        }
+        keep(&mut self.not_ready, not_ready);
     }
 
     fn error(&mut self, line: u64, says: impl Into<String>) {
-        if self.errors.len() < MAX_PROOFS {
-            let says = says.into();
-            self.errors.push(Trouble { says, line });
-        }
+        let says = says.into();
+        keep(&mut self.errors, Trouble { says, line });
     }
 
     fn trouble(&mut self, line: u64, says: impl Into<String>) {
-        if self.troubles.len() < MAX_PROOFS {
-            self.troubles.push(Trouble {
-                says: says.into(),
-                line,
-            });
-        }
+        let says = says.into();
+        keep(&mut self.troubles, Trouble { says, line });
+    }
+}
+
+/// Keeps one more, if there are not too many already.
+fn keep<T>(kept: &mut Vec<T>, one: T) {
+    if kept.len() < MAX_PROOFS {
+        kept.push(one);
     }
 }
 

@@ -6,9 +6,10 @@ use causes::finding::Confidence::*;
 use super::{Sign, sign};
 use crate::kind::Writer::Systemd;
 
-/// The units in which a kubelet or a runtime runs.
+/// The units in which nothing but a runtime runs.
 const RUNTIMES: &[&str] = &["containerd.service", "docker.service", "crio.service"];
 
+/// The units in which a kubelet or a runtime runs.
 const DAEMONS: &[&str] = &[
     "kubelet.service",
     "containerd.service",

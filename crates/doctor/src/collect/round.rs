@@ -441,7 +441,6 @@ impl Round {
 
     /// Whether the runtime is there at the end, too.
     pub async fn ask_whether_it_is_still_there(&mut self) {
-        let is_long_ago = |answered: Instant| answered.elapsed() > STILL_THERE;
         if self.interrupted || !self.is_time_for_all() {
             return;
         }
@@ -463,7 +462,6 @@ impl Round {
     /// Whether `Version` hangs, and nothing else was answered lately, or is known not to be.
     fn is_pulse_lost(&self) -> bool {
         let outstanding = self.calls.times();
-        let is_long_ago = |answered: Instant| answered.elapsed() > STILL_THERE;
         self.pulse.is_waiting_for_version(&outstanding)
             && self.pulse.answered().is_none_or(is_long_ago)
             && !self.pulse.is_silent(Instant::now(), &outstanding)
@@ -656,6 +654,11 @@ impl Round {
         }
         unknown
     }
+}
+
+/// Whether what was answered then says nothing of now.
+fn is_long_ago(answered: Instant) -> bool {
+    answered.elapsed() > STILL_THERE
 }
 
 /// Whether there may be a connection again after a restart, or was one before.

@@ -121,6 +121,16 @@ async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_
     node.down().await;
 }
 
+/// The process of the pod that keeps its container from being created again, if that is why it is not.
+fn still_runs<'a>(line: &'a Value, name: &str) -> Option<&'a str> {
+    let why = line["why"].as_str()?;
+    let (process, _) = why.split_once(" of the pod still runs, in the control group")?;
+    process
+        .rsplit(' ')
+        .next()
+        .filter(|_| is(line, "CreateContainerError", name))
+}
+
 /// A pod comes so far. containerd that loses its caller while it creates a process may keep that,
 /// call the container exited, and refuse to remove it before it is restarted itself.
 async fn comes_to(node: &Node, run: &Running, action: &str, name: &str) {
@@ -128,8 +138,7 @@ async fn comes_to(node: &Node, run: &Running, action: &str, name: &str) {
     let is_held = |line: &Value| {
         let says = |text| line["why"].as_str().is_some_and(|why| why.contains(text));
         // A process that is only about to end is gone at the next attempt.
-        let still_runs =
-            is(line, "CreateContainerError", name) && says("still runs, in the control group");
+        let still_runs = still_runs(line, name).is_some();
         attempts.set(attempts.get() + u32::from(still_runs));
         is(line, "StopError", name) && says("cannot delete running task")
             || still_runs && attempts.get() == 3
@@ -138,25 +147,13 @@ async fn comes_to(node: &Node, run: &Running, action: &str, name: &str) {
     if !is(&line, action, name) {
         println!("containerd keeps a process of {name} that it has not started: it is restarted");
         node.testbed.verb(&["restart"]).await.unwrap();
-        let still_runs = |line: &Value| {
-            is(line, "CreateContainerError", name)
-                .then(|| {
-                    line["why"]
-                        .as_str()?
-                        .split_once("process ")?
-                        .1
-                        .split_once(" of ")
-                })
-                .flatten()
-                .map(|(process, _)| process.to_owned())
-        };
-        let wanted = |line: &Value| is(line, action, name) || still_runs(line).is_some();
+        let wanted = |line: &Value| is(line, action, name) || still_runs(line, name).is_some();
         let came = run.until(name, wanted);
-        if let Some(process) = came.last().and_then(|(_, line)| still_runs(line)) {
+        if let Some(process) = came.last().and_then(|(_, line)| still_runs(line, name)) {
             println!(
                 "it has forgotten that process, {process}: it is killed, as an operator would"
             );
-            let killed = Command::new("kill").args(["-9", &process]).status();
+            let killed = Command::new("kill").args(["-9", process]).status();
             assert!(killed.unwrap().success());
             run.until(name, |line| is(line, action, name));
         }

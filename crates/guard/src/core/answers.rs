@@ -15,16 +15,12 @@ pub enum Reply {
 /// once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The runtime did not answer a list, and not every id could be confirmed.
-    ListOverdue,
     /// The runtime does not answer for this id.
     StatusOverdue,
     /// A change of this id that was asked for before is overdue.
     MutationOverdue,
-    /// The runtime did not answer statistics that nobody else can give.
+    /// The runtime did not answer statistics, and not all of them are known by id.
     StatsOverdue,
-    /// The runtime did not answer a list of statistics, and some are not known by id.
-    StatsIncomplete,
 }
 
 impl Failure {
@@ -32,24 +28,19 @@ impl Failure {
     /// for what a kubelet is to try again later.
     pub fn code(self) -> i32 {
         match self {
-            Self::ListOverdue | Self::StatusOverdue | Self::StatsOverdue => 4,
-            Self::MutationOverdue | Self::StatsIncomplete => 14,
+            Self::StatusOverdue | Self::StatsOverdue => 4,
+            Self::MutationOverdue => 14,
         }
     }
 
     /// The message.
     pub fn text(self) -> &'static str {
         match self {
-            Self::ListOverdue => {
-                "pleg guard: the runtime did not answer the list in time, \
-                 and what is running could not be confirmed by id"
-            }
             Self::StatusOverdue => "pleg guard: the runtime does not answer for this id",
             Self::MutationOverdue => {
                 "pleg guard: the runtime has not answered an earlier call for this id"
             }
-            Self::StatsOverdue => "pleg guard: the runtime did not answer statistics in time",
-            Self::StatsIncomplete => {
+            Self::StatsOverdue => {
                 "pleg guard: the runtime did not answer statistics in time, \
                  and not all are known by id"
             }

@@ -1,14 +1,17 @@
 //! Lists: passed on, and answered from the rows while the real one is overdue.
 //!
 //! ```text
-//!   Passing --a list is not answered for 2 s--> Guarding --a complete list comes in time--> Passing
-//!                                                  \--guarded for too long--> GivenUp, until one does
+//!   Passing --a list is overdue--> Guarding --a complete list is answered in time--> Passing
+//!                                     \--guarded for too long--> GivenUp, until one is
 //! ```
 //!
-//! While guarding one complete list is outstanding: its answer replaces the rows. A fault that lets
-//! a list through now and then is one fault: its limit is not begun anew.
+//! A list is overdue after two seconds, or after twice the time that lists usually take on this
+//! node. While guarding, one complete list is outstanding: its answer replaces the rows, and answers
+//! the callers that requested a list no later. A list that cannot be answered waits for as long as
+//! its caller does, as it would without the guard. A fault that lets a list through now and then is
+//! one fault: its limit does not start again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,7 +21,7 @@ use tokio::time::Instant;
 
 use super::rows::{Asked, Known};
 use super::{
-    Action, AskId, CallId, Caller, Failure, Guard, Mode, Outcome, Purpose, Reply, Settings,
+    Action, AskId, CallId, Caller, Guard, Mode, Outcome, Purpose, Reply, Settings,
 };
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
@@ -40,8 +43,14 @@ const SAME_FAULT: Duration = Duration::from_secs(60);
 /// How often it is looked whether a list that waits can be answered.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// A caller is answered so long before it stops waiting.
-const BEFORE_DEADLINE: Duration = Duration::from_millis(500);
+/// How many complete lists are remembered, and how many times as long as the second slowest of them
+/// one may take: a stall of the whole runtime holds up one list, a slow runtime each.
+const REMEMBERED_LISTS: usize = 16;
+const TIMES_USUAL: u32 = 2;
+
+/// A list that takes longer than this is never usual: a relist consists of two lists, and a kubelet
+/// whose relist takes three minutes is NotReady.
+const LONGEST_USUAL: Duration = Duration::from_secs(60);
 
 /// The lists of one kind.
 #[derive(Debug)]
@@ -53,6 +62,8 @@ pub(super) struct Lists {
     pub(super) told: Told,
     /// When we may next ask for all by ourselves, to know what there is.
     next_own: Option<Instant>,
+    /// How long the last complete lists took that no stuck container held up.
+    took: VecDeque<Duration>,
 }
 
 /// What callers were last told, and when. All but `asked` is of lists that ask for all.
@@ -66,7 +77,7 @@ pub(super) struct Told {
     answered: Option<Instant>,
     /// When the runtime's own answer was last passed on, whatever it was.
     passed: Option<Instant>,
-    /// When one was last refused, because it could not be answered.
+    /// When a caller last gave one up that was overdue.
     refused: Option<Instant>,
 }
 
@@ -82,6 +93,8 @@ enum State {
         begun: Instant,
         /// When the next complete list may be asked for.
         next: Instant,
+        /// An answer contained a stuck id: the runtime is not just slow.
+        has_culprit: bool,
     },
     /// Guarded for too long.
     GivenUp { since: Instant },
@@ -108,7 +121,6 @@ pub(super) struct Called {
     pub(super) rpc: Rpc,
     pub(super) filter: Filter,
     pub(super) asked: Instant,
-    pub(super) until: Option<Instant>,
     pub(super) from: Caller,
 }
 
@@ -129,6 +141,24 @@ impl Lists {
             waiting: Vec::new(),
             told: Told::default(),
             next_own: None,
+            took: VecDeque::new(),
+        }
+    }
+
+    /// After which time a list is overdue.
+    pub(super) fn overdue_after(&self, settings: &Settings) -> Duration {
+        let mut slowest: Vec<Duration> = self.took.iter().copied().collect();
+        slowest.sort_unstable();
+        let usual = slowest.iter().nth_back(1).copied().unwrap_or_default();
+        (usual * TIMES_USUAL).clamp(settings.list_overdue, LONGEST_USUAL)
+    }
+
+    /// Learns how long a complete list took, unless a stuck container may have held it up.
+    fn learn_time(&mut self, took: Duration) {
+        let has_culprit = matches!(self.state, State::Guarding { has_culprit: true, .. });
+        if took <= LONGEST_USUAL && !has_culprit {
+            self.took.truncate(REMEMBERED_LISTS - 1);
+            self.took.push_front(took);
         }
     }
 
@@ -178,11 +208,20 @@ impl Lists {
         })
     }
 
-    /// The caller has gone: gives the list that nobody wants any more.
-    pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
+    /// The caller is gone: returns the list that no other caller needs.
+    pub(super) fn abandoned(
+        &mut self,
+        call: CallId,
+        settings: &Settings,
+        now: Instant,
+    ) -> Option<AskId> {
         let place = self.waiting.iter().position(|it| it.called.call == call)?;
-        let ask = self.waiting.remove(place).real?;
-        self.drop_if_dispensable(ask)
+        let Waiting { called, real, .. } = self.waiting.remove(place);
+        let is_relist = called.from == Caller::Client && called.filter.is_whole();
+        if is_relist && now >= called.asked + self.overdue_after(settings) {
+            self.told.refused = Some(now);
+        }
+        self.drop_if_dispensable(real?)
     }
 
     /// Gives the list back if it is to be cancelled: while guarding one complete list stays
@@ -211,7 +250,7 @@ impl Lists {
     pub(super) fn wants_probes(&self, settings: &Settings, now: Instant) -> bool {
         match self.state {
             State::Passing { .. } => {
-                let half = settings.list_overdue / 2;
+                let half = self.overdue_after(settings) / 2;
                 self.oldest().is_some_and(|asked| now >= asked + half)
             }
             State::Guarding { .. } => {
@@ -225,33 +264,18 @@ impl Lists {
     pub(super) fn alarm(&self, settings: &Settings, now: Instant) -> Option<Instant> {
         let oldest = self.oldest();
         let guards = self.guarding_since().is_some();
-        let steps = [settings.list_overdue / 2, settings.list_overdue];
+        let overdue = self.overdue_after(settings);
+        let steps = [overdue / 2, overdue];
         let steps = steps.into_iter().filter_map(|step| Some(oldest? + step));
         let guarding = match self.state {
             State::Guarding { since, next, .. } => [Some(since + settings.limit), Some(next)],
             _ => [None, None],
         };
-        let waiting = self.waiting.iter();
-        let waiting = waiting.filter_map(|it| self.gives_up(it, settings));
         // Whether all is known now may change by time alone.
         let looks = (guards && !self.waiting.is_empty()).then(|| now + LOOK);
-        let steps = steps.chain(guarding.into_iter().flatten()).chain(waiting);
+        let steps = steps.chain(guarding.into_iter().flatten());
         let steps = steps.chain(looks).chain(self.next_own);
         steps.filter(|time| *time > now).min()
-    }
-
-    /// When a list is given up that cannot be answered.
-    fn gives_up(&self, waiting: &Waiting, settings: &Settings) -> Option<Instant> {
-        let Called { asked, until, .. } = waiting.called;
-        match self.state {
-            State::Passing { .. } => Some(asked + settings.list_patience),
-            State::Guarding { begun, .. } => {
-                let patience = asked.max(begun) + settings.list_patience;
-                let until = until.and_then(|until| until.checked_sub(BEFORE_DEADLINE));
-                Some(until.map_or(patience, |until| until.min(patience)))
-            }
-            State::GivenUp { .. } => None,
-        }
     }
 }
 
@@ -322,8 +346,12 @@ impl Guard {
                 self.note_told(kind, &called, asked.1);
             }
         }
-        let in_time = learnt && asked.1 < asked.0 + self.settings.list_overdue;
+        let took = asked.1.saturating_duration_since(asked.0);
         let lists = &mut self.lists[kind as usize];
+        if learnt && real.filter.is_whole() {
+            lists.learn_time(took);
+        }
+        let in_time = learnt && took < lists.overdue_after(&self.settings);
         match &mut lists.state {
             State::Guarding { since, .. } if matches!(outcome, Outcome::Lost) => {
                 let (since, ended) = (*since, asked.1);
@@ -332,7 +360,9 @@ impl Guard {
             _ if !real.filter.is_whole() => {}
             State::Guarding { since, .. } | State::GivenUp { since } if in_time => {
                 let (since, ended) = (*since, asked.1);
-                self.pass_all(kind, Some(Fault { since, ended }), asked.1);
+                // Passing them on now would make them wait for another list.
+                self.answer_lists(kind, ended);
+                self.pass_all(kind, Some(Fault { since, ended }), ended);
             }
             State::Guarding { next, .. } => *next = asked.1 + PAUSE,
             State::Passing { .. } | State::GivenUp { .. } => {}
@@ -405,7 +435,7 @@ impl Guard {
         let lists = &mut self.lists[kind as usize];
         match lists.state {
             State::Passing { last } if self.mode == Mode::Guard && is_complete => {
-                let overdue = self.settings.list_overdue;
+                let overdue = lists.overdue_after(&self.settings);
                 if let Some(asked) = lists.oldest().filter(|asked| now >= *asked + overdue) {
                     let last = last.filter(|last| now < last.ended + SAME_FAULT);
                     let since = last.map_or(asked, |last| last.since);
@@ -414,6 +444,7 @@ impl Guard {
                             since,
                             begun: now,
                             next: now,
+                            has_culprit: false,
                         },
                         false => State::GivenUp { since },
                     };
@@ -443,69 +474,51 @@ impl Guard {
         }
     }
 
-    /// Answers the lists that wait, as far as all that they ask for is known now, and gives up
-    /// those that wait for too long.
+    /// Answers the waiting lists of which all rows are known now.
     pub(super) fn answer_lists(&mut self, kind: Kind, now: Instant) {
-        let knows_none = self.rows(kind).complete_since().is_none();
         let lists = &mut self.lists[kind as usize];
-        let decides = match lists.state {
-            State::Guarding { .. } => true,
-            // Nobody knows what there is: there is nothing to guard with.
-            State::Passing { .. } => knows_none && self.mode == Mode::Guard,
-            State::GivenUp { .. } => false,
-        };
-        if !decides || lists.waiting.is_empty() {
+        if lists.guarding_since().is_none() || lists.waiting.is_empty() {
             return;
         }
         let waiting = std::mem::take(&mut lists.waiting);
         for mut it in waiting {
-            let since = it.called.asked.checked_sub(FRESH);
-            let since = since.unwrap_or(it.called.asked);
-            // A caller that waits since before a switch of the mode may be, too.
-            let may_be_answered = self.answers(it.called.from);
-            let filter = &*self.with_whole_ids(&it.called.filter);
-            let rows = match may_be_answered {
-                true => self.known_rows(kind, filter, &mut it.known_to, since, now),
-                false => None,
-            };
-            let list = rows.map(|known| {
-                let state = |known: &&Known| it.called.filter.matches_state(&known.row);
-                self.rows(kind).write(known.filter(state))
-            });
-            let reply = match list {
-                Some(list) => Some(Reply::Message(list.into())),
-                None if may_be_answered && self.is_to_be_given_up(kind, &it, now) => {
-                    Some(Reply::Failed(Failure::ListOverdue))
-                }
-                None => None,
-            };
-            let Some(reply) = reply else {
+            let Some((list, keeps_stuck)) = self.known_list(kind, &mut it, now) else {
                 self.lists[kind as usize].waiting.push(it);
                 continue;
             };
-            match reply {
-                Reply::Message(_) => {
-                    if it.called.filter.is_whole() {
-                        self.lists[kind as usize].told.answered = Some(now);
-                    }
-                    self.note_told(kind, &it.called, now);
-                }
-                Reply::Failed(_) if it.called.filter.is_whole() => {
-                    self.lists[kind as usize].told.refused = Some(now);
-                }
-                Reply::Failed(_) => {}
-            }
+            self.note_told(kind, &it.called, now);
             self.reads.tell_all(kind);
+            let reply = Reply::Message(list.into());
             self.reply(it.called.call, it.called.rpc, reply);
             let lists = &mut self.lists[kind as usize];
+            if it.called.filter.is_whole() {
+                lists.told.answered = Some(now);
+            }
+            if let State::Guarding { has_culprit, .. } = &mut lists.state {
+                *has_culprit |= keeps_stuck;
+            }
             if let Some(ask) = it.real.and_then(|real| lists.drop_if_dispensable(real)) {
                 self.cancel(ask, now);
             }
         }
     }
 
-    fn is_to_be_given_up(&self, kind: Kind, waiting: &Waiting, now: Instant) -> bool {
-        let until = self.lists[kind as usize].gives_up(waiting, &self.settings);
-        until.is_some_and(|until| now >= until)
+    /// The list that a caller waits for, if all of it is known, and whether it contains a stuck id.
+    fn known_list(&self, kind: Kind, it: &mut Waiting, now: Instant) -> Option<(Vec<u8>, bool)> {
+        // A caller that has waited since before the mode was switched may be answered, too.
+        if !self.answers(it.called.from) {
+            return None;
+        }
+        let since = it.called.asked.checked_sub(FRESH);
+        let since = since.unwrap_or(it.called.asked);
+        let filter = &*self.with_whole_ids(&it.called.filter);
+        let rows: Vec<&Known> = self
+            .known_rows(kind, filter, &mut it.known_to, since, now)?
+            .collect();
+        let mut keeps = rows.iter().filter(|known| !known.is_confirmed(since));
+        let keeps_stuck = keeps.any(|known| self.is_stuck(kind, &known.row.id, now));
+        let in_state = |known: &&Known| it.called.filter.matches_state(&known.row);
+        let list = self.rows(kind).write(rows.into_iter().filter(in_state));
+        Some((list, keeps_stuck))
     }
 }

@@ -272,7 +272,6 @@ impl Guard {
                 rpc,
                 filter,
                 asked: now,
-                until: deadline,
                 from,
             };
             return self.on_list_called(kind, call, now);
@@ -292,7 +291,7 @@ impl Guard {
             return self.on_node_called(rpc, request, call, from, now);
         }
         if is_stats_list(rpc) {
-            return self.on_stats_called(rpc, request, call, from, now);
+            return self.on_stats_called(rpc, request, call, from, deadline, now);
         }
         if let Some(mutation) = Mutation::read(rpc, &request) {
             return self.on_mutation_called(rpc, mutation, call, from, now);
@@ -358,7 +357,7 @@ impl Guard {
 
     fn on_abandoned(&mut self, call: CallId, now: Instant) {
         for kind in [Kind::Sandbox, Kind::Container] {
-            if let Some(ask) = self.lists[kind as usize].abandoned(call) {
+            if let Some(ask) = self.lists[kind as usize].abandoned(call, &self.settings, now) {
                 self.cancel(ask, now);
             }
         }
@@ -473,7 +472,7 @@ impl Guard {
             .chain(
                 self.shadows
                     .iter()
-                    .filter_map(|shadow| shadow.alarm(&self.settings)),
+                    .filter_map(Shadow::alarm),
             )
             .filter(|time| *time > now)
             .min()

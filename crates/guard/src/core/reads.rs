@@ -11,6 +11,7 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use bytes::Bytes;
 use pleg::engine::Key;
@@ -23,6 +24,9 @@ use crate::wire::Kind;
 use crate::wire::request::{of_id, verbose_of};
 use crate::wire::row::{Row, row_of_status};
 use crate::wire::status::Status;
+
+/// How often overdue reads are checked.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// The reads that the runtime is asked for.
 #[derive(Debug, Default)]
@@ -143,8 +147,9 @@ impl Reads {
     pub(super) fn alarm(&self, settings: &Settings, now: Instant) -> Option<Instant> {
         let waiting = self.reads.values();
         let waiting = waiting.filter(|read| !read.callers.is_empty() || !read.behind.is_empty());
-        let times = waiting.map(|read| read.asked + settings.read_overdue);
-        times.filter(|time| *time > now).min()
+        // What is usual may change: then it is stuck a little later.
+        let times = waiting.map(|read| (read.asked + settings.read_overdue).max(now + AGAIN));
+        times.min()
     }
 }
 
@@ -153,10 +158,11 @@ impl Guard {
         let call = reader.call;
         let may_be_shared = self.mode == super::Mode::Guard;
         let may_be_answered = self.answers(reader.from);
+        let overdue = self.read_overdue_after(kind);
         let outstanding = self.reads.of(kind, &id).filter(|_| may_be_shared);
         if let Some(read) = outstanding.and_then(|ask| self.reads.reads.get_mut(&ask)) {
-            let is_stuck = self.prober.governor.is_stuck(&read.key());
-            let is_overdue = now >= read.asked + self.settings.read_overdue;
+            let is_stuck = self.prober.governor.stuck_alone_since(&read.key(), now).is_some();
+            let is_overdue = now >= read.asked + overdue;
             if is_stuck && is_overdue && may_be_answered {
                 let reply = Reply::Failed(Failure::StatusOverdue);
                 return self.reply(call, kind.status(), reply);
@@ -165,7 +171,7 @@ impl Guard {
                 read.behind.push(reader);
                 return;
             }
-            let stuck = now + self.settings.read_overdue;
+            let stuck = now + overdue;
             let is_same = !read.is_stale && read.request == reader.request;
             if is_same && read.lasts(reader.until, stuck) {
                 read.callers.push(reader);
@@ -299,19 +305,25 @@ impl Guard {
         }
     }
 
+    /// A status that is stuck is given up for its callers after this: not before a list is overdue.
+    fn read_overdue_after(&self, kind: Kind) -> Duration {
+        let list = self.lists[kind as usize].overdue_after(&self.settings);
+        list.max(self.settings.read_overdue)
+    }
+
     /// Gives up what is stuck for those whom we may answer.
     pub(super) fn pass_reads(&mut self, now: Instant) {
-        let overdue = self.settings.read_overdue;
+        let overdue = [Kind::Sandbox, Kind::Container].map(|kind| self.read_overdue_after(kind));
         let mut given_up = Vec::new();
         if !self.acts() {
             return;
         }
         for read in self.reads.reads.values_mut() {
             let has_readers = !read.callers.is_empty() || !read.behind.is_empty();
-            if !has_readers || now < read.asked + overdue {
+            if !has_readers || now < read.asked + overdue[read.kind as usize] {
                 continue;
             }
-            if self.prober.governor.is_stuck(&read.key()) {
+            if self.prober.governor.stuck_alone_since(&read.key(), now).is_some() {
                 let is_client = |reader: &mut Reader| reader.from == Caller::Client;
                 let readers = read.callers.extract_if(.., is_client);
                 let readers = readers.chain(read.behind.extract_if(.., is_client));

@@ -5,14 +5,12 @@ use std::time::Duration;
 /// The guard's times. [`Default`] is what a node wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// A list that is not answered for so long is overdue.
+    /// A list that is not answered for this long is overdue, or later if lists usually take longer.
     pub list_overdue: Duration,
     /// A read of one id that is stuck is given up for its callers after this.
     pub read_overdue: Duration,
     /// After this it is asked whether what a mutation was to do is done.
     pub prove_after: Duration,
-    /// For how long a list waits until every id is confirmed.
-    pub list_patience: Duration,
     /// How long the guard answers during one fault.
     pub limit: Duration,
     /// In shadow mode: how often a list is rehearsed, which asks for each id once.
@@ -25,7 +23,6 @@ impl Default for Settings {
             list_overdue: Duration::from_secs(2),
             read_overdue: Duration::from_secs(5),
             prove_after: Duration::from_secs(1),
-            list_patience: Duration::from_secs(10),
             limit: Duration::from_secs(30 * 60),
             rehearse_every: Duration::from_secs(30),
         }

@@ -12,15 +12,19 @@
 //! between theirs; what neither of them has, ours must not have.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;
-use super::{Guard, Mode, Settings};
+use super::{Guard, Mode};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
 use crate::wire::row::{Row, rises};
+
+/// A rehearsal that takes longer is dropped: it differs from nothing.
+const REHEARSED_WITHIN: Duration = Duration::from_secs(10);
 
 /// How many differences are kept.
 const KEPT: usize = 16;
@@ -118,9 +122,9 @@ impl Shadow {
         matches!(self.state, State::Idle { .. })
     }
 
-    pub(super) fn alarm(&self, settings: &Settings) -> Option<Instant> {
+    pub(super) fn alarm(&self) -> Option<Instant> {
         match &self.state {
-            State::Rehearsing { asked, .. } => Some(*asked + settings.list_patience),
+            State::Rehearsing { asked, .. } => Some(*asked + REHEARSED_WITHIN),
             State::Idle { .. } | State::Ready { .. } => None,
         }
     }
@@ -150,7 +154,7 @@ impl Guard {
         let next = match state {
             // What cannot be answered in time is not answered, and differs from nothing.
             State::Rehearsing { asked, .. }
-                if now >= asked + self.settings.list_patience || self.mode != Mode::Shadow =>
+                if now >= asked + REHEARSED_WITHIN || self.mode != Mode::Shadow =>
             {
                 return;
             }

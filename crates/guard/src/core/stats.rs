@@ -2,13 +2,14 @@
 //! collected by id once a list of them is overdue.
 //!
 //! ```text
-//!   called --passed on--> answered in time
-//!      |         \--overdue: each id is asked; one that is silent keeps its last value
-//!      |                     all known --> the list          otherwise --> Unavailable
+//!   called --passed on------------------------------------------------> the runtime's answer
+//!      |         \--overdue: each id is requested; all known ----------> the list
+//!      |                     not all known: requested again, until just before the deadline
 //!      \--one like it is overdue already, or took longest the last time: the same, at once
 //! ```
 //!
-//! Never a part of it: whose statistics are missing is evicted first.
+//! An id that does not answer keeps its last value, but only while another id answers. A list is
+//! complete or there is none: the pod whose statistics are missing is evicted first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -30,6 +31,10 @@ use crate::wire::stats::{asks_for_all, rows_of};
 const OVERDUE: Duration = Duration::from_secs(5);
 const TIMES_USUAL: u32 = 3;
 const LONGEST: Duration = Duration::from_secs(15);
+
+/// At its caller's deadline containerd answers with what it has by then: a list that is not complete
+/// is given up before.
+const BEFORE_DEADLINE: Duration = Duration::from_secs(2);
 
 /// For how long all are waited for, and one that is silent.
 const COLLECTING: Duration = Duration::from_secs(2);
@@ -69,6 +74,8 @@ struct Waiting {
     rpc: Rpc,
     request: Bytes,
     asked: Instant,
+    /// When it is given up.
+    until: Option<Instant>,
     list: Option<AskId>,
     collecting: Option<Collecting>,
 }
@@ -80,8 +87,20 @@ struct Collecting {
     until: Instant,
     open: BTreeSet<Id>,
     told: BTreeMap<Id, Bytes>,
+    /// The runtime has answered for one of them.
+    is_any_answered: bool,
     /// The runtime has no statistics of one of them, and there never were any.
     fails: bool,
+}
+
+/// What a collection has resulted in.
+enum Collected {
+    /// The list.
+    All(Bytes),
+    /// Some may still be answered.
+    NotYet,
+    /// It was not begun, or has to begin again.
+    Never,
 }
 
 /// Of which kind's ids a list has statistics; `None` if they are of the node.
@@ -140,10 +159,12 @@ impl Stats {
             Some(collecting) => collecting.until,
             None => it.asked + self.overdue_after(it.rpc),
         });
+        let given_up = self.waiting.iter().filter_map(|it| it.until);
         let collects = self.waiting.iter().any(|it| it.collecting.is_some());
         let asked = self.asked.values().filter(|_| collects);
         let silent = asked.flat_map(|asked| [*asked + SILENT, *asked + COLLECTING]);
-        waiting.chain(silent).filter(|time| *time > now).min()
+        let times = waiting.chain(silent).chain(given_up);
+        times.filter(|time| *time > now).min()
     }
 }
 
@@ -154,6 +175,7 @@ impl Guard {
         request: Bytes,
         call: CallId,
         from: Caller,
+        deadline: Option<Instant>,
         now: Instant,
     ) {
         let overdue = self.stats.overdue_after(rpc);
@@ -165,6 +187,7 @@ impl Guard {
             rpc,
             request: request.clone(),
             asked: now,
+            until: deadline.and_then(|deadline| deadline.checked_sub(BEFORE_DEADLINE)),
             list: None,
             collecting: None,
         };
@@ -213,10 +236,13 @@ impl Guard {
                 self.keep_stats(kind, rows);
             }
         }
-        let waiting = &mut self.stats.waiting;
-        if let Some(place) = waiting.iter().position(|it| it.list == Some(ask)) {
-            let call = waiting.remove(place).call;
-            self.actions.push(Action::Relay(ask, call));
+        // Callers that requested the same while it was overdue have no list of their own.
+        let is_for = |it: &mut Waiting| match it.list {
+            Some(own) => own == ask,
+            None => it.rpc == list.rpc && it.request == list.request,
+        };
+        for it in self.stats.waiting.extract_if(.., is_for) {
+            self.actions.push(Action::Relay(ask, it.call));
         }
     }
 
@@ -237,6 +263,7 @@ impl Guard {
         self.stats.asked.remove(&(kind, id.clone()));
         let is_there = self.rows(kind).get(id).is_some();
         let last = &mut self.stats.last[kind as usize];
+        let is_answered = matches!(outcome, Outcome::Messages(_));
         let (told, fails) = match outcome {
             Outcome::Messages(messages) => match messages.as_slice() {
                 [message] => {
@@ -264,6 +291,7 @@ impl Guard {
                 collecting
                     .told
                     .extend(told.clone().map(|told| (id.clone(), told)));
+                collecting.is_any_answered |= is_answered;
                 collecting.fails |= fails;
             }
         }
@@ -279,14 +307,21 @@ impl Guard {
             if waiting.from != Caller::Client || now < waiting.asked + overdue {
                 continue;
             }
-            let reply = match (&waiting.collecting, self.collectable(waiting)) {
-                (None, Some(kind)) => {
-                    let collecting = self.collect(kind, now);
-                    self.stats.waiting[place].collecting = Some(collecting);
-                    self.collected(place, now)
+            let collected = match &waiting.collecting {
+                None => Collected::Never,
+                Some(collecting) => self.collected(collecting, now),
+            };
+            let is_given_up = waiting.until.is_some_and(|until| now >= until);
+            let reply = match collected {
+                Collected::All(list) => Some(Reply::Message(list)),
+                _ if is_given_up => Some(Reply::Failed(Failure::StatsOverdue)),
+                Collected::NotYet => None,
+                Collected::Never => {
+                    let kind = self.collectable(waiting);
+                    let collecting = kind.map(|kind| self.collect(kind, now));
+                    self.stats.waiting[place].collecting = collecting;
+                    None
                 }
-                (None, None) => Some(Reply::Failed(Failure::StatsOverdue)),
-                (Some(_), _) => self.collected(place, now),
             };
             if let Some(reply) = reply {
                 let waiting = self.stats.waiting.remove(place);
@@ -314,29 +349,30 @@ impl Guard {
             until: now + COLLECTING,
             open: open.map(|(id, _)| id.clone()).collect(),
             told: BTreeMap::new(),
+            is_any_answered: false,
             fails: false,
         }
     }
 
-    /// The list, or why there is none, once that is known.
-    fn collected(&self, place: usize, now: Instant) -> Option<Reply> {
-        let collecting = self.stats.waiting[place].collecting.as_ref()?;
+    /// What has been collected by now.
+    fn collected(&self, collecting: &Collecting, now: Instant) -> Collected {
         let is_silent = |id: &Id| {
             let asked = self.stats.asked.get(&(collecting.kind, id.clone()));
             asked.is_some_and(|asked| now >= *asked + COLLECTING)
         };
         if now < collecting.until && !collecting.open.iter().all(is_silent) {
-            return None;
+            return Collected::NotYet;
         }
         let last = &self.stats.last[collecting.kind as usize];
         let silent: Option<Vec<&Bytes>> = collecting.open.iter().map(|id| last.get(id)).collect();
-        Some(match silent {
-            Some(silent) if !collecting.fails => {
+        match silent {
+            Some(silent) if collecting.is_any_answered && !collecting.fails => {
                 let all = collecting.told.values().chain(silent);
-                Reply::Message(all.flatten().copied().collect())
+                Collected::All(all.flatten().copied().collect())
             }
-            _ => Reply::Failed(Failure::StatsIncomplete),
-        })
+            _ if now < collecting.until => Collected::NotYet,
+            _ => Collected::Never,
+        }
     }
 
     /// Asks for those that are to be collected, a few at once.

@@ -3,5 +3,7 @@
 mod faults;
 mod large;
 mod missing;
+mod confirmed;
 mod node;
+mod slow;
 mod statistics;

@@ -1,5 +1,5 @@
-//! A node whose runtime answers at once, except what hangs: for tests of the core alone, a
-//! millisecond a step.
+//! A node whose runtime answers at once, except what hangs or is slow: for tests of the core alone,
+//! a millisecond a step.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -27,7 +27,9 @@ pub struct Node {
     pub leftovers: Option<Vec<String>>,
     /// One sandbox more is there, [`MADE_SANDBOX`], with an address or without.
     pub makes_sandbox: Option<bool>,
-    answers: Vec<(AskId, Outcome)>,
+    /// How long the runtime takes for each call.
+    pub takes: Box<dyn FnMut(Rpc) -> Duration>,
+    answers: Vec<(Instant, AskId, Outcome)>,
     replies: Vec<(CallId, Outcome)>,
     /// What the guard passed on, for whom.
     passed: usize,
@@ -45,6 +47,9 @@ pub struct Node {
 
 /// The limit of guarding: short, because every millisecond is a step.
 pub const LIMIT: Duration = Duration::from_secs(60);
+
+/// A kubelet gives a call up after this.
+pub const KUBELET_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The id of what is made.
 pub const MADE: &str = "made";
@@ -129,6 +134,16 @@ impl Node {
     /// One whose lists have been seen.
     pub fn new(sandboxes: usize, containers: usize) -> Self {
         let mut node = Self::starting(sandboxes, containers);
+        node.step(Input::Time);
+        node.pass(Duration::from_secs(3));
+        node
+    }
+
+    /// The same, and the guard has no limit.
+    pub fn without_limit(sandboxes: usize, containers: usize) -> Self {
+        let mut node = Self::starting(sandboxes, containers);
+        node.guard = Self::guard(node.now, Duration::from_secs(1 << 30));
+        node.step(Input::Time);
         node.pass(Duration::from_secs(3));
         node
     }
@@ -137,7 +152,7 @@ impl Node {
     pub fn starting(sandboxes: usize, containers: usize) -> Self {
         let now = Instant::now();
         Self {
-            guard: Self::guard(now),
+            guard: Self::guard(now, LIMIT),
             now,
             sandboxes,
             containers,
@@ -146,6 +161,7 @@ impl Node {
             fails: |_, _| false,
             leftovers: None,
             makes_sandbox: None,
+            takes: Box::new(|_| Duration::ZERO),
             answers: Vec::new(),
             replies: Vec::new(),
             passed: 0,
@@ -161,7 +177,7 @@ impl Node {
     /// The guard is killed, and started with what it has kept.
     pub fn restart(&mut self) {
         let kept = self.guard.to_save().expect("something has changed");
-        self.guard = Self::guard(self.now);
+        self.guard = Self::guard(self.now, LIMIT);
         assert!(self.guard.restore(kept, self.now));
         self.held.clear();
         self.answers.clear();
@@ -173,7 +189,7 @@ impl Node {
         let damaged = (0..kept.len()).filter(|byte| {
             let mut damaged = kept.clone();
             damaged[*byte] ^= 1;
-            Self::guard(self.now).restore(damaged, self.now)
+            Self::guard(self.now, LIMIT).restore(damaged, self.now)
         });
         damaged.count()
     }
@@ -187,9 +203,9 @@ impl Node {
         to_save.is_some()
     }
 
-    fn guard(now: Instant) -> Guard {
+    fn guard(now: Instant, limit: Duration) -> Guard {
         let settings = Settings {
-            limit: LIMIT,
+            limit,
             ..Settings::default()
         };
         Guard::new(settings, Mode::Guard, now, 0)
@@ -216,6 +232,11 @@ impl Node {
         self.asked.iter().filter(status).count()
     }
 
+    /// The time on this node.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
     /// Nothing hangs any more.
     pub fn lift(&mut self) {
         self.hangs = |_, _| false;
@@ -240,7 +261,10 @@ impl Node {
 
     fn ask(&mut self, ask: AskId, rpc: Rpc, request: Bytes) {
         match self.answer(rpc, &request) {
-            Some(answer) => self.answers.push((ask, answer)),
+            Some(answer) => {
+                let due = self.now + (self.takes)(rpc);
+                self.answers.push((due, ask, answer));
+            }
             None => self.held.push((ask, rpc, request)),
         }
     }
@@ -384,10 +408,10 @@ impl Node {
                     self.replies.push((call, reply));
                 }
                 Action::Reply(call, Reply::Failed(_)) => self.replies.push((call, Outcome::Failed)),
-                Action::AskHost => self.answers.push((AskId(0), Outcome::Strange)),
+                Action::AskHost => self.answers.push((self.now, AskId(0), Outcome::Strange)),
                 Action::Cancel(ask) => {
                     self.held.retain(|(held, ..)| *held != ask);
-                    self.answers.retain(|(answered, _)| *answered != ask);
+                    self.answers.retain(|(_, answered, _)| *answered != ask);
                 }
             }
         }
@@ -399,11 +423,13 @@ impl Node {
         while self.now < end {
             let step = Duration::from_millis(1);
             self.now += step;
-            if self.answers.is_empty() {
-                let alarm = self.guard.alarm(self.now - step).unwrap_or(end);
-                self.now = self.now.max(alarm.min(end));
-            }
-            for (ask, answer) in std::mem::take(&mut self.answers) {
+            let answered = self.answers.iter().map(|(due, ..)| *due).min();
+            let alarm = self.guard.alarm(self.now - step);
+            let next = answered.into_iter().chain(alarm).min().unwrap_or(end);
+            self.now = self.now.max(next.min(end));
+            let now = self.now;
+            let answers = self.answers.extract_if(.., |(due, ..)| *due <= now);
+            for (_, ask, answer) in answers.collect::<Vec<_>>() {
                 self.step(match ask {
                     AskId(0) => Input::HostIds(self.host_ids()),
                     ask => Input::Answered(ask, answer),
@@ -483,16 +509,34 @@ impl Node {
         })
     }
 
-    /// Calls, and waits for the end of it: the message, or nothing; and how long it took.
+    /// Calls as a kubelet does, and waits for the end of it: the message, or nothing; and how long
+    /// it took.
     pub fn call(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> (Option<Bytes>, Duration) {
         let asked = self.now;
-        let call = self.start(rpc, request);
+        let call = self.start_for(KUBELET_TIMEOUT, rpc, request);
         loop {
             if let Some(end) = self.end_of(call) {
                 return (end, self.now - asked);
             }
-            self.pass(Duration::from_millis(1));
+            if self.now >= asked + KUBELET_TIMEOUT {
+                self.abandon(call);
+                return (None, self.now - asked);
+            }
+            // A long wait need not be watched closely.
+            let waited = self.now - asked;
+            self.pass((waited / 100).max(Duration::from_millis(1)));
         }
+    }
+
+    /// Whether this is answered in time; otherwise its caller gives it up.
+    pub fn answers_within(&mut self, time: Duration, rpc: Rpc) -> bool {
+        let call = self.start(rpc, "");
+        self.pass(time);
+        let answer = self.end_of(call);
+        if answer.is_none() {
+            self.abandon(call);
+        }
+        matches!(answer, Some(Some(_)))
     }
 
     /// How long ago a kubelet asked for both lists, if one has.

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::node::{Node, container_id, stats_of};
+use crate::node::{KUBELET_TIMEOUT, Node, container_id, stats_of};
 use cri::Rpc;
 use guard::core::Outcome;
 
@@ -124,21 +124,42 @@ fn a_runtime_whose_statistics_always_take_some_seconds_is_waited_for_each_time()
 }
 
 #[test]
-fn without_a_last_value_of_it_there_is_no_list() {
+fn without_a_last_value_of_it_the_list_is_given_up_just_before_its_caller_does() {
     let mut node = locked();
     let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
     assert_eq!(list, None);
-    assert!(took < Duration::from_secs(8), "{took:?}");
+    let left = KUBELET_TIMEOUT - took;
+    assert!(left > Duration::ZERO && left < Duration::from_secs(3), "{took:?}");
 }
 
 #[test]
-fn what_only_the_node_can_tell_has_a_deadline() {
+fn statistics_that_only_the_runtime_has_are_waited_for() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| rpc == Rpc::ImageFsInfo;
-    let (list, took) = node.call(Rpc::ImageFsInfo, "");
-    assert_eq!(list, None);
-    let wanted = Duration::from_secs(5);
-    assert!(took >= wanted && took < wanted * 2, "{took:?}");
+    let first = node.start_for(KUBELET_TIMEOUT, Rpc::ImageFsInfo, "");
+    node.pass(Duration::from_secs(30));
+    let second = node.start_for(KUBELET_TIMEOUT, Rpc::ImageFsInfo, "");
+    node.pass(Duration::from_secs(30));
+    assert_eq!(node.passed(), 1, "the second one shares the call");
+    node.lift();
+    node.pass(Duration::from_millis(10));
+    for call in [first, second] {
+        assert!(matches!(node.end_of(call), Some(Some(_))));
+    }
+}
+
+#[test]
+fn statistics_of_a_runtime_that_answers_none_by_id_are_its_own() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.call(Rpc::ListContainerStats, NO_FILTER);
+    node.takes = Box::new(|_| Duration::from_secs(9));
+    for _ in 0..5 {
+        let asked = node.asked.len();
+        let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
+        assert!(list.is_some() && took < Duration::from_secs(10), "{took:?}");
+        assert!(node.asked.len() - asked < 3 * CONTAINERS, "each id has one call");
+        node.pass(Duration::from_secs(10));
+    }
 }
 
 #[test]

@@ -49,8 +49,9 @@ const ANOTHER_WITNESS: Duration = Duration::from_millis(250);
 /// How many times the usual time a status call may take before it is suspect.
 const TIMES_USUAL: u32 = 4;
 
-/// Whatever is usual, a call that takes longer than this is not just slow.
-const LONGEST: Duration = Duration::from_secs(10);
+/// Whatever is usual, a call that takes longer than this is not just slow. A runtime whose calls take
+/// up to half of it is usable: a kubelet on it stays Ready.
+const LONGEST: Duration = Duration::from_secs(30);
 
 /// A status call that takes so long is worth saying, whoever is to blame.
 pub const SLOW_STATUS: Duration = Duration::from_millis(3500);
@@ -401,8 +402,7 @@ impl Governor {
                 && self.evidence.of_kind_since(*call, later)
                 && self.evidence.answers_since(*call, entry.since) >= WITNESSES
             {
-                let since = entry.stuck.map_or(now, |(_, since)| since);
-                entry.stuck = Some((Stuck::Alone, since));
+                entry.stuck = Some((Stuck::Alone, now));
             } else if entry.stuck.is_none()
                 && age >= overdue_after(usual, self.status_overdue, waiting[call] == 1)
                 && self.evidence.good_since(later)
@@ -461,12 +461,17 @@ impl Governor {
         entry.is_some_and(|entry| entry.stuck.is_some())
     }
 
-    /// Since when it is known that this call is stuck. When a runtime that was stopped as a whole
-    /// goes on, its oldest calls may be answered last: a name that is younger than a moment may
-    /// be that of one.
-    pub fn stuck_since(&self, key: &Key) -> Option<Instant> {
-        let (_, since) = self.outstanding.get(key)?.stuck?;
-        Some(since)
+    /// Since when this call is known to be overdue while later calls of its kind were answered, if it
+    /// is overdue by what is usual now: a runtime may have become slow since. When a runtime that was
+    /// stopped as a whole goes on, its oldest calls may be answered last: this knowledge is certain
+    /// only a moment later.
+    pub fn stuck_alone_since(&self, key: &Key, now: Instant) -> Option<Instant> {
+        let entry = self.outstanding.get(key)?;
+        let usual = self.evidence.usual(key.0, entry.since);
+        match entry.stuck? {
+            (Stuck::Alone, since) if now >= entry.waits + suspect_after(usual) => Some(since),
+            (Stuck::Alone | Stuck::WithItsKind, _) => None,
+        }
     }
 
     /// All that is outstanding.

@@ -1,0 +1,74 @@
+//! A list is answered from the records only if the status of another id of its kind was confirmed.
+
+use std::time::Duration;
+
+use cri::Rpc;
+
+use crate::node::{KUBELET_TIMEOUT, Node, container_id};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Relists as a kubelet does, and gives how many lists were answered within this time.
+fn lists_answered_within(node: &mut Node, rpc: Rpc, time: Duration) -> usize {
+    let end = node.now() + time;
+    let mut answered = 0;
+    while node.now() < end {
+        answered += usize::from(node.call(rpc, "").0.is_some());
+        node.pass(SECOND);
+    }
+    answered
+}
+
+#[test]
+fn no_list_of_containers_is_answered_while_the_status_of_every_container_hangs() {
+    for containers in [1, 2, 3, 10, 27] {
+        let mut node = Node::without_limit(containers, containers);
+        node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ContainerStatus);
+        let answered = lists_answered_within(&mut node, Rpc::ListContainers, SECOND * 250);
+        assert_eq!(answered, 0, "{containers} containers");
+        node.lift();
+        node.call(Rpc::ListContainers, "").0.expect("it passes");
+    }
+}
+
+#[test]
+fn no_list_is_answered_while_the_statuses_of_all_sandboxes_hang_too() {
+    for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        for containers in [1, 3, 10, 27] {
+            let mut node = Node::without_limit(containers, containers);
+            node.hangs = |rpc, _| rpc != Rpc::Version;
+            let answered = lists_answered_within(&mut node, rpc, SECOND * 250);
+            assert_eq!(answered, 0, "{rpc} of {containers}");
+        }
+    }
+}
+
+#[test]
+fn while_one_of_two_containers_is_stuck_lists_are_answered() {
+    let mut node = Node::without_limit(2, 2);
+    node.hangs = |rpc, id| match rpc {
+        Rpc::ListContainers => true,
+        rpc => rpc == Rpc::ContainerStatus && id == container_id(0),
+    };
+    for _ in 0..100 {
+        let (list, took) = node.call(Rpc::ListContainers, "");
+        assert!(list.is_some() && took < SECOND * 5, "{took:?}");
+        node.pass(SECOND);
+    }
+    // Now the other one hangs as well.
+    node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ContainerStatus);
+    node.pass(SECOND * 2);
+    assert_eq!(node.call(Rpc::ListContainers, "").0, None);
+}
+
+#[test]
+fn a_list_waits_for_the_runtime_if_the_only_container_is_stuck() {
+    let mut node = Node::without_limit(1, 1);
+    node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ContainerStatus);
+    let list = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
+    node.pass(SECOND * 60);
+    assert_eq!(node.end_of(list), None, "nothing confirms it");
+    node.lift();
+    node.pass(SECOND);
+    assert!(matches!(node.end_of(list), Some(Some(_))));
+}

@@ -20,9 +20,7 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::{Asked, Known};
-use super::{
-    Action, AskId, CallId, Caller, Guard, Mode, Outcome, Purpose, Reply, Settings,
-};
+use super::{Action, AskId, CallId, Caller, Guard, Mode, Outcome, Purpose, Reply, Settings};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
 use crate::wire::row::{Row, rows_of};
@@ -155,7 +153,13 @@ impl Lists {
 
     /// Learns how long a complete list took, unless a stuck container may have held it up.
     fn learn_time(&mut self, took: Duration) {
-        let has_culprit = matches!(self.state, State::Guarding { has_culprit: true, .. });
+        let has_culprit = matches!(
+            self.state,
+            State::Guarding {
+                has_culprit: true,
+                ..
+            }
+        );
         if took <= LONGEST_USUAL && !has_culprit {
             self.took.truncate(REMEMBERED_LISTS - 1);
             self.took.push_front(took);

@@ -469,11 +469,7 @@ impl Guard {
             .chain(self.stats.alarm(now))
             .chain(self.prober.alarm(now))
             .chain(self.ids.alarm(self.prober.governor.has_room()))
-            .chain(
-                self.shadows
-                    .iter()
-                    .filter_map(Shadow::alarm),
-            )
+            .chain(self.shadows.iter().filter_map(Shadow::alarm))
             .filter(|time| *time > now)
             .min()
     }

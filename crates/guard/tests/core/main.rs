@@ -1,9 +1,9 @@
 //! The core alone, in virtual time.
 
+mod confirmed;
 mod faults;
 mod large;
 mod missing;
-mod confirmed;
 mod node;
 mod slow;
 mod statistics;

@@ -134,7 +134,9 @@ struct Seen {
 fn see(mode: Mode, slow: Slow, takes: Takes, seed: u64) -> Seen {
     let mut node = Node::without_limit(CONTAINERS, CONTAINERS);
     node.switch(mode);
-    node.call(Rpc::ListContainers, "").0.expect("it is answered");
+    node.call(Rpc::ListContainers, "")
+        .0
+        .expect("it is answered");
     let mut rng = Rng::with_seed(seed);
     node.takes = Box::new(move |rpc| {
         let is_list = matches!(rpc, Rpc::ListContainers | Rpc::ListPodSandbox);
@@ -205,13 +207,19 @@ fn a_kubelet_behind_the_guard_is_never_worse_off_than_one_on_a_slow_runtime() {
             let case = format!(
                 "{slow:?} slow, {takes:?} s, GUARD_SEED={seed}: {guarded:?}, direct {direct:?}"
             );
-            assert!(direct.oldest < THRESHOLD && direct.failures.is_empty(), "{case}");
+            assert!(
+                direct.oldest < THRESHOLD && direct.failures.is_empty(),
+                "{case}"
+            );
             // Until it is known that this runtime is slow, one status may be taken for stuck.
             let is_early = |(rpc, after): &(Rpc, Duration)| {
                 *rpc == Rpc::ContainerStatus && *after < SECOND * 60
             };
             let failures = &guarded.failures;
-            assert!(failures.iter().all(is_early) && failures.len() <= 2, "{case}");
+            assert!(
+                failures.iter().all(is_early) && failures.len() <= 2,
+                "{case}"
+            );
             assert!(!guarded.gave_up, "{case}");
             assert!(guarded.oldest <= direct.oldest * 2, "{case}");
             assert!(guarded.relists * 4 >= direct.relists * 3, "{case}");

@@ -129,7 +129,10 @@ fn without_a_last_value_of_it_the_list_is_given_up_just_before_its_caller_does()
     let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
     assert_eq!(list, None);
     let left = KUBELET_TIMEOUT - took;
-    assert!(left > Duration::ZERO && left < Duration::from_secs(3), "{took:?}");
+    assert!(
+        left > Duration::ZERO && left < Duration::from_secs(3),
+        "{took:?}"
+    );
 }
 
 #[test]
@@ -157,7 +160,10 @@ fn statistics_of_a_runtime_that_answers_none_by_id_are_its_own() {
         let asked = node.asked.len();
         let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
         assert!(list.is_some() && took < Duration::from_secs(10), "{took:?}");
-        assert!(node.asked.len() - asked < 3 * CONTAINERS, "each id has one call");
+        assert!(
+            node.asked.len() - asked < 3 * CONTAINERS,
+            "each id has one call"
+        );
         node.pass(Duration::from_secs(10));
     }
 }

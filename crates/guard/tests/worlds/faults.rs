@@ -19,6 +19,8 @@ pub struct Faults {
     lacked: BTreeMap<String, (u32, Instant)>,
     /// What lists have shown to the guard since its start.
     listed: BTreeSet<String>,
+    /// When the newest call was made whose answer has shown this to the guard.
+    shown: BTreeMap<String, Instant>,
     /// How many answers lacked something.
     pub count: u64,
 }
@@ -77,11 +79,15 @@ impl Faults {
                 let list = v1::ListPodSandboxResponse::decode(message).unwrap();
                 list.items.into_iter().map(|row| row.id).collect()
             }
-            Rpc::ContainerStatus | Rpc::PodSandboxStatus => vec![id_of(&asked.request)],
+            Rpc::ContainerStatus | Rpc::PodSandboxStatus | Rpc::StartContainer => {
+                vec![id_of(&asked.request)]
+            }
+            Rpc::RunPodSandbox | Rpc::CreateContainer => vec![id_of(&message)],
             _ => return,
         };
         let is_list = matches!(asked.rpc, Rpc::ListContainers | Rpc::ListPodSandbox);
         for id in ids {
+            self.shows(&id, since);
             if is_list {
                 self.listed.insert(id.clone());
             }
@@ -91,9 +97,21 @@ impl Faults {
         }
     }
 
+    /// An answer to a call of this time has shown this to the guard.
+    pub fn shows(&mut self, id: &str, since: Instant) {
+        let shown = self.shown.entry(id.to_owned()).or_insert(since);
+        *shown = since.max(*shown);
+    }
+
+    /// Whether an answer to a call since then has shown this to the guard.
+    pub fn have_shown(&self, id: &str, since: Instant) -> bool {
+        self.shown.get(id).is_some_and(|shown| *shown >= since)
+    }
+
     /// The guard starts, and may have forgotten everything.
     pub fn forget(&mut self) {
         self.listed.clear();
+        self.shown.clear();
     }
 
     /// Whether a list has shown this to the guard since its start.

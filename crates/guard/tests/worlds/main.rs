@@ -12,7 +12,9 @@
 //!   releases the volumes of a pod under a live process;
 //! - each call has one end;
 //! - our own relisting, which calls through the guard too, is told what the runtime says;
-//! - while one running container is all that is stuck, no list is refused;
+//! - a list is answered only if the runtime has shown another id of its kind since it was asked for;
+//! - no list is refused, and while one running container of several is all that is stuck, each one is
+//!   answered;
 //! - in shadow mode nothing is answered in the runtime's place, and no difference is found.
 //!
 //! `GUARD_WORLDS=1000000` tries more; a failure prints its seed, and `GUARD_SEED=n` replays it.
@@ -35,6 +37,9 @@ use world::World;
 
 const WORLDS: u64 = 10_000;
 
+/// Worlds that were wrong once.
+const FAILED: [u64; 0] = [];
+
 #[test]
 fn what_a_kubelet_is_told_is_true_in_random_worlds() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
@@ -43,6 +48,8 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
         return;
     }
     let worlds = number("GUARD_WORLDS").unwrap_or(WORLDS);
+    let first = fastrand::u64(..);
+    eprintln!("{worlds} worlds from GUARD_SEED={first} on");
     let (next, wrong) = (AtomicU64::new(0), AtomicU64::new(0));
     let (lists, completed) = (AtomicU64::new(0), AtomicU64::new(0));
     let compared = AtomicU64::new(0);
@@ -52,8 +59,10 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
         for _ in 0..2 {
             scope.spawn(|| {
                 loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed >= worlds {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    let failed = FAILED.get(number as usize).copied();
+                    let seed = failed.unwrap_or_else(|| first.wrapping_add(number));
+                    if number >= worlds {
                         break;
                     }
                     let ran = catch_unwind(AssertUnwindSafe(|| World::new(seed, false).run()));

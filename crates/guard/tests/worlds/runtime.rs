@@ -80,6 +80,8 @@ pub struct Runtime {
     /// answered.
     pub lists_hang: BTreeSet<Kind>,
     pub statuses_hang: BTreeSet<String>,
+    /// The kinds of which every status hangs.
+    pub kinds_hang: BTreeSet<Kind>,
     pub answers_hang: bool,
     pub is_stopped: bool,
     /// What is to be made is refused.
@@ -103,6 +105,16 @@ impl Runtime {
             .epoch
             .map(|epoch| time.saturating_duration_since(epoch));
         since.map_or(0, |since| since.as_nanos() as i64)
+    }
+
+    /// All faults end.
+    pub fn recover(&mut self) {
+        self.lists_hang.clear();
+        self.statuses_hang.clear();
+        self.kinds_hang.clear();
+        self.answers_hang = false;
+        self.is_stopped = false;
+        self.refuses_creations = false;
     }
 
     pub fn alive(&self) -> impl Iterator<Item = (&String, &Thing)> {
@@ -129,6 +141,8 @@ impl Runtime {
             || match asked.rpc {
                 Rpc::ListPodSandbox => self.lists_hang.contains(&Kind::Sandbox),
                 Rpc::ListContainers => self.lists_hang.contains(&Kind::Container),
+                Rpc::ContainerStatus if self.kinds_hang.contains(&Kind::Container) => true,
+                Rpc::PodSandboxStatus if self.kinds_hang.contains(&Kind::Sandbox) => true,
                 Rpc::ContainerStatus | Rpc::PodSandboxStatus => {
                     self.statuses_hang.contains(&id_of(&asked.request))
                 }

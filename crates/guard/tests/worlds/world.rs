@@ -1,6 +1,6 @@
 //! A random world: a kubelet, the guard, a runtime, and time.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -99,6 +99,8 @@ pub struct World {
     acting: Option<Acting>,
     /// The host tells, and one running container is all that is ever stuck: no list is refused.
     is_ordinary: bool,
+    /// How many seconds a call takes at least and at most.
+    takes: (f64, f64),
     counts: Counts,
 }
 
@@ -140,11 +142,21 @@ impl World {
             mode,
             acting: None,
             is_ordinary: seed % 16 == 9,
+            takes: (0.0, 0.02),
             counts: Counts::default(),
         };
         world.runtime.is_dockerd = seed % 16 == 5;
-        for _ in 0..world.rng.u32(0..6) {
+        // Most nodes are small, so that one container is sometimes the only one.
+        let most = match world.rng.u8(0..64) {
+            0 => 40,
+            _ => 6,
+        };
+        for _ in 0..world.rng.u32(0..most) {
             world.make_pod(false);
+        }
+        if world.rng.u8(0..8) == 0 && !world.is_ordinary {
+            let least = world.rng.f64() * 3.0;
+            world.takes = (least, least + world.rng.f64() * 4.0);
         }
         world.at(0.0, Event::Saves);
         match seed % 4 {
@@ -207,8 +219,9 @@ impl World {
                     self.at(0.5, Event::Saves);
                 }
                 Event::Leaves(call) => {
-                    if self.calls.remove(&call).is_some() {
+                    if let Some(of) = self.calls.remove(&call) {
                         self.note(|| format!("{call:?} is given up"));
+                        self.check_wait(&of);
                         self.step(Input::Abandoned(call));
                         self.ended(call, None);
                     }
@@ -273,19 +286,24 @@ impl World {
                     self.note(|| format!("  replied to {} {:?}", call.rpc, reply_of(&reply)));
                     match reply {
                         Reply::Message(message) => {
+                            match call.rpc {
+                                Rpc::RunPodSandbox | Rpc::CreateContainer => {
+                                    self.faults.shows(&id_of(&message), call.asked);
+                                }
+                                Rpc::StartContainer => {
+                                    self.faults.shows(&id_of(&call.request), call.asked);
+                                }
+                                _ => {}
+                            }
                             self.check(&call, &message);
                             let outcome = Outcome::Messages(vec![message]);
                             self.told(&call, &outcome);
                             self.ended(id, Some(&outcome));
                         }
                         Reply::Failed(_) => {
-                            let waited = self.now - call.asked;
-                            assert!(
-                                !self.is_ordinary
-                                    || call.rpc != Rpc::ListContainers
-                                    || waited < PATIENCE,
-                                "a list is refused after {waited:?}"
-                            );
+                            let is_list =
+                                matches!(call.rpc, Rpc::ListContainers | Rpc::ListPodSandbox);
+                            assert!(!is_list, "a list is refused");
                             self.ended(id, Some(&Outcome::Failed));
                         }
                     }
@@ -301,6 +319,21 @@ impl World {
                 }
             }
         }
+    }
+
+    /// Where one container is stuck and another is there, each list is answered.
+    fn check_wait(&self, call: &Call) {
+        let waited = self.now - call.asked;
+        let is_in_question = self.is_ordinary && !call.is_ours && call.rpc == Rpc::ListContainers;
+        let hang = &self.runtime.statuses_hang;
+        let mut others = self.runtime.alive().filter(|(id, thing)| {
+            let is_old = thing.created() < call.asked;
+            is_old && thing.kind == Kind::Container && !hang.contains(*id)
+        });
+        assert!(
+            !is_in_question || waited < PATIENCE || others.next().is_none(),
+            "a list is not answered for {waited:?}"
+        );
     }
 
     fn ask(&mut self, ask: AskId, rpc: Rpc, request: Bytes, is_ours: bool) {
@@ -322,7 +355,8 @@ impl World {
             answer,
         };
         self.outstanding.insert(ask, outstanding);
-        let delay = self.rng.f64() * 0.02;
+        let (least, most) = self.takes;
+        let delay = least + self.rng.f64() * (most - least);
         self.at(delay, Event::TakesUp(ask));
     }
 
@@ -548,7 +582,16 @@ impl World {
         {
             self.faults.begin(id, self.rng.bool());
         }
-        match self.rng.u8(0..21) {
+        match self.rng.u8(0..22) {
+            21 => {
+                let kind = match self.rng.bool() {
+                    true => Kind::Container,
+                    false => Kind::Sandbox,
+                };
+                self.note(|| format!("every status of {kind:?} hangs"));
+                self.runtime.kinds_hang.insert(kind);
+                self.runtime.lists_hang.insert(kind);
+            }
             20 => {
                 self.note(|| "nothing can be made".to_owned());
                 self.runtime.refuses_creations = true;
@@ -576,11 +619,7 @@ impl World {
             11..14 => {
                 self.note(|| "all goes on".to_owned());
                 self.went_on = self.now;
-                self.runtime.lists_hang = BTreeSet::new();
-                self.runtime.statuses_hang = BTreeSet::new();
-                self.runtime.answers_hang = false;
-                self.runtime.is_stopped = false;
-                self.runtime.refuses_creations = false;
+                self.runtime.recover();
                 let asks: Vec<AskId> = self.outstanding.keys().copied().collect();
                 for ask in asks {
                     let delay = self.rng.f64() * 0.02;
@@ -593,11 +632,7 @@ impl World {
             14 => {
                 self.note(|| "the runtime is started again".to_owned());
                 self.went_on = self.now;
-                self.runtime.lists_hang = BTreeSet::new();
-                self.runtime.statuses_hang = BTreeSet::new();
-                self.runtime.answers_hang = false;
-                self.runtime.is_stopped = false;
-                self.runtime.refuses_creations = false;
+                self.runtime.recover();
                 let lost = std::mem::take(&mut self.outstanding).into_keys();
                 self.end(lost.map(|ask| (ask, Outcome::Lost)).collect());
             }
@@ -802,10 +837,17 @@ impl World {
     ) {
         self.counts.lists += 1;
         let now = self.now;
+        let since = call.asked.checked_sub(FRESH).unwrap_or(call.asked);
+        let mut of_kind = self.runtime.things.iter().filter(|(_, it)| it.kind == kind);
+        assert!(
+            of_kind.any(|(id, _)| self.faults.have_shown(id, since)),
+            "nothing in it was confirmed"
+        );
         for (id, thing) in self.runtime.things.iter().filter(|(_, it)| it.kind == kind) {
             let told = self.kubelet.told.get(id).cloned().unwrap_or_default();
             // What has hung until now is answered in a moment.
             let hangs = self.runtime.statuses_hang.contains(id)
+                || self.runtime.kinds_hang.contains(&kind)
                 || now < self.went_on + Duration::from_millis(100);
             let Some(shown) = rows.get(id) else {
                 let is_known = match thing.is_foreign {

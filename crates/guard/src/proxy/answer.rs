@@ -11,6 +11,7 @@ use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
 
+use super::upstream::NoAnswer;
 use super::{Body, LONGEST_REQUEST};
 use crate::core::{Failure, Outcome, Reply};
 use cri::dockerd;
@@ -23,6 +24,7 @@ const UNKNOWN: i32 = 2;
 const DEADLINE_EXCEEDED: i32 = 4;
 const NOT_FOUND: i32 = 5;
 const RESOURCE_EXHAUSTED: i32 = 8;
+const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;
 
 /// An answer with all that belongs to it.
@@ -38,7 +40,7 @@ pub(super) struct Answer {
 
 impl Answer {
     /// Reads an answer to its end.
-    pub(super) async fn read(response: Response<Incoming>) -> Result<Self, hyper::Error> {
+    pub(super) async fn read(response: Response<Incoming>) -> Result<Self, NoAnswer> {
         let (parts, mut body) = response.into_parts();
         let mut answer = Self {
             status: parts.status,
@@ -48,7 +50,7 @@ impl Answer {
             complete: None,
         };
         while let Some(frame) = body.frame().await {
-            match frame?.into_data() {
+            match frame.map_err(NoAnswer::from)?.into_data() {
                 Ok(data) => answer.data.push(data),
                 Err(frame) => answer.trailers = frame.into_trailers().ok(),
             }
@@ -78,6 +80,26 @@ impl Answer {
     /// There was no answer.
     pub(super) fn lost(why: &str) -> Self {
         Self::failed(UNAVAILABLE, &format!("pleg guard: {why}"))
+    }
+
+    /// Why there is no answer, and what that shows of the call. The codes of a reset are those of
+    /// gRPC over HTTP/2.
+    pub(super) fn none(why: &NoAnswer) -> (Self, Outcome) {
+        let text = format!("pleg guard: {why}");
+        let NoAnswer::Reset(reason) = why else {
+            return (Self::failed(UNAVAILABLE, &text), Outcome::Lost);
+        };
+        let code = match *reason {
+            h2::Reason::REFUSED_STREAM => UNAVAILABLE,
+            h2::Reason::CANCEL => CANCELLED,
+            h2::Reason::ENHANCE_YOUR_CALM => RESOURCE_EXHAUSTED,
+            _ => INTERNAL,
+        };
+        let answer = Self {
+            complete: Some(Instant::now()),
+            ..Self::failed(code, &text)
+        };
+        (answer, Outcome::GivenUp)
     }
 
     /// The request is longer than any runtime takes.

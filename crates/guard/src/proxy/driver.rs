@@ -22,7 +22,7 @@ use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::events::EventHub;
 use super::tasks::spawn;
-use super::upstream::{Upstream, request_of};
+use super::upstream::{NoAnswer, Upstream, request_of};
 use super::{Body, Proxy, Report, kept};
 use crate::core::{Action, AskId, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase};
 
@@ -161,16 +161,20 @@ impl Driver {
         self.state.borrow().guard.mode() == Mode::Pass
     }
 
-    /// What a caller is told whose call got no answer. Our own caller is to see what happens to
-    /// it, and not what we say of it: it loses its connection.
-    pub(super) async fn lost_answer(&self, why: &str, from: Caller) -> Response<Body> {
-        match from {
-            Caller::Client => Answer::lost(why).into_response(),
-            Caller::Ourselves => {
-                self.lost.send_modify(|count| *count += 1);
-                pending().await
-            }
+    /// The response for a call that has no answer. Our own caller observes the runtime and not the
+    /// guard: with a lost connection to the runtime it loses its own.
+    pub(super) async fn no_answer(&self, why: &NoAnswer, from: Caller) -> Response<Body> {
+        let (answer, outcome) = Answer::none(why);
+        if from == Caller::Ourselves && matches!(outcome, Outcome::Lost) {
+            self.lose().await
         }
+        answer.into_response()
+    }
+
+    /// Ends the connections of our own callers.
+    async fn lose(&self) -> ! {
+        self.lost.send_modify(|count| *count += 1);
+        pending().await
     }
 
     /// Ends when a connection to the runtime has ended since.
@@ -278,7 +282,8 @@ impl Driver {
         drop(leaving);
         match answer {
             Ok(answer) => answer.into_response(),
-            Err(_) => self.lost_answer("the call was lost", from).await,
+            Err(_) if from == Caller::Ourselves => self.lose().await,
+            Err(_) => Answer::lost("the call was lost").into_response(),
         }
     }
 
@@ -400,10 +405,8 @@ impl Driver {
                 }
             };
             let answer = match upstream.send(request.map(whole), on_sent).await {
-                Ok(response) => Answer::read(response)
-                    .await
-                    .map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
+                Ok(response) => Answer::read(response).await,
+                Err(why) => Err(why),
             };
             driver.state.borrow_mut().asks.remove(&ask);
             let (answer, outcome) = match answer {
@@ -411,7 +414,7 @@ impl Driver {
                     let outcome = answer.outcome();
                     (answer, outcome)
                 }
-                Err(why) => (Answer::lost(&why), Outcome::Lost),
+                Err(why) => Answer::none(&why),
             };
             driver.step(Input::Answered(ask, outcome), Some((ask, &answer)));
         });

@@ -29,8 +29,7 @@ use tokio::time::timeout;
 
 use super::Body;
 use super::tasks::spawn;
-use super::upstream::Upstream;
-use super::upstream::request_of;
+use super::upstream::{NoAnswer, Upstream, request_of};
 use crate::wire::request::id_of;
 
 /// How many pieces may wait for a reader. One that is further behind loses its stream, as it
@@ -44,7 +43,7 @@ const LONGEST: usize = 64 << 20;
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The head of the stream, or why there is none.
-type Opened = Result<Parts, String>;
+type Opened = Result<Parts, Rc<NoAnswer>>;
 
 /// All readers of the runtime's events.
 pub(super) struct EventHub {
@@ -108,7 +107,7 @@ impl EventHub {
     }
 
     /// One more reader: its response, or why there is none.
-    pub(super) async fn read(self: Rc<Self>) -> Result<Response<Body>, String> {
+    pub(super) async fn read(self: Rc<Self>) -> Result<Response<Body>, Rc<NoAnswer>> {
         let (pieces, reader) = mpsc::channel(MOST_WAITING);
         let (opened, is_open) = oneshot::channel();
         let starts = {
@@ -135,7 +134,7 @@ impl EventHub {
         }
         let head = is_open
             .await
-            .map_err(|_| "the stream was lost".to_owned())??;
+            .map_err(|_| Rc::new(NoAnswer::StreamEnded))??;
         // An error without a stream: nothing may follow.
         if head.headers.contains_key("grpc-status") {
             return Ok(Response::from_parts(head, super::answer::nothing()));
@@ -174,7 +173,7 @@ impl EventHub {
                 self.open(&Ok(head));
                 body
             }
-            Err(error) => return self.open(&Err(error.to_string())),
+            Err(why) => return self.open(&Err(Rc::new(why))),
         };
         self.forward(body).await;
     }

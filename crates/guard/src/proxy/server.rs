@@ -87,7 +87,7 @@ async fn let_in(driver: Rc<Driver>, visit: Visit) {
         match driver.upstream(Caller::Ourselves).connected().await {
             Ok(_) => {}
             Err(NoAnswer::Unreachable(error)) => return Err(error),
-            Err(NoAnswer::Lost(error)) => return Err(io::Error::other(error)),
+            Err(why) => return Err(io::Error::other(why)),
         }
         let (inner, outer) = StdUnixStream::pair()?;
         inner.set_nonblocking(true)?;
@@ -140,7 +140,7 @@ async fn serve_call(
                 Ok(response) => return Ok(response),
                 // That the mode has become pass meanwhile tells nothing of the runtime.
                 Err(_) if driver.passes_all() => {}
-                Err(why) => return Ok(driver.lost_answer(&why, from).await),
+                Err(why) => return Ok(driver.no_answer(&why, from).await),
             }
         }
         if from == Caller::Ourselves {
@@ -197,7 +197,7 @@ async fn pass(
             passage.ended(Instant::now(), driver.added());
             response.map(BodyExt::boxed_unsync)
         }
-        Err(error) => driver.lost_answer(&error.to_string(), from).await,
+        Err(why) => driver.no_answer(&why, from).await,
     }
 }
 

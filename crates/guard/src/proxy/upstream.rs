@@ -1,6 +1,7 @@
 //! A connection to the runtime, made when it is needed, and again when it is gone.
 
 use std::cell::RefCell;
+use std::error::Error;
 use std::path::PathBuf;
 use std::rc::Rc;
 use std::time::Duration;
@@ -25,7 +26,24 @@ pub(super) enum NoAnswer {
     Unreachable(std::io::Error),
     /// The connection ended before the answer.
     #[error("the connection to the runtime was lost: {0}")]
-    Lost(#[from] hyper::Error),
+    Lost(hyper::Error),
+    /// The shared stream of events ended before it was open.
+    #[error("the stream of events ended")]
+    StreamEnded,
+    /// The runtime ended this call alone (`RST_STREAM`): the connection stands.
+    #[error("the runtime reset the call: {0}")]
+    Reset(h2::Reason),
+}
+
+impl From<hyper::Error> for NoAnswer {
+    fn from(error: hyper::Error) -> Self {
+        let reset = error.source().and_then(|source| source.downcast_ref());
+        let reset = reset.filter(|error: &&h2::Error| error.is_reset() && error.is_remote());
+        match reset.and_then(h2::Error::reason) {
+            Some(reason) => Self::Reset(reason),
+            None => Self::Lost(error),
+        }
+    }
 }
 
 /// A connection; clones are the same.

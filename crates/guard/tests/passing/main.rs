@@ -285,6 +285,32 @@ async fn a_runtime_without_events_says_so_in_the_head_of_its_answer() {
 }
 
 #[tokio::test]
+async fn a_call_that_is_reset_fails_alone_and_no_connection_is_lost() {
+    let behind = Behind::start().await;
+    let (_, mut guarded) = behind.both().await;
+    behind.hangs_on("hang");
+    let body = wire::framed(b"\n\x01q");
+    let mut sender = guarded.clone();
+    let list = "/runtime.v1.RuntimeService/ListContainers";
+    let hung = request(list, body.clone(), &[("x-do", "hang")]);
+    let hung = tokio::spawn(async move { sender.send(hung).await });
+    timeout(SECOND * 5, behind.outstanding(1)).await.unwrap();
+    let connections = behind.connections();
+    for path in METHODS {
+        let reset = request(path, body.clone(), &[("x-do", "reset")]);
+        let seen = timeout(SECOND * 5, guarded.send(reset)).await.expect(path);
+        assert_eq!(Seen::of(seen).await.code().as_deref(), Some("13"), "{path}");
+        behind.replies_with(Reply::good(Bytes::from_static(b"next")));
+        let next = guarded.send(request(path, body.clone(), &[])).await;
+        assert_eq!(Seen::of(next).await.body, b"next"[..], "{path}");
+    }
+    assert!(!hung.is_finished(), "the other call is still outstanding");
+    // One for what the core does not decide on is opened by the first such call.
+    assert!(behind.connections() <= connections + 1);
+    hung.abort();
+}
+
+#[tokio::test]
 async fn a_runtime_that_is_not_there_is_unavailable_and_found_once_it_is() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;

@@ -144,7 +144,7 @@ impl Behind {
                 connections.spawn(async move {
                     let service = service_fn(move |request| {
                         let answer = answer(state.clone(), outstanding.clone(), request);
-                        async move { Ok::<_, Infallible>(answer.await) }
+                        answer
                     });
                     let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
                         .auto_date_header(false)
@@ -229,10 +229,14 @@ async fn answer(
     state: Arc<Mutex<State>>,
     outstanding: watch::Sender<usize>,
     request: Request<Incoming>,
-) -> Response<Body> {
+) -> Result<Response<Body>, std::io::Error> {
     let (parts, body) = request.into_parts();
     let does = parts.headers.get("x-do").cloned();
     let does = does.as_ref().and_then(|word| word.to_str().ok());
+    if does == Some("reset") {
+        // The server ends this stream alone.
+        return Err(std::io::Error::other("reset"));
+    }
     let (hangs, echoes) = {
         let state = state.lock().unwrap();
         let is = |word: &str| does.is_some_and(|does| does == word);
@@ -249,18 +253,18 @@ async fn answer(
         state.lock().unwrap().streams.push(stream);
         outstanding.send_modify(|count| *count += 1);
         let counted = Some(Counted(outstanding));
-        return Response::new(Channel { pieces, counted }.boxed_unsync());
+        return Ok(Response::new(Channel { pieces, counted }.boxed_unsync()));
     }
     if echoes {
         let body = body.map_err(|error| panic!("{error}"));
-        return Response::new(body.boxed_unsync());
+        return Ok(Response::new(body.boxed_unsync()));
     }
     let collected = body.collect().await.unwrap();
     let trailers = collected.trailers().map(map);
     let mut state = state.lock().unwrap();
     if !parts.headers.contains_key(USER_AGENT) {
         // The guard asks for itself what there is: no caller sees that.
-        return unimplemented();
+        return Ok(unimplemented());
     }
     state.last = Seen {
         status: 0,
@@ -288,7 +292,7 @@ async fn answer(
     };
     let mut response = Response::new(body);
     *response.headers_mut() = headers;
-    response
+    Ok(response)
 }
 
 fn unimplemented() -> Response<Body> {

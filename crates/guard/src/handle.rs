@@ -93,10 +93,10 @@ impl Handle {
         if let Phase::Guarding { since } = shown.phase {
             let health = &mut report.health;
             if is_guarded(health.state, health.reason) {
+                health.message = guarding(health.state, &health.message);
                 health.state = HealthState::Degraded;
                 health.reason = Reason::Guarding;
                 health.since = now.back_at(since).wall;
-                health.message = guarding(&health.message);
             }
         }
         report.guard = self.status(shown, &report.stuck, now.instant);
@@ -112,9 +112,9 @@ impl Handle {
         }
         let is_guarding = matches!(shown.phase, Phase::Guarding { .. });
         if is_guarding && is_guarded(health.state, health.reason) {
+            health.message = guarding(health.state, &health.message);
             health.state = HealthState::Degraded;
             health.reason = Reason::Guarding;
-            health.message = guarding(&health.message);
         }
     }
 
@@ -251,8 +251,14 @@ fn is_guarded(state: HealthState, reason: Reason) -> bool {
     state != HealthState::Unhealthy && !is_silent
 }
 
-fn guarding(message: &str) -> String {
-    format!("the guard answers in place of the runtime: {message}")
+/// What the guard does, and why as far as the engine has found that out: a client's list may be
+/// overdue before one of the engine's is.
+fn guarding(state: HealthState, message: &str) -> String {
+    let guarding = "the guard answers in place of the runtime";
+    match state {
+        HealthState::Healthy => format!("{guarding}: a list is overdue"),
+        _ => format!("{guarding}: {message}"),
+    }
 }
 
 /// Whose calls are stuck, as our relisting knows and as the guard does, which may know it sooner.
@@ -294,6 +300,14 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+
+    #[test]
+    fn the_first_report_of_guarding_does_not_say_that_all_is_well() {
+        let of_healthy = guarding(HealthState::Healthy, "all pods are up to date");
+        assert!(of_healthy.ends_with(": a list is overdue"), "{of_healthy}");
+        let of_stuck = guarding(HealthState::Degraded, "container a is stuck");
+        assert!(of_stuck.ends_with(": container a is stuck"), "{of_stuck}");
+    }
 
     #[tokio::test(start_paused = true)]
     async fn only_who_relisted_until_the_fault_and_still_asks_is_a_kubelet_behind_the_guard() {

@@ -168,7 +168,7 @@ fn objects(with_taint: bool, mark: &str) -> Vec<Value> {
         "base/namespace.yaml",
         "base/service-account.yaml",
         "base/rbac.yaml",
-        "components/admission-policy/policy.yaml",
+        "base/admission-policy.yaml",
         // The right alone: without the allowance in the policy it is worth nothing.
         "components/taint/rbac.yaml",
     ];
@@ -309,6 +309,7 @@ async fn check(with_taint: bool) -> bool {
             .refused(OWN, JSON_PATCH, body, "an agent changes")
             .await;
     }
+    check_events(&cluster).await;
     let away = json!({"type": "PLEGUnhealthy", "$patch": "delete"});
     let away = json!({"metadata": {"annotations": {"pleg.dev/status": null}},
                       "status": {"conditions": [away]}});
@@ -316,6 +317,54 @@ async fn check(with_taint: bool) -> bool {
     cluster.allowed(&own, form, away).await;
     delete(&cluster.admin, &cluster.objects).await;
     true
+}
+
+/// An event about a pod, as the agent on this node writes it.
+fn event(node: &str) -> Value {
+    json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "pleg-test.1", "namespace": "pleg"},
+        "eventTime": "2026-11-22T20:00:00.000000Z",
+        "type": "Warning",
+        "reason": "ContainerStuck",
+        "action": "Relist",
+        "note": "it hangs",
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": "pleg", "name": "pleg-test"},
+        "related": {"apiVersion": "v1", "kind": "Node", "name": node},
+        "reportingController": "pleg.dev/agent",
+        "reportingInstance": node,
+    })
+}
+
+async fn check_events(cluster: &Cluster) {
+    const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/pleg/events";
+    let write = async |method: &str, url: &str, kind: &str, body: Value| {
+        let (status, answer) = ask(&cluster.agent, method, url, kind, body).await;
+        let message = answer["message"].as_str().unwrap_or_default();
+        (status, message.contains("'pleg-agent-events'"))
+    };
+    let create = |node: &str| write("POST", EVENTS, "application/json", event(node));
+    // This policy may be in force a moment later than the other one.
+    let mut refused = false;
+    for _ in 0..100 {
+        let url = format!("{EVENTS}?dryRun=All");
+        (_, refused) = write("POST", &url, "application/json", event(OTHER)).await;
+        if refused {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(refused, "the policy for events is not in force");
+    let of_ours = format!("{EVENTS}/pleg-test.1");
+    ask(&cluster.admin, "DELETE", &of_ours, "", json!(null)).await;
+    assert_eq!(create(OWN).await, (201, false));
+    let series = json!({"series": {"count": 2, "lastObservedTime": "2026-11-22T20:01:00.000000Z"}});
+    assert_eq!(write("PATCH", &of_ours, MERGE, series).await, (200, false));
+    let labels = json!({"metadata": {"labels": {"x": "y"}}});
+    let (status, is_by_policy) = write("PATCH", &of_ours, MERGE, labels).await;
+    assert!(status >= 400 && is_by_policy, "{status}");
+    ask(&cluster.admin, "DELETE", &of_ours, "", json!(null)).await;
 }
 
 #[tokio::test]

@@ -28,6 +28,12 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
     let base = host.sys.join("fs/cgroup");
     match ask::<CgroupWalk>(helpers, &walk, &base, host.step) {
         Fact::Known { value, .. } => {
+            // Where no control group of a daemon is visible, its quota is not known either.
+            let all = (&value.frozen, &value.pids, &value.memory);
+            if let (Fact::Missing { why, source }, Fact::Missing { .. }, Fact::Missing { .. }) = all
+            {
+                facts.cgroups.throttled = Fact::missing(why, source);
+            }
             facts.cgroups.frozen = value.frozen;
             facts.cgroups.pids = value.pids;
             facts.cgroups.memory = value.memory;

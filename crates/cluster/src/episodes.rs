@@ -340,6 +340,12 @@ impl Episodes {
         true
     }
 
+    /// The Node is another object: events about the earlier one are not shown with it.
+    pub(crate) fn on_new_node(&mut self) {
+        self.recent
+            .retain(|it| it.event.regarding != Regarding::Node);
+    }
+
     /// Writes what has happened again: the first time at once, then as often as a condition is
     /// confirmed.
     fn queue_series(&mut self, now: Instant) {

@@ -180,6 +180,9 @@ impl Plan {
                     for kind in [Kind::Condition, Kind::RuntimeReady, Kind::Taint] {
                         self.backoff(kind).succeeded();
                     }
+                    if let Some(episodes) = &mut self.episodes {
+                        episodes.on_new_node();
+                    }
                 }
                 for conditioned in self.conditions.values_mut() {
                     conditioned.on_node(&node, is_new, now.instant);

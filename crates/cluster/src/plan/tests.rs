@@ -3,6 +3,7 @@ use pleg::out::status_report::StatusReport;
 use serde_json::json;
 
 use super::*;
+use crate::episodes::Regarding;
 
 fn report(state: &str, reason: &str) -> StatusReport {
     let report = json!({
@@ -229,6 +230,29 @@ async fn a_trouble_with_another_culprit_or_after_a_long_time_is_an_event_of_its_
     let stuck = written.iter().filter(|it| it.reason == "ContainerStuck");
     let series: Vec<_> = stuck.map(|it| it.series).collect();
     assert_eq!(series, [None; 6], "one on each pod and one on the Node");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_about_an_earlier_node_object_is_not_continued() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    let mut written = Vec::new();
+    for (second, uid) in [(1.0, "u"), (20.0, "another")] {
+        let node = json!({"metadata": {"name": "n", "uid": uid}});
+        let node = Seen::There(serde_json::from_value(node).unwrap());
+        plan.on_node(node, at(began, second));
+        plan.on_report(&stuck(1), at(began, second));
+        written.extend(events_written(&mut plan, began, second + 2.0));
+        plan.on_report(&report("Healthy", "AllSeen"), at(began, second + 3.0));
+        written.extend(events_written(&mut plan, began, second + 5.0));
+    }
+    let about = written.iter().filter(|it| it.reason == "ContainerStuck");
+    let (of_node, of_pod): (Vec<_>, Vec<_>) = about.partition(|it| it.regarding == Regarding::Node);
+    let is_series = |events: Vec<&NewEvent>| -> Vec<bool> {
+        events.iter().map(|it| it.series.is_some()).collect()
+    };
+    assert_eq!(is_series(of_node), [false, false]);
+    assert_eq!(is_series(of_pod), [false, true]);
 }
 
 #[tokio::test(start_paused = true)]

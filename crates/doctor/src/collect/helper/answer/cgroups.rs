@@ -23,6 +23,8 @@ pub(crate) struct CgroupWalk {
     pub(crate) frozen: Fact<Vec<FrozenCgroup>>,
     pub(crate) pids: Fact<Vec<PidsUse>>,
     pub(crate) memory: Fact<MemoryCgroups>,
+    /// This process is in a container, and process 1 is not in it.
+    pub(crate) in_container: bool,
 }
 
 pub(in super::super) fn cgroups(proc: &Path, sys: &Path) -> CgroupWalk {
@@ -34,6 +36,7 @@ pub(in super::super) fn cgroups(proc: &Path, sys: &Path) -> CgroupWalk {
             frozen: Fact::missing(why, &source),
             pids: Fact::missing(why, &source),
             memory: Fact::missing(why, &source),
+            in_container: true,
         };
     }
     let unified = [base.clone(), base.join("unified")]
@@ -43,6 +46,7 @@ pub(in super::super) fn cgroups(proc: &Path, sys: &Path) -> CgroupWalk {
         frozen: frozen(&base, unified.as_deref()),
         pids: pids(&base, unified.as_deref()),
         memory: memory(proc, &base, unified.as_deref()),
+        in_container: false,
     }
 }
 

@@ -337,34 +337,43 @@ fn event(node: &str) -> Value {
     })
 }
 
+/// The status, and whether the policy for events refuses it.
+async fn write_event(cluster: &Cluster, method: &str, url: &str, body: Value) -> (u16, bool) {
+    let kind = if method == "PATCH" {
+        MERGE
+    } else {
+        "application/json"
+    };
+    let (status, answer) = ask(&cluster.agent, method, url, kind, body).await;
+    let message = answer["message"].as_str().unwrap_or_default();
+    (status, message.contains("'pleg-agent-events'"))
+}
+
 async fn check_events(cluster: &Cluster) {
     const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/pleg/events";
-    let write = async |method: &str, url: &str, kind: &str, body: Value| {
-        let (status, answer) = ask(&cluster.agent, method, url, kind, body).await;
-        let message = answer["message"].as_str().unwrap_or_default();
-        (status, message.contains("'pleg-agent-events'"))
-    };
-    let create = |node: &str| write("POST", EVENTS, "application/json", event(node));
     // This policy may be in force a moment later than the other one.
-    let mut refused = false;
+    let mut is_refused = false;
     for _ in 0..100 {
         let url = format!("{EVENTS}?dryRun=All");
-        (_, refused) = write("POST", &url, "application/json", event(OTHER)).await;
-        if refused {
+        (_, is_refused) = write_event(cluster, "POST", &url, event(OTHER)).await;
+        if is_refused {
             break;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
-    assert!(refused, "the policy for events is not in force");
+    assert!(is_refused, "the policy for events is not in force");
     let of_ours = format!("{EVENTS}/pleg-test.1");
-    ask(&cluster.admin, "DELETE", &of_ours, "", json!(null)).await;
-    assert_eq!(create(OWN).await, (201, false));
+    let json = "application/json";
+    ask(&cluster.admin, "DELETE", &of_ours, json, json!({})).await;
+    let created = write_event(cluster, "POST", EVENTS, event(OWN)).await;
+    assert_eq!(created, (201, false));
     let series = json!({"series": {"count": 2, "lastObservedTime": "2026-11-22T20:01:00.000000Z"}});
-    assert_eq!(write("PATCH", &of_ours, MERGE, series).await, (200, false));
+    let patched = write_event(cluster, "PATCH", &of_ours, series).await;
+    assert_eq!(patched, (200, false));
     let labels = json!({"metadata": {"labels": {"x": "y"}}});
-    let (status, is_by_policy) = write("PATCH", &of_ours, MERGE, labels).await;
-    assert!(status >= 400 && is_by_policy, "{status}");
-    ask(&cluster.admin, "DELETE", &of_ours, "", json!(null)).await;
+    let (status, is_refused) = write_event(cluster, "PATCH", &of_ours, labels).await;
+    assert!(status >= 400 && is_refused, "{status}");
+    ask(&cluster.admin, "DELETE", &of_ours, json, json!({})).await;
 }
 
 #[tokio::test]

@@ -1,10 +1,13 @@
 //! The events: one when a trouble begins, one when its cause is found, and one when it ends, on the
 //! Node and on each pod of which a container is stuck. And once a day what may become trouble.
 //!
-//! At most [`BURST`] at once and one a minute after that: what is too much is left out, and
-//! counted. Of what was left out the end is not told either.
+//! At most [`BURST`] new events at once and one a minute after that: further events are left out, and
+//! counted. If the beginning is left out, so is the end. What happens again within
+//! [`RECURS_WITHIN`] is no new event: it is counted in the `series` of the first one, as client-go's
+//! recorder does (tools/events/event_broadcaster.go).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use pleg::model::id::{Id, PodRef};
@@ -16,6 +19,7 @@ use times::GoDuration;
 use tokio::time::Instant;
 
 use crate::condition::sentence;
+use crate::conditioned::HEARTBEAT;
 use crate::config::is_domain;
 use crate::summary::shortened;
 
@@ -28,10 +32,17 @@ const MOST_WAITING: usize = 32;
 /// And one more after so long.
 const REFILL: Duration = Duration::from_secs(60);
 
+/// client-go's recorder ends a series after the same time (`finishTime`).
+const RECURS_WITHIN: Duration = Duration::from_secs(360);
+
 /// The same is warned of at most so often.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The reason of the event that nobody uses the guard.
+/// The reasons of the events that all is well again.
+const ALL_SEEN: &str = "AllSeen";
+const CONTAINER_ANSWERS: &str = "ContainerAnswers";
+
+/// The reason of the event that no kubelet uses the guard.
 const BYPASSED: &str = "GuardBypassed";
 
 /// No note is longer, in bytes: the API refuses more.
@@ -52,18 +63,42 @@ pub(crate) struct NewEvent {
     /// Whether it is a warning, or that all is well again.
     pub(crate) is_warning: bool,
     pub(crate) reason: &'static str,
+    /// A hash of what distinguishes it from others with the same reason: a note contains ages.
+    pub(crate) subject: u64,
     pub(crate) note: String,
     pub(crate) time: WallTime,
+    /// If it has happened again: how often in all, and the last time.
+    pub(crate) series: Option<(u32, WallTime)>,
+}
+
+impl NewEvent {
+    fn is_same(&self, other: &Self) -> bool {
+        let key = |it: &Self| (it.reason, it.subject);
+        key(self) == key(other) && self.regarding == other.regarding
+    }
+}
+
+/// An event that may happen again.
+#[derive(Debug)]
+struct Recent {
+    event: NewEvent,
+    last: Instant,
+    /// When the series was last queued to be written.
+    written: Option<Instant>,
+    /// The series has changed since then.
+    is_pending: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Episodes {
     /// The trouble of the node.
     node: Option<Trouble>,
-    /// The calls that are stuck, and whether that was told.
-    stuck: BTreeMap<(Rpc, Id), Told>,
-    /// What may become trouble, and when it was told.
+    /// The calls that are stuck, and whether that was reported.
+    stuck: BTreeMap<(Rpc, Id), Stuck>,
+    /// What may become trouble, and when it was reported.
     warned: BTreeMap<String, Instant>,
+    /// Few: only events that were queued are here, until they are too old.
+    recent: Vec<Recent>,
     queue: VecDeque<NewEvent>,
     left: u32,
     refilled: Instant,
@@ -75,12 +110,12 @@ pub(crate) struct Episodes {
 struct Trouble {
     level: Level,
     since: Instant,
-    is_told: bool,
-    /// The cause that was told.
+    is_reported: bool,
+    /// The cause that was reported.
     cause: Option<String>,
 }
 
-/// How bad it is; worse within one episode is told too.
+/// How bad it is; worse within one episode is reported too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Degraded,
@@ -90,11 +125,11 @@ enum Level {
 }
 
 #[derive(Debug)]
-struct Told {
+struct Stuck {
     pod: PodRef,
     container: Option<String>,
     since: Instant,
-    is_told: bool,
+    is_reported: bool,
 }
 
 impl Episodes {
@@ -103,6 +138,7 @@ impl Episodes {
             node: None,
             stuck: BTreeMap::new(),
             warned: BTreeMap::new(),
+            recent: Vec::new(),
             queue: VecDeque::new(),
             left: BURST,
             refilled: now,
@@ -115,14 +151,17 @@ impl Episodes {
             self.left += 1;
             self.refilled += REFILL;
         }
-        self.tell_of_the_node(report, time, now);
-        self.tell_of_pods(report, time, now);
-        self.tell_of_warnings(report, time, now);
-        self.tell_of_a_bypassed_guard(&report.guard, time, now);
+        let may_recur = |it: &Recent| it.is_pending || now < it.last + RECURS_WITHIN;
+        self.recent.retain(may_recur);
+        self.report_node(report, time, now);
+        self.report_pods(report, time, now);
+        self.report_warnings(report, time, now);
+        self.report_bypassed_guard(&report.guard, time, now);
+        self.queue_series(now);
     }
 
-    fn tell_of_warnings(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
-        self.warned.retain(|_, told| now < *told + DAY);
+    fn report_warnings(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
+        self.warned.retain(|_, reported| now < *reported + DAY);
         for warning in &report.warnings {
             if self.warned.contains_key(&warning.cause) {
                 continue;
@@ -132,12 +171,13 @@ impl Episodes {
                 warning.cause, warning.confidence, warning.sentence
             );
             // Whether there was room or not: tomorrow is early enough.
-            self.tell(Regarding::Node, true, "EarlyWarning", note, time, now);
+            let cause = hash(&warning.cause);
+            self.queue(Regarding::Node, "EarlyWarning", cause, note, time, now);
             self.warned.insert(warning.cause.clone(), now);
         }
     }
 
-    fn tell_of_the_node(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
+    fn report_node(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
         let health = &report.health;
         let level = match health.state {
             HealthState::Starting => return,
@@ -147,13 +187,14 @@ impl Episodes {
             HealthState::Degraded if health.reason == Reason::Guarding => Some(Level::Guarding),
             HealthState::Degraded => Some(Level::Degraded),
         };
+        let culprits: BTreeSet<_> = stuck_calls(report).map(|call| &call.id).collect();
         match (self.node.take(), level) {
             (None, None) => {}
             (Some(trouble), None) => {
-                if trouble.is_told {
+                if trouble.is_reported {
                     let lasted = seconds(now - trouble.since);
                     let note = format!("all pods are up to date again, after {lasted}");
-                    self.tell(Regarding::Node, false, "AllSeen", note, time, now);
+                    self.queue(Regarding::Node, ALL_SEEN, 0, note, time, now);
                 }
             }
             (trouble, Some(level)) => {
@@ -161,16 +202,16 @@ impl Episodes {
                 let mut was = trouble.unwrap_or(Trouble {
                     level,
                     since: now,
-                    is_told: false,
+                    is_reported: false,
                     cause: None,
                 });
-                let is_told = is_news && {
+                let is_reported = is_news && {
                     let reason = match level {
                         Level::LimitReached => "GuardLimitReached",
                         _ => health.reason.as_str(),
                     };
                     let note = format!("{}: {}", health.state, health.message);
-                    self.tell(Regarding::Node, true, reason, note, time, now)
+                    self.queue(Regarding::Node, reason, hash(&culprits), note, time, now)
                 };
                 let finding = report.finding.as_ref();
                 if let Some(finding) = finding.filter(|it| was.cause.as_ref() != Some(&it.cause)) {
@@ -183,35 +224,35 @@ impl Episodes {
                         finding.sentence,
                         bundle.unwrap_or_default()
                     );
-                    self.tell(Regarding::Node, true, "Diagnosed", note, time, now);
+                    let subject = hash(&(&finding.cause, &culprits));
+                    self.queue(Regarding::Node, "Diagnosed", subject, note, time, now);
                     was.cause = Some(finding.cause.clone());
                 }
                 self.node = Some(Trouble {
                     level: level.max(was.level),
-                    is_told: is_told || was.is_told,
+                    is_reported: is_reported || was.is_reported,
                     ..was
                 });
             }
         }
     }
 
-    fn tell_of_pods(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
-        let calls = report.stuck.iter().chain(&report.guard.culprits);
+    fn report_pods(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
         let mut stuck = BTreeMap::<(Rpc, Id), &StuckCall>::new();
-        for call in calls {
+        for call in stuck_calls(report) {
             if let (Some(id), Some(_)) = (&call.id, &call.pod) {
                 stuck.entry((call.call, id.clone())).or_insert(call);
             }
         }
-        for (key, told) in std::mem::take(&mut self.stuck) {
+        for (key, known) in std::mem::take(&mut self.stuck) {
             if stuck.contains_key(&key) {
-                self.stuck.insert(key, told);
-            } else if told.is_told {
-                let lasted = seconds(now - told.since);
+                self.stuck.insert(key, known);
+            } else if known.is_reported {
+                let lasted = seconds(now - known.since);
                 let (call, _) = &key;
                 let note = format!("{call} no longer hangs, after {lasted}");
-                let regarding = Regarding::Pod(told.pod, told.container);
-                self.tell(regarding, false, "ContainerAnswers", note, time, now);
+                let regarding = Regarding::Pod(known.pod, known.container);
+                self.queue(regarding, CONTAINER_ANSWERS, hash(&key), note, time, now);
             }
         }
         for (key, call) in stuck {
@@ -231,39 +272,57 @@ impl Episodes {
                 seconds(age),
             );
             let regarding = Regarding::Pod(pod.clone(), container.clone());
-            let is_told = self.tell(regarding, true, "ContainerStuck", note, time, now);
-            let told = Told {
+            let is_reported = self.queue(regarding, "ContainerStuck", hash(&key), note, time, now);
+            let known = Stuck {
                 pod: pod.clone(),
                 container,
                 since: now.checked_sub(age).unwrap_or(now),
-                is_told,
+                is_reported,
             };
-            self.stuck.insert(key, told);
+            self.stuck.insert(key, known);
         }
     }
 
     /// A kubelet that was reconfigured or reinstalled goes past the guard without a word.
-    fn tell_of_a_bypassed_guard(&mut self, guard: &GuardStatus, time: WallTime, now: Instant) {
+    fn report_bypassed_guard(&mut self, guard: &GuardStatus, time: WallTime, now: Instant) {
         if !guard.is_bypassed() || self.warned.contains_key(BYPASSED) {
             return;
         }
         let note = "the kubelet does not use the guard: no client has asked it for lists for 10 \
                     minutes or longer; see --container-runtime-endpoint of the kubelet";
-        self.tell(Regarding::Node, true, BYPASSED, note.to_owned(), time, now);
+        self.queue(Regarding::Node, BYPASSED, 0, note.to_owned(), time, now);
         self.warned.insert(BYPASSED.to_owned(), now);
     }
 
-    /// Says whether there was room for it.
-    fn tell(
+    /// Returns whether there was room for it.
+    fn queue(
         &mut self,
         regarding: Regarding,
-        is_warning: bool,
         reason: &'static str,
+        subject: u64,
         note: String,
         time: WallTime,
         now: Instant,
     ) -> bool {
-        if self.left == 0 || self.queue.len() >= MOST_WAITING || !is_writable(&regarding) {
+        let event = NewEvent {
+            regarding,
+            is_warning: ![ALL_SEEN, CONTAINER_ANSWERS].contains(&reason),
+            reason,
+            subject,
+            note: shortened(&sentence(&note), LONGEST_NOTE),
+            time,
+            series: None,
+        };
+        let mut recent = self.recent.iter_mut();
+        if let Some(recent) = recent.find(|recent| recent.event.is_same(&event)) {
+            let count = recent.event.series.map_or(1, |(count, _)| count);
+            recent.event.series = Some((count.saturating_add(1), time));
+            recent.last = now;
+            recent.is_pending = true;
+            return true;
+        }
+        let is_full = self.left == 0 || self.queue.len() >= MOST_WAITING;
+        if is_full || !is_writable(&event.regarding) {
             self.left_out += 1;
             return false;
         }
@@ -271,14 +330,40 @@ impl Episodes {
             self.refilled = now;
         }
         self.left -= 1;
-        self.queue.push_back(NewEvent {
-            regarding,
-            is_warning,
-            reason,
-            note: shortened(&sentence(&note), LONGEST_NOTE),
-            time,
+        self.recent.push(Recent {
+            event: event.clone(),
+            last: now,
+            written: None,
+            is_pending: false,
         });
+        self.queue.push_back(event);
         true
+    }
+
+    /// The Node is another object: events about the earlier one are not shown with it.
+    pub(crate) fn on_new_node(&mut self) {
+        self.recent
+            .retain(|it| it.event.regarding != Regarding::Node);
+    }
+
+    /// Writes what has happened again: the first time at once, then as often as a condition is
+    /// confirmed.
+    fn queue_series(&mut self, now: Instant) {
+        let pending = self.recent.iter_mut().filter(|recent| {
+            recent.is_pending && recent.written.is_none_or(|at| now >= at + HEARTBEAT)
+        });
+        for recent in pending {
+            let is_it = |event: &NewEvent| event.is_same(&recent.event);
+            match self.queue.iter().position(is_it) {
+                Some(at) => self.queue[at].series = recent.event.series,
+                None if self.queue.len() < MOST_WAITING => {
+                    self.queue.push_back(recent.event.clone());
+                }
+                None => continue,
+            }
+            recent.is_pending = false;
+            recent.written = Some(now);
+        }
     }
 
     /// The next event, which stays until it was written.
@@ -286,10 +371,23 @@ impl Episodes {
         self.queue.front()
     }
 
-    /// The next event was written, or never will be.
-    pub(crate) fn done(&mut self) {
-        self.queue.pop_front();
+    /// This event was written, or never will be. If it has happened again meanwhile, it stays.
+    pub(crate) fn done(&mut self, event: &NewEvent) {
+        if self.queue.front() == Some(event) {
+            self.queue.pop_front();
+        }
     }
+}
+
+/// The calls that are stuck, as seen by the agent and by its guard.
+fn stuck_calls(report: &StatusReport) -> impl Iterator<Item = &StuckCall> {
+    report.stuck.iter().chain(&report.guard.culprits)
+}
+
+fn hash(of: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    of.hash(&mut hasher);
+    hasher.finish()
 }
 
 /// A runtime's names become part of a path: what is no name in Kubernetes is none there.

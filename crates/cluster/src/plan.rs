@@ -170,11 +170,20 @@ impl Plan {
         self.node = match seen {
             Seen::Gone => Known::Gone,
             Seen::There(node) => {
-                self.taint.seen();
                 let is_new = match &self.node {
                     Known::There(known) => known.metadata.uid != node.metadata.uid,
                     Known::Nothing | Known::Gone | Known::Unreadable => true,
                 };
+                self.taint.seen(is_new);
+                if is_new {
+                    // What failed before failed for another object.
+                    for kind in [Kind::Condition, Kind::RuntimeReady, Kind::Taint] {
+                        self.backoff(kind).succeeded();
+                    }
+                    if let Some(episodes) = &mut self.episodes {
+                        episodes.on_new_node();
+                    }
+                }
                 for conditioned in self.conditions.values_mut() {
                     conditioned.on_node(&node, is_new, now.instant);
                 }
@@ -252,7 +261,7 @@ impl Plan {
             }
             // How the Node is then the watch tells, in the order in which it happened.
             Write::Taint(_) => self.taint.written(now),
-            Write::Event(..) => self.event_done(),
+            Write::Event(event, _) => self.event_done(event),
         }
     }
 
@@ -280,12 +289,14 @@ impl Plan {
             // such namespace any more.
             (
                 Failure::Invalid(_) | Failure::NotFound(_) | Failure::Conflict(_),
-                Write::Event(..),
+                Write::Event(event, _),
             ) => {
-                self.event_done();
+                self.event_done(event);
             }
             // It may be this event alone that is refused, in a namespace that is being deleted.
-            (Failure::Forbidden(..), Write::Event(..)) if is_refused_for_good => self.event_done(),
+            (Failure::Forbidden(..), Write::Event(event, _)) if is_refused_for_good => {
+                self.event_done(event);
+            }
             _ => {}
         }
         let at_least = match failure {
@@ -301,9 +312,9 @@ impl Plan {
         self.backoff(kind).failed(at_least, now, &mut rng);
     }
 
-    fn event_done(&mut self) {
+    fn event_done(&mut self, event: &NewEvent) {
         if let Some(episodes) = &mut self.episodes {
-            episodes.done();
+            episodes.done(event);
         }
     }
 

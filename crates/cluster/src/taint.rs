@@ -119,9 +119,12 @@ impl Taint {
         self.is_unseen = true;
     }
 
-    /// The Node was seen.
-    pub(crate) fn seen(&mut self) {
+    /// The Node was seen. Nothing has been written to a new one.
+    pub(crate) fn seen(&mut self, is_new: bool) {
         self.is_unseen = false;
+        if is_new {
+            self.written = None;
+        }
     }
 
     /// What must change on the Node now.

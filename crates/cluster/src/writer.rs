@@ -336,7 +336,7 @@ fn what(kind: Kind) -> &'static str {
         Kind::Condition => "writing the node condition",
         Kind::RuntimeReady => "writing ContainerRuntimeReady",
         Kind::Taint => "changing the taint",
-        Kind::Event => "creating an event",
+        Kind::Event => "writing an event",
     }
 }
 
@@ -344,7 +344,7 @@ async fn perform(api: Api, write: Write) -> Outcome {
     match write {
         Write::Condition(which, entry) => api.apply(which, &entry).await,
         Write::Taint(patch) => api.patch(&patch).await,
-        Write::Event(event, node_uid) => api.create(&event, &node_uid).await,
+        Write::Event(event, node_uid) => api.record(&event, &node_uid).await,
     }
 }
 

@@ -165,6 +165,69 @@ async fn a_stuck_container_is_an_event_on_its_pod_and_on_the_node_and_so_is_its_
 }
 
 #[tokio::test]
+async fn what_happens_again_is_written_into_the_series_of_the_first_event() {
+    let double = Double::start().await;
+    let (teller, _) = teller(config(&double));
+    teller.tell(healthy());
+    says(&double, "False", "AllSeen").await;
+    for _ in 0..2 {
+        teller.tell(stuck());
+        sleep(Duration::from_millis(300)).await;
+        teller.tell(healthy());
+        sleep(Duration::from_millis(300)).await;
+    }
+    until("the series of all", || {
+        let events = double.events();
+        events.len() == 4 && events.iter().all(|it| it["series"]["count"] == 2)
+    })
+    .await;
+    for event in double.events() {
+        let last = event["series"]["lastObservedTime"].as_str().unwrap();
+        assert!(last > event["eventTime"].as_str().unwrap(), "{event}");
+    }
+    let asked = double.asked();
+    let patches = asked.iter().filter(|it| it.path.contains("/events/"));
+    for patch in patches {
+        let keys: Vec<_> = patch.body.as_object().unwrap().keys().collect();
+        assert_eq!(keys, ["series"], "all else of an event is immutable");
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_has_expired_is_created_again_with_its_series() {
+    let double = Double::start().await;
+    let (teller, _) = teller(config(&double));
+    teller.tell(stuck());
+    until("two events", || double.events().len() == 2).await;
+    teller.tell(healthy());
+    until("four events", || double.events().len() == 4).await;
+    double.set_events(Vec::new());
+    teller.tell(stuck());
+    until("two events", || double.events().len() == 2).await;
+    let events = double.events();
+    assert!(events.iter().all(|it| it["series"]["count"] == 2));
+}
+
+#[tokio::test]
+async fn the_watches_of_a_fleet_do_not_end_together() {
+    let double = Double::start().await;
+    let tellers: Vec<_> = (0..8).map(|_| teller(config(&double))).collect();
+    let timeouts = || {
+        let asked = double.asked().into_iter();
+        let asked = asked.filter_map(|it| {
+            let (_, timeout) = it.path.split_once("timeoutSeconds=")?;
+            timeout.parse::<u64>().ok()
+        });
+        asked.collect::<Vec<_>>()
+    };
+    until("they watch", || timeouts().len() >= tellers.len()).await;
+    let timeouts = timeouts();
+    assert!(timeouts.iter().all(|it| (1800..=3600).contains(it)));
+    let distinct: std::collections::BTreeSet<_> = timeouts.iter().collect();
+    assert!(distinct.len() > 1, "{timeouts:?}");
+}
+
+#[tokio::test]
 async fn a_diagnosis_is_in_the_condition_in_an_annotation_and_in_one_event() {
     let double = Double::start().await;
     let (teller, _) = teller(config(&double));

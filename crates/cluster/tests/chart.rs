@@ -182,12 +182,17 @@ fn with_the_values_of_an_overlay_the_chart_is_that_overlay() {
     for (overlay, values) in [
         ("taint", json!({"config": taint})),
         ("metrics", json!({"metrics": on})),
-        ("admission-policy", json!({"admissionPolicy": on})),
-        (
-            "all",
-            json!({"config": taint, "metrics": on, "admissionPolicy": on}),
-        ),
+        ("all", json!({"config": taint, "metrics": on})),
         ("crio", json!({"runtime": crio})),
+        ("gke", json!({"resourceQuota": on})),
+        (
+            "openshift",
+            json!({"runtime": crio, "securityContextConstraints": on}),
+        ),
+        (
+            "without-admission-policy",
+            json!({"admissionPolicy": {"enabled": false}}),
+        ),
     ] {
         let chart = chart(&values);
         let Some(overlaid) = kustomized(&format!("overlays/{overlay}")) else {
@@ -223,7 +228,8 @@ fn values_that_no_overlay_has_are_where_they_belong() {
         "imagePullSecrets": [{"name": "registry"}],
         "podAnnotations": {"example.com/on": "true"},
         "seLinuxType": "",
-        "admissionPolicy": {"enabled": true},
+        "priorityClassName": "important",
+        "resourceQuota": {"enabled": true},
         "metrics": {"enabled": true, "labels": {"release": "prometheus"}},
         "config": {"kubernetes": {"condition": "example.com/PLEG", "containerRuntimeReady": true}},
     }));
@@ -242,6 +248,11 @@ fn values_that_no_overlay_has_are_where_they_belong() {
     assert_eq!(
         objects["PodMonitor pleg-agent"]["metadata"]["labels"]["release"],
         "prometheus"
+    );
+    let quota = &objects["ResourceQuota pleg-agent"]["spec"]["scopeSelector"];
+    assert_eq!(
+        quota["matchExpressions"][0]["values"],
+        json!([pod["spec"]["priorityClassName"]])
     );
     let policy = &objects["ValidatingAdmissionPolicy pleg-agent"]["spec"]["variables"];
     assert_eq!(

@@ -7,7 +7,9 @@ use k8s_openapi::api::admissionregistration::v1::{
     ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding,
 };
 use k8s_openapi::api::apps::v1::DaemonSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Container, Namespace, PodSpec, ServiceAccount};
+use k8s_openapi::api::core::v1::{
+    ConfigMap, Container, Namespace, PodSpec, ResourceQuota, ServiceAccount,
+};
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use serde_json::{Value, json};
 
@@ -15,8 +17,9 @@ mod deploy;
 use deploy::{Objects, base, documents, kustomized, read, text};
 
 /// What each agent may do.
-const RIGHTS: [&str; 3] = [
+const RIGHTS: [&str; 4] = [
     "create events.k8s.io/events",
+    "patch events.k8s.io/events",
     "patch /nodes/status",
     "watch /nodes",
 ];
@@ -64,9 +67,10 @@ fn read_all(objects: &Objects) {
             "ValidatingAdmissionPolicyBinding" => {
                 drop(read::<ValidatingAdmissionPolicyBinding>(document));
             }
-            // samples.rs reads it.
-            "PodMonitor" => {}
-            _ => panic!("{name} is of a kind that nobody has read"),
+            "ResourceQuota" => drop(read::<ResourceQuota>(document)),
+            // samples.rs reads them.
+            "PodMonitor" | "SecurityContextConstraints" => {}
+            _ => panic!("{name} is of an unknown kind"),
         }
     }
 }
@@ -139,20 +143,50 @@ fn check_policy(objects: &Objects) {
         false => format!("['{}']", config.taint_key),
     };
     assert_eq!(variable(&policy, "taintKeys"), keys);
-    let spec = policy.spec.unwrap();
-    assert_eq!(spec.failure_policy.as_deref(), Some("Fail"));
-    let about = spec.match_conditions.unwrap();
-    assert_eq!(about.len(), 1);
-    let agent = "request.userInfo.username == 'system:serviceaccount:pleg:pleg-agent'";
-    assert_eq!(about[0].expression, agent);
-    for validation in spec.validations.unwrap() {
-        assert!(validation.message.is_some(), "a refusal says why");
+    for name in POLICIES {
+        let policy = &objects[&format!("ValidatingAdmissionPolicy {name}")];
+        let policy: ValidatingAdmissionPolicy = read(policy);
+        let spec = policy.spec.unwrap();
+        assert_eq!(spec.failure_policy.as_deref(), Some("Fail"));
+        let about = spec.match_conditions.unwrap();
+        assert_eq!(about.len(), 1);
+        let agent = "request.userInfo.username == 'system:serviceaccount:pleg:pleg-agent'";
+        assert_eq!(about[0].expression, agent);
+        for validation in spec.validations.unwrap() {
+            assert!(validation.message.is_some(), "a refusal says why");
+        }
+        let binding = &objects[&format!("ValidatingAdmissionPolicyBinding {name}")];
+        let binding: ValidatingAdmissionPolicyBinding = read(binding);
+        let binding = binding.spec.unwrap();
+        assert_eq!(binding.policy_name.as_deref(), Some(name));
+        assert_eq!(binding.validation_actions.unwrap(), ["Deny"]);
     }
-    let binding = &objects["ValidatingAdmissionPolicyBinding pleg-agent"];
-    let binding: ValidatingAdmissionPolicyBinding = read(binding);
-    let binding = binding.spec.unwrap();
-    assert_eq!(binding.policy_name.as_deref(), Some("pleg-agent"));
-    assert_eq!(binding.validation_actions.unwrap(), ["Deny"]);
+}
+
+/// The policies for each resource that an agent may change.
+const POLICIES: [&str; 2] = ["pleg-agent", "pleg-agent-events"];
+
+/// Each right to change something is limited by a policy.
+fn check_limits(objects: &Objects) {
+    let mut limited = BTreeSet::new();
+    for name in POLICIES {
+        let spec = &objects[&format!("ValidatingAdmissionPolicy {name}")]["spec"];
+        for rule in spec["matchConstraints"]["resourceRules"]
+            .as_array()
+            .unwrap()
+        {
+            for resource in rule["resources"].as_array().unwrap() {
+                let group = rule["apiGroups"][0].as_str().unwrap();
+                limited.insert(format!("{group}/{}", resource.as_str().unwrap()));
+            }
+        }
+    }
+    for right in rights(objects) {
+        let (verb, resource) = right.split_once(' ').unwrap();
+        let parent = resource.trim_end_matches("/status");
+        let is_limited = limited.contains(resource) || limited.contains(&format!("{parent}/*"));
+        assert!(is_limited || verb == "watch", "{right}: {limited:?}");
+    }
 }
 
 fn check_rights(objects: &Objects) {
@@ -211,12 +245,83 @@ fn the_taint_brings_its_own_right_and_it_alone() {
 }
 
 #[test]
-fn the_policy_is_about_the_agent_alone_and_refuses_what_it_cannot_judge() {
-    let mut objects = base();
-    let policy = documents(&text("kubernetes/components/admission-policy/policy.yaml"));
-    objects.extend(deploy::by_name(policy));
-    read_all(&objects);
+fn the_policies_are_about_the_agent_alone_and_refuse_what_they_cannot_judge() {
+    let objects = base();
     check_policy(&objects);
+    check_limits(&objects);
+}
+
+#[test]
+fn the_quota_for_gke_allows_the_priority_class_of_the_pods() {
+    let quota = documents(&text("kubernetes/components/gke/resource-quota.yaml")).remove(0);
+    let quota: ResourceQuota = read(&quota);
+    assert_eq!(quota.metadata.namespace.as_deref(), Some("pleg"));
+    let spec = quota.spec.unwrap();
+    let scope = spec.scope_selector.unwrap().match_expressions.unwrap();
+    assert_eq!(scope.len(), 1);
+    let (name, operator) = (&*scope[0].scope_name, &*scope[0].operator);
+    assert_eq!((name, operator), ("PriorityClass", "In"));
+    let class = pod(&base()).0.priority_class_name.unwrap();
+    assert_eq!(scope[0].values, Some(vec![class]));
+    assert!(spec.hard.unwrap().contains_key("pods"));
+}
+
+/// As OpenShift admits a pod (openshift/apiserver-library-go,
+/// pkg/securitycontextconstraints/sccmatching/provider.go): each field that the pod sets must be
+/// allowed, and what it does not set must not be given to it.
+#[test]
+fn the_constraints_for_openshift_admit_the_pods_and_allow_nothing_that_they_do_not_use() {
+    let file = "kubernetes/components/openshift/security-context-constraints.yaml";
+    let allowed = documents(&text(file)).remove(0);
+    let agent = "system:serviceaccount:pleg:pleg-agent";
+    assert_eq!(allowed["users"], json!([agent]));
+    assert_eq!(allowed["groups"], json!([]));
+    let (pod, container) = pod(&base());
+    let context = container.security_context.unwrap();
+    for (field, used) in [
+        ("allowHostIPC", pod.host_ipc),
+        ("allowHostNetwork", pod.host_network),
+        ("allowHostPID", pod.host_pid),
+        ("allowPrivilegedContainer", context.privileged),
+        (
+            "allowPrivilegeEscalation",
+            context.allow_privilege_escalation,
+        ),
+        ("readOnlyRootFilesystem", context.read_only_root_filesystem),
+    ] {
+        assert_eq!(allowed[field], used.unwrap_or_default(), "{field}");
+    }
+    let user = json!({"type": "MustRunAs", "uid": context.run_as_user});
+    assert_eq!(allowed["runAsUser"], user);
+    let capabilities = context.capabilities.unwrap();
+    assert_eq!(
+        allowed["requiredDropCapabilities"],
+        json!(capabilities.drop)
+    );
+    assert_eq!(capabilities.add, None);
+    for field in ["allowedCapabilities", "defaultAddCapabilities"] {
+        assert_eq!(allowed[field], json!([]), "{field}");
+    }
+    let seccomp = pod.security_context.unwrap().seccomp_profile.unwrap();
+    assert_eq!(seccomp.type_, "RuntimeDefault");
+    assert_eq!(allowed["seccompProfiles"], json!(["runtime/default"]));
+    assert_eq!(allowed["seLinuxContext"]["type"], "RunAsAny");
+    // The service account's token is added as a projected volume.
+    let mut used = BTreeSet::from(["projected".to_owned()]);
+    for volume in serde_json::to_value(pod.volumes)
+        .unwrap()
+        .as_array()
+        .unwrap()
+    {
+        let kinds = volume.as_object().unwrap().keys();
+        used.extend(kinds.filter(|key| *key != "name").cloned());
+    }
+    let volumes: BTreeSet<String> = serde_json::from_value(allowed["volumes"].clone()).unwrap();
+    assert_eq!(volumes, used);
+    assert_eq!(
+        allowed["allowHostDirVolumePlugin"],
+        used.contains("hostPath")
+    );
 }
 
 #[test]
@@ -275,7 +380,16 @@ fn kustomize_makes_of_each_overlay_what_it_says() {
         return;
     };
     assert_eq!(made, base());
-    for overlay in ["admission-policy", "all", "crio", "metrics", "taint"] {
+    let overlays = [
+        "all",
+        "crio",
+        "gke",
+        "metrics",
+        "openshift",
+        "taint",
+        "without-admission-policy",
+    ];
+    for overlay in overlays {
         let objects = kustomized(&format!("overlays/{overlay}")).unwrap();
         read_all(&objects);
         check_rights(&objects);
@@ -292,13 +406,22 @@ fn kustomize_makes_of_each_overlay_what_it_says() {
             usize::from(has("metrics")),
             "no other port is opened"
         );
-        let policy = "ValidatingAdmissionPolicy pleg-agent";
-        assert_eq!(objects.contains_key(policy), has("admission-policy"));
-        if has("admission-policy") {
+        if overlay == "without-admission-policy" {
+            let has_none = objects.keys().all(|name| !name.contains("AdmissionPolicy"));
+            assert!(has_none);
+        } else {
             check_policy(&objects);
+            check_limits(&objects);
+        }
+        for (kind, of) in [
+            ("ResourceQuota", "gke"),
+            ("SecurityContextConstraints", "openshift"),
+        ] {
+            let name = format!("{kind} pleg-agent");
+            assert_eq!(objects.contains_key(&name), overlay == of, "{overlay}");
         }
         let runtime = match overlay {
-            "crio" => vec!["/run/containers/storage/overlay-containers", "/run/crio"],
+            "crio" | "openshift" => vec!["/run/containers/storage/overlay-containers", "/run/crio"],
             _ => vec!["/run/containerd"],
         };
         let read_only = host_paths(&objects)
@@ -307,4 +430,27 @@ fn kustomize_makes_of_each_overlay_what_it_says() {
         let read_only: Vec<String> = read_only.map(|(path, _)| path).collect();
         assert_eq!(read_only, runtime);
     }
+}
+
+#[test]
+fn the_image_that_the_documentation_pushes_is_the_one_that_is_deployed() {
+    let install = text("../docs/install.md");
+    let mut pushed: Vec<&str> = install
+        .split("docker://")
+        .skip(1)
+        .map(|rest| rest.split_whitespace().next().unwrap())
+        .collect();
+    pushed.dedup();
+    let name = |key: &str| {
+        let (_, rest) = install.split_once(key).unwrap();
+        rest.split_whitespace().next().unwrap()
+    };
+    let deployed = format!("{}:{}", name("newName: "), name("newTag: "));
+    assert_eq!(pushed, [&*deployed]);
+    // The chart is installed with its own tag.
+    let (repository, tag) = deployed.rsplit_once(':').unwrap();
+    assert_eq!(name("image.repository="), repository);
+    assert!(!install.contains("image.tag="));
+    let values = documents(&text("helm/pleg/values.yaml")).remove(0);
+    assert_eq!(values["image"]["tag"], tag);
 }

@@ -168,7 +168,7 @@ fn objects(with_taint: bool, mark: &str) -> Vec<Value> {
         "base/namespace.yaml",
         "base/service-account.yaml",
         "base/rbac.yaml",
-        "components/admission-policy/policy.yaml",
+        "base/admission-policy.yaml",
         // The right alone: without the allowance in the policy it is worth nothing.
         "components/taint/rbac.yaml",
     ];
@@ -309,6 +309,7 @@ async fn check(with_taint: bool) -> bool {
             .refused(OWN, JSON_PATCH, body, "an agent changes")
             .await;
     }
+    check_events(&cluster).await;
     let away = json!({"type": "PLEGUnhealthy", "$patch": "delete"});
     let away = json!({"metadata": {"annotations": {"pleg.dev/status": null}},
                       "status": {"conditions": [away]}});
@@ -316,6 +317,63 @@ async fn check(with_taint: bool) -> bool {
     cluster.allowed(&own, form, away).await;
     delete(&cluster.admin, &cluster.objects).await;
     true
+}
+
+/// An event about a pod, as the agent on this node writes it.
+fn event(node: &str) -> Value {
+    json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": "pleg-test.1", "namespace": "pleg"},
+        "eventTime": "2026-11-22T20:00:00.000000Z",
+        "type": "Warning",
+        "reason": "ContainerStuck",
+        "action": "Relist",
+        "note": "it hangs",
+        "regarding": {"apiVersion": "v1", "kind": "Pod", "namespace": "pleg", "name": "pleg-test"},
+        "related": {"apiVersion": "v1", "kind": "Node", "name": node},
+        "reportingController": "pleg.dev/agent",
+        "reportingInstance": node,
+    })
+}
+
+/// The status, and whether the policy for events refuses it.
+async fn write_event(cluster: &Cluster, method: &str, url: &str, body: Value) -> (u16, bool) {
+    let kind = if method == "PATCH" {
+        MERGE
+    } else {
+        "application/json"
+    };
+    let (status, answer) = ask(&cluster.agent, method, url, kind, body).await;
+    let message = answer["message"].as_str().unwrap_or_default();
+    (status, message.contains("'pleg-agent-events'"))
+}
+
+async fn check_events(cluster: &Cluster) {
+    const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/pleg/events";
+    // This policy may be in force a moment later than the other one.
+    let mut is_refused = false;
+    for _ in 0..100 {
+        let url = format!("{EVENTS}?dryRun=All");
+        (_, is_refused) = write_event(cluster, "POST", &url, event(OTHER)).await;
+        if is_refused {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    assert!(is_refused, "the policy for events is not in force");
+    let of_ours = format!("{EVENTS}/pleg-test.1");
+    let json = "application/json";
+    ask(&cluster.admin, "DELETE", &of_ours, json, json!({})).await;
+    let created = write_event(cluster, "POST", EVENTS, event(OWN)).await;
+    assert_eq!(created, (201, false));
+    let series = json!({"series": {"count": 2, "lastObservedTime": "2026-11-22T20:01:00.000000Z"}});
+    let patched = write_event(cluster, "PATCH", &of_ours, series).await;
+    assert_eq!(patched, (200, false));
+    let labels = json!({"metadata": {"labels": {"x": "y"}}});
+    let (status, is_refused) = write_event(cluster, "PATCH", &of_ours, labels).await;
+    assert!(status >= 400 && is_refused, "{status}");
+    ask(&cluster.admin, "DELETE", &of_ours, json, json!({})).await;
 }
 
 #[tokio::test]

@@ -75,6 +75,43 @@ fn a_node_readiness_rule_wants_the_condition_to_be_false() {
 }
 
 #[test]
+fn the_constraints_for_openshift_have_no_field_but_those_of_their_schema() {
+    let file = "kubernetes/components/openshift/security-context-constraints.yaml";
+    let constraints = documents(&text(file)).remove(0);
+    assert_eq!(constraints["apiVersion"], "security.openshift.io/v1");
+    assert_eq!(constraints["kind"], "SecurityContextConstraints");
+    // openshift/api, security/v1/types.go.
+    let known = [
+        "apiVersion",
+        "kind",
+        "metadata.name",
+        "users[]",
+        "groups",
+        "allowHostDirVolumePlugin",
+        "allowHostIPC",
+        "allowHostNetwork",
+        "allowHostPID",
+        "allowHostPorts",
+        "allowPrivilegeEscalation",
+        "allowPrivilegedContainer",
+        "allowedCapabilities",
+        "defaultAddCapabilities",
+        "requiredDropCapabilities[]",
+        "readOnlyRootFilesystem",
+        "runAsUser.type",
+        "runAsUser.uid",
+        "seLinuxContext.type",
+        "fsGroup.type",
+        "supplementalGroups.type",
+        "seccompProfiles[]",
+        "volumes[]",
+    ];
+    for field in fields(&constraints) {
+        assert!(known.contains(&&*field), "there is no field {field}");
+    }
+}
+
+#[test]
 fn health_checks_act_on_true_alone() {
     let spec = sample(
         "samples/node-health-check.yaml",

@@ -53,6 +53,18 @@ pub(crate) async fn answer(
             server.events.push(asked.body.clone());
             (StatusCode::CREATED, asked.body.to_string()).into_response()
         }
+        // Only the series of an event is ever changed.
+        (Method::PATCH, None) => {
+            let mut events = server.events.iter_mut();
+            let name = path.rsplit('/').next().unwrap_or_default();
+            match events.find(|event| event["metadata"]["name"] == name) {
+                Some(event) => {
+                    event["series"] = asked.body["series"].clone();
+                    event.to_string().into_response()
+                }
+                None => StatusCode::NOT_FOUND.into_response(),
+            }
+        }
         _ => StatusCode::NOT_FOUND.into_response(),
     }
 }

@@ -105,3 +105,27 @@ fn each_key_of_the_packaged_configuration_is_known_and_its_value_accepted() {
     let config = AgentConfig::read(file.path()).unwrap();
     assert!(config.kubernetes.is_some());
 }
+
+#[test]
+fn the_documented_steps_turn_the_diagnosis_and_the_writes_to_the_cluster_on() {
+    let install = include_str!("../../../../docs/install.md");
+    let marker = " /etc/pleg/agent.yaml <<'EOF'\n";
+    let parts: Vec<&str> = install.split(marker).collect();
+    assert_eq!(parts.len(), 3, "the package and the archive");
+    for pair in parts.windows(2) {
+        let [before, rest] = pair else { unreachable!() };
+        let (lines, after) = rest.split_once("EOF\n").unwrap();
+        let file = NamedTempFile::new().unwrap();
+        let text = match before.ends_with("cat >>") {
+            true => fs::read_to_string(PACKAGED_CONFIG).unwrap() + lines,
+            false => lines.to_owned(),
+        };
+        fs::write(&file, text).unwrap();
+        let config = AgentConfig::read(file.path()).unwrap();
+        assert!(config.diagnosis.is_some());
+        let kubeconfig = config.kubernetes.unwrap().kubeconfig.unwrap();
+        assert!(kubeconfig.is_absolute());
+        let commands = after.split("```").next().unwrap();
+        assert!(commands.contains("systemctl "), "{commands}");
+    }
+}

@@ -7,7 +7,7 @@ use std::time::Duration;
 use http::{Request, header};
 use jiff::fmt::strtime;
 use k8s_openapi::api::core::v1::ObjectReference;
-use k8s_openapi::api::events::v1::Event;
+use k8s_openapi::api::events::v1::{Event, EventSeries};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{MicroTime, ObjectMeta};
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use pleg::model::wall_time::WallTime;
@@ -27,8 +27,8 @@ const LONGEST_NAME: usize = 253;
 /// Nor of who reports an event.
 const LONGEST_INSTANCE: usize = 128;
 
-/// How long a watch goes on at the server, give or take what that chooses.
-const WATCH: Duration = Duration::from_secs(3600);
+/// The longest time for which a watch goes on at the server.
+const LONGEST_WATCH: Duration = Duration::from_secs(3600);
 
 /// An API server, and the Node that we are.
 #[derive(Clone)]
@@ -126,11 +126,27 @@ impl Api {
         self.door.write(request, patch, asks).await
     }
 
-    /// Creates an event.
-    pub(crate) async fn create(&self, event: &NewEvent, node_uid: &str) -> Result<(), Failure> {
+    /// Creates an event, or writes the series of one that has happened again.
+    pub(crate) async fn record(&self, event: &NewEvent, node_uid: &str) -> Result<(), Failure> {
         let event = self.event(event, node_uid);
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
+        if let Some(series) = &event.series {
+            let name = event.metadata.name.as_deref().unwrap_or_default();
+            let request = Request::patch(format!("{path}/{name}"))
+                .header(header::CONTENT_TYPE, "application/merge-patch+json")
+                .header(header::ACCEPT, METADATA_ONLY);
+            let asks = Asks::object("patch events.k8s.io", "the event");
+            match self
+                .door
+                .write(request, &json!({"series": series}), asks)
+                .await
+            {
+                // It has expired, or was never created.
+                Err(Failure::NotFound(_)) => {}
+                ended => return ended,
+            }
+        }
         let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
         let body = serde_json::to_value(&event).expect("an event has only text keys");
         let asks = Asks::object("create events.k8s.io", "the namespace");
@@ -184,6 +200,10 @@ impl Api {
             related,
             reporting_controller: Some("pleg.dev/agent".to_owned()),
             reporting_instance: Some(cut(&self.node, LONGEST_INSTANCE).to_owned()),
+            series: event.series.map(|(count, last)| EventSeries {
+                count: i32::try_from(count).unwrap_or(i32::MAX),
+                last_observed_time: MicroTime(last.timestamp()),
+            }),
             ..Event::default()
         }
     }
@@ -198,15 +218,17 @@ impl Api {
         }
     }
 
-    /// Watches the own Node until the server ends that, or nobody listens any more.
+    /// Watches the own Node until the server ends the watch, or the receiver is gone.
     pub(crate) async fn watch(
         &self,
         sights: &mpsc::Sender<Result<Seen, Failure>>,
     ) -> Result<(), Failure> {
+        // At random: the watches of a whole fleet, which are opened together when a server starts,
+        // must not be opened together again.
+        let timeout = fastrand::u64(LONGEST_WATCH.as_secs() / 2..=LONGEST_WATCH.as_secs());
         let path = format!(
-            "/api/v1/nodes?watch=true&fieldSelector=metadata.name%3D{}&timeoutSeconds={}",
+            "/api/v1/nodes?watch=true&fieldSelector=metadata.name%3D{}&timeoutSeconds={timeout}",
             self.node,
-            WATCH.as_secs(),
         );
         let asks = Asks::object("watch nodes", "the Node");
         let mut watch = self.door.watch::<Node>(&path, asks).await?;

@@ -3,6 +3,7 @@ use pleg::out::status_report::StatusReport;
 use serde_json::json;
 
 use super::*;
+use crate::episodes::Regarding;
 
 fn report(state: &str, reason: &str) -> StatusReport {
     let report = json!({
@@ -140,6 +141,28 @@ async fn a_change_of_one_node_is_written_within_a_second() {
     assert_eq!(written(&mut plan, began, 20.8), [Kind::Condition]);
 }
 
+/// A report of one stuck container, in a pod of its own.
+fn stuck(pod: u32) -> StatusReport {
+    let mut report = report("Degraded", "ContainerStuck");
+    let call = json!({"call": "ContainerStatus", "id": format!("id-{pod}"), "container": "app",
+        "sinceSeconds": 4.0,
+        "pod": {"uid": "uid", "namespace": "shop", "name": format!("web-{pod}")}});
+    report.stuck = vec![serde_json::from_value(call).unwrap()];
+    report
+}
+
+/// The events that are written at this time.
+fn events_written(plan: &mut Plan, began: Instant, seconds: f64) -> Vec<NewEvent> {
+    let mut events = Vec::new();
+    while let Some(write) = plan.next(at(began, seconds)) {
+        plan.written(&write, at(began, seconds).instant);
+        if let Write::Event(event, _) = write {
+            events.push(event);
+        }
+    }
+    events
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_flood_of_troubles_is_ten_events_and_one_more_a_minute() {
     let began = Instant::now();
@@ -148,14 +171,153 @@ async fn a_flood_of_troubles_is_ten_events_and_one_more_a_minute() {
     for second in 0..600 {
         let report = match second % 2 {
             0 => report("Healthy", "AllSeen"),
-            _ => report("Degraded", "ListStuck"),
+            _ => stuck(second),
         };
         plan.on_report(&report, at(began, f64::from(second)));
-        let kinds = written(&mut plan, began, f64::from(second));
-        events += kinds.iter().filter(|kind| **kind == Kind::Event).count();
+        let written = events_written(&mut plan, began, f64::from(second));
+        events += written.iter().filter(|it| it.series.is_none()).count();
     }
     assert!((15..=21).contains(&events), "{events}");
     assert!(plan.left_out() > 200);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_same_trouble_again_and_again_is_one_event_whose_series_counts_it() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    let mut written = Vec::new();
+    for second in 0..1200 {
+        let report = match second {
+            601.. => report("Healthy", "AllSeen"),
+            _ if second % 2 == 0 => report("Healthy", "AllSeen"),
+            _ => stuck(7),
+        };
+        plan.on_report(&report, at(began, f64::from(second)));
+        written.extend(events_written(&mut plan, began, f64::from(second)));
+    }
+    assert_eq!(plan.left_out(), 0);
+    let created = written.iter().filter(|it| it.series.is_none());
+    let reasons: Vec<_> = created.map(|it| it.reason).collect();
+    let begin_and_end = [
+        "ContainerStuck",
+        "ContainerStuck",
+        "ContainerAnswers",
+        "AllSeen",
+    ];
+    let mut sorted = reasons.clone();
+    sorted.sort_unstable();
+    let mut expected = begin_and_end.to_vec();
+    expected.sort_unstable();
+    assert_eq!(sorted, expected);
+    assert!(written.len() <= 4 * 4, "{}", written.len());
+    let last = written.iter().rfind(|it| it.reason == "ContainerStuck");
+    let (count, last) = last.unwrap().series.unwrap();
+    assert_eq!(count, 300, "the last one is counted too");
+    assert_eq!(last, at(began, 599.0).wall);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_trouble_with_another_culprit_or_after_a_long_time_is_an_event_of_its_own() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    let mut written = Vec::new();
+    for (second, pod) in [(1.0, 1), (20.0, 2), (1000.0, 2)] {
+        plan.on_report(&stuck(pod), at(began, second));
+        written.extend(events_written(&mut plan, began, second + 2.0));
+        plan.on_report(&report("Healthy", "AllSeen"), at(began, second + 3.0));
+        written.extend(events_written(&mut plan, began, second + 5.0));
+    }
+    let stuck = written.iter().filter(|it| it.reason == "ContainerStuck");
+    let series: Vec<_> = stuck.map(|it| it.series).collect();
+    assert_eq!(series, [None; 6], "one on each pod and one on the Node");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_event_about_an_earlier_node_object_is_not_continued() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    let mut written = Vec::new();
+    for (second, uid) in [(1.0, "u"), (20.0, "another")] {
+        let node = json!({"metadata": {"name": "n", "uid": uid}});
+        let node = Seen::There(serde_json::from_value(node).unwrap());
+        plan.on_node(node, at(began, second));
+        plan.on_report(&stuck(1), at(began, second));
+        written.extend(events_written(&mut plan, began, second + 2.0));
+        plan.on_report(&report("Healthy", "AllSeen"), at(began, second + 3.0));
+        written.extend(events_written(&mut plan, began, second + 5.0));
+    }
+    let about = written.iter().filter(|it| it.reason == "ContainerStuck");
+    let (of_node, of_pod): (Vec<_>, Vec<_>) = about.partition(|it| it.regarding == Regarding::Node);
+    let is_series = |events: Vec<&NewEvent>| -> Vec<bool> {
+        events.iter().map(|it| it.series.is_some()).collect()
+    };
+    assert_eq!(is_series(of_node), [false, false]);
+    assert_eq!(is_series(of_pod), [false, true]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_happens_again_while_the_server_is_away_is_counted_in_the_event_that_waits() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    let mut seconds = 0.0;
+    for _ in 0..5 {
+        plan.on_report(&report("Degraded", "ListStuck"), at(began, seconds));
+        plan.on_report(&report("Healthy", "AllSeen"), at(began, seconds + 1.0));
+        let write = plan.next(at(began, seconds + 2.0));
+        if let Some(write) = write {
+            plan.failed(&write, &busy(), at(began, seconds + 2.0).instant);
+        }
+        seconds += 30.0;
+    }
+    let mut written = Vec::new();
+    for _ in 0..400 {
+        plan.on_report(&report("Healthy", "AllSeen"), at(began, seconds));
+        written.extend(events_written(&mut plan, began, seconds));
+        seconds += 2.0;
+    }
+    let stuck: Vec<_> = written
+        .iter()
+        .filter(|it| it.reason == "ListStuck")
+        .collect();
+    let counts: Vec<_> = stuck
+        .iter()
+        .map(|it| it.series.map(|(count, _)| count))
+        .collect();
+    assert_eq!(counts.last(), Some(&Some(5)), "{counts:?}");
+    assert!(counts.len() <= 2, "{counts:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn to_a_node_that_is_created_again_all_is_written_at_once_whatever_failed_before() {
+    let began = Instant::now();
+    let config = KubernetesConfig {
+        agents: 1,
+        taint: vec![crate::TaintWhen::Unhealthy],
+        ..KubernetesConfig::default()
+    };
+    let mut plan = Plan::new(&config, "node-1", began, Rng::with_seed(1));
+    plan.on_node(node(), at(began, 0.0));
+    plan.on_report(&report("Unhealthy", "ListStuck"), at(began, 0.0));
+    let writes = written(&mut plan, began, 5.0);
+    assert!(writes.contains(&Kind::Taint), "{writes:?}");
+    plan.on_report(&report("Unhealthy", "RuntimeSilent"), at(began, 20.0));
+    let write = plan.next(at(began, 21.0)).unwrap();
+    assert_eq!(write.kind(), Kind::Condition);
+    let entry = write.clone();
+    for _ in 0..10 {
+        plan.failed(&entry, &busy(), at(began, 21.0).instant);
+        plan.failed(&Write::Taint(json!([])), &busy(), at(began, 21.0).instant);
+    }
+    plan.on_report(&report("Unhealthy", "RuntimeSilent"), at(began, 22.0));
+    assert_eq!(plan.next(at(began, 22.0)), None, "both wait for minutes");
+    plan.on_node(Seen::Gone, at(began, 22.0));
+    let node = json!({"metadata": {"name": "n", "uid": "another"}});
+    let node = Seen::There(serde_json::from_value(node).unwrap());
+    plan.on_node(node, at(began, 23.0));
+    let writes = written(&mut plan, began, 23.0);
+    for kind in [Kind::Condition, Kind::Taint] {
+        assert!(writes.contains(&kind), "{writes:?}");
+    }
 }
 
 /// The conditions of a Node, and its taints.

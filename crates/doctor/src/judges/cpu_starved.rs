@@ -28,7 +28,12 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let mut findings: Vec<Finding> = throttled(host);
     findings.extend(if_felt(facts, delayed(host)));
     findings.extend(if_felt(facts, stolen(host)));
-    Opinion::of(findings, [lack_of_groups(host), lack(&host.cpu)])
+    let missing = [
+        lack_of_groups(host),
+        lack(&host.cpu),
+        lack(&host.cgroups.throttled),
+    ];
+    Opinion::of(findings, missing)
 }
 
 /// Throttled by its own quota, whatever else runs.

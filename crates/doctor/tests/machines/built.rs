@@ -308,8 +308,10 @@ impl Machine {
             }
             Duration::from_secs(1)
         });
-        // A bus is no folder, and how full the disk below the folder is, is not this machine's.
-        host.bus = self.bus.clone();
+        // A bus is no folder (without any, it is as it was collected), and how full the disk below the folder is, is not this machine's.
+        if self.bus != BusFacts::default() {
+            host.bus = self.bus.clone();
+        }
         for root in &mut host.filesystems {
             if let Fact::Known { value, .. } = root {
                 value.bytes_available = value.bytes;

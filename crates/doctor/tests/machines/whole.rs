@@ -1,5 +1,7 @@
 //! The whole of it: what a healthy machine says, and what of it is never kept.
 
+use std::collections::BTreeSet;
+
 use causes::Cause;
 use cri::Rpc;
 use doctor::diagnosis::{NodeVerdict, diagnose};
@@ -41,6 +43,60 @@ fn a_machine_of_which_nothing_can_be_read_is_not_called_well() {
         diagnosis.not_checked
     );
     assert!(diagnosis.not_checked.iter().all(|one| !one.why.is_empty()));
+}
+
+/// The causes that could not be judged, of a machine on which nothing is wrong.
+fn not_checked(machine: &Machine) -> BTreeSet<&'static str> {
+    let diagnosis = diagnose(&machine.facts(), |_| true);
+    assert_eq!(diagnosis.findings, []);
+    let causes = diagnosis.not_checked.iter();
+    causes.map(|not| not.cause.id()).collect()
+}
+
+/// The pod of an agent has the host's PIDs, but no kernel log, no system bus, and only its own control
+/// group: deploy/kubernetes/base/daemonset.yaml.
+#[test]
+fn in_the_pod_of_an_agent_the_causes_that_the_documentation_names_are_not_checked() {
+    let install = include_str!("../../../../docs/install.md");
+    let (_, list) = install.split_once("so it cannot check ").unwrap();
+    let (list, _) = list.split_once(". ").unwrap();
+    let documented: BTreeSet<&str> = list.split('`').skip(1).step_by(2).collect();
+    let on_the_node = not_checked(&Machine::healthy());
+    let pod = || {
+        let pod = Machine::healthy().without("dev/kmsg");
+        pod.bus(|bus| *bus = Default::default())
+    };
+    let by_mount = pod();
+    let mounted = by_mount.path("sys/fs/cgroup/memory");
+    let line = format!(
+        "31 30 0:27 /kubepods/pod1/abc {} ro - cgroup cgroup rw,memory\n",
+        mounted.display()
+    );
+    let pods = [
+        by_mount
+            .file("proc/self/mountinfo", &line)
+            .file("proc/1/cgroup", "4:memory:/init.scope\n"),
+        pod().file("proc/1/cgroup", "0::/../../../init.scope\n"),
+    ];
+    for pod in pods {
+        let in_the_pod = not_checked(&pod);
+        let only_there: BTreeSet<&str> = in_the_pod.difference(&on_the_node).copied().collect();
+        assert_eq!(only_there, documented);
+    }
+}
+
+#[test]
+fn a_node_that_is_a_container_itself_is_checked_as_a_whole() {
+    let node = Machine::healthy();
+    let mounted = node.path("sys/fs/cgroup/memory");
+    let line = format!(
+        "31 30 0:27 /docker/abc {} ro - cgroup cgroup rw,memory\n",
+        mounted.display()
+    );
+    let node = node
+        .file("proc/self/mountinfo", &line)
+        .file("proc/1/cgroup", "4:memory:/docker/abc/init.scope\n");
+    assert_eq!(not_checked(&node), not_checked(&Machine::healthy()));
 }
 
 #[test]

@@ -20,14 +20,23 @@ const MAX_LISTENERS: usize = 32;
 /// Where runc may be installed, in the order of precedence.
 const RUNC: [&str; 4] = ["local/sbin/runc", "local/bin/runc", "sbin/runc", "bin/runc"];
 
-pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts) {
+/// Returns whether this process is in a container, and process 1 is not in it.
+pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts) -> bool {
     let walk = Request::Cgroups {
         proc: host.proc.clone(),
         sys: host.sys.clone(),
     };
     let base = host.sys.join("fs/cgroup");
+    let mut in_container = false;
     match ask::<CgroupWalk>(helpers, &walk, &base, host.step) {
         Fact::Known { value, .. } => {
+            in_container = value.in_container;
+            // Where no control group of a daemon is visible, its quota is not known either.
+            if let Fact::Missing { why, source } = &value.frozen
+                && in_container
+            {
+                facts.cgroups.throttled = Fact::missing(why, source);
+            }
             facts.cgroups.frozen = value.frozen;
             facts.cgroups.pids = value.pids;
             facts.cgroups.memory = value.memory;
@@ -57,6 +66,7 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
     {
         facts.versions.packages = answer;
     }
+    in_container
 }
 
 fn ask<T: DeserializeOwned>(

@@ -136,7 +136,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts.versions = versions.finish().unwrap_or_default();
     facts.capabilities = process::capabilities(host);
     facts.limits = limits.finish().unwrap_or_default();
-    guarded::collect(host, helpers, &mut facts);
+    let in_container = guarded::collect(host, helpers, &mut facts);
     facts.sockets = sockets::read(host, helpers, &facts, &holders);
     who_is_waited_for(host, helpers, &mut facts);
     facts.bus = bus.finish().unwrap_or_else(|why| BusFacts {
@@ -145,6 +145,9 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
         services: Fact::missing(&why, host.run.display().to_string()),
         ..BusFacts::default()
     });
+    if in_container {
+        bus::leave_open_in_container(&mut facts.bus);
+    }
     facts
 }
 

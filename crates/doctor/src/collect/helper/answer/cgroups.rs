@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::read;
 use crate::facts::Fact;
+use crate::facts::host::process::is_within;
 use crate::facts::host::{FrozenCgroup, MemoryCgroups, PidsUse};
 
 /// The walk ends after this many cgroups; no node has more.
@@ -22,10 +23,22 @@ pub(crate) struct CgroupWalk {
     pub(crate) frozen: Fact<Vec<FrozenCgroup>>,
     pub(crate) pids: Fact<Vec<PidsUse>>,
     pub(crate) memory: Fact<MemoryCgroups>,
+    /// This process is in a container, and process 1 is not in it.
+    pub(crate) in_container: bool,
 }
 
 pub(in super::super) fn cgroups(proc: &Path, sys: &Path) -> CgroupWalk {
     let base = sys.join("fs/cgroup");
+    if !is_whole(proc, &base) {
+        let why = "only the control groups of this container are visible";
+        let source = base.display().to_string();
+        return CgroupWalk {
+            frozen: Fact::missing(why, &source),
+            pids: Fact::missing(why, &source),
+            memory: Fact::missing(why, &source),
+            in_container: true,
+        };
+    }
     let unified = [base.clone(), base.join("unified")]
         .into_iter()
         .find(|folder| folder.join("cgroup.controllers").exists());
@@ -33,7 +46,27 @@ pub(in super::super) fn cgroups(proc: &Path, sys: &Path) -> CgroupWalk {
         frozen: frozen(&base, unified.as_deref()),
         pids: pids(&base, unified.as_deref()),
         memory: memory(proc, &base, unified.as_deref()),
+        in_container: false,
     }
+}
+
+/// Whether process 1 is in the hierarchies that are mounted here. In a container with the PIDs of the
+/// host it is not: the root is the container's own control group, by its mount (version 1) or by its
+/// namespace (version 2).
+fn is_whole(proc: &Path, base: &Path) -> bool {
+    let init = read(&proc.join("1/cgroup")).unwrap_or_default();
+    let paths = init.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let paths: Vec<&str> = paths.collect();
+    let mounts = read(&proc.join("self/mountinfo")).unwrap_or_default();
+    let mut roots = mounts.lines().filter_map(|line| {
+        let mut fields = line.split(' ').skip(3);
+        let root = fields.next()?;
+        let is_here = Path::new(fields.next()?).starts_with(base);
+        (is_here && line.contains(" - cgroup")).then_some(root)
+    });
+    let is_outside = |path: &&str| path.starts_with("/..");
+    let has_init = |root: &str| root == "/" || paths.iter().any(|path| is_within(path, root));
+    !paths.iter().any(is_outside) && roots.all(has_init)
 }
 
 /// Visits a hierarchy from its root; `visit` receives the directory and its path in the hierarchy.

@@ -47,6 +47,16 @@ pub(super) fn collect(host: &Host, services: &[String]) -> BusFacts {
     facts
 }
 
+/// The host may have a socket that is not mounted in this container.
+pub(super) fn leave_open_in_container(facts: &mut BusFacts) {
+    if let Some(Reach::NoSocket) = facts.reach.value() {
+        let why = "the socket is not mounted in this container";
+        let source = facts.reach.source().to_owned();
+        facts.reach = Fact::missing(why, &source);
+        facts.ping = Fact::missing(why, &source);
+    }
+}
+
 /// What all questions together may take.
 struct Time {
     start: Instant,

@@ -105,7 +105,7 @@ impl Machine {
                     containers: Vec::new(),
                 });
                 if known.sandboxes.iter().any(|it| it.attempt == attempt) {
-                    return Outcome::Unanswered;
+                    return Outcome::Unanswered("no answer".into());
                 }
                 let id = Id::from(format!("{}.{attempt}", pod.uid));
                 known.sandboxes.push(Sandbox {
@@ -132,7 +132,7 @@ impl Machine {
                 // As containerd has it, a name is taken in the whole pod.
                 let mut others = known.containers.iter();
                 if others.any(|it| it.name == **container && it.attempt == attempt) {
-                    return Outcome::Unanswered;
+                    return Outcome::Unanswered("no answer".into());
                 }
                 let id = Id::from(format!("{}/{container}.{attempt}", pod.uid));
                 known.containers.push(Container {
@@ -217,7 +217,7 @@ impl Perform for Machine {
             outcome
         });
         match is_lost {
-            true => Outcome::Unanswered,
+            true => Outcome::Unanswered("no answer".into()),
             false => call.await.unwrap(),
         }
     }

@@ -26,7 +26,7 @@ use tokio::time::sleep;
 use super::{Lines, Perform, Workers};
 use crate::adopted::Adopted;
 use crate::decide::{Outcome, Step};
-use crate::folder::{Change, Folder};
+use crate::folder::{ALL_GONE_FOR, Change, Folder};
 use crate::pods::Pods;
 use crate::probe::{CheckToMake, Finding};
 use crate::runtime::OwnedContainer;
@@ -460,4 +460,30 @@ fn killed_at_a_thousand_moments_nothing_is_there_twice_and_nothing_is_lost() {
         });
         assert!(world.is_ok(), "on the node of seed {seed}");
     }
+}
+
+/// As where the file system of the manifests is not mounted yet.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_begins_without_any_manifest_ends_no_pod_before_that_has_lasted() {
+    let machine = Machine::new(1);
+    *machine.is_rough.lock().unwrap() = false;
+    let wanted = BTreeMap::from([("one".to_owned(), spec("one", 0))]);
+    let run = Run::begin(&machine, &wanted).await;
+    sleep(Duration::from_secs(70)).await;
+    let running = machine.running();
+    assert_eq!(running.len(), 1);
+    drop(run);
+
+    let run = Run::begin(&machine, &BTreeMap::new()).await;
+    sleep(ALL_GONE_FOR * 2 / 3).await;
+    assert_eq!(machine.running(), running);
+    set(&run.manifests, &wanted["one"]).await;
+    sleep(ALL_GONE_FOR * 2).await;
+    assert_eq!(machine.running(), running, "it was mounted in time");
+    drop(run);
+
+    let run = Run::begin(&machine, &BTreeMap::new()).await;
+    sleep(ALL_GONE_FOR * 2).await;
+    assert!(machine.running().is_empty());
+    drop(run);
 }

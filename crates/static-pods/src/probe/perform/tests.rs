@@ -105,6 +105,23 @@ async fn answers_from_200_to_399_are_a_success() {
 }
 
 #[tokio::test]
+async fn a_path_with_characters_that_no_url_has_is_escaped_also_in_a_redirect() {
+    let (port, mut requests) = server(|path| match path {
+        "/a%20b%3Cc%3E?d=e%20f" => redirect("/n ext?<"),
+        "/n%20ext?%3C" => status("200 OK"),
+        _ => status("404 Not Found"),
+    })
+    .await;
+    let check = http(port, "/a b<c>?d=e f#part", &[]);
+    assert_eq!(find(&check).await, Finding::Success);
+    let first = requests.recv().await.unwrap();
+    assert!(
+        first.starts_with("GET /a%20b%3Cc%3E?d=e%20f HTTP/1.1\r\n"),
+        "{first}"
+    );
+}
+
+#[tokio::test]
 async fn a_request_names_us_and_bears_the_headers_of_the_manifest() {
     let (port, mut requests) = server(|_| status("200 OK")).await;
     let plain = http(port, "/health?full", &[]);

@@ -152,7 +152,8 @@ impl<R: Runtime> Perform for OnHost<R> {
     }
 
     async fn check(&self, to_make: &CheckToMake, ip: Option<IpAddr>) -> Finding {
-        check(to_make, ip.or(self.host.node_ip), &*self.client).await
+        let ip = ip.or_else(|| self.host.node_ip());
+        check(to_make, ip, &*self.client).await
     }
 }
 

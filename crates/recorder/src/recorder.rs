@@ -29,7 +29,7 @@ mod sync;
 mod thread;
 
 use queue::Queue;
-pub use sync::Sync;
+pub use sync::SyncFile;
 use sync::Syncer;
 use thread::Writer;
 
@@ -95,7 +95,7 @@ impl Recorder {
         limits: Limits,
         between: Duration,
         clock: WallClock,
-        sync: Sync,
+        sync: SyncFile,
     ) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let (ends, ended) = oneshot::channel();

@@ -12,14 +12,14 @@ use std::thread;
 use crate::store::Unsynced;
 
 /// How a file or a directory is synced: `File::sync_all`, except in tests.
-pub type Sync = Box<dyn Fn(&File) -> io::Result<()> + Send>;
+pub type SyncFile = Box<dyn Fn(&File) -> io::Result<()> + Send>;
 
 /// Requests syncs.
 pub(super) struct Syncer(Sender<Arc<Unsynced>>);
 
 impl Syncer {
     /// Starts the thread, which ends with this value.
-    pub(super) fn start(sync: Sync) -> io::Result<Self> {
+    pub(super) fn start(sync: SyncFile) -> io::Result<Self> {
         let (requests, received) = channel();
         let thread = thread::Builder::new().name("history-sync".to_owned());
         thread.spawn(move || run(&received, &sync))?;
@@ -36,7 +36,7 @@ impl Syncer {
     }
 }
 
-fn run(requests: &Receiver<Arc<Unsynced>>, sync: &Sync) {
+fn run(requests: &Receiver<Arc<Unsynced>>, sync: &SyncFile) {
     let mut is_failing = false;
     while let Ok(segment) = requests.recv() {
         let file = segment.dequeue();

@@ -9,12 +9,12 @@ use std::time::{Duration, Instant};
 
 use pleg::model::wall_time::system_clock;
 use recorder::store::Limits;
-use recorder::{Entry, Recorder, Sync};
+use recorder::{Entry, Recorder, SyncFile};
 use serde_json::json;
 
 use crate::support::{all, death, numbers, segments, status, stop, time, until, write};
 
-fn recorder(folder: &Path, sync: Sync) -> Recorder {
+fn recorder(folder: &Path, sync: SyncFile) -> Recorder {
     let limits = Limits::default();
     Recorder::start_with(
         folder.to_owned(),
@@ -27,7 +27,7 @@ fn recorder(folder: &Path, sync: Sync) -> Recorder {
 }
 
 /// The size of each file at its sync; of a directory none.
-fn counted(bytes: &Arc<AtomicUsize>, folders: &Arc<AtomicUsize>) -> Sync {
+fn counted(bytes: &Arc<AtomicUsize>, folders: &Arc<AtomicUsize>) -> SyncFile {
     let (bytes, folders) = (bytes.clone(), folders.clone());
     Box::new(move |file: &File| {
         let about = file.metadata()?;

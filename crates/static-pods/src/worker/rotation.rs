@@ -155,7 +155,7 @@ mod tests {
                 containers: names.map(container).into(),
             },
         );
-        sim.fault(Rpc::ReopenContainerLog, Some("a".into()), Fault::Hang);
+        sim.fault(Rpc::ReopenContainerLog, Some("a"), Fault::Hang);
         let socket = place.path().join("sim.sock");
         let listener = grpc::socket::listen(&socket).await.unwrap();
         tokio::spawn(grpc::serve(sim.clone(), listener));

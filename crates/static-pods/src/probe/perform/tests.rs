@@ -289,6 +289,10 @@ async fn a_command_is_judged_by_its_exit_code_and_the_runtime_is_not_the_contain
         ),
         (exited(1, "", ""), failure("exit code 1")),
         (
+            exited(1, "", "login --password hunter2 failed"),
+            failure("exit code 1: login --password [redacted] failed"),
+        ),
+        (
             Ok(ExecEnd::TimedOut),
             failure("the command took longer than 0.7 s"),
         ),

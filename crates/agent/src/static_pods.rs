@@ -9,6 +9,7 @@
 
 use std::convert::Infallible;
 use std::io;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -96,7 +97,7 @@ pub(crate) async fn keep(
     let host = Host {
         owner: of.owner.clone(),
         node_name: of.node_name.clone(),
-        node_ip: node_ip(),
+        node_ips,
         memory: Host::read_memory(Path::new("/proc")).map_err(StaticPodsError::Memory)?,
         cgroups,
         log_root: of.logs.pods.clone(),
@@ -177,16 +178,47 @@ fn systemd_runs() -> bool {
     Path::new("/run/systemd/system").exists()
 }
 
-/// The address by which this node would reach others; nothing is sent. Its own alone if it has no
-/// network.
-fn node_ip() -> Option<std::net::IpAddr> {
-    use std::net::{Ipv4Addr, UdpSocket};
-    let local = || {
-        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
-        // A block that is for documentation (RFC 5737): it leads where the default route does.
-        socket.connect((Ipv4Addr::new(192, 0, 2, 1), 9))?;
-        socket.local_addr()
+/// The addresses by which this node would reach others, at most one of each family, IPv4 first as a
+/// kubelet has it; nothing is sent. The loopback address if the node has no network.
+fn node_ips() -> Vec<IpAddr> {
+    // Blocks for documentation (RFC 5737, RFC 3849): they lead where the default route does.
+    let elsewhere = [
+        IpAddr::from([192, 0, 2, 1]),
+        IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]),
+    ];
+    let mut ips: Vec<_> = elsewhere.into_iter().filter_map(address_towards).collect();
+    if ips.is_empty() {
+        ips.push(Ipv4Addr::LOCALHOST.into());
+    }
+    ips
+}
+
+/// The address from which packets to `there` would be sent, if there is a route.
+fn address_towards(there: IpAddr) -> Option<IpAddr> {
+    let any: IpAddr = match there {
+        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
+        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
     };
-    let found: io::Result<_> = local();
-    Some(found.map_or(Ipv4Addr::LOCALHOST.into(), |address| address.ip()))
+    let socket = UdpSocket::bind((any, 0)).ok()?;
+    socket.connect((there, 9)).ok()?;
+    Some(socket.local_addr().ok()?.ip())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Without a network there is no route; this one is there on any machine.
+    #[test]
+    fn an_address_of_either_family_is_found_by_its_route() {
+        for loopback in [
+            IpAddr::from(Ipv4Addr::LOCALHOST),
+            Ipv6Addr::LOCALHOST.into(),
+        ] {
+            let has_family = UdpSocket::bind((loopback, 0)).is_ok();
+            let found = address_towards(loopback);
+            assert_eq!(found, Some(loopback).filter(|_| has_family));
+        }
+        assert!(!node_ips().is_empty());
+    }
 }

@@ -212,6 +212,21 @@ impl Finding {
         self
     }
 
+    /// Replaces credentials, which lines of logs and names of mounts may contain. Whatever makes
+    /// findings does this last.
+    pub fn redact(&mut self) {
+        let advice = self.advice.iter_mut().filter_map(|advice| match advice {
+            Cow::Owned(advice) => Some(advice),
+            Cow::Borrowed(_) => None,
+        });
+        let names = [&mut self.culprit.process, &mut self.culprit.unit];
+        let names = names.into_iter().flatten();
+        let texts = self.evidence.iter_mut().chain([&mut self.sentence]);
+        for text in texts.chain(advice).chain(names) {
+            *text = escape::redacted(std::mem::take(text));
+        }
+    }
+
     /// Puts what to do with this node in front of what to do in general.
     pub fn advise_first(&mut self, advice: impl Into<String>) {
         self.advice.insert(0, Cow::Owned(advice.into()));

@@ -1,5 +1,6 @@
 //! A bundle: what was collected of a node, in one file, to be diagnosed elsewhere. It holds
-//! facts and nothing else: no environment, no command lines, no labels or annotations.
+//! facts and nothing else: no environment, no command lines, no labels or annotations. Credentials
+//! in messages and in the sources of mounts were replaced when the facts were made.
 
 use std::fs::{File, Permissions};
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};

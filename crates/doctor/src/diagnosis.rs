@@ -7,6 +7,7 @@ use std::time::Duration;
 use causes::Cause;
 use causes::finding::Finding;
 use cri::Rpc;
+use escape::redacted;
 use pleg::out::words::counted;
 use serde::Serialize;
 use times::GoDuration;
@@ -73,13 +74,17 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         match judge(facts) {
             Opinion::Found(found) => findings.extend(found),
             Opinion::Clear => clear.push(*cause),
-            Opinion::CannotTell(why) => not_checked.push(NotChecked { cause: *cause, why }),
+            Opinion::CannotTell(why) => not_checked.push(NotChecked {
+                cause: *cause,
+                why: redacted(why),
+            }),
         }
     }
     leave_out_shims_that_are_named(&mut findings);
     for finding in &mut findings {
         leave_out_containerd(finding, &facts.probes);
         leave_out_doctor(finding);
+        finding.redact();
     }
     // A problem before a suspicion; else the order of the judges, which is that of roots.
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
@@ -99,7 +104,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         is_partial,
         summary: match (findings.first(), verdict, doubt) {
             (Some(first), _, _) => first.said().to_owned(),
-            (None, NodeVerdict::Unknown, Some(doubt)) => doubt,
+            (None, NodeVerdict::Unknown, Some(doubt)) => redacted(doubt),
             (None, NodeVerdict::Unknown, None) => cannot_be_told(&not_checked),
             (None, _, _) if is_partial => not_found(&clear),
             (None, _, _) => well(&facts.probes),

@@ -26,7 +26,7 @@ pub struct Episode {
     /// Whom it is about, as far as that is known.
     #[serde(default)]
     pub who: Culprit,
-    /// One sentence with names.
+    /// One sentence with names, without credentials.
     pub reason: String,
     /// Of how many lines or records it was made.
     pub count: u64,
@@ -65,7 +65,7 @@ impl Episode {
             seen_until: None,
             what,
             who: Culprit::default(),
-            reason: reason.into(),
+            reason: escape::redacted(reason.into()),
             count: 1,
             source: None,
         }
@@ -84,7 +84,8 @@ impl Episode {
 
     /// The same, as it is written there.
     pub fn written(mut self, source: Source) -> Self {
-        self.source = Some(source);
+        let text = escape::redacted(source.text);
+        self.source = Some(Source { text, ..source });
         self
     }
 
@@ -174,6 +175,20 @@ mod tests {
         assert_eq!(json["to"], serde_json::Value::Null);
         assert_eq!(json["source"]["line"], 7);
         assert_eq!(serde_json::from_value::<Episode>(json).unwrap(), episode);
+    }
+
+    #[test]
+    fn neither_the_reason_nor_the_line_of_an_episode_holds_a_credential() {
+        let source = Source {
+            file: "kubelet.log".into(),
+            line: Some(7),
+            text: "mount -o password=hunter2".into(),
+        };
+        let reason = "it failed with token=hunter2";
+        let episode = Episode::new(second(0), None, What::NotReady, reason).written(source);
+        let json = serde_json::to_string(&episode).unwrap();
+        assert!(!json.contains("hunter2"), "{json}");
+        assert!(json.contains("mount -o password=[redacted]"), "{json}");
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Text from a runtime, made safe for terminals, logs and HTTP bodies.
+//! Text from a runtime or a log, made safe for terminals, logs and HTTP bodies, and freed of
+//! credentials ([`redact`]) before it is quoted or saved.
 //!
 //! ```text
 //!   a name, a message --> printable | sentence --> a table, a log field, /healthz
@@ -24,9 +25,11 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 mod json;
 mod page;
+mod redact;
 
 pub use json::json;
 pub use page::page;
+pub use redact::{REDACTED, redact, redacted};
 
 /// The longest name that is shown whole; Kubernetes allows 253.
 pub const MAX_NAME: usize = 253;

@@ -23,5 +23,5 @@ mod silence;
 pub mod store;
 
 pub use record::{Began, Entry, ListTimes, Loss, Lost, Recorded, Status, Told};
-pub use recorder::{BETWEEN_WRITES, Recorder, Written};
+pub use recorder::{BETWEEN_WRITES, Recorder, SyncFile, Written};
 pub use silence::Silence;

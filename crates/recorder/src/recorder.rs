@@ -2,14 +2,16 @@
 //!
 //! ```text
 //!   record(entry) --> queue: 4 MB of JSON --> thread: frames, events gathered --> Store
-//!        |  full                                 |  error
-//!        v                                       v
-//!     lost: counted, recorded later        back-off, 1 s to 1 min, with a new segment
+//!        |  full                                 |  error                        |  no event
+//!        v                                       v                               v
+//!     lost: counted, recorded later        back-off, 1 s to 1 min,         thread: fsync
+//!                                          with a new segment
 //! ```
 //!
 //! While writing fails, the queue keeps the beginning of what happened, and drops what does not
 //! fit.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -23,14 +25,18 @@ use crate::store::Limits;
 use crate::{Entry, Loss};
 
 mod queue;
+mod sync;
 mod thread;
 
 use queue::Queue;
+pub use sync::SyncFile;
+use sync::Syncer;
 use thread::Writer;
 
 /// For so long after a write events are gathered, and then written together: of many that come
 /// one after the other a `kill -9` takes no more than these. Whatever else is recorded is written
-/// at once. A write costs more than all else that is done for an entry.
+/// at once, and then synced: a change of health, above all, and what the status is with it. A write
+/// costs more than all else that is done for an entry.
 pub const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
 /// How long a stop waits for the last entries: a daemon stops within a second.
@@ -80,9 +86,21 @@ impl Recorder {
         between: Duration,
         clock: WallClock,
     ) -> std::io::Result<Self> {
+        Self::start_with(folder, limits, between, clock, Box::new(File::sync_all))
+    }
+
+    /// The same, with another way to sync.
+    pub fn start_with(
+        folder: PathBuf,
+        limits: Limits,
+        between: Duration,
+        clock: WallClock,
+        sync: SyncFile,
+    ) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
         let (ends, ended) = oneshot::channel();
-        let writer = Writer::new(folder, limits, between, clock, shared.clone());
+        let syncer = Syncer::start(sync)?;
+        let writer = Writer::new(folder, limits, between, clock, syncer, shared.clone());
         let thread = std::thread::Builder::new().name("history".to_owned());
         thread.spawn(move || {
             writer.run();

@@ -21,11 +21,11 @@ use pleg::model::wall_time::WallClock;
 use sync_loop::Source;
 use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::adopted::{Adopted, adopted};
 use crate::decide::Why;
-use crate::folder::{self, Folder, Subject};
+use crate::folder::{self, ALL_GONE_FOR, Folder, Subject};
 use crate::pods::Writer;
 use crate::runtime::{OwnedContainer, RuntimeClient};
 use crate::spec::PodSpec;
@@ -55,6 +55,8 @@ pub struct Manifests {
     left: Asking,
     /// Those of which it is not decided yet whether they are wanted; `None` before the first answer.
     adopted: Option<BTreeMap<PodUid, Adopted>>,
+    /// Since when nothing is wanted, although pods were adopted.
+    empty_since: Option<Instant>,
     ready: VecDeque<Change>,
     pods: Writer,
     lines: Lines,
@@ -133,6 +135,7 @@ impl Manifests {
             folder,
             left: Asking::begin(ask, pods.clone()),
             adopted: None,
+            empty_since: None,
             ready: VecDeque::new(),
             pods,
             lines,
@@ -156,7 +159,7 @@ impl Manifests {
             self.end_unwanted(&Why::ShuttingDown);
             self.pods.send_modify(|pods| pods.is_synced = true);
         } else if self.pods.borrow().is_synced {
-            self.end_unwanted(&Why::ManifestRemoved);
+            self.end_removed();
         }
     }
 
@@ -208,8 +211,33 @@ impl Manifests {
             folder::Change::Synced => self.pods.send_modify(|pods| pods.is_synced = true),
         }
         if self.pods.borrow().is_synced {
-            self.end_unwanted(&Why::ManifestRemoved);
+            self.end_removed();
         }
+    }
+
+    /// Ends what was adopted and has no manifest. If no manifest is there at all, the file system of
+    /// the folder may not be mounted yet: that must last.
+    fn end_removed(&mut self) {
+        let is_empty = {
+            let pods = self.pods.borrow();
+            pods.wanted.is_empty() && pods.refused.is_empty()
+        };
+        let has_adopted = self.adopted.as_ref().is_some_and(|left| !left.is_empty());
+        if is_empty && has_adopted {
+            let since = *self.empty_since.get_or_insert_with(|| {
+                let seconds = ALL_GONE_FOR.as_secs();
+                tracing::warn!(
+                    "there is no manifest: the pods of an earlier run end if none is there within {seconds} s"
+                );
+                Instant::now()
+            });
+            if since.elapsed() < ALL_GONE_FOR {
+                return;
+            }
+        } else {
+            self.empty_since = None;
+        }
+        self.end_unwanted(&Why::ManifestRemoved);
     }
 
     /// Whoever was adopted under the name of a pod that is wanted now makes room for it.
@@ -262,11 +290,24 @@ impl Source for Manifests {
                 continue;
             }
             let folder = self.folder.as_mut()?;
+            let confirmed = self.empty_since.map(|since| since + ALL_GONE_FOR);
             tokio::select! {
+                () = at(confirmed) => {
+                    self.end_removed();
+                    self.empty_since = None;
+                }
                 change = folder.next() => self.take(change),
                 left = self.left.next() => self.adopt(left),
             }
         }
+    }
+}
+
+/// Ends at this time, or never.
+async fn at(time: Option<Instant>) {
+    match time {
+        Some(time) => sleep_until(time).await,
+        None => std::future::pending().await,
     }
 }
 

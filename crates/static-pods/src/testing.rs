@@ -61,7 +61,12 @@ pub(crate) fn host() -> Host {
     Host {
         owner: "run".to_owned(),
         node_name: "node-1".to_owned(),
-        node_ip: Some(IpAddr::from([192, 168, 0, 1])),
+        node_ips: || {
+            vec![
+                IpAddr::from([192, 168, 0, 1]),
+                IpAddr::from([0xfd00, 0, 0, 0, 0, 0, 0, 1]),
+            ]
+        },
         memory: 8 << 30,
         cgroups: Cgroups {
             driver: CgroupDriver::Cgroupfs,

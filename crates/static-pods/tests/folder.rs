@@ -134,6 +134,48 @@ async fn a_folder_that_vanishes_keeps_its_pods() {
     assert_calm(&mut folder).await;
 }
 
+/// A directory at another place, too, until the value is dropped.
+struct Mounted<'a>(&'a Path);
+
+impl<'a> Mounted<'a> {
+    /// `None` without the right to mount.
+    fn bind(what: &Path, at: &'a Path) -> Option<Self> {
+        let mounted = Command::new("mount")
+            .arg("--bind")
+            .args([what, at])
+            .status();
+        mounted.is_ok_and(|it| it.success()).then_some(Self(at))
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        let unmounted = Command::new("umount").arg("-l").arg(self.0).status();
+        assert!(unmounted.is_ok_and(|it| it.success()));
+    }
+}
+
+#[tokio::test]
+async fn a_folder_that_is_unmounted_keeps_its_pods() {
+    let dir = TempDir::new().unwrap();
+    let (disk, here) = (dir.path().join("disk"), dir.path().join("here"));
+    fs::create_dir(&disk).unwrap();
+    fs::create_dir(&here).unwrap();
+    fs::write(disk.join("web.yaml"), pod("web", "nginx")).unwrap();
+    let Some(mounted) = Mounted::bind(&disk, &here) else {
+        return;
+    };
+    let mut folder = open(&here);
+    assert_eq!(until_synced(&mut folder).await.len(), 1);
+    drop(mounted);
+    let replaced = line(&mut folder).await;
+    assert!(replaced.ends_with("here: all pods are kept"), "{replaced}");
+    assert_calm(&mut folder).await;
+    let _mounted = Mounted::bind(&disk, &here);
+    assert!(line(&mut folder).await.ends_with("here: problem solved"));
+    assert_calm(&mut folder).await;
+}
+
 #[tokio::test]
 async fn what_is_no_regular_file_or_too_large_is_reported_and_holds_up_nothing() {
     let dir = TempDir::new().unwrap();

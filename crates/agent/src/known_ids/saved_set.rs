@@ -9,14 +9,14 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use cri::Endpoint;
 use pleg::Pleg;
-use pleg::kernel::Blocking;
+use pleg::kernel::{Blocking, replace};
 use pleg::model::id::Id;
 use pleg::out::cache::Stopped;
 use pleg::out::coverage::LookKind;
@@ -96,11 +96,7 @@ impl SavedSet {
             endpoint: self.endpoint.clone(),
             ids: ids.clone(),
         };
-        let mut file = tempfile::NamedTempFile::new_in(folder)?;
-        // The serializer writes each id by itself.
-        file.write_all(&serde_json::to_vec(&saved)?)?;
-        file.persist(&self.path)?;
-        Ok(())
+        replace(&self.path, &serde_json::to_vec(&saved)?, 0o600)
     }
 
     /// Keeps the set as `pleg` knows it, until that stops. A folder that cannot be written

@@ -93,6 +93,7 @@ impl Collected {
                     .evidence
                     .push(format!("and {} more lines of this kind", evidence.more));
             }
+            finding.redact();
             finding
         };
         let mut findings: Vec<Finding> = self.0.into_iter().map(finding).collect();

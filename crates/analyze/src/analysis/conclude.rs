@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding, Verdict};
+use escape::redacted;
 use times::GoDuration;
 
 use super::calls::Method;
@@ -79,7 +80,7 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
         metrics,
         story,
         findings,
-        unexplained: told.troubles,
+        unexplained: told.troubles.into_iter().map(redacted).collect(),
         errors,
         other_errors,
         dropped: told.dropped,
@@ -89,7 +90,7 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
         analysis.errors.clear();
         analysis.other_errors = 0;
     }
-    analysis.summary = summary(&analysis);
+    analysis.summary = redacted(summary(&analysis));
     analysis
 }
 

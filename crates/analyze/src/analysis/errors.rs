@@ -4,10 +4,11 @@
 
 use std::collections::BTreeMap;
 
+use escape::redact;
 use serde::Serialize;
 
 use super::Told;
-use crate::line::{after, first_chars, klog, text, until};
+use crate::line::{after, first_chars, klog, lossy, until};
 
 /// Further kinds of errors are only counted.
 const MAX_KINDS: usize = 200;
@@ -55,7 +56,10 @@ impl Errors {
             }
         };
         self.add(kind, 1, || LoggedError {
-            message: first_chars(&text(message), MAX_MESSAGE_CHARS).to_owned(),
+            message: {
+                let message = lossy(&message[..message.len().min(MAX_MESSAGE_CHARS * 4)]);
+                first_chars(&redact(&message), MAX_MESSAGE_CHARS).to_owned()
+            },
             first: place(),
             lines: 1,
         });

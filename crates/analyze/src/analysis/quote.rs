@@ -1,4 +1,5 @@
-//! Lines as evidence: with file and line number in front, and without control characters.
+//! Lines as evidence: with file and line number in front, without control characters and without
+//! credentials.
 
 use std::fmt;
 
@@ -14,7 +15,7 @@ pub struct Quote {
     pub file: String,
     /// Its number, from 1.
     pub line: u64,
-    /// Its text, cut if it is long.
+    /// Its text, without credentials, cut if it is long.
     pub text: String,
 }
 
@@ -24,9 +25,11 @@ const MAX_QUOTE_CHARS: usize = 300;
 impl Quote {
     /// Quotes a line.
     pub fn new(file: &str, line: u64, time: Option<i64>, bytes: &[u8]) -> Self {
-        // A character has four bytes at most.
+        // A character has four bytes at most. A credential is replaced before the rest is cut, because
+        // its end may be needed to recognise it.
         let near = &bytes[..bytes.len().min(MAX_QUOTE_CHARS * 4)];
         let whole = String::from_utf8_lossy(near);
+        let whole = escape::redact(&whole);
         let mut characters = whole.chars().map(|c| if c.is_control() { ' ' } else { c });
         let mut text: String = characters.by_ref().take(MAX_QUOTE_CHARS).collect();
         if characters.next().is_some() {

@@ -75,6 +75,24 @@ fn every_listed_command_has_a_manual_page_and_no_hidden_one_has() {
     assert!(page.contains("relist\\-period"), "{page}");
 }
 
+/// The sockets of a guard and of a `pleg run` are in the same directory as the agent's.
+#[test]
+fn no_unit_removes_the_directory_of_sockets_when_it_stops() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
+    let shipped = [
+        "deploy/systemd/pleg-agent.service",
+        "docs/run.md",
+        // `pleg guard install` writes it.
+        "crates/cli/src/commands/guard/units.rs",
+    ];
+    let shipped = shipped.map(|path| fs::read_to_string(format!("{root}/{path}")).unwrap());
+    for text in shipped {
+        let owns = text.matches("RuntimeDirectory=pleg\n").count();
+        let keeps = text.matches("RuntimeDirectoryPreserve=yes\n").count();
+        assert!(owns == 1 && keeps == 1, "{text}");
+    }
+}
+
 #[test]
 fn pages_that_cannot_be_written_are_an_error_that_names_the_directory() {
     let file = NamedTempFile::new().unwrap();

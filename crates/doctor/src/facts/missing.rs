@@ -80,7 +80,7 @@ impl From<&str> for Missing {
 
 impl From<String> for Missing {
     fn from(sentence: String) -> Self {
-        Self::Other(sentence)
+        Self::Other(escape::redacted(sentence))
     }
 }
 
@@ -112,6 +112,12 @@ mod tests {
             Missing::NotThere("no such file or directory".to_owned())
         );
         assert_eq!(of(111), Missing::System("connection refused".to_owned()));
+    }
+
+    #[test]
+    fn a_sentence_holds_no_credential() {
+        let why = Missing::from("mount -o password=hunter2 failed".to_owned());
+        assert_eq!(why.to_string(), "mount -o password=[redacted] failed");
     }
 
     #[test]

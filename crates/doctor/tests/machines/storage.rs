@@ -2,6 +2,7 @@
 
 use causes::Cause;
 use causes::finding::Confidence;
+use doctor::diagnosis::diagnose;
 use doctor::facts::Fact;
 use doctor::facts::host::Filesystem;
 
@@ -22,6 +23,38 @@ fn a_shim_that_waits_for_a_dead_server_is_named_with_the_server() {
         &finding,
         "`umount -f -l /var/lib/kubelet/pods/p/volumes/data`",
     );
+}
+
+#[test]
+fn neither_what_is_collected_nor_what_is_found_holds_a_credential() {
+    let mut shim = Task::new(700, 1, "containerd-shim").blocked_in("rpc_wait_bit_killable");
+    shim.stack = &["rpc_wait_bit_killable", "nfs4_proc_getattr", "vfs_statx"];
+    let kernel =
+        "6,1,999000000000,-;nfs: server //bob:hunter2@filer not responding, still trying\n";
+    let machine = Machine::healthy()
+        .task(&shim)
+        .file("dev/kmsg", kernel)
+        .file(
+            "proc/1/mountinfo",
+            "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
+             24 22 0:60 / /data rw - nfs4 //bob:hunter2@filer/export rw,password=hunter2\n",
+        );
+    let facts = serde_json::to_string(&machine.facts()).unwrap();
+    let findings = machine.findings(Cause::StorageUnresponsive);
+    shows(&findings[0], "of //[redacted]@filer/export");
+    for shown in [facts, serde_json::to_string(&findings).unwrap()] {
+        assert!(!shown.contains("hunter2"), "{shown}");
+        assert!(shown.contains("//[redacted]@filer"), "{shown}");
+    }
+    // A bundle that an earlier version made is quoted without it.
+    let mut facts = machine.facts();
+    let Fact::Known { value, .. } = &mut facts.host.mounts else {
+        panic!("{:?}", facts.host.mounts);
+    };
+    value.remote[0].source = "//bob:hunter2@filer/export".to_owned();
+    let diagnosis = diagnose(&facts, |_| true);
+    let shown = serde_json::to_string(&diagnosis).unwrap();
+    assert!(!shown.contains("hunter2"), "{shown}");
 }
 
 #[test]

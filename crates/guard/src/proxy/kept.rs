@@ -1,12 +1,11 @@
 //! The file in which a guard keeps what it knows: replaced whole, or not at all.
 
-use std::fs::{self, File, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pleg::kernel::Blocking;
+use pleg::kernel::{Blocking, replace};
 
 /// The largest node's rows are a few megabytes; what is longer is none of ours.
 const LONGEST: u64 = 256 << 20;
@@ -34,15 +33,7 @@ pub(super) async fn read(path: PathBuf) -> Option<Vec<u8>> {
     }
 }
 
-/// Replaces what is kept. Rows have labels, which are nobody else's business.
+/// Replaces what is kept. Rows have labels, which others must not read.
 pub(super) fn write(path: &Path, kept: &[u8]) -> io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    // What a guard left that was killed while it wrote.
-    let _ = fs::remove_file(&new);
-    let mut file = File::options().write(true).create_new(true).open(&new)?;
-    file.set_permissions(Permissions::from_mode(0o600))?;
-    file.write_all(kept)?;
-    fs::rename(&new, path)
+    replace(path, kept, 0o600)
 }

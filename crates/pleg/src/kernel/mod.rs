@@ -25,10 +25,12 @@ use crate::model::id::Id;
 
 mod blocking;
 mod pidfd;
+mod replace;
 mod tasks;
 
 pub use blocking::Blocking;
 pub use pidfd::Pidfds;
+pub use replace::replace;
 pub use tasks::{Tasks, state_directories};
 
 /// Ends when the process does.

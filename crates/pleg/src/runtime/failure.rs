@@ -132,7 +132,8 @@ impl From<Malformed> for CallError {
 
 impl From<Status> for CallError {
     fn from(status: Status) -> Self {
-        let message: Arc<str> = message(&status).into();
+        // A runtime quotes requests, registries and mounts, and the message is shown and saved.
+        let message: Arc<str> = escape::redacted(message(&status)).into();
         match status.code() {
             Code::NotFound => Self::NotFound(message),
             Code::Unimplemented => Self::Unimplemented(message),
@@ -173,5 +174,20 @@ fn message(status: &Status) -> String {
             first.to_lowercase().chain(characters).collect()
         }
         _ => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_message_of_a_runtime_holds_no_credential() {
+        let said = "failed to mount: -o username=bob,password=hunter2 //nas/share";
+        for code in [Code::NotFound, Code::Unknown, Code::Unavailable] {
+            let error = CallError::from(Status::new(code, said)).to_string();
+            assert!(!error.contains("hunter2"), "{error}");
+            assert!(error.contains("password=[redacted] //nas/share"), "{error}");
+        }
     }
 }

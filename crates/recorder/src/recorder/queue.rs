@@ -53,6 +53,8 @@ struct Inner {
 pub(super) struct Batch {
     pub(super) entries: VecDeque<Queued>,
     pub(super) lost: Vec<Lost>,
+    /// Whether it was to be written at once.
+    pub(super) is_urgent: bool,
 }
 
 impl Queued {
@@ -102,8 +104,8 @@ impl Queue {
             inner.entries.is_empty() && inner.lost.is_empty() && !inner.is_closed
         });
         let mut inner = waiting.unwrap_or_else(PoisonError::into_inner);
-        inner.is_urgent = false;
         let batch = Batch {
+            is_urgent: std::mem::take(&mut inner.is_urgent),
             entries: std::mem::take(&mut inner.entries),
             lost: std::mem::take(&mut inner.lost),
         };

@@ -11,8 +11,9 @@ use pleg::model::wall_time::WallClock;
 
 use super::Shared;
 use super::queue::{Batch, Queued};
+use super::sync::Syncer;
 use crate::store::{Framer, Limits, Now, Store, WriteError};
-use crate::{Entry, Loss, Lost, Recorded};
+use crate::{Entry, Loss, Recorded};
 
 /// As much is written with one system call.
 const CHUNK: usize = 256 << 10;
@@ -28,6 +29,7 @@ pub(super) struct Writer {
     clock: WallClock,
     started: Instant,
     framer: Framer,
+    syncer: Syncer,
     shared: Arc<Shared>,
     /// None before the first attempt and after each error.
     store: Option<Store>,
@@ -53,6 +55,7 @@ impl Writer {
         limits: Limits,
         between: Duration,
         clock: WallClock,
+        syncer: Syncer,
         shared: Arc<Shared>,
     ) -> Self {
         Self {
@@ -62,6 +65,7 @@ impl Writer {
             clock,
             started: Instant::now(),
             framer: Framer::default(),
+            syncer,
             shared,
             store: None,
             failing: None,
@@ -70,8 +74,8 @@ impl Writer {
 
     /// Writes until the queue is closed and empty, or closed while nothing can be written.
     pub(super) fn run(mut self) {
-        while let Some(Batch { entries, lost }) = self.shared.queue.take() {
-            if self.write_batch(entries, lost).is_err() {
+        while let Some(batch) = self.shared.queue.take() {
+            if self.write_batch(batch).is_err() {
                 return;
             }
             self.shared.queue.gather(self.between);
@@ -79,14 +83,18 @@ impl Writer {
     }
 
     /// What was lost goes after what was queued when it was lost.
-    fn write_batch(
-        &mut self,
-        mut entries: VecDeque<Queued>,
-        lost: Vec<Lost>,
-    ) -> Result<(), Closed> {
+    fn write_batch(&mut self, batch: Batch) -> Result<(), Closed> {
+        let Batch {
+            mut entries,
+            lost,
+            is_urgent,
+        } = batch;
         while !entries.is_empty() {
             let chunk = self.chunk(&mut entries);
             self.write(&chunk)?;
+            if is_urgent && let Some(segment) = self.store.as_ref().and_then(Store::current) {
+                self.syncer.request(segment);
+            }
             self.shared.queue.release(chunk.queued);
         }
         for lost in lost {

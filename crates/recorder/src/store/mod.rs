@@ -11,8 +11,8 @@
 //!
 //! Segments are in the order of their sequence numbers, because the clock may be set back. A frame
 //! is written with one system call, so `kill -9` loses nothing that was written; a segment whose
-//! last frame is torn is never appended to. Nothing is flushed to the disk explicitly: a node that
-//! loses power loses about the last half minute, as the kernel writes it.
+//! last frame is torn is never appended to. Whether it survives a loss of power is up to the caller,
+//! which syncs the current segment.
 
 mod clock;
 mod frame;
@@ -26,4 +26,4 @@ pub(crate) use frame::Framer;
 pub use limits::Limits;
 pub use read::{Range, Reader, Skipped, read};
 pub use segment::{DIRECTORY, is_history};
-pub(crate) use write::{Store, WriteError};
+pub(crate) use write::{Store, Unsynced, WriteError};

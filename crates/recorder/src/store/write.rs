@@ -5,6 +5,8 @@ use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use pleg::model::wall_time::WallTime;
@@ -48,11 +50,31 @@ pub(crate) struct Store {
     steadiness: Steadiness,
 }
 
+/// A segment, as the thread that syncs it needs it.
+#[derive(Debug)]
+pub(crate) struct Unsynced {
+    pub(crate) path: PathBuf,
+    file: File,
+    is_queued: AtomicBool,
+}
+
+impl Unsynced {
+    /// Notes that it is to be synced; false if that was noted already.
+    pub(crate) fn enqueue(&self) -> bool {
+        !self.is_queued.swap(true, Ordering::AcqRel)
+    }
+
+    /// The file to be synced now: what is written from now on needs another sync.
+    pub(crate) fn dequeue(&self) -> &File {
+        self.is_queued.store(false, Ordering::Release);
+        &self.file
+    }
+}
+
 /// The segment that is written to.
 #[derive(Debug)]
 struct Current {
-    path: PathBuf,
-    file: File,
+    segment: Arc<Unsynced>,
     bytes: u64,
     begun: Now,
 }
@@ -104,6 +126,11 @@ impl Store {
         Ok(is_new)
     }
 
+    /// The segment that is written to.
+    pub(crate) fn current(&self) -> Option<&Arc<Unsynced>> {
+        self.current.as_ref().map(|current| &current.segment)
+    }
+
     /// The size of all segments.
     pub(crate) fn bytes(&self) -> u64 {
         self.older_bytes + self.current.as_ref().map_or(0, |current| current.bytes)
@@ -119,7 +146,7 @@ impl Store {
     /// Removes old segments until `more` bytes can be written, and takes stock of the others.
     fn prune(&mut self, more: u64, now: Now) -> io::Result<()> {
         self.pruned = now;
-        let written = self.current.as_ref().map(|current| &current.path);
+        let written = self.current().map(|segment| &segment.path);
         let mut older = Vec::new();
         for segment in segment::list(&self.folder)? {
             // It may be removed by somebody else at any time.
@@ -156,9 +183,13 @@ impl Current {
             let _ = fs::remove_file(&path);
             return Err(error);
         }
-        Ok(Self {
+        let segment = Unsynced {
             path,
             file,
+            is_queued: AtomicBool::new(false),
+        };
+        Ok(Self {
+            segment: Arc::new(segment),
             bytes: HEADER as u64,
             begun: now,
         })
@@ -166,10 +197,11 @@ impl Current {
 
     fn append(&mut self, frames: &[u8]) -> Result<(), WriteError> {
         // What is written to a removed file is seen by nobody.
-        if self.file.metadata()?.nlink() == 0 {
+        let mut file = &self.segment.file;
+        if file.metadata()?.nlink() == 0 {
             return Err(WriteError::Removed);
         }
-        if let Err(error) = self.file.write_all(frames) {
+        if let Err(error) = file.write_all(frames) {
             self.undo();
             return Err(error.into());
         }
@@ -180,8 +212,8 @@ impl Current {
     /// Takes back what was written in part. If that fails too, readers skip it.
     fn undo(&self) {
         let _ = match self.bytes > HEADER as u64 {
-            true => self.file.set_len(self.bytes),
-            false => fs::remove_file(&self.path),
+            true => self.segment.file.set_len(self.bytes),
+            false => fs::remove_file(&self.segment.path),
         };
     }
 }

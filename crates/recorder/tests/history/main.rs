@@ -16,3 +16,4 @@ mod noted;
 mod readers;
 mod replayed;
 mod support;
+mod synced;

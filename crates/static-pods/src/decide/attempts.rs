@@ -43,7 +43,7 @@ impl Attempts {
         self.creation = Creation::UnderWay { attempt };
     }
 
-    /// The call was answered; tells whether we still waited for it.
+    /// The call was answered; returns whether it was still awaited.
     pub(super) fn answered(&mut self, attempt: Attempt) -> bool {
         let attempt = attempt.number();
         let is_awaited = self.creation == (Creation::UnderWay { attempt });
@@ -53,10 +53,13 @@ impl Attempts {
         is_awaited
     }
 
-    pub(super) fn lost(&mut self, attempt: Attempt, now: Instant) {
-        if self.answered(attempt) {
+    /// No answer will arrive; returns whether one was still awaited.
+    pub(super) fn lost(&mut self, attempt: Attempt, now: Instant) -> bool {
+        let is_awaited = self.answered(attempt);
+        if is_awaited {
             self.creation = Creation::Lost { since: now };
         }
+        is_awaited
     }
 
     /// A complete look was begun at `as_of`: what exists was told by [`Self::saw`].

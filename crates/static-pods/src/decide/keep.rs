@@ -19,7 +19,7 @@ use super::step::Step;
 use super::view::Sight;
 use super::why::Why;
 use crate::probe::{FailedProbe, Health, Kind};
-use crate::spec::{ContainerSpec, PodSpec, RestartPolicy, Role};
+use crate::spec::{ContainerSpec, PodSpec, PullPolicy, RestartPolicy, Role};
 
 /// Where the containers of a pod run.
 pub(super) struct Place<'a> {
@@ -124,7 +124,7 @@ impl Memory {
                 },
                 why,
             ),
-            Image::Unchecked => match slot.pulls.holds(draft.now) {
+            image @ (Image::Unchecked | Image::Expected) => match slot.pulls.holds(draft.now) {
                 Some(failure) => {
                     let (until, message) = (failure.until, failure.message.clone());
                     draft.waits(name, Why::ImagePullBackOff { until, message });
@@ -133,7 +133,10 @@ impl Memory {
                     Step::EnsureImage {
                         container: name.clone(),
                         image: spec.image.clone(),
-                        policy: spec.pull_policy,
+                        policy: match (image, spec.pull_policy) {
+                            (Image::Expected, PullPolicy::Always) => PullPolicy::IfNotPresent,
+                            (_, policy) => policy,
+                        },
                     },
                     why,
                 ),

@@ -81,7 +81,11 @@ impl Memory {
                             sandboxes.creations.failed(message, now);
                         }
                     }
-                    _ => sandboxes.attempts.lost(*attempt, now),
+                    outcome => {
+                        if sandboxes.attempts.lost(*attempt, now) {
+                            sandboxes.creations.failed(words(outcome), now);
+                        }
+                    }
                 }
             }
             Step::StopSandbox { id } | Step::RemoveSandbox { id } => {
@@ -114,13 +118,13 @@ impl Memory {
                     }
                     Outcome::Failed(message) => {
                         if slot.attempts.answered(*attempt) {
-                            slot.image = Image::Unchecked;
-                            slot.creations.failed(message, now);
+                            slot.creation_failed(message, now);
                         }
                     }
-                    _ => {
-                        slot.image = Image::Unchecked;
-                        slot.attempts.lost(*attempt, now);
+                    outcome => {
+                        if slot.attempts.lost(*attempt, now) {
+                            slot.creation_failed(words(outcome), now);
+                        }
                     }
                 }
             }
@@ -207,8 +211,7 @@ impl Memory {
 /// Why something failed, in words.
 fn words(outcome: Outcome) -> Arc<str> {
     match outcome {
-        Outcome::Failed(message) => message,
-        Outcome::Unanswered => "the runtime has not answered".into(),
+        Outcome::Failed(message) | Outcome::Unanswered(message) => message,
         _ => "the runtime does not have it".into(),
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct Slot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Image {
     Unchecked,
+    /// It had it for a creation that failed: that is checked again, but nothing is pulled anew.
+    Expected,
     Pulling,
     Present(std::sync::Arc<str>),
 }
@@ -137,6 +139,12 @@ impl Slot {
         let known = known.or_insert_with(|| Known::new(attempt, Life::Created, true));
         known.is_ours = true;
         known.touched = known.touched.max(Some(now));
+    }
+
+    /// Nothing was created, as far as is known: the next try waits.
+    pub(super) fn creation_failed(&mut self, message: std::sync::Arc<str>, now: Instant) {
+        self.image = Image::Expected;
+        self.creations.failed(message, now);
     }
 
     /// Notes that it is started anew: the wait after the next exit is twice as long.

@@ -167,6 +167,6 @@ pub enum Outcome {
     Gone,
     /// The runtime refused, or something before the call did; it was not done.
     Failed(Arc<str>),
-    /// There is no answer, and none will come: it may have been done, and may still be.
-    Unanswered,
+    /// No usable answer will arrive, for this reason: it may have been done, and may still be.
+    Unanswered(Arc<str>),
 }

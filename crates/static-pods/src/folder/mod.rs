@@ -18,7 +18,9 @@
 //! **A pod does not end because of a mistake.** While a file cannot be read or its manifest is
 //! refused, the pod of its earlier content is wanted still; while the folder cannot be read, all
 //! are. Only a file that is not there any more, in a folder that can be read, ends its pod; or
-//! one whose new content is another pod.
+//! one whose new content is another pod. If all files are gone at once, the file system of the folder
+//! may not be mounted: an empty folder of another device or inode ends no pod, and otherwise they
+//! must be gone for [`ALL_GONE_FOR`], unless it was a single file.
 //!
 //! **One pod, one file.** Where several files define a pod of the same namespace and name, the
 //! one that did so first is used, and at the same time the first by name. When it goes, the next
@@ -39,7 +41,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use pleg::model::id::PodRef;
 use tokio::sync::mpsc;
@@ -51,6 +53,9 @@ use state::State;
 
 /// How many changes wait for the reader before the next look waits, too.
 const MAX_WAITING: usize = 64;
+
+/// How long all files must be gone before that counts, if they went at once.
+pub(crate) const ALL_GONE_FOR: Duration = Duration::from_secs(30);
 
 /// How often the folder is looked at.
 #[derive(Clone, Copy, Debug)]
@@ -128,6 +133,10 @@ impl fmt::Display for Subject {
 pub enum Trouble {
     /// It cannot be read, and why.
     Unreadable(String),
+    /// Another folder, which is empty, is in its place, as where a file system was unmounted.
+    Replaced,
+    /// All its files are gone at once, for less than [`ALL_GONE_FOR`].
+    AllGone,
     /// It is a FIFO, a socket or a device.
     NotAFile,
     /// It is larger than [`MAX_FILE_SIZE`].
@@ -162,6 +171,16 @@ impl fmt::Display for Change {
         };
         match trouble {
             Trouble::Unreadable(why) => write!(f, "{subject}: cannot be read: {why}")?,
+            Trouble::Replaced => write!(
+                f,
+                "{subject}: another directory is in its place, which is empty: \
+                 mount its file system, or put a manifest into it"
+            )?,
+            Trouble::AllGone => write!(
+                f,
+                "{subject}: all manifests are gone at once: their pods end if none is back within {} s",
+                ALL_GONE_FOR.as_secs()
+            )?,
             Trouble::NotAFile => write!(f, "{subject}: not a regular file")?,
             Trouble::TooLarge => write!(f, "{subject}: larger than {MAX_FILE_SIZE} bytes")?,
             Trouble::NeverTheSame => {
@@ -243,7 +262,7 @@ fn watch(
     stopped: &Receiver<()>,
 ) {
     loop {
-        for name in state.look(scan::list(path)) {
+        for name in state.look(scan::list(path), Instant::now()) {
             let content = scan::read(path, &name);
             state.take(&name, content);
         }

@@ -16,7 +16,15 @@ pub const MAX_FILE_SIZE: u64 = 1 << 20;
 const MAX_FILES: usize = 10_000;
 
 /// What a look shows of the folder, or why it cannot be read.
-pub(super) type Listing = Result<BTreeMap<Arc<str>, Entry>, String>;
+pub(super) type Listing = Result<Listed, String>;
+
+/// The folder and its files.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// Device and inode: another folder is at this path while a file system is not mounted.
+    pub(super) folder: (u64, u64),
+    pub(super) files: BTreeMap<Arc<str>, Entry>,
+}
 
 /// What a look shows of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,6 +89,19 @@ pub(super) enum Content {
 
 /// Looks at the folder.
 pub(super) fn list(folder: &Path) -> Listing {
+    let identity = || fs::metadata(folder).map(|it| (it.dev(), it.ino()));
+    let before = identity().map_err(words)?;
+    let files = files(folder)?;
+    if identity().map_err(words)? != before {
+        return Err("another directory has just taken its place".to_owned());
+    }
+    Ok(Listed {
+        folder: before,
+        files,
+    })
+}
+
+fn files(folder: &Path) -> Result<BTreeMap<Arc<str>, Entry>, String> {
     let mut files = BTreeMap::new();
     for found in fs::read_dir(folder).map_err(words)? {
         let found = found.map_err(words)?;

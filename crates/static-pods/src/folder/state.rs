@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::mem;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Instant;
 
 use pleg::model::id::PodRef;
 
-use super::scan::{Content, Entry, Listing};
-use super::{Change, Subject, Trouble};
+use super::scan::{Content, Entry, Listed, Listing};
+use super::{ALL_GONE_FOR, Change, Subject, Trouble};
 use crate::manifest;
 use crate::spec::PodSpec;
 
@@ -29,8 +30,12 @@ type Troubles = BTreeMap<Subject, (Trouble, Option<PodRef>)>;
 pub(super) struct State {
     node: String,
     files: BTreeMap<Arc<str>, File>,
-    /// Why the last look failed.
-    folder: Option<String>,
+    /// What was wrong with the folder at the last look.
+    folder: Option<Trouble>,
+    /// Device and inode of the folder that was used last.
+    identity: Option<(u64, u64)>,
+    /// Since when all files that were known are gone.
+    gone_since: Option<Instant>,
     /// How many looks there were that did not fail.
     looks: u64,
     /// What was reported as wanted.
@@ -76,6 +81,8 @@ impl State {
             node: node.to_owned(),
             files: BTreeMap::new(),
             folder: None,
+            identity: None,
+            gone_since: None,
             looks: 0,
             wanted: Wanted::new(),
             troubles: Troubles::new(),
@@ -84,11 +91,15 @@ impl State {
     }
 
     /// Learns what a look shows; gives the files to read now.
-    pub(super) fn look(&mut self, listing: Listing) -> Vec<Arc<str>> {
-        let mut listed = match listing {
+    pub(super) fn look(&mut self, listing: Listing, now: Instant) -> Vec<Arc<str>> {
+        let listed = match listing {
+            Ok(listed) => self.confirm(listed, now),
+            Err(why) => Err(Trouble::Unreadable(why)),
+        };
+        let mut listed = match listed {
             Ok(listed) => listed,
-            Err(why) => {
-                self.folder = Some(why);
+            Err(trouble) => {
+                self.folder = Some(trouble);
                 return Vec::new();
             }
         };
@@ -116,6 +127,32 @@ impl State {
             }
         }
         to_read
+    }
+
+    /// The files, unless all that were known are gone at once: then rather the folder is.
+    fn confirm(
+        &mut self,
+        listed: Listed,
+        now: Instant,
+    ) -> Result<BTreeMap<Arc<str>, Entry>, Trouble> {
+        let Listed { folder, files } = listed;
+        let is_another = self.identity.is_some_and(|it| it != folder);
+        let are_gone = !self.files.keys().any(|name| files.contains_key(name));
+        // One file that goes from the same folder was removed.
+        let is_doubtful = are_gone && self.files.len() > usize::from(!is_another);
+        if is_doubtful {
+            if is_another && files.is_empty() {
+                return Err(Trouble::Replaced);
+            }
+            let since = *self.gone_since.get_or_insert(now);
+            if now < since + ALL_GONE_FOR {
+                return Err(Trouble::AllGone);
+            }
+        } else {
+            self.gone_since = None;
+        }
+        self.identity = Some(folder);
+        Ok(files)
     }
 
     /// Learns a file's content.
@@ -166,9 +203,9 @@ impl State {
             }
         }
         let (wanted, mut troubles) = self.evaluate();
-        if let Some(why) = &self.folder {
+        if let Some(trouble) = &self.folder {
             let subject = Subject::Folder(folder.to_owned());
-            troubles.insert(subject, (Trouble::Unreadable(why.clone()), None));
+            troubles.insert(subject, (trouble.clone(), None));
         }
         let before = mem::replace(&mut self.wanted, wanted);
         for (name, (spec, file)) in &before {

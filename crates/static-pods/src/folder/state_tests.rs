@@ -1,3 +1,6 @@
+use std::sync::OnceLock;
+use std::time::Duration;
+
 use super::super::scan::Stamp;
 use super::*;
 
@@ -7,6 +10,10 @@ struct World {
     files: BTreeMap<Arc<str>, (u64, String)>,
     writes: u64,
     is_gone: bool,
+    /// Which folder is at the path.
+    inode: u64,
+    /// How much time has passed.
+    age: Duration,
 }
 
 impl World {
@@ -25,15 +32,21 @@ impl World {
             return Err("No such file or directory".to_owned());
         }
         let entry = |(writes, _): &(u64, String)| Entry::File(Stamp::of(*writes));
-        Ok(self
-            .files
-            .iter()
-            .map(|(name, it)| (name.clone(), entry(it)))
-            .collect())
+        let files = self.files.iter();
+        let files = files.map(|(name, it)| (name.clone(), entry(it))).collect();
+        Ok(Listed {
+            folder: (0, self.inode),
+            files,
+        })
+    }
+
+    fn now(&self) -> Instant {
+        static START: OnceLock<Instant> = OnceLock::new();
+        *START.get_or_init(Instant::now) + self.age
     }
 
     fn look(&self, state: &mut State) -> Vec<String> {
-        for name in state.look(self.listing()) {
+        for name in state.look(self.listing(), self.now()) {
             let (writes, content) = &self.files[&name];
             let content = Content::Whole(Stamp::of(*writes), content.as_bytes().to_vec());
             state.take(&name, content);
@@ -80,8 +93,8 @@ fn a_file_is_read_once_two_looks_show_the_same() {
 fn a_file_that_is_written_while_it_is_read_is_read_again() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("web.yaml", pod("web", "nginx"));
-    assert!(state.look(world.listing()).is_empty());
-    let to_read = state.look(world.listing());
+    assert!(state.look(world.listing(), world.now()).is_empty());
+    let to_read = state.look(world.listing(), world.now());
     assert_eq!(to_read, ["web.yaml".into()]);
     let half = Content::Whole(Stamp::of(99), b"apiVersion: v1".to_vec());
     state.take(&to_read[0], half);
@@ -171,6 +184,86 @@ fn a_folder_that_is_not_there_at_first_is_not_complete() {
         world.settle(&mut state),
         ["/manifests: problem solved", "all manifests are read"]
     );
+}
+
+const REPLACED: &str = "/manifests: another directory is in its place, which is empty: \
+     mount its file system, or put a manifest into it\n/manifests: all pods are kept";
+
+const ALL_GONE: &str = "/manifests: all manifests are gone at once: their pods end if none is back \
+     within 30 s\n/manifests: all pods are kept";
+
+#[test]
+fn a_folder_whose_file_system_is_unmounted_ends_no_pod_however_long_that_lasts() {
+    for names in [&["web.yaml"][..], &["web.yaml", "shop.yaml"]] {
+        let (mut world, mut state) = (World::default(), State::new("node"));
+        for name in names {
+            world.write(name, pod(name.trim_end_matches(".yaml"), "nginx"));
+        }
+        world.settle(&mut state);
+        let files = mem::take(&mut world.files);
+        world.inode = 7;
+        assert_eq!(world.settle(&mut state), [REPLACED]);
+        for _ in 0..100 {
+            world.age += Duration::from_secs(60);
+            assert!(world.settle(&mut state).is_empty());
+        }
+        // Mounted again, it may be another device.
+        (world.files, world.inode) = (files, 8);
+        assert_eq!(world.settle(&mut state), ["/manifests: problem solved"]);
+    }
+}
+
+#[test]
+fn a_folder_that_is_replaced_by_another_with_manifests_is_used_once_that_lasts() {
+    let (mut world, mut state) = (World::default(), State::new("node"));
+    world.write("web.yaml", pod("web", "nginx"));
+    world.settle(&mut state);
+    (world.files, world.inode) = (BTreeMap::new(), 7);
+    world.write("shop.yaml", pod("shop", "nginx"));
+    assert_eq!(world.settle(&mut state), [ALL_GONE]);
+    world.age += Duration::from_secs(31);
+    let mut changes = world.settle(&mut state);
+    changes.sort();
+    assert_eq!(
+        changes,
+        [
+            "/manifests: problem solved",
+            "shop.yaml: pod default/shop is wanted",
+            "web.yaml: pod default/web is not wanted any more",
+        ]
+    );
+}
+
+#[test]
+fn several_manifests_that_are_gone_at_once_must_be_gone_for_half_a_minute() {
+    let (mut world, mut state) = (World::default(), State::new("node"));
+    world.write("web.yaml", pod("web", "nginx"));
+    world.write("shop.yaml", pod("shop", "nginx"));
+    world.settle(&mut state);
+    let files = mem::take(&mut world.files);
+    assert_eq!(world.settle(&mut state), [ALL_GONE]);
+    world.age += Duration::from_secs(29);
+    assert!(world.settle(&mut state).is_empty());
+    // As where a directory is emptied and copied anew.
+    world.files.clone_from(&files);
+    assert_eq!(world.settle(&mut state), ["/manifests: problem solved"]);
+    world.files.clear();
+    assert_eq!(world.settle(&mut state), [ALL_GONE], "counted anew");
+    world.age += Duration::from_secs(31);
+    assert_eq!(
+        world.settle(&mut state),
+        [
+            "/manifests: problem solved",
+            "shop.yaml: pod default/shop is not wanted any more",
+            "web.yaml: pod default/web is not wanted any more",
+        ]
+    );
+    // One of several that goes alone ends its pod at once.
+    world.files = files;
+    world.settle(&mut state);
+    world.remove("web.yaml");
+    let gone = "web.yaml: pod default/web is not wanted any more";
+    assert_eq!(world.settle(&mut state), [gone]);
 }
 
 #[test]

@@ -18,6 +18,7 @@ use pleg::model::id::{Id, PodRef};
 mod compress;
 mod rotation;
 
+pub(crate) use rotation::is_due;
 pub use rotation::{Limits, LogFile, Reopen, Rotated, RotationStep, plan, rotate};
 
 /// Where the logs of pods are.

@@ -100,6 +100,14 @@ pub fn plan(log: &str, files: &[LogFile], limits: Limits, now: WallTime) -> Vec<
         .collect()
 }
 
+/// Whether [`plan`] has steps for this log, as far as it alone shows.
+pub(crate) fn is_due(log: &Path, limits: Limits) -> bool {
+    match log.symlink_metadata() {
+        Ok(file) => file.len() > limits.size,
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    }
+}
+
 /// What the runtime is asked for while a log is rotated.
 pub type Reopen<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 

@@ -84,12 +84,13 @@ fn field(reference: v1::ObjectFieldSelector, at: &At<'_>) -> Option<Field> {
         "metadata.uid" => Field::Uid,
         "spec.nodeName" => Field::NodeName,
         "status.hostIP" => Field::HostIp,
+        "status.hostIPs" => Field::HostIps,
         "status.podIP" => Field::PodIp,
         "" => {
             at.required();
             return None;
         }
-        "spec.serviceAccountName" | "status.hostIPs" | "status.podIPs" => {
+        "spec.serviceAccountName" | "status.podIPs" => {
             at.unsupported("");
             return None;
         }

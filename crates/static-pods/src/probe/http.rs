@@ -9,10 +9,12 @@ use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, CONNECTION, HOST, LOCATION, USER_AGENT};
+use hyper::http::uri::Authority;
 use hyper::rt::{Read, Write};
-use hyper::{Request, Response, Uri};
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 
+use super::path::request_target;
 use super::{tcp, tls};
 use crate::spec::Scheme;
 
@@ -31,7 +33,7 @@ pub(super) struct Target {
     /// A name or an address; IPv6 with or without brackets.
     pub(super) host: String,
     pub(super) port: u16,
-    /// With the query; begins with `/`.
+    /// With the query; begins with `/`. Not escaped yet.
     pub(super) path: String,
 }
 
@@ -81,7 +83,7 @@ async fn exchange<T: Read + Write + Unpin + Send + 'static>(
 
 fn request(target: &Target, headers: &[(String, String)]) -> Result<Request<Empty<Bytes>>, String> {
     let is_given = |name: &str| headers.iter().any(|(it, _)| it.eq_ignore_ascii_case(name));
-    let mut request = Request::get(&target.path).header(CONNECTION, "close");
+    let mut request = Request::get(request_target(&target.path)).header(CONNECTION, "close");
     for (name, value) in [
         (HOST, target.authority()),
         (USER_AGENT, OUR_NAME.to_owned()),
@@ -165,18 +167,20 @@ impl Target {
             });
         };
         let bad = || format!("the redirect to {location:?} is not a URL");
-        let uri: Uri = absolute.parse().map_err(|_| bad())?;
-        let (scheme, port) = match uri.scheme_str() {
-            Some("http") => (Scheme::Http, 80),
-            Some("https") => (Scheme::Https, 443),
+        let (scheme, rest) = absolute.split_once("://").ok_or_else(bad)?;
+        let (scheme, port) = match scheme.to_ascii_lowercase().as_str() {
+            "http" => (Scheme::Http, 80),
+            "https" => (Scheme::Https, 443),
             _ => return Err(bad()),
         };
-        let path = uri.path_and_query().map_or("/", |it| it.as_str());
+        let (host, path) = rest.split_at(rest.find(['/', '?']).unwrap_or(rest.len()));
+        let authority: Authority = host.parse().map_err(|_| bad())?;
+        let slash = if path.starts_with('/') { "" } else { "/" };
         Ok(Self {
             scheme,
-            host: uri.host().ok_or_else(bad)?.to_owned(),
-            port: uri.port_u16().unwrap_or(port),
-            path: path.to_owned(),
+            host: authority.host().to_owned(),
+            port: authority.port_u16().unwrap_or(port),
+            path: format!("{slash}{path}"),
         })
     }
 }
@@ -203,6 +207,8 @@ mod tests {
         assert_eq!(leads("?y"), target("10.0.0.1", 8080, "/a/b?y"));
         assert_eq!(leads("http://other/x"), target("other", 80, "/x"));
         assert_eq!(leads("//10.0.0.1:81"), target("10.0.0.1", 81, "/"));
+        assert_eq!(leads("http://other/a b"), target("other", 80, "/a b"));
+        assert_eq!(leads("http://other?a b"), target("other", 80, "/?a b"));
         assert!(from.resolve("ftp://other/x").is_err());
         assert!(from.resolve("http://").is_err());
     }

@@ -12,6 +12,7 @@
 
 mod health;
 mod http;
+mod path;
 pub mod perform;
 pub mod prober;
 mod tcp;

@@ -10,6 +10,7 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::time::Duration;
 
+use escape::redact;
 use pleg::model::id::Id;
 use tokio::time::timeout;
 
@@ -92,8 +93,11 @@ async fn run(exec: &impl Exec, id: &Id, command: &[String], limit: Duration) -> 
             stderr,
         }) => {
             let output = [stdout, stderr].concat();
-            let output = String::from_utf8_lossy(&output);
-            let shown: String = output.trim().chars().take(OUTPUT_SHOWN).collect();
+            // A character has four bytes at most.
+            let near = &output[..output.len().min(OUTPUT_SHOWN * 4)];
+            let near = String::from_utf8_lossy(near);
+            let shown = redact(near.trim());
+            let shown: String = shown.chars().take(OUTPUT_SHOWN).collect();
             let colon = if shown.is_empty() { "" } else { ": " };
             Finding::Failure(format!("exit code {code}{colon}{shown}").into())
         }

@@ -50,9 +50,13 @@ fn field_value(field: Field, pod: &PodSpec, host: &Host, pod_ip: Option<IpAddr>)
         Field::Namespace => pod.pod.namespace.to_string(),
         Field::Uid => pod.pod.uid.to_string(),
         Field::NodeName => host.node_name.clone(),
-        Field::HostIp => text(host.node_ip),
+        Field::HostIp => text(host.node_ip()),
+        Field::HostIps => {
+            let ips = (host.node_ips)().into_iter().map(|ip| ip.to_string());
+            ips.collect::<Vec<_>>().join(",")
+        }
         Field::PodIp => match pod.network {
-            Network::Host => text(host.node_ip),
+            Network::Host => text(host.node_ip()),
             Network::Pod { .. } => text(pod_ip),
         },
     }

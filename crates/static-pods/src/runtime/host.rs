@@ -12,8 +12,9 @@ pub struct Host {
     pub owner: String,
     /// The node's name, for `spec.nodeName`.
     pub node_name: String,
-    /// The node's address, which a pod on the host's network has too.
-    pub node_ip: Option<IpAddr>,
+    /// The node's addresses now, the primary one first, which a pod on the host's network has too. A
+    /// node may get its network, or another address, while this program runs.
+    pub node_ips: fn() -> Vec<IpAddr>,
     /// The node's memory in bytes, by which OOM scores are reckoned.
     pub memory: u64,
     /// How the runtime names cgroups.
@@ -23,6 +24,11 @@ pub struct Host {
 }
 
 impl Host {
+    /// The node's primary address.
+    pub fn node_ip(&self) -> Option<IpAddr> {
+        (self.node_ips)().into_iter().next()
+    }
+
     /// The node's memory, as `/proc/meminfo` tells it; `None` for a text that does not.
     pub fn memory_in(meminfo: &str) -> Option<u64> {
         let line = meminfo.lines().find_map(|it| it.strip_prefix("MemTotal:"));

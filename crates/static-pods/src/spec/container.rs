@@ -93,6 +93,8 @@ pub enum Field {
     NodeName,
     /// `status.hostIP`
     HostIp,
+    /// `status.hostIPs`
+    HostIps,
     /// `status.podIP`
     PodIp,
 }

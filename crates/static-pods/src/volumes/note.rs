@@ -5,6 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use pleg::kernel::replace;
 use serde::{Deserialize, Serialize};
 
 use super::empty_dir::make_parents;
@@ -36,9 +37,7 @@ pub(super) fn write(folder: &Path, owner: &str, pod: Adopted) -> io::Result<()> 
         owner: owner.to_owned(),
         pod,
     };
-    let new = with_end(&path, "new");
-    fs::write(&new, serde_json::to_vec(&note)?)?;
-    fs::rename(new, path)
+    replace(&path, &serde_json::to_vec(&note)?, 0o600)
 }
 
 fn with_end(path: &Path, end: &str) -> PathBuf {

@@ -26,7 +26,7 @@ use tokio::time::sleep;
 use super::{Lines, Perform, Workers};
 use crate::adopted::Adopted;
 use crate::decide::{Outcome, Step};
-use crate::folder::{Change, Folder};
+use crate::folder::{ALL_GONE_FOR, Change, Folder};
 use crate::pods::Pods;
 use crate::probe::{CheckToMake, Finding};
 use crate::runtime::OwnedContainer;
@@ -105,7 +105,7 @@ impl Machine {
                     containers: Vec::new(),
                 });
                 if known.sandboxes.iter().any(|it| it.attempt == attempt) {
-                    return Outcome::Unanswered;
+                    return Outcome::Unanswered("no answer".into());
                 }
                 let id = Id::from(format!("{}.{attempt}", pod.uid));
                 known.sandboxes.push(Sandbox {
@@ -132,7 +132,7 @@ impl Machine {
                 // As containerd has it, a name is taken in the whole pod.
                 let mut others = known.containers.iter();
                 if others.any(|it| it.name == **container && it.attempt == attempt) {
-                    return Outcome::Unanswered;
+                    return Outcome::Unanswered("no answer".into());
                 }
                 let id = Id::from(format!("{}/{container}.{attempt}", pod.uid));
                 known.containers.push(Container {
@@ -217,7 +217,7 @@ impl Perform for Machine {
             outcome
         });
         match is_lost {
-            true => Outcome::Unanswered,
+            true => Outcome::Unanswered("no answer".into()),
             false => call.await.unwrap(),
         }
     }
@@ -460,4 +460,30 @@ fn killed_at_a_thousand_moments_nothing_is_there_twice_and_nothing_is_lost() {
         });
         assert!(world.is_ok(), "on the node of seed {seed}");
     }
+}
+
+/// As where the file system of the manifests is not mounted yet.
+#[tokio::test(start_paused = true)]
+async fn a_run_that_begins_without_any_manifest_ends_no_pod_before_that_has_lasted() {
+    let machine = Machine::new(1);
+    *machine.is_rough.lock().unwrap() = false;
+    let wanted = BTreeMap::from([("one".to_owned(), spec("one", 0))]);
+    let run = Run::begin(&machine, &wanted).await;
+    sleep(Duration::from_secs(70)).await;
+    let running = machine.running();
+    assert_eq!(running.len(), 1);
+    drop(run);
+
+    let run = Run::begin(&machine, &BTreeMap::new()).await;
+    sleep(ALL_GONE_FOR * 2 / 3).await;
+    assert_eq!(machine.running(), running);
+    set(&run.manifests, &wanted["one"]).await;
+    sleep(ALL_GONE_FOR * 2).await;
+    assert_eq!(machine.running(), running, "it was mounted in time");
+    drop(run);
+
+    let run = Run::begin(&machine, &BTreeMap::new()).await;
+    sleep(ALL_GONE_FOR * 2).await;
+    assert!(machine.running().is_empty());
+    drop(run);
 }

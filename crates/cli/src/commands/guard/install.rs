@@ -1,14 +1,15 @@
 //! `pleg guard install` and `pleg guard uninstall`: the units, and what to change in the kubelet's
 //! configuration, which is never edited here.
 
-use std::fs::{self, Permissions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
 use clap::Args;
+use pleg::kernel::replace;
 use serde::Serialize;
 
 use super::units::{Access, Installation, UNITS, can_name, endpoints_of};
@@ -120,7 +121,8 @@ pub async fn install(global: &Global, install: Install) -> anyhow::Result<Found>
     let mut files = Vec::new();
     for (name, text) in UNITS.into_iter().zip(installation.units()) {
         let path = place.unit(name);
-        write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+        replace(&path, text.as_bytes(), 0o644)
+            .with_context(|| format!("cannot write {}", path.display()))?;
         files.push(path);
     }
     let called_systemd = place.is_live();
@@ -296,16 +298,6 @@ fn access(runtime: &Path) -> Option<Access> {
         group: file.gid(),
         mode: file.mode() & 0o777,
     })
-}
-
-/// Replaces a file whole.
-fn write(path: &Path, text: &str) -> io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".new");
-    let new = PathBuf::from(new);
-    fs::write(&new, text)?;
-    fs::set_permissions(&new, Permissions::from_mode(0o644))?;
-    fs::rename(&new, path)
 }
 
 fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {

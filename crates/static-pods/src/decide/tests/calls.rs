@@ -27,13 +27,14 @@ impl World {
                 let containers = self.containers.iter();
                 let containers = containers.map(|it| (Some(&*it.name), it.attempt));
                 let mut existing = sandboxes.chain(containers);
-                pending.any(|call| name_of(&call.step) == Some(name))
+                self.is_reserved
+                    || pending.any(|call| name_of(&call.step) == Some(name))
                     || existing.any(|it| it == name)
             }
         };
         Call {
             step,
-            outcome: is_taken.then(|| Outcome::Failed("the name is reserved".into())),
+            outcome: is_taken.then(|| Outcome::Unanswered("the name is reserved".into())),
             is_awaited: true,
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::super::{ContainerView, Outcome, Phase, Step, Why};
 use super::world::{SECOND, World, pod};
 use crate::spec::RestartPolicy::{Always, Never, OnFailure};
-use crate::spec::{Probe, RestartPolicy};
+use crate::spec::{Probe, PullPolicy, RestartPolicy};
 
 /// What of a pod runs after each of these has ended so; `sandbox` is that the sandbox dies.
 #[track_caller]
@@ -246,4 +246,36 @@ fn the_lines_of_a_pod_that_starts_can_be_read() {
     assert_eq!(world.actions()[4], "EnsureImage app: ContainerDied");
     let why = Why::ContainerDied { exit_code: Some(3) };
     assert_eq!(why.to_string(), "the container exited with code 3");
+}
+
+/// A runtime may keep a name for a creation that never ends, as containerd does until it restarts.
+#[test]
+fn a_name_that_stays_reserved_is_tried_less_and_less_often_and_its_image_is_pulled_once() {
+    let mut world = World::new(pod(Always, &["app"]));
+    world.spec.containers[0].pull_policy = PullPolicy::Always;
+    world.is_reserved = true;
+    world.settle(600 * SECOND);
+    let sandboxes = world.times("CreateSandbox");
+    assert!((5..20).contains(&sandboxes.len()), "{sandboxes:?}");
+
+    world.is_reserved = false;
+    world.settle(70 * SECOND);
+    world.exit("app", 1);
+    world.looked_for.clear();
+    world.is_reserved = true;
+    world.settle(600 * SECOND);
+    let creations = world.times("CreateContainer app");
+    assert!((5..20).contains(&creations.len()), "{creations:?}");
+    let pulls = world.looked_for.iter();
+    let pulls = pulls.filter(|it| **it == PullPolicy::Always).count();
+    assert_eq!(pulls, 1, "{:?}", world.looked_for);
+    let app = &world.decision().report.containers[0];
+    let Some(Why::CreateContainerError { message, .. }) = &app.waits else {
+        panic!("{app:?}");
+    };
+    assert_eq!(&**message, "the name is reserved");
+
+    world.is_reserved = false;
+    world.settle(70 * SECOND);
+    assert_eq!(world.live_names(), ["app"]);
 }

@@ -139,7 +139,7 @@ fn a_creation_whose_answer_was_lost_is_repeated_under_the_same_name_after_a_comp
     world.perform();
     world.decide();
     let index = place(&world, "CreateContainer");
-    world.answer(index, Outcome::Unanswered);
+    world.answer(index, Outcome::Unanswered("no answer".into()));
     // Without a newer look nothing is created, and the other container goes on.
     world.exit("log", 1);
     world.lists_hang = true;

@@ -129,7 +129,7 @@ fn call(world: &mut World, random: &mut fastrand::Rng) {
             }
         }
         // Its connection is lost, and it goes on.
-        8 => world.answer(index, Outcome::Unanswered),
+        8 => world.answer(index, Outcome::Unanswered("no answer".into())),
         _ => {
             if world.calls[index].outcome.is_none() {
                 let refused = Outcome::Failed("out of luck".into());

@@ -20,8 +20,8 @@ use super::super::view::Extent;
 use super::super::{Decision, Memory, Outcome, Step, Termination, View, Want, Why};
 use super::calls::Call;
 use crate::probe::Health;
-use crate::spec::PodSpec;
 pub(super) use crate::spec::sample::pod;
+use crate::spec::{PodSpec, PullPolicy};
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
@@ -57,6 +57,10 @@ pub(super) struct World {
     pub(super) why_stuck: Why,
     /// What is created is not seen.
     pub(super) lists_hang: bool,
+    /// The runtime keeps each name for a creation that never ends.
+    pub(super) is_reserved: bool,
+    /// The policy with which each image was looked for.
+    pub(super) looked_for: Vec<PullPolicy>,
     pub(super) view: View,
     /// Views of this run that are older.
     pub(super) older: Vec<View>,
@@ -87,6 +91,8 @@ impl World {
             stuck: None,
             why_stuck: Why::StatusStuck,
             lists_hang: false,
+            is_reserved: false,
+            looked_for: Vec::new(),
             view: View {
                 status: Arc::new(status),
                 as_of: None,
@@ -223,6 +229,9 @@ impl World {
         let seconds = (self.now - self.began).as_secs();
         for planned in &decision.steps {
             self.check_step(&planned.step);
+            if let Step::EnsureImage { policy, .. } = planned.step {
+                self.looked_for.push(policy);
+            }
             let container = planned.step.container();
             let container = container.map_or(String::new(), |name| format!(" {name}"));
             let line = format!(

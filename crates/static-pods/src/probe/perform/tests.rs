@@ -105,6 +105,23 @@ async fn answers_from_200_to_399_are_a_success() {
 }
 
 #[tokio::test]
+async fn a_path_with_characters_that_no_url_has_is_escaped_also_in_a_redirect() {
+    let (port, mut requests) = server(|path| match path {
+        "/a%20b%3Cc%3E?d=e%20f" => redirect("/n ext?<"),
+        "/n%20ext?%3C" => status("200 OK"),
+        _ => status("404 Not Found"),
+    })
+    .await;
+    let check = http(port, "/a b<c>?d=e f#part", &[]);
+    assert_eq!(find(&check).await, Finding::Success);
+    let first = requests.recv().await.unwrap();
+    assert!(
+        first.starts_with("GET /a%20b%3Cc%3E?d=e%20f HTTP/1.1\r\n"),
+        "{first}"
+    );
+}
+
+#[tokio::test]
 async fn a_request_names_us_and_bears_the_headers_of_the_manifest() {
     let (port, mut requests) = server(|_| status("200 OK")).await;
     let plain = http(port, "/health?full", &[]);
@@ -271,6 +288,10 @@ async fn a_command_is_judged_by_its_exit_code_and_the_runtime_is_not_the_contain
             failure("exit code 2: reading\n no file"),
         ),
         (exited(1, "", ""), failure("exit code 1")),
+        (
+            exited(1, "", "login --password hunter2 failed"),
+            failure("exit code 1: login --password [redacted] failed"),
+        ),
         (
             Ok(ExecEnd::TimedOut),
             failure("the command took longer than 0.7 s"),

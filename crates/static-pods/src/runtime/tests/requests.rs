@@ -8,7 +8,7 @@ use snapbox::{assert_data_eq, str};
 
 use crate::runtime::{
     CgroupDriver, CgroupVersion, Cgroups, ContainerConfig, ContainerStart, Host, Image, ImageUser,
-    SandboxConfig,
+    SandboxConfig, environment,
 };
 use crate::spec::{
     ContainerSecurity, ContainerSpec, Dns, EnvVar, Field, Network, PodSecurity, PodSpec, Port,
@@ -105,6 +105,7 @@ fn rich_pod() -> PodSpec {
             field("IP", Field::PodIp),
             field("NODE", Field::NodeName),
             field("NODE_IP", Field::HostIp),
+            field("NODE_IPS", Field::HostIps),
             literal("URL", "http://$(IP):$(PORT)/$(LATER)"),
             literal("LATER", "x"),
         ],
@@ -521,6 +522,7 @@ env NAME=web
 env IP=10.1.2.3
 env NODE=node-1
 env NODE_IP=192.168.0.1
+env NODE_IPS=192.168.0.1,fd00::1
 env URL=http://10.1.2.3:80/$(LATER)
 env LATER=x
 label io.kubernetes.container.name = app
@@ -747,4 +749,22 @@ ContainerConfig {
 
 "#]]
     );
+}
+
+/// A node may get its network, or another address, while this program runs.
+#[test]
+fn the_addresses_of_the_node_are_those_at_the_time_of_a_request() {
+    static COUNT: std::sync::atomic::AtomicU8 = std::sync::atomic::AtomicU8::new(0);
+    let mut host = testing::host();
+    host.node_ips = || {
+        let count = COUNT.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        vec![IpAddr::from([10, 0, 0, count])]
+    };
+    let mut pod = testing::pod();
+    pod.containers[0].env = vec![field("NODE_IP", Field::HostIp)];
+    for count in 0..2 {
+        let variables = environment(&pod, &pod.containers[0], &host, None);
+        let expected = ("NODE_IP".to_owned(), format!("10.0.0.{count}"));
+        assert_eq!(variables, [expected]);
+    }
 }

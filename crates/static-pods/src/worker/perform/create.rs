@@ -145,7 +145,7 @@ impl<R: Runtime> OnHost<R> {
             return Err(NotDone::Here(refused.to_string()));
         }
         let ip = match (&spec.network, seen) {
-            (Network::Host, _) => self.host.node_ip,
+            (Network::Host, _) => self.host.node_ip(),
             (Network::Pod { .. }, Some(ip)) => Some(ip),
             (Network::Pod { .. }, None) => self.address(sandbox).await?,
         };

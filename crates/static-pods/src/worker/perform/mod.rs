@@ -122,7 +122,7 @@ impl From<NotDone> for Outcome {
     fn from(why: NotDone) -> Self {
         match why {
             NotDone::Here(why) => Self::Failed(why.into()),
-            NotDone::Late => Self::Unanswered,
+            NotDone::Late => Self::Unanswered("the runtime has not answered".into()),
             NotDone::Call(error) if error.is_not_found() => Self::Gone,
             // The name is taken by a creation whose answer was lost; or the connection was lost, or
             // the runtime gave up, in the middle of it: what was done then has to be seen.
@@ -131,7 +131,7 @@ impl From<NotDone> for Outcome {
                     || error.is_deadline()
                     || matches!(error.why, CallError::Unavailable(_)) =>
             {
-                Self::Unanswered
+                Self::Unanswered(error.to_string().into())
             }
             NotDone::Call(error) => Self::Failed(error.to_string().into()),
         }
@@ -152,7 +152,8 @@ impl<R: Runtime> Perform for OnHost<R> {
     }
 
     async fn check(&self, to_make: &CheckToMake, ip: Option<IpAddr>) -> Finding {
-        check(to_make, ip.or(self.host.node_ip), &*self.client).await
+        let ip = ip.or_else(|| self.host.node_ip());
+        check(to_make, ip, &*self.client).await
     }
 }
 

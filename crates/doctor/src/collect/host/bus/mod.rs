@@ -180,7 +180,10 @@ fn reach(failure: Failure, source: &str) -> Fact<Reach> {
             ErrorKind::ConnectionRefused => Reach::Refused,
             _ => return Fact::missing(error, source),
         },
-        Failure::Rejected { error, message } => Reach::Rejected { error, message },
+        Failure::Rejected { error, message } => Reach::Rejected {
+            error,
+            message: escape::redacted(message),
+        },
         Failure::Silent(limit) => Reach::Silent {
             seconds: limit.as_secs_f64(),
         },

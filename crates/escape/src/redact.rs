@@ -1,0 +1,779 @@
+//! Text without credentials: what is quoted or saved may be shown to others.
+//!
+//! ```text
+//!   password=hunter2   "token": "abc"   --api-key abc   --> the key stays, the value is [redacted]
+//!   Authorization: Bearer abc                           --> the scheme stays
+//!   https://user:abc@host    eyJhbGci…    AKIA…         --> only the credential goes
+//!   token expired    secret "a" not found    key=a      --> as it is
+//! ```
+//!
+//! One pass over the text. Whether a word is a key depends on its end (`DB_PASSWORD`), and whether it
+//! has a value on what separates the two: an error message follows a colon as a value does, so after a
+//! colon and a space a value is one word at the end of its line, or in a list.
+
+use std::borrow::Cow;
+
+/// What stands in the place of a credential.
+pub const REDACTED: &str = "[redacted]";
+
+/// How the name of a credential ends, in small letters and without `-`, `_` and `.`.
+const KEYS: [&[u8]; 13] = [
+    b"password",
+    b"password2",
+    b"passwd",
+    b"passphrase",
+    b"token",
+    b"secret",
+    b"secretkey",
+    b"apikey",
+    b"accesskey",
+    b"accountkey",
+    b"privatekey",
+    b"keydata",
+    b"connectionstring",
+];
+
+/// Keys of mount options. As the end of a word they mean other things.
+const MOUNT_KEYS: [&str; 4] = ["pass", "cred", "credential", "credentials"];
+
+/// The first letters of keys and tokens that are known by them, and their least length.
+const KNOWN: [(&[u8], usize); 10] = [
+    (b"eyJ", 20), // JSON in base64: a JWT, a registry's credentials.
+    (b"AKIA", 20),
+    (b"ASIA", 20),
+    (b"ghp_", 20),
+    (b"gho_", 20),
+    (b"ghs_", 20),
+    (b"github_pat_", 20),
+    (b"glpat-", 20),
+    (b"xoxb-", 20),
+    (b"xoxp-", 20),
+];
+
+/// Schemes of `Authorization` whose credential is one word; all words that follow another are it.
+const ONE_WORD_SCHEMES: [&str; 4] = ["bearer", "basic", "negotiate", "token"];
+const SCHEMES: [&str; 3] = ["digest", "aws4-hmac-sha256", "hoba"];
+
+/// Values that are no secrets, and words that follow the name of a flag in a sentence.
+const PLAIN_VALUES: [&[u8]; 13] = [
+    b"true", b"false", b"null", b"nil", b"none", b"<nil>", b"is", b"was", b"must", b"cannot",
+    b"not", b"and", b"or",
+];
+
+const KEY_BEGINS: &str = "-----BEGIN ";
+const KEY_HEADER_ENDS: &str = "PRIVATE KEY-----";
+const KEY_ENDS: &str = "-----END ";
+
+/// The text with `[redacted]` in the place of each credential.
+pub fn redact(text: &str) -> Cow<'_, str> {
+    let mut redaction = Redaction {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+        copied: 0,
+        redacted: String::new(),
+    };
+    redaction.run();
+    if redaction.copied == 0 {
+        return text.into();
+    }
+    redaction.redacted.push_str(&text[redaction.copied..]);
+    redaction.redacted.into()
+}
+
+/// The same of a text that is owned.
+pub fn redacted(text: String) -> String {
+    let redacted = match redact(&text) {
+        Cow::Owned(redacted) => Some(redacted),
+        Cow::Borrowed(_) => None,
+    };
+    redacted.unwrap_or(text)
+}
+
+struct Redaction<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    /// Everything before this was read.
+    at: usize,
+    /// Everything before this is in `redacted`.
+    copied: usize,
+    redacted: String,
+}
+
+/// A value, without its quotes.
+struct Value {
+    start: usize,
+    end: usize,
+}
+
+impl Redaction<'_> {
+    fn run(&mut self) {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            if is_word(byte) {
+                let start = self.at;
+                self.at = self.end_of(start, is_word);
+                self.word(start, self.at);
+            } else if byte == b'/' && self.bytes.get(self.at + 1) == Some(&b'/') {
+                self.authority();
+            } else {
+                self.at += 1;
+            }
+        }
+    }
+
+    fn get(&self, at: usize) -> u8 {
+        self.bytes.get(at).copied().unwrap_or(0)
+    }
+
+    /// Where the run of such bytes ends.
+    fn end_of(&self, start: usize, is_in: impl Fn(u8) -> bool) -> usize {
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        let length = rest.iter().position(|byte| !is_in(*byte));
+        start + length.unwrap_or(rest.len())
+    }
+
+    /// Both ends are at characters of ASCII, or at an end of the text.
+    fn replace(&mut self, start: usize, end: usize) {
+        if start < end {
+            self.redacted.push_str(&self.text[self.copied..start]);
+            self.redacted.push_str(REDACTED);
+            self.copied = end;
+        }
+        self.at = self.at.max(end);
+    }
+
+    fn word(&mut self, start: usize, end: usize) {
+        let word = &self.bytes[start..end];
+        if word.starts_with(b"-----BEGIN") {
+            self.private_key(start);
+        } else if KNOWN.iter().any(|(first, least)| {
+            word.starts_with(first) && word.len() >= *least && has_digit_or_capital(word)
+        }) {
+            let end = self.end_of(end, |byte| is_word(byte) || b"+/=".contains(&byte));
+            self.replace(start, end);
+        } else if ends_with(word, b"authorization") {
+            self.authorization(end);
+        } else if word.eq_ignore_ascii_case(b"bearer") {
+            let value = self.end_of(end, |byte| byte == b' ');
+            let stop = self.end_of(value, is_token);
+            // Shorter words are prose.
+            if value > end && stop - value >= 16 {
+                self.replace(value, stop);
+            }
+        } else if is_key(word) {
+            self.key(start, end);
+        }
+    }
+
+    /// The word is the name of a credential.
+    fn key(&mut self, start: usize, end: usize) {
+        if let Some(value) = self.value_of(start, end) {
+            let is_plain =
+                |plain: &&[u8]| self.bytes[value.start..value.end].eq_ignore_ascii_case(plain);
+            let is_done = self.text[value.start..].starts_with(REDACTED);
+            if is_done {
+                self.at = value.start + REDACTED.len();
+            } else if !PLAIN_VALUES.iter().any(is_plain) {
+                self.replace(value.start, value.end);
+            }
+        }
+    }
+
+    fn value_of(&self, start: usize, end: usize) -> Option<Value> {
+        let is_flag = self.get(start) == b'-';
+        let after = self.after_quote(end);
+        let is_quoted = after > end;
+        let separator = self.end_of(after, is_blank);
+        let is_spaced = separator > after;
+        let value = self.end_of(separator + 1, is_blank);
+        match self.get(separator) {
+            b'=' if self.get(separator + 1) != b'=' => {
+                Some(self.value_at(if is_spaced { value } else { separator + 1 }))
+            }
+            b':' if is_quoted || !is_spaced => {
+                let opens_quote = self.after_quote(value) > value;
+                let is_apart = value > separator + 1;
+                if opens_quote && (is_quoted || !is_apart) {
+                    Some(self.value_at(value))
+                } else if is_apart || is_quoted {
+                    let found = self.value_at(value);
+                    let is_mapping = self.is_mapping(start, end, is_quoted);
+                    let is_value = is_mapping && (opens_quote || self.is_scalar(&found));
+                    Some(found).filter(|found| is_value || self.is_random(found))
+                } else {
+                    // A tag of an image is no value.
+                    let is_value = start == 0 || self.get(start - 1) != b'/';
+                    let is_value = is_value && !is_mount_key(&self.bytes[start..end]);
+                    is_value.then(|| self.value_at(value))
+                }
+            }
+            // A flag and its value are two words, or two strings of a list.
+            b',' if is_flag => {
+                let is_list = is_quoted && self.after_quote(value) > value;
+                let found = self.value_at(value);
+                Some(found).filter(|found| is_list || self.is_random(found))
+            }
+            next if is_flag && is_spaced && !is_quoted && next != b'-' => {
+                Some(self.value_at(separator))
+            }
+            _ => None,
+        }
+    }
+
+    /// Behind a quote and the backslashes before it, if there is one here.
+    fn after_quote(&self, at: usize) -> usize {
+        let quote = self.end_of(at, |byte| byte == b'\\');
+        match is_quote(self.get(quote)) {
+            true => quote + 1,
+            false => at,
+        }
+    }
+
+    fn value_at(&self, at: usize) -> Value {
+        let start = self.after_quote(at);
+        if start == at {
+            return Value {
+                start: at,
+                end: self.end_of_bare(at),
+            };
+        }
+        // In a text that was quoted again, the quotes of the value have as many backslashes.
+        let (quote, depth) = (self.get(start - 1), start - 1 - at);
+        let mut backslashes = 0;
+        let mut end = self.bytes.len();
+        for (at, byte) in self.bytes.iter().enumerate().skip(start) {
+            match *byte {
+                b'\\' => backslashes += 1,
+                byte if byte == quote
+                    && (backslashes <= depth || depth == 0 && backslashes % 2 == 0) =>
+                {
+                    end = at - backslashes.min(depth);
+                    break;
+                }
+                _ => backslashes = 0,
+            }
+        }
+        Value {
+            start,
+            end: end.max(start),
+        }
+    }
+
+    /// Where a value without quotes ends: better too late than in the middle of a secret.
+    fn end_of_bare(&self, start: usize) -> usize {
+        let mut at = start;
+        // What is no scalar is looked into instead.
+        if b"{[".contains(&self.get(at)) {
+            return at;
+        }
+        while let Some(&byte) = self.bytes.get(at) {
+            let next = at + 1;
+            let is_end = match byte {
+                b',' | b';' | b'"' | b'`' => true,
+                b'\'' | b')' | b']' | b'}' | b'>' => !self.get(next).is_ascii_alphanumeric(),
+                // The next parameter of a query.
+                b'&' => {
+                    let name = self.end_of(next, is_word);
+                    name > next && self.get(name) == b'='
+                }
+                b'\\' => {
+                    let run = self.end_of(at, |byte| byte == b'\\');
+                    if !is_quote(self.get(run)) {
+                        at = run;
+                        continue;
+                    }
+                    true
+                }
+                byte => byte.is_ascii_whitespace(),
+            };
+            if is_end {
+                break;
+            }
+            at = next;
+        }
+        at
+    }
+
+    /// Whether the colon after this key is that of a mapping. "failed to get token: EOF" and "secret
+    /// "a-token": not found" are prose; of a password there is less prose than there are passwords.
+    fn is_mapping(&self, start: usize, end: usize, is_quoted: bool) -> bool {
+        let word = &self.bytes[start..end];
+        let is_prose = ends_with(word, b"token") || ends_with(word, b"secret");
+        let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
+        let is_compound =
+            word.iter().any(|byte| b"_-".contains(byte)) || word.windows(2).any(is_hump);
+        if !is_quoted && (!is_prose || is_compound) {
+            return !is_mount_key(word);
+        }
+        let before = self.text[..start].trim_end_matches([' ', '\t', '"', '\'', '\\']);
+        matches!(
+            before.bytes().last(),
+            None | Some(b'\n' | b'{' | b',' | b'-')
+        )
+    }
+
+    /// Whether the text after a colon is a value, and no sentence: nothing follows it on the line but
+    /// the next value, or it is no plain word.
+    fn is_scalar(&self, value: &Value) -> bool {
+        let Value { start, end } = *value;
+        let after = self.end_of(end, is_blank);
+        let is_plain = |byte: &u8| byte.is_ascii_lowercase() || b"'-:".contains(byte);
+        let is_last = matches!(self.get(after), 0 | b'\n' | b'\r');
+        is_last
+            || b",;}])\"'\\".contains(&self.get(end))
+            || !self.bytes[start..end].iter().skip(1).all(is_plain)
+    }
+
+    /// Whether it cannot be a word of a sentence, or a number in it.
+    fn is_random(&self, value: &Value) -> bool {
+        let value = &self.bytes[value.start..value.end];
+        let has = |is_in: fn(&u8) -> bool| value.iter().any(is_in);
+        value.len() >= 6
+            && !value.ends_with(b":")
+            && has(u8::is_ascii_digit)
+            && has(u8::is_ascii_alphabetic)
+    }
+
+    fn authorization(&mut self, end: usize) {
+        let after = self.after_quote(end);
+        let separator = self.end_of(after, is_blank);
+        if !matches!(self.get(separator), b':' | b'=') {
+            return;
+        }
+        let opening = self.end_of(separator + 1, |byte| is_blank(byte) || byte == b'[');
+        let start = self.after_quote(opening);
+        let is_quoted = start > opening;
+        let scheme = self.end_of(start, is_word);
+        let credential = self.end_of(scheme, is_blank);
+        let is_one_of = |schemes: &[&str]| {
+            let word = &self.text[start..scheme];
+            credential > scheme && schemes.iter().any(|it| word.eq_ignore_ascii_case(it))
+        };
+        let is_line = |byte| byte != b'\n' && byte != b'\r';
+        if is_one_of(&ONE_WORD_SCHEMES) {
+            self.replace(credential, self.end_of(credential, is_token));
+        } else if is_one_of(&SCHEMES) {
+            let stop = match is_quoted {
+                true => self.value_at(opening).end,
+                false => self.end_of(credential, is_line),
+            };
+            self.replace(credential, stop);
+        } else if is_quoted && after > end {
+            self.replace(start, self.value_at(opening).end);
+        }
+    }
+
+    fn authority(&mut self) {
+        let start = self.at + 2;
+        let is_in =
+            |byte: u8| !byte.is_ascii_whitespace() && !b"/?#\"'`<>()[]{}\\|".contains(&byte);
+        let end = self.end_of(start, is_in);
+        let authority = &self.bytes[start..end];
+        let user = authority.iter().rposition(|byte| *byte == b'@');
+        // Without a scheme, as of a share that is mounted, only a user with a password is one.
+        let has_scheme = self.at > 0 && self.get(self.at - 1) == b':';
+        self.at = start;
+        if let Some(user) = user
+            && (has_scheme || authority[..user].contains(&b':'))
+        {
+            self.replace(start, start + user);
+        }
+    }
+
+    fn private_key(&mut self, start: usize) {
+        let rest = &self.text[start..];
+        // The header is short.
+        let near = rest.len().min(80);
+        let header = rest.as_bytes()[..near]
+            .windows(KEY_HEADER_ENDS.len())
+            .position(|window| window == KEY_HEADER_ENDS.as_bytes());
+        if let Some(header) = header.filter(|_| rest.starts_with(KEY_BEGINS)) {
+            let body = start + header + KEY_HEADER_ENDS.len();
+            let end = self.text[body..].find(KEY_ENDS);
+            self.replace(body, end.map_or(self.text.len(), |end| body + end));
+        }
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
+}
+
+/// `b68token` of RFC 6750, which a credential of one word consists of.
+fn is_token(byte: u8) -> bool {
+    is_word(byte) || b"~+/=".contains(&byte)
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+fn is_quote(byte: u8) -> bool {
+    b"\"'`".contains(&byte)
+}
+
+fn has_digit_or_capital(word: &[u8]) -> bool {
+    let mut rest = word.iter().skip(4);
+    rest.any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+}
+
+fn is_key(word: &[u8]) -> bool {
+    KEYS.iter().any(|key| ends_with(word, key)) || is_mount_key(word)
+}
+
+fn is_mount_key(word: &[u8]) -> bool {
+    let mut keys = MOUNT_KEYS.iter();
+    keys.any(|key| word.eq_ignore_ascii_case(key.as_bytes()))
+}
+
+/// Whether the word ends so, whatever the case of its letters and the separators between them.
+fn ends_with(word: &[u8], end: &[u8]) -> bool {
+    let mut letters = word.iter().rev().filter(|byte| !b"_-.".contains(byte));
+    // What ends in a separator is no key.
+    word.last().is_some_and(u8::is_ascii_alphanumeric)
+        && end.iter().rev().all(|byte| {
+            letters
+                .next()
+                .is_some_and(|it| it.eq_ignore_ascii_case(byte))
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, expected: &str) {
+        assert_eq!(redact(text), expected, "{text}");
+        assert_eq!(redact(expected), expected, "redacted twice: {text}");
+    }
+
+    #[test]
+    fn the_key_of_a_credential_stays_and_its_value_goes() {
+        for (text, expected) in [
+            ("password=hunter2", "password=[redacted]"),
+            (
+                "DB_PASSWORD=hunter2 USER=bob",
+                "DB_PASSWORD=[redacted] USER=bob",
+            ),
+            ("passwd = hunter2", "passwd = [redacted]"),
+            ("Token=abc, retrying", "Token=[redacted], retrying"),
+            ("(secret=abc)", "(secret=[redacted])"),
+            (
+                "api_key=abc api-key=abc apikey=abc",
+                "api_key=[redacted] api-key=[redacted] apikey=[redacted]",
+            ),
+            ("the clientSecret: abc", "the clientSecret: [redacted]"),
+            ("X-Api-Key: abc", "X-Api-Key: [redacted]"),
+            ("x-auth-token: abc\r\n", "x-auth-token: [redacted]\r\n"),
+            (
+                "aws_secret_access_key=wJalr/XUt+nFE",
+                "aws_secret_access_key=[redacted]",
+            ),
+            (
+                "aws_secret_access_key = wJalr/XUt+nFE",
+                "aws_secret_access_key = [redacted]",
+            ),
+            (
+                "AccountName=a;AccountKey=abc==;EndpointSuffix=b",
+                "AccountName=a;AccountKey=[redacted];EndpointSuffix=b",
+            ),
+            (
+                "client-key-data: LS0tLS1CRUdJTg==",
+                "client-key-data: [redacted]",
+            ),
+            ("password='a b' next", "password='[redacted]' next"),
+            ("password=\"a \\\" b\" next", "password=\"[redacted]\" next"),
+            ("password=ab\\cd)ef'gh&ij next", "password=[redacted] next"),
+            ("password=größe next", "password=[redacted] next"),
+            ("the password: hunter2", "the password: [redacted]"),
+            (
+                "with password: hunter2 for bob",
+                "with password: [redacted] for bob",
+            ),
+            (
+                "{User:bob Password:hunter2 Token:abc}",
+                "{User:bob Password:[redacted] Token:[redacted]}",
+            ),
+            (
+                "using token: abc123 for bob",
+                "using token: [redacted] for bob",
+            ),
+            (
+                "?access_token=abc&user=bob",
+                "?access_token=[redacted]&user=bob",
+            ),
+        ] {
+            check(text, expected);
+        }
+    }
+
+    #[test]
+    fn json_and_yaml_are_redacted_also_where_they_are_quoted_again() {
+        for (text, expected) in [
+            (
+                r#"{"password":"x","user":"bob"}"#,
+                r#"{"password":"[redacted]","user":"bob"}"#,
+            ),
+            (
+                r#"{"token" : "a\"b", "n": 1}"#,
+                r#"{"token" : "[redacted]", "n": 1}"#,
+            ),
+            (
+                r#"{"pin_token": 1234, "n": 1}"#,
+                r#"{"pin_token": [redacted], "n": 1}"#,
+            ),
+            (
+                r#"err="{\"password\":\"x\",\"a\":\"b\"}""#,
+                r#"err="{\"password\":\"[redacted]\",\"a\":\"b\"}""#,
+            ),
+            (
+                r#"\\\"token\\\":\\\"x\\\",\\\"a\\\""#,
+                r#"\\\"token\\\":\\\"[redacted]\\\",\\\"a\\\""#,
+            ),
+            (r#"{"password":"cut of"#, r#"{"password":"[redacted]"#),
+            ("{'token': 'abc'}", "{'token': '[redacted]'}"),
+            (
+                "  token: abc\n  user: bob\n",
+                "  token: [redacted]\n  user: bob\n",
+            ),
+            ("- secret: abc", "- secret: [redacted]"),
+            ("password: \"a b\" # c", "password: \"[redacted]\" # c"),
+            ("{user: bob, token: abc}", "{user: bob, token: [redacted]}"),
+        ] {
+            check(text, expected);
+        }
+    }
+
+    #[test]
+    fn values_of_flags_and_mount_options_are_redacted() {
+        for (text, expected) in [
+            ("curl --token=abc x", "curl --token=[redacted] x"),
+            (
+                "login --password hunter2 --user bob",
+                "login --password [redacted] --user bob",
+            ),
+            ("login -password 'a b' x", "login -password '[redacted]' x"),
+            (
+                r#"["--token","abc","--v"]"#,
+                r#"["--token","[redacted]","--v"]"#,
+            ),
+            ("[--token, abc123, --v]", "[--token, [redacted], --v]"),
+            (
+                "mount -t cifs -o username=x,password=y,uid=0 //nas/share /mnt",
+                "mount -t cifs -o username=x,password=[redacted],uid=0 //nas/share /mnt",
+            ),
+            (
+                "mount.cifs -o user=x,pass=y,password2=z,cred=/root/c,ro",
+                "mount.cifs -o user=x,pass=[redacted],password2=[redacted],cred=[redacted],ro",
+            ),
+        ] {
+            check(text, expected);
+        }
+    }
+
+    #[test]
+    fn credentials_that_are_known_by_their_form_are_redacted_whole() {
+        let jwt = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.c2ln-bmF0_dXJl";
+        for (text, expected) in [
+            (format!("got {jwt}, bad"), "got [redacted], bad"),
+            (
+                "eyJhdXRocyI6eyJyZWdpc3RyeSI6e319fQ== x".into(),
+                "[redacted] x",
+            ),
+            (
+                "id AKIAIOSFODNN7EXAMPLE denied".into(),
+                "id [redacted] denied",
+            ),
+            (
+                "ghp_16C7e42F292c6912E7710c838347Ae178B4a".into(),
+                "[redacted]",
+            ),
+            (
+                "Authorization: Basic dXNlcjpwYXNz".into(),
+                "Authorization: Basic [redacted]",
+            ),
+            (
+                format!("-H 'authorization: Bearer {jwt}' x"),
+                "-H 'authorization: Bearer [redacted]' x",
+            ),
+            (
+                "map[Accept:[*/*] Authorization:[Bearer abc]]".into(),
+                "map[Accept:[*/*] Authorization:[Bearer [redacted]]]",
+            ),
+            (
+                r#""Authorization":"abc","a":"b""#.into(),
+                r#""Authorization":"[redacted]","a":"b""#,
+            ),
+            (
+                r#""Authorization":["Bearer abc"],"a":"b""#.into(),
+                r#""Authorization":["Bearer [redacted]"],"a":"b""#,
+            ),
+            (
+                "Authorization: Digest username=\"bob\", response=\"abc\"\nHost: a".into(),
+                "Authorization: Digest [redacted]\nHost: a",
+            ),
+            (
+                "using Bearer 0123456789abcdef now".into(),
+                "using Bearer [redacted] now",
+            ),
+            (
+                "https://bob:a@b@host:1/x".into(),
+                "https://[redacted]@host:1/x",
+            ),
+            (
+                "https://abc@github.com/a b@c".into(),
+                "https://[redacted]@github.com/a b@c",
+            ),
+            (
+                "//bob:abc@nas/share on /mnt".into(),
+                "//[redacted]@nas/share on /mnt",
+            ),
+            (
+                "a -----BEGIN RSA PRIVATE KEY-----\nMIIE\nabc\n-----END RSA PRIVATE KEY----- b"
+                    .into(),
+                "a -----BEGIN RSA PRIVATE KEY-----[redacted]-----END RSA PRIVATE KEY----- b",
+            ),
+            (
+                "-----BEGIN PRIVATE KEY-----\\nMIIE".into(),
+                "-----BEGIN PRIVATE KEY-----[redacted]",
+            ),
+        ] {
+            check(&text, expected);
+        }
+    }
+
+    #[test]
+    fn what_only_looks_like_a_credential_stays() {
+        for text in [
+            "token expired",
+            "the token has expired: renew it",
+            "failed to fetch token: Unauthorized",
+            "failed to fetch token: 401 Unauthorized",
+            "failed to fetch token: x509: certificate has expired",
+            "cannot get secret: \"foo\" not found",
+            "tokenreviews.authentication.k8s.io is forbidden",
+            "secret \"foo\" not found",
+            "secret \"default-token\": not found",
+            "MountVolume.SetUp failed for volume \"kube-api-access-token\" : timed out",
+            "references non-existent secret key: ca.crt",
+            "key=a keys=b configmap=kube-system/keys key: c",
+            "wrong password for user bob",
+            "password authentication failed",
+            "password: authentication failed",
+            "password=\"\" token= secret=''",
+            "automountServiceAccountToken=false automountServiceAccountToken: true",
+            "\"token\":null,\"secret\":{\"secretName\":\"foo\"}",
+            "--token-auth-file=/etc/tokens --authorization-mode Node,RBAC",
+            "the flag --token is missing",
+            "authorization: denied by policy",
+            "Basic authentication, a Bearer token",
+            "image registry/a/token:1.2",
+            "pass: 3, credentials: none",
+            "token == other.token",
+            "http://host:8080/a@b //comment with a@b git@github.com:a/b",
+            "-----BEGIN CERTIFICATE-----\nMIIE\n-----END CERTIFICATE-----",
+            "61ac7eca54e9f3a1b2 sha256:deadbeefdeadbeefdeadbeef eyJ AKIA",
+            "golang.org/x/oauth2.(*reuseTokenSource).Token(0xc000123)",
+            "größe = 名前 \u{1b}",
+            "",
+        ] {
+            assert!(
+                matches!(redact(text), Cow::Borrowed(it) if it == text),
+                "{}",
+                redact(text)
+            );
+        }
+    }
+
+    #[test]
+    fn any_text_of_these_parts_is_redacted_in_linear_time() {
+        let parts = [
+            "token",
+            "=",
+            ":",
+            " ",
+            "\"",
+            "\\",
+            "'",
+            ",",
+            "--password",
+            "x/token:",
+            "//",
+            "@",
+            "&a",
+            "&",
+            "-----BEGIN ",
+            "PRIVATE KEY-----",
+            "Authorization: ",
+            "Bearer ",
+            "digest ",
+            "eyJ",
+            "_",
+            ")",
+            "password: ",
+            "\"token\":",
+            "{",
+            "ö",
+            "\n",
+            "Token: a ",
+            "pass=",
+        ];
+        for one in parts {
+            for other in parts {
+                // Some milliseconds; if the time were quadratic, several seconds.
+                let text = [one, other].concat().repeat(2000);
+                let began = Instant::now();
+                redact(&text);
+                let took = began.elapsed();
+                assert!(took < Duration::from_secs(1), "{one:?} {other:?}: {took:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_redacted_text_is_the_same_when_it_is_redacted_again() {
+        let parts = [
+            "token",
+            "=",
+            ": ",
+            " ",
+            "\"",
+            "\\",
+            "'",
+            ",",
+            "--password",
+            "secret",
+            "//",
+            "@",
+            "&a",
+            "1",
+            "-----BEGIN PRIVATE KEY-----",
+            "-----END",
+            "Authorization: ",
+            "Bearer ",
+            "Digest ",
+            "[",
+            "]",
+            "eyJhbGciOiJSUzI1NiJ9a",
+            "ö",
+            "\n",
+            "{",
+            "}",
+        ];
+        let mut state = 1_u64;
+        for _ in 0..50_000 {
+            let mut text = String::new();
+            for _ in 0..8 {
+                state = state
+                    .wrapping_mul(6364136223846793005)
+                    .wrapping_add(1442695040888963407);
+                text.push_str(parts[(state >> 33) as usize % parts.len()]);
+            }
+            let once = redact(&text).into_owned();
+            assert_eq!(redact(&once), once, "of {text:?}");
+        }
+    }
+}

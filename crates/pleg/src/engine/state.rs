@@ -302,9 +302,10 @@ impl Engine {
         }
     }
 
-    /// Makes the calls that have waited for their turn.
+    /// Makes the calls that have waited for their turn, before any other takes the place.
     fn make_postponed(&mut self, now: Instant) {
-        while self.suspects.is_one_waiting() && !self.governor.is_left_alone() {
+        let may_make = |governor: &Governor| !governor.is_left_alone() && governor.has_place();
+        while self.suspects.is_one_waiting() && may_make(&self.governor) {
             let made = self.made_statuses();
             let last_answer = self.governor.last_answer();
             let Some((call, alone)) = self.suspects.take(&made, last_answer, now) else {
@@ -314,7 +315,9 @@ impl Engine {
             self.governor.make_postponed(key, now, alone);
             self.act(Action::Ask(call));
         }
-        self.governor.keep_quiet(self.suspects.wants_quiet(now));
+        // Without a place, a witness may open the window: it must not be kept back.
+        let is_quiet = self.suspects.wants_quiet(now) && self.governor.has_place();
+        self.governor.keep_quiet(is_quiet);
     }
 
     /// When the next call may be made that waits for its turn.

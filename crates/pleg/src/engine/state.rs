@@ -286,7 +286,8 @@ impl Engine {
     }
 
     /// Makes all calls that are wanted and that the governor has room for: first what tells
-    /// of a death, then inspections, then sweeps.
+    /// of a death, then inspections, then sweeps. Each is wanted no more once it is taken here, whether
+    /// it is made or withheld, and a witness is chosen only if it is made: so this comes to an end.
     fn make_calls(&mut self, now: Moment) {
         let instant = now.instant;
         self.make_postponed(instant);

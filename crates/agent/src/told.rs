@@ -1,11 +1,12 @@
-//! What a reader of events is told: what the library tells, and while a guard answers in the
-//! runtime's place, that this is our health.
+//! The records for a reader of events: those of the library, and what a guard in this process makes of
+//! the node's health.
 
 use std::future::pending;
 
 use guard::Turns;
 use pleg::model::wall_time::system_clock;
 use pleg::out::cache::Stopped;
+use pleg::out::health::{HealthState, Reason};
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
 
@@ -16,6 +17,8 @@ pub(crate) struct Told {
     agent: Agent,
     subscription: Subscription,
     turns: Option<Turns>,
+    /// The health of the last record.
+    last: Option<(HealthState, Reason)>,
 }
 
 impl Told {
@@ -23,6 +26,7 @@ impl Told {
         Ok(Self {
             turns: agent.guard.as_ref().map(guard::Handle::turns),
             subscription: agent.pleg.subscribe().await?,
+            last: None,
             agent,
         })
     }
@@ -35,17 +39,28 @@ impl Told {
                     None => pending().await,
                 }
             };
-            let mut record = tokio::select! {
+            let (mut record, is_turn) = tokio::select! {
                 biased;
-                record = self.subscription.next() => record?,
+                record = self.subscription.next() => (record?, false),
                 () = turned => match self.agent.report().await {
-                    Ok(report) => return Some(Record::Health(report.into_health(system_clock()()))),
-                    // Nobody knows how we are: the next record says.
+                    Ok(report) => {
+                        let health = report.into_health(system_clock()());
+                        (Record::Health(health), true)
+                    }
+                    // How the node is is not known: the next record reports it.
                     Err(_) => continue,
                 },
             };
-            if let (Record::Health(health), Some(guard)) = (&mut record, &self.agent.guard) {
-                guard.show_change(health);
+            if let Record::Health(health) = &mut record {
+                if let Some(guard) = self.agent.guard.as_ref().filter(|_| !is_turn) {
+                    guard.show_change(health);
+                }
+                let now = Some((health.state, health.reason));
+                // Our relisting has found the same by itself.
+                if is_turn && self.last == now {
+                    continue;
+                }
+                self.last = now;
             }
             return Some(record);
         }

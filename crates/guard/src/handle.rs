@@ -67,8 +67,8 @@ impl Handle {
         self.mode.send_replace(mode);
     }
 
-    /// Puts what it does into a report: while it answers in the runtime's place, nobody is well,
-    /// and it is the guard that a kubelet's Ready depends on.
+    /// Puts what it does into a report: while a list is overdue the node is not Healthy, and while the
+    /// guard answers in place of the runtime, a kubelet's Ready depends on it.
     pub fn show(&self, report: &mut StatusReport, now: Moment) {
         let shown = self.report.borrow().clone();
         for call in &mut report.stuck {
@@ -90,14 +90,14 @@ impl Handle {
         {
             report.kubelet_view = guarded_kubelet_view(now.instant, listed, lists);
         }
-        if let Phase::Guarding { since } = shown.phase {
-            let health = &mut report.health;
-            if is_guarded(health.state, health.reason) {
-                health.message = guarding(health.state, &health.message);
-                health.state = HealthState::Degraded;
-                health.reason = Reason::Guarding;
-                health.since = now.back_at(since).wall;
-            }
+        let health = &mut report.health;
+        if let Some((reason, since)) = reason_of(shown.phase)
+            && overrules(reason, health.state, health.reason)
+        {
+            health.message = message(reason, health.state, &health.message);
+            health.state = HealthState::Degraded;
+            health.reason = reason;
+            health.since = now.back_at(since).wall;
         }
         report.guard = self.status(shown, &report.stuck, now.instant);
         // Without a client no list is overdue by which the guard itself could tell.
@@ -110,22 +110,20 @@ impl Handle {
         for call in &mut health.stuck {
             name(call, &shown);
         }
-        let is_guarding = matches!(shown.phase, Phase::Guarding { .. });
-        if is_guarding && is_guarded(health.state, health.reason) {
-            health.message = guarding(health.state, &health.message);
+        if let Some((reason, _)) = reason_of(shown.phase)
+            && overrules(reason, health.state, health.reason)
+        {
+            health.message = message(reason, health.state, &health.message);
             health.state = HealthState::Degraded;
-            health.reason = Reason::Guarding;
+            health.reason = reason;
         }
     }
 
-    /// Sees when it begins to answer in the runtime's place, and when it ends.
+    /// Reports when what it does makes the node Degraded, and for another reason, and no more.
     pub fn turns(&self) -> Turns {
         let mut report = self.report.clone();
-        let was_guarding = is_guarding(&report.borrow_and_update());
-        Turns {
-            report,
-            was_guarding,
-        }
+        let reason = reason_alone(&report.borrow_and_update());
+        Turns { report, reason }
     }
 
     /// What it does now, and for whom: those whose calls are stuck.
@@ -205,27 +203,40 @@ impl Handle {
     }
 }
 
-/// When a guard begins to answer in the runtime's place, and when it ends.
+/// The changes of the reason for which a guard makes the node Degraded.
 #[derive(Debug)]
 pub struct Turns {
     report: watch::Receiver<Report>,
-    was_guarding: bool,
+    reason: Option<Reason>,
 }
 
 impl Turns {
-    /// Ends when it does otherwise than when it was last looked; never once the guard has ended.
+    /// Ends when the reason differs from the last one; never once the guard has ended.
     pub async fn next(&mut self) {
-        let was = self.was_guarding;
-        let turned = self.report.wait_for(|it| is_guarding(it) != was);
-        match turned.await.map(drop) {
-            Ok(()) => self.was_guarding = !was,
+        let last = self.reason;
+        let turned = self.report.wait_for(|it| reason_alone(it) != last);
+        match turned.await.map(|report| reason_alone(&report)) {
+            Ok(reason) => self.reason = reason,
             Err(_) => pending().await,
         }
     }
 }
 
-fn is_guarding(report: &Report) -> bool {
-    matches!(report.phase, Phase::Guarding { .. })
+/// For which reason the node is not Healthy while this is done for lists, and since when. Our own
+/// relisting may call for no list for half a minute: the guard knows of an overdue one before. Past the
+/// limit all calls pass, and our own show how lists are.
+fn reason_of(phase: Phase) -> Option<(Reason, Instant)> {
+    match phase {
+        Phase::Guarding { since } => Some((Reason::Guarding, since)),
+        Phase::Waiting { since } | Phase::Silent { since } | Phase::Refusing { since } => {
+            Some((Reason::ListStuck, since))
+        }
+        Phase::Passing | Phase::GivenUp => None,
+    }
+}
+
+fn reason_alone(report: &Report) -> Option<Reason> {
+    reason_of(report.phase).map(|(reason, _)| reason)
 }
 
 /// Since when the runtime does not answer a list of ours.
@@ -244,20 +255,30 @@ fn listed_to_a_kubelet(report: &Report, since: Instant, now: Instant) -> Option<
     (now < asked + REQUEST_TIMEOUT + GUARDED_LISTS).then_some(listed)
 }
 
-/// Whether it is the guard on which a kubelet's Ready depends: of a runtime that answers nothing
-/// nothing is known that could be answered.
-fn is_guarded(state: HealthState, reason: Reason) -> bool {
-    let is_silent = matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
-    state != HealthState::Unhealthy && !is_silent
+/// Whether the guard's reason takes the place of what our relisting has found.
+fn overrules(reason: Reason, state: HealthState, found: Reason) -> bool {
+    match reason {
+        // A kubelet's Ready depends on the guard. Of a runtime that answers nothing nothing is known
+        // that could be answered.
+        Reason::Guarding => {
+            let is_silent = matches!(found, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
+            state != HealthState::Unhealthy && !is_silent
+        }
+        // What our relisting has found itself says more.
+        _ => state == HealthState::Healthy,
+    }
 }
 
-/// What the guard does, and why as far as the engine has found that out: a client's list may be
-/// overdue before one of the engine's is.
-fn guarding(state: HealthState, message: &str) -> String {
-    let guarding = "the guard answers in place of the runtime";
-    match state {
-        HealthState::Healthy => format!("{guarding}: a list is overdue"),
-        _ => format!("{guarding}: {message}"),
+/// The sentence for the guard's reason, with what our relisting has found, if that is a problem.
+fn message(reason: Reason, state: HealthState, found: &str) -> String {
+    let overdue = "a list that was requested through the guard is overdue";
+    let found = match state {
+        HealthState::Healthy => overdue,
+        _ => found,
+    };
+    match reason {
+        Reason::Guarding => format!("the guard answers in place of the runtime: {found}"),
+        _ => found.to_owned(),
     }
 }
 
@@ -301,12 +322,82 @@ mod tests {
 
     use super::*;
 
-    #[test]
-    fn the_first_report_of_guarding_does_not_say_that_all_is_well() {
-        let of_healthy = guarding(HealthState::Healthy, "all pods are up to date");
-        assert!(of_healthy.ends_with(": a list is overdue"), "{of_healthy}");
-        let of_stuck = guarding(HealthState::Degraded, "container a is stuck");
-        assert!(of_stuck.ends_with(": container a is stuck"), "{of_stuck}");
+    /// A handle, and what reports to it.
+    fn handle() -> (Handle, watch::Sender<Report>) {
+        let (reports, report) = watch::channel(Report::default());
+        let (mode, _) = watch::channel(Mode::Guard);
+        let (visitors, _) = mpsc::unbounded_channel();
+        let (stop, _) = oneshot::channel();
+        let added = Histogram::with_opts(prometheus::HistogramOpts::new("added", "help")).unwrap();
+        let handle = Handle::new(report, mode, added, Arc::default(), visitors, stop);
+        (handle, reports)
+    }
+
+    fn healthy() -> HealthReport {
+        HealthReport {
+            time: pleg::model::wall_time::WallTime::now(),
+            state: HealthState::Healthy,
+            reason: Reason::AllSeen,
+            message: "all pods are up to date".to_owned(),
+            stuck: Vec::new(),
+            failing: Vec::new(),
+            blind: Vec::new(),
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_is_not_healthy_while_a_list_is_overdue_at_the_guard() {
+        let since = Instant::now();
+        let (handle, reports) = handle();
+        for (phase, expected) in [
+            (Phase::Passing, Reason::AllSeen),
+            (Phase::Waiting { since }, Reason::ListStuck),
+            (Phase::Refusing { since }, Reason::ListStuck),
+            (Phase::Silent { since }, Reason::ListStuck),
+            (Phase::Guarding { since }, Reason::Guarding),
+        ] {
+            reports.send_modify(|report| report.phase = phase);
+            let mut health = healthy();
+            handle.show_change(&mut health);
+            assert_eq!(health.reason, expected, "{phase:?}");
+            let is_healthy = health.state == HealthState::Healthy;
+            assert_eq!(is_healthy, phase == Phase::Passing, "{phase:?}");
+            let contradicts = health.message.contains("up to date");
+            assert_eq!(contradicts, phase == Phase::Passing, "{}", health.message);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_problem_that_relisting_has_found_itself_is_kept_while_the_guard_waits() {
+        let since = Instant::now();
+        let (handle, reports) = handle();
+        reports.send_modify(|report| report.phase = Phase::Waiting { since });
+        let found = HealthReport {
+            state: HealthState::Degraded,
+            reason: Reason::ContainerStuck,
+            message: "web is stuck".to_owned(),
+            ..healthy()
+        };
+        let mut shown = found.clone();
+        handle.show_change(&mut shown);
+        assert_eq!(shown, found);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn that_a_list_becomes_overdue_at_the_guard_is_a_change_and_so_is_its_end() {
+        let since = Instant::now();
+        let (handle, reports) = handle();
+        let mut turns = handle.turns();
+        for (phase, is_change) in [
+            (Phase::Waiting { since }, true),
+            (Phase::Refusing { since }, false),
+            (Phase::Guarding { since }, true),
+            (Phase::Passing, true),
+        ] {
+            reports.send_modify(|report| report.phase = phase);
+            let turned = tokio::time::timeout(Duration::from_secs(1), turns.next()).await;
+            assert_eq!(turned.is_ok(), is_change, "{phase:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

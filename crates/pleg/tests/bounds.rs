@@ -67,6 +67,57 @@ async fn two_thousand_who_die_while_no_status_is_answered_are_64_calls_and_told_
     }
 }
 
+/// 200 pods have changed, and the runtime is restarted while the first of them are called for. Gives the
+/// node a minute later.
+async fn restarted_while_statuses_are(held_up: Fault, config: Config) -> Node {
+    let node = Node::watch_with(config, |sim| many(sim, 200, &["app"])).await;
+    node.at(3.5).await;
+    for call in STATUSES {
+        node.sim.fault(call, None, held_up.clone());
+    }
+    for number in 0..200 {
+        node.sim.exit(&format!("p{number}"), "app", 1);
+    }
+    let statuses = |sim: &Sim| sim.outstanding().iter().any(|call| call.id.is_some());
+    while !statuses(&node.sim) {
+        node.pass(0.05).await;
+    }
+    node.pass(0.2).await;
+    node.sim.restart(seconds(0.3));
+    node.pass(60.0).await;
+    node
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_made_again_after_a_restart_keep_to_the_window() {
+    for config in [generic(), Config::default()] {
+        let node = restarted_while_statuses_are(Fault::Hang, config).await;
+        let most = node.sim.most_outstanding_in_all();
+        assert!(most <= WINDOW, "{most} calls at once");
+        node.sim.lift_all();
+        node.wait(60.0, is_healthy).await.expect("all are seen");
+        for number in 0..200 {
+            let id = format!("p{number}/app.0");
+            assert_eq!(node.deaths(&id).len(), 1, "{id}");
+        }
+        assert!(node.sim.most_outstanding_in_all() <= WINDOW);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn calls_that_are_made_again_do_not_wait_until_nothing_else_is_to_be_called_for() {
+    for config in [generic(), Config::default()] {
+        let slow = Fault::Slow(seconds(2.0));
+        let node = restarted_while_statuses_are(slow, config).await;
+        for number in 0..200 {
+            let id = format!("p{number}/app.0");
+            assert_eq!(node.deaths(&id).len(), 1, "{id}");
+        }
+        let most = node.sim.most_outstanding_in_all();
+        assert!(most <= WINDOW, "{most} calls at once");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_hundred_who_are_stuck_hold_up_none_of_two_hundred_others() {
     let node = Node::watch(|sim| many(sim, 300, &["app"])).await;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use node::{Node, generic, many, pods, seconds};
 use pleg::Config;
 use pleg::out::status_report::StatusReport;
-use pleg::runtime::{CallError, Rpc};
+use pleg::runtime::{CallError, NoConnection, Rpc};
 use sim::{Fault, Sim};
 
 /// `b` has a container whose status makes the runtime go away.
@@ -545,4 +545,48 @@ async fn lists_that_are_refused_between_two_restarts_are_not_why() {
         })
         .await;
     }
+}
+
+/// Those that were lost once are no witness while it is not known that the runtime is back: none of
+/// them would be made, and another would be chosen at once.
+#[tokio::test(start_paused = true)]
+async fn a_withheld_call_is_not_chosen_as_a_witness_again_and_again() {
+    let node = Node::watch_stream(|sim| many(sim, 2, &["app"])).await;
+    node.at(3.5).await;
+    // A sweep calls for both, and the connection is lost meanwhile.
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    let status = Rpc::ContainerStatus;
+    node.sim.fault(status, None, Fault::Slow(seconds(0.5)));
+    let swept = |sim: &Sim| {
+        let outstanding = sim.outstanding();
+        let statuses = outstanding.iter().filter(|call| call.rpc == status);
+        statuses.count() == 2
+    };
+    while !swept(&node.sim) {
+        node.pass(0.05).await;
+    }
+    node.sim.lift_all();
+    node.sim.restart(seconds(0.2));
+    node.at(70.0).await;
+    node.sim.run("hangs", &["app"]);
+    node.sim.run("lost", &["app"]);
+    node.at(75.3).await;
+    assert!(node::is_healthy(&node.status().await));
+
+    node.sim.fault(status, Some("hangs/app.0"), Fault::Hang);
+    node.sim.exit("hangs", "app", 1);
+    node.pass(0.5).await;
+    // One call is lost, and another that was made with it is answered: so the runtime answers.
+    let lost = CallError::unavailable(NoConnection::Lost, "reset");
+    let sandbox = Rpc::PodSandboxStatus;
+    node.sim.fault(sandbox, Some("lost.0"), Fault::Fail(lost));
+    let slow = Fault::Slow(seconds(0.3));
+    node.sim.fault(status, Some("lost/app.0"), slow);
+    node.sim.exit("lost", "app", 1);
+    node.pass(1.0).await;
+    node.sim.lift(sandbox, Some("lost.0"));
+    node.at(85.0).await;
+    let status = node.status().await;
+    assert_eq!(node::named(&status.stuck), ["hangs/app.0".into()]);
+    assert_eq!(node.deaths("lost/app.0").len(), 1);
 }

@@ -294,3 +294,27 @@ async fn a_hundred_and_ten_pods_that_restart_at_once_are_told_within_a_second() 
         "the relist began at 1.000, the last event came at {last}"
     );
 }
+
+/// A container that fails each time is replaced by another that does so too.
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_gone_is_not_reported_as_failing_although_its_pod_still_is() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.run("b", &["app"]);
+    })
+    .await;
+    node.at(3.5).await;
+    for attempt in 0..4 {
+        let id = format!("b/app.{attempt}");
+        let next = format!("b/app.{}", attempt + 1);
+        node.sim.fault(Rpc::ContainerStatus, Some(&next), broken());
+        let now = node.sim.now();
+        node.sim.world().pod("b").restart("app", 1, now);
+        node.pass(2.0).await;
+        node.sim.world().remove_container(&id);
+        node.pass(3.0).await;
+        let status = node.status().await;
+        let failing = status.failing.iter().map(|failing| failing.id.to_string());
+        assert_eq!(failing.collect::<Vec<_>>(), [next]);
+    }
+}

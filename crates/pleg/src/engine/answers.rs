@@ -330,7 +330,11 @@ impl Engine {
         self.settle(now);
         let mut pending = self.pending();
         self.differing.keep(&pending, begun.instant);
-        self.failures.keep(&pending);
+        let records = &self.records;
+        self.failures.keep(&pending, begun.instant, |uid, id| {
+            let listed = records.listed_as(uid);
+            listed.is_some_and(|pod| pod.names(id))
+        });
         self.review_suspects(&pending, now.instant);
         // Which of both is so, the next status of them tells.
         pending.extend(self.doubts.awaiting_lists().cloned());

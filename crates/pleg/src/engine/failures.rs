@@ -121,11 +121,20 @@ impl Failures {
             .retain(|_, failed| failed.failing.pod.is_some() || is_known(&failed.failing.id));
     }
 
-    /// Of all other pods everything was seen.
-    pub(super) fn keep(&mut self, pods: &BTreeSet<PodUid>) {
+    /// Lists that were begun then have come: of all pods but these everything was seen, and what is not
+    /// listed any more is gone, although its pod is not seen as a whole.
+    pub(super) fn keep(
+        &mut self,
+        pods: &BTreeSet<PodUid>,
+        begun: Instant,
+        is_listed: impl Fn(&PodUid, &Id) -> bool,
+    ) {
         self.calls.retain(|_, failed| {
-            let pod = failed.failing.pod.as_ref();
-            pod.is_some_and(|pod| pods.contains(&pod.uid))
+            let Failed { failing, noted, .. } = failed;
+            failing.pod.as_ref().is_some_and(|pod| {
+                let is_there = *noted >= begun || is_listed(&pod.uid, &failing.id);
+                pods.contains(&pod.uid) && is_there
+            })
         });
     }
 

@@ -155,9 +155,12 @@ impl Governor {
 
     /// Whether one more status call may be made.
     pub fn has_room(&self) -> bool {
-        if self.leaves_one_alone() {
-            return false;
-        }
+        !self.leaves_one_alone() && self.has_place()
+    }
+
+    /// Whether the window has a place for one more status call: also for one that has waited for its
+    /// turn, for which all others are kept back.
+    pub(crate) fn has_place(&self) -> bool {
         // As is usual; the rest need not be counted.
         if self.outstanding.len() + RESERVED < self.open {
             return true;
@@ -195,12 +198,12 @@ impl Governor {
         (total, total - stuck)
     }
 
-    /// Whether any call is outstanding.
+    /// Whether any call is outstanding. One that is still to be made is not.
     pub(crate) fn awaits_answers(&self) -> bool {
-        !self.outstanding.is_empty()
+        self.made().next().is_some()
     }
 
-    /// Whether this call is outstanding.
+    /// Whether this call is outstanding, or waits for its turn.
     pub fn is_outstanding(&self, key: &Key) -> bool {
         self.outstanding.contains_key(key)
     }
@@ -244,25 +247,24 @@ impl Governor {
     /// The same of one that was made at `since`, while another of its key was outstanding, which
     /// has ended now.
     pub fn take_over(&mut self, about: About, since: Instant, now: Instant) {
-        self.insert(about, true, since, now);
+        self.note_first(now);
+        self.insert(about, true, since, Some(since));
     }
 
     /// A call is made, perhaps for something else, as a pid.
     pub(crate) fn begin_as(&mut self, about: About, is_look: bool, now: Instant) {
-        self.insert(about, is_look, now, now);
+        self.note_first(now);
+        self.insert(about, is_look, now, Some(now));
     }
 
     /// A call is wanted that has to wait for its turn.
     pub(crate) fn postpone(&mut self, about: About, is_look: bool, now: Instant) {
-        let key = (about.call, about.id.clone());
-        self.begin_as(about, is_look, now);
-        if let Some(entry) = self.outstanding.get_mut(&key) {
-            entry.made = None;
-        }
+        self.insert(about, is_look, now, None);
     }
 
     /// It is made now, and no other status call for so long, if it is made `alone` and not answered.
     pub(crate) fn make_postponed(&mut self, key: Key, now: Instant, alone: Option<Duration>) {
+        self.note_first(now);
         if let Some(entry) = self.outstanding.get_mut(&key) {
             entry.made = Some(now);
             entry.waits = now;
@@ -288,16 +290,20 @@ impl Governor {
         all.filter_map(|(key, entry)| Some((key, entry, entry.made?)))
     }
 
-    fn insert(&mut self, about: About, is_look: bool, since: Instant, now: Instant) {
-        if self.outstanding.is_empty() {
+    /// While no call was outstanding no answer was missing.
+    fn note_first(&mut self, now: Instant) {
+        if !self.awaits_answers() {
             self.moved = now;
             self.answered = now;
         }
+    }
+
+    fn insert(&mut self, about: About, is_look: bool, since: Instant, made: Option<Instant>) {
         let key = (about.call, about.id.clone());
         let entry = Entry {
             about,
             since,
-            made: Some(since),
+            made,
             waits: since,
             is_look,
             behind: Vec::new(),
@@ -377,7 +383,7 @@ impl Governor {
                 entry.waits = now;
             }
         }
-        while !self.outstanding.is_empty() && now >= self.moved + PAUSE {
+        while self.awaits_answers() && now >= self.moved + PAUSE {
             self.moved += PAUSE;
             self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED);
         }
@@ -421,7 +427,7 @@ impl Governor {
     /// How many status calls of each kind wait for their answer and are not known to be stuck.
     fn waiting(&self) -> BTreeMap<Rpc, usize> {
         let mut waiting = BTreeMap::new();
-        for ((call, id), entry) in &self.outstanding {
+        for ((call, id), entry, _) in self.made() {
             if id.is_some() && entry.stuck.is_none() {
                 *waiting.entry(*call).or_default() += 1;
             }
@@ -509,7 +515,7 @@ impl Governor {
     /// Since when nothing at all was answered of what was asked, and no answer has come, if anything
     /// was asked.
     pub fn silent_since(&self) -> Option<Instant> {
-        let waiting = self.outstanding.values();
+        let waiting = self.made().map(|(_, entry, _)| entry);
         let unanswered =
             |entry: &&Entry| entry.stuck.is_none() && !self.evidence.any_since(entry.since);
         let since = waiting.filter(unanswered).map(|entry| entry.waits).min()?;
@@ -539,9 +545,8 @@ impl Governor {
 
     /// When a call of this kind was made last, as far as that is remembered.
     fn last_asked(&self, kind: Rpc) -> Option<Instant> {
-        let waiting = self.outstanding.iter();
-        let waiting = waiting.filter(|((call, _), _)| *call == kind);
-        let waiting = waiting.map(|(_, entry)| entry.since).max();
+        let waiting = self.made().filter(|((call, _), ..)| *call == kind);
+        let waiting = waiting.map(|(_, _, made)| made).max();
         waiting.max(self.evidence.last_of_kind(kind))
     }
 
@@ -563,9 +568,8 @@ impl Governor {
         });
         let mut alone = suspects.filter(|((call, _), entry)| {
             let later = entry.waits + SUSPECT / 2;
-            let others = self.outstanding.iter();
-            let others = others.filter(|((other, _), _)| other == call);
-            let asked = others.filter(|(_, other)| other.since >= later).count();
+            let others = self.made().filter(|((other, _), ..)| other == call);
+            let asked = others.filter(|(_, _, made)| *made >= later).count();
             let few = asked + self.evidence.answers_since(*call, later) < WITNESSES;
             few || self
                 .last_asked(*call)
@@ -594,7 +598,7 @@ impl Governor {
         let silent = last.saturating_duration_since(self.answered);
         let pause = match self.has_room_for_witness() {
             true => silent.clamp(least, most),
-            false if self.outstanding.len() < self.most * STUCK_FACTOR => SIGN_OF_LIFE_BEYOND,
+            false if self.made().count() < self.most * STUCK_FACTOR => SIGN_OF_LIFE_BEYOND,
             false => return None,
         };
         Some(self.answered.max(last) + pause)
@@ -629,8 +633,8 @@ impl Governor {
             steps.filter(|time| *time > now).min()
         });
         let witness = self.failed.map(|failed| failed + ANOTHER_WITNESS);
-        let witness = witness.filter(|_| !self.outstanding.is_empty());
-        let shrinks = !self.outstanding.is_empty() && self.open > SMALLEST_WINDOW + RESERVED;
+        let witness = witness.filter(|_| self.awaits_answers());
+        let shrinks = self.awaits_answers() && self.open > SMALLEST_WINDOW + RESERVED;
         let shrinks = shrinks.then(|| self.moved + PAUSE);
         let others = shrinks.into_iter().chain(witness);
         let others = others.chain(self.sign_of_life_at());

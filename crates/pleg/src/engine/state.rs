@@ -199,6 +199,13 @@ impl Engine {
         }
     }
 
+    /// A turn of our own took so long that answers may wait which were sent meanwhile: they are taken in
+    /// before anything is judged. We ran, so what is outstanding is older by that time.
+    pub(crate) fn was_busy(&mut self, now: Instant) {
+        let settles = self.relister.standing().overdue_after();
+        self.pauses.take_in(Duration::ZERO, settles, now);
+    }
+
     /// Until when nobody is told how things are, since we have just woken up.
     pub(crate) fn holds_until(&self) -> Option<Instant> {
         self.pauses.holds_until()
@@ -286,7 +293,8 @@ impl Engine {
     }
 
     /// Makes all calls that are wanted and that the governor has room for: first what tells
-    /// of a death, then inspections, then sweeps.
+    /// of a death, then inspections, then sweeps. Each is wanted no more once it is taken here, whether
+    /// it is made or withheld, and a witness is chosen only if it is made: so this comes to an end.
     fn make_calls(&mut self, now: Moment) {
         let instant = now.instant;
         self.make_postponed(instant);
@@ -302,9 +310,10 @@ impl Engine {
         }
     }
 
-    /// Makes the calls that have waited for their turn.
+    /// Makes the calls that have waited for their turn, before any other takes the place.
     fn make_postponed(&mut self, now: Instant) {
-        while self.suspects.is_one_waiting() && !self.governor.is_left_alone() {
+        let may_make = |governor: &Governor| !governor.is_left_alone() && governor.has_place();
+        while self.suspects.is_one_waiting() && may_make(&self.governor) {
             let made = self.made_statuses();
             let last_answer = self.governor.last_answer();
             let Some((call, alone)) = self.suspects.take(&made, last_answer, now) else {
@@ -314,7 +323,9 @@ impl Engine {
             self.governor.make_postponed(key, now, alone);
             self.act(Action::Ask(call));
         }
-        self.governor.keep_quiet(self.suspects.wants_quiet(now));
+        // Without a place, a witness may open the window: it must not be kept back.
+        let is_quiet = self.suspects.wants_quiet(now) && self.governor.has_place();
+        self.governor.keep_quiet(is_quiet);
     }
 
     /// When the next call may be made that waits for its turn.

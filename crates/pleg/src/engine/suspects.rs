@@ -317,10 +317,17 @@ impl Suspects {
         self.suspects.is_empty()
     }
 
-    /// Whether it may be made only to see whether the runtime answers it.
+    /// Whether it may be made only to see whether the runtime answers it. One that is withheld for now
+    /// is no witness: it would be chosen again and again.
     pub(crate) fn may_be_witness(&self, question: &Question, now: Instant) -> bool {
         let suspect = self.suspects.get(question);
-        suspect.is_none_or(|suspect| suspect.times == 1 && now >= suspect.last + ONCE)
+        match self.of(question, now) {
+            Suspicion::Innocent => true,
+            Suspicion::Suspect => {
+                suspect.is_some_and(|suspect| suspect.times == 1 && now >= suspect.last + ONCE)
+            }
+            Suspicion::Held | Suspicion::Named => false,
+        }
     }
 
     /// The looks that are needed and were lost.

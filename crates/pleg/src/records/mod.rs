@@ -53,8 +53,10 @@ use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedContainer, ListedPod};
 use crate::model::snapshot::ListedPods;
 use crate::records::diff::{Change, diff};
+use crate::records::gone::Gone;
 
 pub mod diff;
+mod gone;
 mod hint;
 mod look;
 mod observe;
@@ -72,9 +74,8 @@ pub struct Records {
     /// The snapshot that all records are as of, and the last look that gave it: the same
     /// one again says nothing new, and on a quiet node that is all there is to a relist.
     as_of: Option<(Arc<ListedPods>, Look)>,
-    /// Pods that are gone, and when the look was begun that found it so: an older one, of
-    /// a list that was held up, may still show them.
-    gone: BTreeMap<PodUid, Instant>,
+    /// Pods that are gone: a list that was held up may still show them.
+    gone: Gone,
     /// Those of them that the last list showed all the same: it is older, or shows
     /// what is new in them.
     gone_and_listed: BTreeSet<PodUid>,

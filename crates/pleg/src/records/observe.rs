@@ -1,6 +1,6 @@
 //! Taking in looks: at everything, at one of the lists, at a single id.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -44,11 +44,11 @@ impl Records {
                 self.pods.insert(uid.clone(), Record::listed(look));
             }
         }
-        self.gone.retain(|_, begun| *begun > taken);
+        self.gone.listed(taken);
         for (uid, record) in &mut self.pods {
             // Of a pod that was found gone since, an older list says nothing, also where a
             // hint speaks of it again.
-            let gone = found_gone_since(&self.gone, uid, taken);
+            let gone = self.gone.has(uid, taken);
             let listed = snapshot.pods.get(uid).filter(|_| !gone);
             all &= record.look(listed, look);
             note(&mut self.unsettled, uid, record);
@@ -75,7 +75,7 @@ impl Records {
         if look.begun < looked.begun || !changed.iter().all(admits) {
             return false;
         }
-        self.gone.retain(|_, begun| *begun > look.begun);
+        self.gone.listed(look.begun);
         self.gone_and_listed.clear();
         for uid in changed {
             let listed = snapshot.pods.get(&uid);
@@ -111,7 +111,7 @@ impl Records {
         }
         for (uid, record) in &mut self.pods {
             // Of a pod that was found gone since, and is there again, it says nothing.
-            if found_gone_since(&self.gone, uid, look.begun) {
+            if self.gone.has(uid, look.begun) {
                 continue;
             }
             let pod = listed.pods.get(uid).map(AsRef::as_ref);
@@ -196,9 +196,12 @@ impl Records {
         *listed = (*listed).max(Some(ended));
     }
 
-    /// Whether a look newer than this one found the pod gone.
+    /// Whether a look newer than this one found the pod gone, or may have.
     fn is_gone(&self, uid: &PodUid, looked: Instant) -> bool {
-        found_gone_since(&self.gone, uid, looked)
+        match self.pods.contains_key(uid) {
+            true => self.gone.has(uid, looked),
+            false => self.gone.may_have(uid, looked),
+        }
     }
 
     /// The records are no longer those of one snapshot.
@@ -210,11 +213,6 @@ impl Records {
             }
         }
     }
-}
-
-/// Whether a look that was begun after `looked` found the pod gone.
-fn found_gone_since(gone: &BTreeMap<PodUid, Instant>, uid: &PodUid, looked: Instant) -> bool {
-    gone.get(uid).is_some_and(|begun| *begun > looked)
 }
 
 #[cfg(test)]
@@ -360,6 +358,54 @@ mod tests {
         let uid = pod(1).uid;
         let listed = records.listed_as(&uid);
         assert!(listed.is_some_and(|listed| listed.names(&"c1".into())));
+    }
+
+    #[test]
+    fn what_is_remembered_of_gone_pods_is_bounded_while_only_one_list_is_taken_in() {
+        let clock = Clock(Instant::now());
+        let sandbox = |number: u64| {
+            Arc::new(ListedSandbox {
+                id: format!("s{number}").into(),
+                pod: Some(PodRef {
+                    uid: format!("u{number}").into(),
+                    namespace: "n".into(),
+                    name: format!("p{number}").into(),
+                }),
+                state: SandboxState::Ready,
+                attempt: 0,
+                created_at: None,
+            })
+        };
+        let mut told = Told::default();
+        for number in 0..3000 {
+            let look = clock.look(10 * number + 10, 10 * number + 11);
+            told.records.observe_list(&[sandbox(number)], look);
+            told.plan(look.ended);
+            told.end(true, look.ended);
+        }
+        assert!(
+            told.records.gone.len() < 2000,
+            "{}",
+            told.records.gone.len()
+        );
+        // A list that was begun before most of them ended, and shows one that is new since.
+        let held_up = [sandbox(600), sandbox(2999), sandbox(9999)];
+        told.changes.clear();
+        told.records
+            .observe_list(&held_up, clock.look(5_000, 30_020));
+        told.plan(clock.at(30_020));
+        assert_eq!(
+            told.records.listed().count(),
+            1,
+            "those that are gone stay gone"
+        );
+        told.records
+            .observe_list(&held_up[1..], clock.look(30_030, 30_031));
+        assert_eq!(
+            told.records.listed().count(),
+            2,
+            "what is new is in the next list"
+        );
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! The pods that are gone, so that no older answer brings them back.
+
+use std::collections::BTreeMap;
+
+use tokio::time::Instant;
+
+use crate::model::id::PodUid;
+
+/// How many pods are remembered by name. Lists may be too large or hang for days, and pods come and
+/// go meanwhile.
+const MAX_GONE_PODS: usize = 1024;
+
+/// The pods that were found gone since the last lists.
+#[derive(Debug, Default)]
+pub(super) struct Gone {
+    /// When the look was begun that found each of them gone.
+    pods: BTreeMap<PodUid, Instant>,
+    /// The same of the newest that is not remembered by name any more: a pod that only an older look
+    /// shows may be gone.
+    forgotten: Option<Instant>,
+}
+
+impl Gone {
+    /// A look that was begun then found the pod gone.
+    pub(super) fn insert(&mut self, uid: PodUid, begun: Instant) {
+        self.pods.insert(uid, begun);
+        if self.pods.len() > MAX_GONE_PODS {
+            let oldest = self.pods.iter().min_by_key(|(_, begun)| **begun);
+            let oldest = oldest.map(|(uid, _)| uid.clone());
+            let begun = oldest.and_then(|uid| self.pods.remove(&uid));
+            self.forgotten = self.forgotten.max(begun);
+        }
+    }
+
+    /// Lists of all pods have come that were begun then: no older ones are taken in.
+    pub(super) fn listed(&mut self, begun: Instant) {
+        self.pods.retain(|_, gone| *gone > begun);
+        self.forgotten.take_if(|gone| *gone <= begun);
+    }
+
+    /// Whether a look that was begun after `looked` found the pod gone.
+    pub(super) fn has(&self, uid: &PodUid, looked: Instant) -> bool {
+        self.pods.get(uid).is_some_and(|begun| *begun > looked)
+    }
+
+    /// Whether one may have found an unknown pod gone.
+    pub(super) fn may_have(&self, uid: &PodUid, looked: Instant) -> bool {
+        self.has(uid, looked) || self.forgotten > Some(looked)
+    }
+}
+
+#[cfg(test)]
+impl Gone {
+    pub(super) fn len(&self) -> usize {
+        self.pods.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn uid(number: u64) -> PodUid {
+        format!("u{number}").into()
+    }
+
+    #[test]
+    fn gone_pods_are_bounded_and_none_of_them_is_brought_back() {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        let mut gone = Gone::default();
+        for number in 1..=10_000 {
+            gone.insert(uid(number), at(number));
+        }
+        assert_eq!(gone.len(), MAX_GONE_PODS);
+        for number in 1..=10_000 {
+            assert!(gone.may_have(&uid(number), at(number - 1)), "{number}");
+            let was_newer = number < 10_000 - MAX_GONE_PODS as u64;
+            assert_eq!(gone.may_have(&uid(number), at(number)), was_newer);
+        }
+        let new = uid(20_000);
+        assert!(gone.may_have(&new, at(1)));
+        assert!(!gone.may_have(&new, at(9_000)));
+        gone.listed(at(9_000));
+        assert!(!gone.may_have(&new, at(1)));
+    }
+}

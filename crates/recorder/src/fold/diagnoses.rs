@@ -43,8 +43,8 @@ impl Diagnoses {
                 finding.culprit = found.culprit;
                 finding.evidence.extend(found.evidence);
                 finding.advice = found.advice.into_iter().map(Cow::Owned).collect();
-                let is_told = |version: &&str| found.fixed_in.iter().any(|it| it == version);
-                finding.fixed_in.retain(is_told);
+                let is_reported = |version: &&str| found.fixed_in.iter().any(|it| it == version);
+                finding.fixed_in.retain(is_reported);
                 self.add(finding, true, time);
             }
         }

@@ -141,7 +141,9 @@ pub async fn run(
         never = supervisor::watchdog(&agent.pleg, agent.guard.as_ref()) => match never {},
         stopped = agent.pleg.stopped() => Err(stopped.into()),
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
-        never = diagnose(&agent, diagnosis.as_ref(), reports.subscribe()) => match never {},
+        never = diagnose(&agent, diagnosis.as_ref(), history.as_ref(), reports.subscribe()) => {
+            match never {}
+        }
         never = history::keep(history.as_ref(), &agent, reports.subscribe()) => match never {},
         never = reports::make(&agent, &reports) => match never {},
         Err(error) = static_pods => Err(error.into()),
@@ -180,12 +182,18 @@ async fn tell_kubernetes(kubernetes: Option<&Teller>, mut reports: Reports) {
     }
 }
 
-async fn diagnose(agent: &Agent, diagnosis: Option<&Diagnosis>, reports: Reports) -> Infallible {
+async fn diagnose(
+    agent: &Agent,
+    diagnosis: Option<&Diagnosis>,
+    history: Option<&History>,
+    reports: Reports,
+) -> Infallible {
     match diagnosis {
         Some(diagnosis) => {
             let told = Told {
                 findings: &agent.findings,
                 metrics: &agent.metrics,
+                history,
             };
             diagnosis.keep(told, reports).await;
         }

@@ -14,6 +14,7 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
+use times::WallTime;
 
 use crate::Cause;
 
@@ -39,6 +40,9 @@ pub enum Confidence {
 }
 
 impl Confidence {
+    /// All of them, the least first.
+    pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Certain];
+
     /// From which confidence on a cause is called the problem.
     pub fn verdict(self) -> Verdict {
         match self {
@@ -164,6 +168,11 @@ pub struct Finding {
     pub verdict: Verdict,
     /// How sure we are.
     pub confidence: Confidence,
+    /// Whether it is over: an earlier diagnosis found it, and it was not found again.
+    pub past: bool,
+    /// When the earlier diagnosis found it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub found_at: Option<WallTime>,
     /// Who it is.
     pub culprit: Culprit,
     /// What shows it: sentences, and lines with file and number in front.
@@ -186,6 +195,8 @@ impl Finding {
             sentence: String::new(),
             verdict: confidence.verdict(),
             confidence,
+            past: false,
+            found_at: None,
             culprit: Culprit::default(),
             evidence: Vec::new(),
             advice: about
@@ -203,6 +214,20 @@ impl Finding {
         match self.sentence.is_empty() {
             true => self.title,
             false => &self.sentence,
+        }
+    }
+
+    /// Whether both are about one fault: the same cause, and no two different culprits.
+    pub fn is_same_fault(&self, other: &Self) -> bool {
+        self.cause == other.cause && !self.culprit.contradicts(&other.culprit)
+    }
+
+    /// When it was found, as a note behind a name: `past, found at 2026-11-23 18:21:42 UTC`; empty
+    /// for a finding that is current.
+    pub fn past_note(&self) -> String {
+        match self.found_at.filter(|_| self.past) {
+            Some(time) => format!("past, found at {}", time.timestamp().strftime("%F %T UTC")),
+            None => String::new(),
         }
     }
 

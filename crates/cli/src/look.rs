@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::bail;
+use anyhow::Context;
 use cri::Endpoint;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
@@ -13,7 +13,6 @@ use tokio::time::{Instant, sleep};
 use crate::args::KernelHints;
 use crate::endpoint;
 use crate::progress::Teller;
-use crate::text::sentence;
 
 /// What a look found.
 pub struct Look {
@@ -80,9 +79,7 @@ pub async fn look(endpoint: &Endpoint) -> anyhow::Result<Look> {
         if let Some(failure) = status.relist.last_failure
             && !status.relist.sweeping
         {
-            let failure = failure.to_string();
-            let failure = sentence(&failure);
-            bail!("cannot list the pods at {endpoint}: {failure}");
+            return Err(failure).with_context(|| format!("cannot list the pods at {endpoint}"));
         }
         let glance = begun.elapsed() / GLANCES;
         sleep(glance.clamp(GLANCE, LONGEST_GLANCE)).await;

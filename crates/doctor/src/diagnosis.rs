@@ -116,6 +116,26 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     }
 }
 
+impl Diagnosis {
+    /// Adds what earlier diagnoses of this node have found and this one has not, from the history:
+    /// it is past. The verdict is on the node as it is now.
+    pub fn add_past(&mut self, earlier: Vec<Finding>) {
+        let is_found = |it: &Finding| self.findings.iter().any(|now| now.is_same_fault(it));
+        let past = earlier.into_iter().filter(|it| !is_found(it));
+        let past: Vec<_> = past.map(|it| Finding { past: true, ..it }).collect();
+        if let Some(first) = past.first() {
+            self.summary += &format!("; {}: {}", first.past_note(), first.said());
+        }
+        self.findings.extend(past);
+    }
+
+    /// What is found now, without what is past.
+    pub fn current(&self) -> &[Finding] {
+        let current = self.findings.iter().take_while(|it| !it.past).count();
+        &self.findings[..current]
+    }
+}
+
 /// The causes that calls to the runtime show.
 const OF_CALLS: [Cause; 4] = [
     Cause::RuntimeUnresponsive,

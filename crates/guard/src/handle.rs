@@ -10,7 +10,9 @@ use std::time::Duration;
 use cri::{Connect, Endpoint};
 use pleg::model::wall_time::Moment;
 use pleg::out::health::{HealthReport, HealthState, Reason, StuckCall};
-use pleg::out::kubelet_view::{GUARDED_LISTS, GuardedLists, REQUEST_TIMEOUT, guarded_kubelet_view};
+use pleg::out::kubelet_view::{
+    GUARDED_LISTS, GuardedLists, KubeletView, REQUEST_TIMEOUT, guarded_kubelet_view,
+};
 use pleg::out::status_report::{Difference, GuardMode, GuardStatus, StatusReport};
 use prometheus::Histogram;
 use tokio::net::UnixStream;
@@ -86,9 +88,9 @@ impl Handle {
             }
         };
         if let Some((lists, since)) = lists
-            && let Some(listed) = listed_to_a_kubelet(&shown, since, now.instant)
+            && let Some(view) = view_behind(&shown, lists, since, now.instant)
         {
-            report.kubelet_view = guarded_kubelet_view(now.instant, listed, lists);
+            report.kubelet_view = view;
         }
         let health = &mut report.health;
         if let Some((reason, since)) = reason_of(shown.phase)
@@ -246,6 +248,20 @@ fn lists_hang_since(report: &StatusReport, now: Instant) -> Option<Instant> {
     now.checked_sub(Duration::try_from_secs_f64(oldest).ok()?)
 }
 
+/// What a kubelet behind the guard reports; none if there is no such kubelet, and what the runtime
+/// does decides. While the guard answers lists, a kubelet that begins to request them is answered,
+/// too.
+fn view_behind(
+    report: &Report,
+    lists: GuardedLists,
+    since: Instant,
+    now: Instant,
+) -> Option<KubeletView> {
+    let listed = listed_to_a_kubelet(report, since, now);
+    let listed = listed.or((lists == GuardedLists::Answered).then_some(now))?;
+    Some(guarded_kubelet_view(now, listed, lists))
+}
+
 /// When a kubelet behind the guard was last told both lists; none if there is no such kubelet, and
 /// what the runtime does decides. One relists every second until the fault, and does not wait for
 /// any call for longer than two minutes; whoever asked once is none.
@@ -398,6 +414,16 @@ mod tests {
             let turned = tokio::time::timeout(Duration::from_secs(1), turns.next()).await;
             assert_eq!(turned.is_ok(), is_change, "{phase:?}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_the_guard_answers_lists_nothing_threatens_a_kubelet_behind_it() {
+        let now = Instant::now() + Duration::from_secs(1000);
+        let since = now - Duration::from_secs(9);
+        let view = |lists| view_behind(&Report::default(), lists, since, now);
+        let answered = view(GuardedLists::Answered).unwrap();
+        assert!(answered.ready && answered.not_ready_in_seconds.is_none());
+        assert_eq!(view(GuardedLists::Waiting), None);
     }
 
     #[tokio::test(start_paused = true)]

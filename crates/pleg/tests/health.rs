@@ -220,7 +220,7 @@ fn a_kubelet_behind_a_guard_depends_on_what_the_guard_makes_of_its_lists() {
     let silent = view(10.0, GuardedLists::Silent { since: start });
     assert_eq!(
         silent.message,
-        "ready, but the guard cannot answer its lists: NotReady in 2m50s if nothing changes; \
+        "NotReady in 2m50s if nothing changes: the guard cannot answer its lists; \
          in 20s if its Status calls fail too"
     );
     assert!(!view(181.0, GuardedLists::Answered).ready);

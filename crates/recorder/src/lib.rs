@@ -22,6 +22,6 @@ pub mod replay;
 mod silence;
 pub mod store;
 
-pub use record::{Began, Entry, ListTimes, Loss, Lost, Recorded, Status, Told};
+pub use record::{Began, Diagnosed, Entry, Finding, ListTimes, Loss, Lost, Recorded, Status, Told};
 pub use recorder::{BETWEEN_WRITES, Recorder, SyncFile, Written};
 pub use silence::Silence;

@@ -10,6 +10,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
+use causes::finding::Culprit;
 use pleg::model::wall_time::WallTime;
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
@@ -45,6 +46,8 @@ pub enum Recorded {
     Told(Told),
     /// The status of the agent: every minute, and when it changed.
     Status(Box<Status>),
+    /// What a diagnosis has found while something was wrong.
+    Diagnosed(Diagnosed),
     /// All pods: at the beginning of a segment and every hour.
     Pods(Vec<PodReport>),
     /// How long lists took: every minute.
@@ -85,6 +88,40 @@ pub struct Status {
     /// How many rows of its lists were left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: usize,
+}
+
+/// What a diagnosis has found.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Diagnosed {
+    /// When the diagnosis began; the entry is as late as its end.
+    pub began: WallTime,
+    /// The findings, root causes first.
+    pub findings: Vec<Finding>,
+    /// The file in which all that the diagnosis collected is kept, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bundle: Option<String>,
+}
+
+/// A finding, as `pleg doctor -o json` prints it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct Finding {
+    /// The id of the cause: a newer pleg may know more causes.
+    pub cause: String,
+    /// What is known of the cause in general.
+    pub title: String,
+    /// The same of this node, with names; empty where the title says all that is known.
+    pub sentence: String,
+    /// `low`, `medium`, `high` or `certain`.
+    pub confidence: String,
+    /// The pod, container, process or unit that it is about.
+    pub culprit: Culprit,
+    /// What shows it.
+    pub evidence: Vec<String>,
+    /// What to do, the first thing first.
+    pub advice: Vec<String>,
+    /// Versions in which the fault is fixed.
+    pub fixed_in: Vec<String>,
 }
 
 /// How one of the lists was answered since the last such entry.

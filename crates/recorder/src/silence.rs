@@ -60,6 +60,14 @@ impl From<&Entry> for Mark {
     }
 }
 
+impl Mark {
+    /// An agent was running then.
+    pub(crate) fn other(time: WallTime) -> Self {
+        let of = Of::Other;
+        Self { time, of }
+    }
+}
+
 impl Silence {
     /// What lies between an entry and the next, if nobody can have recorded then.
     pub(crate) fn between(last: Mark, next: Mark) -> Option<Self> {

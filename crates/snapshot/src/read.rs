@@ -9,6 +9,7 @@ use doctor::facts::NodeFacts;
 use flate2::read::MultiGzDecoder;
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
+use recorder::fold::Fold;
 use recorder::{Entry, Recorded, Status};
 use serde::Deserialize;
 
@@ -131,6 +132,21 @@ impl Snapshot {
         let seen = looked.into_iter().chain(status).chain(pods);
         let time = self.head.taken;
         seen.map(|what| Entry { time, what }).collect()
+    }
+
+    /// What the history shows, and what was so when the snapshot was taken; the entries are taken
+    /// out.
+    pub fn fold(&mut self) -> Fold {
+        // A look that has seen nothing yet shows nothing.
+        let has_seen = |entry: &Entry| match &entry.what {
+            Recorded::Status(status) => status.report.relist.count > 0,
+            _ => true,
+        };
+        let seen = self.seen().into_iter().filter(has_seen);
+        let mut fold = Fold::default();
+        let entries = std::mem::take(&mut self.entries).into_iter();
+        entries.chain(seen).for_each(|entry| fold.take(entry));
+        fold
     }
 
     fn take(&mut self, line: &[u8]) {

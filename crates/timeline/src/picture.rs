@@ -35,6 +35,9 @@ pub struct Advice {
     pub cause: String,
     /// `low`, `medium`, `high` or `certain`.
     pub confidence: String,
+    /// When it was found, if it is over; empty for a cause that is current, or of a log.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub past: String,
     /// What it is, with names.
     pub sentence: String,
     /// Whom it is about, if that is known.
@@ -43,6 +46,16 @@ pub struct Advice {
     pub evidence: Option<String>,
     /// What to do, the first thing first.
     pub steps: Vec<String>,
+}
+
+impl Advice {
+    /// How sure the cause is, and whether it is over.
+    pub(crate) fn standing(&self) -> String {
+        match self.past.is_empty() {
+            true => format!("{} confidence", self.confidence),
+            false => format!("{} confidence; {}", self.confidence, self.past),
+        }
+    }
 }
 
 /// A picture of one moment needs some width.

@@ -60,9 +60,9 @@ fn causes(picture: &Picture, page: &mut String) {
     for advice in &picture.advice {
         let _ = writeln!(
             page,
-            "\n{} ({} confidence): {}",
+            "\n{} ({}): {}",
             advice.cause,
-            advice.confidence,
+            advice.standing(),
             sentence(&advice.sentence)
         );
         if let Some(culprit) = &advice.culprit {

@@ -69,19 +69,41 @@ impl AgentClient {
             AgentChoice::Off => return Ok(None),
             AgentChoice::Named(socket) => Self::new(socket),
             AgentChoice::Default => {
-                return Ok(Self::new(&default_socket())
-                    .status_if_it_watches(endpoint)
-                    .await);
+                return match Self::default_agent(endpoint).await {
+                    Ok(found) => Ok(Some(found)),
+                    Err(error @ ClientError::Untrusted { .. }) => {
+                        tracing::warn!("ignored: {error}");
+                        Ok(None)
+                    }
+                    Err(error) => {
+                        tracing::debug!("no agent: {error}");
+                        Ok(None)
+                    }
+                };
             }
         };
-        let status = client.status().await?;
+        client.watching(endpoint).await.map(Some)
+    }
+
+    /// The agent on the default socket, with its status, if it watches `endpoint`.
+    pub async fn default_agent(
+        endpoint: Option<&Endpoint>,
+    ) -> Result<(Self, StatusReport), ClientError> {
+        Self::new(&default_socket()).watching(endpoint).await
+    }
+
+    async fn watching(
+        self,
+        endpoint: Option<&Endpoint>,
+    ) -> Result<(Self, StatusReport), ClientError> {
+        let status = self.status().await?;
         match endpoint {
             Some(endpoint) if !watches(&status, endpoint) => Err(ClientError::OtherRuntime {
-                socket: client.socket,
+                socket: self.socket,
                 watched: status.runtime.endpoint.to_string(),
                 wanted: endpoint.clone(),
             }),
-            _ => Ok(Some((client, status))),
+            _ => Ok((self, status)),
         }
     }
 
@@ -89,26 +111,6 @@ impl AgentClient {
     pub fn new(socket: &Path) -> Self {
         Self {
             socket: socket.to_owned(),
-        }
-    }
-
-    async fn status_if_it_watches(
-        self,
-        endpoint: Option<&Endpoint>,
-    ) -> Option<(Self, StatusReport)> {
-        match self.status().await {
-            Ok(status) if endpoint.is_none_or(|endpoint| watches(&status, endpoint)) => {
-                Some((self, status))
-            }
-            Ok(_) => None,
-            Err(error @ ClientError::Untrusted { .. }) => {
-                tracing::warn!("ignored: {error}");
-                None
-            }
-            Err(error) => {
-                tracing::debug!("no agent: {error}");
-                None
-            }
         }
     }
 

@@ -2,12 +2,12 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use cri::Endpoint;
 use serde::Deserialize;
-use tokio::io::AsyncReadExt;
+use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::timeout;
 
@@ -16,6 +16,9 @@ const LONGEST: Duration = Duration::from_secs(45);
 
 /// No diagnosis is as long.
 const LONGEST_ANSWER: u64 = 4 << 20;
+
+/// How much of its standard error is kept: why it failed is at the end.
+const MAX_ERROR_BYTES: usize = 1 << 10;
 
 /// What a cause's id is made of: it becomes a label.
 const LONGEST_ID: usize = 64;
@@ -30,7 +33,7 @@ pub(super) struct Doctor {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Said {
-    pub(super) findings: Vec<Found>,
+    pub(super) findings: Vec<recorder::Finding>,
     #[serde(default)]
     pub(super) systemd_cookie_left_seconds: SerialsLeft,
 }
@@ -49,15 +52,6 @@ pub(super) enum SerialsLeft {
     Unknown,
 }
 
-#[derive(Debug, Deserialize)]
-pub(super) struct Found {
-    pub(super) cause: String,
-    pub(super) title: String,
-    #[serde(default)]
-    pub(super) sentence: String,
-    pub(super) confidence: String,
-}
-
 /// Why it says nothing.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum Silence {
@@ -65,8 +59,15 @@ pub(super) enum Silence {
     NotStarted(#[source] std::io::Error),
     #[error("pleg doctor has not ended within {}s", LONGEST.as_secs())]
     TooLong,
-    #[error("what pleg doctor says cannot be read")]
-    Unreadable,
+    #[error("pleg doctor printed no diagnosis ({ended}): {}", escape::sentence(.printed))]
+    NoDiagnosis {
+        /// How the process ended.
+        ended: ExitStatus,
+        /// The end of its standard error, or what is wrong with its output.
+        printed: String,
+    },
+    #[error("the output of pleg doctor cannot be read: {0}")]
+    Unreadable(#[source] std::io::Error),
 }
 
 impl Doctor {
@@ -86,26 +87,84 @@ impl Doctor {
         if let Some(bundle) = bundle {
             command.arg("--bundle").arg(bundle);
         }
-        command.stdin(Stdio::null()).stderr(Stdio::null());
+        command.stdin(Stdio::null()).stderr(Stdio::piped());
         let child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn();
         let mut child = child.map_err(Silence::NotStarted)?;
-        let out = child.stdout.take().ok_or(Silence::Unreadable)?;
-        let mut said = Vec::new();
+        let (out, errors) = (child.stdout.take(), child.stderr.take());
+        let mut printed = Vec::new();
         let all = async {
-            let mut out = out.take(LONGEST_ANSWER);
-            out.read_to_end(&mut said).await.ok()?;
+            let read = async {
+                match out {
+                    Some(out) => out.take(LONGEST_ANSWER).read_to_end(&mut printed).await,
+                    None => Ok(0),
+                }
+            };
+            let (read, errors) = tokio::join!(read, end_of(errors));
             // Only when it has ended is the bundle whole.
-            child.wait().await.ok()
+            read.and(child.wait().await).map(|ended| (ended, errors))
         };
         let ended = timeout(LONGEST, all).await.map_err(|_| Silence::TooLong)?;
-        ended.ok_or(Silence::Unreadable)?;
-        let said: Said = serde_json::from_slice(&said).map_err(|_| Silence::Unreadable)?;
-        let are_ids = said.findings.iter().all(|found| is_id(&found.cause));
-        are_ids.then_some(said).ok_or(Silence::Unreadable)
+        let (ended, errors) = ended.map_err(Silence::Unreadable)?;
+        let said = match serde_json::from_slice::<Said>(&printed) {
+            Ok(said) if said.findings.iter().all(|found| is_id(&found.cause)) => return Ok(said),
+            Ok(_) => "a cause's id is none".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        let printed = if errors.is_empty() { said } else { errors };
+        Err(Silence::NoDiagnosis { ended, printed })
     }
+}
+
+/// Reads all of it, so that its writer does not wait, and keeps the end, on one line.
+async fn end_of(from: Option<impl AsyncRead + Unpin>) -> String {
+    let mut kept = Vec::new();
+    if let Some(mut from) = from {
+        while from.read_buf(&mut kept).await.is_ok_and(|read| read > 0) {
+            kept.drain(..kept.len().saturating_sub(MAX_ERROR_BYTES));
+        }
+    }
+    let text = String::from_utf8_lossy(&kept);
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    lines.join(" ").trim().to_owned()
 }
 
 fn is_id(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
     (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(is_part)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    /// What it reports if the program is this script.
+    async fn printed(script: &str) -> Result<Said, Silence> {
+        let folder = tempfile::tempdir().unwrap();
+        let program = folder.path().join("pleg");
+        std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
+        let endpoint = Endpoint::new("/run/x.sock");
+        let doctor = Doctor::new(program.into(), &endpoint, Path::new("/run/agent.sock"));
+        doctor.say(None).await
+    }
+
+    #[tokio::test]
+    async fn a_doctor_that_fails_leaves_its_exit_code_and_its_standard_error() {
+        let failed = printed("echo 'warning: x' >&2; echo 'no memory' >&2; exit 3").await;
+        assert_eq!(
+            failed.unwrap_err().to_string(),
+            "pleg doctor printed no diagnosis (exit status: 3): warning: x no memory"
+        );
+        let killed = printed("kill -9 $$").await.unwrap_err().to_string();
+        assert!(killed.contains("(signal: 9 (SIGKILL)): EOF"), "{killed}");
+        let much = "while [ $((n += 1)) -lt 9999 ]; do echo abcdefghijklmnop; done >&2";
+        let much = printed(&format!("{much}; echo last >&2; exit 1")).await;
+        let much = much.unwrap_err().to_string();
+        assert!(much.ends_with(" last") && much.len() < 3000, "{much}");
+        let fine = printed("echo noise >&2; echo '{\"findings\":[]}'; exit 1").await;
+        assert!(fine.unwrap().findings.is_empty());
+    }
 }

@@ -22,6 +22,7 @@ use tokio::time::{Instant, timeout};
 
 use self::doctor::{Doctor, Said, SerialsLeft};
 use self::occasions::{Occasion, Occasions};
+use crate::history::History;
 use crate::metrics::{Diagnosed, Metrics};
 use crate::reports::Reports;
 
@@ -72,6 +73,8 @@ impl DiagnosisConfig {
 pub(crate) struct Told<'a> {
     pub(crate) findings: &'a Findings,
     pub(crate) metrics: &'a Metrics,
+    /// The recording, if there is one.
+    pub(crate) history: Option<&'a History>,
 }
 
 impl Told<'_> {
@@ -150,6 +153,9 @@ impl Diagnosis {
         told.systemd_cookie(said.systemd_cookie_left_seconds, time);
         match occasion {
             Occasion::Trouble => {
+                if let Some(history) = told.history {
+                    history.diagnosed(said.recorded(time, bundle.as_deref()));
+                }
                 let leading = said.into_findings(time, bundle.as_deref()).next();
                 if let Some(finding) = &leading {
                     let bundle = bundle.map(|path| format!("; kept in {}", path.display()));
@@ -199,6 +205,14 @@ impl Diagnosis {
 }
 
 impl Said {
+    fn recorded(&self, began: WallTime, bundle: Option<&Path>) -> recorder::Diagnosed {
+        recorder::Diagnosed {
+            began,
+            findings: self.findings.clone(),
+            bundle: bundle.map(|path| path.display().to_string()),
+        }
+    }
+
     fn into_findings(self, time: WallTime, bundle: Option<&Path>) -> impl Iterator<Item = Finding> {
         let bundle = bundle.map(|path| path.display().to_string());
         self.findings.into_iter().map(move |found| Finding {
@@ -224,6 +238,7 @@ mod tests {
         let told = Told {
             findings: &findings,
             metrics: &metrics,
+            history: None,
         };
         let now = WallTime::from_unix_nanos(1_800_000_000_000_000_000).unwrap();
         for (left, shown) in [

@@ -19,7 +19,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 use pleg::records::diff::Subject;
 use recorder::changes::Changes;
-use recorder::{BETWEEN_WRITES, Began, Entry, Recorded, Recorder};
+use recorder::{BETWEEN_WRITES, Began, Diagnosed, Entry, Recorded, Recorder};
 use tokio::time::Instant;
 
 use crate::agent::Agent;
@@ -77,6 +77,11 @@ impl History {
     fn record(&self, what: Recorded) {
         let time = system_clock()();
         self.recorder.record(&Entry { time, what });
+    }
+
+    /// Records what a diagnosis has found.
+    pub(crate) fn diagnosed(&self, diagnosed: Diagnosed) {
+        self.record(Recorded::Diagnosed(diagnosed));
     }
 
     /// Records what happens, for as long as it does.

@@ -32,6 +32,8 @@ mod collected;
 mod conclude;
 mod episodes;
 mod errors;
+#[cfg(test)]
+mod every_needle;
 mod gone;
 mod input;
 mod json;

@@ -47,6 +47,8 @@ pub use holder::{Holder, likely};
 pub use profile::ProfileReader;
 pub use program::Program;
 pub use reader::{StackReader, Took};
+#[cfg(test)]
+pub(crate) use rules::needles;
 pub use rules::{Context, proof};
 pub use waits::Wait;
 

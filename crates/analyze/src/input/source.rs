@@ -16,6 +16,13 @@ use crate::signs::Signs;
 const MAX_FILES: usize = 10_000;
 const MAX_DEPTH: usize = 8;
 
+/// How much of an input decides whether it is text.
+const HEAD: u64 = 8 << 10;
+
+/// Of text that is not binary, fewer than one byte in this many is a control character. A crash
+/// leaves NUL bytes in logs, so these do not count.
+const CONTROL_CHARACTERS: usize = 50;
+
 /// What is read.
 #[derive(Debug)]
 pub(super) enum Source {
@@ -103,10 +110,15 @@ fn unreadable(path: String, source: io::Error) -> Ended {
     (read, Some(Unreadable { path, source }))
 }
 
-/// Reads all lines of a possibly compressed source.
+/// Reads all lines of a possibly compressed source. A binary one is no error: a directory that was
+/// saved from a node has some.
 fn feed(path: &str, mut reading: Reading, bytes: &mut dyn io::Read) -> Ended {
     match lines_of(bytes, |line, cut| reading.line(line, cut)) {
-        Ok(()) => (reading.end(None), None),
+        Ok(Content::Text) => (reading.end(None), None),
+        Ok(Content::Binary) => (
+            reading.end(Some("skipped: it is a binary file".to_owned())),
+            None,
+        ),
         Err(source) => {
             let read = reading.end(Some(source.to_string()));
             let path = path.to_owned();
@@ -115,18 +127,43 @@ fn feed(path: &str, mut reading: Reading, bytes: &mut dyn io::Read) -> Ended {
     }
 }
 
-fn lines_of(bytes: &mut dyn io::Read, line: impl FnMut(&[u8], bool)) -> io::Result<()> {
+enum Content {
+    Text,
+    Binary,
+}
+
+fn lines_of(bytes: &mut dyn io::Read, line: impl FnMut(&[u8], bool)) -> io::Result<Content> {
     let mut magic = Vec::with_capacity(4);
     bytes.take(4).read_to_end(&mut magic)?;
     let whole = io::Cursor::new(magic.clone()).chain(bytes);
     if magic.starts_with(&[0x1f, 0x8b]) {
         let whole = io::BufReader::with_capacity(1 << 16, whole);
-        each_line(flate2::read::MultiGzDecoder::new(whole), line)
+        lines_of_text(flate2::read::MultiGzDecoder::new(whole), line)
     } else if magic == zstd::MAGIC {
-        each_line(Frames::new(whole), line)
+        lines_of_text(Frames::new(whole), line)
     } else {
-        each_line(whole, line)
+        lines_of_text(whole, line)
     }
+}
+
+fn lines_of_text(mut bytes: impl io::Read, line: impl FnMut(&[u8], bool)) -> io::Result<Content> {
+    let mut head = Vec::new();
+    let failed = bytes.by_ref().take(HEAD).read_to_end(&mut head).err();
+    if is_binary(&head) {
+        return Ok(Content::Binary);
+    }
+    // What was read before a failure counts.
+    match failed {
+        Some(error) => each_line(&*head, line).and(Err(error)),
+        None => each_line(io::Cursor::new(head).chain(bytes), line).map(|()| Content::Text),
+    }
+}
+
+fn is_binary(head: &[u8]) -> bool {
+    let is_control = |byte: u8| matches!(byte, 1..=7 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f);
+    let shown = head.iter().filter(|byte| **byte != 0).count();
+    let control = head.iter().filter(|byte| is_control(**byte)).count();
+    control * CONTROL_CHARACTERS > shown
 }
 
 /// Reports to the observer how much is read.
@@ -137,5 +174,38 @@ impl<R: io::Read + ?Sized> io::Read for Counting<'_, R> {
         let read = self.0.read(buffer)?;
         self.1.read(read as u64);
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(bytes: &[u8]) -> Option<usize> {
+        let mut lines = 0;
+        match lines_of(&mut &*bytes, |_, _| lines += 1).unwrap() {
+            Content::Text => Some(lines),
+            Content::Binary => None,
+        }
+    }
+
+    #[test]
+    fn a_binary_file_is_skipped_and_a_log_with_nul_bytes_colours_or_foreign_letters_is_read() {
+        assert_eq!(
+            lines(&(0..=255).cycle().take(100_000).collect::<Vec<u8>>()),
+            None
+        );
+        assert_eq!(
+            lines(&std::fs::read(std::env::current_exe().unwrap()).unwrap()),
+            None
+        );
+        let log = b"\x1b[31mE0505 13:59:56.872880 1 k.go:1] gr\xfc\xdfe\x1b[0m\n";
+        assert_eq!(lines(log), Some(1));
+        assert_eq!(lines(&[&[0; 20_000], &log[..]].concat()), Some(1));
+        assert_eq!(
+            lines(&"E0505 \u{444}\u{444} 中文\n".repeat(9).into_bytes()),
+            Some(9)
+        );
+        assert_eq!(lines(b""), Some(0));
     }
 }

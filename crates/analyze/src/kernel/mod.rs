@@ -28,4 +28,6 @@ mod rules;
 
 pub use lines::HungTask;
 pub use reader::{KernelStack, KernelStackReader};
+#[cfg(test)]
+pub(crate) use rules::needles;
 pub use rules::{cause_of_function, held_up, kernel_lock, known_fault, proof};

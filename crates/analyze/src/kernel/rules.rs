@@ -197,6 +197,13 @@ const SERVER_IDLES: &str = "fuse_dev_do_read";
 /// Functions of io_uring that take the lock of a ring.
 const RING: &[&str] = &["__do_sys_io_uring_enter", "io_poll_task_func"];
 
+/// Everything that is looked for in a stack.
+#[cfg(test)]
+pub(crate) fn needles() -> impl Iterator<Item = &'static str> {
+    let functions = FUNCTIONS.iter().chain(WEAK).map(|(function, ..)| *function);
+    functions.chain(KERNEL_LOCKS.iter().copied())
+}
+
 /// A disk that is only slow has done a request by then.
 const ENDLESS_SECONDS: u64 = 480;
 

@@ -307,7 +307,6 @@ impl Signs {
         let table = tables.into_iter().flatten();
         let table = table.map(|sign| (*sign, Beside::new(sign.with, sign.without)));
         let table: Vec<_> = table.collect();
-        assert!(table.len() <= 512, "a search has a bit for each sign");
         let texts = table.iter().map(|(sign, _)| sign.text);
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
         let failures = FAILURES.into_iter().chain([STARTS_AND_STOPS, LASTING]);
@@ -329,11 +328,23 @@ impl Signs {
         &self.table[index].0
     }
 
+    /// Everything that is looked for.
+    #[cfg(test)]
+    pub(crate) fn needles(&self) -> impl Iterator<Item = &'static str> {
+        let signs = self
+            .table
+            .iter()
+            .map(|(sign, _)| (sign.text, sign.with, sign.without));
+        let failures = self.failures.iter();
+        let failures = failures.map(|(failure, _)| (failure.text, failure.with, failure.without));
+        let all = signs.chain(failures).collect::<Vec<_>>().into_iter();
+        let all = all.flat_map(|(text, with, without)| [&[text], with, without].concat());
+        all.chain(INTERESTS.iter().map(|(text, _)| *text))
+    }
+
     /// What is in the line.
     pub fn find(&self, line: &[u8]) -> Found {
         let mut found = Found::default();
-        // A long line may have one text thousands of times.
-        let mut seen = [0u128; 4];
         self.search.each(line, |index| {
             let Some((sign, beside)) = self.table.get(index) else {
                 let index = index - self.table.len();
@@ -343,12 +354,10 @@ impl Signs {
                 }
                 return;
             };
-            let (word, bit) = (&mut seen[index / 128], 1u128 << (index % 128));
-            if *word & bit == 0 && beside.holds(line) {
+            if beside.holds(line) {
                 found.signs.push(index);
                 found.causes.push(sign.cause);
             }
-            *word |= bit;
         });
         found
     }

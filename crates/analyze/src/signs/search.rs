@@ -22,6 +22,9 @@ const STRIDE: usize = 6;
 /// The minimum length of a text, so that each of its pieces lies within it.
 const MIN_TEXT: usize = PIECE + STRIDE - 1;
 
+/// How many texts a search has at most: a bit for each notes that it was found.
+const MAX_TEXTS: usize = 1024;
+
 const PIECES: usize = 1 << 16;
 const BUCKETS: usize = 1 << 12;
 
@@ -64,8 +67,9 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// A search for these texts, all of them of [`MIN_TEXT`] bytes or more.
+    /// A search for at most [`MAX_TEXTS`] texts, all of them of [`MIN_TEXT`] bytes or more.
     pub(super) fn new(texts: Vec<&'static str>) -> Self {
+        assert!(texts.len() <= MAX_TEXTS, "too many texts");
         let usual: HashSet<[u8; PIECE]> = USUAL.iter().flat_map(|line| windows(line)).collect();
         let mut pieces: Vec<Piece> = Vec::with_capacity(texts.len() * STRIDE);
         for (number, text) in texts.iter().enumerate() {
@@ -98,13 +102,22 @@ impl Search {
         }
     }
 
-    /// Gives the number of each text as often as it is in the line.
+    /// Gives the number of each text that is in the line, once: the caller may read the whole line
+    /// for each of them, and a long line may have one text thousands of times.
     pub(super) fn each(&self, line: &[u8], mut found: impl FnMut(usize)) {
+        let mut seen = [0; MAX_TEXTS / 64];
+        let mut first = |text: usize| {
+            let (word, bit) = (&mut seen[text / 64], 1u64 << (text % 64));
+            if *word & bit == 0 {
+                *word |= bit;
+                found(text);
+            }
+        };
         let mut at = 0;
         while let Some(bytes) = line.get(at..).and_then(|rest| rest.first_chunk::<PIECE>()) {
             let hash = hash(*bytes);
             if self.known[hash / 64] & 1 << (hash % 64) != 0 {
-                self.compare(line, at, *bytes, hash, &mut found);
+                self.compare(line, at, *bytes, hash, &mut first);
             }
             at += STRIDE;
         }
@@ -176,9 +189,9 @@ mod tests {
     }
 
     #[test]
-    fn a_text_is_found_as_often_as_it_is_there() {
+    fn a_text_that_is_there_many_times_is_given_once() {
         let search = Search::new(vec!["aaaaaaaaa"]);
-        assert_eq!(found(&search, &"a".repeat(20)), [0; 12]);
+        assert_eq!(found(&search, &"a".repeat(20)), [0]);
         for short in ["", "a", "aaaaaaaa"] {
             assert_eq!(found(&search, short), [0; 0]);
         }

@@ -11,7 +11,6 @@ use clap::Args;
 use doctor::diagnosis::{NodeVerdict, diagnose};
 use indicatif::{ProgressBar, ProgressStyle};
 use pleg::model::wall_time::system_clock;
-use recorder::fold::Fold;
 use recorder::store::is_history;
 
 use crate::args::{Format, Global};
@@ -104,9 +103,10 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
         error: None,
     };
     match read {
-        Ok(read) => {
+        Ok(mut read) => {
             input.lines = read.entries.len() as u64 + read.skipped_lines;
             input.unread_lines = read.skipped_lines;
+            let fold = read.fold();
             if !read.is_whole {
                 input.error = Some("its end is missing".to_owned());
             }
@@ -114,9 +114,10 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
                 let error = anyhow::Error::from(error).context("its bundle cannot be read");
                 input.error = Some(output::sentence(&error));
             }
-            let mut fold = Fold::default();
-            read.entries.into_iter().for_each(|entry| fold.take(entry));
-            if let Some(happened) = timeline::summary(&fold.finish().0) {
+            let earlier = fold.findings();
+            if earlier.is_empty()
+                && let Some(happened) = timeline::summary(&fold.finish().0)
+            {
                 let path = &input.path;
                 analysis.unexplained.push(format!(
                     "{path}: its history tells: {happened} `pleg timeline` draws it"
@@ -125,20 +126,28 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
             match read.parts.facts {
                 Some(facts) => {
                     let mut diagnosis = diagnose(&facts, |_| true);
+                    diagnosis.add_past(earlier);
                     if diagnosis.verdict == NodeVerdict::Ok && !analysis.unexplained.is_empty() {
                         diagnosis
                             .summary
                             .push_str("; before that, something was wrong, as the history tells");
                     }
-                    if is_alone || diagnosis.verdict == NodeVerdict::Problem {
+                    let explains = analysis.findings.is_empty() && !diagnosis.findings.is_empty();
+                    if is_alone || diagnosis.verdict == NodeVerdict::Problem || explains {
                         analysis.summary = diagnosis.summary;
                     }
                     analysis.findings.extend(diagnosis.findings);
                 }
-                None if is_alone => {
-                    analysis.summary = "The snapshot has no bundle to be diagnosed.".to_owned();
+                None => {
+                    if is_alone {
+                        let found = earlier.first().map_or(String::new(), |first| {
+                            format!(" The agent on the node found: {}.", first.said())
+                        });
+                        let without = "The snapshot has no bundle to be diagnosed.";
+                        analysis.summary = format!("{without}{found}");
+                    }
+                    analysis.findings.extend(earlier);
                 }
-                None => {}
             }
         }
         Err(error) => {

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use causes::Cause;
+use causes::finding::Finding;
 use clap::Args;
 use doctor::bundle::{self, NoPlace};
 use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
@@ -96,7 +97,7 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
         Some(path) => check_place(path).await?,
         None => Ok(()),
     };
-    let facts = match options.from.clone() {
+    let (facts, mut earlier) = match options.from.clone() {
         Some(path) => spawn_blocking(move || read_facts(&path)).await??,
         None => {
             let asking = What {
@@ -108,12 +109,13 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
             if asking.endpoint.is_none() {
                 tracing::warn!("{}", endpoint::NoRuntime::anywhere());
             }
-            facts(asking, until).await?
+            (facts(asking, until).await?, Vec::new())
         }
     };
-    let diagnosis = diagnose(&facts, |cause| {
-        options.check.is_none_or(|only| only == cause)
-    });
+    let is_wanted = |cause| options.check.is_none_or(|only| only == cause);
+    let mut diagnosis = diagnose(&facts, is_wanted);
+    earlier.retain(|finding| is_wanted(finding.cause));
+    diagnosis.add_past(earlier);
     output::read_enough(show(global, &options, &diagnosis, &facts))?;
     place?;
     if let Some(path) = options.bundle {
@@ -162,18 +164,20 @@ async fn on_disk<T: Send + 'static>(
     }
 }
 
-/// The facts in a bundle, or in a snapshot.
-fn read_facts(path: &Path) -> anyhow::Result<NodeFacts> {
+/// The facts in a bundle, or in a snapshot, and what the history in it has found before.
+fn read_facts(path: &Path) -> anyhow::Result<(NodeFacts, Vec<Finding>)> {
     if !snapshot::is_snapshot(path) {
-        return bundle::read(path).with_context(|| shown(path));
+        let facts = bundle::read(path).with_context(|| shown(path))?;
+        return Ok((facts, Vec::new()));
     }
-    let read = snapshot::open(path).with_context(|| shown(path))?;
+    let mut read = snapshot::open(path).with_context(|| shown(path))?;
+    let earlier = read.fold().findings();
     if let Some(error) = read.unreadable_bundle {
         let unreadable = || format!("{}: the bundle of the snapshot cannot be read", shown(path));
         return Err(error).with_context(unreadable);
     }
     let without = || format!("{}: the snapshot has no bundle", shown(path));
-    read.parts.facts.with_context(without)
+    Ok((read.parts.facts.with_context(without)?, earlier))
 }
 
 fn show(

@@ -1,5 +1,13 @@
 //! One file for each command.
 
+use std::fs::{self, File};
+use std::io;
+use std::path::Path;
+
+use anyhow::bail;
+
+use crate::text::printable;
+
 pub mod agent;
 pub mod analyze;
 pub mod completion;
@@ -17,3 +25,22 @@ pub mod status;
 pub mod timeline;
 pub mod top;
 pub mod watch;
+
+/// Refuses what this user may not read, before it is called absent or something else.
+fn check_permission(path: &Path) -> anyhow::Result<()> {
+    // Opening a pipe would take it from its reader.
+    let read = path.metadata().and_then(|about| match about.is_dir() {
+        true => fs::read_dir(path).map(drop),
+        false if about.is_file() => File::open(path).map(drop),
+        false => Ok(()),
+    });
+    if read.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
+        let path = path.display().to_string();
+        bail!(
+            "{}: permission denied: only the user of the agent may read it; run this command as \
+             root, for example with sudo",
+            printable(&path)
+        );
+    }
+    Ok(())
+}

@@ -18,6 +18,7 @@ use times::GoDuration;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
+use super::check_permission;
 use super::doctor::collect_facts;
 use crate::args::{AgentOption, Format, Global, duration};
 use crate::look::look;
@@ -255,6 +256,7 @@ struct History {
 
 impl History {
     fn read(folder: &Path, range: Range, since: Duration) -> Result<Self, String> {
+        check_permission(folder).map_err(|error| format!("history: {}", because(error)))?;
         let shown = shown(folder);
         let mut others = read(folder, range)
             .map_err(|error| format!("history: {shown}: {}", because(error.into())))?;

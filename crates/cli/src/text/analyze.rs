@@ -12,7 +12,7 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::words::counted;
 use times::GoDuration;
 
-use super::finding::{body, head, said};
+use super::finding::{body, head, past, said};
 use super::{BAD, DIM, GOOD, WARN, printable, sentence, styled, wrap};
 
 /// As many as people read; JSON has them all.
@@ -53,7 +53,9 @@ pub fn page(analysis: &Analysis) -> String {
     }
     for finding in &analysis.findings {
         page.push('\n');
+        let past = past(finding);
         let (style, word) = match finding.verdict {
+            _ if finding.past => (DIM, &*past),
             Verdict::Problem => (BAD, "Problem"),
             Verdict::Suspect => (WARN, "Suspect"),
         };

@@ -11,8 +11,8 @@ use doctor::facts::probes::GuardFacts;
 use pleg::out::status_report::GuardMode;
 use pleg::out::words::counted;
 
-use super::finding::{body, head, said};
-use super::status::duration;
+use super::finding::{body, head, past, said};
+use super::status::{duration, kubelet};
 use super::wrap::{lines, wrap};
 use super::{
     BAD, DIM, GOOD, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN, sentence, styled,
@@ -25,7 +25,7 @@ const MOST_GAPS: usize = 8;
 /// A sentence first; then, if something is wrong, why we say so and what to do.
 pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     let mut page = String::new();
-    let (style, word) = match (diagnosis.verdict, diagnosis.findings.first()) {
+    let (style, word) = match (diagnosis.verdict, diagnosis.current().first()) {
         (NodeVerdict::Ok, _) if diagnosis.is_partial => (GOOD, "OK"),
         (NodeVerdict::Ok, _) => (GOOD, "Healthy"),
         (_, Some(first)) if first.verdict == Verdict::Problem => (BAD, "Problem"),
@@ -34,9 +34,11 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     };
     said(&mut page, style, word, &diagnosis.summary);
     for (number, finding) in diagnosis.findings.iter().take(MOST_FINDINGS).enumerate() {
-        if number > 0 {
+        if number > 0 || finding.past {
             page.push('\n');
+            let past = past(finding);
             let (style, word) = match finding.verdict {
+                _ if finding.past => (DIM, &*past),
                 Verdict::Problem => (BAD, "Also"),
                 Verdict::Suspect => (WARN, "Also suspected"),
             };
@@ -96,15 +98,9 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
         (GuardMode::Pass | GuardMode::Off, _) => "all calls pass through (mode pass)".to_owned(),
     };
     wrap(page, "  - ", &does);
-    let ready = match guard.kubelet_ready {
-        true => "Ready",
-        false => "NotReady",
-    };
-    let kubelet = format!(
-        "a kubelet behind it would be {ready}: {}",
-        sentence(&guard.kubelet)
-    );
-    wrap(page, "  - ", &kubelet);
+    let kubelet = kubelet(guard.kubelet_ready, &guard.kubelet);
+    let kubelet = anstream::adapter::strip_str(&kubelet);
+    wrap(page, "  - ", &format!("a kubelet behind it {kubelet}"));
 }
 
 /// The version of the program on this node, if it has the fix of these releases

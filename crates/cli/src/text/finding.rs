@@ -1,7 +1,7 @@
 //! A finding, as every command shows it: what it is, what shows it, what to do.
 
 use anstyle::Style;
-use causes::finding::Finding;
+use causes::finding::{Finding, Verdict};
 
 use super::wrap::{lines, wrap};
 use super::{BOLD, sentence, styled};
@@ -17,6 +17,15 @@ pub fn said(page: &mut String, style: Style, word: &str, text: &str) {
             Some(rest) => page.push_str(&format!("{}{rest}\n", styled(style, word))),
             None => page.push_str(&format!("{line}\n")),
         }
+    }
+}
+
+/// The word before a finding that is past.
+pub fn past(finding: &Finding) -> String {
+    let note = finding.past_note();
+    match finding.verdict {
+        Verdict::Problem => format!("Problem ({note})"),
+        Verdict::Suspect => format!("Suspect ({note})"),
     }
 }
 
@@ -44,7 +53,10 @@ pub fn body<'a>(
     if let Some(who) = finding.culprit.named_beside(finding.said()) {
         wrap(page, "  - ", &format!("culprit: {}", sentence(&who)));
     }
-    head(page, "What to do now");
+    match finding.past {
+        true => head(page, "What to do if it happens again"),
+        false => head(page, "What to do now"),
+    }
     for (number, advice) in finding.advice.iter().enumerate() {
         wrap(page, &format!("  {}. ", number + 1), &sentence(advice));
     }

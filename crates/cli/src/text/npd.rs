@@ -10,12 +10,12 @@ const LONGEST: usize = 79;
 
 /// What was found, in one line of ASCII under 80 characters.
 pub fn line(diagnosis: &Diagnosis) -> String {
-    let said = match (diagnosis.verdict, diagnosis.findings.first()) {
+    let said = match (diagnosis.verdict, diagnosis.current().first()) {
         (_, Some(finding)) => of_finding(finding),
         (NodeVerdict::Unknown, None) => format!("unknown: {}", diagnosis.summary),
         (_, None) => format!("ok: {}", diagnosis.summary),
     };
-    let others = match diagnosis.findings.len() {
+    let others = match diagnosis.current().len() {
         0 | 1 => String::new(),
         findings => format!(" (and {} more)", findings - 1),
     };

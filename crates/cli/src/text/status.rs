@@ -27,16 +27,7 @@ pub fn page(status: &StatusReport) -> String {
     line("Health", format!("{state}: {}", sentence(&health.message)));
     line("Seen", seen(status));
     let view = &status.kubelet_view;
-    let ready = match view.ready {
-        true => styled(GOOD, "Ready"),
-        false => styled(BAD, "NotReady"),
-    };
-    let message = sentence(&view.message);
-    let kubelet = match message.strip_prefix("ready, but ") {
-        Some(but) => format!("would be {ready}, but {but}"),
-        None => format!("would be {ready}: {message}"),
-    };
-    line("Kubelet", kubelet);
+    line("Kubelet", kubelet(view.ready, &view.message));
     line("Runtime", runtime(status));
     line("Relist", relist(status));
     line("Stream", stream(status));
@@ -59,6 +50,24 @@ pub fn page(status: &StatusReport) -> String {
         line("In flight", styled(DIM, waiting));
     }
     page
+}
+
+/// One statement about a kubelet, by whether it is Ready and what it reports: Ready, NotReady, or
+/// when it will be NotReady.
+pub fn kubelet(is_ready: bool, message: &str) -> String {
+    let message = sentence(message);
+    let (ready, not_ready) = (styled(GOOD, "Ready"), styled(BAD, "NotReady"));
+    if !is_ready {
+        return format!("would be {not_ready}: {message}");
+    }
+    match (
+        message.strip_prefix("NotReady "),
+        message.strip_prefix("ready, "),
+    ) {
+        (Some(when), _) => format!("would be {not_ready} {when}"),
+        (None, Some(but)) => format!("would be {ready}, {but}"),
+        (None, None) => format!("would be {ready}: {message}"),
+    }
 }
 
 fn seen(status: &StatusReport) -> String {
@@ -228,6 +237,38 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_kubelet_is_ready_or_not_ready_and_never_both() {
+        let shown = |is_ready, message: &str| {
+            let shown = kubelet(is_ready, message);
+            anstream::adapter::strip_str(&shown).to_string()
+        };
+        for (is_ready, message, expected) in [
+            (
+                true,
+                "the guard answers its lists",
+                "would be Ready: the guard answers its lists",
+            ),
+            (
+                true,
+                "ready, but one pod is slow",
+                "would be Ready, but one pod is slow",
+            ),
+            (
+                true,
+                "NotReady in 2m51s if nothing changes: lists hang",
+                "would be NotReady in 2m51s if nothing changes: lists hang",
+            ),
+            (
+                false,
+                "PLEG is not healthy",
+                "would be NotReady: PLEG is not healthy",
+            ),
+        ] {
+            assert_eq!(shown(is_ready, message), expected);
+        }
+    }
 
     #[test]
     fn what_fails_and_what_cannot_be_seen_have_lines() {

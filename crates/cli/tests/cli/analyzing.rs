@@ -70,6 +70,7 @@ fn findings_have_the_doctors_shape() {
             "culprit",
             "evidence",
             "fixedIn",
+            "past",
             "references",
             "title",
             "verdict"
@@ -215,7 +216,7 @@ fn what_came_before_the_end_of_a_cut_archive_is_told() {
 }
 
 #[test]
-fn empty_and_binary_files_are_unknown_and_well() {
+fn an_empty_file_is_unknown_and_a_binary_one_is_skipped_with_one_line() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("empty");
     fs::write(&empty, "").unwrap();
@@ -223,8 +224,17 @@ fn empty_and_binary_files_are_unknown_and_well() {
     fs::write(&binary, [0xff, 0, 1, 2, b'\n'].repeat(1000)).unwrap();
     let value = analyze(&[&empty, &binary]).assert_code(0).value();
     input(&value, 0, "unknown", 0, 0);
-    input(&value, 1, "unknown", 1000, 1000);
+    input(&value, 1, "unknown", 0, 0);
+    assert_eq!(value["inputs"][1]["error"], "skipped: it is a binary file");
     assert_eq!(value["pleg"], Value::Null);
+    let page = Pleg::new(&["analyze", binary.to_str().unwrap()]).run();
+    let page = page.assert_code(0).out;
+    let lines = page.lines().filter(|line| line.contains("binary"));
+    let expected = format!(
+        "{}: unknown, 0 lines; skipped: it is a binary file",
+        binary.display()
+    );
+    assert_eq!(lines.collect::<Vec<_>>(), [expected], "{page}");
 }
 
 #[test]

@@ -38,3 +38,98 @@ fn a_trouble_is_diagnosed_once_and_kept_and_its_end_ends_the_finding() {
     });
     assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
 }
+
+#[test]
+fn after_recovery_a_snapshot_still_names_the_cause_the_culprit_and_the_advice_as_past() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["y"])]);
+    let place = tempfile::tempdir().unwrap();
+    let path = |name: &str| place.path().join(name).display().to_string();
+    let section = format!("diagnosis:\n  directory: {}\n", path("bundles"));
+    let agent = Agent::configured(&runtime.path(), &section);
+    agent.wait_healthy();
+    let sim = &runtime.sim;
+    sim.fault(Rpc::ContainerStatus, Some("a/x.0"), Fault::Hang);
+    sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    let status = || agent.get("/v1/status").json();
+    let finding = eventually("it is diagnosed", || status().get("finding").cloned());
+    sim.lift_all();
+    eventually("the node has recovered", || {
+        let now = status();
+        let is_well = now["health"]["state"] == "Healthy" && now.get("finding").is_none();
+        is_well.then_some(())
+    });
+    let file = path("node.gz");
+    let history = agent.history.path().to_str().unwrap().to_owned();
+    let args = [
+        "snapshot",
+        "--agent",
+        &agent.socket,
+        "--history",
+        &history,
+        &file,
+    ];
+    Pleg::new(&args).run().assert_code(0);
+
+    let json = |args: &[&str], code| {
+        let run = Pleg::new(&[args, &["-o", "json"]].concat()).run();
+        run.assert_code(code).value()
+    };
+    // Now the node is healthy; in the file is a problem.
+    let diagnosed = json(&["doctor", "--from", &file], 0);
+    let analyzed = json(&["analyze", &file], 1);
+    for (value, verdict) in [(&diagnosed, Some("ok")), (&analyzed, None)] {
+        assert_eq!(value["verdict"].as_str(), verdict);
+        let [past] = &value["findings"].as_array().unwrap()[..] else {
+            panic!("one fault: {value:#}");
+        };
+        assert_eq!(past["cause"], finding["cause"]);
+        assert_eq!(past["past"], true);
+        assert_eq!(past["foundAt"], finding["time"]);
+        assert_eq!(past["culprit"]["container"], "x", "{past:#}");
+        assert!(past["evidence"].as_array().unwrap().len() > 1, "{past:#}");
+        assert!(!past["advice"].as_array().unwrap().is_empty(), "{past:#}");
+        let summary = value["summary"].as_str().unwrap();
+        assert!(summary.contains("; past, found at "), "{summary}");
+        assert!(
+            summary.ends_with(finding["sentence"].as_str().unwrap()),
+            "{summary}"
+        );
+        assert_eq!(value["unexplained"].as_array(), None);
+    }
+    for command in [&["doctor", "--from", &*file][..], &["analyze", &*file]] {
+        let page = Pleg::new(command).run().out;
+        for part in [
+            "Problem (past, found at ",
+            "What to do if it happens again",
+            "default/a",
+        ] {
+            assert!(page.contains(part), "{part}: {page}");
+        }
+        assert!(!page.contains("What to do now"), "{page}");
+    }
+    let npd = Pleg::new(&["doctor", "--npd", "--from", &file]).run();
+    let npd = npd.assert_code(0).out;
+    assert!(npd.starts_with("ok: ") && !npd.contains("more)"), "{npd}");
+    let other = json(&["doctor", "--from", &file, "--check", "disk-full"], 0);
+    assert_eq!(other["findings"], serde_json::json!([]));
+
+    for from in [&file, &history] {
+        let drawn = json(&["timeline", "--from", from], 0);
+        let [cause] = &drawn["causes"].as_array().unwrap()[..] else {
+            panic!("one fault: {drawn:#}");
+        };
+        assert_eq!(cause["cause"], finding["cause"]);
+        assert!(
+            cause["past"]
+                .as_str()
+                .unwrap()
+                .starts_with("past, found at ")
+        );
+        assert!(!cause["steps"].as_array().unwrap().is_empty(), "{cause:#}");
+        let summary = drawn["summary"].as_str().unwrap();
+        assert!(summary.contains("Cause (past, found at "), "{summary}");
+        let page = Pleg::new(&["timeline", "--from", from, "-o", "html"]).run();
+        let page = page.assert_code(0).out;
+        assert!(page.contains(" confidence; past, found at "), "{from}");
+    }
+}

@@ -4,7 +4,9 @@ use pleg::runtime::{CallError, NoConnection, Rpc};
 use serde_json::Value;
 use sim::{Fault, Malformation};
 
-use crate::support::{Agent, Ended, FakeRuntime, Pleg, assert_keys, assert_status_shape};
+use crate::support::{
+    Agent, Ended, FakeRuntime, Pleg, assert_keys, assert_status_shape, eventually,
+};
 
 fn pods(runtime: &FakeRuntime, more: &[&str]) -> Ended {
     Pleg::new(&[&["pods", "-r", &runtime.path()], more].concat()).run()
@@ -183,4 +185,34 @@ fn a_list_that_the_runtime_answers_with_unavailable_is_no_lost_connection() {
     let page = Pleg::new(&["pods", "--agent", &agent.socket]).run();
     let said = page.assert_code(1).err;
     assert!(said.contains("ListPodSandbox is unavailable"), "{said}");
+}
+
+#[test]
+fn an_unreachable_or_unresponsive_runtime_is_exit_code_1_with_and_without_an_agent() {
+    let mut runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let agent = Agent::watching(&runtime.path());
+    agent.wait_healthy();
+    let by_agent = || Pleg::new(&["status", "--agent", &agent.socket, "-o", "json"]).run();
+    let by_reason = |reason: &str| {
+        eventually(reason, || {
+            let ended = by_agent();
+            (ended.value()["health"]["reason"] == reason).then_some(ended)
+        })
+    };
+
+    runtime.sim.stop();
+    status(&runtime, &[]).assert_code(1);
+    by_reason("RuntimeSilent").assert_code(1);
+    runtime.sim.go_on();
+    by_reason("AllSeen").assert_code(0);
+
+    runtime.go_away();
+    let gone = status(&runtime, &[]).assert_code(1);
+    assert!(
+        gone.err.starts_with("pleg: cannot speak with "),
+        "{}",
+        gone.err
+    );
+    assert_eq!(gone.out, "");
+    by_reason("RuntimeUnreachable").assert_code(1);
 }

@@ -1,27 +1,36 @@
-//! What stands where a runtime should: one sentence with the cause, exit code 2.
+//! What stands where a runtime should: one sentence with the cause, and exit code 2; of `pleg
+//! status` exit code 1, if the runtime is unreachable.
 
 use std::os::unix::net::UnixListener;
 
-use crate::support::{Agent, FakeRuntime, Pleg, RawServer, every_nonsense};
+use crate::support::{Agent, Ended, FakeRuntime, Pleg, RawServer, every_nonsense};
 
 /// What each command that asks the runtime says of it.
 #[track_caller]
-fn each_command_says(path: &str, sentence: &str) {
+fn each_command_says(path: &str, is_unreachable: bool, sentence: &str) {
     for command in ["watch", "pods", "status"] {
-        let said = said_by(command, path);
+        let said = said_by(command, path, is_unreachable);
         let sentence = sentence.replace("PATH", path);
         assert_eq!(said, sentence, "by {command}");
     }
 }
 
 #[track_caller]
-fn said_by(command: &str, path: &str) -> String {
+fn said_by(command: &str, path: &str, is_unreachable: bool) -> String {
     let agent: &[&str] = match command {
         "pods" => &[],
         _ => &["--agent", "off"],
     };
     let args = [&[command, "-r", path], agent].concat();
-    Pleg::new(&args).run().sentence()
+    let ended = Pleg::new(&args).run();
+    let ended = match command == "status" && is_unreachable {
+        true => Ended {
+            code: Some(2),
+            ..ended.assert_code(1)
+        },
+        false => ended,
+    };
+    ended.sentence()
 }
 
 #[test]
@@ -29,6 +38,7 @@ fn no_socket_is_no_runtime() {
     let place = tempfile::tempdir().unwrap();
     each_command_says(
         place.path().join("none.sock").to_str().unwrap(),
+        true,
         "no container runtime at unix://PATH: the runtime cannot be reached: no such file or directory",
     );
 }
@@ -40,6 +50,7 @@ fn a_socket_that_its_server_left_behind_refuses() {
     drop(UnixListener::bind(&path).unwrap());
     each_command_says(
         path.to_str().unwrap(),
+        true,
         "cannot speak with unix://PATH: the runtime cannot be reached: connection refused",
     );
 }
@@ -49,6 +60,7 @@ fn a_file_is_no_socket() {
     let file = tempfile::NamedTempFile::new().unwrap();
     each_command_says(
         file.path().to_str().unwrap(),
+        false,
         "cannot speak with unix://PATH: the runtime cannot be reached: it is a regular file, not a socket",
     );
 }
@@ -69,7 +81,8 @@ fn what_speaks_no_cri_is_named_with_the_cause_at_the_end() {
             RawServer::ClosesAtOnce => (begin, "the runtime cannot be reached: "),
         };
         for command in ["pods", "status"] {
-            let said = said_by(command, &runtime.path());
+            let is_unreachable = matches!(nonsense, RawServer::ClosesAtOnce);
+            let said = said_by(command, &runtime.path(), is_unreachable);
             assert!(
                 said.contains(begin) && said.contains(cause),
                 "{command} of {nonsense:?}: {said}"

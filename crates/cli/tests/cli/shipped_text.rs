@@ -147,3 +147,27 @@ fn the_documented_steps_turn_the_diagnosis_and_the_writes_to_the_cluster_on() {
         assert!(commands.contains("systemctl "), "{commands}");
     }
 }
+
+/// An agent without its own state directory records in the real history.
+#[test]
+fn in_the_documents_an_agent_of_a_simulated_runtime_has_a_directory_of_its_own() {
+    let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
+    let mut examples = 0;
+    for file in fs::read_dir(docs).unwrap() {
+        let path = file.unwrap().path();
+        if path.extension().is_none_or(|extension| extension != "md") {
+            continue;
+        }
+        let text = fs::read_to_string(&path).unwrap();
+        let blocks = text.split("```").skip(1).step_by(2);
+        for block in blocks.filter(|it| it.contains("pleg sim ") && it.contains("pleg agent ")) {
+            examples += 1;
+            assert!(
+                block.contains("PLEG_STATE_DIR="),
+                "{}: {block}",
+                path.display()
+            );
+        }
+    }
+    assert!(examples > 0);
+}

@@ -1,8 +1,11 @@
 //! `pleg timeline`: a picture of an incident, from saved files.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
+use pleg::model::wall_time::WallTime;
 use pleg::runtime::Rpc;
 use rustix::fs::{Mode, mkfifoat};
 use serde_json::Value;
@@ -251,6 +254,17 @@ fn without_from_the_history_of_this_node_is_drawn() {
     let by_path = timeline(&["--from", &history]);
     assert!(by_path.assert_code(0).out.contains("(history, "));
 
+    // A quiet agent records a status a minute, and what lasts lasts until now.
+    std::thread::sleep(Duration::from_secs(4));
+    let now = WallTime::now();
+    let value = timeline(&[]).assert_code(0).value();
+    assert!(to(&value) >= now, "{value:#} at {now}");
+    let is_open =
+        |episode: &&Value| episode["call"] == "ContainerStatus" && episode["to"].is_null();
+    let episodes = value["episodes"].as_array().unwrap();
+    let open = episodes.iter().find(is_open).unwrap();
+    assert_eq!(open["seenUntil"], value["to"], "{value:#}");
+
     let snapshot = folder.path().join("node.gz");
     let file = snapshot.to_str().unwrap();
     let args = ["snapshot", file, "--agent", &agent.socket];
@@ -264,6 +278,53 @@ fn without_from_the_history_of_this_node_is_drawn() {
         "{value:#}"
     );
     assert!(titles(&value).contains(&"hungCall"), "{value:#}");
+
+    let stopped = WallTime::now();
+    agent.terminate();
+    agent.end().assert_code(0);
+    let ended = WallTime::now();
+    std::thread::sleep(Duration::from_secs(2));
+    let value = timeline(&[]).assert_code(0).value();
+    assert!(
+        (stopped..=ended).contains(&to(&value)),
+        "{value:#}: {stopped} to {ended}"
+    );
+}
+
+fn to(value: &Value) -> WallTime {
+    serde_json::from_value(value["to"].clone()).unwrap()
+}
+
+#[test]
+fn a_history_that_may_not_be_read_is_not_called_absent() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().to_str().unwrap();
+    fs::create_dir(folder.path().join("history")).unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let history = folder.path().join("history").display().to_string();
+    for args in [
+        &["timeline"][..],
+        &["timeline", "--from", &history],
+        &[
+            "snapshot",
+            "--agent",
+            "off",
+            "-r",
+            "/nowhere.sock",
+            "--history",
+            &history,
+            "/tmp/x.gz",
+        ],
+    ] {
+        let Some(pleg) = Pleg::new(args).env("PLEG_STATE_DIR", state).by_nobody() else {
+            return;
+        };
+        let sentence = pleg.run().assert_code(2).sentence();
+        let said = format!("{history}: permission denied: only the user of the agent may read it");
+        assert!(sentence.contains(&said), "{sentence}");
+        assert!(sentence.contains("run this command as root"), "{sentence}");
+        assert!(!sentence.contains("no history"), "{sentence}");
+    }
 }
 
 #[test]

@@ -140,3 +140,23 @@ fn a_socket_whose_mode_was_changed_still_admits_no_other_user() {
     assert!(said.contains("does not answer: "), "{said}");
     assert_eq!(agent.get("/livez").code, 200);
 }
+
+#[test]
+fn a_status_without_an_answer_from_an_agent_says_so_on_standard_error() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().to_str().unwrap();
+    let status = |agent: &[&str]| {
+        let args = ["status", "-r", &runtime.path(), "-o", "json"];
+        let status = Pleg::new(&[&args[..], agent].concat()).env("PLEG_STATE_DIR", place);
+        status.run().assert_code(0)
+    };
+    let alone = status(&[]);
+    assert_eq!(alone.value()["pods"], 1);
+    let why = format!("no agent on {place}/agent.sock: no such file or directory");
+    assert!(alone.err.contains(&why), "{}", alone.err);
+    assert_eq!(status(&["--agent", "off"]).err, "");
+    let agent = Agent::listening(&format!("{place}/agent.sock"), &runtime.endpoint(), "");
+    agent.wait_healthy();
+    assert_eq!(status(&[]).err, "");
+}

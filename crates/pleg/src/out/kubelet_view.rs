@@ -84,7 +84,7 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
         let last = coverage.kubelet_listed.unwrap_or(coverage.started);
         let mut view = judge(now, last, "list calls are stuck or failing");
         if coverage.kubelet_listed.is_none() && view.ready {
-            view.message += ", or sooner: when it last listed is not known";
+            view.message += "; or sooner, because it is not known when it last listed";
         }
         if let Some(since) = unanswered_since(coverage, last) {
             may_be_sooner(&mut view, now, since);
@@ -207,7 +207,7 @@ fn judge(now: Instant, relist: Instant, why: &str) -> KubeletView {
             KubeletView {
                 ready: true,
                 message: format!(
-                    "ready, but {why}: NotReady in {} if nothing changes",
+                    "NotReady in {} if nothing changes: {why}",
                     GoDuration(whole_seconds(left))
                 ),
                 why: why.to_owned(),

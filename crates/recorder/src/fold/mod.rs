@@ -11,6 +11,7 @@
 
 use std::time::Duration;
 
+use causes::finding::Finding;
 use episodes::{Episode, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason};
@@ -19,11 +20,13 @@ use pleg::out::told::Record;
 use crate::silence::{Mark, Silence};
 use crate::{Entry, Recorded};
 
+mod diagnoses;
 mod event;
 mod found;
 mod lasting;
 mod status;
 
+use diagnoses::Diagnoses;
 use event::Told;
 use found::Found;
 use lasting::{Key, Lasting};
@@ -46,6 +49,7 @@ pub struct Fold {
     found: Found,
     lasting: Lasting,
     told: Told,
+    diagnoses: Diagnoses,
     /// The entry before.
     last: Option<Mark>,
     set_back: Duration,
@@ -75,6 +79,7 @@ impl Fold {
                 self.last_status = None;
             }
             Recorded::Pods(_) | Recorded::Lists(_) => {}
+            Recorded::Diagnosed(diagnosed) => self.diagnoses.diagnosed(diagnosed),
             // What is unknown from now on has no known end.
             Recorded::Ended => self.lasting.leave_open(time, &mut self.found),
             Recorded::Told(told) => match told.record {
@@ -117,6 +122,7 @@ impl Fold {
                     guarding.for_each(|(_, episode)| episode.from = episode.from.max(before));
                 }
                 self.last_status = Some(time);
+                self.diagnoses.shown(&status.report);
                 // While nobody is answered, it says nothing of one container's calls.
                 let is_silent = status.report.health.reason == Reason::RuntimeSilent;
                 // And a list that was cut does not show what has ended.
@@ -135,6 +141,21 @@ impl Fold {
                 self.found.add(not_recorded(silence));
             }
         }
+    }
+
+    /// What diagnoses have found, the surest first. Past is what the last status does not show.
+    pub fn findings(&self) -> Vec<Finding> {
+        self.diagnoses.findings()
+    }
+
+    /// The agent that recorded the last entry still runs: what lasted then lasts at this time,
+    /// because it records each change.
+    pub fn runs_at(&mut self, time: WallTime) {
+        let now = Mark::other(time);
+        self.last = self.last.map(|last| match Silence::between(last, now) {
+            None if last.time < time => now,
+            _ => last,
+        });
     }
 
     /// The time of the first entry.

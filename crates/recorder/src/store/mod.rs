@@ -26,4 +26,5 @@ pub(crate) use frame::Framer;
 pub use limits::Limits;
 pub use read::{Range, Reader, Skipped, read};
 pub use segment::{DIRECTORY, is_history};
+pub use write::is_recording;
 pub(crate) use write::{Store, Unsynced, WriteError};

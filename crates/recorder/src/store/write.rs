@@ -218,6 +218,13 @@ impl Current {
     }
 }
 
+/// Whether an agent records in this folder now: it holds the lock. It starts a second later if it
+/// finds the lock taken by this check.
+pub fn is_recording(folder: &Path) -> bool {
+    let lock = File::open(folder.join(LOCK));
+    lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
+}
+
 fn lock(folder: &Path) -> Result<File, WriteError> {
     let mut options = File::options();
     let options = options.create(true).truncate(false).write(true);

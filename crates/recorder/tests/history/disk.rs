@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use recorder::store::Limits;
+use recorder::store::{Limits, is_recording};
 use recorder::{Loss, Recorded};
 
 use crate::support::{all, death, numbers, recorder, segments, status, stop, time, until, write};
@@ -159,4 +159,15 @@ fn only_the_owner_reads_the_history() {
     let mode = |path: &Path| path.metadata().unwrap().permissions().mode() & 0o777;
     assert_eq!(mode(&folder), 0o700);
     assert_eq!(mode(&segments(&folder)[0]), 0o600);
+}
+
+#[test]
+fn it_is_known_whether_an_agent_records_in_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    assert!(!is_recording(folder.path()));
+    let recorder = recorder(folder.path(), Limits::default());
+    write(&recorder, [death(1)]);
+    assert!(is_recording(folder.path()));
+    stop(recorder);
+    until(|| !is_recording(folder.path()));
 }

@@ -1,9 +1,10 @@
 //! What a recorded history tells, as episodes.
 
+use causes::finding::{Confidence, Finding};
 use episodes::{Episode, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::status_report::StatusReport;
-use recorder::fold::episodes;
+use recorder::fold::{Fold, episodes};
 use recorder::{Began, Entry, Loss, Lost, Recorded};
 use serde_json::{Value, json};
 
@@ -334,4 +335,101 @@ fn a_guard_answers_no_earlier_than_since_the_last_status_in_which_it_did_not() {
     ];
     let rows = rows(entries);
     assert!(rows.contains(&row("guarding", "", 18, 21)), "{rows:?}");
+}
+
+fn diagnosed(seconds: u64, confidence: &str, pid: u32) -> Entry {
+    let finding = json!({"cause": "container-status-lock", "title": "t", "verdict": "problem",
+        "sentence": format!("shim {pid} is stopped"), "confidence": confidence,
+        "culprit": {"pid": pid, "process": "containerd-shim"}, "evidence": ["state T"],
+        "advice": [format!("kill -CONT {pid}")], "fixedIn": ["none"]});
+    let diagnosed = json!({"began": time(seconds), "findings": [finding],
+        "bundle": "/var/lib/pleg/bundles/x.json.gz"});
+    at(
+        seconds + 9,
+        Recorded::Diagnosed(serde_json::from_value(diagnosed).unwrap()),
+    )
+}
+
+/// A status that shows the leading finding of a diagnosis at that time.
+fn with_finding(seconds: u64, cause: &str, diagnosed: u64) -> Entry {
+    let finding = json!({"cause": cause, "sentence": "it is so", "confidence": "high",
+        "time": time(diagnosed).to_string()});
+    status(seconds, &[("/finding", finding)])
+}
+
+fn findings(entries: Vec<Entry>) -> Vec<Finding> {
+    let mut fold = Fold::default();
+    entries.into_iter().for_each(|entry| fold.take(entry));
+    fold.findings()
+}
+
+#[test]
+fn the_findings_of_a_recovered_node_are_past_and_keep_culprit_evidence_and_advice() {
+    let lock = "container-status-lock";
+    let trouble = vec![
+        began(0),
+        diagnosed(10, "medium", 7),
+        with_finding(20, lock, 10),
+        diagnosed(70, "certain", 7),
+        with_finding(80, lock, 70),
+    ];
+    let [now] = &findings(trouble.clone())[..] else {
+        panic!("one fault");
+    };
+    assert!(!now.past);
+    let recovered = [trouble, vec![healthy(100)]].concat();
+    let [past] = &findings(recovered)[..] else {
+        panic!("one fault");
+    };
+    assert!(past.past && past.past_note().starts_with("past, found at "));
+    assert_eq!(past.found_at, Some(time(70)));
+    assert_eq!(past.confidence, Confidence::Certain);
+    assert_eq!(past.culprit.pid, Some(7));
+    assert_eq!(past.advice, ["kill -CONT 7"]);
+    assert_eq!(past.evidence.last().unwrap(), "state T");
+    assert!(past.evidence[0].contains("--from /var/lib/pleg/bundles/x.json.gz"));
+    assert_eq!(past.said(), "shim 7 is stopped");
+}
+
+#[test]
+fn another_culprit_is_another_fault_and_an_older_history_has_the_advice_of_the_page() {
+    let two = vec![
+        diagnosed(10, "high", 7),
+        diagnosed(70, "certain", 8),
+        healthy(100),
+    ];
+    let pids = |entries| {
+        let all: Vec<Finding> = findings(entries);
+        all.iter().map(|it| it.culprit.pid).collect::<Vec<_>>()
+    };
+    assert_eq!(pids(two), [Some(8), Some(7)]);
+
+    let older = vec![with_finding(20, "disk-full", 10), healthy(100)];
+    let [past] = &findings(older)[..] else {
+        panic!("one fault");
+    };
+    assert!(past.past && !past.advice.is_empty());
+    assert_eq!(past.said(), "it is so");
+    let unknown = vec![with_finding(20, "of-a-newer-pleg", 10), healthy(100)];
+    assert_eq!(findings(unknown), []);
+}
+
+#[test]
+fn what_lasts_lasts_until_now_while_the_agent_runs_and_until_its_end_if_it_was_stopped() {
+    let lasts_until = |entries: Vec<Entry>, now: u64| {
+        let mut fold = Fold::default();
+        entries.into_iter().for_each(|entry| fold.take(entry));
+        fold.runs_at(time(now));
+        let until = fold.read_until();
+        let hung = fold.finish().0.remove(0);
+        assert_eq!((hung.to, hung.seen_until), (None, until));
+        until.unwrap().since(time(0)).as_secs()
+    };
+    let stuck = status(30, &[("/stuck", stuck("c1", 5.0))]);
+    let running = vec![began(0), stuck];
+    assert_eq!(lasts_until(running.clone(), 85), 85);
+    // Nothing was recorded for longer than a running agent records nothing.
+    assert_eq!(lasts_until(running.clone(), 300), 30);
+    let stopped = [running, vec![at(70, Recorded::Ended)]].concat();
+    assert_eq!(lasts_until(stopped, 85), 70);
 }

@@ -70,9 +70,9 @@ fn causes(picture: &Picture) -> String {
     for advice in &picture.advice {
         let _ = write!(
             out,
-            "<li><b>{}</b> <span class=\"quiet\">{} confidence</span><br>{}",
+            "<li><b>{}</b> <span class=\"quiet\">{}</span><br>{}",
             text(&advice.cause),
-            text(&advice.confidence),
+            text(&advice.standing()),
             marked(&advice.sentence)
         );
         if let Some(culprit) = &advice.culprit {

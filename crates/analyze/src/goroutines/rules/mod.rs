@@ -39,6 +39,16 @@ pub struct Context {
     pub is_unexplained: bool,
 }
 
+/// Everything that is looked for in a stack.
+#[cfg(test)]
+pub(crate) fn needles() -> impl Iterator<Item = &'static str> {
+    let rules = [&RULES[..], &EXCERPT[..], &UNHEALTHY[..]]
+        .into_iter()
+        .flatten();
+    let needles = rules.flat_map(|rule| rule.calls.iter().copied().chain([rule.under]));
+    needles.filter(|needle| !needle.is_empty())
+}
+
 /// What a group of goroutines proves.
 pub fn proof(group: &Group, context: Context) -> Option<Proof> {
     let is_excerpt = (1..=MAX_EXCERPT).contains(&context.total);

@@ -27,16 +27,19 @@ use episodes::{Episode, Source, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::words::counted;
 use recorder::fold::Fold;
-use recorder::store::{Range, Skipped, is_history};
-use recorder::{Entry, Recorded};
+use recorder::store::{Range, Skipped, is_history, is_recording};
 use timeline::{Advice, Picture};
 
 use self::times::{Times, apart};
+use crate::commands::check_permission;
 use crate::output::sentence;
 use crate::text::printable;
 
 /// More in one sentence would not be read.
 const MOST_CAUSES: usize = 3;
+
+/// In place of a file's name.
+const STANDARD_INPUT: &str = "-";
 
 /// Everything that was read.
 #[derive(Default)]
@@ -67,8 +70,14 @@ pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow:
     let mut unreadable = Vec::new();
     for path in paths {
         let place = Path::new(path);
+        if path != STANDARD_INPUT
+            && let Err(error) = check_permission(place)
+        {
+            unreadable.push(error);
+            continue;
+        }
         let result = match place {
-            _ if is_history(place) => read.history(path, range),
+            _ if is_history(place) => read.history(path, range, now),
             _ if snapshot::is_snapshot(place) => read.snapshot(path),
             _ if bundle::is_bundle(place) => read.bundle(path),
             _ => {
@@ -99,10 +108,18 @@ pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow:
 
 impl Read {
     /// A folder of segments, or one.
-    fn history(&mut self, path: &str, range: Range) -> anyhow::Result<()> {
+    fn history(&mut self, path: &str, range: Range, now: WallTime) -> anyhow::Result<()> {
         let mut entries = recorder::store::read(Path::new(path), range)
             .with_context(|| printable(path).into_owned())?;
-        let count = self.fold(path, &mut entries);
+        let (mut fold, mut count) = (Fold::default(), 0);
+        for entry in &mut entries {
+            fold.take(entry);
+            count += 1;
+        }
+        if is_recording(Path::new(path)) {
+            fold.runs_at(now);
+        }
+        self.folded(path, fold);
         self.sources
             .push(format!("{path} (history, {count} entries)"));
         self.notes.extend(skipped(entries.skipped()));
@@ -110,15 +127,10 @@ impl Read {
     }
 
     fn snapshot(&mut self, path: &str) -> anyhow::Result<()> {
-        let read = snapshot::open(Path::new(path)).with_context(|| printable(path).into_owned())?;
+        let mut read =
+            snapshot::open(Path::new(path)).with_context(|| printable(path).into_owned())?;
         let count = read.entries.len();
-        // A look that has seen nothing yet tells nothing.
-        let has_seen = |entry: &Entry| match &entry.what {
-            Recorded::Status(status) => status.report.relist.count > 0,
-            _ => true,
-        };
-        let seen = read.seen().into_iter().filter(has_seen);
-        self.fold(path, read.entries.into_iter().chain(seen));
+        self.folded(path, read.fold());
         self.sources
             .push(format!("{path} (snapshot, {count} entries)"));
         if !read.is_whole {
@@ -144,13 +156,8 @@ impl Read {
         Ok(())
     }
 
-    fn fold(&mut self, path: &str, entries: impl IntoIterator<Item = Entry>) -> u64 {
-        let mut fold = Fold::default();
-        let mut count = 0;
-        for entry in entries {
-            fold.take(entry);
-            count += 1;
-        }
+    fn folded(&mut self, path: &str, fold: Fold) {
+        self.findings.extend(fold.findings());
         self.reaches(path, fold.read_from(), fold.read_until());
         if let Some(by) = fold.set_back() {
             let by = GoDuration(Duration::from_secs(by.as_secs()));
@@ -162,7 +169,6 @@ impl Read {
         let (episodes, dropped) = fold.finish();
         self.dropped(path, dropped);
         self.episodes.extend(episodes);
-        count
     }
 
     /// What a bundle shows was so when it was taken.
@@ -198,6 +204,14 @@ impl Read {
             let kind = input.kind.as_str();
             let lines = counted(input.lines as usize, "line");
             format!("{} ({kind}, {lines})", input.path)
+        }));
+        let is_skipped = |input: &&InputReport| {
+            !was_read(input) && unreadable.iter().all(|other| other.path != input.path)
+        };
+        let skipped = analysis.inputs.iter().filter(is_skipped);
+        self.notes.extend(skipped.filter_map(|input| {
+            let why = input.error.as_ref()?;
+            Some(format!("{} was {why}.", input.path))
         }));
         self.dropped("the files", analysis.dropped.episodes);
         let inputs = || analysis.inputs.iter().filter(was_read);
@@ -285,9 +299,20 @@ impl Read {
 
     fn picture(mut self) -> anyhow::Result<Picture> {
         self.findings
-            .sort_by_key(|finding| Reverse(finding.confidence));
-        let mut advice: Vec<Advice> = self.findings.iter().map(advice).collect();
-        advice.dedup_by(|one, other| one.cause == other.cause && one.sentence == other.sentence);
+            .sort_by_key(|finding| (finding.past, Reverse(finding.confidence)));
+        let mut findings: Vec<Finding> = Vec::new();
+        for finding in self.findings {
+            // Where it was found again, only its last finding is shown.
+            let is_again = |known: &Finding| match finding.found_at {
+                Some(_) => known.is_same_fault(&finding),
+                None => known.cause == finding.cause && known.said() == finding.said(),
+            };
+            if !findings.iter().any(is_again) {
+                findings.push(finding);
+            }
+        }
+        self.findings = findings;
+        let advice: Vec<Advice> = self.findings.iter().map(advice).collect();
         let until = self.times.iter().map(|times| times.until).max();
         self.notes.extend(apart(self.times));
         if self.nodes.len() > 1 {
@@ -298,7 +323,12 @@ impl Read {
             ));
         }
         let Some(picture) = Picture::new(String::new(), self.episodes) else {
-            let read = printable(&self.sources.join(", ")).into_owned();
+            let sources = if self.sources.is_empty() {
+                &self.notes
+            } else {
+                &self.sources
+            };
+            let read = printable(&sources.join(", ")).into_owned();
             match until {
                 Some(_) => bail!(
                     "there is nothing to draw: no call that hung and no node that suffered in {read}; \
@@ -334,7 +364,7 @@ impl Read {
 /// happened, a mere suspicion is left to the list of causes.
 fn probable(findings: &[Finding], is_known_what_happened: bool) -> Option<String> {
     let first = findings.first()?;
-    let is_as_probable = |it: &&Finding| it.confidence == first.confidence;
+    let is_as_probable = |it: &&Finding| (it.past, it.confidence) == (first.past, first.confidence);
     let mut said: Vec<&str> = Vec::new();
     for finding in findings.iter().take_while(is_as_probable) {
         if !said.contains(&finding.said()) {
@@ -353,6 +383,10 @@ fn probable(findings: &[Finding], is_known_what_happened: bool) -> Option<String
         (Verdict::Problem, 1) => "Cause",
         (Verdict::Problem, _) => "Causes",
     };
+    let which = match first.past {
+        true => format!("{which} ({})", first.past_note()),
+        false => which.to_owned(),
+    };
     Some(format!("{which}: {}{more}.", said.join("; ")))
 }
 
@@ -360,6 +394,7 @@ fn advice(finding: &Finding) -> Advice {
     Advice {
         cause: finding.cause.id().to_owned(),
         confidence: finding.confidence.as_str().to_owned(),
+        past: finding.past_note(),
         sentence: finding.said().to_owned(),
         culprit: finding.culprit.named_beside(""),
         evidence: finding.evidence.first().cloned(),

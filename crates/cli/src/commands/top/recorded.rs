@@ -12,6 +12,7 @@ use top::recording::Recording;
 use top::state::events::MAX_ENTRIES;
 use top::update::{Source, Update};
 
+use crate::commands::check_permission;
 use crate::text::printable;
 
 /// What was recorded.
@@ -24,6 +25,7 @@ struct Recorded {
 /// Reads a history, or the one in a snapshot.
 pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
     let place = printable(&path.display().to_string()).into_owned();
+    check_permission(path)?;
     let (entries, facts) = match () {
         () if is_history(path) => {
             let entries = recorder::store::read(path, Range::default());

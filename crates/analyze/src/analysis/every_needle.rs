@@ -1,0 +1,72 @@
+//! A line may repeat any text that is looked for as often as it has room for it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use times::WallTime;
+
+use super::{Analyzer, Told};
+use crate::signs::Signs;
+
+/// The length of the lines, in bytes.
+const LONG: usize = 64 << 10;
+
+/// The same line, this many times shorter.
+const SHORTER: usize = 4;
+
+/// The work may grow by twice the factor by which the line grows; if it were quadratic, it would
+/// grow by the square of it.
+const MAX_GROWTH: u32 = 2 * SHORTER as u32;
+
+/// Below this time, the machine and not the line decides.
+const TOO_SHORT: Duration = Duration::from_millis(40);
+
+fn analyzed(signs: &Arc<Signs>, line: &[u8]) -> Duration {
+    let mut analyzer = Analyzer {
+        signs: signs.clone(),
+        told: Told::default(),
+        reading: None,
+    };
+    let begun = Instant::now();
+    analyzer.begin("x.log", WallTime::from_unix_nanos(1).unwrap());
+    analyzer.line(line, false);
+    assert_eq!(analyzer.finish().inputs[0].lines, 1);
+    begun.elapsed()
+}
+
+fn repeated(head: &str, needle: &str, length: usize) -> Vec<u8> {
+    let needles = needle.bytes().chain([b' ']).cycle();
+    head.bytes().chain(needles).take(length).collect()
+}
+
+/// Other work on the machine only makes it longer.
+fn shortest(work: impl Fn() -> Duration) -> Duration {
+    (0..3).map(|_| work()).min().unwrap_or_default()
+}
+
+#[test]
+fn a_line_that_repeats_any_needle_of_any_table_takes_time_in_proportion_to_its_length() {
+    let signs = Arc::new(Signs::new());
+    let needles = signs.needles();
+    let needles = needles.chain(crate::goroutines::needles());
+    let needles: BTreeSet<&str> = needles.chain(crate::kernel::needles()).collect();
+    assert!(needles.len() > 700, "{}", needles.len());
+    let all: Vec<&str> = needles.iter().copied().collect();
+    let all = all.join(" ");
+    for needle in needles.into_iter().chain([&*all]) {
+        for head in ["", "E0505 13:59:56.872880    2858 kubelet.go:2055] "] {
+            let long = repeated(head, needle, LONG);
+            let time = analyzed(&signs, &long);
+            if time < TOO_SHORT {
+                continue;
+            }
+            let short = shortest(|| analyzed(&signs, &long[..LONG / SHORTER]));
+            let time = shortest(|| analyzed(&signs, &long));
+            assert!(
+                time <= MAX_GROWTH * short + TOO_SHORT,
+                "{head}{needle}: {LONG} bytes take {time:?}, a part of them {short:?}"
+            );
+        }
+    }
+}

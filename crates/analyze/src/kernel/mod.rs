@@ -28,4 +28,4 @@ mod rules;
 
 pub use lines::HungTask;
 pub use reader::{KernelStack, KernelStackReader};
-pub use rules::{cause_of_function, held_up, kernel_lock, known_fault, proof};
+pub use rules::{cause_of_function, held_up, kernel_lock, proof};

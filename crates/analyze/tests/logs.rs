@@ -172,11 +172,6 @@ fn lines_of_systemd_and_the_kernel_become_findings() {
     );
     cause(
         Kind::KernelLog,
-        "[    0.000000] Linux version 5.4.0-132-generic (buildd@x) #148-Ubuntu SMP\n",
-        "kernel-regression",
-    );
-    cause(
-        Kind::KernelLog,
         "10.5.0.2: kern:    info: [2023-05-05T13:59:56.6Z]: cgroup: fork rejected by pids controller in /system.slice/docker.service\n",
         "pids-exhausted",
     );

@@ -389,3 +389,30 @@ fn volumes_that_are_not_mounted_again_and_again_are_a_problem() {
     healthy(&event(""));
     trouble(&event(" (x16 over 33m)"));
 }
+
+/// A kernel that loops in writeback: its release is not in the table of known faults.
+const LOOPS_IN_WRITEBACK: &str = "\
+[  467.626433] watchdog: BUG: soft lockup - CPU#5 stuck for 22s! [kworker/u16:4:103]
+[  467.663395] CPU: 5 PID: 103 Comm: kworker/u16:4 Not tainted 4.14.198-152.320.amzn2.x86_64 #1
+[  467.668873] Hardware name: Amazon EC2 m5.2xlarge/, BIOS 1.0 10/16/2017
+[  467.672456] Workqueue: writeback wb_workfn (flush-259:0)
+[  467.675605] task: ffff888802060000 task.stack: ffffc90003468000
+[  467.678961] RIP: 0010:move_expired_inodes+0x55/0x230
+";
+
+#[test]
+fn a_known_fault_of_the_kernel_is_claimed_only_if_release_and_stack_match() {
+    let claims = |page: &str| {
+        let found = text(page);
+        let leading = found.findings.first().expect("a finding");
+        assert_eq!(leading.cause.id(), "kernel-regression");
+        assert!(leading.fixed_in.is_empty(), "{leading:?}");
+        let said = format!("{} {}", found.summary, leading.evidence.join(" "));
+        said.contains("known fault")
+    };
+    assert!(!claims(LOOPS_IN_WRITEBACK));
+    let affected = LOOPS_IN_WRITEBACK.replace("4.14.198-152.320", "4.14.177-139.253");
+    assert!(claims(&affected));
+    let elsewhere = affected.replace("move_expired_inodes", "napi_poll");
+    assert!(!claims(&elsewhere));
+}

@@ -159,13 +159,14 @@ pub fn serial_overflow(running: &str, package: Option<&str>) -> SerialOverflow {
     }
 }
 
-/// What a kernel's fault looks like; a release in the table alone stops nobody.
+/// What a kernel's fault looks like; a release in the table alone is not a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Symptom {
-    /// `runc` and its `runc init` sleep side by side, and nobody is blocked in the kernel.
+    /// `runc` and its `runc init` sleep side by side, and no task is blocked in the kernel.
     LostWakeup,
-    /// Threads in uninterruptible sleep, or CPUs that the kernel says are stuck.
-    Blocked,
+    /// Tasks in uninterruptible sleep, or CPUs without progress, whose stacks have a function
+    /// that begins like one of these.
+    In(&'static [&'static str]),
 }
 
 /// A fault of some kernels.
@@ -182,6 +183,28 @@ pub struct KernelFault {
     /// What it looks like.
     pub symptom: Symptom,
 }
+
+impl KernelFault {
+    /// Whether a stack with these functions shows the fault.
+    pub fn is_in<'a>(&self, mut functions: impl Iterator<Item = &'a str>) -> bool {
+        let Symptom::In(shown) = self.symptom else {
+            return false;
+        };
+        functions.any(|name| shown.iter().any(|function| name.starts_with(function)))
+    }
+}
+
+/// Functions of io_uring; `io_schedule` is not one of them.
+const IO_URING: &[&str] = &[
+    "io_uring_",
+    "__io_uring_",
+    "__do_sys_io_uring_",
+    "__x64_sys_io_uring_",
+    "io_ring_",
+    "io_cqring_",
+    "io_poll_",
+    "io_wq_",
+];
 
 /// Kernels with faults that stop containers.
 pub const KERNELS: &[KernelFault] = &[
@@ -212,21 +235,21 @@ pub const KERNELS: &[KernelFault] = &[
         first: "6.1.112",
         fixed: Some("6.1.119-129.201"),
         what: "processes that use io_uring are blocked in the kernel (Amazon Linux 2023)",
-        symptom: Symptom::Blocked,
+        symptom: Symptom::In(IO_URING),
     },
     KernelFault {
         flavour: "-flatcar",
         first: "5.15.61",
         fixed: None,
         what: "ext4 waits forever for a cache entry (Flatcar 3227.2.2)",
-        symptom: Symptom::Blocked,
+        symptom: Symptom::In(&["mb_cache_"]),
     },
     KernelFault {
         flavour: ".amzn2.",
         first: "4.14.0",
         fixed: Some("4.14.198"),
         what: "many writes through overlayfs lock up a CPU (Amazon Linux 2)",
-        symptom: Symptom::Blocked,
+        symptom: Symptom::In(&["move_expired_inodes", "queue_io", "wb_writeback", "ovl_"]),
     },
 ];
 

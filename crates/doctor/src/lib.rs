@@ -19,6 +19,8 @@ mod evidence;
 pub mod facts;
 pub mod judges;
 
+pub use evidence::shims::{ShimFault, shim_at_fault};
+
 #[cfg(test)]
 #[path = "../tests/fixtures/node.rs"]
 mod node;

@@ -30,10 +30,16 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
     let pleg = series_of(&mut told);
     let chain = chain::follow(&groups, &told.kernel);
     let goroutines = goroutines_of(&groups, total, dropped, chain.as_ref());
-    of_signs(&mut told, signs);
+    let releases = of_signs(&mut told, signs);
     of_kernel(&mut told);
-    of_listings(&mut told);
+    let is_runc_asleep = of_listings(&mut told);
     of_output(&mut told);
+    let is_unhealthy = pleg.as_ref().is_some_and(|pleg| pleg.pattern.is_fault());
+    let confidence = match is_runc_asleep {
+        true => Some(Confidence::High),
+        false => is_unhealthy.then_some(Confidence::Low),
+    };
+    of_releases(&mut told, releases, confidence);
     episodes::of_outages(&told.gone, &mut told.episodes);
     gone::conclude(&mut told);
     // A chain shows what the relist waits for, better than its last call does.
@@ -137,13 +143,19 @@ fn goroutines_of(
 }
 
 /// Lines that prove a cause.
-fn of_signs(told: &mut Told, signs: &Signs) {
+/// Collects what single lines show; returns those that only name a release of the kernel.
+fn of_signs(told: &mut Told, signs: &Signs) -> Vec<Quote> {
+    let mut releases = Vec::new();
     for (index, seen) in std::mem::take(&mut told.signs) {
         let sign = signs.sign(index);
         let apart = seen.apart_seconds().zip(sign.apart_seconds);
         let are_too_few =
             seen.lines < sign.lines || apart.is_some_and(|(apart, most)| apart > most);
         if are_too_few || sign.of_one && seen.names_others {
+            continue;
+        }
+        if sign.is_release {
+            releases.extend(seen.quotes);
             continue;
         }
         let waits_itself = sign.cause == Cause::ShimUnresponsive
@@ -183,6 +195,21 @@ fn of_signs(told: &mut Told, signs: &Signs) {
             told.tell(first);
         }
     }
+    releases
+}
+
+/// A release of the kernel that has a fault is evidence only beside a symptom.
+fn of_releases(told: &mut Told, releases: Vec<Quote>, confidence: Option<Confidence>) {
+    let cause = Cause::KernelRegression;
+    for release in releases {
+        let said = format!("{release}: this release of the kernel has a known fault");
+        match confidence {
+            Some(confidence) => told
+                .collected
+                .add(cause, confidence, said, Culprit::default()),
+            None => told.collected.also(cause, said),
+        }
+    }
 }
 
 /// Whether the kernel tells that a runtime itself does not get on: then it is late with every
@@ -220,9 +247,7 @@ fn of_kernel(told: &mut Told) {
             },
             false => proof,
         });
-        let proof = proof
-            .or_else(|| kernel::known_fault(&stack))
-            .or_else(|| kernel::held_up(&stack));
+        let proof = proof.or_else(|| kernel::held_up(&stack));
         let Some(proof) = proof else {
             let who = || stack.who().unwrap_or_else(|| "a task".to_owned());
             let says = if stack.functions.iter().any(|name| name == INIT_WAITS) {
@@ -250,7 +275,9 @@ fn of_kernel(told: &mut Told) {
     }
 }
 
-fn of_listings(told: &mut Told) {
+/// Collects what listings of processes show; returns whether a runc and its `runc init` sleep.
+fn of_listings(told: &mut Told) -> bool {
+    let mut is_runc_asleep = false;
     let rows = std::mem::take(&mut told.rows);
     for listing in rows.chunk_by(|(one, _), (other, _)| one == other) {
         let file = told
@@ -283,7 +310,9 @@ fn of_listings(told: &mut Told) {
             told.collected
                 .prove(file.as_deref().unwrap_or_default(), proof);
         }
+        is_runc_asleep |= ps::is_runc_asleep(&rows);
     }
+    is_runc_asleep
 }
 
 /// What commands printed.

@@ -125,12 +125,12 @@ impl KernelStackReader {
                 .process
                 .as_ref()
                 .is_some_and(|process| self.deciders.contains(process));
+            stack.release = release(line);
             // A hung task is named twice in front of its one stack.
-            let again = self
-                .current
-                .as_ref()
-                .is_some_and(|known| known.functions.is_empty() && known.pid == stack.pid);
-            if again {
+            let known = self.current.as_mut();
+            let again = known.filter(|known| known.functions.is_empty() && known.pid == stack.pid);
+            if let Some(known) = again {
+                known.release = known.release.take().or(stack.release);
                 return true;
             }
             self.finish();

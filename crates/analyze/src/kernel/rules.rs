@@ -2,7 +2,7 @@
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
-use causes::versions::{Symptom, kernel_faults};
+use causes::versions::kernel_faults;
 
 use super::KernelStack;
 use crate::proof::Proof;
@@ -231,8 +231,25 @@ pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
     found.map(|(_, cause, confidence)| (cause, confidence))
 }
 
-/// What the stack proves; `None` where it tells nothing that is known.
+/// What the stack shows; `None` if nothing in it is known. The release of the kernel is named only
+/// if the stack shows a fault that the release has.
 pub fn proof(stack: &KernelStack) -> Option<Proof> {
+    let shown = shown(stack);
+    let fault = known_fault(stack).filter(|_| {
+        let is_other = |proof: &Proof| proof.cause != KernelRegression;
+        !shown.as_ref().is_some_and(is_other)
+    });
+    match (shown, fault) {
+        (shown, Some(fault)) => {
+            let mut proof = shown.unwrap_or_else(|| of(stack, KernelRegression, Low, ""));
+            proof.says += &fault;
+            Some(proof)
+        }
+        (shown, None) => shown,
+    }
+}
+
+fn shown(stack: &KernelStack) -> Option<Proof> {
     if stack.is_running {
         return of_running(stack);
     }
@@ -289,22 +306,19 @@ pub fn proof(stack: &KernelStack) -> Option<Proof> {
     (is_hung && is_of_storage).then(|| of(stack, StorageUnresponsive, Medium, ""))
 }
 
-/// A fault of this kernel that blocks tasks, for one whose stack proves nothing else.
-pub fn known_fault(stack: &KernelStack) -> Option<Proof> {
-    let release = stack
-        .release
-        .as_deref()
-        .filter(|_| stack.blocked_seconds.is_some())?;
+/// The fault of this kernel's release that the stack shows.
+fn known_fault(stack: &KernelStack) -> Option<String> {
+    let release = stack.release.as_deref()?;
+    let is_stuck = stack.blocked_seconds.is_some() || stack.locked_up_seconds.is_some();
+    let functions = || stack.instruction.iter().chain(&stack.functions);
     let mut faults = kernel_faults(release).into_iter();
-    let fault = faults.find(|fault| fault.symptom == Symptom::Blocked)?;
-    let mut proof = of(stack, KernelRegression, Low, "");
+    let fault = faults.find(|fault| is_stuck && fault.is_in(functions().map(String::as_str)))?;
     let fixed = fault.fixed.map(|fixed| format!("; fixed in {fixed}"));
-    proof.says += &format!(
-        ", and its release, {release}, has a known fault: {}{}",
+    Some(format!(
+        "; its release, {release}, has a known fault: {}{}",
         fault.what,
         fixed.unwrap_or_default()
-    );
-    Some(proof)
+    ))
 }
 
 /// For a task that has been blocked for long by a lock of the kernel itself, or of which the head of

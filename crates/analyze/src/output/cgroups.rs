@@ -40,9 +40,13 @@ impl Cgroups {
             }
             return;
         }
-        let [kind, _, count, _] = words[..] else {
+        let [kind, hierarchy, count, _] = words[..] else {
             return;
         };
+        // Those of version 2 have no hierarchy here, and hold no id once they are removed.
+        if hierarchy == "0" {
+            return;
+        }
         let Ok(count) = count.parse::<u64>() else {
             return;
         };

@@ -19,4 +19,6 @@ mod row;
 mod rules;
 
 pub use row::{PsReader, Row};
-pub use rules::{is_plugin_name, plugin, proofs, waits_elsewhere, waits_for_gpu_driver};
+pub use rules::{
+    is_plugin_name, is_runc_asleep, plugin, proofs, waits_elsewhere, waits_for_gpu_driver,
+};

@@ -36,6 +36,19 @@ const PLUGINS: [&str; 24] = [
     "bandwidth",
     "tuning",
 ];
+/// Programs that start plugins.
+const STARTERS: [&str; 10] = [
+    "containerd",
+    "dockerd",
+    "crio",
+    "cri-dockerd",
+    "kubelet",
+    "k3s",
+    "k3s-server",
+    "k3s-agent",
+    "kubelite",
+    "hyperkube",
+];
 /// A healthy node does not run more plugins at once.
 const MAX_PLUGINS: usize = 20;
 /// One or two may have exited just now.
@@ -117,11 +130,12 @@ fn blocked(row: &Row) -> Option<Proof> {
     is_blocked.then(|| of(row, cause, confidence, says))
 }
 
-/// A shim or a daemon that somebody has stopped.
+/// A shim, a daemon or a kubelet that is stopped.
 fn stopped(row: &Row) -> Option<Proof> {
     let cause = match name(row) {
         shim if shim.starts_with("containerd-shim") || shim == "conmon" => Cause::ShimUnresponsive,
         "containerd" | "dockerd" | "crio" | "cri-dockerd" => Cause::RuntimeUnresponsive,
+        "kubelet" => Cause::KubeletInternal,
         _ => return None,
     };
     let says = format!("process {} ({}) is stopped", row.pid, name(row));
@@ -217,6 +231,16 @@ fn unreaped(rows: &[Row]) -> Option<Proof> {
         name(shim)
     );
     is_enough.then(|| of(shim, Cause::ShimUnresponsive, Confidence::Medium, says))
+}
+
+/// Whether a runc and a `runc init` have been asleep for minutes, and no process is blocked in the
+/// kernel: on a kernel that loses epoll wake-ups, that is what it looks like.
+pub fn is_runc_asleep(rows: &[Row]) -> bool {
+    let is_asleep = |row: &&Row| is_in(row, 'S') && row.age >= Age::Minutes;
+    let asleep = || rows.iter().filter(is_asleep);
+    asleep().any(is_runc_init)
+        && asleep().any(|row| name(row) == "runc" && !is_runc_init(row))
+        && !rows.iter().any(|row| is_in(row, 'D'))
 }
 
 /// `runc create` and its `runc init` have both been asleep for long, and no process is blocked in
@@ -327,7 +351,7 @@ fn ending(rows: &[Row]) -> Option<Proof> {
 
 /// A running CNI plugin of any age.
 pub fn plugin(rows: &[Row]) -> Option<&Row> {
-    rows.iter().find(is_plugin)
+    running_plugins(rows).into_iter().next()
 }
 
 /// Whether a program is a known CNI plugin.
@@ -335,12 +359,25 @@ pub fn is_plugin_name(name: &str) -> bool {
     PLUGINS.contains(&name)
 }
 
-fn is_plugin(row: &&Row) -> bool {
-    is_plugin_name(name(row)) || row.command.contains("/opt/cni/bin/")
+/// What a runtime or a kubelet has started by the name of a plugin, or from their directory. Other
+/// programs have such names, too: `bridge` is of iproute2.
+fn running_plugins(rows: &[Row]) -> Vec<&Row> {
+    let by_pid: HashMap<u32, &Row> = rows.iter().map(|row| (row.pid, row)).collect();
+    let parent = |row: &&Row| by_pid.get(&row.ppid?).copied();
+    let is_started = |row: &Row| {
+        // Rows of several listings may contain a cycle.
+        let above = std::iter::successors(parent(&row), parent).take(rows.len());
+        above.into_iter().any(|row| STARTERS.contains(&name(row)))
+    };
+    let is_plugin = |row: &&Row| {
+        let is_named = || is_plugin_name(name(row)) && is_started(row);
+        row.command.contains("/opt/cni/bin/") || is_named()
+    };
+    rows.iter().filter(is_plugin).collect()
 }
 
 fn plugins(rows: &[Row]) -> Option<Proof> {
-    let plugins: Vec<&Row> = rows.iter().filter(is_plugin).collect();
+    let plugins = running_plugins(rows);
     let is_old = |row: &&&Row| row.age >= Age::Minutes;
     let old = plugins.iter().filter(is_old).count();
     let row = plugins.iter().find(is_old).or(plugins.first())?;

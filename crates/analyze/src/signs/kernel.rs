@@ -3,7 +3,7 @@
 use causes::Cause::*;
 use causes::finding::Confidence::*;
 
-use super::{Sign, sign};
+use super::{Sign, release, sign};
 use crate::kind::Writer::Kernel;
 
 /// Processes that a node needs.
@@ -79,22 +79,14 @@ pub(super) const SIGNS: &[Sign] = &[
     // The kernel waits for a thread of its own that gets no CPU: a guest whose host gives it none,
     // or threads of real-time priority.
     sign(" kthread starved for ", Kernel, CpuStarved, High),
-    sign("Linux version 5.4.0-132", Kernel, KernelRegression, High),
-    sign(
-        "Linux version 5.4.214-120.368",
-        Kernel,
-        KernelRegression,
-        High,
-    ),
-    sign(
-        "Linux version 5.4.217-126.408",
-        Kernel,
-        KernelRegression,
-        High,
-    ),
+    // The bug of the lost epoll wake-ups.
+    sign("LP: #1996678", Kernel, KernelRegression, Low),
+    release("Linux version 5.4.0-132"),
+    release("Linux version 5.4.214-120.368"),
+    release("Linux version 5.4.217-126.408"),
     // As `uname` and `kubectl describe node` show them.
-    sign("5.4.214-120.368.amzn2", Kernel, KernelRegression, Medium),
-    sign("5.4.217-126.408.amzn2", Kernel, KernelRegression, Medium),
+    release("5.4.214-120.368.amzn2"),
+    release("5.4.217-126.408.amzn2"),
     sign(
         "SLUB: Unable to allocate memory on node -1",
         Kernel,
@@ -272,7 +264,7 @@ pub(super) const SIGNS: &[Sign] = &[
         StorageUnresponsive,
         High,
     ),
-    sign("5.4.0-132-generic", Kernel, KernelRegression, Low),
+    release("5.4.0-132-generic"),
     // Error 28 is ENOSPC, of such a pool.
     sign("metadata I/O error", Kernel, StorageUnresponsive, Medium)
         .with(&["XFS"])

@@ -61,6 +61,8 @@ pub struct Sign {
     pub apart_seconds: Option<i64>,
     /// Lines about several containers say nothing.
     pub of_one: bool,
+    /// It only names a release that has a fault, which says nothing without a symptom.
+    pub is_release: bool,
 }
 
 pub(crate) const fn sign(
@@ -79,7 +81,20 @@ pub(crate) const fn sign(
         lines: 1,
         apart_seconds: None,
         of_one: false,
+        is_release: false,
     }
+}
+
+/// A line that names a kernel release with a fault.
+pub(crate) const fn release(text: &'static str) -> Sign {
+    let mut sign = sign(
+        text,
+        Writer::Kernel,
+        Cause::KernelRegression,
+        Confidence::Low,
+    );
+    sign.is_release = true;
+    sign
 }
 
 impl Sign {

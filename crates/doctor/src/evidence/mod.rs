@@ -1,6 +1,7 @@
 //! What several judges derive from the facts: which process serves which pod, what is blocked,
 //! and what is affected.
 
+pub(crate) mod disk;
 pub(crate) mod exits;
 pub(crate) mod lack;
 pub(crate) mod owner;

@@ -6,8 +6,10 @@
 
 use causes::finding::Finding;
 
-use super::shims::Shim;
+use super::owner::container_of;
+use super::shims::{Shim, ShimFault};
 use super::who::{go, short};
+use crate::facts::NodeFacts;
 use crate::facts::host::process::is_of_freezer;
 use crate::facts::host::{FrozenCgroup, Process};
 use crate::facts::probes::{Probe, ProbeFacts};
@@ -69,9 +71,9 @@ pub(crate) fn raise_sysctl(name: &str, now: u64, to: u64) -> String {
 
 /// Adds the state of a shim and its runc processes to a finding of a call that hangs for its pod,
 /// and how to unblock what waits for them.
-pub(crate) fn blame(finding: &mut Finding, shim: &Shim, probes: &ProbeFacts) {
+pub(crate) fn blame(finding: &mut Finding, shim: &Shim, facts: &NodeFacts) {
     describe(finding, shim);
-    finding.advise_first(advice(shim, probes));
+    finding.advise_first(advice(shim, facts));
 }
 
 /// The same of a shim that is stopped, while no call is known to hang for its pod.
@@ -102,7 +104,7 @@ fn describe(finding: &mut Finding, shim: &Shim) {
 }
 
 /// Adds the state of the runc processes that the runtime waits for, and what to do about them.
-pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process]) {
+pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process], facts: &NodeFacts) {
     for runc in runcs {
         let age = go(runc.age_seconds.floor());
         let (who, doing) = (runc.label(), runc.doing());
@@ -118,19 +120,66 @@ pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process]) {
             stopped.join(" ")
         ),
         ([], [runc]) if cannot_be_killed(runc) => in_the_kernel(runc),
-        ([], [runc]) => format!(
-            "run `kill -KILL {}` to end the runc that the runtime waits for; its container stays \
-             as it is",
-            runc.pid
-        ),
+        ([], [runc]) => {
+            let ids: Vec<&str> = finding.culprit.id.as_deref().into_iter().collect();
+            let end = end_runc(runc, "the runtime", &ids, facts);
+            format!("{end}; its container stays as it is")
+        }
         ([], _) => "find out what each of these runc processes waits for".to_owned(),
     });
 }
 
-fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
+/// How to end a runc. runc freezes a container on cgroup v1 while it changes it, and one that is
+/// killed does not thaw it (runc#4481).
+fn end_runc(runc: &Process, waits: &str, ids: &[&str], facts: &NodeFacts) -> String {
+    let end = format!(
+        "`kill -KILL {}` to end the runc that {waits} waits for",
+        runc.pid
+    );
+    let host = &facts.host;
+    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
+    let is_first = |process: &Process| {
+        let mut tasks = tasks.iter().filter(|task| ids.contains(&&*task.id));
+        tasks.any(|task| task.init == Some(process.pid))
+    };
+    let is_inside = |process: &&Process| {
+        container_of(process).is_some_and(|id| ids.contains(&id)) || is_first(process)
+    };
+    let mut inside = host.all_processes().iter().filter(is_inside).peekable();
+    let on_v1 = inside.peek().and_then(|process| process.freezer_v1());
+    match (inside.find_map(|process| host.frozen_group(process)), on_v1) {
+        (Some(group), _) => format!(
+            "the cgroup of the container is frozen, and a runc that is killed does not thaw it: \
+             first {}, then run {end}",
+            thaw(group)
+        ),
+        (None, Some(path)) if host.cgroups.frozen.value().is_none() => format!(
+            "first run `cat /sys/fs/cgroup/freezer{path}/freezer.state`: a runc that is killed \
+             does not thaw a cgroup that it has frozen. If it prints FROZEN, write THAWED to that \
+             file. Then run {end}"
+        ),
+        _ => format!("run {end}"),
+    }
+}
+
+/// What to look at if nothing shows that a shim is at fault.
+fn look_at_runtime(shim: &Shim, facts: &NodeFacts) -> String {
+    let label = shim.process.label();
+    let runtime = match facts.runtime_process() {
+        Some(runtime) => format!(
+            "`ps -L -o tid,stat,wchan:30 -p {}` shows where the runtime waits (state D: usually \
+             for its disk)",
+            runtime.pid
+        ),
+        None => "find out what the runtime itself waits for, usually its disk".to_owned(),
+    };
+    format!("do not kill {label}: nothing shows that it is stuck; {runtime}")
+}
+
+fn advice(shim: &Shim, facts: &NodeFacts) -> String {
     let pid = shim.process.pid;
     // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
-    let is_called = probes.may_be_containerd() && !shim.is_conmon();
+    let is_called = facts.probes.may_be_containerd() && !shim.is_conmon();
     let stopped = shim.runc.iter().filter(|runc| runc.is_stopped());
     let stopped: String = stopped.map(|runc| format!(" {}", runc.pid)).collect();
     match (shim.stopped_runc(), shim.oldest_runc()) {
@@ -165,34 +214,29 @@ fn advice(shim: &Shim, probes: &ProbeFacts) -> String {
         _ if cannot_be_killed(shim.process) || !shim.stuck_in().is_empty() => {
             in_the_kernel(shim.process)
         }
-        // It was seen when the look began, and may have ended since.
-        (None, Some(runc)) if runc.age_seconds < OLD => format!(
-            "run `pleg doctor` again in ten seconds: runc ({}) below it had been running for {} \
-             only; kill no {} before that runc has ended",
-            runc.pid,
-            go(runc.age_seconds.floor()),
-            shim.role()
-        ),
-        (None, Some(runc)) if is_called => format!(
-            "run `kill -KILL {}` to end the runc that the shim waits for; if that does not help, \
-             run `kill -KILL {pid}` to end the shim: only this pod is lost",
-            runc.pid
-        ),
-        (None, Some(runc)) => {
-            format!(
-                "run `kill -KILL {}` to end the runc that the others wait for",
-                runc.pid
-            )
-        }
-        _ if is_called => format!(
-            "run `kill -KILL {pid}` to end the shim, which frees the node: only this pod is lost, \
-             and nothing else has to be restarted"
-        ),
-        _ => format!(
-            "do not kill {}: nothing shows that it is stuck; find out what the runtime itself \
-             waits for",
-            shim.process.label()
-        ),
+        (None, Some(runc)) => match shim.fault() {
+            Some(ShimFault::Runc(_)) => {
+                let end = end_runc(runc, &format!("the {}", shim.role()), &shim.ids, facts);
+                match is_called {
+                    true => format!(
+                        "{end}; if that does not help, run `kill -KILL {pid}` to end the shim: \
+                         only this pod is lost"
+                    ),
+                    false => end,
+                }
+            }
+            // It was seen when the look began, and may have ended since.
+            _ => format!(
+                "run `pleg doctor` again in ten seconds: runc ({}) below it had been running for \
+                 {} only; kill no {} before that runc has ended, and restart no runtime: if \
+                 another runc is there each time, the runtime starts it again, and what that runc \
+                 waits for is to be found",
+                runc.pid,
+                go(runc.age_seconds.floor()),
+                shim.role()
+            ),
+        },
+        _ => look_at_runtime(shim, facts),
     }
 }
 
@@ -345,5 +389,57 @@ mod tests {
             advice.contains("cannot be killed") && !advice.contains("KILL"),
             "{advice}"
         );
+    }
+
+    #[test]
+    fn a_shim_that_merely_sleeps_is_not_to_be_killed() {
+        let asleep = finding(hung("containerd", "1.7.24").shim(99, false, &["c1"]));
+        let advice = &asleep.advice[0];
+        assert!(
+            advice.starts_with("do not kill containerd-shim (99)"),
+            "{advice}"
+        );
+        assert!(advice.contains("-p 10`"), "{advice}");
+        assert!(!asleep.advice.join("").contains("-KILL"), "{asleep:?}");
+        assert_eq!(asleep.culprit.pid, None);
+        assert_eq!(asleep.culprit.id.as_deref(), Some("c1"));
+    }
+
+    #[test]
+    fn a_runc_whose_container_is_frozen_is_ended_only_after_its_cgroup_is_thawed() {
+        let waiting = |controllers| {
+            hung("containerd", "1.7.24")
+                .shim(99, false, &["c1"])
+                .process(200, 99, "runc")
+                .in_group(100, controllers, "/kubepods/c1")
+        };
+        let file = "/sys/fs/cgroup/freezer/kubepods/c1/freezer.state";
+        let frozen = first_advice(waiting("freezer").frozen("/kubepods/c1", file, "THAWED"));
+        let thaw = frozen.find(&format!("`echo THAWED > {file}`")).unwrap();
+        assert!(thaw < frozen.find("`kill -KILL 200`").unwrap(), "{frozen}");
+        // The freezers could not be read.
+        let unread = first_advice(waiting("freezer"));
+        assert!(
+            unread.starts_with(&format!("first run `cat {file}`")),
+            "{unread}"
+        );
+        // Another one is frozen, and version 2 needs none of this.
+        let other = first_advice(waiting("freezer").frozen("/kubepods/c2", "other", "THAWED"));
+        assert!(other.starts_with("run `kill -KILL 200`"), "{other}");
+        let v2 = first_advice(waiting(""));
+        assert!(v2.starts_with("run `kill -KILL 200`"), "{v2}");
+    }
+
+    #[test]
+    fn a_runc_of_the_runtime_whose_container_is_frozen_is_ended_only_after_its_cgroup_is_thawed() {
+        let file = "/sys/fs/cgroup/freezer/kubepods/c1/freezer.state";
+        let frozen = hung("cri-o", "1.36.3")
+            .conmon(80, "c1", Some("s1"))
+            .in_group(81, "freezer", "/kubepods/c1")
+            .frozen("/kubepods/c1", file, "THAWED")
+            .process(300, 10, "runc");
+        let advice = first_advice(frozen);
+        let thaw = advice.find(&format!("`echo THAWED > {file}`")).unwrap();
+        assert!(thaw < advice.find("`kill -KILL 300`").unwrap(), "{advice}");
     }
 }

@@ -1,23 +1,46 @@
-//! runc processes that the runtime itself has started and waits for. CRI-O starts, stops and
-//! inspects containers with runc; containerd and dockerd leave that to shims.
+//! runc processes that do not return. CRI-O starts, stops and inspects containers with runc;
+//! containerd and dockerd leave that to shims.
 
 use super::remedy::OLD;
+use super::who::names;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 
-/// Those that make no progress: stopped, or old and without a child process, which the runc of
-/// an `exec` has.
+/// Those that the runtime itself has started and waits for, and that make no progress: stopped,
+/// or old.
 pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
-    let Some(runtime) = facts.runtime_process() else {
-        return Vec::new();
-    };
-    let host = &facts.host;
-    let is_stuck = |runc: &&Process| {
-        let is_alone = || host.children(runc.pid).next().is_none();
-        runc.is_stopped() || runc.age_seconds >= OLD && is_alone()
-    };
-    let runcs = host.children(runtime.pid).filter(|child| child.is_runc());
+    let runtime = facts.runtime_process().map(|runtime| runtime.pid);
+    let is_stuck = |runc: &&Process| runc.is_stopped() || runc.age_seconds >= OLD;
+    let runcs = runcs(facts).filter(|runc| Some(runc.ppid) == runtime);
     runcs.filter(is_stuck).collect()
+}
+
+/// Those that have not returned between the two samples. The runc of an `exec` has a child process
+/// for as long as its session lasts, except below a shim.
+fn runcs(facts: &NodeFacts) -> impl Iterator<Item = &Process> {
+    let host = &facts.host;
+    let all = host.all_processes().iter();
+    all.filter(|process| process.is_runc() && process.state != 'Z')
+        .filter(|runc| {
+            let parent = host.process(runc.ppid);
+            let is_of_shim = parent.is_some_and(|one| one.is_shim() && one.comm != "conmon");
+            runc.is_stopped() || is_of_shim || host.children(runc.pid).next().is_none()
+        })
+}
+
+/// How to restart a runtime by this command. containerd 2.3 does not finish starting while a runc
+/// does not return.
+pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
+    let runcs: Vec<&Process> = runcs(facts).collect();
+    match runcs.is_empty() {
+        true => format!("{command} leaves running containers running"),
+        false => format!(
+            "do not restart the runtime yet: it may not finish starting while a runc does not \
+             return. First find out what {} waits for, and end it; then {command} leaves running \
+             containers running",
+            names(runcs)
+        ),
+    }
 }
 
 #[cfg(test)]

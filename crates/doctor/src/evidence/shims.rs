@@ -8,6 +8,7 @@ use causes::finding::PodName;
 
 use crate::evidence::lack::lack;
 use crate::evidence::owner::container_of;
+use crate::evidence::remedy::OLD;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::Probe;
@@ -29,7 +30,31 @@ pub(crate) struct Shim<'a> {
     pub runc: Vec<&'a Process>,
 }
 
-impl Shim<'_> {
+/// What shows that calls wait for a shim, and not for the runtime or its disk. Killing a shim
+/// without it costs a pod and frees nothing.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum ShimFault<'a> {
+    /// The shim is stopped, by a signal or a debugger.
+    Stopped,
+    /// A thread of the shim waits in the kernel and did not run between the two samples.
+    InKernel,
+    /// This runc below the shim does not return.
+    Runc(&'a Process),
+}
+
+impl<'a> Shim<'a> {
+    /// What shows that calls wait for it; none for a shim that merely sleeps.
+    pub fn fault(&self) -> Option<ShimFault<'a>> {
+        if self.process.is_stopped() {
+            return Some(ShimFault::Stopped);
+        }
+        if !self.stuck_in().is_empty() {
+            return Some(ShimFault::InKernel);
+        }
+        let old = || self.oldest_runc().filter(|runc| runc.age_seconds >= OLD);
+        self.stopped_runc().or_else(old).map(ShimFault::Runc)
+    }
+
     /// Whether it is a conmon of CRI-O, which receives no calls and serves one container.
     pub fn is_conmon(&self) -> bool {
         self.process.comm == "conmon"
@@ -40,23 +65,23 @@ impl Shim<'_> {
         self.ids.contains(&id)
     }
 
-    /// The process that others wait for, as far as it can be seen: the runc below it, unless the
-    /// shim itself is stopped.
-    pub fn waited_for(&self) -> &Process {
-        if self.process.is_stopped() {
-            return self.process;
-        }
-        let runc = self.stopped_runc().or(self.oldest_runc());
-        runc.unwrap_or(self.process)
+    /// The process that others wait for, if something shows that they wait for this shim: the
+    /// runc below it, unless the shim itself is stopped.
+    pub fn waited_for(&self) -> Option<&'a Process> {
+        Some(match self.fault()? {
+            ShimFault::Runc(runc) => runc,
+            ShimFault::InKernel => self.oldest_runc().unwrap_or(self.process),
+            ShimFault::Stopped => self.process,
+        })
     }
 
     /// A process of runc below it that is stopped.
-    pub fn stopped_runc(&self) -> Option<&Process> {
+    pub fn stopped_runc(&self) -> Option<&'a Process> {
         self.runc.iter().copied().find(|runc| runc.is_stopped())
     }
 
     /// The runc below it that has been running for longest.
-    pub fn oldest_runc(&self) -> Option<&Process> {
+    pub fn oldest_runc(&self) -> Option<&'a Process> {
         let running = self.runc.iter().copied().filter(|runc| runc.is_runc());
         running.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds))
     }
@@ -192,6 +217,13 @@ fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> 
 pub(crate) fn serving<'a, 'b>(shims: &'b [Shim<'a>], probe: &Probe) -> Option<&'b Shim<'a>> {
     let id = probe.id.as_deref()?;
     shims.iter().find(|shim| shim.serves(id))
+}
+
+/// The shim of this container or sandbox, if something shows that calls wait for it.
+pub fn shim_at_fault<'a>(facts: &'a NodeFacts, id: &str) -> Option<(&'a Process, ShimFault<'a>)> {
+    let shims = shims(facts).ok()?;
+    let shim = shims.iter().find(|shim| shim.serves(id))?;
+    Some((shim.process, shim.fault()?))
 }
 
 /// A stopped conmon of the sandbox's pod: if CRI-O reports the containers together with their

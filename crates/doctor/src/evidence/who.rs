@@ -39,9 +39,9 @@ pub(crate) fn short(id: &str) -> &str {
     id.get(..13).filter(|_| id.len() == 64).unwrap_or(id)
 }
 
-/// The container or pod of a call, and its shim.
+/// The container or pod of a call, and the process of its shim for which the call waits.
 pub(crate) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
-    let process = shim.map(Shim::waited_for);
+    let process = shim.and_then(Shim::waited_for);
     Culprit {
         pod: probe.pod.clone(),
         container: probe.container.clone(),

@@ -31,7 +31,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 /// Without a network configuration no plugin can hang, but the node is NotReady.
 fn no_network(probes: &ProbeFacts) -> Option<Finding> {
     let condition = probes.unmet("NetworkReady")?;
-    let mut finding = Finding::new(Cause::CniPluginHang, Confidence::Low);
+    // The node is NotReady by that; whether a plugin is the cause is not known.
+    let mut finding = Finding::new(Cause::CniPluginHang, Confidence::Medium);
     let why = [&*condition.reason, &*condition.message].join(": ");
     finding.sentence = format!("the pod network is not ready ({why})");
     finding
@@ -281,6 +282,15 @@ mod tests {
         let facts = node("containerd", "1.7.24").unmet("NetworkReady", "no networks found");
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].verdict, Verdict::Suspect);
+    }
+
+    #[test]
+    fn a_process_with_the_name_of_a_plugin_that_no_runtime_started_is_no_plugin() {
+        let facts = node("containerd", "1.7.24")
+            .process(60, 1, "sh")
+            .process(70, 60, "bridge")
+            .process(71, 1, "host-local");
+        assert_eq!(judge(&facts.facts()), Opinion::Clear);
     }
 
     #[test]

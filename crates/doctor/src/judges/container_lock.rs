@@ -46,7 +46,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let findings = hung.into_iter().map(|probe| {
         let stopped = || stopped_of_pod(&shims, probe).filter(|_| is_sandbox(probe));
         let shim = stopped().or_else(|| serving(&shims, probe));
-        of_one(probes, probe, shim, &runcs)
+        of_one(facts, probe, shim, &runcs)
     });
     Opinion::Found(findings.collect())
 }
@@ -70,7 +70,8 @@ fn is_sandbox(probe: &Probe) -> bool {
     probe.call == Rpc::PodSandboxStatus
 }
 
-fn of_one(probes: &ProbeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Process]) -> Finding {
+fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Process]) -> Finding {
+    let probes = &facts.probes;
     let stopped = shim.filter(|shim| shim.process.is_stopped());
     let is_explained = stopped.is_some() || !runcs.is_empty();
     let may_answer = probes.is_crio() && probe.seconds < EXIT_FILE_SECONDS;
@@ -114,13 +115,13 @@ fn of_one(probes: &ProbeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Pro
     }
     finding.evidence.extend(stacks(probes));
     match shim {
-        Some(shim) if stopped.is_some() || runcs.is_empty() => blame(&mut finding, shim, probes),
+        Some(shim) if stopped.is_some() || runcs.is_empty() => blame(&mut finding, shim, facts),
         _ if !runcs.is_empty() => {
             if let [runc] = runcs {
                 finding.culprit.pid = Some(runc.pid);
                 finding.culprit.process = Some(runc.comm.clone());
             }
-            blame_runc(&mut finding, runcs);
+            blame_runc(&mut finding, runcs, facts);
         }
         _ => finding.advise_first(look_for(probe, probes)),
     }

@@ -5,12 +5,13 @@ use causes::finding::{Confidence, Finding};
 use cri::Rpc;
 
 use super::Opinion;
+use crate::evidence::disk::runtime_waits_for_disk;
 use crate::evidence::lack::NOT_ANSWERED;
 use crate::evidence::remedy::{blame, look_for};
-use crate::evidence::shims::{serving, shims};
+use crate::evidence::shims::{Shim, ShimFault, serving, shims};
 use crate::evidence::who::{culprit, go, stacks, subject, unanswered};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, ProbeFacts};
+use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
 
 /// The symptom: `ListContainers` hangs, `ListPodSandbox` does not, and of the status calls only
 /// that of the culprit hangs.
@@ -39,37 +40,56 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let shims = shims(facts).unwrap_or_default();
     let mut findings: Vec<Finding> = probes
         .hung(Rpc::ContainerStatus)
-        .map(|probe| {
-            let shim = serving(&shims, probe);
-            let mut finding = Finding::new(Cause::ContainerStatusLock, confidence(probes));
-            finding.culprit = culprit(probe, shim);
-            let who = subject(probe);
-            finding.sentence = match shim.filter(|shim| shim.process.is_stopped()) {
-                Some(shim) => format!(
-                    "containerd holds the status lock of {who}, whose shim {} is stopped, so \
-                     listing containers hangs for the whole node",
-                    shim.process.label()
-                ),
-                None => format!(
-                    "containerd holds the status lock of {who}, so listing containers hangs for \
-                     the whole node"
-                ),
-            };
-            finding.evidence = lists(probes);
-            finding.evidence.push(unanswered(probe));
-            finding.evidence.extend(others(probes));
-            finding.evidence.extend(stacks(probes));
-            match shim {
-                Some(shim) => blame(&mut finding, shim, probes),
-                None => finding.advise_first(look_for(probe, probes)),
-            }
-            finding
-        })
+        .map(|probe| of_one(facts, probe, serving(&shims, probe)))
         .collect();
     if findings.is_empty() {
         findings.push(nobody(probes));
     }
     Opinion::Found(findings)
+}
+
+/// containerd holds the lock while it calls the shim, and while it syncs its metadata: without
+/// evidence against the shim, the disk may be at fault.
+fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>) -> Finding {
+    let probes = &facts.probes;
+    let fault = shim.and_then(Shim::fault);
+    let is_shim = matches!(fault, Some(ShimFault::Stopped | ShimFault::InKernel));
+    // An old runc may be slow for the same disk, or be of another container of the pod.
+    let disk = runtime_waits_for_disk(facts).filter(|_| !is_shim);
+    let mut confidence = confidence(probes);
+    if fault.is_none() || disk.is_some() {
+        confidence = confidence.min(Confidence::High);
+    }
+    let mut finding = Finding::new(Cause::ContainerStatusLock, confidence);
+    finding.culprit = culprit(probe, shim);
+    let who = subject(probe);
+    let lock = format!("containerd holds the status lock of {who}");
+    let why = match (shim, fault, &disk) {
+        (Some(shim), Some(ShimFault::Stopped), _) => {
+            format!(", whose shim {} is stopped", shim.process.label())
+        }
+        (_, _, Some(wait)) => format!(" while it waits for {}", wait.disk()),
+        _ => String::new(),
+    };
+    let innocent = match (shim, fault) {
+        (Some(_), None) => "; its shim is not shown to be at fault",
+        _ => "",
+    };
+    finding.sentence =
+        format!("{lock}{why}, so listing containers hangs for the whole node{innocent}");
+    finding.evidence = lists(probes);
+    finding.evidence.push(unanswered(probe));
+    finding.evidence.extend(others(probes));
+    finding.evidence.extend(stacks(probes));
+    match shim {
+        Some(shim) => blame(&mut finding, shim, facts),
+        None => finding.advise_first(look_for(probe, probes)),
+    }
+    if let Some(wait) = disk {
+        finding.evidence.extend(wait.says());
+        finding.advise_first(wait.advice());
+    }
+    finding
 }
 
 /// If a list is slow that does not wait for that lock, both may be slow.
@@ -127,6 +147,8 @@ fn nobody(probes: &ProbeFacts) -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::Fact;
+    use crate::facts::host::{Disk, FdUse, Mounts, RootMount};
     use crate::node::{found, node};
     use causes::finding::Verdict;
 
@@ -163,7 +185,8 @@ mod tests {
             let facts = node(runtime.0, runtime.1)
                 .call(Rpc::ListContainers, Outcome::Hung, 2.0)
                 .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
-                .answered(Rpc::ContainerStatus, 5, 0.004);
+                .answered(Rpc::ContainerStatus, 5, 0.004)
+                .shim(4711, true, &["s1", "c1"]);
             found(judge(&facts.facts()))[0].confidence
         };
         assert_eq!(at(("containerd", "2.1.9+unknown")), Confidence::Certain);
@@ -199,5 +222,102 @@ mod tests {
             .facts();
         let finding = &found(judge(&facts))[0];
         assert_eq!(finding.verdict, Verdict::Suspect);
+    }
+
+    fn locked() -> crate::node::Node {
+        node("containerd", "2.4.0")
+            .call(Rpc::ListContainers, Outcome::Hung, 20.0)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
+            .answered(Rpc::ContainerStatus, 5, 0.004)
+            .shim(99, false, &["s1", "c1"])
+    }
+
+    #[test]
+    fn without_evidence_against_the_shim_it_is_not_certain_and_no_process_is_to_be_killed() {
+        let finding = &found(judge(&locked().facts()))[0];
+        assert_eq!(finding.confidence, Confidence::High);
+        let said = &finding.sentence;
+        assert!(
+            said.ends_with("; its shim is not shown to be at fault"),
+            "{said}"
+        );
+        assert_eq!(finding.culprit.pid, None);
+        let advice = finding.advice.join("\n");
+        assert!(!advice.contains("-KILL"), "{advice}");
+        // Each of these is evidence.
+        let update = locked().process(200, 99, "runc");
+        for facts in [
+            locked().in_state(99, 'T'),
+            locked().blocked(99, "ovl_sync_fs"),
+            update,
+        ] {
+            let finding = &found(judge(&facts.facts()))[0];
+            assert_eq!(finding.confidence, Confidence::Certain, "{finding:?}");
+        }
+    }
+
+    #[test]
+    fn a_containerd_that_syncs_its_metadata_leads_to_its_disk_and_not_to_the_shim() {
+        let mut facts = locked().blocked(10, "jbd2_log_wait_commit").facts();
+        if let Fact::Known { value, .. } = &mut facts.host.processes {
+            let containerd = value.iter_mut().find(|one| one.pid == 10).unwrap();
+            let opened = FdUse {
+                root: Some("/data/containerd".to_owned()),
+                ..FdUse::default()
+            };
+            containerd.fds = Fact::known(opened, "/proc/10/fd");
+        }
+        let mounts = Mounts {
+            roots: vec![RootMount {
+                root: "/data/containerd".to_owned(),
+                device: "8:16".to_owned(),
+                kind: "ext4".to_owned(),
+            }],
+            ..Mounts::default()
+        };
+        facts.host.mounts = Fact::known(mounts, "mountinfo");
+        let disk = Disk {
+            device: "8:16".to_owned(),
+            name: "sdb".to_owned(),
+            in_flight: 1,
+            busy: 1.0,
+            ..Disk::default()
+        };
+        facts.host.disks = Fact::known(vec![disk], "diskstats");
+        let finding = &found(judge(&facts))[0];
+        assert_eq!(
+            finding.sentence,
+            "containerd holds the status lock of container app of pod shop/web while it waits for \
+             the disk sdb, so listing containers hangs for the whole node; its shim is not shown \
+             to be at fault"
+        );
+        assert!(finding.confidence < Confidence::Certain);
+        let evidence = finding.evidence.join("\n");
+        assert!(evidence.contains("jbd2_log_wait_commit"), "{evidence}");
+        assert!(
+            evidence.contains("sdb (holds /data/containerd)"),
+            "{evidence}"
+        );
+        assert!(finding.advice[0].contains("the disk sdb"), "{finding:?}");
+        assert!(!finding.advice.join("\n").contains("-KILL"), "{finding:?}");
+        // With an old runc below the shim, it may be either.
+        let mut either = facts.clone();
+        if let Fact::Known { value, .. } = &mut either.host.processes {
+            let mut runc = value[0].clone();
+            (runc.pid, runc.ppid, runc.comm) = (200, 99, "runc".to_owned());
+            runc.threads.clear();
+            value.push(runc);
+        }
+        let finding = &found(judge(&either))[0];
+        assert_eq!(finding.confidence, Confidence::High);
+        assert!(finding.advice[0].contains("the disk sdb"), "{finding:?}");
+        // A shim that is stopped is at fault, whatever the disk does.
+        facts.host.disks = Fact::missing("none", "diskstats");
+        if let Fact::Known { value, .. } = &mut facts.host.processes {
+            value.iter_mut().find(|one| one.pid == 99).unwrap().state = 'T';
+        }
+        let finding = &found(judge(&facts))[0];
+        assert!(finding.sentence.contains("is stopped"), "{finding:?}");
+        assert!(!finding.sentence.contains("disk"), "{finding:?}");
     }
 }

@@ -5,11 +5,12 @@ use causes::finding::{Confidence, Culprit};
 
 use super::Opinion;
 use super::opinion::finding;
+use crate::evidence::disk::describe;
 use crate::evidence::lack::lack;
 use crate::evidence::victims::if_felt;
 use crate::evidence::waits::kernel_says;
 use crate::facts::NodeFacts;
-use crate::facts::host::{Disk, HostFacts};
+use crate::facts::host::Disk;
 
 /// The percentage of the last ten seconds in which all tasks were stalled on I/O.
 const STALLED_PERCENT: f64 = 40.0;
@@ -77,29 +78,4 @@ fn is_slow(disk: &Disk) -> bool {
 /// Requests are in flight, and none completed between the two samples.
 fn is_silent(disk: &Disk) -> bool {
     disk.in_flight > 0 && disk.in_flight_before > 0 && disk.completed_per_second == 0.0
-}
-
-fn describe(host: &HostFacts, disk: &Disk) -> String {
-    let mounts = host.mounts.value();
-    let roots = mounts.map_or(&[][..], |mounts| &mounts.roots);
-    let over: Vec<&str> = roots
-        .iter()
-        .filter(|root| root.device == disk.device)
-        .map(|root| root.root.as_str())
-        .collect();
-    let over = match over.is_empty() {
-        true => String::new(),
-        false => format!(" (holds {})", over.join(", ")),
-    };
-    let wait = match disk.wait_milliseconds {
-        Some(wait) => format!("{wait:.0} ms per request"),
-        None => "none completed".to_owned(),
-    };
-    format!(
-        "{}{over} was busy {:.0} % of the time: {:.0} requests per second, {wait}, {} in flight",
-        disk.name,
-        disk.busy * 100.0,
-        disk.completed_per_second,
-        disk.in_flight
-    )
 }

@@ -1,5 +1,5 @@
 //! Some kernel releases have a fault that blocks processes. A release in the table is reported
-//! only if the node shows the symptom.
+//! only if a stack on the node shows that fault.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -25,10 +25,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let found = kernel_faults(release).into_iter().filter_map(|fault| {
         let (confidence, who, mut evidence) = match fault.symptom {
             Symptom::LostWakeup => lost_wakeup(host)?,
-            Symptom::Blocked => blocked(facts)?,
+            Symptom::In(_) => blocked(facts, fault)?,
         };
         evidence.insert(0, kernel(release, fault));
-        let found = finding(Cause::KernelRegression, confidence, who, evidence);
+        let mut found = finding(Cause::KernelRegression, confidence, who, evidence);
+        found.sentence = format!(
+            "this kernel release has a known fault, which blocks processes on this node: {}",
+            fault.what
+        );
         Some(match fault.fixed {
             Some(fixed) => found.advising(format!("boot kernel {fixed} or a later one")),
             None => found,
@@ -56,10 +60,23 @@ fn kernel(release: &str, fault: &KernelFault) -> String {
     format!("kernel {release}: {}; {fixed}", fault.what)
 }
 
-/// `runc` and its `runc init` are both asleep, and no thread is blocked in the kernel.
+/// Where a Go program waits for an event of epoll, beside threads that have nothing to do.
+const IDLE: [&str; 5] = [
+    "ep_poll",
+    "do_epoll_wait",
+    "futex_",
+    "do_nanosleep",
+    "hrtimer_nanosleep",
+];
+
+/// `runc` and its `runc init` are both asleep and wait for nothing but an event.
 fn lost_wakeup(host: &HostFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
     let asleep = |process: &Process| {
-        process.state == 'S' && process.threads.iter().all(|thread| thread.state != 'D')
+        let mut waits = process.waits().peekable();
+        process.state == 'S'
+            && process.threads.iter().all(|thread| thread.state != 'D')
+            && waits.peek().is_some()
+            && waits.all(|place| IDLE.iter().any(|idle| place.starts_with(idle)))
     };
     let pairs: Vec<&Process> = host
         .all_processes()
@@ -72,16 +89,20 @@ fn lost_wakeup(host: &HostFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
         .collect();
     let first = pairs.first()?;
     let says = format!(
-        "asleep, more than {STUCK_SECONDS:.0} s after the start: {}; the runc process that started it is \
-         asleep too",
+        "waiting for an event, more than {STUCK_SECONDS:.0} s after the start: {}; the runc process \
+         that started it waits too",
         names(pairs.iter().copied())
     );
     Some((Confidence::High, culprit(first), vec![says]))
 }
 
-fn blocked(facts: &NodeFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
+/// Threads that are blocked in the functions of the fault.
+fn blocked(facts: &NodeFacts, fault: &KernelFault) -> Option<(Confidence, Culprit, Vec<String>)> {
     let said = kernel_says(facts, Cause::KernelRegression);
-    let threads: Vec<_> = facts.host.blocked_threads().collect();
+    let blocked = facts.host.blocked_threads();
+    let threads: Vec<_> = blocked
+        .filter(|(_, thread)| fault.is_in(thread.functions()))
+        .collect();
     let (first, _) = threads.first()?;
     let mut evidence: Vec<String> = threads
         .iter()

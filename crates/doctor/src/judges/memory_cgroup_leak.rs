@@ -26,16 +26,21 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     };
     let release = host.versions.kernel.value().map_or("", String::as_str);
     let leaks = leaks_memory_cgroups(release);
+    // On version 2, a group that was removed holds no id, and the count says nothing about them.
+    let counts_ids = groups.version != 2;
     let confidence = match groups.counted {
-        ALMOST_USED_UP.. => Confidence::Certain,
-        MANY_IF_LEAKING.. if leaks => Confidence::High,
+        ALMOST_USED_UP.. if counts_ids => Confidence::Certain,
+        MANY_IF_LEAKING.. if counts_ids && leaks => Confidence::High,
         _ if groups.left_over >= MANY_LEAKED => Confidence::Medium,
         _ => return Opinion::Clear,
     };
     let mut evidence = vec![format!(
-        "the kernel counts {} memory cgroups, {} of them leaked; it has {MAX_IDS} ids",
+        "the kernel counts {} memory cgroups, {} of them leaked",
         groups.counted, groups.left_over
     )];
+    if counts_ids {
+        evidence.push(format!("it has {MAX_IDS} ids for them"));
+    }
     if leaks {
         evidence.push(format!(
             "kernel {release} leaks memory cgroups with every container"
@@ -43,14 +48,22 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
     let said = kernel_says(facts, Cause::MemoryCgroupLeak);
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
-    let found = finding(
+    let mut found = finding(
         Cause::MemoryCgroupLeak,
         confidence,
         Culprit::default(),
         evidence,
     );
-    Opinion::Found(vec![found.advising(format!(
-        "drain and reboot this node before all {MAX_IDS} ids are used; {} are used now",
-        groups.counted
-    ))])
+    if counts_ids {
+        found.advise_first(format!(
+            "drain and reboot this node before all {MAX_IDS} ids are used; {} are used now",
+            groups.counted
+        ));
+    } else {
+        found.sentence =
+            "memory cgroups that were removed are still held, which slows down reading memory \
+             statistics"
+                .to_owned();
+    }
+    Opinion::Found(vec![found])
 }

@@ -92,9 +92,7 @@ fn stuck(process: &Process, host: &HostFacts) -> Option<Finding> {
 /// What to do by hand if no cgroup could be read.
 fn look(process: &Process) -> Option<String> {
     let path = process.cgroup("freezer").filter(|path| *path != "/")?;
-    let mut hierarchies = process.cgroups.iter();
-    let is_old = hierarchies.any(|one| one.controllers.split(',').any(|name| name == "freezer"));
-    let (file, frozen, thaw) = match is_old {
+    let (file, frozen, thaw) = match process.freezer_v1().is_some() {
         true => (format!("freezer{path}/freezer.state"), "FROZEN", "THAWED"),
         false => (
             format!("{}/cgroup.freeze", path.trim_start_matches('/')),

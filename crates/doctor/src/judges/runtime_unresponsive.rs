@@ -11,6 +11,7 @@ use crate::evidence::lack::NOT_PROBED;
 use crate::evidence::owner::culprit;
 use crate::evidence::plugins::is_any_old;
 use crate::evidence::remedy::{resume_daemon, thaw};
+use crate::evidence::runc::restart;
 use crate::evidence::who::{MAX_EXAMPLES, go, stacks, subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
@@ -26,7 +27,7 @@ const SLOW_SECONDS: f64 = 2.0;
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if let Some(finding) = behind::judge(facts) {
-        return Opinion::Found(vec![with_unit(finding)]);
+        return Opinion::Found(vec![with_unit(facts, finding)]);
     }
     let Some(version) = probes.node(Rpc::Version) else {
         return unasked(facts);
@@ -54,7 +55,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         },
     };
     match opinion {
-        Opinion::Found(findings) => Opinion::Found(findings.into_iter().map(with_unit).collect()),
+        Opinion::Found(findings) => {
+            let findings = findings.into_iter();
+            Opinion::Found(findings.map(|finding| with_unit(facts, finding)).collect())
+        }
         other => other,
     }
 }
@@ -102,16 +106,14 @@ fn stopped_since(facts: &NodeFacts, who: &Process) -> Finding {
 }
 
 /// Adds advice about the systemd unit of the runtime.
-fn with_unit(mut finding: Finding) -> Finding {
+fn with_unit(facts: &NodeFacts, mut finding: Finding) -> Finding {
     let Some(unit) = &finding.culprit.unit else {
         return finding;
     };
     // Advice for this node, such as how to resume the process, stays first.
     let at = usize::from(matches!(finding.advice.first(), Some(Cow::Owned(_))));
-    let advice = format!(
-        "read its log with `journalctl -u {unit} -n 100`; `systemctl restart {unit}` leaves its \
-         containers running"
-    );
+    let restart = restart(facts, &format!("`systemctl restart {unit}`"));
+    let advice = format!("read its log with `journalctl -u {unit} -n 100`; {restart}");
     finding.advice.insert(at, advice.into());
     finding
 }
@@ -354,7 +356,7 @@ fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
         return None;
     }
     let sentence = format!("{runtime} does not answer any {call} call");
-    let mut found = finding(facts, Confidence::Low, sentence);
+    let mut found = finding(facts, Confidence::Medium, sentence);
     let hung = probes.hung(call);
     let longest = hung.map(|probe| probe.seconds).fold(0.0, f64::max);
     let count = probes.hung(call).count();

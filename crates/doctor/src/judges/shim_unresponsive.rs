@@ -7,11 +7,11 @@ use cri::Rpc;
 use super::Opinion;
 use crate::evidence::exits::says;
 use crate::evidence::lack::{NOT_PROBED, lack};
-use crate::evidence::remedy::{blame, resume};
+use crate::evidence::remedy::{blame, look_for, resume};
 use crate::evidence::shims::{Shim, serving, shims};
 use crate::evidence::who::{culprit, go, short, subject, unanswered};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Outcome, Probe, ProbeFacts};
+use crate::facts::probes::{Outcome, Probe};
 
 mod unnoticed;
 
@@ -36,21 +36,34 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     for probe in hung {
         let shim = serving(shims, probe);
         blamed.extend(shim.map(|shim| shim.process.pid));
-        let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
+        let who = subject(probe);
+        // A shim that merely sleeps may wait for nothing, and the runtime for its disk.
+        let (confidence, sentence) = match shim.is_some_and(|shim| shim.fault().is_none()) {
+            true => (
+                Confidence::Medium,
+                format!(
+                    "the status of {who} hangs, usually for its shim, which is not shown to be at \
+                     fault"
+                ),
+            ),
+            false => (
+                Confidence::High,
+                format!("the shim of {who} does not respond to the runtime"),
+            ),
+        };
+        let mut finding = Finding::new(Cause::ShimUnresponsive, confidence);
         finding.culprit = culprit(probe, shim);
-        finding.sentence = format!(
-            "the shim of {} does not respond to the runtime",
-            subject(probe)
-        );
+        finding.sentence = sentence;
         finding.evidence.push(unanswered(probe));
-        if let Some(shim) = shim {
-            blame(&mut finding, shim, probes);
+        match shim {
+            Some(shim) => blame(&mut finding, shim, facts),
+            None => finding.advise_first(look_for(probe, probes)),
         }
         findings.push(finding);
     }
     let stopped = shims.iter().filter(|shim| shim.process.is_stopped());
     let unnamed = stopped.filter(|shim| !blamed.contains(&shim.process.pid));
-    findings.extend(unnamed.map(|shim| of_stopped(probes, shim)));
+    findings.extend(unnamed.map(|shim| of_stopped(facts, shim)));
     findings.extend(unnoticed::judge(facts, shims));
     let unseen = seen.as_ref().err().cloned().or(lack(&probes.tasks));
     let role = match probes.is_crio() {
@@ -61,7 +74,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(findings, [unseen])
 }
 
-fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
+fn of_stopped(facts: &NodeFacts, shim: &Shim) -> Finding {
+    let probes = &facts.probes;
     let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::Certain);
     if shim.is_conmon() {
         // The advice of the page is about shims, and what killing one costs.
@@ -116,7 +130,7 @@ fn of_stopped(probes: &ProbeFacts, shim: &Shim) -> Finding {
     let its = |probe: &&Probe| probe.id.as_deref().is_some_and(|id| shim.serves(id));
     let mut its_calls = probes.calls.iter().filter(its);
     match its_calls.any(|probe| probe.outcome() == Outcome::Hung) {
-        true => blame(&mut finding, shim, probes),
+        true => blame(&mut finding, shim, facts),
         false => resume(&mut finding, shim),
     }
     finding
@@ -132,11 +146,27 @@ mod tests {
         let facts = node("containerd", "1.6.20")
             .answered(Rpc::PodSandboxStatus, 7, 0.002)
             .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
-            .shim(99, false, &["s1"]);
+            .shim(99, false, &["s1"])
+            .process(200, 99, "runc");
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings.len(), 1);
-        assert_eq!(findings[0].culprit.pid, Some(99));
+        assert_eq!(findings[0].confidence, Confidence::High);
+        assert_eq!(findings[0].culprit.pid, Some(200));
         assert!(findings[0].advice[0].contains("kill -KILL 99"));
+    }
+
+    #[test]
+    fn a_sandbox_whose_shim_merely_sleeps_is_a_suspicion_and_no_process_is_to_be_killed() {
+        let facts = node("containerd", "1.6.20")
+            .answered(Rpc::PodSandboxStatus, 7, 0.002)
+            .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
+            .shim(99, false, &["s1"]);
+        let finding = &found(judge(&facts.facts()))[0];
+        assert_eq!(finding.confidence, Confidence::Medium);
+        assert_eq!(finding.culprit.pid, None);
+        assert!(finding.sentence.contains("not shown to be at fault"));
+        let advice = finding.advice.join("\n");
+        assert!(!advice.contains("-KILL"), "{advice}");
     }
 
     #[test]

@@ -26,10 +26,18 @@ fn a_lock_of_the_network_that_many_wait_for_is_told_with_the_kernels_own_words()
     Machine::healthy().is_silent(Cause::RtnlStuck);
 }
 
-fn pair(machine: Machine) -> Machine {
+fn pair_in(machine: Machine, place: &'static str) -> Machine {
+    let asleep = |mut task: Task| {
+        task.wchan = place;
+        task.aged(600)
+    };
     machine
-        .task(&Task::new(900, 700, "runc").aged(600))
-        .task(&Task::new(910, 900, "runc:[2:INIT]").aged(600))
+        .task(&asleep(Task::new(900, 700, "runc")))
+        .task(&asleep(Task::new(910, 900, "runc:[2:INIT]")))
+}
+
+fn pair(machine: Machine) -> Machine {
+    pair_in(machine, "ep_poll")
 }
 
 #[test]
@@ -47,6 +55,16 @@ fn a_release_of_the_table_alone_accuses_nobody_and_nor_do_sleepers_alone() {
     let bad = || Machine::healthy().file(RELEASE, "5.4.0-132-generic\n");
     bad().is_silent(Cause::KernelRegression);
     pair(Machine::healthy()).is_silent(Cause::KernelRegression);
+    // Sleepers that wait for something else, and tasks that are blocked elsewhere.
+    pair_in(bad(), "unix_stream_read_generic").is_silent(Cause::KernelRegression);
+    Machine::healthy()
+        .file(RELEASE, "6.1.115-126.197.amzn2023.x86_64\n")
+        .task(
+            &Task::new(710, 700, "node")
+                .in_container()
+                .blocked_in("rpc_wait_bit_killable"),
+        )
+        .is_silent(Cause::KernelRegression);
     // Who is in the kernel waits for something else.
     pair(bad())
         .task(
@@ -67,6 +85,11 @@ fn blocked_threads_on_a_kernel_that_is_known_for_them_are_told() {
     );
     let finding = machine.finding(Cause::KernelRegression);
     assert_eq!(finding.confidence, Confidence::Medium);
+    assert!(
+        finding
+            .sentence
+            .starts_with("this kernel release has a known fault")
+    );
     shows(&finding, "io_uring");
     shows(&finding, "6.1.119-129.201");
 }

@@ -108,7 +108,11 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
         let host = host.clone();
         move || bus::collect(&host, &services)
     });
-    let mounts = step(host, mounts::read);
+    let roots = processes
+        .iter()
+        .filter_map(|one| one.fds.value()?.root.clone());
+    let roots: Vec<String> = roots.collect();
+    let mounts = step(host, move |host| mounts::read(host, &roots));
     let log = step(host, kernel_log::read);
     let versions = step(host, versions::read);
     let cni = step(host, cni::read);

@@ -49,7 +49,8 @@ fn mount(line: &str) -> Option<Mount<'_>> {
     })
 }
 
-pub(super) fn read(host: &Host) -> Fact<Mounts> {
+/// The mounts, with the devices of the usual roots and of those that a runtime has open.
+pub(super) fn read(host: &Host, opened: &[String]) -> Fact<Mounts> {
     fact(&host.proc.join("1/mountinfo"), |text| {
         let mounts: Vec<Mount> = text.lines().filter_map(mount).collect();
         let under = |root: &str| {
@@ -64,12 +65,16 @@ pub(super) fn read(host: &Host) -> Fact<Mounts> {
                 kind: printable(best.kind),
             })
         };
+        let mut roots: Vec<&str> = ROOTS.to_vec();
+        roots.extend(opened.iter().map(String::as_str));
+        roots.sort_unstable();
+        roots.dedup();
         let remote = mounts
             .iter()
             .filter(|mount| REMOTE.contains(&mount.kind) || is_fuse(mount.kind));
         Some(Mounts {
             count: text.lines().count() as u64,
-            roots: ROOTS.into_iter().filter_map(under).collect(),
+            roots: roots.iter().filter_map(|root| under(root)).collect(),
             remote: remote
                 .take(MAX_REMOTE)
                 .map(|mount| RemoteMount {

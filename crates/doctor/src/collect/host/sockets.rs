@@ -84,11 +84,15 @@ fn sorted(rows: &[SocketRow], processes: &[Process], holders: &Holders) -> UnixS
     let started = started_by_daemons(processes);
     let daemons = processes.iter().filter(|process| process.is_daemon());
     let daemons: HashSet<u32> = daemons.map(|process| process.pid).collect();
+    // A shim starts it, and it waits for systemd.
+    let runcs = processes.iter().filter(|process| process.is_runc());
+    let runcs: HashSet<u32> = runcs.map(|process| process.pid).collect();
     let by_inode: HashMap<u32, &SocketRow> = rows.iter().map(|row| (row.inode, row)).collect();
     let talk = |inode: u32, end: &SocketRow, to: &str, unread: u32| {
         let pid = holders.of(inode)?;
         let is_agent = !COMMON.iter().any(|common| to.starts_with(common));
-        (pid == 1 || started.contains(&pid) && is_agent).then(|| Talk {
+        let is_started = started.contains(&pid) && is_agent;
+        (pid == 1 || runcs.contains(&pid) || is_started).then(|| Talk {
             pid,
             to: to.to_owned(),
             with: holders.of(end.inode),

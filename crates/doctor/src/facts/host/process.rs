@@ -223,6 +223,14 @@ impl Process {
         self.cgroups.iter().find_map(|cgroup| unit_of(&cgroup.path))
     }
 
+    /// Its path in the hierarchy of the freezer of cgroup v1.
+    pub fn freezer_v1(&self) -> Option<&str> {
+        let mut hierarchies = self.cgroups.iter();
+        let of_freezer =
+            |one: &&CgroupPath| one.controllers.split(',').any(|name| name == "freezer");
+        hierarchies.find(of_freezer).map(|one| one.path.as_str())
+    }
+
     /// Its path in the hierarchy of a controller: of version 1, else of version 2.
     pub fn cgroup(&self, controller: &str) -> Option<&str> {
         let first = self

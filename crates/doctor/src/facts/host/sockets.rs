@@ -10,7 +10,7 @@ pub struct UnixSockets {
     pub listeners: Vec<Listener>,
     /// The paths with the most connections.
     pub connections: Vec<Connections>,
-    /// Connections of process 1, and of processes that a runtime or kubelet has started.
+    /// Connections of process 1, of runc, and of processes that a runtime or kubelet has started.
     pub talks: Vec<Talk>,
 }
 

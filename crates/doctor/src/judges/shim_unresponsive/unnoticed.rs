@@ -6,6 +6,7 @@ use causes::finding::{Confidence, Culprit, Finding};
 
 use crate::evidence::exits::{listed_though_dead, says, who};
 use crate::evidence::remedy::blame;
+use crate::evidence::runc::restart;
 use crate::evidence::shims::Shim;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{MAX_SINGLED_OUT, ProbeFacts};
@@ -41,7 +42,7 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
         // removed: that runc serves another container of the pod.
         let is_awaited = |shim: &&Shim| task.init.is_some() && !shim.runc.is_empty();
         if let Some(shim) = shim.filter(is_awaited) {
-            blame(&mut finding, shim, &facts.probes);
+            blame(&mut finding, shim, facts);
             return finding;
         }
         finding.evidence.push(match shim {
@@ -50,13 +51,12 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
         });
         let process = facts.runtime_process();
         let unit = process.and_then(|process| process.service());
-        let restart = match unit {
-            Some(unit) => format!("run `systemctl restart {unit}`"),
-            None => "restart the runtime".to_owned(),
+        let command = match unit {
+            Some(unit) => format!("`systemctl restart {unit}`"),
+            None => "a restart of the runtime".to_owned(),
         };
-        finding.advise_first(format!(
-            "{restart}: it checks every container again and leaves running containers running"
-        ));
+        let restart = restart(facts, &command);
+        finding.advise_first(format!("{restart}, and checks every container again"));
         finding
     });
     findings.collect()
@@ -166,6 +166,28 @@ mod tests {
         let advice = findings[0].advice.join("");
         assert!(!advice.contains("-KILL"), "{advice}");
         assert_eq!(findings[0].culprit.pid, None);
+        // A containerd that starts while it has not returned does not finish starting.
+        let first = &findings[0].advice[0];
+        assert!(
+            first.starts_with("do not restart the runtime yet"),
+            "{first}"
+        );
+        assert!(first.contains("runc (200)"), "{first}");
+    }
+
+    #[test]
+    fn no_runtime_is_to_be_restarted_while_a_runc_of_another_pod_does_not_return() {
+        let facts = node("containerd", "2.3.4")
+            .shim(99, false, &["c1"])
+            .process(50, 1, "containerd-shim")
+            .process(200, 50, "runc")
+            .aged(200, 2.0)
+            .listed_though_dead("c1");
+        let first = &found(judge(&facts.facts()))[0].advice[0];
+        assert!(
+            first.starts_with("do not restart the runtime yet"),
+            "{first}"
+        );
     }
 
     #[test]

@@ -77,12 +77,10 @@ impl fmt::Display for NoRuntime {
 
 impl Error for NoRuntime {}
 
-impl NoRuntime {
-    /// None of the usual places has a socket.
-    pub fn anywhere() -> Self {
-        let tried = USUAL_PLACES.map(|place| format!("\n  {}: no such file", Endpoint::new(place)));
-        Self(tried.concat())
-    }
+/// That none of the usual places has a socket, on one line as a log needs it.
+pub fn nowhere() -> String {
+    let tried = USUAL_PLACES.join(", ");
+    format!("no container runtime found; set one with --runtime-endpoint. Tried: {tried}")
 }
 
 /// The endpoint that is named, or of the usual places with a socket the first that answers;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use causes::Cause;
-use causes::finding::Finding;
+use causes::finding::{Confidence, Finding};
 use cri::Rpc;
 use escape::redacted;
 use pleg::out::words::counted;
@@ -24,7 +24,7 @@ use crate::judges::{JUDGES, Opinion, systemd_cookie_overflow};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
-    /// The verdict of the worst finding, or that the state could not be determined.
+    /// By the highest confidence of the findings, or that the state could not be determined.
     pub verdict: NodeVerdict,
     /// One sentence, with the names of pods and processes.
     pub summary: String,
@@ -47,12 +47,24 @@ pub struct Diagnosis {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeVerdict {
-    /// No problem was found.
+    /// No problem was found, or only what is suspected with low confidence.
     Ok,
     /// A problem was found.
     Problem,
     /// Too little is known to tell.
     Unknown,
+}
+
+impl NodeVerdict {
+    /// By the highest confidence of its findings. One of low confidence may have a harmless
+    /// reason: it is shown, and the node is as healthy as without it.
+    fn of(strongest: Option<Confidence>, is_known: bool) -> Self {
+        match strongest {
+            Some(Confidence::Medium | Confidence::High | Confidence::Certain) => Self::Problem,
+            Some(Confidence::Low) | None if is_known => Self::Ok,
+            Some(Confidence::Low) | None => Self::Unknown,
+        }
+    }
 }
 
 /// A cause that could not be judged.
@@ -86,28 +98,32 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         leave_out_doctor(finding);
         finding.redact();
     }
-    // A problem before a suspicion; else the order of the judges, which is that of roots.
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.verdict));
+    // A problem before a suspicion, and that before one of low confidence; else the order of the
+    // judges, which is that of roots.
+    findings.sort_by_key(|finding| {
+        std::cmp::Reverse((finding.verdict, finding.confidence > Confidence::Low))
+    });
     // If the runtime could not be probed at all, too little is known to call the node healthy.
     let blind = not_checked
         .iter()
         .any(|not| not.cause == Cause::RuntimeUnresponsive);
     let doubt = doubt(&facts.probes).filter(|_| OF_CALLS.iter().any(|cause| wanted(*cause)));
-    let verdict = match findings.first() {
-        Some(_) => NodeVerdict::Problem,
-        None if clear.is_empty() || blind || doubt.is_some() => NodeVerdict::Unknown,
-        None => NodeVerdict::Ok,
-    };
+    let is_judged = !clear.is_empty() || !findings.is_empty();
+    let strongest = findings.first().map(|finding| finding.confidence);
+    let verdict = NodeVerdict::of(strongest, is_judged && !blind && doubt.is_none());
     let is_partial = JUDGES.iter().any(|(cause, _)| !wanted(*cause));
     Diagnosis {
         verdict,
         is_partial,
-        summary: match (findings.first(), verdict, doubt) {
-            (Some(first), _, _) => first.said().to_owned(),
-            (None, NodeVerdict::Unknown, Some(doubt)) => redacted(doubt),
-            (None, NodeVerdict::Unknown, None) => cannot_be_told(&not_checked),
-            (None, _, _) if is_partial => not_found(&clear),
-            (None, _, _) => well(&facts.probes),
+        summary: match (verdict, findings.first(), doubt) {
+            (NodeVerdict::Problem, Some(first), _) => first.said().to_owned(),
+            (NodeVerdict::Unknown, _, Some(doubt)) => redacted(doubt),
+            (NodeVerdict::Unknown, _, None) => cannot_be_told(&not_checked),
+            (_, Some(first), _) if is_partial => {
+                format!("suspected with low confidence only: {}", first.said())
+            }
+            (_, None, _) if is_partial => not_found(&clear),
+            (_, _, _) => well(&facts.probes),
         },
         findings,
         not_checked,
@@ -442,6 +458,36 @@ mod tests {
                 assert_eq!(diagnosis.verdict, NodeVerdict::Unknown, "{lock}");
             }
         }
+    }
+
+    #[test]
+    fn a_suspicion_of_low_confidence_alone_is_shown_and_is_no_problem() {
+        let mut facts = node("containerd", "1.7.24").facts();
+        let healthy = diagnose(&facts, |_| true);
+        let paused =
+            node("containerd", "1.7.24").frozen("/kubepods/pod1", "freezer.state", "THAWED");
+        facts.host.cgroups = paused.facts().host.cgroups;
+        let diagnosis = diagnose(&facts, |_| true);
+        assert_eq!(diagnosis.findings.len(), 1);
+        assert_eq!(diagnosis.findings[0].confidence, Confidence::Low);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Ok);
+        assert_eq!(diagnosis.summary, healthy.summary);
+        let alone = diagnose(&facts, |cause| cause == Cause::RuncInitFrozen);
+        assert_eq!(alone.verdict, NodeVerdict::Ok);
+        assert!(alone.summary.starts_with("suspected with low confidence"));
+        // What keeps a node from being called healthy still does.
+        facts.probes.unasked = 3;
+        assert_eq!(diagnose(&facts, |_| true).verdict, NodeVerdict::Unknown);
+        // And what is suspected with more confidence comes first.
+        let unready = node("containerd", "1.7.24").unmet("NetworkReady", "no networks found");
+        let mut facts = NodeFacts {
+            host: facts.host,
+            ..unready.facts()
+        };
+        facts.probes.unasked = 0;
+        let diagnosis = diagnose(&facts, |_| true);
+        assert_eq!(diagnosis.findings[0].cause, Cause::CniPluginHang);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Problem);
     }
 
     #[test]

@@ -20,8 +20,10 @@ use testbed_driver::Testbed;
 mod agent;
 pub mod doctor;
 pub mod run_node;
+mod slow_disk;
 
 pub use agent::Agent;
+pub use slow_disk::SlowDisk;
 
 /// How long a test waits for what must come; long, for a noisy machine.
 pub const PATIENCE: Duration = Duration::from_secs(20);

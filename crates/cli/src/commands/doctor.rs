@@ -106,10 +106,12 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
                 kubelet_healthz: options.kubelet_healthz,
                 allow_signals: options.allow_signals,
             };
-            if asking.endpoint.is_none() {
-                tracing::warn!("{}", endpoint::NoRuntime::anywhere());
+            let facts = facts(asking, until).await?;
+            // An agent on the node knows its runtime.
+            if facts.probes.endpoint.is_empty() {
+                tracing::warn!("{}", endpoint::nowhere());
             }
-            (facts(asking, until).await?, Vec::new())
+            (facts, Vec::new())
         }
     };
     let is_wanted = |cause| options.check.is_none_or(|only| only == cause);

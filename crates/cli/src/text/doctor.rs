@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use causes::finding::Verdict;
+use causes::finding::{Confidence, Verdict};
 use causes::versions::is_not_older;
 use doctor::diagnosis::{Diagnosis, NodeVerdict, NotChecked, NotPermitted};
 use doctor::facts::NodeFacts;
@@ -28,19 +28,23 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     let (style, word) = match (diagnosis.verdict, diagnosis.current().first()) {
         (NodeVerdict::Ok, _) if diagnosis.is_partial => (GOOD, "OK"),
         (NodeVerdict::Ok, _) => (GOOD, "Healthy"),
-        (_, Some(first)) if first.verdict == Verdict::Problem => (BAD, "Problem"),
-        (_, Some(_)) => (WARN, "Suspect"),
-        (_, None) => (WARN, "Unknown"),
+        (NodeVerdict::Problem, Some(first)) if first.verdict == Verdict::Problem => {
+            (BAD, "Problem")
+        }
+        (NodeVerdict::Problem, _) => (WARN, "Suspect"),
+        (NodeVerdict::Unknown, _) => (WARN, "Unknown"),
     };
     said(&mut page, style, word, &diagnosis.summary);
     for (number, finding) in diagnosis.findings.iter().take(MOST_FINDINGS).enumerate() {
-        if number > 0 || finding.past {
+        // A problem is what the summary says.
+        if number > 0 || finding.past || diagnosis.verdict != NodeVerdict::Problem {
             page.push('\n');
             let past = past(finding);
-            let (style, word) = match finding.verdict {
+            let (style, word) = match (finding.verdict, finding.confidence) {
                 _ if finding.past => (DIM, &*past),
-                Verdict::Problem => (BAD, "Also"),
-                Verdict::Suspect => (WARN, "Also suspected"),
+                (_, Confidence::Low) => (WARN, "Low suspicion"),
+                (Verdict::Problem, _) => (BAD, "Also"),
+                (Verdict::Suspect, _) => (WARN, "Also suspected"),
             };
             said(&mut page, style, word, finding.said());
         }

@@ -10,14 +10,17 @@ const LONGEST: usize = 79;
 
 /// What was found, in one line of ASCII under 80 characters.
 pub fn line(diagnosis: &Diagnosis) -> String {
-    let said = match (diagnosis.verdict, diagnosis.current().first()) {
-        (_, Some(finding)) => of_finding(finding),
-        (NodeVerdict::Unknown, None) => format!("unknown: {}", diagnosis.summary),
-        (_, None) => format!("ok: {}", diagnosis.summary),
+    let current = diagnosis.current();
+    let count = current.len();
+    let (said, others) = match (diagnosis.verdict, current.first()) {
+        (NodeVerdict::Problem, Some(finding)) => (of_finding(finding), count - 1),
+        (NodeVerdict::Unknown, _) => (format!("unknown: {}", diagnosis.summary), count),
+        _ => (format!("ok: {}", diagnosis.summary), count),
     };
-    let others = match diagnosis.current().len() {
-        0 | 1 => String::new(),
-        findings => format!(" (and {} more)", findings - 1),
+    let others = match (others, diagnosis.verdict) {
+        (0, _) => String::new(),
+        (others, NodeVerdict::Problem) => format!(" (and {others} more)"),
+        (others, _) => format!(" ({others} of low confidence)"),
     };
     let mut line: String = printable(&said)
         .chars()
@@ -107,6 +110,25 @@ mod tests {
             said.len() == 80 && said.is_ascii() && !said.contains('\u{1b}'),
             "{said}"
         );
+    }
+
+    #[test]
+    fn a_suspicion_of_low_confidence_alone_does_not_begin_the_line() {
+        let diagnosis = |verdict| Diagnosis {
+            verdict,
+            summary: "containerd responds normally".to_owned(),
+            findings: vec![Finding::new(Cause::RuncInitFrozen, Confidence::Low)],
+            not_checked: Vec::new(),
+            is_partial: false,
+            not_permitted: Vec::new(),
+            systemd_cookie_left_seconds: SerialsLeft::Unknown,
+        };
+        let said = line(&diagnosis(NodeVerdict::Ok));
+        assert_eq!(
+            said,
+            "ok: containerd responds normally (1 of low confidence)\n"
+        );
+        assert!(line(&diagnosis(NodeVerdict::Unknown)).starts_with("unknown: "));
     }
 
     #[test]

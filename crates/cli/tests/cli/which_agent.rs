@@ -51,6 +51,38 @@ fn the_default_socket_is_below_the_state_directory() {
 }
 
 #[test]
+fn a_doctor_that_finds_the_runtime_by_an_agent_does_not_warn_that_there_is_none() {
+    let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
+    let place = tempfile::tempdir().unwrap();
+    let place = place.path().to_str().unwrap();
+    let agent = Agent::listening(&format!("{place}/agent.sock"), &runtime.endpoint(), "");
+    agent.wait_healthy();
+    let doctor = Pleg::new(&["doctor", "-r", "", "-o", "json"]).env("PLEG_STATE_DIR", place);
+    let ended = doctor.run();
+    assert!(
+        !ended.err.contains("no container runtime found"),
+        "{}",
+        ended.err
+    );
+    let probed = ended.value();
+    let probes = probed["probes"].as_array().expect("calls");
+    assert!(!probes.is_empty(), "{probed}");
+    // Where a runtime is installed, it is found without an agent.
+    let alone = Pleg::new(&["doctor", "-r", "", "--agent", "off"]).run();
+    if let Some(warning) = alone
+        .err
+        .lines()
+        .find(|line| line.contains("runtime found"))
+    {
+        assert!(
+            warning.ends_with("microk8s/common/run/containerd.sock"),
+            "{warning}"
+        );
+        assert!(!warning.contains("\\n"), "{warning}");
+    }
+}
+
+#[test]
 fn a_named_agent_that_does_not_answer_is_exit_code_2() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     for command in ["status", "watch", "pods", "doctor"] {

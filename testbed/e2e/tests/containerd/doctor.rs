@@ -7,7 +7,7 @@ use e2e::doctor::{
     NO_KUBELET, assert_stop_and_crash_are_told_apart, assert_well, doctor, doctor_at, healthy_line,
     only, run_pods,
 };
-use e2e::pleg_json;
+use e2e::{SlowDisk, newest, pleg_json};
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
 
 #[tokio::test]
@@ -65,6 +65,50 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
         .args(["-CONT", &pid])
         .status();
     assert!(kill.unwrap().success());
+    update.answered().await.unwrap();
+    assert_well(&doctor(&testbed));
+}
+
+/// containerd syncs its metadata with the lock held: the shim has done its part.
+#[tokio::test]
+async fn while_containerd_waits_for_its_disk_under_the_status_lock_no_process_is_to_be_killed() {
+    let Some(testbed) = newest("doctor-disk").await else {
+        return;
+    };
+    let Some(disk) = SlowDisk::below(&testbed).await else {
+        eprintln!("LEFT OUT: cgroup v1 does not throttle disks here");
+        return;
+    };
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let pods = run_pods(&driver, 4).await;
+    let id = pods[1].id("app").unwrap();
+    disk.slow(&testbed).await;
+    let update = driver.hold_update(id).await;
+    assert!(update.is_held());
+
+    let report = doctor(&testbed);
+    let found = report["findings"].as_array().unwrap();
+    let mut found = found.iter();
+    let finding = found.find(|finding| finding["cause"] == "container-status-lock");
+    let finding = finding.unwrap_or_else(|| panic!("{report:#}"));
+    assert_eq!(finding["confidence"], "high", "{finding:#}");
+    assert_eq!(finding["culprit"]["id"], id);
+    assert!(finding["culprit"]["pid"].is_null(), "{finding:#}");
+    let sentence = finding["sentence"].as_str().unwrap();
+    assert!(
+        sentence.contains("while it waits for the disk"),
+        "{sentence}"
+    );
+    assert!(
+        sentence.ends_with("its shim is not shown to be at fault"),
+        "{sentence}"
+    );
+    let evidence = finding["evidence"].to_string();
+    assert!(evidence.contains("its shim containerd-shim"), "{evidence}");
+    let advice = report["findings"].to_string();
+    assert!(!advice.contains("-KILL"), "{advice}");
+
+    disk.quick();
     update.answered().await.unwrap();
     assert_well(&doctor(&testbed));
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::net::IpAddr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -139,7 +138,6 @@ async fn run_and_end(testbed: &Testbed) {
     let host = Host {
         owner: OWNER.to_owned(),
         node_name: "node-1".to_owned(),
-        node_ip: Some(IpAddr::from([127, 0, 0, 1])),
         memory: Host::read_memory(Path::new("/proc")).unwrap(),
         cgroups: Cgroups {
             driver: client.cgroup_driver(false).await.unwrap(),

@@ -67,7 +67,8 @@ struct Options {
     #[arg(long, value_name = "DURATION", value_parser = duration, default_value = "30m")]
     limit: Duration,
     /// What to do about the shim of a container that has blocked the lists for the time set
-    /// by --remedy-after, if the doctor is certain of it. At most once per hour.
+    /// by --remedy-after, if the doctor is certain of it and has evidence against the shim. At
+    /// most once per hour.
     #[arg(long, value_enum, default_value_t)]
     remedy: Remedy,
     /// How long one container must have blocked the lists before the remedy is applied.

@@ -1,8 +1,9 @@
-//! The remedy, off unless it is asked for: the shim of the one container that holds up the lists
-//! is continued, or killed, if the doctor is certain that it is the cause.
+//! The remedy, off unless it is asked for: the shim of the one container that blocks the lists is
+//! continued, or killed, if the doctor is certain of the cause and something shows that the shim
+//! is at fault.
 //!
 //! ```text
-//!   guarding, one culprit --for two minutes--> doctor --certain, its shim found--> CONT or KILL
+//!   guarding, one culprit --for two minutes--> doctor --certain, its shim at fault--> CONT or KILL
 //!                                                \--anything else--> nothing
 //! ```
 //!
@@ -22,7 +23,9 @@ use causes::Cause;
 use causes::finding::{Confidence, Finding};
 use clap::ValueEnum;
 use cri::Endpoint;
+use doctor::facts::NodeFacts;
 use doctor::facts::host::Process;
+use doctor::{ShimFault, shim_at_fault};
 use pleg::model::id::Id;
 use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::status_report::GuardStatus;
@@ -50,7 +53,8 @@ pub enum Remedy {
     None,
     /// Continue it if it is stopped (SIGCONT).
     Shim,
-    /// Kill it (SIGKILL): its pod is lost, and the node recovers.
+    /// Kill it (SIGKILL) if it is stopped, in state D, or has a runc below it that does not
+    /// return: its pod is lost, and the node recovers.
     ShimKill,
 }
 
@@ -176,8 +180,7 @@ impl Remedies {
 
     async fn certain_shim(&self, node: &Node, id: &Id) -> anyhow::Result<Process> {
         let (facts, diagnosis) = look(node.runtime.clone(), node.agent.clone()).await?;
-        let processes = facts.host.all_processes();
-        Ok(certain_shim(&diagnosis.findings, processes, id, self.action)?.clone())
+        Ok(certain_shim(&diagnosis.findings, &facts, id, self.action)?.clone())
     }
 
     /// Sends the signal to this very process: its number may be another one's meanwhile, so what
@@ -222,16 +225,19 @@ impl Culprit {
 enum NotCertain {
     #[error("the doctor is not certain that it is the cause")]
     Cause,
-    #[error("its shim was not found")]
-    Shim,
+    #[error("nothing shows that its shim is at fault: the runtime may wait for a disk")]
+    NotAtFault,
     #[error("its shim is not stopped, so continuing it would change nothing")]
     NotStopped,
+    #[error("its conmon is not called by the runtime, so killing it would free nothing")]
+    Conmon,
 }
 
-/// The shim of this container, if the doctor is certain that it is what holds up the node.
+/// The shim of this container, if the doctor is certain of the cause, and the shim is stopped,
+/// waits in the kernel, or has a runc below it that does not return.
 fn certain_shim<'a>(
     findings: &[Finding],
-    processes: &'a [Process],
+    facts: &'a NodeFacts,
     id: &Id,
     action: Action,
 ) -> Result<&'a Process, NotCertain> {
@@ -241,12 +247,11 @@ fn certain_shim<'a>(
             && finding.confidence == Confidence::Certain
             && finding.culprit.id.as_deref() == Some(id.as_str())
     };
-    let finding = findings.iter().find(is_it).ok_or(NotCertain::Cause)?;
-    let mut shims = processes.iter().filter(|process| process.is_shim());
-    let shim = shims.find(|process| Some(process.pid) == finding.culprit.pid);
-    let shim = shim.ok_or(NotCertain::Shim)?;
+    findings.iter().find(is_it).ok_or(NotCertain::Cause)?;
+    let (shim, fault) = shim_at_fault(facts, id.as_str()).ok_or(NotCertain::NotAtFault)?;
     match action {
-        Action::Continue if !shim.is_stopped() => Err(NotCertain::NotStopped),
+        Action::Continue if fault != ShimFault::Stopped => Err(NotCertain::NotStopped),
+        Action::Kill if shim.comm == "conmon" => Err(NotCertain::Conmon),
         Action::Continue | Action::Kill => Ok(shim),
     }
 }
@@ -267,6 +272,9 @@ fn write(records: &Path, record: &Record) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use doctor::facts::host::Thread;
+    use doctor::facts::tasks::Task;
+    use doctor::facts::{Fact, HostFacts, ProbeFacts};
     use pleg::out::health::StuckCall;
     use pleg::out::status_report::GuardStatus;
 
@@ -305,35 +313,91 @@ mod tests {
         assert_eq!(culprit.look(&idle, after, at(400)), None);
     }
 
-    #[test]
-    fn what_is_not_certain_or_not_stopped_is_left_alone() {
-        let finding = |confidence| {
-            let mut finding = Finding::new(Cause::ContainerStatusLock, confidence);
-            finding.culprit.id = Some("c1".into());
-            finding.culprit.pid = Some(7);
-            finding
-        };
-        let shim = |state| Process {
-            pid: 7,
-            comm: "containerd-shim".into(),
+    fn certain() -> Vec<Finding> {
+        let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Certain);
+        finding.culprit.id = Some("c1".into());
+        vec![finding]
+    }
+
+    /// The shim 7 of the container `c1`, in this state, with a runc of this age below it.
+    fn node(state: char, runc: Option<f64>) -> NodeFacts {
+        let process = |pid, ppid, comm: &str, state, age_seconds| Process {
+            pid,
+            ppid,
+            comm: comm.into(),
             state,
+            age_seconds,
             ..Process::default()
         };
-        let certain = [finding(Confidence::Certain)];
-        let (stopped, asleep) = ([shim('T')], [shim('S')]);
-        let of = |findings: &[Finding], processes: &[Process], id: &str, action| {
-            certain_shim(findings, processes, &id.into(), action).map(|shim| shim.pid)
+        let shim = process(7, 1, "containerd-shim", state, 900.0);
+        let runc = runc.map(|age| process(8, 7, "runc", 'S', age));
+        let processes = [shim].into_iter().chain(runc);
+        let task = Task {
+            id: "c1".into(),
+            init: Some(9),
+            ..Task::default()
         };
-        assert_eq!(of(&certain, &stopped, "c1", Action::Continue), Ok(7));
-        assert_eq!(of(&certain, &asleep, "c1", Action::Kill), Ok(7));
-        let asleep = of(&certain, &asleep, "c1", Action::Continue);
-        assert_eq!(asleep, Err(NotCertain::NotStopped));
-        let other = of(&certain, &stopped, "c2", Action::Kill);
+        let first = process(9, 7, "app", 'S', 900.0);
+        NodeFacts {
+            taken: system_clock()(),
+            probes: ProbeFacts {
+                tasks: Fact::known(vec![task], "tasks"),
+                ..ProbeFacts::default()
+            },
+            host: HostFacts {
+                processes: Fact::known(processes.chain([first]).collect(), "/proc"),
+                ..HostFacts::default()
+            },
+        }
+    }
+
+    #[test]
+    fn a_shim_is_killed_only_with_evidence_that_it_is_at_fault() {
+        let kill = |facts: &NodeFacts| {
+            certain_shim(&certain(), facts, &"c1".into(), Action::Kill).map(|shim| shim.pid)
+        };
+        assert_eq!(kill(&node('T', None)), Ok(7));
+        assert_eq!(kill(&node('S', Some(60.0))), Ok(7));
+        let mut in_kernel = node('D', None);
+        if let Fact::Known { value, .. } = &mut in_kernel.host.processes {
+            value[0].threads = vec![Thread {
+                tid: 7,
+                state: 'D',
+                still: true,
+                ..Thread::default()
+            }];
+        }
+        assert_eq!(kill(&in_kernel), Ok(7));
+        // The runtime itself may wait for its disk.
+        assert_eq!(kill(&node('S', None)), Err(NotCertain::NotAtFault));
+        // It has just been started.
+        assert_eq!(kill(&node('S', Some(1.0))), Err(NotCertain::NotAtFault));
+        let mut conmon = node('T', None);
+        if let Fact::Known { value, .. } = &mut conmon.host.processes {
+            value[0].comm = "conmon".into();
+        }
+        assert_eq!(kill(&conmon), Err(NotCertain::Conmon));
+    }
+
+    #[test]
+    fn what_is_not_certain_or_not_stopped_is_left_alone() {
+        let of = |findings: &[Finding], facts: &NodeFacts, id: &str, action| {
+            certain_shim(findings, facts, &id.into(), action).map(|shim| shim.pid)
+        };
+        let stopped = node('T', None);
+        assert_eq!(of(&certain(), &stopped, "c1", Action::Continue), Ok(7));
+        let hung = node('S', Some(60.0));
+        let hung = of(&certain(), &hung, "c1", Action::Continue);
+        assert_eq!(hung, Err(NotCertain::NotStopped));
+        let other = of(&certain(), &stopped, "c2", Action::Kill);
         assert_eq!(other, Err(NotCertain::Cause));
-        let likely = [finding(Confidence::High)];
+        let mut likely = certain();
+        likely[0].confidence = Confidence::High;
         let likely = of(&likely, &stopped, "c1", Action::Kill);
         assert_eq!(likely, Err(NotCertain::Cause));
-        let gone = of(&certain, &[], "c1", Action::Kill);
-        assert_eq!(gone, Err(NotCertain::Shim));
+        let mut gone = stopped;
+        gone.host.processes = Fact::known(Vec::new(), "/proc");
+        let gone = of(&certain(), &gone, "c1", Action::Kill);
+        assert_eq!(gone, Err(NotCertain::NotAtFault));
     }
 }

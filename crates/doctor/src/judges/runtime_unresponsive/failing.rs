@@ -56,10 +56,6 @@ fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Find
     let mut calls = facts.probes.calls.iter();
     let first = calls.find(|probe| probe.call == call && is_failed_status(probe))?;
     let error = first.error()?;
-    let confidence = match failed * 2 >= made {
-        true => Confidence::Medium,
-        false => Confidence::Low,
-    };
     let call = call.name();
     let (sentence, evidence) = match failed {
         1 => {
@@ -74,7 +70,8 @@ fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Find
             format!("{failed} of {made} {call} calls failed: {error}"),
         ),
     };
-    let mut found = finding(facts, confidence, sentence);
+    // Even one of many is a pod that a kubelet cannot inspect.
+    let mut found = finding(facts, Confidence::Medium, sentence);
     found.evidence.push(evidence);
     let hung = facts.probes.hung(first.call);
     found
@@ -141,7 +138,7 @@ mod tests {
         let why = CallError::Malformed("no state".into());
         let facts = node("containerd", "1.7.24").failing(Rpc::ContainerStatus, &["c1"], 60, &why);
         let findings = found(judge(&facts.facts()));
-        assert_eq!(findings[0].confidence, Confidence::Low);
+        assert_eq!(findings[0].confidence, Confidence::Medium);
         assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
     }
 

@@ -60,6 +60,7 @@ fn incident() -> Picture {
     let advice = Advice {
         cause: HOSTILE.into(),
         confidence: "high".into(),
+        past: HOSTILE.into(),
         sentence: HOSTILE.into(),
         steps: vec![HOSTILE.into()],
         culprit: Some("runc (2047)".into()),

@@ -138,6 +138,7 @@ async fn run_and_end(testbed: &Testbed) {
     let host = Host {
         owner: OWNER.to_owned(),
         node_name: "node-1".to_owned(),
+        node_ips: || vec![[127, 0, 0, 1].into()],
         memory: Host::read_memory(Path::new("/proc")).unwrap(),
         cgroups: Cgroups {
             driver: client.cgroup_driver(false).await.unwrap(),

@@ -14,7 +14,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Malformation, Sim};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 const LISTS: [Rpc; 2] = [Rpc::ListContainers, Rpc::ListPodSandbox];
 
@@ -371,6 +371,52 @@ async fn whoever_runs_for_a_moment_now_and_then_blames_nobody() {
         node.pass(1.0).await;
         is_well(&node, 5.0, "afterwards").await;
         assert_eq!(node.deaths("p0/app.0").len(), 1);
+    }
+}
+
+/// On a throttled node the process runs, and slowly: what is outstanding becomes older meanwhile.
+#[tokio::test(start_paused = true)]
+async fn a_list_that_hangs_is_reported_although_each_turn_of_our_own_takes_long() {
+    let node = Node::watch_stream(|sim| many(sim, 12, &["app"])).await;
+    node.at(3.5).await;
+    node.counter.make_turns_take(seconds(0.4));
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    let sim = node.sim.clone();
+    let changes = tokio::spawn(async move {
+        for number in (0..12).cycle() {
+            let pod = format!("p{number}");
+            sim.exit(&pod, "app", 1);
+            sleep(seconds(0.3)).await;
+            sim.start_again(&pod, "app");
+            sleep(seconds(0.3)).await;
+        }
+    });
+    let stuck = |status: &StatusReport| {
+        let mut stuck = status.stuck.iter();
+        stuck.any(|call| call.call == Rpc::ListContainers)
+    };
+    let reported = node.wait(30.0, stuck).await;
+    changes.abort();
+    reported.unwrap_or_else(|status| panic!("{:?}", status.health));
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_runtime_is_not_blamed_for_a_long_turn_of_our_own() {
+    for turn in [0.4, 1.5, 2.5, 6.0] {
+        let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app", "side"])).await;
+        node.at(3.0).await;
+        for (number, call) in LISTS.into_iter().chain(STATUSES).enumerate() {
+            let time = seconds(0.05 + 0.01 * number as f64);
+            node.sim.fault(call, None, Fault::Slow(time));
+        }
+        for round in 0..4 {
+            node.sim.exit(&format!("p{round}"), "app", 1);
+            node.pass(0.93).await;
+            node.counter.make_turns_take(seconds(turn));
+            node.pass(0.1).await;
+            node.counter.make_turns_take(seconds(0.0));
+            is_well(&node, 3.0, &format!("a turn of {turn} s, round {round}")).await;
+        }
     }
 }
 

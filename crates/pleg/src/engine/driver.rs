@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet, yield_now};
 use tokio::time::{Instant, sleep_until};
 
 use super::call::{Answered, Call};
@@ -44,15 +44,16 @@ const LONGEST_HELD: Duration = Duration::from_millis(700);
 /// The shortest sleep.
 const SHORTEST: Duration = Duration::from_millis(1);
 
-/// Time that passed although we meant to run is a pause of this process, if it is so long: it was
-/// stopped, frozen or starved, or somebody else has held up the thread.
+/// A wake-up that is so late is a pause of this process: it was stopped, frozen or starved. A turn of
+/// our own that takes so long is none, for we ran; but answers have waited meanwhile.
 const PAUSE: Duration = Duration::from_millis(300);
 
 /// While calls are outstanding we look at the clock so often: what wakes us later than this does not
 /// tell for how long we have slept.
 const TICK: Duration = Duration::from_millis(100);
 
-/// How many answers and events are taken in before we look at the clock and at commands again.
+/// How many answers and events are taken in before we look at the clock and at commands again, or fewer
+/// if the turn is long by then.
 const AT_ONCE: usize = 64;
 
 pub(crate) struct Driver<R> {
@@ -71,8 +72,8 @@ pub(crate) struct Driver<R> {
     held: Vec<Command>,
     /// Since when the first of them waits.
     held_since: Instant,
-    /// Until when we are known to have run, or to have had nothing to do.
-    ran_until: Instant,
+    /// When this turn began.
+    woken: Instant,
 }
 
 /// What the driver wakes up for.
@@ -124,7 +125,7 @@ impl<R: Runtime> Driver<R> {
             flood: Arc::default(),
             held: Vec::new(),
             held_since: now.instant,
-            ran_until: now.instant,
+            woken: now.instant,
         }
     }
 
@@ -159,7 +160,7 @@ impl<R: Runtime> Driver<R> {
                     None => Next::Input(Input::Time),
                 },
             };
-            self.ran_until = Instant::now().min(tick.unwrap_or(alarm));
+            self.wake(tick.unwrap_or(alarm));
             match next {
                 Next::Tick => {}
                 Next::Command(command @ (Command::Subscribe(..) | Command::Status(_))) => {
@@ -183,6 +184,10 @@ impl<R: Runtime> Driver<R> {
             while let Some(ended) = self.tasks.try_join_next() {
                 end_with(ended);
             }
+            // The tasks that read the answers may run on this thread.
+            if self.is_turn_long(Instant::now()) {
+                yield_now().await;
+            }
         }
     }
 
@@ -194,6 +199,9 @@ impl<R: Runtime> Driver<R> {
 
     fn take_in_more(&mut self) {
         for _ in 0..AT_ONCE {
+            if self.is_turn_long(Instant::now()) {
+                return;
+            }
             let Ok(input) = self.inbox.try_recv() else {
                 return;
             };
@@ -201,16 +209,27 @@ impl<R: Runtime> Driver<R> {
         }
     }
 
-    /// What time it is. Time that has passed since we last looked, but for what was slept on purpose,
-    /// is one in which we did not run.
-    fn now(&mut self) -> Moment {
-        let instant = Instant::now();
-        let paused = instant.duration_since(self.ran_until);
+    /// A turn begins. Time that has passed since it was `meant` to begin is time in which we did not run.
+    fn wake(&mut self, meant: Instant) {
+        self.woken = Instant::now();
+        let paused = self.woken.saturating_duration_since(meant);
         if paused >= PAUSE {
             tracing::info!("this process did not run for {paused:.1?}");
-            self.engine.slept(paused, instant);
+            self.engine.slept(paused, self.woken);
         }
-        self.ran_until = instant;
+    }
+
+    /// Whether answers may have waited since this turn began.
+    fn is_turn_long(&self, now: Instant) -> bool {
+        now >= self.woken + PAUSE
+    }
+
+    /// What time it is.
+    fn now(&mut self) -> Moment {
+        let instant = Instant::now();
+        if self.is_turn_long(instant) {
+            self.engine.was_busy(instant);
+        }
         Moment {
             instant,
             wall: (self.environment.clock)(),

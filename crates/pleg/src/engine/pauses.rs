@@ -6,6 +6,9 @@
 //! ```text
 //!   a pause ends --> waking --a look begun since, or a list's time without one--> judging again
 //! ```
+//!
+//! A long turn of our own is no pause: what is outstanding becomes older meanwhile, or a process that is
+//! always slow would never find a call overdue. But answers wait there too, and are taken in first.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -47,9 +50,15 @@ impl Pauses {
             self.ended.pop_front();
         }
         self.ended.push_back(Pause { took, end: now });
+        self.take_in(took, settles, now);
+    }
+
+    /// Answers may wait which were sent until now, and are taken in before we judge again. If no look
+    /// comes, that is after `settles`, and what passed in `paused` does not count.
+    pub(crate) fn take_in(&mut self, paused: Duration, settles: Duration, now: Instant) {
         // One pause after another must not keep us from ever judging.
         let until = match &self.waking {
-            Some(waking) => waking.until + took,
+            Some(waking) => waking.until + paused,
             None => now + settles,
         };
         self.waking = Some(Waking { since: now, until });

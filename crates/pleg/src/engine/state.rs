@@ -199,6 +199,13 @@ impl Engine {
         }
     }
 
+    /// A turn of our own took so long that answers may wait which were sent meanwhile: they are taken in
+    /// before anything is judged. We ran, so what is outstanding is older by that time.
+    pub(crate) fn was_busy(&mut self, now: Instant) {
+        let settles = self.relister.standing().overdue_after();
+        self.pauses.take_in(Duration::ZERO, settles, now);
+    }
+
     /// Until when nobody is told how things are, since we have just woken up.
     pub(crate) fn holds_until(&self) -> Option<Instant> {
         self.pauses.holds_until()

@@ -3,7 +3,9 @@
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::task::{Context, Waker};
 use std::time::Duration;
 
 use pleg::kernel::Kernel;
@@ -21,7 +23,7 @@ use pleg::runtime::{CallError, Rpc, Runtime};
 use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg, no_ids};
 use sim::{Fault, Sim};
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, sleep, sleep_until, timeout};
+use tokio::time::{Instant, advance, sleep, sleep_until, timeout};
 
 /// Both calls for the status of an id.
 pub const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
@@ -86,9 +88,28 @@ pub struct Counter {
     pub seen: Mutex<Vec<WallTime>>,
     /// How many relists ended.
     pub relists: Mutex<usize>,
+    /// How long the turn takes in which a call ends.
+    turn: Mutex<Duration>,
+}
+
+impl Counter {
+    /// From now on each turn in which a call ends takes this long, as on a throttled node.
+    pub fn make_turns_take(&self, time: Duration) {
+        *self.turn.lock().unwrap() = time;
+    }
 }
 
 impl Observer for Counter {
+    fn call_ended(&self, _call: Rpc, _took: Duration, _error: Option<&CallError>) {
+        let turn = *self.turn.lock().unwrap();
+        if turn > Duration::ZERO {
+            // The clock moves when this is first polled.
+            let advance = pin!(advance(turn));
+            let mut context = Context::from_waker(Waker::noop());
+            let _ = advance.poll(&mut context);
+        }
+    }
+
     fn seen(&self, look: &Look, counts: Counts) {
         *self.counts.lock().unwrap() = counts;
         self.seen.lock().unwrap().push(look.begun.wall);

@@ -386,15 +386,16 @@ async fn a_list_that_hangs_is_reported_although_each_turn_of_our_own_takes_long(
         for number in (0..12).cycle() {
             let pod = format!("p{number}");
             sim.exit(&pod, "app", 1);
-            sleep(seconds(0.1)).await;
+            sleep(seconds(0.3)).await;
             sim.start_again(&pod, "app");
+            sleep(seconds(0.3)).await;
         }
     });
     let stuck = |status: &StatusReport| {
         let mut stuck = status.stuck.iter();
         stuck.any(|call| call.call == Rpc::ListContainers)
     };
-    let reported = node.wait(10.0, stuck).await;
+    let reported = node.wait(30.0, stuck).await;
     changes.abort();
     reported.unwrap_or_else(|status| panic!("{:?}", status.health));
 }

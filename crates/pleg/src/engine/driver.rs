@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc, oneshot};
-use tokio::task::{AbortHandle, JoinError, JoinSet};
+use tokio::task::{AbortHandle, JoinError, JoinSet, yield_now};
 use tokio::time::{Instant, sleep_until};
 
 use super::call::{Answered, Call};
@@ -183,6 +183,10 @@ impl<R: Runtime> Driver<R> {
             }
             while let Some(ended) = self.tasks.try_join_next() {
                 end_with(ended);
+            }
+            // The tasks that read the answers may run on this thread.
+            if self.is_turn_long(Instant::now()) {
+                yield_now().await;
             }
         }
     }

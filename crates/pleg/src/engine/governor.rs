@@ -49,9 +49,8 @@ const ANOTHER_WITNESS: Duration = Duration::from_millis(250);
 /// How many times the usual time a status call may take before it is suspect.
 const TIMES_USUAL: u32 = 4;
 
-/// Whatever is usual, a call that takes longer than this is not just slow. A runtime whose calls take
-/// up to half of it is usable: a kubelet on it stays Ready.
-const LONGEST: Duration = Duration::from_secs(30);
+/// Whatever is usual, a call that takes longer than this is not just slow.
+const LONGEST: Duration = Duration::from_secs(10);
 
 /// A status call that takes so long is worth saying, whoever is to blame.
 pub const SLOW_STATUS: Duration = Duration::from_millis(3500);

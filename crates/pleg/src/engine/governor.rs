@@ -474,7 +474,7 @@ impl Governor {
         let entry = self.outstanding.get(key)?;
         let usual = self.evidence.usual(key.0, entry.since);
         match entry.stuck? {
-            (Stuck::Alone, since) if now >= entry.waits + suspect_after(usual) => Some(since),
+            (Stuck::Alone, since) if now >= entry.waits + usual * TIMES_USUAL => Some(since),
             (Stuck::Alone | Stuck::WithItsKind, _) => None,
         }
     }

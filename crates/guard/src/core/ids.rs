@@ -41,7 +41,7 @@ const AGAIN_SOMEWHERE: Duration = Duration::from_secs(2);
 const MOST: usize = 1024;
 
 /// What is known of which ids there are.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Ids {
     questions: BTreeMap<Id, Question>,
     /// Since when there may be some of a kind that nobody has told us of.
@@ -107,7 +107,7 @@ impl Question {
 }
 
 /// What the host was asked.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Host {
     asking: Option<Instant>,
     next: Instant,

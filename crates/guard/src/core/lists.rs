@@ -51,7 +51,7 @@ const TIMES_USUAL: u32 = 2;
 const LONGEST_USUAL: Duration = Duration::from_secs(60);
 
 /// The lists of one kind.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Lists {
     state: State,
     /// The lists that the runtime is asked for.
@@ -106,14 +106,14 @@ struct Fault {
 }
 
 /// A list that the runtime is asked for.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Real {
     asked: Instant,
     filter: Filter,
 }
 
 /// Somebody asks for a list.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Called {
     pub(super) call: CallId,
     pub(super) rpc: Rpc,
@@ -122,7 +122,7 @@ pub(super) struct Called {
     pub(super) from: Caller,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Waiting {
     called: Called,
     /// The list that the runtime is asked for on its behalf.

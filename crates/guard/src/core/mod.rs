@@ -131,7 +131,7 @@ impl Purpose {
 }
 
 /// A call that the runtime has not answered yet.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Outstanding {
     purpose: Purpose,
     asked: Instant,
@@ -140,7 +140,7 @@ struct Outstanding {
 }
 
 /// All that is known, and all that goes on.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Guard {
     settings: Settings,
     mode: Mode,

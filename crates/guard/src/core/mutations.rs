@@ -38,12 +38,12 @@ const OVERDUE: Duration = Duration::from_secs(5);
 const NETWORK_OVERDUE: Duration = Duration::from_secs(30);
 
 /// The changes that are outstanding.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Mutations {
     running: BTreeMap<AskId, Running>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Running {
     rpc: Rpc,
     mutation: Mutation,

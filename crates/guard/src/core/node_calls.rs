@@ -20,7 +20,7 @@ const OVERDUE: Duration = Duration::from_secs(2);
 /// While lists are answered from the rows, the runtime is asked whether it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct NodeCalls {
     /// The last answers of the process that is connected now, by what was asked.
     last: BTreeMap<(Rpc, Bytes), Bytes>,
@@ -28,7 +28,7 @@ pub(super) struct NodeCalls {
     heartbeat: Option<Instant>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct NodeCall {
     rpc: Rpc,
     request: Bytes,

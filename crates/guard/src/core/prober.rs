@@ -30,7 +30,7 @@ const QUESTIONS: usize = 24;
 /// So much of that may be made up for.
 const BURST: Duration = Duration::from_millis(10);
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Prober {
     pub(super) governor: Governor,
     queues: [Queue; 2],
@@ -39,7 +39,7 @@ pub(super) struct Prober {
 }
 
 /// The ids of one kind that are to be asked for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Queue {
     ids: VecDeque<Id>,
     begun: Option<Instant>,

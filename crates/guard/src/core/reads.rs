@@ -29,12 +29,12 @@ use crate::wire::status::Status;
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// The reads that the runtime is asked for.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Reads {
     reads: BTreeMap<AskId, Read>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Read {
     kind: Kind,
     id: Id,

@@ -40,7 +40,7 @@ const REMEMBERED_CHANGE: Duration = Duration::from_secs(600);
 const REMEMBERED: usize = 4096;
 
 /// All rows of one kind.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Rows {
     kind: Kind,
     known: BTreeMap<Id, Known>,
@@ -81,7 +81,7 @@ enum Failing {
 }
 
 /// How it is known that an id is gone.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Gone {
     /// A removal of it was answered then.
     Removed(Instant),

@@ -49,14 +49,14 @@ struct Shown {
 }
 
 /// A kind's rehearsals.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct Shadow {
     /// What the runtime listed last.
     listed: Option<Listed>,
     state: State,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum State {
     Idle {
         next: Instant,

@@ -44,7 +44,7 @@ const AT_ONCE: usize = 16;
 const SILENT: Duration = Duration::from_millis(500);
 
 /// What is known of statistics.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Stats {
     /// The lists that the runtime is asked for.
     lists: BTreeMap<AskId, List>,
@@ -60,14 +60,14 @@ pub(super) struct Stats {
     late: BTreeSet<Rpc>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct List {
     rpc: Rpc,
     request: Bytes,
     asked: Instant,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Waiting {
     call: CallId,
     from: Caller,
@@ -81,7 +81,7 @@ struct Waiting {
 }
 
 /// All ids are asked for their statistics.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Collecting {
     kind: Kind,
     until: Instant,

@@ -24,7 +24,7 @@ const SLOWER: Duration = Duration::from_secs(600);
 /// Of how many.
 const MOST_SLOWER: usize = 1024;
 
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
     /// The beginning of the newest call that was answered, if only by an error.
     any: Option<Instant>,
@@ -38,7 +38,7 @@ pub(super) struct Evidence {
 }
 
 /// How long the last calls of a kind took.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 struct Lately {
     took: VecDeque<Took>,
     /// The 95th percentile of them.
@@ -46,7 +46,7 @@ struct Lately {
 }
 
 /// How long a call took that was answered well.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Took {
     at: Instant,
     time: Duration,

@@ -74,7 +74,7 @@ const RESERVED: usize = 4;
 pub const STUCK_FACTOR: usize = 4;
 
 /// The calls that are outstanding now.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Governor {
     most: usize,
     open: usize,
@@ -99,7 +99,7 @@ pub struct Governor {
     evidence: Evidence,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Entry {
     about: About,
     /// When it was wanted, by which its wanter knows it.

@@ -11,7 +11,7 @@
 //! its caller does, as it would without the guard. A fault that lets a list through now and then is
 //! one fault: its limit does not start again.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,6 +20,7 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::{Asked, Known};
+use super::usual::Usual;
 use super::{Action, AskId, CallId, Caller, Guard, Mode, Outcome, Purpose, Reply, Settings};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
@@ -41,14 +42,8 @@ const SAME_FAULT: Duration = Duration::from_secs(60);
 /// How often it is looked whether a list that waits can be answered.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// How many complete lists are remembered, and how many times as long as the second slowest of them
-/// one may take: a stall of the whole runtime holds up one list, a slow runtime each.
-const REMEMBERED_LISTS: usize = 16;
-const TIMES_USUAL: u32 = 2;
-
-/// A list that takes longer than this is never usual: a relist consists of two lists, and a kubelet
-/// whose relist takes three minutes is NotReady.
-const LONGEST_USUAL: Duration = Duration::from_secs(60);
+/// Another complete list is requested once the outstanding one is this old.
+const LOST_AFTER: Duration = Duration::from_secs(60);
 
 /// The lists of one kind.
 #[derive(Clone, Debug)]
@@ -61,7 +56,13 @@ pub(super) struct Lists {
     /// When we may next ask for all by ourselves, to know what there is.
     next_own: Option<Instant>,
     /// How long the last complete lists took that no stuck container held up.
-    took: VecDeque<Duration>,
+    usual: Usual,
+    /// When the last of these was answered.
+    learned: Option<Instant>,
+    /// When the newest complete list was requested that was answered.
+    complete: Option<Instant>,
+    /// When a status of this kind was last stuck: then lists are held up, and not just slow.
+    stuck: Option<Instant>,
 }
 
 /// What callers were last told, and when. All but `asked` is of lists that ask for all.
@@ -91,8 +92,6 @@ enum State {
         begun: Instant,
         /// When the next complete list may be asked for.
         next: Instant,
-        /// An answer contained a stuck id: the runtime is not just slow.
-        has_culprit: bool,
     },
     /// Guarded for too long.
     GivenUp { since: Instant },
@@ -139,30 +138,24 @@ impl Lists {
             waiting: Vec::new(),
             told: Told::default(),
             next_own: None,
-            took: VecDeque::new(),
+            usual: Usual::default(),
+            learned: None,
+            complete: None,
+            stuck: None,
         }
     }
 
     /// After which time a list is overdue.
     pub(super) fn overdue_after(&self, settings: &Settings) -> Duration {
-        let mut slowest: Vec<Duration> = self.took.iter().copied().collect();
-        slowest.sort_unstable();
-        let usual = slowest.iter().nth_back(1).copied().unwrap_or_default();
-        (usual * TIMES_USUAL).clamp(settings.list_overdue, LONGEST_USUAL)
+        self.usual.overdue_after(settings.list_overdue)
     }
 
-    /// Learns how long a complete list took, unless a stuck container may have held it up.
-    fn learn_time(&mut self, took: Duration) {
-        let has_culprit = matches!(
-            self.state,
-            State::Guarding {
-                has_culprit: true,
-                ..
-            }
-        );
-        if took <= LONGEST_USUAL && !has_culprit {
-            self.took.truncate(REMEMBERED_LISTS - 1);
-            self.took.push_front(took);
+    /// Learns how long a complete list took, unless a stuck container may have held it up. Of the lists
+    /// that were held up together only one counts.
+    fn learn_time(&mut self, (asked, answered): Asked) {
+        if self.stuck < Some(asked) && self.learned <= Some(asked) {
+            self.usual.learn(answered.saturating_duration_since(asked));
+            self.learned = Some(answered);
         }
     }
 
@@ -241,13 +234,19 @@ impl Lists {
         })
     }
 
-    fn asks_for_all(&self) -> bool {
-        self.real.values().any(|real| real.filter.is_whole())
+    /// Whether a complete list is outstanding. After a while another one is requested once: a single
+    /// call may be lost in the runtime.
+    fn asks_for_all(&self, now: Instant) -> bool {
+        let whole = self.real.values().filter(|real| real.filter.is_whole());
+        let mut whole = whole.map(|real| real.asked);
+        whole.clone().any(|asked| now < asked + LOST_AFTER) || whole.nth(1).is_some()
     }
 
-    /// How long the oldest outstanding list has not been answered.
+    /// When the oldest outstanding list was requested. A list that was requested before one that was
+    /// answered hangs by itself.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.real.values().map(|real| real.asked).min()
+        let asked = self.real.values().map(|real| real.asked);
+        asked.filter(|asked| Some(*asked) > self.complete).min()
     }
 
     /// Whether every id is to be asked for by itself now.
@@ -297,7 +296,9 @@ impl Guard {
     pub(super) fn on_list_called(&mut self, kind: Kind, called: Called, now: Instant) {
         let may_be_answered = self.answers(called.from);
         let lists = &mut self.lists[kind as usize];
-        if may_be_answered && lists.guarding_since().is_some() {
+        // Of a runtime that is only slow, its own list may be the first answer.
+        let is_held_up = lists.stuck >= lists.guarding_since();
+        if may_be_answered && lists.guarding_since().is_some() && is_held_up {
             return lists.waiting.push(Waiting::new(called, None));
         }
         if self.mode == Mode::Shadow && called.filter.is_whole() {
@@ -320,7 +321,7 @@ impl Guard {
 
     /// Asks for a complete list, unless one is outstanding.
     pub(super) fn ask_for_all(&mut self, kind: Kind, now: Instant) {
-        if !self.lists[kind as usize].asks_for_all() {
+        if !self.lists[kind as usize].asks_for_all(now) {
             let ask = self.ask(Purpose::List(kind), kind.list(), Bytes::new(), now);
             self.note_real(kind, ask, Filter::default(), now);
         }
@@ -353,7 +354,8 @@ impl Guard {
         let took = asked.1.saturating_duration_since(asked.0);
         let lists = &mut self.lists[kind as usize];
         if learnt && real.filter.is_whole() {
-            lists.learn_time(took);
+            lists.learn_time(asked);
+            lists.complete = lists.complete.max(Some(asked.0));
         }
         let in_time = learnt && took < lists.overdue_after(&self.settings);
         match &mut lists.state {
@@ -366,7 +368,10 @@ impl Guard {
                 let (since, ended) = (*since, asked.1);
                 // Passing them on now would make them wait for another list.
                 self.answer_lists(kind, ended);
-                self.pass_all(kind, Some(Fault { since, ended }), ended);
+                let lists = &self.lists[kind as usize];
+                // Short stalls of the whole runtime are not one fault.
+                let may_be_back = lists.is_given_up() || lists.stuck >= Some(since);
+                self.pass_all(kind, may_be_back.then_some(Fault { since, ended }), ended);
             }
             State::Guarding { next, .. } => *next = asked.1 + PAUSE,
             State::Passing { .. } | State::GivenUp { .. } => {}
@@ -436,6 +441,10 @@ impl Guard {
 
     pub(super) fn pass_list(&mut self, kind: Kind, now: Instant) {
         let is_complete = self.rows(kind).complete_since().is_some();
+        if self.reads.ids().any(|id| self.is_stuck(kind, id, now)) {
+            self.lists[kind as usize].stuck = Some(now);
+        }
+        let is_given_up = self.is_given_up();
         let lists = &mut self.lists[kind as usize];
         match lists.state {
             State::Passing { last } if self.mode == Mode::Guard && is_complete => {
@@ -448,12 +457,12 @@ impl Guard {
                             since,
                             begun: now,
                             next: now,
-                            has_culprit: false,
                         },
                         false => State::GivenUp { since },
                     };
                 }
             }
+            State::Guarding { .. } if is_given_up => self.pass_all(kind, None, now),
             State::Guarding { .. } | State::GivenUp { .. } if self.mode != Mode::Guard => {
                 self.pass_all(kind, None, now);
             }
@@ -486,7 +495,7 @@ impl Guard {
         }
         let waiting = std::mem::take(&mut lists.waiting);
         for mut it in waiting {
-            let Some((list, keeps_stuck)) = self.known_list(kind, &mut it, now) else {
+            let Some(list) = self.known_list(kind, &mut it, now) else {
                 self.lists[kind as usize].waiting.push(it);
                 continue;
             };
@@ -498,17 +507,14 @@ impl Guard {
             if it.called.filter.is_whole() {
                 lists.told.answered = Some(now);
             }
-            if let State::Guarding { has_culprit, .. } = &mut lists.state {
-                *has_culprit |= keeps_stuck;
-            }
             if let Some(ask) = it.real.and_then(|real| lists.drop_if_dispensable(real)) {
                 self.cancel(ask, now);
             }
         }
     }
 
-    /// The list that a caller waits for, if all of it is known, and whether it contains a stuck id.
-    fn known_list(&self, kind: Kind, it: &mut Waiting, now: Instant) -> Option<(Vec<u8>, bool)> {
+    /// The list that a caller waits for, if all of it is known.
+    fn known_list(&self, kind: Kind, it: &mut Waiting, now: Instant) -> Option<Vec<u8>> {
         // A caller that has waited since before the mode was switched may be answered, too.
         if !self.answers(it.called.from) {
             return None;
@@ -516,13 +522,8 @@ impl Guard {
         let since = it.called.asked.checked_sub(FRESH);
         let since = since.unwrap_or(it.called.asked);
         let filter = &*self.with_whole_ids(&it.called.filter);
-        let rows: Vec<&Known> = self
-            .known_rows(kind, filter, &mut it.known_to, since, now)?
-            .collect();
-        let mut keeps = rows.iter().filter(|known| !known.is_confirmed(since));
-        let keeps_stuck = keeps.any(|known| self.is_stuck(kind, &known.row.id, now));
+        let rows = self.known_rows(kind, filter, &mut it.known_to, since, now)?;
         let in_state = |known: &&Known| it.called.filter.matches_state(&known.row);
-        let list = self.rows(kind).write(rows.into_iter().filter(in_state));
-        Some((list, keeps_stuck))
+        Some(self.rows(kind).write(rows.filter(in_state)))
     }
 }

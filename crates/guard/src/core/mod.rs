@@ -59,6 +59,7 @@ mod settings;
 mod shadow;
 mod stats;
 mod turn;
+mod usual;
 
 use std::collections::BTreeMap;
 

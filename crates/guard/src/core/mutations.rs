@@ -219,7 +219,12 @@ impl Guard {
                 self.rows_mut(kind).changed(&row.id, asked.1);
                 self.reads.tell(kind, &row.id);
             }
-            Some(row) => self.learn_row(kind, row, asked),
+            Some(row) => {
+                let id = row.id.clone();
+                self.learn_row(kind, row, asked);
+                // The runtime has made it; only its status confirms it.
+                self.rows_mut(kind).changed(&id, asked.1);
+            }
             // Something was made, and nobody here knows what.
             None => self.ids.may_have_missed(kind, asked.1),
         }

@@ -27,6 +27,13 @@ const ROUND: Duration = Duration::from_secs(2);
 /// How many calls for ids in question may be outstanding: the others are for rows.
 const QUESTIONS: usize = 24;
 
+/// How many calls for rows may be outstanding: one more after each prompt answer, half as many after
+/// another. A runtime that takes long for each call may serve only a few at once, and the kubelet's wait
+/// behind ours.
+const SMALLEST_WINDOW: usize = 2;
+const LARGEST_WINDOW: usize = 64;
+const PROMPT: Duration = Duration::from_millis(500);
+
 /// So much of that may be made up for.
 const BURST: Duration = Duration::from_millis(10);
 
@@ -36,6 +43,8 @@ pub(super) struct Prober {
     queues: [Queue; 2],
     /// When the next call may be made.
     next: Instant,
+    /// How many calls for rows may be outstanding.
+    window: usize,
 }
 
 /// The ids of one kind that are to be asked for.
@@ -51,6 +60,7 @@ impl Prober {
             governor: Governor::new(&Config::default(), now),
             queues: Default::default(),
             next: now,
+            window: SMALLEST_WINDOW,
         }
     }
 
@@ -61,6 +71,15 @@ impl Prober {
         }
         self.governor.begin(about(key), now);
         true
+    }
+
+    /// A status call of ours ended after this time.
+    pub(super) fn took(&mut self, took: Duration) {
+        self.window = match took < PROMPT {
+            true => self.window + 1,
+            false => self.window / 2,
+        }
+        .clamp(SMALLEST_WINDOW, LARGEST_WINDOW);
     }
 
     pub(super) fn ended(&mut self, key: &Key, outcome: &Outcome, now: Instant) {
@@ -134,7 +153,9 @@ impl Guard {
                 self.start_read(kind, &id, now);
             }
         }
-        while now >= self.prober.next && self.prober.governor.has_room() {
+        let mut room = self.room_for_rows(now);
+        while room > 0 && now >= self.prober.next && self.prober.governor.has_room() {
+            room -= 1;
             let Some((kind, id)) = self.prober.pop() else {
                 break;
             };
@@ -147,6 +168,16 @@ impl Guard {
                 self.start_read(kind, &id, now);
             }
         }
+    }
+
+    /// How many calls for rows may be made. Stuck ones take no place, and there is always one for a
+    /// witness, by which they are found to be stuck.
+    fn room_for_rows(&self, now: Instant) -> usize {
+        let governor = &self.prober.governor;
+        let is_stuck = |key: &Key| governor.stuck_alone_since(key, now).is_some();
+        let open = self.reads.ours().filter(|key| !is_stuck(key)).count();
+        let room = self.prober.window.saturating_sub(open);
+        room.max(usize::from(governor.wants_witness(now).is_some()))
     }
 
     /// A new round over the ids of a kind, once the last one is over and a while ago.

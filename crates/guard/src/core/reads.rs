@@ -19,6 +19,7 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;
+use super::usual::Usual;
 use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, Settings};
 use crate::wire::Kind;
 use crate::wire::request::{of_id, verbose_of};
@@ -32,6 +33,8 @@ const AGAIN: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reads {
     reads: BTreeMap<AskId, Read>,
+    /// How long answered statuses of each kind take.
+    usual: [Usual; 2],
 }
 
 #[derive(Clone, Debug)]
@@ -106,6 +109,12 @@ impl Reads {
     /// The ids that are asked for.
     pub(super) fn ids(&self) -> impl Iterator<Item = &Id> {
         self.reads.values().map(|read| &read.id)
+    }
+
+    /// The reads that the guard wants itself.
+    pub(super) fn ours(&self) -> impl Iterator<Item = Key> {
+        let ours = self.reads.values().filter(|read| read.is_ours);
+        ours.map(Read::key)
     }
 
     pub(super) fn is_outstanding(&self, kind: Kind, id: &Id) -> bool {
@@ -217,6 +226,13 @@ impl Guard {
         let Some(read) = self.reads.reads.remove(&ask) else {
             return;
         };
+        let took = asked.1.saturating_duration_since(asked.0);
+        if read.is_ours {
+            self.prober.took(took);
+        }
+        if matches!(outcome, Outcome::Messages(_)) {
+            self.reads.usual[read.kind as usize].learn(took);
+        }
         self.learn_status(&read, outcome, asked);
         if !read.callers.is_empty() {
             self.reads.tell(read.kind, &read.id);
@@ -312,7 +328,8 @@ impl Guard {
     /// A status that is stuck is given up for its callers after this: not before a list is overdue.
     fn read_overdue_after(&self, kind: Kind) -> Duration {
         let list = self.lists[kind as usize].overdue_after(&self.settings);
-        list.max(self.settings.read_overdue)
+        let usual = &self.reads.usual[kind as usize];
+        usual.overdue_after(self.settings.read_overdue).max(list)
     }
 
     /// Gives up what is stuck for those whom we may answer.

@@ -74,10 +74,21 @@ struct Waiting {
     rpc: Rpc,
     request: Bytes,
     asked: Instant,
-    /// When it is given up.
-    until: Option<Instant>,
+    /// Until when its caller waits.
+    deadline: Option<Instant>,
     list: Option<AskId>,
     collecting: Option<Collecting>,
+}
+
+impl Waiting {
+    /// Whether it waits for this list, which another caller requested before and which was overdue.
+    fn shares(&self, list: &List) -> bool {
+        self.list.is_none() && self.rpc == list.rpc && self.request == list.request
+    }
+
+    fn given_up_at(&self) -> Option<Instant> {
+        self.deadline?.checked_sub(BEFORE_DEADLINE)
+    }
 }
 
 /// All ids are asked for their statistics.
@@ -148,7 +159,9 @@ impl Stats {
         let place = self.waiting.iter().position(|it| it.call == call)?;
         let ask = self.waiting.remove(place).list?;
         let list = self.lists.get(&ask)?;
-        (now < list.asked + self.overdue_after(list.rpc)).then(|| {
+        let is_shared = self.waiting.iter().any(|it| it.shares(list));
+        let is_overdue = now >= list.asked + self.overdue_after(list.rpc);
+        (!is_shared && !is_overdue).then(|| {
             self.lists.remove(&ask);
             ask
         })
@@ -159,7 +172,7 @@ impl Stats {
             Some(collecting) => collecting.until,
             None => it.asked + self.overdue_after(it.rpc),
         });
-        let given_up = self.waiting.iter().filter_map(|it| it.until);
+        let given_up = self.waiting.iter().filter_map(Waiting::given_up_at);
         let collects = self.waiting.iter().any(|it| it.collecting.is_some());
         let asked = self.asked.values().filter(|_| collects);
         let silent = asked.flat_map(|asked| [*asked + SILENT, *asked + COLLECTING]);
@@ -187,7 +200,7 @@ impl Guard {
             rpc,
             request: request.clone(),
             asked: now,
-            until: deadline.and_then(|deadline| deadline.checked_sub(BEFORE_DEADLINE)),
+            deadline,
             list: None,
             collecting: None,
         };
@@ -236,13 +249,18 @@ impl Guard {
                 self.keep_stats(kind, rows);
             }
         }
-        // Callers that requested the same while it was overdue have no list of their own.
-        let is_for = |it: &mut Waiting| match it.list {
-            Some(own) => own == ask,
-            None => it.rpc == list.rpc && it.request == list.request,
-        };
-        for it in self.stats.waiting.extract_if(.., is_for) {
-            self.actions.push(Action::Relay(ask, it.call));
+        let is_for = |it: &mut Waiting| it.list == Some(ask) || it.shares(&list);
+        let waiting: Vec<Waiting> = self.stats.waiting.extract_if(.., is_for).collect();
+        for it in waiting {
+            // It ended at the deadline of the caller that requested it first, perhaps.
+            let is_anothers = it.list.is_none() && matches!(outcome, Outcome::GivenUp);
+            match is_anothers && it.deadline.is_none_or(|deadline| asked.1 < deadline) {
+                true => {
+                    let Waiting { call, from, .. } = it;
+                    self.on_stats_called(it.rpc, it.request, call, from, it.deadline, asked.1);
+                }
+                false => self.actions.push(Action::Relay(ask, it.call)),
+            }
         }
     }
 
@@ -311,7 +329,7 @@ impl Guard {
                 None => Collected::Never,
                 Some(collecting) => self.collected(collecting, now),
             };
-            let is_given_up = waiting.until.is_some_and(|until| now >= until);
+            let is_given_up = waiting.given_up_at().is_some_and(|until| now >= until);
             let reply = match collected {
                 Collected::All(list) => Some(Reply::Message(list)),
                 _ if is_given_up => Some(Reply::Failed(Failure::StatsOverdue)),

@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use cri::Rpc;
+use cri::{Rpc, v1};
+use fastrand::Rng;
+use prost::Message;
 
-use crate::node::{KUBELET_TIMEOUT, Node, container_id};
+use crate::node::{KUBELET_TIMEOUT, Node, container_id, create_container, sandbox_id};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -71,4 +73,108 @@ fn a_list_waits_for_the_runtime_if_the_only_container_is_stuck() {
     node.lift();
     node.pass(SECOND);
     assert!(matches!(node.end_of(list), Some(Some(_))));
+}
+
+#[test]
+fn a_creation_confirms_nothing_while_the_status_of_every_container_hangs() {
+    let mut node = Node::without_limit(3, 3);
+    node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ContainerStatus);
+    let list = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
+    node.pass(SECOND * 30);
+    assert_eq!(node.end_of(list), None);
+    node.makes = true;
+    node.call(Rpc::CreateContainer, create_container(&sandbox_id(0)))
+        .0
+        .expect("created");
+    node.pass(SECOND * 5);
+    assert_eq!(
+        node.end_of(list),
+        None,
+        "the status of no container was answered"
+    );
+}
+
+#[test]
+fn a_creation_confirms_nothing_while_the_status_of_every_container_fails() {
+    let mut node = Node::without_limit(3, 3);
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    node.fails = |rpc, _| rpc == Rpc::ContainerStatus;
+    let list = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
+    node.pass(SECOND * 30);
+    assert_eq!(node.end_of(list), None);
+    node.makes = true;
+    node.call(Rpc::CreateContainer, create_container(&sandbox_id(0)))
+        .0
+        .expect("created");
+    node.pass(SECOND * 5);
+    assert_eq!(
+        node.end_of(list),
+        None,
+        "no status of a container was answered"
+    );
+}
+
+#[test]
+fn a_creation_confirms_nothing_while_the_only_other_container_is_stuck() {
+    let mut node = Node::without_limit(2, 2);
+    node.hangs = |rpc, id| {
+        rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(0)
+    };
+    node.call(Rpc::ListContainers, "").0.expect("answered");
+    let request = v1::RemoveContainerRequest {
+        container_id: container_id(1),
+    };
+    node.call(Rpc::RemoveContainer, request.encode_to_vec())
+        .0
+        .expect("removed");
+    node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ContainerStatus);
+    node.pass(SECOND * 2);
+    let list = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
+    node.pass(SECOND * 30);
+    assert_eq!(node.end_of(list), None);
+    node.makes = true;
+    node.call(Rpc::CreateContainer, create_container(&sandbox_id(0)))
+        .0
+        .expect("created");
+    node.pass(SECOND * 5);
+    assert_eq!(
+        node.end_of(list),
+        None,
+        "no status of a container was answered"
+    );
+}
+
+#[test]
+fn of_two_containers_a_failing_one_does_not_confirm_the_stuck_one() {
+    let mut node = Node::without_limit(2, 2);
+    node.hangs = |rpc, id| {
+        rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(0)
+    };
+    node.fails = |rpc, id| rpc == Rpc::ContainerStatus && id == container_id(1);
+    let list = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
+    node.pass(SECOND * 60);
+    assert_eq!(node.end_of(list), None);
+}
+
+#[test]
+fn with_slow_statuses_and_a_stuck_container_each_list_has_each_container_once() {
+    let mut node = Node::without_limit(20, 40);
+    let mut rng = Rng::with_seed(7);
+    node.takes = Box::new(move |_| Duration::from_millis(rng.u64(0..3000)));
+    node.hangs = |rpc, id| {
+        rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(7)
+    };
+    let mut answered = 0;
+    for _ in 0..40 {
+        if let Some(list) = node.call(Rpc::ListContainers, "").0 {
+            let list = v1::ListContainersResponse::decode(list).unwrap();
+            let mut ids: Vec<_> = list.containers.iter().map(|it| it.id.clone()).collect();
+            ids.sort();
+            ids.dedup();
+            assert_eq!((ids.len(), list.containers.len()), (40, 40));
+            answered += 1;
+        }
+        node.pass(SECOND);
+    }
+    assert!(answered >= 30, "{answered}");
 }

@@ -5,5 +5,6 @@ mod faults;
 mod large;
 mod missing;
 mod node;
+mod recurring;
 mod slow;
 mod statistics;

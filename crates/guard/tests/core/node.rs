@@ -29,6 +29,10 @@ pub struct Node {
     pub makes_sandbox: Option<bool>,
     /// How long the runtime takes for each call.
     pub takes: Box<dyn FnMut(Rpc) -> Duration>,
+    /// Until when each of the runtime's workers is busy, if it has only so many.
+    pub busy: Vec<Instant>,
+    /// How often only time woke the guard.
+    pub turns: usize,
     answers: Vec<(Instant, AskId, Outcome)>,
     replies: Vec<(CallId, Outcome)>,
     /// What the guard passed on, for whom.
@@ -162,6 +166,8 @@ impl Node {
             leftovers: None,
             makes_sandbox: None,
             takes: Box::new(|_| Duration::ZERO),
+            busy: Vec::new(),
+            turns: 0,
             answers: Vec::new(),
             replies: Vec::new(),
             passed: 0,
@@ -262,7 +268,14 @@ impl Node {
     fn ask(&mut self, ask: AskId, rpc: Rpc, request: Bytes) {
         match self.answer(rpc, &request) {
             Some(answer) => {
-                let due = self.now + (self.takes)(rpc);
+                let takes = (self.takes)(rpc);
+                let due = match self.busy.iter_mut().min() {
+                    Some(busy) => {
+                        *busy = (*busy).max(self.now) + takes;
+                        *busy
+                    }
+                    None => self.now + takes,
+                };
                 self.answers.push((due, ask, answer));
             }
             None => self.held.push((ask, rpc, request)),
@@ -435,6 +448,9 @@ impl Node {
                     ask => Input::Answered(ask, answer),
                 });
             }
+            if alarm.is_some_and(|alarm| alarm <= now) {
+                self.turns += 1;
+            }
             self.step(Input::Time);
         }
     }
@@ -449,6 +465,22 @@ impl Node {
         for (ask, ..) in ended {
             self.step(Input::Answered(ask, outcome.clone()));
         }
+    }
+
+    /// The oldest call that hangs of this ends so.
+    pub fn end_first_of(&mut self, rpc: Rpc, outcome: Outcome) {
+        let place = self.held.iter().position(|(_, of, _)| *of == rpc);
+        let (ask, ..) = self.held.remove(place.expect("one hangs"));
+        self.step(Input::Answered(ask, outcome));
+    }
+
+    /// The newest call that hangs of this is answered.
+    pub fn release_last_of(&mut self, rpc: Rpc) {
+        let place = self.held.iter().rposition(|(_, of, _)| *of == rpc);
+        let (ask, rpc, request) = self.held.remove(place.expect("one hangs"));
+        let hangs = std::mem::replace(&mut self.hangs, |_, _| false);
+        self.ask(ask, rpc, request);
+        self.hangs = hangs;
     }
 
     /// The runtime ends: what hangs in it is lost.

@@ -30,6 +30,7 @@ enum Slow {
 enum Takes {
     Always(u64),
     Between(u64, u64),
+    Millis(u64),
 }
 
 /// The calls that a kubelet makes in turn, one at a time.
@@ -131,12 +132,13 @@ struct Seen {
     gave_up: bool,
 }
 
-fn see(mode: Mode, slow: Slow, takes: Takes, seed: u64) -> Seen {
+fn see(mode: Mode, slow: Slow, takes: Takes, seed: u64, workers: usize) -> Seen {
     let mut node = Node::without_limit(CONTAINERS, CONTAINERS);
     node.switch(mode);
     node.call(Rpc::ListContainers, "")
         .0
         .expect("it is answered");
+    node.busy = vec![node.now(); workers];
     let mut rng = Rng::with_seed(seed);
     node.takes = Box::new(move |rpc| {
         let is_list = matches!(rpc, Rpc::ListContainers | Rpc::ListPodSandbox);
@@ -149,6 +151,7 @@ fn see(mode: Mode, slow: Slow, takes: Takes, seed: u64) -> Seen {
         match takes {
             _ if !is_slow => Duration::from_millis(5),
             Takes::Always(seconds) => Duration::from_secs(seconds),
+            Takes::Millis(millis) => Duration::from_millis(millis),
             Takes::Between(least, most) => {
                 Duration::from_millis(rng.u64(least * 1000..most * 1000))
             }
@@ -202,8 +205,8 @@ fn a_kubelet_behind_the_guard_is_never_worse_off_than_one_on_a_slow_runtime() {
         Takes::Between(1, 12),
     ] {
         for slow in [Slow::Lists, Slow::ListsAndStatuses, Slow::Everything] {
-            let direct = see(Mode::Pass, slow, takes, seed);
-            let guarded = see(Mode::Guard, slow, takes, seed);
+            let direct = see(Mode::Pass, slow, takes, seed, 0);
+            let guarded = see(Mode::Guard, slow, takes, seed, 0);
             let case = format!(
                 "{slow:?} slow, {takes:?} s, GUARD_SEED={seed}: {guarded:?}, direct {direct:?}"
             );
@@ -225,5 +228,17 @@ fn a_kubelet_behind_the_guard_is_never_worse_off_than_one_on_a_slow_runtime() {
             assert!(guarded.relists * 4 >= direct.relists * 3, "{case}");
             assert!(guarded.guarding <= SECOND * 30, "{case}");
         }
+    }
+}
+
+/// The guard's own calls must not take the place of the kubelet's.
+#[test]
+fn a_kubelet_behind_the_guard_stays_ready_on_a_runtime_that_serves_few_calls_at_once() {
+    for (workers, millis) in [(4, 2500), (4, 5000), (1, 600), (1, 1200), (1, 2500)] {
+        let takes = Takes::Millis(millis);
+        let guarded = see(Mode::Guard, Slow::Everything, takes, 1, workers);
+        let case = format!("{workers} workers, {millis} ms a call: {guarded:?}");
+        assert!(guarded.oldest < THRESHOLD, "{case}");
+        assert!(!guarded.gave_up && guarded.failures.is_empty(), "{case}");
     }
 }

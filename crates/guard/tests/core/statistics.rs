@@ -207,3 +207,61 @@ fn one_answer_that_lacks_a_container_which_runs_leaves_none_out() {
     let (list, _) = node.call(Rpc::ListContainerStats, NO_FILTER);
     assert_eq!(list.unwrap().len(), all().len());
 }
+
+#[test]
+fn a_shared_list_of_statistics_that_ends_at_anothers_deadline_is_repeated() {
+    let mut node = Node::new(20, 40);
+    node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainerStats | Rpc::ContainerStats);
+    let first = node.start_for(
+        Duration::from_secs(1) * 20,
+        Rpc::ListContainerStats,
+        NO_FILTER,
+    );
+    node.pass(Duration::from_secs(1) * 6);
+    let second = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainerStats, NO_FILTER);
+    node.pass(Duration::from_secs(1) * 14);
+    assert_eq!(node.end_of(first), Some(None));
+    // As the runtime does at the deadline that it was told.
+    node.end_first_of(Rpc::ListContainerStats, Outcome::GivenUp);
+    assert_eq!(node.end_of(second), None, "it waits for 106 s more");
+    node.lift();
+    node.pass(Duration::from_secs(1));
+    assert!(matches!(node.end_of(second), Some(Some(_))));
+}
+
+#[test]
+fn image_information_that_ends_at_anothers_deadline_is_repeated() {
+    let mut node = Node::new(20, 40);
+    node.hangs = |rpc, _| rpc == Rpc::ImageFsInfo;
+    node.start_for(Duration::from_secs(1) * 20, Rpc::ImageFsInfo, "");
+    node.pass(Duration::from_secs(1) * 6);
+    let second = node.start_for(KUBELET_TIMEOUT, Rpc::ImageFsInfo, "");
+    node.pass(Duration::from_secs(1) * 14);
+    node.end_first_of(Rpc::ImageFsInfo, Outcome::GivenUp);
+    assert_eq!(node.end_of(second), None, "it waits for 106 s more");
+}
+
+#[test]
+fn a_list_of_statistics_that_others_wait_for_is_not_cancelled() {
+    let mut node = Node::new(20, 40);
+    node.call(Rpc::ListContainerStats, NO_FILTER);
+    node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainerStats | Rpc::ContainerStats);
+    let first = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainerStats, NO_FILTER);
+    node.pass(Duration::from_secs(1) * 3);
+    // `crictl stats` asks with other bytes.
+    let crictl = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainerStats, "");
+    node.pass(Duration::from_secs(1) * 3);
+    let second = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainerStats, NO_FILTER);
+    node.pass(Duration::from_secs(1) * 3 / 2);
+    node.release_last_of(Rpc::ListContainerStats);
+    node.pass(Duration::from_secs(1) / 10);
+    assert!(matches!(node.end_of(crictl), Some(Some(_))));
+    node.abandon(first);
+    node.pass(Duration::from_secs(1));
+    node.lift();
+    node.pass(Duration::from_secs(1));
+    assert!(
+        matches!(node.end_of(second), Some(Some(_))),
+        "nothing it waits for is left"
+    );
+}

@@ -175,14 +175,15 @@ impl Plan {
                     Known::Nothing | Known::Gone | Known::Unreadable => true,
                 };
                 self.taint.seen(is_new);
+                let is_another = is_new && matches!(self.node, Known::There(_) | Known::Gone);
                 if is_new {
                     // What failed before failed for another object.
                     for kind in [Kind::Condition, Kind::RuntimeReady, Kind::Taint] {
                         self.backoff(kind).succeeded();
                     }
-                    if let Some(episodes) = &mut self.episodes {
-                        episodes.on_new_node();
-                    }
+                }
+                if is_another && let Some(episodes) = &mut self.episodes {
+                    episodes.on_new_node();
                 }
                 for conditioned in self.conditions.values_mut() {
                     conditioned.on_node(&node, is_new, now.instant);

@@ -81,7 +81,7 @@ fn what_speaks_no_cri_is_named_with_the_cause_at_the_end() {
             RawServer::ClosesAtOnce => (begin, "the runtime cannot be reached: "),
         };
         for command in ["pods", "status"] {
-            let is_unreachable = matches!(nonsense, RawServer::ClosesAtOnce);
+            let is_unreachable = matches!(nonsense, RawServer::ClosesAtOnce | RawServer::PlainHttp);
             let said = said_by(command, &runtime.path(), is_unreachable);
             assert!(
                 said.contains(begin) && said.contains(cause),

@@ -251,7 +251,6 @@ fn time_alone_wakes_a_waiting_guard_seldom() {
     let (before, asked) = (node.turns, node.asked.len());
     node.pass(SECOND * 60);
     let (turns, asked) = ((node.turns - before) / 60, (node.asked.len() - asked) / 60);
-    eprintln!("{turns} turns, {asked} calls a second");
     assert!(
         turns <= 30 && asked <= 5,
         "{turns} turns, {asked} calls a second"

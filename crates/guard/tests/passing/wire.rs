@@ -143,8 +143,7 @@ impl Behind {
                 let (state, outstanding) = (state.clone(), outstanding.clone());
                 connections.spawn(async move {
                     let service = service_fn(move |request| {
-                        let answer = answer(state.clone(), outstanding.clone(), request);
-                        answer
+                        answer(state.clone(), outstanding.clone(), request)
                     });
                     let server = hyper::server::conn::http2::Builder::new(TokioExecutor::new())
                         .auto_date_header(false)

@@ -20,7 +20,7 @@
 //! are. Only a file that is not there any more, in a folder that can be read, ends its pod; or
 //! one whose new content is another pod. If all files are gone at once, the file system of the folder
 //! may not be mounted: an empty folder of another device or inode ends no pod, and otherwise they
-//! must be gone for [`ALL_GONE_FOR`], unless it was a single file.
+//! must be gone for 30 s, unless it was a single file.
 //!
 //! **One pod, one file.** Where several files define a pod of the same namespace and name, the
 //! one that did so first is used, and at the same time the first by name. When it goes, the next
@@ -135,7 +135,7 @@ pub enum Trouble {
     Unreadable(String),
     /// Another folder, which is empty, is in its place, as where a file system was unmounted.
     Replaced,
-    /// All its files are gone at once, for less than [`ALL_GONE_FOR`].
+    /// All its files are gone at once, for less than 30 s.
     AllGone,
     /// It is a FIFO, a socket or a device.
     NotAFile,

@@ -73,6 +73,11 @@ impl Prober {
         true
     }
 
+    /// Whether this call is stuck: overdue, while later calls of its kind were answered.
+    pub(super) fn is_stuck(&self, key: &Key, now: Instant) -> bool {
+        self.governor.stuck_alone_since(key, now).is_some()
+    }
+
     /// A status call of ours ended after this time.
     pub(super) fn took(&mut self, took: Duration) {
         self.window = match took < PROMPT {
@@ -173,10 +178,12 @@ impl Guard {
     /// How many calls for rows may be made. Stuck ones take no place, and there is always one for a
     /// witness, by which they are found to be stuck.
     fn room_for_rows(&self, now: Instant) -> usize {
-        let governor = &self.prober.governor;
-        let is_stuck = |key: &Key| governor.stuck_alone_since(key, now).is_some();
-        let open = self.reads.ours().filter(|key| !is_stuck(key)).count();
-        let room = self.prober.window.saturating_sub(open);
+        let Prober {
+            governor, window, ..
+        } = &self.prober;
+        let ours = self.reads.ours();
+        let open = ours.filter(|key| !self.prober.is_stuck(key, now)).count();
+        let room = window.saturating_sub(open);
         room.max(usize::from(governor.wants_witness(now).is_some()))
     }
 

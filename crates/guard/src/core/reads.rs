@@ -170,11 +170,7 @@ impl Guard {
         let overdue = self.read_overdue_after(kind);
         let outstanding = self.reads.of(kind, &id).filter(|_| may_be_shared);
         if let Some(read) = outstanding.and_then(|ask| self.reads.reads.get_mut(&ask)) {
-            let is_stuck = self
-                .prober
-                .governor
-                .stuck_alone_since(&read.key(), now)
-                .is_some();
+            let is_stuck = self.prober.is_stuck(&read.key(), now);
             let is_overdue = now >= read.asked + overdue;
             if is_stuck && is_overdue && may_be_answered {
                 let reply = Reply::Failed(Failure::StatusOverdue);
@@ -344,12 +340,7 @@ impl Guard {
             if !has_readers || now < read.asked + overdue[read.kind as usize] {
                 continue;
             }
-            if self
-                .prober
-                .governor
-                .stuck_alone_since(&read.key(), now)
-                .is_some()
-            {
+            if self.prober.is_stuck(&read.key(), now) {
                 let is_client = |reader: &mut Reader| reader.from == Caller::Client;
                 let readers = read.callers.extract_if(.., is_client);
                 let readers = readers.chain(read.behind.extract_if(.., is_client));

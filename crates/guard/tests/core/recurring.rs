@@ -23,13 +23,9 @@ fn running() -> Vec<u8> {
     .encode_to_vec()
 }
 
-#[test]
-fn a_single_list_that_the_runtime_lost_is_no_endless_fault() {
-    let mut node = Node::new(20, 40);
-    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
-    node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
-    node.pass(SECOND / 10);
-    // This one never returns; all others are answered at once.
+/// What hangs never returns; all other calls are answered at once from now on.
+#[track_caller]
+fn assert_the_fault_ends(node: &mut Node) {
     node.hangs = |_, _| false;
     let mut phases = Vec::new();
     for _ in 0..300 {
@@ -46,24 +42,21 @@ fn a_single_list_that_the_runtime_lost_is_no_endless_fault() {
 }
 
 #[test]
+fn a_single_list_that_the_runtime_lost_is_no_endless_fault() {
+    let mut node = Node::new(20, 40);
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
+    node.pass(SECOND / 10);
+    assert_the_fault_ends(&mut node);
+}
+
+#[test]
 fn a_single_list_of_the_agent_that_the_runtime_lost_is_no_endless_fault() {
     let mut node = Node::new(20, 40);
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     node.start_ours(Rpc::ListContainers, "");
     node.pass(SECOND / 10);
-    node.hangs = |_, _| false;
-    let mut phases = Vec::new();
-    for _ in 0..300 {
-        node.call(Rpc::ListContainers, "").0.expect("answered");
-        node.pass(SECOND);
-        phases.push(node.phase());
-    }
-    let given_up = phases.iter().filter(|it| **it == Phase::GivenUp).count();
-    let passing = phases.iter().filter(|it| **it == Phase::Passing).count();
-    assert!(
-        given_up == 0 && passing > 100,
-        "given up {given_up}, passing {passing} of 300"
-    );
+    assert_the_fault_ends(&mut node);
 }
 
 #[test]

@@ -195,8 +195,15 @@ impl Ids {
         }
     }
 
-    /// No container or no sandbox has this id.
-    pub(super) fn is_not_of(&mut self, kind: Kind, id: &Id, (asked, answered): Asked) {
+    /// No container or no sandbox has this id. An answer that took longer than `overdue` was held
+    /// up: the next one comes sooner.
+    pub(super) fn is_not_of(
+        &mut self,
+        kind: Kind,
+        id: &Id,
+        (asked, answered): Asked,
+        overdue: Duration,
+    ) {
         let Some(question) = self.questions.get_mut(id) else {
             return;
         };
@@ -214,7 +221,7 @@ impl Ids {
             (As::Sandbox { no_container }, Kind::Sandbox) => {
                 // A client may have asked for the container before.
                 let asked = asked.min(no_container);
-                let took = answered.saturating_duration_since(asked);
+                let took = answered.saturating_duration_since(asked).min(overdue);
                 question.told = Told::Neither { asked, took };
                 question.next_as = As::Container;
                 // What was announced came before, and is gone.
@@ -367,7 +374,7 @@ mod tests {
         let mut ids = Ids::new(now);
         let id = Id::from("it");
         ids.is_somewhere(&id, now);
-        let lacks = |ids: &mut Ids, kind| ids.is_not_of(kind, &id, (now, now));
+        let lacks = |ids: &mut Ids, kind| ids.is_not_of(kind, &id, (now, now), LATELY);
         lacks(&mut ids, Kind::Container);
         lacks(&mut ids, Kind::Sandbox);
         assert!(ids.questions[&id].is_open(AGAIN, now));
@@ -384,9 +391,23 @@ mod tests {
         assert!(ids.ask_what_it_is(&id, start));
         // Each call takes 1.5 s.
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
-        ids.is_not_of(Kind::Container, &id, (at(0.0), at(1.5)));
-        ids.is_not_of(Kind::Sandbox, &id, (at(1.5), at(3.0)));
+        let overdue = Duration::from_secs(5);
+        ids.is_not_of(Kind::Container, &id, (at(0.0), at(1.5)), overdue);
+        ids.is_not_of(Kind::Sandbox, &id, (at(1.5), at(3.0)), overdue);
         assert!(!ids.questions[&id].is_open(AGAIN, at(6.5)));
         assert!(ids.questions[&id].is_open(AGAIN, at(7.5)));
+    }
+
+    #[test]
+    fn that_it_was_neither_before_its_status_hung_says_nothing_of_now() {
+        let start = Instant::now();
+        let mut ids = Ids::new(start);
+        let id = Id::from("it");
+        assert!(ids.ask_what_it_is(&id, start));
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let overdue = Duration::from_secs(5);
+        ids.is_not_of(Kind::Container, &id, (at(0), at(0)), overdue);
+        ids.is_not_of(Kind::Sandbox, &id, (at(0), at(14)), overdue);
+        assert!(ids.questions[&id].is_open(AGAIN, at(14)));
     }
 }

@@ -402,8 +402,7 @@ impl Guard {
             return true;
         }
         if filter.is_whole() {
-            self.rows_mut(kind).complete(rows, asked);
-            self.ids.saw_all(kind, asked.0);
+            self.learn_all(kind, rows, asked);
         } else {
             // What a runtime takes a beginning for, nobody else knows: then nothing is lacking.
             let names_whole_ids = filter
@@ -416,14 +415,25 @@ impl Guard {
                 let is_of_all = names_whole_ids && !filter.is_of_state();
                 is_of_all && filter.matches_but_for_state(kind, row)
             });
+            self.found_rows(kind, asked);
         }
+        true
+    }
+
+    /// Takes in a complete list.
+    pub(super) fn learn_all(&mut self, kind: Kind, rows: Vec<Row>, asked: Asked) {
+        self.rows_mut(kind).complete(rows, asked);
+        self.ids.saw_all(kind, asked.0);
+        self.found_rows(kind, asked);
+    }
+
+    fn found_rows(&mut self, kind: Kind, asked: Asked) {
         let rows = match kind {
             Kind::Sandbox => &self.sandboxes,
             Kind::Container => &self.containers,
         };
         self.ids.found_in(rows);
         self.prove_creations(asked.1);
-        true
     }
 
     /// The lists pass again, those too that have waited.

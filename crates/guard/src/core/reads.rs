@@ -314,7 +314,8 @@ impl Guard {
     /// Takes in that the runtime has none of this kind with this id.
     fn learn_absence(&mut self, kind: Kind, id: &Id, asked: Asked) {
         self.rows_mut(kind).absent(id, asked);
-        self.ids.is_not_of(kind, id, asked);
+        let overdue = self.read_overdue_after(kind);
+        self.ids.is_not_of(kind, id, asked, overdue);
         match self.rows(kind).get(id) {
             Some(_) => self.prove_again_soon(kind, id, asked.1),
             None => self.prove_by_status(kind, id, None, asked),

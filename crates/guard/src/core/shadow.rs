@@ -32,11 +32,18 @@ const KEPT: usize = 16;
 /// States by id.
 type States = BTreeMap<Id, i32>;
 
-/// A list of the runtime, and when it was asked for.
+/// A complete list of the runtime.
 #[derive(Clone, Debug)]
 struct Listed {
-    asked: Instant,
-    states: States,
+    asked: Asked,
+    rows: Vec<Row>,
+}
+
+impl Listed {
+    fn states(&self) -> States {
+        let states = self.rows.iter().map(|row| (row.id.clone(), row.state));
+        states.collect()
+    }
 }
 
 /// What we would have shown.
@@ -62,7 +69,9 @@ enum State {
         next: Instant,
     },
     Rehearsing {
-        before: Listed,
+        before: States,
+        /// When that list was requested.
+        listed: Instant,
         asked: Instant,
         known_to: Option<Id>,
     },
@@ -136,13 +145,16 @@ impl Guard {
         let shadow = &mut self.shadows[kind as usize];
         if let State::Idle { next } = shadow.state
             && now >= next
-            && let Some(before) = shadow.listed.clone()
+            && let Some(before) = shadow.listed.take()
         {
             shadow.state = State::Rehearsing {
-                before,
+                before: before.states(),
+                listed: before.asked.0,
                 asked: now,
                 known_to: None,
             };
+            // It may have come during the last rehearsal, and has taught nothing then.
+            self.learn_all(kind, before.rows, before.asked);
         }
     }
 
@@ -160,6 +172,7 @@ impl Guard {
             }
             State::Rehearsing {
                 before,
+                listed,
                 asked,
                 mut known_to,
             } => {
@@ -168,26 +181,9 @@ impl Guard {
                 let ours = self.known_rows(kind, &filter, &mut known_to, asked, now);
                 let ours = ours.map(|ours| {
                     let shown = ours.map(|known| {
-                        // The list before may have come in a rehearsal too. A guard learns from
-                        // it what a status that is stuck does not tell.
-                        let listed = before.states.get(&known.row.id).copied();
-                        let listed = listed.filter(|_| !known.is_confirmed(asked));
-                        let state = known.row.state;
                         let shown = Shown {
-                            state: match listed {
-                                Some(listed) if rises(kind, listed) && rises(kind, state) => {
-                                    state.max(listed)
-                                }
-                                // Of a sandbox the later question counts.
-                                Some(listed)
-                                    if kind == Kind::Sandbox
-                                        && !known.is_confirmed(before.asked) =>
-                                {
-                                    listed
-                                }
-                                _ => state,
-                            },
-                            may_be_gone: known.is_told_since(before.asked) || known.is_missing(),
+                            state: known.row.state,
+                            may_be_gone: known.is_told_since(listed) || known.is_missing(),
                         };
                         (known.row.id.clone(), shown)
                     });
@@ -195,12 +191,13 @@ impl Guard {
                 });
                 match ours {
                     Some(ours) => State::Ready {
-                        before: before.states,
+                        before,
                         ours,
                         at: now,
                     },
                     None => State::Rehearsing {
                         before,
+                        listed,
                         asked,
                         known_to,
                     },
@@ -218,15 +215,14 @@ impl Guard {
             shadow.listed = None;
             return;
         }
-        let states = rows.iter().map(|row| (row.id.clone(), row.state));
         let listed = Listed {
-            asked: asked.0,
-            states: states.collect(),
+            asked,
+            rows: rows.to_vec(),
         };
         if let State::Ready { before, ours, at } = &shadow.state
             && asked.0 >= *at
         {
-            let found = differences(kind, before, ours, &listed.states);
+            let found = differences(kind, before, ours, &listed.states());
             self.figures.differences.add(found);
             let next = asked.1 + self.settings.rehearse_every;
             shadow.state = State::Idle { next };

@@ -38,7 +38,10 @@ use world::World;
 const WORLDS: u64 = 5_000;
 
 /// Worlds that were wrong once.
-const FAILED: [u64; 0] = [];
+const FAILED: [u64; 1] = [
+    // A rehearsal knew less than the list that came in the rehearsal before.
+    7687758343060063647,
+];
 
 #[test]
 fn what_a_kubelet_is_told_is_true_in_random_worlds() {

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use crate::config::{Config, Environment};
 use crate::engine::driver::{Command, Driver};
 use crate::model::id::PodUid;
+use crate::model::run_clock::RunClock;
 use crate::out::cache::{Cache, Stopped, cache};
 use crate::out::status_report::StatusReport;
 use crate::out::subscribers::Subscription;
@@ -68,8 +69,10 @@ impl Pleg {
     /// Starts to relist. Must be called within a tokio runtime.
     pub fn start<R: Runtime>(runtime: Arc<R>, config: Config, environment: Environment) -> Self {
         let (commands, inbox) = mpsc::unbounded_channel();
-        let (writer, reader) = cache();
-        let driver = Driver::new(runtime, config, environment, (writer, reader.clone()));
+        let clock = RunClock::default();
+        let (writer, reader) = cache(clock.clone());
+        let cache = (writer, reader.clone());
+        let driver = Driver::new(runtime, config, environment, cache, clock);
         tokio::spawn(driver.run(inbox));
         Self {
             commands,

@@ -6,15 +6,21 @@ use std::time::Duration;
 
 use node::{LISTS, Node, many, seconds};
 use pleg::model::id::{Id, PodRef};
+use pleg::model::run_clock::RunClock;
 use pleg::model::wall_time::{Moment, WallTime};
 use pleg::out::coverage::{Coverage, Look, LookKind};
 use pleg::out::health::{HealthState, Reason, assess, kubelet_healthy, message};
-use pleg::out::kubelet_view::{GuardedLists, guarded_kubelet_view, kubelet_view};
+use pleg::out::kubelet_view::{self, GuardedLists, KubeletView, guarded_kubelet_view};
 use pleg::runtime::{About, CALLS, CallError, OutstandingCall, Rpc};
 use sim::{Fault, Sim};
 use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
+
+/// While this process ran all the time.
+fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
+    kubelet_view::kubelet_view(now, coverage, &RunClock::default())
+}
 
 #[tokio::test(start_paused = true)]
 async fn the_kubelets_sentences_are_to_the_letter() {

@@ -206,7 +206,7 @@ impl Engine {
     fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
         let since = self.differing.since(uid);
         let is_known = self.lasting.contains_key(uid);
-        let long_ago = self.pauses.ago(INSPECTIONS_FAIL, now.instant);
+        let long_ago = now.instant.checked_sub(INSPECTIONS_FAIL);
         let is_long = self.differing.noted(uid) <= long_ago;
         let Some(since) = since.filter(|_| is_known || is_long) else {
             return;

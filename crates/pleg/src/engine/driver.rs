@@ -18,6 +18,7 @@ use super::call::{Answered, Call};
 use super::state::{Action, Engine, Input};
 use crate::config::{Config, Environment};
 use crate::model::id::{Id, PodUid};
+use crate::model::run_clock::RunClock;
 use crate::model::wall_time::Moment;
 use crate::out::cache::{Cache, CacheWriter};
 use crate::out::status_report::StatusReport;
@@ -59,6 +60,7 @@ const AT_ONCE: usize = 64;
 pub(crate) struct Driver<R> {
     runtime: Arc<R>,
     environment: Environment,
+    clock: RunClock,
     engine: Engine,
     tasks: JoinSet<()>,
     /// The tasks that wait for the death of a container's process.
@@ -97,11 +99,12 @@ impl<R: Runtime> Driver<R> {
         config: Config,
         environment: Environment,
         cache: (CacheWriter, Cache),
+        clock: RunClock,
     ) -> Self {
         let (reports, inbox) = mpsc::unbounded_channel();
         let (announcer, announcements) = mpsc::channel(MOST_UNREAD);
         let now = Moment {
-            instant: Instant::now(),
+            instant: clock.now(),
             wall: (environment.clock)(),
         };
         let engine = Engine::new(
@@ -115,6 +118,7 @@ impl<R: Runtime> Driver<R> {
         Self {
             runtime,
             environment,
+            clock,
             engine,
             tasks: JoinSet::new(),
             watches: HashMap::new(),
@@ -155,7 +159,7 @@ impl<R: Runtime> Driver<R> {
                 Some(announced) = self.announcements.recv() => {
                     Next::Input(Input::Announced(announced))
                 }
-                () = sleep_until(tick.unwrap_or(alarm)) => match tick {
+                () = sleep_until(self.clock.monotonic(tick.unwrap_or(alarm))) => match tick {
                     Some(_) => Next::Tick,
                     None => Next::Input(Input::Time),
                 },
@@ -165,7 +169,7 @@ impl<R: Runtime> Driver<R> {
                 Next::Tick => {}
                 Next::Command(command @ (Command::Subscribe(..) | Command::Status(_))) => {
                     if self.held.is_empty() {
-                        self.held_since = Instant::now();
+                        self.held_since = self.clock.now();
                     }
                     self.held.push(command);
                 }
@@ -185,7 +189,7 @@ impl<R: Runtime> Driver<R> {
                 end_with(ended);
             }
             // The tasks that read the answers may run on this thread.
-            if self.is_turn_long(Instant::now()) {
+            if self.is_turn_long(self.clock.now()) {
                 yield_now().await;
             }
         }
@@ -199,7 +203,7 @@ impl<R: Runtime> Driver<R> {
 
     fn take_in_more(&mut self) {
         for _ in 0..AT_ONCE {
-            if self.is_turn_long(Instant::now()) {
+            if self.is_turn_long(self.clock.now()) {
                 return;
             }
             let Ok(input) = self.inbox.try_recv() else {
@@ -211,12 +215,13 @@ impl<R: Runtime> Driver<R> {
 
     /// A turn begins. Time that has passed since it was `meant` to begin is time in which we did not run.
     fn wake(&mut self, meant: Instant) {
-        self.woken = Instant::now();
-        let paused = self.woken.saturating_duration_since(meant);
-        if paused >= PAUSE {
-            tracing::info!("this process did not run for {paused:.1?}");
-            self.engine.slept(paused, self.woken);
+        let late = self.clock.now().saturating_duration_since(meant);
+        if late >= PAUSE {
+            tracing::info!("this process did not run for {late:.1?}");
+            self.clock.paused(late, Instant::now());
+            self.engine.woke(late, self.clock.now());
         }
+        self.woken = self.clock.now();
     }
 
     /// Whether answers may have waited since this turn began.
@@ -226,9 +231,9 @@ impl<R: Runtime> Driver<R> {
 
     /// What time it is.
     fn now(&mut self) -> Moment {
-        let instant = Instant::now();
+        let instant = self.clock.now();
         if self.is_turn_long(instant) {
-            self.engine.was_busy(instant);
+            self.engine.settle_first(instant);
         }
         Moment {
             instant,
@@ -257,9 +262,9 @@ impl<R: Runtime> Driver<R> {
                 // What is said is as of now.
                 self.step(Input::Time);
                 let now = self.now();
-                let _ = answer.send(self.engine.status(now));
+                let _ = answer.send(self.engine.status(now, &self.clock));
             }
-            Command::Relist(asked) => self.step(Input::Relist(asked)),
+            Command::Relist(asked) => self.step(Input::Relist(self.clock.at(asked))),
             Command::Reinspect(uid) => self.step(Input::Reinspect(uid)),
         }
     }
@@ -269,7 +274,7 @@ impl<R: Runtime> Driver<R> {
         let reports = self.reports.clone();
         match action {
             Action::Ask(call) => {
-                let (runtime, begun) = (self.runtime.clone(), Instant::now());
+                let (runtime, begun) = (self.runtime.clone(), self.clock.now());
                 self.tasks.spawn(async move {
                     let answered = ask(&*runtime, call, begun).await;
                     let _ = reports.send(Input::Answered(Box::new(answered)));

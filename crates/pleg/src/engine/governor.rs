@@ -106,7 +106,7 @@ struct Entry {
     since: Instant,
     /// When it was made: the same, and later if it had to wait for its turn; `None` while it does.
     made: Option<Instant>,
-    /// Since when it has been waited for: the same, and later by what we did not run ourselves.
+    /// Since when it has been waited for: the same, and now while it has to wait for its turn.
     waits: Instant,
     /// Its answer is taken for how it is with what it asks for.
     is_look: bool,
@@ -227,15 +227,6 @@ impl Governor {
     pub fn node_call_waits(&self, call: Rpc) -> Option<Instant> {
         let entry = self.outstanding.get(&(call, None));
         entry.map(|entry| entry.waits)
-    }
-
-    /// We did not run for so long, and could take in no answer: nobody is blamed for that time.
-    pub fn slept(&mut self, time: Duration) {
-        for entry in self.outstanding.values_mut() {
-            entry.waits += time;
-        }
-        self.moved += time;
-        self.answered += time;
     }
 
     /// A call is made whose answer is taken for how it is with what it asks for.

@@ -158,7 +158,7 @@ impl Engine {
     fn review_once(&mut self, now: Moment) {
         self.complete_round(now);
         let looked = self.rounds.last().map(|look| look.begun.instant);
-        if !self.pauses.are_slept_off(looked, now.instant) {
+        if !self.settling.is_over(looked, now.instant) {
             return;
         }
         self.set_aside_unasked(now);
@@ -203,7 +203,7 @@ impl Engine {
         let missed = missed.filter(|uid| self.differing.since(uid).is_some());
         let since = match self.rounds.owes_a_look() {
             true => Some(now),
-            false => self.pauses.ago(INSPECTED_WITHIN, now),
+            false => now.checked_sub(INSPECTED_WITHIN),
         };
         let late = since.into_iter();
         let late = late.flat_map(|time| self.differing.up_to(time));
@@ -298,7 +298,7 @@ impl Engine {
     fn set_aside_lasting(&mut self, now: Moment) {
         let instant = now.instant;
         self.lasting.retain(|_, named| instant < *named + PROMPT);
-        let long_ago = self.pauses.ago(LASTING, instant);
+        let long_ago = instant.checked_sub(LASTING);
         for uid in self.rounds.waited_for_since(long_ago) {
             if self.inspector.is_active(&uid) {
                 self.note_lasting(&uid, now);
@@ -370,9 +370,6 @@ impl Engine {
             self.lasting.extend(pods);
             failing.extend(unseen);
         }
-        for failing in &mut failing {
-            failing.unseen_since += self.pauses.within(failing.unseen_since);
-        }
         let is_slow = |failing: &Failing| failing.error.is_slowness();
         let slow = failing.iter().filter(|failing| is_slow(failing)).count();
         let wait = slow + self.unasked.len();
@@ -434,7 +431,7 @@ impl Engine {
     /// The first pods that were not seen for long, although nothing says why: they are not
     /// `named`, and are asked for.
     fn not_seen(&self, named: &BTreeSet<PodUid>, now: Instant) -> Vec<Failing> {
-        let Some(long_ago) = self.pauses.ago(INSPECTIONS_FAIL, now) else {
+        let Some(long_ago) = now.checked_sub(INSPECTIONS_FAIL) else {
             return Vec::new();
         };
         let is_known = |uid: &PodUid| self.differing.noted(uid).is_some_and(|at| at <= long_ago);

@@ -13,7 +13,7 @@
 //!      suspects    the calls during which the runtime went away
 //!      crashes     for how long what may crash a runtime is held
 //!      rounds      what amounts to a look    reporter         what is told of our health
-//!      pauses      when we did not run ourselves
+//!      settling    what waits to be read after a pause of this process
 //! ```
 //!
 //! Each part owns its state and is told the time. Nothing here waits for the runtime: calls
@@ -55,13 +55,13 @@ mod hints;
 mod inspector;
 mod list_times;
 mod looks;
-mod pauses;
 mod processes;
 mod proof;
 mod relister;
 mod report;
 mod reporter;
 mod rounds;
+mod settling;
 mod standing;
 mod state;
 mod stream;

@@ -36,9 +36,6 @@ const TOO_LARGE_LEAST: Duration = Duration::from_secs(5);
 /// seen.
 const LONGEST_LOST_PAUSE: Duration = Duration::from_secs(16);
 
-/// An answer that is taken in so soon after a pause of our own may have come at any time of it.
-const JUST_WOKEN: Duration = Duration::from_millis(300);
-
 /// Both lists, and when to ask for them.
 #[derive(Debug)]
 pub(crate) struct Relister {
@@ -79,8 +76,6 @@ enum State {
 #[derive(Debug)]
 pub(crate) struct Asking {
     begun: Moment,
-    /// For how long we did not run since, and when that last ended.
-    slept: Option<(Duration, Instant)>,
     sandboxes: Asked<ListedSandbox>,
     containers: Asked<ListedContainer>,
     /// The larger of both lists, in bytes.
@@ -258,7 +253,6 @@ impl Relister {
     fn ask_lists(&mut self, begun: Moment) -> Ask {
         self.state = State::Asking(Asking {
             begun,
-            slept: None,
             sandboxes: None,
             containers: None,
             largest: 0,
@@ -298,14 +292,6 @@ impl Relister {
         Some(self.failed(error, now))
     }
 
-    /// We did not run for so long until now: the lists did not take that time.
-    pub(crate) fn slept(&mut self, time: Duration, now: Instant) {
-        if let State::Asking(asking) = &mut self.state {
-            let before = asking.slept.map_or(Duration::ZERO, |(before, _)| before);
-            asking.slept = Some((before + time, now));
-        }
-    }
-
     /// Takes in an answer; gives how the relist ended once both lists have answered.
     pub(crate) fn on_list<R: ListRow>(
         &mut self,
@@ -318,16 +304,7 @@ impl Relister {
         let answer = match answer {
             Ok(listing) => {
                 let took = now.duration_since(asking.begun.instant);
-                match asking.slept {
-                    None => self.standing.came(R::LIST, took),
-                    // It may have waited in the socket since who knows when.
-                    Some((_, woken)) if now < woken + JUST_WOKEN => {
-                        self.standing.came_untimed(R::LIST);
-                    }
-                    Some((slept, _)) => {
-                        self.standing.came(R::LIST, took.saturating_sub(slept));
-                    }
-                }
+                self.standing.came(R::LIST, took);
                 asking.largest = listing.bytes.max(asking.largest);
                 Ok(listing.rows)
             }
@@ -378,12 +355,11 @@ impl Relister {
             sandboxes: Some(sandboxes),
             containers: Some(containers),
             largest,
-            slept,
         }) = &self.state
         else {
             return None;
         };
-        let (begun, largest, slept) = (*begun, *largest, *slept);
+        let (begun, largest) = (*begun, *largest);
         let (sandboxes, containers) = match (&sandboxes.rows, &containers.rows) {
             (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
             (one, other) => {
@@ -434,7 +410,7 @@ impl Relister {
         Some(Relisted::Good(Listed {
             snapshot,
             begun,
-            late: slept.is_some() || self.standing.slowest().is_some(),
+            late: self.standing.slowest().is_some(),
         }))
     }
 

@@ -7,6 +7,7 @@ use tokio::time::Instant;
 
 use super::state::Engine;
 use crate::model::listed::ContainerState;
+use crate::model::run_clock::RunClock;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::{Moment, WallClock};
 use crate::out::kubelet_view::kubelet_view;
@@ -39,14 +40,14 @@ impl Engine {
             .subscribe(lifeline, self.reader.clone(), then, clock)
     }
 
-    pub(crate) fn status(&self, now: Moment) -> StatusReport {
+    pub(crate) fn status(&self, now: Moment, clock: &RunClock) -> StatusReport {
         let health = self.reporter.report(&self.coverage, now);
         let counts = Counts::of(self.records.listed().map(AsRef::as_ref));
         let containers = ContainerState::ALL.iter();
         let look = self.rounds.last();
         let age = |since: Instant| now.instant.duration_since(since).as_secs_f64();
         StatusReport {
-            kubelet_view: kubelet_view(now.instant, &self.coverage),
+            kubelet_view: kubelet_view(now.instant, &self.coverage, clock),
             relist: RelistStatus {
                 mode: match self.streaming.is_live() {
                     true => "evented".to_owned(),
@@ -69,7 +70,11 @@ impl Engine {
                 since: self.reporter.since().wall,
                 message: health.message,
                 last_seen: look.map(|look| look.begun.wall),
-                age_seconds: look.map(|look| age(look.begun.instant)),
+                age_seconds: look.map(|look| {
+                    let seen = clock.monotonic(look.begun.instant);
+                    let age = clock.monotonic(now.instant).duration_since(seen);
+                    age.as_secs_f64()
+                }),
                 threshold_seconds: self.config.relist_threshold.as_secs_f64(),
             },
             stuck: health.stuck,

@@ -104,8 +104,7 @@ impl Missing {
     }
 }
 
-/// For how long the calls for the whole node have been waited for, whoever made them: without the
-/// time in which we did not run.
+/// For how long the calls for the whole node have been outstanding.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Ages {
     pub(crate) version: Option<Duration>,
@@ -152,15 +151,7 @@ impl Standing {
         list.failed = failed;
     }
 
-    /// This list came, and how long a relist waits for it that does not tell: a sweep asked for it,
-    /// or we did not run meanwhile.
-    pub(super) fn came_untimed(&mut self, list: List) {
-        let list = self.of(list);
-        list.failed = None;
-        list.lacking = None;
-    }
-
-    /// A sweep was told this list after so long, or sooner, if we did not run meanwhile.
+    /// A sweep was told this list after so long.
     pub(super) fn came_beside_a_sweep(&mut self, list: List, took: Duration) {
         if self.other_fails(list) {
             // Relists are far from each other then, and nothing that hangs makes it late.
@@ -169,8 +160,9 @@ impl Standing {
             return;
         }
         let late = (took >= self.overdue_after()).then_some(took);
-        self.came_untimed(list);
         let list = self.of(list);
+        list.failed = None;
+        list.lacking = None;
         // What was never late in a relist is not late beside one that hangs.
         list.late = list.late.and(late);
     }

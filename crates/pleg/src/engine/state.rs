@@ -15,11 +15,11 @@ use super::failures::Failures;
 use super::governor::{Governor, SUSPECT};
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
-use super::pauses::Pauses;
 use super::processes::Processes;
 use super::relister::{Ask, Relister};
 use super::reporter::Reporter;
 use super::rounds::{LASTING, Rounds};
+use super::settling::Settling;
 use super::standing::{Ages, Missing};
 use super::stream::{Due, Streaming};
 use super::suspects::{Suspects, Suspicion};
@@ -129,7 +129,7 @@ pub(crate) struct Engine {
     pub(super) too_slow: Option<Instant>,
     pub(super) doubts: Doubts,
     pub(super) coverage: Coverage,
-    pub(super) pauses: Pauses,
+    pub(super) settling: Settling,
     /// When the runtime was last asked whether it lives.
     heartbeat: Instant,
     /// How many there are of what, by the last good lists.
@@ -175,7 +175,7 @@ impl Engine {
             too_slow: None,
             doubts: Doubts::default(),
             coverage: Coverage::none(started),
-            pauses: Pauses::default(),
+            settling: Settling::default(),
             heartbeat: started,
             counts: Counts::default(),
             actions: Vec::new(),
@@ -185,30 +185,26 @@ impl Engine {
         }
     }
 
-    /// We did not run for so long, as in a frozen control group: what has been answered meanwhile
-    /// is yet to be taken in.
-    pub(crate) fn slept(&mut self, time: Duration, now: Instant) {
-        self.governor.slept(time);
-        self.relister.slept(time, now);
-        let settles = self.relister.standing().overdue_after();
-        self.pauses.ended(time, settles, now);
-        // Whoever asks now is answered once this has come. Where one short pause follows the other
-        // there is no time for more relists than usual.
-        if time >= self.config.relist_period {
+    /// This process did not run for so long, as in a frozen control group.
+    pub(crate) fn woke(&mut self, paused: Duration, now: Instant) {
+        self.settle_first(now);
+        // Requests that come now are answered once the next lists have come. Where one short pause
+        // follows another there is no time for more relists than usual.
+        if paused >= self.config.relist_period {
             self.relister.hurry(now);
         }
     }
 
-    /// A turn of our own took so long that answers may wait which were sent meanwhile: they are taken in
-    /// before anything is judged. We ran, so what is outstanding is older by that time.
-    pub(crate) fn was_busy(&mut self, now: Instant) {
+    /// Answers may wait that were sent during a pause, or during a long turn of our own: they are
+    /// taken in before anything is judged.
+    pub(crate) fn settle_first(&mut self, now: Instant) {
         let settles = self.relister.standing().overdue_after();
-        self.pauses.take_in(Duration::ZERO, settles, now);
+        self.settling.begin(settles, now);
     }
 
     /// Until when nobody is told how things are, since we have just woken up.
     pub(crate) fn holds_until(&self) -> Option<Instant> {
-        self.pauses.holds_until()
+        self.settling.holds_until()
     }
 
     /// Whether any call is outstanding.
@@ -574,7 +570,7 @@ impl Engine {
             self.governor.alarm(now),
             self.suspect_at(now),
             self.doubts.alarm(),
-            self.pauses.alarm(),
+            self.settling.alarm(),
             self.reporter.alarm(&self.coverage, now),
         ]
         .into_iter()

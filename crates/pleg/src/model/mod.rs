@@ -17,6 +17,7 @@ pub mod event;
 pub mod grouping;
 pub mod id;
 pub mod listed;
+pub mod run_clock;
 pub mod snapshot;
 pub mod status;
 pub mod wall_time;

@@ -35,6 +35,7 @@ use tokio::time::Instant;
 
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::ListedPod;
+use crate::model::run_clock::RunClock;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::Moment;
 use crate::out::failure::InspectError;
@@ -76,6 +77,20 @@ impl Entry {
             modified: None,
             as_of: None,
             complete_as_of: None,
+        }
+    }
+
+    /// Its times on the monotonic clock, which readers use.
+    fn on_monotonic(self, clock: &RunClock) -> Self {
+        let monotonic = |time: Instant| clock.monotonic(time);
+        Self {
+            modified: self.modified.map(monotonic),
+            as_of: self.as_of.map(|as_of| Moment {
+                instant: monotonic(as_of.instant),
+                ..as_of
+            }),
+            complete_as_of: self.complete_as_of.map(monotonic),
+            ..self
         }
     }
 
@@ -266,6 +281,7 @@ fn later(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
 pub struct Cache {
     contents: Arc<RwLock<Contents>>,
     changed: watch::Receiver<()>,
+    clock: RunClock,
 }
 
 /// Nobody will write the cache any more.
@@ -278,7 +294,7 @@ impl Cache {
     pub fn get(&self, uid: &PodUid) -> Entry {
         let contents = self.read();
         match contents.pods.get(uid) {
-            Some(entry) => contents.entry(uid, entry),
+            Some(entry) => contents.entry(uid, entry).on_monotonic(&self.clock),
             None => Entry::unknown(uid),
         }
     }
@@ -288,7 +304,7 @@ impl Cache {
         let contents = self.read();
         let entries = contents.pods.iter();
         entries
-            .map(|(uid, entry)| contents.entry(uid, entry))
+            .map(|(uid, entry)| contents.entry(uid, entry).on_monotonic(&self.clock))
             .collect()
     }
 
@@ -330,8 +346,8 @@ impl Cache {
         let mut changed = self.changed.clone();
         loop {
             changed.mark_unchanged();
-            if let Some(entry) = self.read().newer_than(uid, time) {
-                return Ok(entry);
+            if let Some(entry) = self.read().newer_than(uid, self.clock.at(time)) {
+                return Ok(entry.on_monotonic(&self.clock));
             }
             changed.changed().await.map_err(|_| Stopped)?;
         }
@@ -348,8 +364,8 @@ pub struct CacheWriter {
     changed: watch::Sender<()>,
 }
 
-/// An empty cache.
-pub fn cache() -> (CacheWriter, Cache) {
+/// An empty cache. It is written in times of this clock, and read in times of the monotonic one.
+pub fn cache(clock: RunClock) -> (CacheWriter, Cache) {
     let contents = Arc::<RwLock<Contents>>::default();
     let (sender, receiver) = watch::channel(());
     let writer = CacheWriter {
@@ -359,6 +375,7 @@ pub fn cache() -> (CacheWriter, Cache) {
     let reader = Cache {
         contents,
         changed: receiver,
+        clock,
     };
     (writer, reader)
 }

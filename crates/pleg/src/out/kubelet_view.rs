@@ -30,6 +30,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use crate::model::run_clock::RunClock;
 use crate::out::coverage::{Coverage, Lists};
 use crate::out::health::{RELIST_THRESHOLD, kubelet_healthy};
 use crate::runtime::CallError;
@@ -78,22 +79,25 @@ impl KubeletView {
     }
 }
 
-/// What a kubelet says at `now`, by what was seen.
-pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
+/// What a kubelet says at `now`, by what was seen. It runs while we do not, so its time is not that of
+/// our run clock, in which `now` and the coverage are.
+pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> KubeletView {
+    let now = clock.monotonic(now);
+    let its_time = |time| clock.monotonic(time);
     if coverage.kubelet_cannot_list {
-        let last = coverage.kubelet_listed.unwrap_or(coverage.started);
+        let last = its_time(coverage.kubelet_listed.unwrap_or(coverage.started));
         let mut view = judge(now, last, "list calls are stuck or failing");
         if coverage.kubelet_listed.is_none() && view.ready {
             view.message += "; or sooner, because it is not known when it last listed";
         }
-        if let Some(since) = unanswered_since(coverage, last) {
+        if let Some(since) = unanswered_since(coverage, last, clock) {
             may_be_sooner(&mut view, now, since);
         }
         return view;
     }
     let (took, longer) = coverage.kubelet_lists_took;
     if let (Some(listed), true) = (
-        coverage.kubelet_listed,
+        coverage.kubelet_listed.map(its_time),
         took * 2 + PERIOD >= RELIST_THRESHOLD,
     ) {
         // Until the next lists are good, the last relist is as old as both took.
@@ -102,7 +106,7 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
         return judge(now, relist, &why);
     }
     let pods = coverage.kubelet_waits.len();
-    match coverage.kubelet_waits.iter().min().copied() {
+    match coverage.kubelet_waits.iter().min().copied().map(its_time) {
         None if coverage.kubelet_listed.is_none() => {
             let why = "nothing is known yet: no list was answered since pleg started";
             KubeletView {
@@ -136,9 +140,10 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
 }
 
 /// Since when the runtime answers nothing, where it does not.
-fn unanswered_since(coverage: &Coverage, listed: Instant) -> Option<Instant> {
+fn unanswered_since(coverage: &Coverage, listed: Instant, clock: &RunClock) -> Option<Instant> {
     let is_away = matches!(coverage.lists, Lists::Failed(CallError::Unavailable(_)));
-    coverage.silent.or(is_away.then_some(listed))
+    let silent = coverage.silent.map(|since| clock.monotonic(since));
+    silent.or(is_away.then_some(listed))
 }
 
 /// Says that a kubelet is NotReady sooner if the runtime, which has answered nothing `since` then,

@@ -64,14 +64,14 @@ const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
 async fn nothing_is_newer_than_anything_before_the_first_relist() {
-    let (_writer, cache) = cache();
+    let (_writer, cache) = cache(RunClock::default());
     assert_eq!(cache.get(&uid()), Entry::unknown(&uid()));
     assert!(!has_newer(&cache, Instant::now()).await);
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let first = Instant::now();
     writer.set(&uid(), status(), listed(first + SECOND));
     assert!(has_newer(&cache, first).await);
@@ -86,7 +86,7 @@ async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_the_runtime_does_not_have_is_as_new_as_the_last_relist() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let asked = Instant::now();
     writer.vouch(look(asked + SECOND, BTreeSet::new()));
     let entry = cache.newer_than(&uid(), asked).await.unwrap();
@@ -99,7 +99,7 @@ async fn a_pod_that_the_runtime_does_not_have_is_as_new_as_the_last_relist() {
 
 #[tokio::test(start_paused = true)]
 async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let asked = Instant::now();
     writer.vouch(look(asked + SECOND, [uid()].into()));
     assert!(!has_newer(&cache, asked).await);
@@ -109,7 +109,7 @@ async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
 
 #[tokio::test(start_paused = true)]
 async fn a_look_that_lists_no_sandboxes_says_of_no_pod_that_it_does_not_exist() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let asked = Instant::now();
     let sweep = Vouch {
         sees_new_pods: false,
@@ -128,7 +128,7 @@ async fn a_look_that_lists_no_sandboxes_says_of_no_pod_that_it_does_not_exist() 
 
 #[tokio::test(start_paused = true)]
 async fn an_inspection_that_follows_a_hint_is_no_answer_before_the_next_list() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let start = Instant::now();
     writer.vouch(look(start, BTreeSet::new()));
     let begun = start + SECOND * 2;
@@ -152,7 +152,7 @@ async fn an_inspection_that_follows_a_hint_is_no_answer_before_the_next_list() {
 
 #[tokio::test(start_paused = true)]
 async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_next_inspection() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let start = Instant::now();
     let complete_as_of = || cache.get(&uid()).complete_as_of;
     writer.set(&uid(), status(), listed(start));
@@ -175,7 +175,7 @@ async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_ne
 
 #[tokio::test(start_paused = true)]
 async fn a_look_that_has_not_seen_a_pod_does_not_complete_what_is_inspected_of_it_later() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let start = Instant::now();
     let complete_as_of = || cache.get(&uid()).complete_as_of;
     writer.set(&uid(), status(), listed(start));
@@ -200,7 +200,7 @@ async fn a_look_that_has_not_seen_a_pod_does_not_complete_what_is_inspected_of_i
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_differs_is_as_of_the_last_look_that_confirmed_it() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let start = Instant::now();
     let as_of = || cache.get(&uid()).as_of.map(|as_of| as_of.instant);
     writer.set(&uid(), status(), listed(start));
@@ -230,7 +230,7 @@ async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal()
         },
     ];
     for release in releases {
-        let (writer, cache) = cache();
+        let (writer, cache) = cache(RunClock::default());
         writer.set(&uid(), status(), listed(Instant::now()));
         let asked = Instant::now();
         let waiter = tokio::spawn(async move { cache.newer_than(&uid(), asked).await });
@@ -243,7 +243,7 @@ async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal()
 
 #[tokio::test(start_paused = true)]
 async fn a_waiter_can_have_a_deadline_and_learns_that_nobody_writes_any_more() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let now = Instant::now();
     assert!(
         timeout(SECOND, cache.newer_than(&uid(), now))
@@ -256,7 +256,7 @@ async fn a_waiter_can_have_a_deadline_and_learns_that_nobody_writes_any_more() {
 
 #[tokio::test(start_paused = true)]
 async fn times_never_go_backwards() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let start = Instant::now();
     writer.set(&uid(), status(), listed(start + SECOND * 5));
     writer.set(&uid(), status(), listed(start + SECOND));
@@ -268,7 +268,7 @@ async fn times_never_go_backwards() {
 
 #[tokio::test(start_paused = true)]
 async fn an_error_is_kept_beside_the_last_good_status_until_the_next() {
-    let (writer, cache) = cache();
+    let (writer, cache) = cache(RunClock::default());
     let error = InspectError::Overdue {
         call: crate::runtime::Rpc::PodSandboxStatus,
         id: "s".into(),

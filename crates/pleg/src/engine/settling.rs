@@ -1,0 +1,77 @@
+//! After a pause, or a long turn of our own, answers may wait in the socket that were sent
+//! meanwhile. They are taken in before anything is judged:
+//!
+//! ```text
+//!   a pause ends --> settling --a look begun since, or a list's time without one--> judging again
+//! ```
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// For so long after a pause requests for the status are not answered: what has happened meanwhile
+/// is taken in first.
+const HELD: Duration = Duration::from_millis(500);
+
+/// Whether answers of a pause may have to be taken in.
+#[derive(Debug, Default)]
+pub(crate) struct Settling(Option<Since>);
+
+#[derive(Debug)]
+struct Since {
+    /// When the last pause ended.
+    woken: Instant,
+    /// When it ends without a look.
+    until: Instant,
+}
+
+impl Settling {
+    /// A pause has ended. If no look comes, we judge again after `settles`: one pause after another
+    /// must not keep us from that.
+    pub(crate) fn begin(&mut self, settles: Duration, now: Instant) {
+        let until = self.0.as_ref().map(|since| since.until);
+        self.0 = Some(Since {
+            woken: now,
+            until: until.unwrap_or(now + settles),
+        });
+    }
+
+    /// Whether nothing has to be taken in any more, where the last look was begun at `looked`.
+    pub(crate) fn is_over(&mut self, looked: Option<Instant>, now: Instant) -> bool {
+        self.0.take_if(|since| {
+            looked.is_some_and(|looked| looked >= since.woken) || now >= since.until
+        });
+        self.0.is_none()
+    }
+
+    /// Until when nobody is answered.
+    pub(crate) fn holds_until(&self) -> Option<Instant> {
+        self.0.as_ref().map(|since| since.woken + HELD)
+    }
+
+    /// When we judge again at the latest.
+    pub(crate) fn alarm(&self) -> Option<Instant> {
+        self.0.as_ref().map(|since| since.until)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_pause_after_another_does_not_keep_it_from_judging() {
+        let start = Instant::now();
+        let seconds = Duration::from_secs;
+        let at = |time| start + seconds(time);
+        let mut settling = Settling::default();
+        assert!(settling.is_over(None, at(0)));
+        settling.begin(seconds(2), at(20));
+        assert!(!settling.is_over(Some(at(19)), at(21)));
+        settling.begin(seconds(2), at(21));
+        assert!(!settling.is_over(Some(at(20)), at(21)));
+        assert!(settling.is_over(None, at(22)));
+        settling.begin(seconds(2), at(40));
+        assert!(settling.is_over(Some(at(40)), at(41)));
+    }
+}

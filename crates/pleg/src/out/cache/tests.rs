@@ -1,8 +1,11 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::{advance, timeout};
 
 use super::*;
+use crate::model::wall_time::Moment;
+use crate::out::failure::InspectError;
 
 fn uid() -> PodUid {
     "u".into()

@@ -1,0 +1,229 @@
+//! The writer of the cache.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, RwLock, RwLockWriteGuard};
+
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::contents::Contents;
+use super::entry::{Confirmed, Inspection, Vouch, later};
+use crate::model::id::{Id, PodUid};
+use crate::model::listed::ListedPod;
+use crate::model::status::{ContainerStatus, PodStatus};
+use crate::out::failure::InspectError;
+
+/// The writer; there is one.
+pub struct CacheWriter {
+    pub(super) contents: Arc<RwLock<Contents>>,
+    pub(super) changed: watch::Sender<()>,
+}
+
+impl CacheWriter {
+    /// Writes what an inspection found, and returns it as it stands in the cache: a pod that is
+    /// ending keeps its addresses, and an exit code that was known.
+    pub fn set(
+        &self,
+        uid: &PodUid,
+        mut status: PodStatus,
+        inspection: Inspection,
+    ) -> Arc<PodStatus> {
+        let mut contents = self.write();
+        contents.note_inspected(uid, inspection);
+        let (seen, known) = match inspection.confirmed {
+            _ if inspection.disproved => (None, None),
+            Confirmed::No => (None, None),
+            Confirmed::Seen(seen) => (Some(seen), None),
+            Confirmed::Blindly(known) => (None, Some(known)),
+        };
+        let known = later(known, contents.known.get(uid).copied());
+        if let Some(known) = known {
+            contents.known.insert(uid.clone(), known);
+        }
+        let entry = contents.entry_of(uid);
+        status.keep_ips_of(&entry.status);
+        status.keep_exit_codes_of(&entry.status);
+        entry.status = Arc::new(status);
+        entry.inspected = true;
+        entry.as_of = later(entry.as_of, seen);
+        if !inspection.disproved {
+            entry.complete_as_of = entry.complete_as_of.max(inspection.listed);
+        }
+        if inspection.lacks_listed {
+            entry.complete_as_of = None;
+        }
+        // An error that was noted since this was begun tells nothing of how old the status is.
+        entry.modified = later(entry.as_of, known).map(|as_of| as_of.instant);
+        if inspection.disproved {
+            entry.modified = entry.modified.max(Some(inspection.begun.instant));
+        }
+        let status = entry.status.clone();
+        contents.note_error(uid, None);
+        drop(contents);
+        self.changed.send_replace(());
+        status
+    }
+
+    /// Notes what has been told of a pod, where that is not what was written last.
+    pub(crate) fn keep_told(&self, uid: &PodUid, told: &Arc<ListedPod>) {
+        let mut contents = self.write();
+        let entry = contents.pods.get(uid);
+        if entry.is_none_or(|entry| entry.status.is_as_listed(told)) {
+            contents.told.remove(uid);
+        } else {
+            contents.told.insert(uid.clone(), told.clone());
+        }
+    }
+
+    /// Writes what an inspection found that contradicts what is `listed`: what it did not find
+    /// stays as it was last known, and nothing of it is confirmed.
+    pub fn set_in_doubt(
+        &self,
+        uid: &PodUid,
+        mut status: PodStatus,
+        (last_good, listed, error): (&PodStatus, &ListedPod, InspectError),
+        inspection: Inspection,
+    ) -> Arc<PodStatus> {
+        let mut contents = self.write();
+        contents.note_inspected(uid, inspection);
+        let entry = contents.entry_of(uid);
+        status.keep_parts_of(last_good, listed);
+        status.keep_ips_of(last_good);
+        entry.status = Arc::new(status);
+        entry.inspected = true;
+        entry.modified = entry.modified.max(Some(inspection.begun.instant));
+        let status = entry.status.clone();
+        contents.note_error(uid, Some(error));
+        drop(contents);
+        self.changed.send_replace(());
+        status
+    }
+
+    /// Writes what was found of one container, and returns the pod's status with it.
+    pub fn set_container(&self, uid: &PodUid, found: ContainerStatus) -> Option<Arc<PodStatus>> {
+        let mut contents = self.write();
+        let entry = contents.pods.get_mut(uid)?;
+        let mut status = PodStatus::clone(&entry.status);
+        let mut containers = status.containers.iter_mut();
+        let known = containers.find(|container| container.id == found.id)?;
+        *known = found;
+        status.keep_exit_codes_of(&entry.status);
+        let status = Arc::new(status);
+        entry.status = status.clone();
+        Some(status)
+    }
+
+    /// Notes that an inspection begun at `begun` failed. The last good status stays.
+    pub fn set_error(&self, uid: &PodUid, error: InspectError, begun: Instant) {
+        let mut contents = self.write();
+        // From now on no look vouches for it.
+        contents.note_confirmed(uid);
+        let Some(entry) = contents.pods.get_mut(uid) else {
+            return;
+        };
+        entry.modified = entry.modified.max(Some(begun));
+        contents.note_error(uid, Some(error));
+        drop(contents);
+        self.changed.send_replace(());
+    }
+
+    /// Notes for which pods a call is waited for that does not return: no look confirms what is
+    /// known of them.
+    pub(crate) fn set_overdue(&self, overdue: BTreeMap<PodUid, InspectError>, now: Instant) {
+        self.set_doubts(|contents| &mut contents.overdue, overdue, now);
+    }
+
+    /// Notes which containers are dead although the runtime reports them as running. No look and
+    /// no inspection confirms what is known of their pods.
+    pub(crate) fn set_dead(&self, dead: BTreeMap<PodUid, BTreeSet<Id>>, now: Instant) {
+        self.set_doubts(|contents| &mut contents.dead, dead, now);
+    }
+
+    /// Replaces all doubts of a kind. From now on no look vouches for a pod whose doubt is new.
+    fn set_doubts<Doubt: PartialEq>(
+        &self,
+        kind: fn(&mut Contents) -> &mut BTreeMap<PodUid, Doubt>,
+        doubts: BTreeMap<PodUid, Doubt>,
+        now: Instant,
+    ) {
+        let mut contents = self.write();
+        if *kind(&mut contents) == doubts {
+            return;
+        }
+        for (uid, doubt) in &doubts {
+            if kind(&mut contents).get(uid) != Some(doubt) {
+                contents.note_doubt(uid, now);
+            }
+        }
+        *kind(&mut contents) = doubts;
+        drop(contents);
+        self.changed.send_replace(());
+    }
+
+    /// Notes whether it is said that something new cannot be seen.
+    pub(crate) fn set_blind(&self, blind: bool) {
+        let mut contents = self.write();
+        if contents.blind && !blind {
+            contents.known.clear();
+        }
+        contents.blind = blind;
+    }
+
+    /// Forgets a pod that is gone.
+    pub fn remove(&self, uid: &PodUid) {
+        let mut contents = self.write();
+        contents.pods.remove(uid);
+        contents.known.remove(uid);
+        contents.failed.remove(uid);
+        contents.pending.remove(uid);
+        contents.lacking.remove(uid);
+        contents.told.remove(uid);
+        drop(contents);
+        self.changed.send_replace(());
+    }
+
+    /// Notes that a pod differs from its entry, which nothing vouches for any more. A new
+    /// pod that is listed is known from here on, by what the lists tell of it.
+    pub fn set_pending(&self, uid: &PodUid, listed: Option<&ListedPod>) {
+        let mut contents = self.write();
+        contents.note_confirmed(uid);
+        contents.pending.insert(uid.clone());
+        let is_inspected = contents.pods.get(uid).is_some_and(|entry| entry.inspected);
+        if let Some(listed) = listed.filter(|_| !is_inspected) {
+            contents.entry_of(uid).status = Arc::new(PodStatus::from(listed));
+        }
+    }
+
+    /// Vouches for what a look has seen.
+    pub fn vouch(&self, vouch: Vouch) {
+        let mut contents = self.write();
+        // Who is pending from now on was vouched for by the look before.
+        for uid in &vouch.pending {
+            contents.note_confirmed(uid);
+        }
+        let begun = vouch.begun.instant;
+        if contents.looked.is_some_and(|looked| looked.instant > begun) {
+            // Whom a newer look has not seen, an older one does not vouch for.
+            contents.pending.extend(vouch.pending);
+        } else {
+            contents.pending = vouch.pending;
+        }
+        contents.looked = later(contents.looked, Some(vouch.begun));
+        if vouch.sees_new_pods && vouch.sees_new_containers {
+            contents.seen = later(contents.seen, Some(vouch.begun));
+        }
+        if vouch.sees_new_pods {
+            contents.complete = contents.complete.max(Some(begun));
+        }
+        if vouch.sees_new_containers && contents.containers_complete < Some(begun) {
+            contents.containers_complete = Some(begun);
+            contents.unseen = vouch.unseen;
+        }
+        drop(contents);
+        self.changed.send_replace(());
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Contents> {
+        self.contents.write().expect("no panic while it is held")
+    }
+}

@@ -21,6 +21,7 @@
     reason = "a failing seed is printed, and what it does"
 )]
 
+mod no_second_copy;
 #[path = "../node/mod.rs"]
 mod node;
 #[path = "../odd/mod.rs"]

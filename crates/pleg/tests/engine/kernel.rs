@@ -1,8 +1,6 @@
 //! The kernel's hints: a death is told as soon as the runtime knows it, whatever hangs.
 
-mod node;
-
-use node::{Node, generic, seconds};
+use crate::node::{Node, generic, seconds};
 use pleg::kernel::{Kernel, Watching};
 use pleg::model::id::Id;
 use pleg::out::health::HealthState;

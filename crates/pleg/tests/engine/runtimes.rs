@@ -1,8 +1,6 @@
 //! What CRI-O and cri-dockerd were seen to do.
 
-mod node;
-
-use node::{Node, generic, seconds};
+use crate::node::{Node, generic, seconds};
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;

@@ -1,10 +1,8 @@
 //! Health: the kubelet's sentences at the kubelet's times, and who is to blame.
 
-mod node;
-
 use std::time::Duration;
 
-use node::{LISTS, Node, many, seconds};
+use crate::node::{LISTS, Node, many, seconds};
 use pleg::model::id::{Id, PodRef};
 use pleg::model::run_clock::RunClock;
 use pleg::model::wall_time::{Moment, WallTime};

@@ -1,11 +1,9 @@
 //! What nobody has looked at is not vouched for: not by a later look, not by an error that was
 //! noted meanwhile, not by ids of the long gone.
 
-mod node;
-
 use std::time::Duration;
 
-use node::{LISTS, Node, STATUSES, broken, generic, many, seconds};
+use crate::node::{LISTS, Node, STATUSES, broken, generic, many, seconds};
 use pleg::Config;
 use pleg::model::id::PodUid;
 use pleg::model::listed::{ContainerState, SandboxState};

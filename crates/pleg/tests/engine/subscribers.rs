@@ -1,8 +1,6 @@
 //! Subscribers: each begins with what is there, and none loses the end.
 
-mod node;
-
-use node::{Node, line, many, seconds};
+use crate::node::{Node, line, many, seconds};
 use pleg::model::event::EventType;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;

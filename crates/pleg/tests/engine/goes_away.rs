@@ -1,10 +1,8 @@
 //! A runtime that goes away when it is called for the status of one container.
 
-mod node;
-
 use std::collections::BTreeSet;
 
-use node::{Node, generic, many, pods, seconds};
+use crate::node::{Node, generic, many, pods, seconds};
 use pleg::Config;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, NoConnection, Rpc};
@@ -60,7 +58,7 @@ async fn a_runtime_that_crashes_by_one_call_is_called_so_less_and_less() {
     node.sim.lift(Rpc::ContainerStatus, Some("b/app.0"));
     node.at(1510.0).await;
     assert_eq!(node.deaths("b/app.0").len(), 1);
-    assert!(node::is_healthy(&node.status().await));
+    assert!(crate::node::is_healthy(&node.status().await));
 }
 
 /// An observer that is started beside a container that nobody has asked for since the runtime was.
@@ -172,7 +170,7 @@ async fn a_container_that_hangs_beside_one_that_crashes_the_runtime_is_not_blame
     assert!(!blamed);
     let status = node.status().await;
     assert!(names(&status, "b/app.0"));
-    assert_eq!(node::named(&status.stuck), ["a/app.0".into()]);
+    assert_eq!(crate::node::named(&status.stuck), ["a/app.0".into()]);
     assert_eq!(node.deaths("c/app.0").len(), 1);
 }
 
@@ -256,7 +254,7 @@ async fn a_call_that_made_the_runtime_go_away_and_only_hangs_now_is_stuck() {
     assert!(blamed.is_ok(), "{blamed:#?}");
     let call = Rpc::ContainerStatus;
     node.sim.fault(call, Some("b/app.0"), Fault::Hang);
-    let is_stuck = |status: &StatusReport| node::named(&status.stuck) == ["b/app.0".into()];
+    let is_stuck = |status: &StatusReport| crate::node::named(&status.stuck) == ["b/app.0".into()];
     let stuck = node.wait(30.0, is_stuck).await;
     assert!(stuck.is_ok(), "{stuck:#?}");
     node.pass(1.0).await;
@@ -395,12 +393,12 @@ async fn the_node_is_degraded_until_what_was_lost_is_answered() {
     node.sim.exit("b", "app", 3);
     node.at(4.2).await;
     node.sample(60.0, |at, status| {
-        assert!(!node::is_healthy(status), "at {at}: {status:#?}");
+        assert!(!crate::node::is_healthy(status), "at {at}: {status:#?}");
     })
     .await;
     node.sim.lift_all();
     node.at(200.0).await;
-    assert!(node::is_healthy(&node.status().await));
+    assert!(crate::node::is_healthy(&node.status().await));
 }
 
 /// Of which nobody needs to know anything: it is asked to see whether the runtime answers.
@@ -416,7 +414,7 @@ async fn a_witness_that_crashes_the_runtime_is_not_asked_again() {
     node.sim.exit("p0", "app", 3);
     node.at(30.0).await;
     assert_eq!(node.deaths("p0/app.0").len(), 1);
-    assert!(node::is_healthy(&node.status().await));
+    assert!(crate::node::is_healthy(&node.status().await));
 }
 
 /// Which nobody else opens, and which is of no need.
@@ -432,7 +430,7 @@ async fn a_stream_that_crashes_the_runtime_is_opened_less_and_less() {
     node.sim.exit("p3", "app", 1);
     node.at(15.0).await;
     assert_eq!(node.deaths("p3/app.0").len(), 1);
-    assert!(node::is_healthy(&node.status().await));
+    assert!(crate::node::is_healthy(&node.status().await));
     node.at(1200.0).await;
     let made = node.sim.calls_made(Rpc::GetContainerEvents);
     assert!(made <= 12, "{made}");
@@ -522,7 +520,7 @@ async fn a_runtime_that_crashes_by_its_lists_or_its_version_is_asked_less_often(
         node.sim.exit("a", "app", 1);
         node.at(140.0).await;
         assert_eq!(node.deaths("a/app.0").len(), 1, "{call}");
-        assert!(node::is_healthy(&node.status().await), "{call}");
+        assert!(crate::node::is_healthy(&node.status().await), "{call}");
     }
 }
 
@@ -571,7 +569,7 @@ async fn a_withheld_call_is_not_chosen_as_a_witness_again_and_again() {
     node.sim.run("hangs", &["app"]);
     node.sim.run("lost", &["app"]);
     node.at(75.3).await;
-    assert!(node::is_healthy(&node.status().await));
+    assert!(crate::node::is_healthy(&node.status().await));
 
     node.sim.fault(status, Some("hangs/app.0"), Fault::Hang);
     node.sim.exit("hangs", "app", 1);
@@ -587,6 +585,6 @@ async fn a_withheld_call_is_not_chosen_as_a_witness_again_and_again() {
     node.sim.lift(sandbox, Some("lost.0"));
     node.at(85.0).await;
     let status = node.status().await;
-    assert_eq!(node::named(&status.stuck), ["hangs/app.0".into()]);
+    assert_eq!(crate::node::named(&status.stuck), ["hangs/app.0".into()]);
     assert_eq!(node.deaths("lost/app.0").len(), 1);
 }

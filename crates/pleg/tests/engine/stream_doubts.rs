@@ -1,9 +1,7 @@
 //! What a stream says before the first list, and what it once said of somebody who died
 //! since: neither may be taken for more than it is.
 
-mod node;
-
-use node::{Node, seconds};
+use crate::node::{Node, seconds};
 use pleg::model::id::PodRef;
 use pleg::model::listed::SandboxState;
 use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};

@@ -1,9 +1,7 @@
 //! The list, the status and the kernel do not agree, or one of them says for a moment that
 //! something does not exist: what is claimed then of a pod is still so.
 
-mod node;
-
-use node::{Node, generic, seconds};
+use crate::node::{Node, generic, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::told::Record;
@@ -156,7 +154,7 @@ async fn a_pod_whose_status_does_not_exist_is_shown_and_told_as_it_was_last_know
     let mut initial = String::new();
     while let Ok(Some(record)) = timeout(seconds(0.1), subscription.next()).await {
         if let Record::Event(_) = record {
-            initial.push_str(&node::line(&record));
+            initial.push_str(&crate::node::line(&record));
             initial.push('\n');
         }
     }

@@ -1,13 +1,10 @@
 //! Runtimes that answer late, of the past, or for once not at all: nothing false is said of it.
 
-mod node;
-mod odd;
-
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use node::{LISTS, Node, generic, many, seconds};
-use odd::Odd;
+use crate::node::{LISTS, Node, generic, many, seconds};
+use crate::odd::Odd;
 use pleg::Config;
 use pleg::model::id::{Id, PodRef};
 use pleg::model::listed::ContainerState;
@@ -294,7 +291,7 @@ async fn a_stuck_call_that_tells_the_past_at_last_vouches_for_nothing_newer() {
     let app = Some("victim/app.0");
     node.sim.fault(Rpc::ContainerStatus, app, Fault::Hang);
     node.at(16.5).await;
-    assert_eq!(node::named(&node.status().await.stuck).len(), 1);
+    assert_eq!(crate::node::named(&node.status().await.stuck).len(), 1);
     node.sim.exit("victim", "app", 1);
     let ended = Instant::now();
     // The sweep that is begun now still waits for this one when the other has answered.
@@ -409,7 +406,7 @@ fn make_anew(sim: &Sim) {
 async fn one_list_that_was_held_up_brings_nothing_back_into_a_pod_that_was_made_anew() {
     let [sandboxes, containers] = LISTS;
     for (too_large, held_up) in [(sandboxes, containers), (containers, sandboxes)] {
-        let (node, odd) = watch_odd(generic(), |sim, _| node::pods(sim)).await;
+        let (node, odd) = watch_odd(generic(), |sim, _| crate::node::pods(sim)).await;
         odd.oddities().tells_the_past = true;
         node.at(2.5).await;
         node.sim.fault(too_large, None, Fault::Oversize);

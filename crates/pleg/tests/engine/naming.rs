@@ -1,8 +1,6 @@
 //! Who holds things up is named soon, and nobody else ever.
 
-mod node;
-
-use node::{Node, generic, many, named, seconds};
+use crate::node::{Node, generic, many, named, seconds};
 use pleg::model::id::Id;
 use pleg::out::health::{HealthState, Reason};
 use pleg::runtime::Rpc;

@@ -1,11 +1,9 @@
 //! What comes back: a container under its id, lists after they were too large or late, a runtime that
 //! was stopped, each also beside a proven stream, whose lists are thirty seconds apart.
 
-mod node;
-
 use std::time::Duration;
 
-use node::{LISTS, Node, STATUSES, generic, is_healthy, many, pods, seconds, too_large};
+use crate::node::{LISTS, Node, STATUSES, generic, is_healthy, many, pods, seconds, too_large};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::Reason;
 use pleg::out::status_report::StatusReport;

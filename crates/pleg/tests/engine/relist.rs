@@ -1,8 +1,6 @@
 //! What a relist tells: the kubelet's behaviours, one by one.
 
-mod node;
-
-use node::Node;
+use crate::node::Node;
 use pleg::model::listed::{ContainerState, SandboxState};
 
 #[tokio::test(start_paused = true)]
@@ -202,7 +200,7 @@ async fn a_relist_that_is_wanted_during_another_follows_it_at_once() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
-    let slow = sim::Fault::Slow(node::seconds(0.4));
+    let slow = sim::Fault::Slow(crate::node::seconds(0.4));
     node.sim.fault(Rpc::ListContainers, None, slow);
     node.at(1.2).await;
     node.pleg.request_relist();

@@ -1,8 +1,6 @@
 //! What is said to be seen was seen, and as of when it is said.
 
-mod node;
-
-use node::{LISTS, Node, broken, many, seconds};
+use crate::node::{LISTS, Node, broken, many, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
 use pleg::runtime::{CallError, NoConnection, Rpc};
@@ -144,7 +142,7 @@ async fn a_single_pod_is_seen_however_often_it_changes_while_its_inspections_tak
 
 #[tokio::test(start_paused = true)]
 async fn the_first_look_ends_although_the_only_pod_is_never_as_it_was_listed() {
-    let node = Node::watch_with(node::generic(), |sim| {
+    let node = Node::watch_with(crate::node::generic(), |sim| {
         many(sim, 1, &["app"]);
         sim.fault(Rpc::PodSandboxStatus, None, Fault::Slow(seconds(0.01)));
         sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.01)));

@@ -1,9 +1,7 @@
 //! The runtime's events as hints: what is announced is told at once, and what is not is
 //! found by the relist, which is rare only while the stream deserves it.
 
-mod node;
-
-use node::{Node, seconds};
+use crate::node::{Node, seconds};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};

@@ -1,8 +1,6 @@
 //! A list that hangs is not the end: sweeps by id see on, and name the culprit.
 
-mod node;
-
-use node::{LISTS, Node, STATUSES, broken, generic, many, pods, seconds, too_large};
+use crate::node::{LISTS, Node, STATUSES, broken, generic, many, pods, seconds, too_large};
 use pleg::Config;
 use pleg::model::id::{HostId, Owner, PodRef};
 use pleg::out::coverage::LookKind;

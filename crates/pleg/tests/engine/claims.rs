@@ -1,12 +1,10 @@
 //! What it says of itself is so: healthy, synced, seen, as of, and who is to blame.
 
-mod node;
-
 use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use node::{Node, STATUSES, broken, generic, many, named, pods, seconds};
+use crate::node::{Node, STATUSES, broken, generic, many, named, pods, seconds};
 use pleg::Config;
 use pleg::out::coverage::LookKind;
 use pleg::out::health::{HealthState, Reason};

@@ -1,10 +1,8 @@
 //! A runtime that is slow for everybody is no runtime that is silent, and nobody in it is stuck.
 
-mod node;
-
 use std::collections::BTreeSet;
 
-use node::{Node, STATUSES, broken, many, named, seconds};
+use crate::node::{Node, STATUSES, broken, many, named, seconds};
 use pleg::out::health::Reason;
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim};

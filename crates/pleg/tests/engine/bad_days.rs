@@ -1,10 +1,8 @@
 //! What upstream does not test: identities that collide, restarts, clocks that jump.
 
-mod node;
-
 use std::collections::BTreeSet;
 
-use node::Node;
+use crate::node::Node;
 use pleg::runtime::{CALLS, CallError, Rpc};
 use sim::Fault;
 
@@ -170,20 +168,21 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
     };
     let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
     let mut told = pleg.subscribe().await.unwrap();
-    tokio::time::sleep(node::seconds(0.5)).await;
+    tokio::time::sleep(crate::node::seconds(0.5)).await;
     const DAY: i64 = 86_400_000_000_000;
     for step in [DAY, -DAY, 0] {
         offset.store(step, Ordering::Relaxed);
-        tokio::time::sleep(node::seconds(10.0)).await;
+        tokio::time::sleep(crate::node::seconds(10.0)).await;
         let health = pleg.status().await.unwrap().health;
         assert_eq!(health.state, pleg::out::health::HealthState::Healthy);
         assert!(health.age_seconds.unwrap() < 1.1);
     }
     sim.exit("a", "app", 1);
-    tokio::time::sleep(node::seconds(2.0)).await;
+    tokio::time::sleep(crate::node::seconds(2.0)).await;
     let mut lines = Vec::new();
-    while let Ok(Some(record)) = tokio::time::timeout(node::seconds(0.1), told.next()).await {
-        lines.push(node::line(&record));
+    while let Ok(Some(record)) = tokio::time::timeout(crate::node::seconds(0.1), told.next()).await
+    {
+        lines.push(crate::node::line(&record));
     }
     assert_eq!(
         lines,

@@ -1,9 +1,7 @@
 //! A day of a node behind each runtime: whatever its words are, what happens is told once, and
 //! nobody is blamed who has nothing to do with it.
 
-mod node;
-
-use node::{Node, named, seconds};
+use crate::node::{Node, named, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
 use pleg::runtime::{CallError, Rpc};

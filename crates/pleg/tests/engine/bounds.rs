@@ -1,10 +1,8 @@
 //! What it asks of a runtime, and what it keeps, is bounded, whatever the runtime does.
 
-mod node;
-
 use std::time::Duration;
 
-use node::{Node, STATUSES, generic, is_healthy, many, named, seconds};
+use crate::node::{Node, STATUSES, generic, is_healthy, many, named, seconds};
 use pleg::Config;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::subscribers::Subscription;

@@ -1,11 +1,9 @@
 //! What is said while several things are wrong at once, and what is left of it afterwards.
 
-mod node;
-
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use node::{LISTS, Node, STATUSES, broken, generic, named, pods, seconds, too_large};
+use crate::node::{LISTS, Node, STATUSES, broken, generic, named, pods, seconds, too_large};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{Blind, HealthState, Reason};
 use pleg::out::status_report::StatusReport;
@@ -620,7 +618,7 @@ async fn what_a_list_that_hangs_hides_is_hidden_until_it_comes_however_often_the
                 .await;
             }
             node.sim.lift_all();
-            node.wait(5.0, node::is_healthy).await.unwrap();
+            node.wait(5.0, crate::node::is_healthy).await.unwrap();
         }
     }
 }

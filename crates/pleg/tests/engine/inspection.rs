@@ -1,8 +1,6 @@
 //! Inspections that fail, are asked for, or hang: nothing is lost, nobody else waits.
 
-mod node;
-
-use node::{Node, broken, seconds};
+use crate::node::{Node, broken, seconds};
 use pleg::Config;
 use pleg::model::listed::SandboxState;
 use pleg::out::failure::InspectError;

@@ -1,9 +1,7 @@
 //! A process is dead, and the runtime reports its container as running: what is said of that is
 //! the same everywhere, and nothing confirms that it runs.
 
-mod node;
-
-use node::{Node, generic, seconds};
+use crate::node::{Node, generic, seconds};
 use pleg::model::id::{Id, PodUid};
 use pleg::model::listed::ContainerState;
 use pleg::out::cache::Entry;

@@ -16,18 +16,15 @@
     reason = "a failing seed is printed, and what it does"
 )]
 
-mod node;
-mod odd;
-mod worlds;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use crate::node::{seconds, too_large};
+use crate::odd::Odd;
+use crate::worlds::live_each;
 use fastrand::Rng;
-use node::{seconds, too_large};
-use odd::Odd;
 use pleg::model::id::{HostId, Id, PodUid};
 use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::out::cache::Entry;
@@ -36,7 +33,6 @@ use pleg::{Config, Environment, Mode, NoObserver, Pleg};
 use sim::{Fault, Sandbox, Sim, StreamFault};
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout};
-use worlds::live_each;
 
 const WORLDS: u64 = 500;
 

@@ -31,38 +31,12 @@ const SELDOM: Duration = Duration::from_secs(20);
 /// A relapse within this time makes us slower to believe in the next change for the better.
 const RELAPSE: Duration = Duration::from_secs(60);
 
-/// For how long a state, or only a reason, must have been better after a relapse.
-const STATE_HOLD: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(3)];
-const REASON_HOLD: [Duration; 2] = [Duration::from_secs(30), Duration::from_secs(60)];
+/// For how long an improvement must last after a relapse: at first, and at most.
+const FIRST_HOLD: Duration = Duration::from_secs(20);
+const LONGEST_HOLD: Duration = Duration::from_secs(60);
 
-/// For how long something better must last before it is told: not at all, until it has
-/// proved to be a passing thing.
-#[derive(Debug)]
-struct Hold {
-    bounds: [Duration; 2],
-    hold: Duration,
-    /// When something better was last told.
-    better: Option<Instant>,
-}
-
-impl Hold {
-    fn new(bounds: [Duration; 2]) -> Self {
-        Self {
-            bounds,
-            hold: Duration::ZERO,
-            better: None,
-        }
-    }
-
-    /// Something worse is told.
-    fn relapse(&mut self, now: Instant) {
-        let [first, longest] = self.bounds;
-        self.hold = match self.better {
-            Some(better) if now < better + RELAPSE => (self.hold * 2).clamp(first, longest),
-            _ => Duration::ZERO,
-        };
-    }
-}
+/// The same of another state, and of a reason that blames: neither must outlast what it is said of.
+const LONGEST_BLAME: Duration = Duration::from_secs(3);
 
 /// Our health as it was told last.
 #[derive(Debug)]
@@ -76,8 +50,10 @@ pub(crate) struct Reporter {
     better_since: Option<Instant>,
     /// Somebody who was named is not any more since then.
     fewer_since: Option<Instant>,
-    state_hold: Hold,
-    reason_hold: Hold,
+    /// For how long an improvement must last before it is reported: not at all, until health flaps.
+    hold: Duration,
+    /// When an improvement was last reported.
+    improved: Option<Instant>,
     /// When names are to be told that are not told yet.
     due: Option<Instant>,
 }
@@ -187,8 +163,8 @@ impl Reporter {
             since: now,
             better_since: None,
             fewer_since: None,
-            state_hold: Hold::new(STATE_HOLD),
-            reason_hold: Hold::new(REASON_HOLD),
+            hold: Duration::ZERO,
+            improved: None,
             due: None,
         }
     }
@@ -233,28 +209,9 @@ impl Reporter {
         }
         if better {
             let since = *self.better_since.get_or_insert(instant);
-            let [_, longest] = STATE_HOLD;
-            let hold = match (key.state == self.told.state, self.told.reason) {
-                // Nobody was seen for minutes, and now somebody is: that is not held back.
-                (false, _) if self.told.state == HealthState::Unhealthy => Duration::ZERO,
-                (false, _) => self.state_hold.hold,
-                // These blame somebody: that must not outlast what it is said of.
-                (true, reason) if reason.blames() => self.reason_hold.hold.min(longest),
-                // Nor this; but a daemon that is going or coming refuses everything in between.
-                (true, Reason::RuntimeUnreachable)
-                    if key.reason != Reason::ListFails || seen.answered >= Some(since) =>
-                {
-                    self.reason_hold.hold.min(longest)
-                }
-                (true, _) => self.reason_hold.hold,
-            };
+            let hold = self.hold_of(&key, seen.answered >= Some(since));
             let looked = coverage.as_of().map(|seen| seen.instant);
             let is_seen_since = |time| looked >= Some(time);
-            // The end of one trouble is often that of all of it.
-            let hold = match key.state == self.told.state {
-                true => hold.max(TOGETHER),
-                false => hold,
-            };
             let lasted = instant >= since + hold;
             self.due = (!lasted).then(|| since + hold);
             let waits = match (self.told.state, self.told.reason) {
@@ -271,11 +228,7 @@ impl Reporter {
             if !lasted || waits {
                 return None;
             }
-            let hold = match key.state == self.told.state {
-                true => &mut self.reason_hold,
-                false => &mut self.state_hold,
-            };
-            hold.better = Some(instant);
+            self.improved = Some(instant);
         } else if (key.state, key.reason) == (self.told.state, self.told.reason) {
             let due = match self.told.against(&key) {
                 Names::New => self.told_at + TOGETHER,
@@ -288,16 +241,13 @@ impl Reporter {
                 return None;
             }
         } else {
-            let is_worse = key.severity() > self.told.severity();
-            if key.state == self.told.state && !key.reason.blames() && !is_worse {
-                let due = self.told_at + self.reason_hold.hold;
-                if instant < due {
-                    self.due = Some(due);
-                    return None;
+            // Something worse: after an improvement that was reported just now, health flaps.
+            self.hold = match self.improved {
+                Some(improved) if instant < improved + RELAPSE => {
+                    (self.hold * 2).clamp(FIRST_HOLD, LONGEST_HOLD)
                 }
-            }
-            self.state_hold.relapse(instant);
-            self.reason_hold.relapse(instant);
+                _ => Duration::ZERO,
+            };
         }
         if (key.state, key.reason) != (self.told.state, self.told.reason) {
             self.since = now;
@@ -308,6 +258,30 @@ impl Reporter {
         self.told_at = instant;
         self.told = key;
         Some(self.report(coverage, now))
+    }
+
+    /// For how long this improvement must have lasted. `answers` says whether the runtime has answered
+    /// about pods since it began.
+    fn hold_of(&self, better: &Key, answers: bool) -> Duration {
+        let is_same_state = better.state == self.told.state;
+        let longest = match (self.told.state, self.told.reason) {
+            // Nobody was seen for minutes, and now somebody is.
+            (HealthState::Unhealthy, _) if !is_same_state => Duration::ZERO,
+            _ if !is_same_state => LONGEST_BLAME,
+            (_, reason) if reason.blames() => LONGEST_BLAME,
+            // But a daemon that is going or coming refuses everything in between.
+            (_, Reason::RuntimeUnreachable) if better.reason != Reason::ListFails || answers => {
+                LONGEST_BLAME
+            }
+            _ => LONGEST_HOLD,
+        };
+        // The end of one trouble is often that of all of it.
+        let least = if is_same_state {
+            TOGETHER
+        } else {
+            Duration::ZERO
+        };
+        self.hold.min(longest).max(least)
     }
 
     /// The health that was told, with what is known of it now.

@@ -426,7 +426,12 @@ impl Standing {
     /// After which time a call hangs beside lists that took so long when they were `late`.
     fn hangs_after(&self, late: Option<Duration>) -> Duration {
         let overdue = self.overdue_after();
-        let late = late.filter(|_| self.pace == Pace::Slow);
+        let late = late.filter(|late| match self.pace {
+            Pace::Quick => false,
+            // One that took longer than any slow list was stuck.
+            Pace::Late => *late < LONGEST,
+            Pace::Slow => true,
+        });
         late.map_or(overdue, |late| overdue.max(twice(late)))
     }
 

@@ -11,6 +11,7 @@ use super::relister::{ListRow, Relisted};
 use super::standing::Missing;
 use super::state::{Action, Engine};
 use super::sweeper::Heard;
+use super::unobserved::Why;
 use crate::model::event::Source;
 use crate::model::id::{HostId, Id, PodRef, PodUid};
 use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox};
@@ -32,6 +33,7 @@ impl Engine {
             connections,
         } = answered;
         let key = call.question.key();
+        let lacked = self.lacked_by(&key);
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
                 if why.cause == NoConnection::Lost {
@@ -62,6 +64,24 @@ impl Engine {
         let took = now.instant.duration_since(begun);
         self.observer.call_ended(key.0, took, answer.error());
         self.take_in(call, about, begun, answer, now);
+        // What the pod has beside what was listed may be known now.
+        if let Some(uid) = lacked {
+            self.records.retry(&uid);
+            self.take_step(&uid, now);
+        }
+    }
+
+    /// The pod of a stuck status call of which only the host knows whose it is: what is known of the
+    /// pod lacks what the call is about.
+    fn lacked_by(&self, key: &Key) -> Option<PodUid> {
+        if !self.governor.is_stuck(key) {
+            return None;
+        }
+        let mut stuck = self
+            .stuck_statuses()
+            .filter(|call| call.about.pod.is_none());
+        let call = stuck.find(|call| (call.about.call, &call.about.id) == (key.0, &key.1))?;
+        self.named_by_the_host(call).about.pod.map(|pod| pod.uid)
     }
 
     /// The status calls that are outstanding, and when each was made.
@@ -315,13 +335,12 @@ impl Engine {
         self.sweeper.forget_before(begun.instant);
         self.records
             .observe(&listed.snapshot, now.instant, Source::Relist);
-        self.counts = listed.snapshot.counts;
         for id in self.dead_and_listed_running() {
             self.processes.found_running(&id, begun.instant);
         }
         self.forget_removed();
         // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
-        for failing in self.failures.iter() {
+        for failing in self.unobserved.failures.iter() {
             if let Some(pod) = &failing.pod {
                 self.records.retry(&pod.uid);
             }
@@ -329,12 +348,14 @@ impl Engine {
         let older = self.records.newest_ticket();
         self.settle(now);
         let mut pending = self.pending();
-        self.differing.keep(&pending, begun.instant);
+        self.unobserved.differing.keep(&pending, begun.instant);
         let records = &self.records;
-        self.failures.keep(&pending, begun.instant, |uid, id| {
-            let listed = records.listed_as(uid);
-            listed.is_some_and(|pod| pod.names(id))
-        });
+        self.unobserved
+            .failures
+            .keep(&pending, begun.instant, |uid, id| {
+                let listed = records.listed_as(uid);
+                listed.is_some_and(|pod| pod.names(id))
+            });
         self.review_suspects(&pending, now.instant);
         // Which of both is so, the next status of them tells.
         pending.extend(self.doubts.awaiting_lists().cloned());
@@ -415,7 +436,9 @@ impl Engine {
     /// The host has said which ids it knows: a sweep begins, if there is anything to ask for.
     pub(super) fn begin_sweep(&mut self, ids: Option<Vec<HostId>>, now: Moment) {
         self.sweeper.on_host_ids(ids);
-        self.failures.keep_ids(|id| self.sweeper.host_knows(id));
+        self.unobserved
+            .failures
+            .keep_ids(|id| self.sweeper.host_knows(id));
         let missing = self.missing(now.instant);
         if !missing.any() || !self.can_sweep() {
             return;
@@ -463,7 +486,9 @@ impl Engine {
         if let Some(uid) = uid.as_ref().filter(|_| is_lost) {
             // No sweep under way has seen it.
             let begun = self.sweeper.begun().unwrap_or(look.begun);
-            self.differing.note(uid, begun.min(look.begun), now.instant);
+            self.unobserved
+                .differing
+                .note(uid, begun.min(look.begun), now.instant);
             return;
         }
         let (Some(known), (_, Some(id))) = (known, key.clone()) else {
@@ -473,7 +498,7 @@ impl Engine {
             && self.sweeper.found(&key)
             && let Some(uid) = uid.as_ref().filter(|uid| !self.records.is_pending(uid))
         {
-            self.differing.remove(uid);
+            self.unobserved.differing.remove(uid);
         }
         let uid = match (uid, known) {
             (Some(uid), status) => {
@@ -531,7 +556,7 @@ impl Engine {
             containers: !swept.sees_new_containers,
         };
         self.relister.did_without(without, swept.begun.instant);
-        let mut unseen = self.unseen(now.instant);
+        let mut unseen = self.unobserved_for(&Why::ALL, now.instant);
         unseen.extend(swept.unseen);
         // Of an id that no list has shown, and that hangs, the host may know whose it is: then not
         // all of that pod is known.

@@ -12,13 +12,10 @@ use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
 use crate::out::cache::{Confirmed, Inspection};
-use crate::out::coverage::Failing;
-use crate::out::failure::InspectError;
-use crate::out::health::{Blind, INSPECTIONS_FAIL};
+use crate::out::health::Blind;
 use crate::out::told::{Record, events_of};
 use crate::records::diff::Subject;
 use crate::records::{Commit, Look, Step};
-use crate::runtime::{CallError, Rpc};
 
 impl Engine {
     /// Does what the records want done about a pod.
@@ -27,18 +24,16 @@ impl Engine {
             Step::Nothing => {}
             Step::Removed(commit) => {
                 self.cache.remove(uid);
-                self.differing.remove(uid);
-                self.missed.remove(uid);
+                self.unobserved.differing.remove(uid);
                 self.doubts.forget(uid);
-                self.unasked.remove(uid);
-                self.lasting.remove(uid);
+                self.unobserved.lasting.remove(uid);
                 self.inspector.withdraw(uid);
-                self.failures.forget(uid);
+                self.unobserved.failures.forget(uid);
                 self.rounds.ended(uid);
                 self.tell(&commit, None, now);
             }
             Step::Inspect { ticket, pod, begun } => {
-                self.differing.note(uid, begun, now.instant);
+                self.unobserved.differing.note(uid, begun, now.instant);
                 // Of a pod that only a hint speaks of nobody knows whether there is one.
                 self.cache.set_pending(uid, self.records.listed_as(uid));
                 self.inspector.inspect(ticket, pod, now.instant);
@@ -60,7 +55,6 @@ impl Engine {
         } = inspected;
         let uid = &ticket.uid;
         let inspected_since = begun;
-        self.unasked.remove(uid);
         match result {
             Ok(mut status) => {
                 let last_good = self.reader.get(uid).status;
@@ -76,9 +70,9 @@ impl Engine {
                     let took = now.instant.duration_since(hint.at);
                     self.observer.pod_relist_ended(took);
                 }
-                self.differing.remove(uid);
+                self.unobserved.differing.remove(uid);
                 // All that the pod still has was answered, when this was begun.
-                self.failures.forget_until(uid, inspected_since);
+                self.unobserved.failures.forget_until(uid, inspected_since);
                 let listed = self.records.listed_as(uid);
                 let contradictions = match &commit.after {
                     Some(asked) => contradictions(&status, asked, listed),
@@ -123,7 +117,12 @@ impl Engine {
                 if let Some(told) = &commit.after {
                     self.cache.keep_told(uid, told);
                 }
-                if let Some(error) = self.failures.of(uid).map(|failing| failing.error.clone()) {
+                if let Some(error) = self
+                    .unobserved
+                    .failures
+                    .of(uid)
+                    .map(|failing| failing.error.clone())
+                {
                     // What failed since this was begun is asked for again.
                     self.cache.set_error(uid, error, commit.begun);
                     self.records.retry(uid);
@@ -135,15 +134,11 @@ impl Engine {
                 // What differed again meanwhile is due now, not at the next relist; it may have
                 // been so for as long as this inspection took.
                 self.take_step(uid, now);
-                self.differing.note_earlier(uid, inspected_since);
-                let looked = self.rounds.last().map(|look| look.begun.instant);
-                let differs = self.differing.since(uid);
-                let is_seen = differs.is_none_or(|since| Some(since) > looked);
-                if is_seen && self.rounds.is_newer_than_last(ticket.number()) {
-                    self.missed.remove(uid);
-                }
+                self.unobserved.differing.note_earlier(uid, inspected_since);
                 // Nobody waits for it: what is said of all others is not said of it.
-                if self.lasting.contains_key(uid) && self.differing.since(uid).is_some() {
+                if self.unobserved.lasting.contains_key(uid)
+                    && self.unobserved.differing.since(uid).is_some()
+                {
                     self.note_lasting(uid, now);
                 }
             }
@@ -199,77 +194,6 @@ impl Engine {
         newest
             .map(|newest| newest.min(commit.begun))
             .max(commit.listed)
-    }
-
-    /// An inspection was overtaken by what was heard meanwhile. A pod of which no inspection comes
-    /// to its end for long is named, and not waited for: no look depends on it.
-    fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
-        let since = self.differing.since(uid);
-        let is_known = self.lasting.contains_key(uid);
-        let long_ago = now.instant.checked_sub(INSPECTIONS_FAIL);
-        let is_long = self.differing.noted(uid) <= long_ago;
-        let Some(since) = since.filter(|_| is_known || is_long) else {
-            return;
-        };
-        self.note_unseen(uid, InspectError::Overtaken, since, now);
-        self.lasting.insert(uid.clone(), now.instant);
-    }
-
-    /// The pod as a whole is not seen, whatever is answered of its parts. If one of its calls hangs or
-    /// fails, that is told, and no look waits for the pod.
-    pub(super) fn note_unseen(
-        &mut self,
-        uid: &PodUid,
-        error: InspectError,
-        unseen_since: Instant,
-        now: Moment,
-    ) {
-        if error.is_slowness() && self.is_call_named(uid) {
-            self.rounds.give_up(uid);
-        } else if let Some(failing) = self.unseen_pod(uid, error, now.instant, unseen_since) {
-            self.note_failing(failing, now.instant);
-        }
-    }
-
-    /// A pod that is not seen as a whole, by its newest sandbox; by a container where it has none.
-    pub(super) fn unseen_pod(
-        &self,
-        uid: &PodUid,
-        error: InspectError,
-        since: Instant,
-        unseen_since: Instant,
-    ) -> Option<Failing> {
-        let listed = self.records.listed_as(uid)?;
-        let sandbox = listed.sandboxes.iter().max_by_key(|row| row.attempt);
-        let (id, call, container) = match (sandbox, listed.containers.first()) {
-            (Some(sandbox), _) => (&sandbox.id, Rpc::PodSandboxStatus, None),
-            (None, Some(row)) => (&row.id, Rpc::ContainerStatus, Some(row.name.clone())),
-            (None, None) => return None,
-        };
-        Some(Failing {
-            id: id.clone(),
-            call,
-            container,
-            pod: Some(listed.pod.clone()),
-            error,
-            since,
-            unseen_since,
-        })
-    }
-
-    /// Whether the call that an inspection failed by was not answered well since, by a sweep.
-    fn still_fails(&self, error: &InspectError) -> bool {
-        match error {
-            // Without a connection nothing is answered.
-            InspectError::Failed {
-                error: CallError::Unavailable(_),
-                ..
-            } => true,
-            InspectError::Failed { call, id, .. } => {
-                self.failures.fails(&(*call, Some(id.clone())))
-            }
-            _ => true,
-        }
     }
 
     /// A single container has ended: that is told at once, whatever is still asked of its pod.

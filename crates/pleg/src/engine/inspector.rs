@@ -198,8 +198,14 @@ impl Inspector {
         slow.flat_map(Inspection::exits).collect()
     }
 
+    /// The pods that were reported as not asked for, and are not yet.
+    pub(crate) fn unasked(&self) -> impl Iterator<Item = &PodUid> {
+        let named = self.queue.iter().filter(|queued| queued.is_named);
+        named.map(|queued| &queued.ticket.uid)
+    }
+
     /// The pods of which nothing has been asked for so long, each once.
-    pub(crate) fn unasked(&mut self, now: Instant, limit: Duration) -> Vec<PodUid> {
+    pub(crate) fn newly_unasked(&mut self, now: Instant, limit: Duration) -> Vec<PodUid> {
         let late = self.queue.iter_mut();
         let late = late.take_while(|queued| now >= queued.since + limit);
         let new = late.filter_map(|queued| {

@@ -43,6 +43,7 @@
 mod answers;
 mod call;
 mod commits;
+mod coverage;
 mod crashes;
 mod differing;
 mod doubts;
@@ -67,6 +68,7 @@ mod state;
 mod stream;
 mod suspects;
 mod sweeper;
+mod unobserved;
 
 pub use call::Key;
 pub use governor::{Governor, SLOW_STATUS, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};

@@ -19,7 +19,7 @@ use crate::config::Config;
 use crate::model::event::Source;
 use crate::model::grouping::Grouping;
 use crate::model::listed::{ListedContainer, ListedSandbox, Row};
-use crate::model::snapshot::Snapshot;
+use crate::model::snapshot::{Counts, Snapshot};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{ListState, Lists};
 use crate::out::kubelet_view::REQUEST_TIMEOUT;
@@ -128,6 +128,8 @@ struct Good {
     before: Option<Instant>,
     /// The last one of which a kubelet could have received both lists.
     for_kubelet: Option<Instant>,
+    /// How much the last ones showed.
+    counts: Counts,
 }
 
 /// What is to be asked.
@@ -400,6 +402,7 @@ impl Relister {
         self.no_runtime = None;
         self.lost_one = false;
         self.losses.forget();
+        self.good.counts = snapshot.counts;
         self.good.before = self.good.last.replace(begun.instant);
         for list in [List::Sandboxes, List::Containers] {
             self.standing.taken_in_as_of(list, begun.instant);
@@ -641,6 +644,11 @@ impl Relister {
     /// Whether lists have ever come.
     pub(crate) fn has_listed(&self) -> bool {
         self.good.last.is_some()
+    }
+
+    /// How many pods and containers the last good lists showed.
+    pub(crate) fn counts(&self) -> Counts {
+        self.good.counts
     }
 
     /// When the last good relist was begun.

@@ -28,8 +28,6 @@ pub(crate) struct Rounds {
     last: Option<Look>,
     /// When the lists were asked for that a look went by: what is new since may not be seen.
     listed: Option<Instant>,
-    /// The newest inspection that was planned without knowing what the last look began with.
-    older: u64,
 }
 
 /// A round that begins once the one before it is over.
@@ -169,11 +167,6 @@ impl Rounds {
         round.is_none_or(|round| inspection > round.older)
     }
 
-    /// The same of the last look.
-    pub(crate) fn is_newer_than_last(&self, inspection: u64) -> bool {
-        inspection > self.older
-    }
-
     /// Ends the round if no pod is waited for any more. It is a look if somebody was `seen`, as of
     /// this moment at the latest.
     pub(crate) fn complete(&mut self, now: Instant, seen: Option<Moment>) -> Ended {
@@ -202,11 +195,9 @@ impl Rounds {
             self.owed.take_if(|owed| *owed <= begun.instant);
             self.listed = self.listed.max(Some(begun.instant));
         }
-        self.older = round.older;
         Ended::Look {
             look,
             first: self.looks == 1,
-            missed: round.given_up,
         }
     }
 
@@ -265,12 +256,8 @@ pub(crate) enum Ended {
     Nothing,
     /// Nobody was seen by it.
     Blind,
-    /// It is a look, perhaps the first one, which has not seen the pods that it `missed`.
-    Look {
-        look: Look,
-        first: bool,
-        missed: BTreeSet<PodUid>,
-    },
+    /// It is a look, perhaps the first one.
+    Look { look: Look, first: bool },
 }
 
 #[cfg(test)]

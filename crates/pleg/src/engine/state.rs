@@ -1,17 +1,13 @@
 //! The engine's state, and one turn of it: take in what came, do what is due, say what is to
 //! be asked.
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::Key;
 use super::call::{Answered, Call, List, Purpose, Question};
-use super::differing::Differing;
 use super::doubts::Doubts;
-use super::failures::Failures;
 use super::governor::{Governor, SUSPECT};
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
@@ -24,23 +20,20 @@ use super::standing::{Ages, Missing};
 use super::stream::{Due, Streaming};
 use super::suspects::{Suspects, Suspicion};
 use super::sweeper::{Sweeper, about};
+use super::unobserved::Unobserved;
 use crate::config::Config;
 use crate::kernel::Unwatched;
 use crate::model::id::{HostId, Id, PodUid};
 use crate::model::listed::ListedPod;
-use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
 use crate::observer::Observer;
 use crate::out::cache::{Cache, CacheWriter};
-use crate::out::coverage::{Coverage, Failing};
-use crate::out::failure::InspectError;
+use crate::out::coverage::Coverage;
 use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::subscribers::Subscribers;
 use crate::out::words::counted;
 use crate::records::Records;
-use crate::runtime::{
-    About, Announced, CallError, NoConnection, OutstandingCall, Rpc, RuntimeVersion,
-};
+use crate::runtime::{About, Announced, CallError, NoConnection, Rpc, RuntimeVersion};
 
 /// How often a runtime whose lists are overdue is asked whether it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -110,30 +103,14 @@ pub(crate) struct Engine {
     pub(super) version: Option<RuntimeVersion>,
     /// The pod that was last asked for as a witness.
     last_witness: Option<PodUid>,
-    pub(super) differing: Differing,
+    pub(super) unobserved: Unobserved,
     /// As of when a pod was inspected well last, and all pods were known.
     pub(super) last_inspected: Option<Moment>,
-    /// Those of them that were not seen by the last look, and not since.
-    pub(super) missed: BTreeSet<PodUid>,
-    pub(super) failures: Failures,
-    /// The pods that rounds have waited for in vain, and when they were named last.
-    pub(super) lasting: BTreeMap<PodUid, Instant>,
-    /// The pods that wait to be inspected while no more calls can be made.
-    pub(super) unasked: BTreeSet<PodUid>,
-    /// The stuck calls whose pods are not waited for any more.
-    pub(super) set_aside: BTreeSet<(Key, PodUid)>,
-    /// Pods of which only the host knows a container whose status hangs: what is known of them lacks
-    /// it.
-    pub(super) lacking: BTreeSet<PodUid>,
-    /// When more pods waited for their status, each for long, than may be asked for at once.
-    pub(super) too_slow: Option<Instant>,
     pub(super) doubts: Doubts,
     pub(super) coverage: Coverage,
     pub(super) settling: Settling,
     /// When the runtime was last asked whether it lives.
     heartbeat: Instant,
-    /// How many there are of what, by the last good lists.
-    pub(super) counts: Counts,
     actions: Vec<Action>,
 }
 
@@ -163,21 +140,13 @@ impl Engine {
             reader,
             subscribers: Subscribers::default(),
             version: None,
-            differing: Differing::default(),
+            unobserved: Unobserved::default(),
             last_inspected: None,
-            missed: BTreeSet::new(),
             last_witness: None,
-            failures: Failures::default(),
-            lasting: BTreeMap::new(),
-            unasked: BTreeSet::new(),
-            set_aside: BTreeSet::new(),
-            lacking: BTreeSet::new(),
-            too_slow: None,
             doubts: Doubts::default(),
             coverage: Coverage::none(started),
             settling: Settling::default(),
             heartbeat: started,
-            counts: Counts::default(),
             actions: Vec::new(),
             config,
             endpoint,
@@ -237,7 +206,7 @@ impl Engine {
             && let Some(question) = self.asked_status(&key)
             && self.suspects.survived(&question)
         {
-            self.failures.withdraw(&key);
+            self.unobserved.failures.withdraw(&key);
         }
         self.governor.pass(instant);
         self.listen_for_heartbeat(instant);
@@ -362,7 +331,7 @@ impl Engine {
         let free = |question: &Question| {
             let key = question.key();
             !self.governor.is_outstanding(&key)
-                && !self.failures.fails(&key)
+                && !self.unobserved.failures.fails(&key)
                 && self.suspects.may_be_witness(question, now)
         };
         let last = self.last_witness.as_ref();
@@ -393,9 +362,6 @@ impl Engine {
     }
 
     fn ask(&mut self, call: Call, about: About, now: Moment) {
-        if let Purpose::Inspect(uid, _) = &call.purpose {
-            self.unasked.remove(uid);
-        }
         let is_look = call.purpose.is_look();
         let instant = now.instant;
         match self.suspects.of(&call.question, instant) {
@@ -565,7 +531,7 @@ impl Engine {
             self.streaming.alarm().filter(|_| self.version.is_some()),
             self.inspector.alarm(now),
             self.rounds.has_waited_at(LASTING).filter(|at| *at > now),
-            self.differing.next_at(INSPECTIONS_FAIL, now),
+            self.unobserved.differing.next_at(INSPECTIONS_FAIL, now),
             self.processes.alarm(now),
             self.governor.alarm(now),
             self.suspect_at(now),
@@ -583,107 +549,5 @@ impl Engine {
     pub(super) fn silent_after(&self) -> Duration {
         let least = self.relister.standing().overdue_after() + SUSPECT;
         self.governor.silent_after(least)
-    }
-
-    /// The pods whose status call hangs or fails, for whom there is no call to be made, or of
-    /// whom different things are said.
-    pub(super) fn unseen(&self, now: Instant) -> BTreeSet<PodUid> {
-        let mut unseen = self.unseen_but_for_stuck(now);
-        unseen.extend(self.named());
-        unseen
-    }
-
-    /// The same but for those of whom nothing is said but that a call hangs.
-    pub(super) fn unseen_but_for_stuck(&self, now: Instant) -> BTreeSet<PodUid> {
-        let failing = self.failures.iter();
-        let failing = failing.filter_map(|failing| failing.pod.clone());
-        let mut unseen: BTreeSet<PodUid> = failing.map(|pod| pod.uid).collect();
-        unseen.extend(self.unasked.iter().cloned());
-        let failing = self.doubts.failing().filter_map(|failing| failing.pod);
-        unseen.extend(failing.map(|pod| pod.uid));
-        // Before the first look nothing has confirmed what a list shows.
-        if self.rounds.looks() == 0 {
-            unseen.extend(self.doubts.awaiting_lists().cloned());
-        }
-        let denied = self.processes.contradictions(now);
-        unseen.extend(denied.map(|contradiction| contradiction.pod.uid));
-        unseen
-    }
-
-    /// The status calls that are stuck, with the pods that wait for them.
-    pub(super) fn stuck_statuses(&self) -> impl Iterator<Item = OutstandingCall> {
-        self.governor.stuck(|uid| self.records.knows(uid))
-    }
-
-    /// The pods whose status call hangs or fails.
-    pub(super) fn named(&self) -> BTreeSet<PodUid> {
-        let stuck = self.stuck_statuses().filter_map(|call| call.about.pod);
-        let failing = self.failures.iter();
-        let failing = failing.filter_map(|failing| failing.pod.clone());
-        stuck.chain(failing).map(|pod| pod.uid).collect()
-    }
-
-    /// Notes how a status call ended: what failed is known until it is good, or until its
-    /// pod is seen otherwise.
-    pub(super) fn note_outcome(
-        &mut self,
-        key: Key,
-        about: About,
-        error: Option<&CallError>,
-        now: Instant,
-    ) {
-        let (call, Some(id)) = key.clone() else {
-            return;
-        };
-        match error {
-            None | Some(CallError::NotFound(_)) => {
-                // One that an inspection failed by is inspected once more.
-                let Some(uid) = self.failures.answered(&key) else {
-                    return;
-                };
-                self.records.retry(&uid);
-                if self.set_aside.iter().any(|(_, other)| *other == uid) {
-                    self.failures.named(&uid);
-                }
-            }
-            // It says nothing of the one that was asked for: the connection is gone.
-            Some(CallError::Unavailable(_)) => {}
-            Some(error) => {
-                // Of a pod that is gone meanwhile it says nothing that anybody needs.
-                let pod = about.pod;
-                if pod
-                    .as_ref()
-                    .is_some_and(|pod| !self.records.knows(&pod.uid))
-                {
-                    return;
-                }
-                let error = InspectError::Failed {
-                    call,
-                    id: id.clone(),
-                    error: error.clone(),
-                };
-                let unseen = pod.as_ref().and_then(|pod| self.differing.since(&pod.uid));
-                let failing = Failing {
-                    id,
-                    call,
-                    container: about.container,
-                    error,
-                    since: now,
-                    unseen_since: unseen.unwrap_or(now),
-                    pod,
-                };
-                self.note_failing(failing, now);
-            }
-        }
-    }
-
-    /// Notes why a pod is not seen, and that no look waits for it.
-    pub(super) fn note_failing(&mut self, failing: Failing, now: Instant) {
-        if let Some(pod) = &failing.pod {
-            let error = failing.error.clone();
-            self.cache.set_error(&pod.uid, error, failing.since);
-            self.rounds.give_up(&pod.uid);
-        }
-        self.failures.note(failing, now);
     }
 }

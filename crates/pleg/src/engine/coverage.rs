@@ -1,0 +1,207 @@
+//! What was seen and what was not: the coverage of this moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tokio::time::Instant;
+
+use super::governor::SMALLEST_WINDOW;
+use super::standing::{Ages, Missing};
+use super::state::Engine;
+use super::unobserved::PROMPT;
+use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::wall_time::Moment;
+use crate::out::coverage::{Coverage, Failing, Lists, Statuses};
+use crate::out::health::Blind;
+use crate::runtime::{About, CallError, OutstandingCall, Rpc};
+
+impl Engine {
+    pub(super) fn update_coverage(&mut self, now: Moment) {
+        let instant = now.instant;
+        let ages = self.ages(instant);
+        self.relister.note_blind(ages);
+        let contradicted = self.contradicted(instant);
+        let mut dead = BTreeMap::<PodUid, BTreeSet<Id>>::new();
+        for failing in &contradicted {
+            if let Some(pod) = &failing.pod {
+                let ids = dead.entry(pod.uid.clone()).or_default();
+                ids.insert(failing.id.clone());
+            }
+        }
+        self.cache.set_dead(dead, instant);
+        let mut failing: Vec<Failing> = self
+            .unobserved
+            .failures
+            .iter()
+            .cloned()
+            .chain(contradicted)
+            .chain(self.doubts.failing())
+            .collect();
+        let overdue = self.relister.standing().is_overdue(ages);
+        let silent = self.governor.silent_since();
+        let silent = silent.filter(|since| overdue && instant >= *since + self.silent_after());
+        let mut stuck = self.stuck(ages);
+        if silent.is_some() {
+            // Who was stuck before everybody fell silent may not be any more.
+            stuck.retain(|call| call.about.id.is_none());
+        }
+        let is_late = self.governor.is_status_late(instant);
+        let lists = self.relister.trouble(ages);
+        let (sandboxes, containers) = self.relister.each_list(ages);
+        let is_away = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
+        let cannot_list = stuck.iter().any(|call| call.about.call.is_list());
+        let named = stuck.iter().map(|call| &call.about.pod);
+        let named = named.chain(failing.iter().map(|failing| &failing.pod));
+        let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
+        let unasked: BTreeSet<PodUid> = self.inspector.unasked().cloned().collect();
+        let is_told = |uid: &PodUid| named.contains(uid) || unasked.contains(uid);
+        let unseen = self.not_inspected(instant);
+        // Of those that are dead the runtime has not said so yet.
+        let dead = self.processes.dead().map(|(_, pod)| &pod.uid);
+        let unseen = unseen.chain(dead);
+        let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_told(uid)).collect();
+        let failed = |uid: &PodUid| !is_told(uid) && !unseen.contains(uid);
+        let mut uninspected = unseen.len() + self.reader.count_failed(failed);
+        if !cannot_list && !is_late && !is_away {
+            let unseen = self.not_seen(is_told, instant);
+            let pods = unseen.iter().filter_map(|failing| failing.pod.as_ref());
+            let pods = pods.map(|pod| (pod.uid.clone(), instant));
+            self.unobserved.lasting.extend(pods);
+            failing.extend(unseen);
+        }
+        let is_slow = |failing: &Failing| failing.error.is_slowness();
+        let slow = failing.iter().filter(|failing| is_slow(failing)).count();
+        let wait = slow + unasked.len();
+        if wait > SMALLEST_WINDOW || wait > 0 && self.governor.is_slow_for_most(instant) {
+            self.unobserved.too_slow = Some(instant);
+        }
+        // The last of them are no more to blame than the others were.
+        let is_too_slow = self
+            .unobserved
+            .too_slow
+            .is_some_and(|last| instant < last + PROMPT);
+        let statuses = match is_late {
+            true => Statuses::Late,
+            false if wait > 0 && is_too_slow => Statuses::TooSlow,
+            false => Statuses::InTime,
+        };
+        if wait > 0 && is_too_slow {
+            failing.retain(|failing| !is_slow(failing));
+            uninspected += slow;
+        }
+        let kubelet_waits = self.kubelet_waits(&stuck);
+        let blind = self.blind(ages);
+        self.cache.set_blind(!blind.is_empty());
+        self.coverage = Coverage {
+            started: self.coverage.started,
+            look: self.rounds.last(),
+            stuck,
+            failing,
+            unasked: unasked.len(),
+            uninspected,
+            blind,
+            lists,
+            sandboxes,
+            containers,
+            kubelet_listed: self.relister.good_for_kubelet(),
+            kubelet_cannot_list: self.relister.fails_kubelet() || cannot_list,
+            kubelet_waits,
+            kubelet_lists_took: self.relister.standing().for_kubelet_took(),
+            silent,
+            statuses,
+            lost: self
+                .suspects
+                .lost(|key| self.unobserved.failures.fails(key)),
+        };
+    }
+
+    /// The calls that hang: first those for the whole node.
+    fn stuck(&self, ages: Ages) -> Vec<OutstandingCall> {
+        let stuck = self.relister.standing().stuck(ages);
+        let overdue = self.relister.standing().version_overdue_after();
+        let lists = ages.sandboxes.max(ages.containers);
+        let version = ages.version.filter(|age| {
+            // After a list that hangs it is only asked for to see whether the runtime lives.
+            *age >= overdue && (!stuck.any() || Some(*age) > lists)
+        });
+        let node = [
+            (Rpc::Version, version.is_some()),
+            (Rpc::ListPodSandbox, stuck.sandboxes),
+            (Rpc::ListContainers, stuck.containers),
+        ];
+        let node = node.into_iter().filter_map(|(call, is_stuck)| {
+            Some(OutstandingCall {
+                about: About::node(call),
+                since: self.governor.node_call(call).filter(|_| is_stuck)?,
+            })
+        });
+        let statuses = self.stuck_statuses();
+        let statuses = statuses.map(|call| self.named_by_the_host(call));
+        node.chain(statuses).collect()
+    }
+
+    /// The same call for people to read: of an id that no list has shown yet, the host may know
+    /// whose it is. An event tells the pod of a container, and not the container's name.
+    pub(super) fn named_by_the_host(&self, call: OutstandingCall) -> OutstandingCall {
+        let about = &call.about;
+        let is_named = about.pod.is_some()
+            && (about.container.is_some() || about.call != Rpc::ContainerStatus);
+        let owner = about.id.as_ref().filter(|_| !is_named);
+        let Some(owner) = owner.and_then(|id| self.sweeper.owner(id)) else {
+            return call;
+        };
+        // A host that tells no UID (containerd 1.6) tells the name of a pod that is listed.
+        let is_it =
+            |pod: &&PodRef| (&pod.namespace, &pod.name) == (&owner.pod.namespace, &owner.pod.name);
+        let mut listed = self.records.listed().map(|listed| &listed.pod);
+        let listed = listed.find(is_it).filter(|_| owner.pod.uid.is_empty());
+        let pod = about.pod.as_ref().or(listed).unwrap_or(&owner.pod);
+        let about = About {
+            pod: Some(pod.clone()),
+            container: about.container.clone().or_else(|| owner.container.clone()),
+            ..call.about
+        };
+        OutstandingCall { about, ..call }
+    }
+
+    /// Since when calls hang that a kubelet makes too: it inspects what has changed, as it is
+    /// listed now.
+    fn kubelet_waits(&self, stuck: &[OutstandingCall]) -> Vec<Instant> {
+        let mut pods = BTreeMap::<&PodUid, Instant>::new();
+        for call in stuck {
+            let (Some(pod), Some(id)) = (&call.about.pod, &call.about.id) else {
+                continue;
+            };
+            let listed = self.records.listed_as(&pod.uid);
+            if listed.is_some_and(|pod| pod.names(id)) && self.records.differs(&pod.uid) {
+                let since = pods.entry(&pod.uid).or_insert(call.since);
+                *since = call.since.min(*since);
+            }
+        }
+        pods.into_values().collect()
+    }
+
+    /// What cannot be seen now.
+    pub(super) fn cannot_see(&self, now: Instant) -> Vec<Blind> {
+        self.blind_without(self.relister.blind(self.ages(now)))
+    }
+
+    /// What cannot be seen, or could not be when something was last seen.
+    pub(super) fn blind(&self, ages: Ages) -> Vec<Blind> {
+        let blind = self.relister.blind(ages);
+        self.blind_without(blind.or(self.relister.standing().behind()))
+    }
+
+    /// What cannot be seen without these lists.
+    fn blind_without(&self, blind: Missing) -> Vec<Blind> {
+        // Without a sweep, one list alone is not used.
+        let either = !self.can_sweep() && (blind.sandboxes || blind.containers);
+        let containers =
+            blind.containers && (blind.sandboxes || !self.sweeper.sees_new_containers());
+        let blind = [
+            (Blind::NewPods, blind.sandboxes || either),
+            (Blind::NewContainers, containers || either),
+        ];
+        let blind = blind.into_iter().filter(|(_, is_blind)| *is_blind);
+        blind.map(|(what, _)| what).collect()
+    }
+}

@@ -20,9 +20,7 @@ use crate::model::wall_time::Moment;
 use crate::out::cache::Vouch;
 use crate::out::coverage::LookKind;
 use crate::records::{Hint, Look, Part};
-use crate::runtime::{
-    About, CallError, Listing, NoConnection, OutstandingCall, Rpc, RuntimeVersion,
-};
+use crate::runtime::{About, CallError, Listing, NoConnection, OutstandingCall, RuntimeVersion};
 
 impl Engine {
     pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
@@ -30,15 +28,14 @@ impl Engine {
             call,
             begun,
             answer,
-            connections,
         } = answered;
         let key = call.question.key();
         let lacked = self.lacked_by(&key);
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
-                if why.cause == NoConnection::Lost {
-                    let made = self.made_statuses();
-                    self.suspects.went_away_during(&made, now.instant);
+                match why.cause {
+                    NoConnection::Lost => self.quarantine.lost(&call.question, begun, now.instant),
+                    _ => self.quarantine.not_sent(&call.question),
                 }
                 // What answers next may be another runtime, or have another configuration.
                 self.sweeper.runtime_changed();
@@ -48,8 +45,7 @@ impl Engine {
                 self.governor.lost(&key)
             }
             error => {
-                self.suspects.connected(connections, now.instant);
-                self.suspects.answered(&call.question, begun, now.instant);
+                self.quarantine.answered(&call.question, begun);
                 match error {
                     Some(_) => self.governor.failed(&key, now.instant),
                     None => self.governor.answered(&key, now.instant),
@@ -84,26 +80,9 @@ impl Engine {
         self.named_by_the_host(call).about.pod.map(|pod| pod.uid)
     }
 
-    /// The status calls that are outstanding, and when each was made.
-    pub(super) fn made_statuses(&self) -> Vec<(Question, Instant)> {
-        let made = self.governor.made_statuses();
-        made.filter_map(|(key, made)| Some((self.asked_status(key)?, made)))
-            .collect()
-    }
-
-    /// Which status is asked for by an outstanding call.
-    pub(super) fn asked_status(&self, key: &Key) -> Option<Question> {
-        match key {
-            (Rpc::PodSandboxStatus, Some(id)) => Some(Question::Sandbox(id.clone())),
-            (_, Some(id)) if self.processes.is_asking_pid(id) => Some(Question::Pid(id.clone())),
-            (_, Some(id)) => Some(Question::Container(id.clone())),
-            (_, None) => None,
-        }
-    }
-
-    /// A call is not made, for this reason.
-    pub(super) fn withhold(&mut self, call: Call, about: About, why: CallError, now: Moment) {
-        let answer = call.question.failed(why);
+    /// A call is not sent for now.
+    pub(super) fn withhold(&mut self, call: Call, about: About, now: Moment) {
+        let answer = call.question.failed(CallError::Withheld);
         self.take_in(call, Some(about), now.instant, answer, now);
     }
 
@@ -356,7 +335,7 @@ impl Engine {
                 let listed = records.listed_as(uid);
                 listed.is_some_and(|pod| pod.names(id))
             });
-        self.review_suspects(&pending, now.instant);
+        self.review_suspects(&pending);
         // Which of both is so, the next status of them tells.
         pending.extend(self.doubts.awaiting_lists().cloned());
         self.cache.vouch(Vouch {
@@ -402,11 +381,11 @@ impl Engine {
 
     /// Which calls, during which the connection was lost, are needed: of pods that the lists show unchanged
     /// none is.
-    fn review_suspects(&mut self, pending: &BTreeSet<PodUid>, now: Instant) {
-        if self.suspects.is_empty() {
+    fn review_suspects(&mut self, pending: &BTreeSet<PodUid>) {
+        let suspects = self.quarantine.ids();
+        if suspects.is_empty() {
             return;
         }
-        let suspects = self.suspects.ids();
         let mut listed = BTreeMap::new();
         for pod in self.records.listed() {
             for id in pod.ids().filter(|id| suspects.contains(*id)) {
@@ -414,7 +393,7 @@ impl Engine {
                 *is_wanted |= pending.contains(&pod.pod.uid);
             }
         }
-        self.suspects.listed(&listed, now);
+        self.quarantine.listed(&listed);
     }
 
     /// The pods of which the cache does not hold what is so.

@@ -144,6 +144,4 @@ pub(crate) struct Answered {
     /// When it was made.
     pub(crate) begun: Instant,
     pub(crate) answer: Answer,
-    /// How many connections had been made by then.
-    pub(crate) connections: usize,
 }

@@ -109,8 +109,8 @@ impl Engine {
             silent,
             statuses,
             lost: self
-                .suspects
-                .lost(|key| self.unobserved.failures.fails(key)),
+                .quarantine
+                .lost_calls(|key| self.unobserved.failures.fails(key)),
         };
     }
 

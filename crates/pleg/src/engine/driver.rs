@@ -336,7 +336,6 @@ async fn ask(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
         call,
         begun,
         answer,
-        connections: runtime.connections(),
     }
 }
 

@@ -92,10 +92,6 @@ pub struct Governor {
     is_away: bool,
     status_overdue: Duration,
     outstanding: BTreeMap<Key, Entry>,
-    /// The status call beside which no other is made, and until when, unless it is answered.
-    lone: Option<(Key, Instant)>,
-    /// No status call is made, for one is to be made alone.
-    is_quiet: bool,
     evidence: Evidence,
 }
 
@@ -146,41 +142,18 @@ impl Governor {
             is_away: false,
             status_overdue: config.status_overdue,
             outstanding: BTreeMap::new(),
-            lone: None,
-            is_quiet: false,
             evidence: Evidence::default(),
         }
     }
 
     /// Whether one more status call may be made.
     pub fn has_room(&self) -> bool {
-        !self.leaves_one_alone() && self.has_place()
-    }
-
-    /// Whether the window has a place for one more status call: also for one that has waited for its
-    /// turn, for which all others are kept back.
-    pub(crate) fn has_place(&self) -> bool {
         // As is usual; the rest need not be counted.
         if self.outstanding.len() + RESERVED < self.open {
             return true;
         }
         let (total, in_window) = self.load();
         total + RESERVED < self.most * STUCK_FACTOR && in_window + RESERVED < self.open
-    }
-
-    /// Whether no call is made because one is to be made alone, or was just now.
-    pub(crate) fn leaves_one_alone(&self) -> bool {
-        self.is_quiet || self.lone.is_some()
-    }
-
-    /// Whether one was made alone just now, and is not answered yet.
-    pub(crate) fn is_left_alone(&self) -> bool {
-        self.lone.is_some()
-    }
-
-    /// Whether no status call is to be made for now.
-    pub(crate) fn keep_quiet(&mut self, is_quiet: bool) {
-        self.is_quiet = is_quiet;
     }
 
     /// Whether a witness may be called, although all other places may be taken.
@@ -252,26 +225,13 @@ impl Governor {
         self.insert(about, is_look, now, None);
     }
 
-    /// It is made now, and no other status call for so long, if it is made `alone` and not answered.
-    pub(crate) fn make_postponed(&mut self, key: Key, now: Instant, alone: Option<Duration>) {
+    /// It is sent now.
+    pub(crate) fn make_postponed(&mut self, key: &Key, now: Instant) {
         self.note_first(now);
-        if let Some(entry) = self.outstanding.get_mut(&key) {
+        if let Some(entry) = self.outstanding.get_mut(key) {
             entry.made = Some(now);
             entry.waits = now;
-            self.lone = alone.map(|alone| (key, now + alone));
         }
-    }
-
-    /// The one that was left alone until now, and is not answered yet.
-    pub(crate) fn left_alone_until(&self, now: Instant) -> Option<&Key> {
-        let lone = self.lone.as_ref().filter(|(_, until)| now >= *until);
-        lone.map(|(key, _)| key)
-    }
-
-    /// The status calls that were made and are outstanding, and when each was made.
-    pub(crate) fn made_statuses(&self) -> impl Iterator<Item = (&Key, Instant)> {
-        let statuses = self.made().filter(|((_, id), ..)| id.is_some());
-        statuses.map(|(key, _, made)| (key, made))
     }
 
     /// All but those that are still to be made, and when each was made.
@@ -321,7 +281,7 @@ impl Governor {
     }
 
     fn end(&mut self, key: &Key, now: Instant) -> Option<Entry> {
-        let entry = self.remove(key)?;
+        let entry = self.outstanding.remove(key)?;
         self.is_away = false;
         if now >= self.answered + STALL {
             self.stalled = Some(now);
@@ -331,11 +291,6 @@ impl Governor {
         self.open = (self.open * 2).min(self.most);
         self.moved = now;
         Some(entry)
-    }
-
-    fn remove(&mut self, key: &Key) -> Option<Entry> {
-        self.lone.take_if(|(lone, _)| lone == key);
-        self.outstanding.remove(key)
     }
 
     /// The runtime answered a call well; gives what it asked for.
@@ -362,12 +317,11 @@ impl Governor {
     /// The connection was lost before the answer.
     pub fn lost(&mut self, key: &Key) -> Option<About> {
         self.is_away = true;
-        Some(self.remove(key)?.about)
+        Some(self.outstanding.remove(key)?.about)
     }
 
     /// Lets time pass: names who is stuck, and shrinks the window while nothing answers.
     pub fn pass(&mut self, now: Instant) {
-        self.lone.take_if(|(_, until)| now >= *until);
         for entry in self.outstanding.values_mut() {
             if entry.made.is_none() {
                 entry.waits = now;
@@ -628,8 +582,6 @@ impl Governor {
         let shrinks = shrinks.then(|| self.moved + PAUSE);
         let others = shrinks.into_iter().chain(witness);
         let others = others.chain(self.sign_of_life_at());
-        let lone = self.lone.as_ref().map(|(_, until)| *until);
-        let others = others.chain(lone);
         named.chain(others).filter(|time| *time > now).min()
     }
 }

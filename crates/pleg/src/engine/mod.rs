@@ -10,8 +10,8 @@
 //!      inspector   the pods that differ, side by side
 //!      processes   the kernel's hints        stream, proof    the runtime's hints
 //!      governor    how much may be outstanding, who is stuck, whether anybody answers
-//!      suspects    the calls during which the runtime went away
-//!      crashes     for how long what may crash a runtime is held
+//!      quarantine  the calls during which the connection was lost, one at a time
+//!      losses      how long a call that may crash the runtime is not sent
 //!      rounds      what amounts to a look    reporter         what is told of our health
 //!      settling    what waits to be read after a pause of this process
 //! ```
@@ -44,7 +44,6 @@ mod answers;
 mod call;
 mod commits;
 mod coverage;
-mod crashes;
 mod differing;
 mod doubts;
 pub(crate) mod driver;
@@ -56,8 +55,10 @@ mod hints;
 mod inspector;
 mod list_times;
 mod looks;
+mod losses;
 mod processes;
 mod proof;
+mod quarantine;
 mod relister;
 mod report;
 mod reporter;
@@ -66,7 +67,6 @@ mod settling;
 mod standing;
 mod state;
 mod stream;
-mod suspects;
 mod sweeper;
 mod unobserved;
 

@@ -199,14 +199,14 @@ impl Processes {
     pub(crate) fn next_call(
         &mut self,
         governor: &Governor,
-        may_ask_pids: bool,
+        admits_pids: bool,
         now: Instant,
     ) -> Option<(Call, About)> {
         if self.dead.is_empty() && self.wanted.is_empty() || !governor.has_room() {
             return None;
         }
         let death = self.next_death(governor, now);
-        death.or_else(|| may_ask_pids.then(|| self.next_pid(governor))?)
+        death.or_else(|| admits_pids.then(|| self.next_pid(governor))?)
     }
 
     fn next_death(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
@@ -245,11 +245,6 @@ impl Processes {
         self.wanted.remove(&id);
         self.asking_pids.insert(id);
         Some(call)
-    }
-
-    /// Whether the outstanding call for the status of this container is for its pid.
-    pub(crate) fn is_asking_pid(&self, id: &Id) -> bool {
-        self.asking_pids.contains(id)
     }
 
     /// The pid came, or did not; gives the process that is to be opened.
@@ -491,14 +486,14 @@ impl Processes {
     }
 
     /// How it is with the watches, given whether PIDs may be asked for.
-    pub(crate) fn status(&self, may_ask_pids: bool) -> KernelStatus {
+    pub(crate) fn status(&self, admits_pids: bool) -> KernelStatus {
         let live = |watch: &&Watch| matches!(watch.state, State::Live { .. } | State::Dead { .. });
         let watched = self.watches.values().filter(live).count();
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for watch in self.watches.values() {
             let why = match &watch.state {
                 State::Refused { why, .. } => why,
-                State::Wanted { .. } if !may_ask_pids => PIDS_LOST,
+                State::Wanted { .. } if !admits_pids => PIDS_LOST,
                 _ => continue,
             };
             *reasons.entry(why).or_default() += 1;

@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
-use super::crashes::{AT_ONCE, Losses};
+use super::losses::{CRASH_WITHIN, Losses};
 use super::standing::{Ages, Missing, Pace, SLOW_PAUSE, Standing, by_itself};
 use crate::config::Config;
 use crate::model::event::Source;
@@ -173,7 +173,7 @@ impl Relister {
             orphaned: 0,
             goes_on_without_version: false,
             lost_one: false,
-            losses: Losses::default(),
+            losses: Losses::new(LONGEST_LOST_PAUSE),
         }
     }
 
@@ -211,7 +211,7 @@ impl Relister {
     pub(crate) fn hurry_anyway(&mut self, time: Instant) {
         let least = match self.is_too_large() {
             true => TOO_LARGE_LEAST,
-            false => self.losses.hold(LONGEST_LOST_PAUSE),
+            false => self.losses.pause(),
         };
         let least = self.failed_at.map(|failed| failed + least);
         self.ask_by(least.map_or(time, |least| time.max(least)));
@@ -451,7 +451,7 @@ impl Relister {
         let mut pause = match error {
             // Made for nothing each time, at a great cost to the runtime.
             CallError::TooLarge(_) => TOO_LARGE_PAUSE.max(self.period),
-            _ => self.period.max(self.losses.hold(LONGEST_LOST_PAUSE)),
+            _ => self.period.max(self.losses.pause()),
         };
         let is_of_a_list = by_itself(&error) && !matches!(self.state, State::AskingVersion);
         if is_of_a_list {
@@ -475,7 +475,7 @@ impl Relister {
         let CallError::Unavailable(why) = &error else {
             return error;
         };
-        if why.cause != NoConnection::Lost || self.asking_took(now) >= AT_ONCE {
+        if why.cause != NoConnection::Lost || self.asking_took(now) >= CRASH_WITHIN {
             return error;
         }
         self.losses.count();

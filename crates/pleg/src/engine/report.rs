@@ -80,7 +80,7 @@ impl Engine {
             stuck: health.stuck,
             failing: health.failing,
             blind: health.blind,
-            suspects: self.suspects.calls().collect(),
+            suspects: self.quarantine.calls().collect(),
             in_flight: self
                 .governor
                 .outstanding()
@@ -93,7 +93,7 @@ impl Engine {
             stream: self.streaming.status(),
             kernel: self
                 .processes
-                .status(self.suspects.may_ask_pids(now.instant)),
+                .status(self.quarantine.admits_pids(now.instant)),
             guard: GuardStatus::default(),
             finding: None,
             warnings: Vec::new(),

@@ -12,13 +12,13 @@ use super::governor::{Governor, SUSPECT};
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
 use super::processes::Processes;
+use super::quarantine::{Admission, Quarantine};
 use super::relister::{Ask, Relister};
 use super::reporter::Reporter;
 use super::rounds::{LASTING, Rounds};
 use super::settling::Settling;
 use super::standing::{Ages, Missing};
 use super::stream::{Due, Streaming};
-use super::suspects::{Suspects, Suspicion};
 use super::sweeper::{Sweeper, about};
 use super::unobserved::Unobserved;
 use crate::config::Config;
@@ -33,7 +33,7 @@ use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::subscribers::Subscribers;
 use crate::out::words::counted;
 use crate::records::Records;
-use crate::runtime::{About, Announced, CallError, NoConnection, Rpc, RuntimeVersion};
+use crate::runtime::{About, Announced, CallError, Rpc, RuntimeVersion};
 
 /// How often a runtime whose lists are overdue is asked whether it lives.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -85,7 +85,7 @@ pub(crate) struct Engine {
     pub(super) observer: Arc<dyn Observer>,
 
     pub(super) governor: Governor,
-    pub(super) suspects: Suspects,
+    pub(super) quarantine: Quarantine,
     pub(super) relister: Relister,
     pub(super) sweeper: Sweeper,
     pub(super) inspector: Inspector,
@@ -126,7 +126,7 @@ impl Engine {
         let started = now.instant;
         Self {
             governor: Governor::new(&config, started),
-            suspects: Suspects::default(),
+            quarantine: Quarantine::default(),
             relister: Relister::new(&config, started),
             sweeper: Sweeper::new(config.relist_period, started),
             inspector: Inspector::new(config.max_inspections),
@@ -202,11 +202,8 @@ impl Engine {
     /// Does what is due.
     fn pass(&mut self, now: Moment) {
         let instant = now.instant;
-        if let Some(key) = self.governor.left_alone_until(instant).cloned()
-            && let Some(question) = self.asked_status(&key)
-            && self.suspects.survived(&question)
-        {
-            self.unobserved.failures.withdraw(&key);
+        if let Some(survivor) = self.quarantine.take_survivor(instant) {
+            self.unobserved.failures.withdraw(&survivor.key());
         }
         self.governor.pass(instant);
         self.listen_for_heartbeat(instant);
@@ -265,52 +262,33 @@ impl Engine {
         self.make_postponed(instant);
         while let Some((call, about)) = self
             .processes
-            .next_call(&self.governor, self.suspects.may_ask_pids(instant), instant)
+            .next_call(
+                &self.governor,
+                self.quarantine.admits_pids(instant),
+                instant,
+            )
             .or_else(|| self.inspector.next_call(&mut self.governor, instant))
             .or_else(|| self.sweeper.next_call(&self.governor, instant))
             .or_else(|| self.witness(instant))
         {
             self.ask(call, about, now);
-            self.make_postponed(instant);
         }
+        self.make_postponed(instant);
     }
 
-    /// Makes the calls that have waited for their turn, before any other takes the place.
+    /// Sends the call that has waited for its turn, before any other takes the place.
     fn make_postponed(&mut self, now: Instant) {
-        let may_make = |governor: &Governor| !governor.is_left_alone() && governor.has_place();
-        while self.suspects.is_one_waiting() && may_make(&self.governor) {
-            let made = self.made_statuses();
-            let last_answer = self.governor.last_answer();
-            let Some((call, alone)) = self.suspects.take(&made, last_answer, now) else {
-                break;
-            };
-            let key = call.question.key();
-            self.governor.make_postponed(key, now, alone);
+        if self.governor.has_room()
+            && let Some(call) = self.quarantine.take_next(now)
+        {
+            self.governor.make_postponed(&call.question.key(), now);
             self.act(Action::Ask(call));
         }
-        // Without a place, a witness may open the window: it must not be kept back.
-        let is_quiet = self.suspects.wants_quiet(now) && self.governor.has_place();
-        self.governor.keep_quiet(is_quiet);
-    }
-
-    /// When the next call may be made that waits for its turn.
-    fn suspect_at(&self, now: Instant) -> Option<Instant> {
-        if !self.suspects.is_one_waiting() {
-            return None;
-        }
-        let made = self.made_statuses();
-        let last_answer = self.governor.last_answer();
-        let next = self.suspects.next_at(&made, last_answer, now);
-        let quiet = self.suspects.quiet_at();
-        next.into_iter().chain(quiet).filter(|at| *at > now).min()
     }
 
     /// While a status call is silent and few others of its kind were made since, those of other
     /// pods, each time of others, tell whether it is alone.
     fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
-        if self.governor.leaves_one_alone() {
-            return None;
-        }
         let witness = self.governor.wants_witness(now);
         let kinds = match witness.filter(|_| self.governor.has_room_for_witness()) {
             Some(kind) => vec![kind],
@@ -318,7 +296,7 @@ impl Engine {
         };
         let found = kinds
             .into_iter()
-            .find_map(|kind| self.another_pod_for(kind, now));
+            .find_map(|kind| self.another_pod_for(kind));
         let (about, question) = found?;
         self.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
         let purpose = Purpose::Witness;
@@ -326,13 +304,13 @@ impl Engine {
     }
 
     /// A status call of this kind for the next pod of which none is outstanding.
-    fn another_pod_for(&self, kind: Rpc, now: Instant) -> Option<(About, Question)> {
+    fn another_pod_for(&self, kind: Rpc) -> Option<(About, Question)> {
         // Who fails is no witness.
         let free = |question: &Question| {
             let key = question.key();
             !self.governor.is_outstanding(&key)
                 && !self.unobserved.failures.fails(&key)
-                && self.suspects.may_be_witness(question, now)
+                && self.quarantine.may_be_witness(question)
         };
         let last = self.last_witness.as_ref();
         let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
@@ -364,23 +342,16 @@ impl Engine {
     fn ask(&mut self, call: Call, about: About, now: Moment) {
         let is_look = call.purpose.is_look();
         let instant = now.instant;
-        match self.suspects.of(&call.question, instant) {
-            Suspicion::Innocent => {
+        match self.quarantine.admit(&call.question, instant) {
+            Admission::Send => {
                 self.governor.begin_as(about, is_look, instant);
                 self.act(Action::Ask(call));
             }
-            Suspicion::Suspect => {
+            Admission::Wait => {
                 self.governor.postpone(about, is_look, instant);
-                self.suspects.wait(call, instant);
+                self.quarantine.wait(call);
             }
-            // Which says nothing of the one that is asked for.
-            Suspicion::Held => {
-                let why = CallError::unavailable(NoConnection::Lost, "the connection was lost");
-                self.withhold(call, about, why, now);
-            }
-            Suspicion::Named => {
-                self.withhold(call, about, CallError::Withheld, now);
-            }
+            Admission::Withhold => self.withhold(call, about, now),
         }
     }
 
@@ -534,7 +505,7 @@ impl Engine {
             self.unobserved.differing.next_at(INSPECTIONS_FAIL, now),
             self.processes.alarm(now),
             self.governor.alarm(now),
-            self.suspect_at(now),
+            self.quarantine.alarm().filter(|at| *at > now),
             self.doubts.alarm(),
             self.settling.alarm(),
             self.reporter.alarm(&self.coverage, now),

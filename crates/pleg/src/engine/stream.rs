@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::crashes::{LONGEST_HELD, Losses};
+use super::losses::{LONGEST_WITHHELD, Losses};
 use super::proof::Proof;
 use crate::config::Mode;
 use crate::model::id::Id;
@@ -92,7 +92,7 @@ impl Streaming {
         Self {
             state,
             pause: PAUSE,
-            losses: Losses::default(),
+            losses: Losses::new(LONGEST_WITHHELD),
             events: 0,
             missed: 0,
             reconnects: 0,
@@ -159,7 +159,7 @@ impl Streaming {
         }
         // What cannot even be asked for is not why the runtime is not there.
         let held = match is_lost {
-            true => now + self.losses.hold(LONGEST_HELD),
+            true => now + self.losses.pause(),
             false => now,
         };
         self.state = match result {

@@ -215,7 +215,7 @@ impl Engine {
     /// While no more calls can be made, for all that may be outstanding hang, nobody asks for
     /// the pods that wait: the round goes on without them too.
     pub(super) fn set_aside_unasked(&mut self, now: Moment) {
-        if self.governor.has_room() || self.governor.leaves_one_alone() {
+        if self.governor.has_room() {
             return;
         }
         let limit = self.config.status_overdue;

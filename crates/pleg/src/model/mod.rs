@@ -13,6 +13,7 @@
 //! assert_eq!(Id::from("61ac7eca54e9").as_str(), "61ac7eca54e9");
 //! ```
 
+pub mod backoff;
 pub mod event;
 pub mod grouping;
 pub mod id;

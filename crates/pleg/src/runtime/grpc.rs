@@ -156,6 +156,12 @@ impl GrpcRuntime {
         Ok(self.client.unary(self.api(), method, request).await?)
     }
 
+    /// How many connections were made so far: one more shows a restart during which no call was
+    /// outstanding.
+    pub fn connections(&self) -> usize {
+        self.client.connections()
+    }
+
     async fn version_in(&self, api: ApiVersion) -> Result<v1::VersionResponse, CallError> {
         let request = v1::VersionRequest {
             version: "0.1.0".to_owned(),
@@ -166,10 +172,6 @@ impl GrpcRuntime {
 }
 
 impl Runtime for GrpcRuntime {
-    fn connections(&self) -> usize {
-        self.client.connections()
-    }
-
     /// Settles the API version too: v1 first, v1alpha2 where the runtime does not know v1.
     async fn version(&self) -> Result<RuntimeVersion, CallError> {
         let (api, answer) = match self.asks_for_v1 {

@@ -126,12 +126,6 @@ pub trait Runtime: Send + Sync + 'static {
     /// Opens the stream of events. A runtime may answer only with the first of them, so
     /// one that does not return has not failed.
     fn announcements(&self) -> impl Future<Output = Result<Announcements, CallError>> + Send;
-
-    /// How many connections were made so far, where that is known: one more tells of a restart during
-    /// which no call was outstanding.
-    fn connections(&self) -> usize {
-        0
-    }
 }
 
 /// The status, if it is of the id that was asked for; any other says nothing of it.

@@ -78,22 +78,39 @@ async fn a_node_is_learned_although_the_runtime_crashes_by_one_call() {
     assert_eq!(node.status().await.failing.len(), 1);
 }
 
-/// All that were outstanding are asked again one after the other, however slow each is.
-#[tokio::test(start_paused = true)]
-async fn after_a_restart_slow_statuses_come_soon() {
+/// How many seconds after the last of these restarts the last of 60 exits is reported. From then on each
+/// status takes `slow` seconds.
+async fn last_of_sixty_exits(restarts: usize, slow: f64) -> f64 {
     let node = Node::watch(|sim| many(sim, 60, &["app"])).await;
     node.at(3.5).await;
-    let slow = Fault::Slow(seconds(0.8));
-    node.sim.fault(Rpc::ContainerStatus, None, slow);
+    let call = Rpc::ContainerStatus;
+    node.sim.fault(call, None, Fault::Slow(seconds(0.8)));
     for pod in 0..60 {
         node.sim.exit(&format!("p{pod}"), "app", 1);
     }
     node.at(5.0).await;
+    for _ in 1..restarts {
+        node.sim.restart(seconds(0.3));
+        node.pass(1.3).await;
+    }
     node.sim.restart(seconds(0.3));
-    node.at(14.0).await;
+    node.sim.fault(call, None, Fault::Slow(seconds(slow)));
+    let back = node.elapsed() + 0.3;
+    node.pass(60.0).await;
+    let mut last = 0f64;
     for pod in 0..60 {
         let told = node.deaths(&format!("p{pod}/app.0"));
         assert_eq!(told.len(), 1, "p{pod}: {told:?}");
+        last = last.max(told[0] - back);
+    }
+    last
+}
+
+#[tokio::test(start_paused = true)]
+async fn sixty_exits_are_reported_within_two_seconds_after_restarts() {
+    for (restarts, slow) in [(1, 0.8), (1, 0.002), (2, 0.002), (2, 0.01), (3, 0.002)] {
+        let last = last_of_sixty_exits(restarts, slow).await;
+        assert!(last < 2.001, "{restarts} restarts, {slow} s each: {last} s");
     }
 }
 

@@ -1,0 +1,65 @@
+//! Losses of the connection in succession, each soon after the same call was made.
+//!
+//! A runtime may crash on a list, on `Version`, on the event stream or on the status of one container.
+//! The first loss may be chance. From the second one on it is called again only after a pause, each
+//! four times as long as the one before.
+
+use std::time::Duration;
+
+use crate::model::backoff::Backoff;
+
+/// A call that crashes a runtime does so within this time. A call that was sent earlier is not why the
+/// connection is lost.
+pub(super) const CRASH_WITHIN: Duration = Duration::from_secs(1);
+
+/// The longest pause before a call whose answer is not needed to observe the other pods.
+pub(super) const LONGEST_WITHHELD: Duration = Duration::from_secs(300);
+
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const FACTOR: u32 = 4;
+
+/// How often the connection was lost in succession.
+#[derive(Clone, Debug)]
+pub(super) struct Losses {
+    count: u32,
+    backoff: Backoff,
+    pause: Duration,
+}
+
+impl Losses {
+    /// None yet. No pause is longer than `longest`.
+    pub(super) fn new(longest: Duration) -> Self {
+        Self {
+            count: 0,
+            backoff: Backoff::new(FIRST_PAUSE, FACTOR, longest),
+            pause: Duration::ZERO,
+        }
+    }
+
+    pub(super) fn count(&mut self) {
+        self.count += 1;
+        if self.are_no_chance() {
+            self.pause = self.backoff.next();
+        }
+    }
+
+    /// The call was made, and the connection was not lost.
+    pub(super) fn forget(&mut self) {
+        self.count = 0;
+        self.backoff.reset();
+        self.pause = Duration::ZERO;
+    }
+
+    pub(super) fn is_none(&self) -> bool {
+        self.count == 0
+    }
+
+    pub(super) fn are_no_chance(&self) -> bool {
+        self.count >= 2
+    }
+
+    /// How long after the last loss the call is not made.
+    pub(super) fn pause(&self) -> Duration {
+        self.pause
+    }
+}

@@ -1,8 +1,9 @@
-//! When something that failed is tried again: later each time, and never when others do.
+//! When a failed write is tried again: later each time, and never when other nodes try.
 
 use std::time::Duration;
 
 use fastrand::Rng;
+use pleg::model::backoff;
 use tokio::time::Instant;
 
 const FIRST: Duration = Duration::from_secs(1);
@@ -12,10 +13,21 @@ const LONGEST: Duration = Duration::from_secs(300);
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
 /// The failures in a row, and until when nothing is tried.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Backoff {
     failures: u32,
+    pauses: backoff::Backoff,
     until: Option<Instant>,
+}
+
+impl Default for Backoff {
+    fn default() -> Self {
+        Self {
+            failures: 0,
+            pauses: backoff::Backoff::new(FIRST, 2, LONGEST),
+            until: None,
+        }
+    }
 }
 
 impl Backoff {
@@ -27,9 +39,8 @@ impl Backoff {
     /// It failed: the next try is after twice as long as the last one, half of it by chance, and
     /// not before the server allows it.
     pub(crate) fn failed(&mut self, at_least: Duration, now: Instant, rng: &mut Rng) {
-        let pause = (FIRST * 2_u32.saturating_pow(self.failures)).min(LONGEST);
-        self.failures = (self.failures + 1).min(16);
-        let pause = pause.mul_f64(0.5 + rng.f64() / 2.0);
+        self.failures = self.failures.saturating_add(1);
+        let pause = self.pauses.next().mul_f64(0.5 + rng.f64() / 2.0);
         // Who was told the same time as all others does not come back at the same time.
         let at_least = at_least.min(LONGEST_ASKED);
         let pause = pause.max(at_least.mul_f64(1.0 + rng.f64() / 2.0));

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use pleg::model::backoff::Backoff;
 use pleg::model::wall_time::WallClock;
 
 use super::Shared;
@@ -19,8 +20,7 @@ use crate::{Entry, Loss, Recorded};
 const CHUNK: usize = 256 << 10;
 
 /// From one attempt to write to the next, while writing fails.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(60);
+const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), 2, Duration::from_secs(60));
 
 pub(super) struct Writer {
     folder: PathBuf,
@@ -33,8 +33,8 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     /// None before the first attempt and after each error.
     store: Option<Store>,
-    /// While writing fails: the pause after the next error.
-    failing: Option<Duration>,
+    /// While writing fails.
+    failing: Option<Backoff>,
 }
 
 /// Frames that are written at once.
@@ -180,17 +180,15 @@ impl Writer {
     fn failed(&mut self, error: &WriteError) -> Duration {
         // The next attempt creates it.
         if self.failing.is_none() && matches!(error, WriteError::Removed) {
-            self.failing = Some(FIRST_PAUSE);
+            self.failing = Some(PAUSES);
             return Duration::ZERO;
         }
         if self.failing.is_none() {
             let folder = self.folder.display();
             tracing::warn!("history cannot be recorded in {folder}: {error}");
         }
-        let pause = self.failing.unwrap_or(FIRST_PAUSE);
-        self.failing = Some((pause * 2).min(LONGEST_PAUSE));
         self.shared.queue.set_fault(Some(loss(error)));
-        pause
+        self.failing.get_or_insert(PAUSES).next()
     }
 }
 

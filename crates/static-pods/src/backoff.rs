@@ -24,6 +24,7 @@
 
 use std::time::Duration;
 
+use pleg::model::backoff;
 use tokio::time::Instant;
 
 /// How the waits grow.
@@ -59,6 +60,7 @@ impl Policy {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backoff {
     policy: Policy,
+    waits: backoff::Backoff,
     last: Option<Noted>,
 }
 
@@ -71,7 +73,11 @@ struct Noted {
 impl Backoff {
     /// Nothing has happened yet.
     pub fn new(policy: Policy) -> Self {
-        Self { policy, last: None }
+        Self {
+            policy,
+            waits: backoff::Backoff::new(policy.initial, 2, policy.max),
+            last: None,
+        }
     }
 
     /// The wait after an event at `event`.
@@ -88,15 +94,16 @@ impl Backoff {
     /// Notes the event at `event`, and that it was answered `now`: the wait after the next one is
     /// twice as long.
     pub fn note(&mut self, event: Instant, now: Instant) {
-        let delay = match self.recent(event) {
-            Some(noted) => (noted.delay * 2).min(self.policy.max),
-            None => self.policy.initial,
-        };
+        if self.recent(event).is_none() {
+            self.waits.reset();
+        }
+        let delay = self.waits.next();
         self.last = Some(Noted { at: now, delay });
     }
 
-    /// It went well: the next wait is the first one.
+    /// It succeeded: the next wait is the first one.
     pub fn reset(&mut self) {
+        self.waits.reset();
         self.last = None;
     }
 

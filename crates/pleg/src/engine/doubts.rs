@@ -19,6 +19,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use crate::model::backoff::Backoff;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod, SandboxState};
 use crate::model::status::{ContainerStatus, PodStatus};
@@ -62,6 +63,7 @@ struct Doubt {
     first: Instant,
     /// How often it was asked again for this.
     asked: u32,
+    pauses: Backoff,
     next: Next,
     /// What the runtime contradicts itself in, once lists have confirmed it.
     failing: Option<Failing>,
@@ -255,11 +257,13 @@ impl Doubts {
 
 impl Doubt {
     fn new(contradicts: bool, now: Instant) -> Self {
+        let mut pauses = Backoff::new(PAUSE, 2, LONGEST_PAUSE);
         Self {
             contradicts,
             first: now,
             asked: 0,
-            next: Next::At(now + PAUSE),
+            next: Next::At(now + pauses.next()),
+            pauses,
             failing: None,
         }
     }
@@ -273,7 +277,7 @@ impl Doubt {
         let is_enough = self.asked >= EXIT_CODE_TRIES;
         self.next = match found {
             Found::LacksExitCode if is_enough => Next::Never,
-            _ => Next::At(now + LONGEST_PAUSE.min(PAUSE * 2u32.pow(self.asked.min(8)))),
+            _ => Next::At(now + self.pauses.next()),
         };
     }
 }

@@ -15,6 +15,7 @@ use tokio::time::Instant;
 use super::losses::{LONGEST_WITHHELD, Losses};
 use super::proof::Proof;
 use crate::config::Mode;
+use crate::model::backoff::Backoff;
 use crate::model::id::Id;
 use crate::out::status_report::StreamStatus;
 use crate::runtime::{CallError, NoConnection};
@@ -35,8 +36,8 @@ const UNSUPPORTED_PAUSE: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub(super) struct Streaming {
     state: State,
-    /// The pause before the next attempt, if that fails.
-    pause: Duration,
+    /// The pauses before it is opened again.
+    pauses: Backoff,
     /// Those before a stream had lived for long: a runtime may crash by it, and it is only of use.
     losses: Losses,
     events: u64,
@@ -91,7 +92,7 @@ impl Streaming {
         };
         Self {
             state,
-            pause: PAUSE,
+            pauses: Backoff::new(PAUSE, 2, LONGEST_PAUSE),
             losses: Losses::new(LONGEST_WITHHELD),
             events: 0,
             missed: 0,
@@ -149,7 +150,7 @@ impl Streaming {
             _ => None,
         };
         if lived > Some(LONGEST_PAUSE) {
-            self.pause = PAUSE;
+            self.pauses.reset();
             self.losses.forget();
         }
         let is_lost =
@@ -162,6 +163,7 @@ impl Streaming {
             true => now + self.losses.pause(),
             false => now,
         };
+        let pause = self.pauses.next();
         self.state = match result {
             Err(CallError::Unimplemented(_)) => State::Unsupported {
                 next: now + UNSUPPORTED_PAUSE,
@@ -171,11 +173,10 @@ impl Streaming {
                 next: now + UNSUPPORTED_PAUSE,
             },
             _ => State::Retrying {
-                next: held.max(now + self.pause),
+                next: held.max(now + pause),
                 held,
             },
         };
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
         lived.is_some()
     }
 

@@ -8,7 +8,7 @@
 //!      relister    when the two lists are due      standing    which is late, fails or hangs
 //!      sweeper     in its place: known ids, one by one
 //!      inspector   the pods that differ, side by side
-//!      processes   the kernel's hints        stream, proof    the runtime's hints
+//!      processes, births  the kernel's hints        stream, proof    the runtime's hints
 //!      governor    how much may be outstanding, who is stuck, whether anybody answers
 //!      suspects    the calls during which the runtime went away
 //!      crashes     for how long what may crash a runtime is held
@@ -41,6 +41,7 @@
 //! ```
 
 mod answers;
+mod births;
 mod call;
 mod commits;
 mod coverage;
@@ -54,6 +55,7 @@ mod governor;
 mod hint_budget;
 mod hints;
 mod inspector;
+mod kernel_hints;
 mod list_times;
 mod looks;
 mod processes;

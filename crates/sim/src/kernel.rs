@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use pleg::kernel::{Death, Kernel, Unwatched, Watching};
+use pleg::kernel::{Births, Death, Kernel, Unwatched, Watching};
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 
@@ -88,5 +88,9 @@ impl Kernel for Sim {
             });
             Ok(death)
         })
+    }
+
+    fn births(&self) -> Births {
+        self.read_births()
     }
 }

@@ -35,6 +35,7 @@
 //! # }
 //! ```
 
+mod births;
 mod by_id;
 mod faults;
 pub mod figures;

@@ -12,6 +12,7 @@ use pleg::runtime::{Announced, CallError};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+use crate::births::TaskDirectory;
 use crate::faults::{Fault, Faults, Passed, suffer};
 use crate::kernel::Processes;
 use crate::manner::Manner;
@@ -32,6 +33,7 @@ pub struct Sim {
     calls: Tally,
     announced: Arc<Mutex<Announcer>>,
     processes: Arc<Mutex<Processes>>,
+    pub(crate) births: TaskDirectory,
     /// The processes that live may be others now. Unlike a watch channel it wakes those who
     /// wait in their order, so that a world goes the same way each time.
     pub(crate) processes_changed: Arc<Notify>,
@@ -68,6 +70,7 @@ impl Sim {
             calls: Tally::default(),
             announced: Arc::default(),
             processes: Arc::default(),
+            births: TaskDirectory::default(),
             processes_changed: Arc::default(),
             tells_pids: Arc::new(AtomicBool::new(true)),
             streams_lists: Arc::default(),

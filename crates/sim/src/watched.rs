@@ -55,6 +55,7 @@ impl Drop for WorldGuard<'_> {
         if self.changed {
             // In the order of the changes, for the world is still held.
             self.sim.announce(self);
+            self.sim.births.follow(self);
             self.world = None;
             self.sim.processes_changed.notify_waiters();
         }

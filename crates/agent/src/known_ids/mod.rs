@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use cri::Endpoint;
 use pleg::IdSource;
-use pleg::kernel::Blocking;
+use pleg::kernel::{Blocking, id_directories};
 use pleg::model::id::HostId;
 
 mod owners;
@@ -24,7 +24,7 @@ const DEADLINE: Duration = Duration::from_secs(1);
 /// The ids that the directories of the runtime at `endpoint` show, without names; none where there
 /// are no such directories.
 pub fn host_ids(endpoint: &Endpoint) -> IdSource {
-    let directories = runtime_folder::folders(endpoint);
+    let directories = id_directories(endpoint.path());
     source(move || {
         let ids = runtime_folder::ids(&directories)?;
         Ok(ids.into_iter().map(HostId::from).collect())
@@ -33,7 +33,7 @@ pub fn host_ids(endpoint: &Endpoint) -> IdSource {
 
 /// All ids that this machine knows of the runtime at `endpoint`, with their owners.
 pub fn known_ids(endpoint: &Endpoint, state_directory: &Path) -> IdSource {
-    let directories = runtime_folder::folders(endpoint);
+    let directories = id_directories(endpoint.path());
     let saved = SavedSet::new(endpoint, state_directory);
     let owners = Mutex::<Owners>::default();
     source(move || {

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use pleg::out::health::{Blind, FailingCall, short};
-use pleg::out::status_report::{GuardMode, GuardStatus, InFlight, StatusReport};
+use pleg::out::status_report::{GuardMode, GuardStatus, InFlight, KernelStatus, StatusReport};
 use pleg::out::words::counted;
 use pleg::runtime::Rpc;
 use times::GoDuration;
@@ -31,7 +31,7 @@ pub fn page(status: &StatusReport) -> String {
     line("Runtime", runtime(status));
     line("Relist", relist(status));
     line("Stream", stream(status));
-    line("Kernel", kernel(status));
+    line("Kernel", kernel_hints(&status.kernel));
     if let Some(guard) = guard(&status.guard) {
         line("Guard", guard);
     }
@@ -160,16 +160,21 @@ fn stream(status: &StatusReport) -> String {
     }
 }
 
-fn kernel(status: &StatusReport) -> String {
-    let kernel = &status.kernel;
+fn kernel_hints(kernel: &KernelStatus) -> String {
     let watched = match kernel.state.as_str() {
         "live" => format!("live; {} watched", counted(kernel.watched, "process")),
         state => state.to_owned(),
     };
-    match &kernel.why {
+    let watched = match &kernel.why {
         Some(why) => format!("{watched}; {}", sentence(why)),
         None => watched,
-    }
+    };
+    let births = match (&kernel.births.why, kernel.births.watched) {
+        (_, true) => "watched".to_owned(),
+        (Some(why), false) => format!("not watched: {}", sentence(why)),
+        (None, false) => return watched,
+    };
+    format!("{watched}; births: {births}")
 }
 
 fn pods(status: &StatusReport) -> String {
@@ -268,6 +273,28 @@ mod tests {
         ] {
             assert_eq!(shown(is_ready, message), expected);
         }
+    }
+
+    #[test]
+    fn the_kernel_line_says_whether_births_are_watched_and_why_not() {
+        let shown = |births: serde_json::Value| {
+            let status = json!({"state": "live", "watched": 6, "births": births});
+            kernel_hints(&serde_json::from_value(status).unwrap())
+        };
+        assert_eq!(
+            shown(json!({"watched": true})),
+            "live; 6 processes watched; births: watched"
+        );
+        let missing = json!({"watched": false, "why": "/run/x\u{1b} does not exist"});
+        assert_eq!(
+            shown(missing),
+            "live; 6 processes watched; births: not watched: /run/x\\u{1b} does not exist"
+        );
+        // An agent that does not know of births, or of none yet.
+        assert_eq!(
+            shown(json!({"watched": false})),
+            "live; 6 processes watched"
+        );
     }
 
     #[test]

@@ -168,11 +168,15 @@ impl Engine {
                 }
             }
             (_, Answer::Pid(answer)) => {
-                if let Question::Pid(id) = call.question
-                    && let Some(found) = self.processes.on_pid(&id, answer, now.instant)
-                {
-                    self.on_process(id, found, now);
+                if let Question::Pid(id) = call.question {
+                    self.on_pid(id, answer, now);
                 }
+            }
+            (Purpose::Birth, Answer::Sandbox(answer)) => {
+                self.on_sandbox_followed(&call.question, answer, now);
+            }
+            (Purpose::Birth, Answer::Container(answer)) => {
+                self.on_container_followed(&call.question, answer, now);
             }
             // Of these nobody else asks.
             (_, Answer::Sandbox(_) | Answer::Container(_)) => {}
@@ -560,7 +564,7 @@ impl Engine {
     }
 
     /// There is a process to be watched. What was known of an earlier one says nothing of it.
-    fn on_process(&mut self, id: Id, found: Found, now: Moment) {
+    pub(super) fn on_process(&mut self, id: Id, found: Found, now: Moment) {
         let Found { pid, again } = found;
         self.act(Action::Watch { id, pid });
         if let Some(pod) = again {

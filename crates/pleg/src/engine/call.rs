@@ -117,6 +117,8 @@ pub(crate) enum Purpose {
     Pid,
     /// Whether the runtime knows of a death that the kernel told.
     Death,
+    /// What an id is that the kernel reported, and whether it has started or ended.
+    Birth,
     /// Whether others are answered while one is not.
     Witness,
     /// Whether the runtime lives.

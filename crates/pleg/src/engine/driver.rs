@@ -135,6 +135,7 @@ impl<R: Runtime> Driver<R> {
 
     /// Turns until the last handle is dropped; then whatever is outstanding is given up.
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
+        self.watch_births();
         self.step(Input::Time);
         loop {
             let now = self.now().instant;
@@ -304,6 +305,18 @@ impl<R: Runtime> Driver<R> {
                 }
             }
         }
+    }
+
+    fn watch_births(&mut self) {
+        let Some(kernel) = &self.environment.kernel else {
+            return;
+        };
+        let (mut births, reports) = (kernel.births(), self.reports.clone());
+        self.tasks.spawn(async move {
+            while let Some(birth) = births.next().await {
+                let _ = reports.send(Input::Birth(birth));
+            }
+        });
     }
 
     fn watch(&mut self, id: Id, pid: u32) {

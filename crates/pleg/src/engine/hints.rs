@@ -94,6 +94,11 @@ impl Engine {
     /// What cannot be followed one by one is one relist, soon.
     pub(super) fn on_flooded(&mut self, now: Moment) {
         self.doubt_stream(now);
+        self.list_soon(now);
+    }
+
+    /// A relist takes the place of hints that were lost.
+    pub(super) fn list_soon(&mut self, now: Moment) {
         let soon = INSTEAD.min(self.config.relist_period);
         self.relister.hurry(now.instant + soon);
     }

@@ -8,7 +8,7 @@
 //!      relister    when the two lists are due      standing    which is late, fails or hangs
 //!      sweeper     in its place: known ids, one by one
 //!      inspector   the pods that differ, side by side
-//!      processes   the kernel's hints        stream, proof    the runtime's hints
+//!      processes, births  the kernel's hints        stream, proof    the runtime's hints
 //!      governor    how much may be outstanding, who is stuck, whether anybody answers
 //!      quarantine  the calls during which the connection was lost, one at a time
 //!      losses      how long a call that may crash the runtime is not sent
@@ -41,6 +41,7 @@
 //! ```
 
 mod answers;
+mod births;
 mod call;
 mod commits;
 mod coverage;
@@ -53,6 +54,7 @@ mod governor;
 mod hint_budget;
 mod hints;
 mod inspector;
+mod kernel_hints;
 mod list_times;
 mod looks;
 mod losses;

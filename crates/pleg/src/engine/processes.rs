@@ -21,7 +21,7 @@ use super::governor::Governor;
 use super::sweeper::about;
 use crate::kernel::Unwatched;
 use crate::model::id::{Id, PodRef};
-use crate::out::status_report::KernelStatus;
+use crate::out::status_report::{BirthsStatus, KernelStatus};
 use crate::runtime::{About, CallError};
 
 const PID_LOST: &str = "the connection to the runtime was lost when its PID was asked for";
@@ -68,6 +68,8 @@ pub(crate) struct Processes {
     wanted: BTreeSet<Id>,
     dead: BTreeSet<Id>,
     refused: BTreeSet<Id>,
+    /// Those that are not live, for whatever reason.
+    unwatched: BTreeSet<Id>,
     /// Whose pid is being asked for, and of whose death the runtime is asked.
     asking_pids: BTreeSet<Id>,
     asking_deaths: BTreeSet<Id>,
@@ -158,12 +160,18 @@ impl Processes {
             };
             self.watches.insert(id.clone(), watch);
             self.wanted.insert(id.clone());
+            self.unwatched.insert(id.clone());
         }
     }
 
     /// A container runs no more, or is no more; says whether it was watched.
     pub(crate) fn forget(&mut self, id: &Id) -> bool {
-        for set in [&mut self.wanted, &mut self.dead, &mut self.refused] {
+        for set in [
+            &mut self.wanted,
+            &mut self.dead,
+            &mut self.refused,
+            &mut self.unwatched,
+        ] {
             set.remove(id);
         }
         if self.watches.remove(id).is_none() {
@@ -185,6 +193,7 @@ impl Processes {
                 &mut self.refused,
                 matches!(state, State::Refused { retry: Some(_), .. }),
             ),
+            (&mut self.unwatched, !matches!(state, State::Live { .. })),
         ];
         for (set, is_in) in sets {
             match is_in {
@@ -389,6 +398,7 @@ impl Processes {
         if runs == Some(false) {
             self.dead.remove(id);
             self.wanted.remove(id);
+            self.unwatched.remove(id);
             return self.watches.remove(id).map(|watch| watch.pod);
         }
         *denied |= runs == Some(true);
@@ -485,8 +495,25 @@ impl Processes {
         alarms.filter(|time| *time > now).min()
     }
 
+    /// Whether the process of each container that is known to run is watched.
+    pub(crate) fn are_all_watched(&self) -> bool {
+        self.on && self.unwatched.is_empty()
+    }
+
+    /// Whether the kernel has reported the death of this container, or will.
+    pub(crate) fn reports_death(&self, id: &Id) -> bool {
+        let state = self.watches.get(id).map(|watch| &watch.state);
+        matches!(state, Some(State::Live { .. } | State::Dead { .. }))
+    }
+
+    /// Whether the process of this container cannot be watched.
+    pub(crate) fn is_refused(&self, id: &Id) -> bool {
+        let state = self.watches.get(id).map(|watch| &watch.state);
+        matches!(state, Some(State::Refused { .. }))
+    }
+
     /// How it is with the watches, given whether PIDs may be asked for.
-    pub(crate) fn status(&self, admits_pids: bool) -> KernelStatus {
+    pub(crate) fn status(&self, admits_pids: bool, births: BirthsStatus) -> KernelStatus {
         let live = |watch: &&Watch| matches!(watch.state, State::Live { .. } | State::Dead { .. });
         let watched = self.watches.values().filter(live).count();
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
@@ -514,6 +541,7 @@ impl Processes {
             state: state.to_owned(),
             watched,
             why,
+            births,
         }
     }
 }

@@ -9,6 +9,9 @@
 //!
 //! A stream has no heartbeat: one that is silent looks like a node on which nothing
 //! happens. So it is trusted for what it did, and only as long as it does.
+//!
+//! Where the kernel reports each birth and each death, it shows at once whether the stream announces
+//! them: such a stream is trusted from the start, until it misses one change.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,8 +26,8 @@ const ENOUGH: usize = 10;
 /// How much later than a change its announcement may come.
 const GRACE: Duration = Duration::from_secs(2);
 
-/// How much earlier: a change that we were slow to see is announced all the same.
-const MEMORY: Duration = Duration::from_secs(10);
+/// How much earlier: the status of what was announced may hang for long before it shows the change.
+const MEMORY: Duration = Duration::from_secs(3600);
 
 /// How many ids are remembered: far more than a node's containers.
 const MOST_HEARD: usize = 16_384;
@@ -40,6 +43,8 @@ pub(super) struct Proof {
     awaited: BTreeMap<Id, Instant>,
     /// How many changes were announced since the last one that was missed.
     announced: usize,
+    /// It has missed a change, and has not proved itself since.
+    has_missed: bool,
     /// How often the period was doubled.
     doubled: u32,
     /// When it is next looked who was heard too long ago.
@@ -53,6 +58,7 @@ impl Proof {
             heard: BTreeMap::new(),
             awaited: BTreeMap::new(),
             announced: 0,
+            has_missed: false,
             doubled: 0,
             tidy: opened + MEMORY,
         }
@@ -101,6 +107,7 @@ impl Proof {
         self.awaited.retain(|_, happened| *happened + GRACE > now);
         let missed = before - self.awaited.len();
         if missed > 0 {
+            self.has_missed = true;
             self.doubt();
         }
         missed as u64
@@ -123,14 +130,24 @@ impl Proof {
     /// Lists were good, and everything in them was known.
     pub(super) fn relisted(&mut self) {
         if self.announced >= ENOUGH && self.awaited.is_empty() {
+            self.has_missed = false;
             self.doubled = (self.doubled + 1).min(16);
         }
     }
 
-    /// How long to wait for the next relist.
-    pub(super) fn period(&self, shortest: Duration, ceiling: Duration) -> Duration {
+    /// How long to wait for the next relist, given whether the kernel reports each birth and death.
+    pub(super) fn period(
+        &self,
+        shortest: Duration,
+        ceiling: Duration,
+        is_all_watched: bool,
+    ) -> Duration {
+        let longest = ceiling.max(shortest);
+        if is_all_watched && !self.has_missed && self.awaited.is_empty() {
+            return longest;
+        }
         let doubled = shortest.saturating_mul(1 << self.doubled);
-        doubled.min(ceiling.max(shortest))
+        doubled.min(longest)
     }
 }
 
@@ -144,13 +161,17 @@ mod tests {
     struct Stream {
         proof: Proof,
         now: Instant,
+        is_all_watched: bool,
     }
 
     impl Stream {
         fn new() -> Self {
             let now = Instant::now();
-            let proof = Proof::new(now);
-            Self { proof, now }
+            Self {
+                proof: Proof::new(now),
+                now,
+                is_all_watched: false,
+            }
         }
 
         fn wait(&mut self, seconds: u64) -> u64 {
@@ -169,7 +190,9 @@ mod tests {
         fn periods(&mut self, relists: usize) -> Vec<u64> {
             let period = |_| {
                 self.proof.relisted();
-                self.proof.period(SHORTEST, CEILING).as_secs()
+                self.proof
+                    .period(SHORTEST, CEILING, self.is_all_watched)
+                    .as_secs()
             };
             (0..relists).map(period).collect()
         }
@@ -225,6 +248,27 @@ mod tests {
     fn a_period_that_is_longer_than_the_ceiling_stays_as_it_is() {
         let stream = Stream::new();
         let long = Duration::from_secs(60);
-        assert_eq!(stream.proof.period(long, CEILING), long);
+        assert_eq!(stream.proof.period(long, CEILING, false), long);
+        assert_eq!(stream.proof.period(long, CEILING, true), long);
+    }
+
+    #[test]
+    fn beside_a_kernel_that_reports_all_it_is_trusted_until_it_misses_a_change() {
+        let mut stream = Stream::new();
+        stream.is_all_watched = true;
+        assert_eq!(stream.periods(1), [30]);
+        let happened = |stream: &mut Stream, id: &str| {
+            let now = stream.now;
+            stream.proof.happened(&id.into(), None, now, now);
+        };
+        happened(&mut stream, "late");
+        assert_eq!(stream.periods(1), [1], "it is not announced yet");
+        stream.proof.heard(&"late".into(), stream.now);
+        assert_eq!(stream.periods(1), [30]);
+        happened(&mut stream, "missed");
+        assert_eq!(stream.wait(2), 1);
+        assert_eq!(stream.periods(3), [1, 1, 1]);
+        stream.announce(10);
+        assert_eq!(stream.periods(1), [30]);
     }
 }

@@ -91,9 +91,10 @@ impl Engine {
                 })
                 .collect(),
             stream: self.streaming.status(),
-            kernel: self
-                .processes
-                .status(self.quarantine.admits_pids(now.instant)),
+            kernel: self.processes.status(
+                self.quarantine.admits_pids(now.instant),
+                self.births.status(),
+            ),
             guard: GuardStatus::default(),
             finding: None,
             warnings: Vec::new(),
@@ -110,6 +111,15 @@ impl Engine {
         // Health must be able to tell a stall from a pause.
         let ceiling = self.config.relist_ceiling;
         let ceiling = ceiling.min(self.config.relist_threshold / 4);
-        self.streaming.period(self.config.relist_period, ceiling)
+        self.streaming
+            .period(self.config.relist_period, ceiling, self.is_all_watched())
+    }
+
+    /// Whether each birth and each death is reported, so that lists only check what is known.
+    fn is_all_watched(&self) -> bool {
+        self.births.are_watched()
+            && self.processes.are_all_watched()
+            && self.stuck_statuses().next().is_none()
+            && self.unobserved.failures.iter().next().is_none()
     }
 }

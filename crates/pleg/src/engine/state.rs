@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::births::Births;
 use super::call::{Answered, Call, List, Purpose, Question};
 use super::doubts::Doubts;
 use super::governor::{Governor, SUSPECT};
@@ -22,7 +23,7 @@ use super::stream::{Due, Streaming};
 use super::sweeper::{Sweeper, about};
 use super::unobserved::Unobserved;
 use crate::config::Config;
-use crate::kernel::Unwatched;
+use crate::kernel::{Birth, Unwatched};
 use crate::model::id::{HostId, Id, PodUid};
 use crate::model::listed::ListedPod;
 use crate::model::wall_time::Moment;
@@ -53,6 +54,8 @@ pub(crate) enum Input {
     Opened(Id, Result<(), Unwatched>),
     /// A container's process died.
     Died(Id),
+    /// Something happened in the runtime's directories of tasks.
+    Birth(Birth),
     /// The host knows of these ids.
     HostIds(Option<Vec<HostId>>),
     /// Somebody wants a relist that is begun after this.
@@ -90,6 +93,7 @@ pub(crate) struct Engine {
     pub(super) sweeper: Sweeper,
     pub(super) inspector: Inspector,
     pub(super) processes: Processes,
+    pub(super) births: Births,
     pub(super) streaming: Streaming,
     pub(super) hints: HintBudget,
     pub(super) rounds: Rounds,
@@ -131,6 +135,7 @@ impl Engine {
             sweeper: Sweeper::new(config.relist_period, started),
             inspector: Inspector::new(config.max_inspections),
             processes: Processes::new(watches_processes),
+            births: Births::default(),
             streaming: Streaming::new(config.mode, started),
             hints: HintBudget::new(started),
             rounds: Rounds::default(),
@@ -188,7 +193,8 @@ impl Engine {
             Input::Announced(announced) => self.on_announced(announced, now),
             Input::Flooded => self.on_flooded(now),
             Input::StreamEnded(result) => self.on_stream_ended(result, now),
-            Input::Opened(id, opened) => self.processes.on_opened(&id, opened, now.instant),
+            Input::Opened(id, opened) => self.on_opened(&id, opened, now),
+            Input::Birth(birth) => self.on_birth(birth, now),
             Input::Died(id) => self.processes.on_death(&id, now.instant),
             Input::HostIds(ids) => self.begin_sweep(ids, now),
             Input::Relist(asked) => self.relister.request(asked),
@@ -215,6 +221,7 @@ impl Engine {
         for (id, pid) in self.processes.pass(instant) {
             self.act(Action::Watch { id, pid });
         }
+        self.drop_known_births(instant);
         self.ask_the_doubtful(now);
         self.commit_exits_of_slow(now);
         self.make_calls(now);
@@ -267,6 +274,7 @@ impl Engine {
                 self.quarantine.admits_pids(instant),
                 instant,
             )
+            .or_else(|| self.births.next_call(&self.governor, instant))
             .or_else(|| self.inspector.next_call(&mut self.governor, instant))
             .or_else(|| self.sweeper.next_call(&self.governor, instant))
             .or_else(|| self.witness(instant))
@@ -504,6 +512,7 @@ impl Engine {
             self.rounds.has_waited_at(LASTING).filter(|at| *at > now),
             self.unobserved.differing.next_at(INSPECTIONS_FAIL, now),
             self.processes.alarm(now),
+            self.births.alarm(now),
             self.governor.alarm(now),
             self.quarantine.alarm().filter(|at| *at > now),
             self.doubts.alarm(),

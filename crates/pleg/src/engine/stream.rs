@@ -201,9 +201,14 @@ impl Streaming {
     }
 
     /// How long to wait for the next relist.
-    pub(super) fn period(&self, shortest: Duration, ceiling: Duration) -> Duration {
+    pub(super) fn period(
+        &self,
+        shortest: Duration,
+        ceiling: Duration,
+        is_all_watched: bool,
+    ) -> Duration {
         match &self.state {
-            State::Live { proof } => proof.period(shortest, ceiling),
+            State::Live { proof } => proof.period(shortest, ceiling, is_all_watched),
             _ => shortest,
         }
     }

@@ -1,5 +1,5 @@
-//! The kernel as a source of hints: it knows that a process died the moment it does, on any
-//! runtime, and while the runtime is wedged.
+//! The kernel as a source of hints: it knows that a process died the moment it does, and that the
+//! runtime is about to start another one, on any runtime, and while no call is answered.
 //!
 //! [`Kernel`] is what the generator asks; [`Pidfds`] is Linux.
 //!
@@ -18,20 +18,27 @@
 //! # }
 //! ```
 
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
+
+use futures_util::stream::once;
 
 use crate::model::id::Id;
 
+mod births;
 mod blocking;
+mod directories;
 mod pidfd;
+mod readable;
 mod replace;
 mod tasks;
 
+pub use births::{Birth, Births, UnwatchedBirths};
 pub use blocking::Blocking;
+pub use directories::{id_directories, is_id, state_directories, task_directories};
 pub use pidfd::Pidfds;
 pub use replace::replace;
-pub use tasks::{Tasks, state_directories};
+pub use tasks::Tasks;
 
 /// Ends when the process does.
 pub type Death = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -39,11 +46,17 @@ pub type Death = Pin<Box<dyn Future<Output = ()> + Send>>;
 /// The attempt to watch a process.
 pub type Watching = Pin<Box<dyn Future<Output = Result<Death, Unwatched>> + Send>>;
 
-/// Knows which processes live.
+/// Knows which processes live, and which are about to.
 pub trait Kernel: Send + Sync {
     /// Watches the process `pid`, which the runtime says is the init process of the
     /// container `id`. What may block is done elsewhere, and has a deadline.
     fn watch(&self, pid: u32, id: &Id) -> Watching;
+
+    /// Watches where the runtime makes a directory for each container and sandbox that it starts. What
+    /// may block is done elsewhere, and has a deadline.
+    fn births(&self) -> Births {
+        Box::pin(once(ready(Birth::Unwatched(UnwatchedBirths::Unsupported))))
+    }
 }
 
 /// Why a process is not watched.

@@ -1,4 +1,5 @@
-//! A pidfd on each process: readable once the process has died.
+//! A pidfd on each process: readable once the process has died. With inotify for births, it is all
+//! that Linux reports of containers.
 
 use std::fs;
 use std::io;
@@ -10,10 +11,11 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use tokio::io::Interest;
-use tokio::io::unix::AsyncFd;
 
+use super::births::{Births, births};
 use super::blocking::Blocking;
+use super::directories::task_directories;
+use super::readable::readable;
 use super::{Death, Kernel, Tasks, Unwatched, Watching};
 use crate::model::id::Id;
 
@@ -25,6 +27,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 pub struct Pidfds {
     proc: PathBuf,
     tasks: Tasks,
+    task_directories: Vec<PathBuf>,
     /// A process was found by the PID that the runtime had told: they are PIDs of our namespace.
     has_our_pids: Arc<AtomicBool>,
     open: Arc<AtomicUsize>,
@@ -39,6 +42,7 @@ impl Pidfds {
         Self {
             proc: proc.into(),
             tasks: Tasks::of(socket),
+            task_directories: task_directories(socket),
             has_our_pids: Arc::default(),
             open: Arc::default(),
             most,
@@ -86,6 +90,10 @@ impl Kernel for Pidfds {
             })
         })
     }
+
+    fn births(&self) -> Births {
+        births(self.task_directories.clone(), self.blocking.clone())
+    }
 }
 
 impl Pidfds {
@@ -101,13 +109,8 @@ impl Pidfds {
             if !its.await.ok_or(Unwatched::Silent)?? {
                 return Err(Unwatched::NotIts(pid));
             }
-            #[expect(
-                deprecated,
-                reason = "unsound for what changes its descriptor, which an OwnedFd never does; \
-                          its successor is unsafe"
-            )]
-            let process = AsyncFd::with_interest(process, Interest::READABLE)
-                .map_err(|error| Unwatched::Unsupported(error.to_string()))?;
+            let process =
+                readable(process).map_err(|error| Unwatched::Unsupported(error.to_string()))?;
             let death: Death = Box::pin(async move {
                 let _seat = seat;
                 // An error would mean that the tokio runtime ends, and we with it.

@@ -13,25 +13,16 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use super::directories::state_directories;
 use crate::model::id::Id;
 
 /// The name of its socket everywhere.
 const SOCKET: &str = "containerd.sock";
 
-/// containerd's state directory, from the socket's: the same, or one of its own, as k0s and
-/// MicroK8s have it.
-const STATE: [&str; 3] = ["", "state", "containerd"];
-
 /// The tasks of Kubernetes, below the directory of any of containerd's plugins: of the shims of
 /// today, and of those before containerd 1.4.
 const NAMESPACE: &str = "k8s.io";
 const PLUGINS: &str = "io.containerd.";
-
-/// Where the containerd that listens on `socket` may keep its state.
-pub fn state_directories(socket: &Path) -> impl Iterator<Item = PathBuf> {
-    let parent = socket.parent().into_iter();
-    parent.flat_map(|parent| STATE.map(|state| parent.join(state)))
-}
 
 /// The directories of the tasks of one runtime.
 #[derive(Clone, Debug)]

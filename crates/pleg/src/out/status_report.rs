@@ -326,6 +326,20 @@ pub struct KernelStatus {
     pub watched: usize,
     /// Why there are no hints, where there are none.
     pub why: Option<String>,
+    /// Whether the kernel reports what the runtime is about to start.
+    #[serde(default)]
+    pub births: BirthsStatus,
+}
+
+/// Whether the runtime's directories of tasks are watched, where it makes one for each container and
+/// sandbox before it starts.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct BirthsStatus {
+    /// Whether they are.
+    pub watched: bool,
+    /// Why not, if they are not.
+    pub why: Option<String>,
 }
 
 /// The runtime: its version is null until it has answered once.

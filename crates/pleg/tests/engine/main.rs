@@ -8,6 +8,7 @@ mod odd;
 mod agreement;
 mod as_of;
 mod bad_days;
+mod births;
 mod bounds;
 mod claims;
 mod comes_back;

@@ -151,6 +151,8 @@ struct World {
     /// Whether the runtime is restarted where it is stopped in other worlds.
     restarts: bool,
     kernel: bool,
+    /// Where the kernel reports births: when it ceases to, and what it loses.
+    births: Option<Rng>,
     /// What was said to be seen last.
     last_seen: Option<WallTime>,
     /// Since when the reason blames a container, and none is named.
@@ -167,6 +169,8 @@ impl World {
             hides_version: seed.is_multiple_of(4),
             restarts: seed.is_multiple_of(5),
             kernel: rng.bool(),
+            // The worlds are as they were before there were births.
+            births: (!seed.is_multiple_of(3)).then(|| Rng::with_seed(!seed)),
             held: BTreeMap::new(),
             killed: Vec::new(),
             rng,
@@ -202,6 +206,9 @@ impl World {
                 sim.list_what_is_new();
             }
             self.begin_odd(sim);
+            if self.births.is_some() {
+                sim.watch_births();
+            }
             self.hide_version(sim);
             sim.run(BYSTANDER, &["app"]);
             let pods = match self.rng.u32(0..50) {
@@ -321,8 +328,27 @@ impl World {
         }
     }
 
-    /// One thing happens to the node.
+    /// One thing happens to the node, and the kernel may not report it.
     fn happen(&mut self, sim: &Sim) {
+        match self.births.as_mut().map(|random| random.u32(0..16)) {
+            Some(0) => {
+                self.note(format_args!("births are not watched"));
+                sim.unwatch_births();
+            }
+            Some(1 | 2) => {
+                self.note(format_args!("births are watched"));
+                sim.watch_births();
+            }
+            Some(3) => {
+                self.note(format_args!("births are lost"));
+                return sim.lose_births(|sim| self.happen_one(sim));
+            }
+            _ => {}
+        }
+        self.happen_one(sim);
+    }
+
+    fn happen_one(&mut self, sim: &Sim) {
         let now = sim.now();
         if self.stopped.is_some_and(|until| until <= Instant::now()) {
             self.note(format_args!("the runtime goes on"));

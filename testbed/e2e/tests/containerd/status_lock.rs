@@ -103,6 +103,33 @@ async fn under_the_status_lock_the_kernel_tells_other_deaths_as_soon_as_containe
 }
 
 #[tokio::test]
+async fn under_the_status_lock_a_start_is_reported_as_soon_as_containerd_knows() {
+    for version in VERSIONS {
+        let node = Node::up(version, "birth").await;
+        let late = PodSpec::new("late").container("app");
+        let late = node.driver.run_pod(&late).await.unwrap();
+        let mut created = Vec::new();
+        for number in 0..3 {
+            let spec = format!("late-{number}");
+            let spec = spec.as_str().into();
+            created.push(node.driver.create_container(&late, &spec).await.unwrap());
+        }
+        let watch = Running::watch(&node.testbed.endpoint(), &[]);
+        watch.synced();
+        let _update = node.lock(&watch).await;
+        for id in &created {
+            node.driver.start_container(id).await.unwrap();
+            let started = Instant::now();
+            let (reported, event) = watch.event("ContainerStarted", id);
+            let latency = reported.saturating_duration_since(started);
+            let source = &event["source"];
+            println!("containerd {version}: start reported after {latency:?} by {source}");
+            assert!(latency <= BY_SWEEP, "{latency:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn under_the_status_lock_the_culprit_is_named_and_other_deaths_are_told_in_time() {
     for version in VERSIONS {
         let node = Node::up(version, "lock").await;

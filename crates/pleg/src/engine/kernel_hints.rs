@@ -1,0 +1,180 @@
+//! Hints of the kernel: what the runtime is about to start, what has ended, and which processes can
+//! be watched.
+
+use tokio::time::Instant;
+
+use super::births::{Happened, Shown};
+use super::call::Question;
+use super::processes::Processes;
+use super::state::Engine;
+use crate::kernel::{Birth, Unwatched};
+use crate::model::id::{Id, PodRef};
+use crate::model::listed::{ContainerState, SandboxState};
+use crate::model::status::{ContainerStatus, SandboxStatus};
+use crate::model::wall_time::Moment;
+use crate::records::{Hint, Met, Records};
+use crate::runtime::CallError;
+
+impl Engine {
+    pub(super) fn on_birth(&mut self, birth: Birth, now: Moment) {
+        match birth {
+            Birth::Watched => {
+                self.births.watched();
+                // Whatever happened before.
+                self.relister.request(now.instant);
+            }
+            Birth::Unwatched(why) => {
+                tracing::info!("births of containers are not watched: {why}");
+                if self.births.unwatched(why) {
+                    self.hurry(now);
+                }
+            }
+            Birth::Lost => self.list_soon(now),
+            Birth::Appeared(id) => self.follow(id, Happened::Appeared, now),
+            Birth::Disappeared(id) => self.follow(id, Happened::Disappeared, now),
+        }
+    }
+
+    fn follow(&mut self, id: Id, happened: Happened, now: Moment) {
+        let is_known = is_known(&self.records, &self.processes, &id, happened);
+        if !is_known && !self.births.follow(id, happened, now.instant) {
+            self.list_soon(now);
+        }
+    }
+
+    /// What the stream or a list has shown meanwhile need not be requested.
+    pub(super) fn drop_known_births(&mut self, now: Instant) {
+        let (records, processes) = (&self.records, &self.processes);
+        self.births.pass(
+            |id, happened| is_known(records, processes, id, happened),
+            now,
+        );
+    }
+
+    /// The status of an id that is followed as a container.
+    pub(super) fn on_container_followed(
+        &mut self,
+        question: &Question,
+        answer: Result<ContainerStatus, CallError>,
+        now: Moment,
+    ) {
+        let (shown, hint) = match answer {
+            Ok(status) => {
+                let has_started = status.state != ContainerState::Created;
+                let shown = self.shown(
+                    question,
+                    has_started,
+                    status.state == ContainerState::Running,
+                );
+                let met = Met::Container {
+                    id: status.id,
+                    // A status does not name it.
+                    sandbox: "".into(),
+                };
+                (shown, Some((status.pod, met)))
+            }
+            Err(error) => (shown_by(&error), None),
+        };
+        self.on_followed(question, shown, hint, now);
+    }
+
+    /// The status of an id that is followed as a sandbox.
+    pub(super) fn on_sandbox_followed(
+        &mut self,
+        question: &Question,
+        answer: Result<SandboxStatus, CallError>,
+        now: Moment,
+    ) {
+        let (shown, hint) = match answer {
+            Ok(status) => {
+                let shown = self.shown(question, true, status.state == SandboxState::Ready);
+                (shown, Some((status.pod, Met::Sandbox(status.id))))
+            }
+            Err(error) => (shown_by(&error), None),
+        };
+        self.on_followed(question, shown, hint, now);
+    }
+
+    fn shown(&self, question: &Question, has_started: bool, runs: bool) -> Shown {
+        let (_, id) = question.key();
+        let is_done = match id.and_then(|id| self.births.happened(&id)) {
+            None => return Shown::Nothing,
+            Some(Happened::Appeared) => has_started,
+            Some(Happened::Disappeared) => !runs,
+        };
+        match is_done {
+            true => Shown::Done,
+            false => Shown::NotYet,
+        }
+    }
+
+    fn on_followed(
+        &mut self,
+        question: &Question,
+        shown: Shown,
+        hint: Option<(Option<PodRef>, Met)>,
+        now: Moment,
+    ) {
+        self.births.on_status(question, shown, now.instant);
+        match hint.filter(|_| shown == Shown::Done) {
+            None => {}
+            Some((Some(pod), met)) => {
+                let hint = Hint {
+                    met: vec![met],
+                    ..Hint::of_kernel(now.instant)
+                };
+                self.hint(&pod, hint, now);
+            }
+            // Only a list shows whose it is.
+            Some((None, _)) => self.hurry(now),
+        }
+    }
+
+    pub(super) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Moment) {
+        self.processes.on_opened(id, opened, now.instant);
+        self.hurry_if_unwatched(id, now);
+    }
+
+    pub(super) fn on_pid(&mut self, id: Id, answer: Result<Option<u32>, CallError>, now: Moment) {
+        match self.processes.on_pid(&id, answer, now.instant) {
+            Some(found) => self.on_process(id, found, now),
+            None => self.hurry_if_unwatched(&id, now),
+        }
+    }
+
+    /// Only lists show what a process that cannot be watched does.
+    fn hurry_if_unwatched(&mut self, id: &Id, now: Moment) {
+        if self.processes.is_refused(id) {
+            self.hurry(now);
+        }
+    }
+}
+
+fn shown_by(error: &CallError) -> Shown {
+    match error {
+        CallError::NotFound(_) => Shown::NotFound,
+        _ => Shown::Nothing,
+    }
+}
+
+/// Whether what has happened to this id is known, or will be reported in another way.
+fn is_known(records: &Records, processes: &Processes, id: &Id, happened: Happened) -> bool {
+    let pod = records.listed().find(|pod| pod.names(id));
+    let Some(pod) = pod else {
+        // An id that was never known and is gone says nothing.
+        return happened == Happened::Disappeared;
+    };
+    let container = pod.containers.iter().find(|row| row.id == *id);
+    let sandbox = pod.sandboxes.iter().find(|row| row.id == *id);
+    match happened {
+        Happened::Appeared => {
+            use ContainerState::{Exited, Running};
+            sandbox.is_some() || container.is_some_and(|row| matches!(row.state, Running | Exited))
+        }
+        Happened::Disappeared => {
+            let may_run = sandbox.is_some_and(|row| row.state == SandboxState::Ready)
+                || container.is_some_and(|row| row.state == ContainerState::Running);
+            !may_run || processes.reports_death(id)
+        }
+    }
+}

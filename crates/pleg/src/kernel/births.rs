@@ -1,0 +1,245 @@
+//! Births of containers and sandboxes: the runtime makes a directory for each before it starts, and
+//! removes it once its process has ended.
+//!
+//! ```text
+//!   watch the directories (inotify) --> Watched --> Appeared(id), Disappeared(id), Lost --\
+//!      ^          \--> Unwatched: none exists, no right, a limit                           | one of
+//!      \--------------- a pause of 1 s, which doubles up to 30 s <---- Unwatched: removed --/ them
+//! ```
+
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::time::Duration;
+
+use futures_util::Stream;
+use futures_util::stream::unfold;
+use rustix::fs::inotify::{CreateFlags, Event, ReadFlags, Reader, WatchFlags, add_watch, init};
+use rustix::io::Errno;
+use tokio::io::unix::AsyncFd;
+use tokio::time::sleep;
+
+use super::blocking::Blocking;
+use super::directories::is_id;
+use super::readable::readable;
+use crate::model::id::Id;
+
+/// How long it may take to watch the directories.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The first pause before directories that could not be watched are tried again; each further one is
+/// twice as long.
+const RETRY: Duration = Duration::from_secs(1);
+const LONGEST_RETRY: Duration = Duration::from_secs(30);
+
+/// What is read at once: some thirty events that name an id.
+const BUFFER: usize = 4096;
+
+/// What is reported of the runtime's directories of tasks. Does not end by itself.
+pub type Births = Pin<Box<dyn Stream<Item = Birth> + Send>>;
+
+/// Something that happened in the runtime's directories of tasks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Birth {
+    /// From now on each change is reported.
+    Watched,
+    /// From now on no change is reported, for this reason.
+    Unwatched(UnwatchedBirths),
+    /// A directory of this id appeared: a container or sandbox is about to start.
+    Appeared(Id),
+    /// The directory of this id is gone: the process of a container or sandbox has ended.
+    Disappeared(Id),
+    /// Changes were lost.
+    Lost,
+}
+
+/// Why births are not watched.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum UnwatchedBirths {
+    /// There is no such directory, or none that is known for this runtime.
+    #[error("{0} does not exist")]
+    Missing(PathBuf),
+    /// The kernel refuses.
+    #[error("{path} cannot be watched: {why}")]
+    Refused {
+        /// Which directory.
+        path: PathBuf,
+        /// Why.
+        why: String,
+    },
+    /// There cannot be one more inotify instance.
+    #[error("no inotify instance can be made: {0}")]
+    NoInstance(String),
+    /// The directory that was watched is gone.
+    #[error("the runtime's directory of tasks was removed")]
+    Removed,
+    /// The kernel does not answer.
+    #[error("the kernel does not answer when the runtime's directory of tasks is to be watched")]
+    Silent,
+    /// This kernel cannot watch directories.
+    #[error("this system does not watch directories")]
+    Unsupported,
+}
+
+/// Watches these directories, as far as they exist; they may appear, vanish and return.
+pub(super) fn births(directories: Vec<PathBuf>, blocking: Blocking) -> Births {
+    let watcher = Watcher {
+        directories,
+        blocking,
+        open: None,
+        news: VecDeque::new(),
+        why: None,
+        pause: Duration::ZERO,
+    };
+    Box::pin(unfold(watcher, |mut watcher| async {
+        Some((watcher.next().await, watcher))
+    }))
+}
+
+struct Watcher {
+    directories: Vec<PathBuf>,
+    blocking: Blocking,
+    open: Option<AsyncFd<OwnedFd>>,
+    /// What was read and not reported yet.
+    news: VecDeque<Birth>,
+    /// Why births are not watched, as it was reported.
+    why: Option<UnwatchedBirths>,
+    /// How long to wait before the directories are tried again.
+    pause: Duration,
+}
+
+impl Watcher {
+    async fn next(&mut self) -> Birth {
+        loop {
+            if let Some(birth) = self.news.pop_front() {
+                return birth;
+            }
+            match self.open.take() {
+                Some(open) => self.read(open).await,
+                None => self.watch().await,
+            }
+        }
+    }
+
+    async fn watch(&mut self) {
+        sleep(self.pause).await;
+        let directories = self.directories.clone();
+        let watching = self.blocking.run(DEADLINE, move || watch(&directories));
+        let watched = watching.await.unwrap_or(Err(UnwatchedBirths::Silent));
+        let watched = watched.and_then(|descriptor| {
+            readable(descriptor).map_err(|error| UnwatchedBirths::NoInstance(error.to_string()))
+        });
+        match watched {
+            Ok(open) => {
+                self.open = Some(open);
+                self.why = None;
+                self.pause = RETRY;
+                self.news.push_back(Birth::Watched);
+            }
+            Err(why) => {
+                self.pause = (self.pause * 2).clamp(RETRY, LONGEST_RETRY);
+                self.unwatched(why);
+            }
+        }
+    }
+
+    /// Reports why births are not watched, once.
+    fn unwatched(&mut self, why: UnwatchedBirths) {
+        if self.why.as_ref() != Some(&why) {
+            self.why = Some(why.clone());
+            self.news.push_back(Birth::Unwatched(why));
+        }
+    }
+
+    async fn read(&mut self, open: AsyncFd<OwnedFd>) {
+        // An error would mean that the tokio runtime ends, and this task with it.
+        let Ok(mut ready) = open.readable().await else {
+            return;
+        };
+        match read(open.as_fd(), &mut self.news) {
+            Ok(()) => {
+                ready.clear_ready();
+                drop(ready);
+                self.open = Some(open);
+            }
+            Err(why) => self.unwatched(why),
+        }
+    }
+}
+
+/// A descriptor that reports what happens in these directories. May block.
+fn watch(directories: &[PathBuf]) -> Result<OwnedFd, UnwatchedBirths> {
+    let no_instance = |error| {
+        UnwatchedBirths::NoInstance(match error {
+            Errno::MFILE => "the limit fs.inotify.max_user_instances is reached".to_owned(),
+            error => error.to_string(),
+        })
+    };
+    let descriptor = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(no_instance)?;
+    let changes = WatchFlags::CREATE
+        | WatchFlags::DELETE
+        | WatchFlags::MOVE
+        | WatchFlags::DELETE_SELF
+        | WatchFlags::MOVE_SELF
+        | WatchFlags::ONLYDIR;
+    let mut watched = 0;
+    for path in directories {
+        match add_watch(&descriptor, path, changes) {
+            Ok(_) => watched += 1,
+            Err(Errno::NOENT | Errno::NOTDIR) => {}
+            Err(error) => return Err(refused(path, error)),
+        }
+    }
+    match (watched, directories.first()) {
+        (0, first) => Err(UnwatchedBirths::Missing(first.cloned().unwrap_or_default())),
+        _ => Ok(descriptor),
+    }
+}
+
+fn refused(path: &Path, error: Errno) -> UnwatchedBirths {
+    UnwatchedBirths::Refused {
+        path: path.to_owned(),
+        why: match error {
+            Errno::NOSPC => "the limit fs.inotify.max_user_watches is reached".to_owned(),
+            error => io::Error::from(error).to_string(),
+        },
+    }
+}
+
+/// Reads all that has happened. Fails if a directory is no longer watched.
+fn read(descriptor: BorrowedFd<'_>, news: &mut VecDeque<Birth>) -> Result<(), UnwatchedBirths> {
+    let mut buffer = [std::mem::MaybeUninit::uninit(); BUFFER];
+    let mut reader = Reader::new(descriptor, &mut buffer);
+    loop {
+        match reader.next() {
+            Ok(event) => news.extend(birth(&event)?),
+            Err(Errno::AGAIN) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(error) => return Err(UnwatchedBirths::NoInstance(error.to_string())),
+        }
+    }
+}
+
+fn birth(event: &Event<'_>) -> Result<Option<Birth>, UnwatchedBirths> {
+    let happened = event.events();
+    let ended =
+        ReadFlags::DELETE_SELF | ReadFlags::MOVE_SELF | ReadFlags::UNMOUNT | ReadFlags::IGNORED;
+    if happened.intersects(ended) {
+        return Err(UnwatchedBirths::Removed);
+    }
+    if happened.contains(ReadFlags::QUEUE_OVERFLOW) {
+        return Ok(Some(Birth::Lost));
+    }
+    let name = event.file_name().and_then(|name| name.to_str().ok());
+    let id = name.filter(|name| is_id(name)).map(Id::from);
+    let appeared = happened.intersects(ReadFlags::CREATE | ReadFlags::MOVED_TO);
+    Ok(id.map(|id| match appeared {
+        true => Birth::Appeared(id),
+        false => Birth::Disappeared(id),
+    }))
+}
+
+#[cfg(test)]
+mod tests;

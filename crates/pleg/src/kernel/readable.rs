@@ -1,0 +1,17 @@
+//! Descriptors that the event loop waits for.
+
+use std::io;
+use std::os::fd::OwnedFd;
+
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+
+/// A descriptor that is waited for until it can be read.
+pub(super) fn readable(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    #[expect(
+        deprecated,
+        reason = "unsound for what changes its descriptor, which an OwnedFd never does; its \
+                  successor is unsafe"
+    )]
+    AsyncFd::with_interest(descriptor, Interest::READABLE)
+}

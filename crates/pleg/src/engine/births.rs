@@ -18,24 +18,12 @@ use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Question};
 use super::governor::Governor;
+use super::limits::{BIRTH_PAUSE, MOST_UNKNOWN, SIDE_BY_SIDE, UNWATCHED};
 use super::sweeper::about;
 use crate::kernel::UnwatchedBirths;
 use crate::model::id::Id;
 use crate::out::status_report::BirthsStatus;
 use crate::runtime::About;
-
-/// How many ids are requested at once.
-const MAX_REQUESTED: usize = 8;
-
-/// How many ids are followed: more at once are left to a list.
-const MAX_FOLLOWED: usize = 256;
-
-/// The first pause before a status is requested; each further one is half as long again. So a start is
-/// noticed late by half of the time that it took, at most.
-const PAUSE: Duration = Duration::from_millis(20);
-
-/// How long an id is followed. It may belong to another client of the runtime.
-const FOLLOWED_FOR: Duration = Duration::from_secs(5);
 
 /// What happened to the directory of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,14 +82,14 @@ impl Births {
 
     /// Follows an id; says whether there is room for it.
     pub(crate) fn follow(&mut self, id: Id, happened: Happened, now: Instant) -> bool {
-        if self.followed.len() >= MAX_FOLLOWED && !self.followed.contains_key(&id) {
+        if self.followed.len() >= MOST_UNKNOWN && !self.followed.contains_key(&id) {
             return false;
         }
         let followed = Followed {
             happened,
             since: now,
-            next: now + PAUSE,
-            pause: PAUSE,
+            next: now + BIRTH_PAUSE,
+            pause: BIRTH_PAUSE,
             may_be_sandbox: false,
         };
         self.followed.insert(id, followed);
@@ -112,7 +100,7 @@ impl Births {
     /// it would be requested.
     pub(crate) fn pass(&mut self, known: impl Fn(&Id, Happened) -> bool, now: Instant) {
         self.followed.retain(|id, followed| {
-            let is_old = now >= followed.since + FOLLOWED_FOR;
+            let is_old = now >= followed.since + UNWATCHED;
             let is_due = now >= followed.next;
             !is_old && !(is_due && known(id, followed.happened))
         });
@@ -123,7 +111,7 @@ impl Births {
         if self.followed.is_empty() || !governor.has_room() {
             return None;
         }
-        if self.waited_for(governor) >= MAX_REQUESTED {
+        if self.waited_for(governor) >= SIDE_BY_SIDE {
             return None;
         }
         let (id, question) = self.followed.iter().find_map(|(id, followed)| {

@@ -4,10 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-use super::governor::SMALLEST_WINDOW;
+use super::limits::{RELAPSE, SMALLEST_WINDOW};
 use super::standing::{Ages, Missing};
 use super::state::Engine;
-use super::unobserved::PROMPT;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Coverage, Failing, Lists, Statuses};
@@ -78,7 +77,7 @@ impl Engine {
         let is_too_slow = self
             .unobserved
             .too_slow
-            .is_some_and(|last| instant < last + PROMPT);
+            .is_some_and(|last| instant < last + RELAPSE);
         let statuses = match is_late {
             true => Statuses::Late,
             false if wait > 0 && is_too_slow => Statuses::TooSlow,

@@ -15,10 +15,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::limits::{DOUBT_PAUSE, EXIT_CODE_TRIES, LONGEST_DOUBT};
 use crate::model::backoff::Backoff;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod, SandboxState};
@@ -26,13 +26,6 @@ use crate::model::status::{ContainerStatus, PodStatus};
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 use crate::runtime::Rpc;
-
-/// The first pause before it is asked again; each further one is twice as long, up to this.
-const PAUSE: Duration = Duration::from_millis(500);
-const LONGEST_PAUSE: Duration = Duration::from_secs(8);
-
-/// How often an exit code that the runtime does not know yet is asked for again.
-const EXIT_CODE_TRIES: u32 = 5;
 
 /// The ids that are in doubt, by pod.
 #[derive(Debug, Default)]
@@ -257,7 +250,7 @@ impl Doubts {
 
 impl Doubt {
     fn new(contradicts: bool, now: Instant) -> Self {
-        let mut pauses = Backoff::new(PAUSE, 2, LONGEST_PAUSE);
+        let mut pauses = Backoff::new(DOUBT_PAUSE, 2, LONGEST_DOUBT);
         Self {
             contradicts,
             first: now,

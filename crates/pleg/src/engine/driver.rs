@@ -7,7 +7,6 @@ use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -15,6 +14,7 @@ use tokio::task::{AbortHandle, JoinError, JoinSet, yield_now};
 use tokio::time::{Instant, sleep_until};
 
 use super::call::{Answered, Call};
+use super::limits::{AT_ONCE, LONGEST_HELD, MOST_UNREAD, PAUSED, SHORTEST, TICK};
 use super::state::{Action, Engine, Input};
 use crate::config::{Config, Environment};
 use crate::model::id::{Id, PodUid};
@@ -33,29 +33,6 @@ pub(crate) enum Command {
     Relist(Instant),
     Reinspect(PodUid),
 }
-
-/// How many events of the stream may wait to be taken in. The reader never waits: a reader
-/// that stalls blocks containerd 2 itself. So what is more is left to a relist.
-const MOST_UNREAD: usize = 1024;
-
-/// Pauses may follow one another; whoever asks is answered before a probe gives up, which waits for a
-/// second.
-const LONGEST_HELD: Duration = Duration::from_millis(700);
-
-/// The shortest sleep.
-const SHORTEST: Duration = Duration::from_millis(1);
-
-/// A wake-up that is so late is a pause of this process: it was stopped, frozen or starved. A turn of
-/// our own that takes so long is none, for we ran; but answers have waited meanwhile.
-const PAUSE: Duration = Duration::from_millis(300);
-
-/// While calls are outstanding we look at the clock so often: what wakes us later than this does not
-/// tell for how long we have slept.
-const TICK: Duration = Duration::from_millis(100);
-
-/// How many answers and events are taken in before we look at the clock and at commands again, or fewer
-/// if the turn is long by then.
-const AT_ONCE: usize = 64;
 
 pub(crate) struct Driver<R> {
     runtime: Arc<R>,
@@ -217,7 +194,7 @@ impl<R: Runtime> Driver<R> {
     /// A turn begins. Time that has passed since it was `meant` to begin is time in which we did not run.
     fn wake(&mut self, meant: Instant) {
         let late = self.clock.now().saturating_duration_since(meant);
-        if late >= PAUSE {
+        if late >= PAUSED {
             tracing::info!("this process did not run for {late:.1?}");
             self.clock.paused(late, Instant::now());
             self.engine.woke(late, self.clock.now());
@@ -227,7 +204,7 @@ impl<R: Runtime> Driver<R> {
 
     /// Whether answers may have waited since this turn began.
     fn is_turn_long(&self, now: Instant) -> bool {
-        now >= self.woken + PAUSE
+        now >= self.woken + PAUSED
     }
 
     /// What time it is.

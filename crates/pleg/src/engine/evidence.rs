@@ -8,21 +8,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::Key;
+use super::limits::{MEASURED, MOST_SLOWER, REMEMBERED_CALLS, SLOWER};
 use crate::model::id::PodUid;
 use crate::runtime::Rpc;
-
-/// How many answers of a kind are remembered.
-const REMEMBERED: usize = 32;
-
-/// What was measured longer ago says nothing of now: a quiet node asks for no statuses that
-/// would replace it.
-const LATELY: Duration = Duration::from_secs(30);
-
-/// For how long it is remembered of whom that he is slower than others.
-const SLOWER: Duration = Duration::from_secs(600);
-
-/// Of how many.
-const MOST_SLOWER: usize = 1024;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
@@ -56,7 +44,7 @@ struct Took {
 
 impl Lately {
     fn add(&mut self, took: Took) {
-        if self.took.len() == REMEMBERED {
+        if self.took.len() == REMEMBERED_CALLS {
             self.took.pop_front();
         }
         self.took.push_back(took);
@@ -65,7 +53,7 @@ impl Lately {
 
     fn forget_before(&mut self, now: Instant) {
         let remembered = self.took.len();
-        self.took.retain(|took| now < took.at + LATELY);
+        self.took.retain(|took| now < took.at + MEASURED);
         if self.took.len() < remembered {
             self.usual = percentile_95(self.took.iter().map(|took| &took.time));
         }
@@ -84,7 +72,7 @@ impl Evidence {
         self.any = self.any.max(Some(begun));
         self.good = self.good.max(Some(begun));
         let of_kind = self.of_kind.entry(rpc).or_default();
-        if of_kind.len() == REMEMBERED {
+        if of_kind.len() == REMEMBERED_CALLS {
             of_kind.pop_front();
         }
         of_kind.push_back(begun);

@@ -22,56 +22,16 @@ use tokio::time::Instant;
 
 use super::call::Key;
 use super::evidence::Evidence;
+use super::limits::{
+    LATE, LONGEST_LIST, LONGEST_STATUS, RESERVED, SIGN_OF_LIFE, SLOW, SMALLEST_WINDOW,
+    STUCK_FACTOR, SUSPECT, TIMES_USUAL, WITNESSES,
+};
 use crate::config::Config;
 use crate::model::id::PodUid;
 use crate::runtime::{About, OutstandingCall, Rpc};
 
-/// A status call that is silent for so long is suspect while others of its kind are answered.
-pub const SUSPECT: Duration = Duration::from_secs(1);
-
-/// How many others of its kind must have been answered that were asked later: of a runtime that
-/// has become slow, one may be answered quickly by chance.
-const WITNESSES: usize = 3;
-
 /// What is asked of one id.
 const STATUS_CALLS: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
-
-/// While nothing is answered, not even `Version`, another pod is asked for, first after this time and
-/// then less often: a runtime may answer for others than those whose calls fill the window.
-const SIGN_OF_LIFE: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(10)];
-
-/// The same once there is no other place for it.
-const SIGN_OF_LIFE_BEYOND: Duration = Duration::from_secs(30);
-
-/// After one that has failed, another is wanted only so much later.
-const ANOTHER_WITNESS: Duration = Duration::from_millis(250);
-
-/// How many times the usual time a status call may take before it is suspect.
-const TIMES_USUAL: u32 = 4;
-
-/// Whatever is usual, a call that takes longer than this is not just slow.
-const LONGEST: Duration = Duration::from_secs(10);
-
-/// A status call that takes so long is worth saying, whoever is to blame.
-pub const SLOW_STATUS: Duration = Duration::from_millis(3500);
-
-/// How far the window of outstanding status calls shrinks, half by half, for each second
-/// without an answer.
-pub const SMALLEST_WINDOW: usize = 8;
-
-/// After so long without an answer the window shrinks once more.
-const PAUSE: Duration = Duration::from_secs(1);
-
-/// A runtime that answers nothing for so long has stopped, and is not slow: each of many calls
-/// that take long ends at another time.
-const STALL: Duration = Duration::from_secs(1);
-
-/// Both lists and `Version` always have a place, and one witness has: status calls leave
-/// these free.
-const RESERVED: usize = 4;
-
-/// How many windows all outstanding calls together may fill, those that are stuck included.
-pub const STUCK_FACTOR: usize = 4;
 
 /// The calls that are outstanding now.
 #[derive(Clone, Debug)]
@@ -283,7 +243,7 @@ impl Governor {
     fn end(&mut self, key: &Key, now: Instant) -> Option<Entry> {
         let entry = self.outstanding.remove(key)?;
         self.is_away = false;
-        if now >= self.answered + STALL {
+        if now >= self.answered + SUSPECT {
             self.stalled = Some(now);
         }
         self.answered = now;
@@ -307,7 +267,7 @@ impl Governor {
         }
         match entry.stuck {
             // He is only slow, which was not known; what takes longer was a fault.
-            Some(_) if took < SLOW_STATUS => self.evidence.is_slower(key.clone(), took, now),
+            Some(_) if took < LATE => self.evidence.is_slower(key.clone(), took, now),
             None if took < SUSPECT => self.evidence.is_prompt(key),
             _ => {}
         }
@@ -327,8 +287,8 @@ impl Governor {
                 entry.waits = now;
             }
         }
-        while self.awaits_answers() && now >= self.moved + PAUSE {
-            self.moved += PAUSE;
+        while self.awaits_answers() && now >= self.moved + SUSPECT {
+            self.moved += SUSPECT;
             self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED);
         }
         self.evidence.pass(now);
@@ -436,7 +396,7 @@ impl Governor {
     pub fn is_status_late(&self, now: Instant) -> bool {
         let mut waiting = self.outstanding.iter();
         waiting.any(|((_, id), entry)| {
-            id.is_some() && entry.stuck.is_none() && now >= entry.waits + SLOW_STATUS
+            id.is_some() && entry.stuck.is_none() && now >= entry.waits + LATE
         })
     }
 
@@ -474,7 +434,7 @@ impl Governor {
     /// After how long without an answer a runtime is silent, and not only slow: `least`, or twice the
     /// time that the last answer took.
     pub fn silent_after(&self, least: Duration) -> Duration {
-        (self.took * 2).min(LONGEST).max(least)
+        (self.took * 2).min(LONGEST_STATUS).max(least)
     }
 
     /// Whether any call was answered that was made at `time` or later.
@@ -498,11 +458,7 @@ impl Governor {
     /// lately.
     pub fn wants_witness(&self, now: Instant) -> Option<Rpc> {
         // Whom nobody can ask is no witness, nor who fails: another would be wanted at once.
-        if self.is_away
-            || self
-                .failed
-                .is_some_and(|failed| now < failed + ANOTHER_WITNESS)
-        {
+        if self.is_away || self.failed.is_some_and(|failed| now < failed + SLOW) {
             return None;
         }
         let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
@@ -538,11 +494,10 @@ impl Governor {
         self.node_call(Rpc::Version)?;
         let last = STATUS_CALLS.map(|kind| self.last_asked(kind));
         let last = last.into_iter().flatten().max()?;
-        let [least, most] = SIGN_OF_LIFE;
         let silent = last.saturating_duration_since(self.answered);
         let pause = match self.has_room_for_witness() {
-            true => silent.clamp(least, most),
-            false if self.made().count() < self.most * STUCK_FACTOR => SIGN_OF_LIFE_BEYOND,
+            true => silent.clamp(SIGN_OF_LIFE, LONGEST_STATUS),
+            false if self.made().count() < self.most * STUCK_FACTOR => LONGEST_LIST,
             false => return None,
         };
         Some(self.answered.max(last) + pause)
@@ -565,7 +520,7 @@ impl Governor {
                 SUSPECT,
                 suspect_after(usual),
                 own * 3 / 2,
-                SLOW_STATUS,
+                LATE,
                 overdue_after(usual, self.status_overdue, true),
                 overdue_after(usual, self.status_overdue, false),
             ];
@@ -576,10 +531,10 @@ impl Governor {
                 .chain(last.map(|last| expires_as_witness_at(entry, last)));
             steps.filter(|time| *time > now).min()
         });
-        let witness = self.failed.map(|failed| failed + ANOTHER_WITNESS);
+        let witness = self.failed.map(|failed| failed + SLOW);
         let witness = witness.filter(|_| self.awaits_answers());
         let shrinks = self.awaits_answers() && self.open > SMALLEST_WINDOW + RESERVED;
-        let shrinks = shrinks.then(|| self.moved + PAUSE);
+        let shrinks = shrinks.then(|| self.moved + SUSPECT);
         let others = shrinks.into_iter().chain(witness);
         let others = others.chain(self.sign_of_life_at());
         named.chain(others).filter(|time| *time > now).min()
@@ -594,12 +549,12 @@ fn expires_as_witness_at(entry: &Entry, made: Instant) -> Instant {
 
 /// When a call is suspect while others of its kind are answered.
 fn suspect_after(usual: Duration) -> Duration {
-    (usual * TIMES_USUAL).clamp(SUSPECT, LONGEST)
+    (usual * TIMES_USUAL).clamp(SUSPECT, LONGEST_STATUS)
 }
 
 /// When it is stuck as far as the runtime answers anything: later if others of its kind wait
 /// too, for then it is rather the kind that is slow.
 fn overdue_after(usual: Duration, overdue: Duration, is_alone: bool) -> Duration {
     let least = if is_alone { overdue } else { overdue * 2 };
-    (usual * 2).clamp(least, LONGEST.max(least))
+    (usual * 2).clamp(least, LONGEST_STATUS.max(least))
 }

@@ -1,12 +1,7 @@
 //! How many hints are followed.
 
+use super::limits::{A_SECOND, BURST};
 use tokio::time::Instant;
-
-/// How many status calls hints may cause at once, and how many a second after that: what is
-/// more is one relist. Fifty pods that die at once are a hundred and fifty events, of which
-/// each asks for a sandbox and a container or two.
-const BURST: u32 = 1200;
-const A_SECOND: u32 = 300;
 
 /// How many status calls hints may still cause.
 #[derive(Debug)]

@@ -1,7 +1,6 @@
 //! Hints of the runtime's event stream, and how many of them are followed.
 
-use std::time::Duration;
-
+use super::limits::{INSTEAD, NOBODY, STRANGER};
 use super::state::Engine;
 use crate::config::Mode;
 use crate::model::event::Source;
@@ -9,16 +8,6 @@ use crate::model::id::PodRef;
 use crate::model::wall_time::Moment;
 use crate::records::{Hint, Met};
 use crate::runtime::{Announced, AnnouncedSandbox, CallError};
-
-/// An event of a pod that nobody knows counts so much: there may be no such pod.
-const STRANGER: u32 = 6;
-
-/// An event that does not say whose it is: most are of an id that nobody knows, and who it is
-/// is not looked for before there is room.
-const NOBODY: u32 = 1;
-
-/// How soon a relist takes the place of hints that are not followed.
-const INSTEAD: Duration = Duration::from_millis(200);
 
 impl Engine {
     pub(super) fn on_announced(&mut self, announced: Announced, now: Moment) {

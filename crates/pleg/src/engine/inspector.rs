@@ -1,7 +1,7 @@
 //! Inspecting pods: a status call for each of their sandboxes and containers.
 //!
 //! ```text
-//!   queue --a place is free--> asking, up to TOGETHER at once --> all answered: PodStatus, or why not
+//!   queue --a place is free--> asking, up to SIDE_BY_SIDE at once --> all answered: PodStatus, or why not
 //!                                 |
 //!                                 \-- takes 250 ms: gives its place to another, and goes on
 //! ```
@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::call::Key;
 use super::call::{Call, Purpose, Question};
 use super::governor::Governor;
+use super::limits::{SIDE_BY_SIDE, SLOW};
 use super::sweeper::about;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod};
@@ -25,12 +26,6 @@ use crate::model::status::{ContainerStatus, PodStatus, Status};
 use crate::out::failure::InspectError;
 use crate::records::Ticket;
 use crate::runtime::{About, CallError};
-
-/// After this long an inspection counts as slow. A healthy one takes a millisecond a call.
-const SLOW: Duration = Duration::from_millis(250);
-
-/// How many calls a pod has under way at once.
-const TOGETHER: usize = 8;
 
 /// The inspections under way.
 #[derive(Debug)]
@@ -275,7 +270,7 @@ impl Inspection {
 
     /// The first question that nobody is asking; the others wait behind whoever asks them.
     fn ask(&mut self, governor: &mut Governor) -> Option<(Call, About)> {
-        if self.outstanding.len() >= TOGETHER {
+        if self.outstanding.len() >= SIDE_BY_SIDE {
             return None;
         }
         let free = self.to_ask.iter().position(|question| {

@@ -6,20 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::evidence::percentile_95;
-
-/// How many lists the 95th percentile is taken of.
-const REMEMBERED: usize = 64;
-
-/// How many times the usual time a list may take before it is late.
-const TIMES_USUAL: u32 = 4;
-
-/// After this time a list is suspect while the other one, asked at the same moment, has
-/// been answered.
-const SUSPECT: Duration = Duration::from_secs(1);
-
-/// A list is never late later than this, unless that is configured: what hangs is said
-/// within four seconds.
-const LATEST: Duration = Duration::from_millis(3500);
+use super::limits::{LATE, REMEMBERED_LISTS, SUSPECT, TIMES_USUAL};
 
 /// How long lists take on this node.
 #[derive(Clone, Debug)]
@@ -34,7 +21,7 @@ impl ListTimes {
     pub(super) fn new(overdue: Duration) -> Self {
         Self {
             overdue,
-            took: VecDeque::from([Duration::ZERO; REMEMBERED]),
+            took: VecDeque::from([Duration::ZERO; REMEMBERED_LISTS]),
             usual: Duration::ZERO,
         }
     }
@@ -51,7 +38,7 @@ impl ListTimes {
     /// After which time a list is overdue.
     pub(super) fn overdue(&self) -> Duration {
         let usual = self.usual * TIMES_USUAL;
-        usual.clamp(self.overdue, LATEST.max(self.overdue))
+        usual.clamp(self.overdue, LATE.max(self.overdue))
     }
 
     /// After which time a list is suspect, while the other one answers.

@@ -6,17 +6,8 @@
 
 use std::time::Duration;
 
+use super::limits::{FIRST_WITHHELD, WITHHELD_FACTOR};
 use crate::model::backoff::Backoff;
-
-/// A call that crashes a runtime does so within this time. A call that was sent earlier is not why the
-/// connection is lost.
-pub(super) const CRASH_WITHIN: Duration = Duration::from_secs(1);
-
-/// The longest pause before a call whose answer is not needed to observe the other pods.
-pub(super) const LONGEST_WITHHELD: Duration = Duration::from_secs(300);
-
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const FACTOR: u32 = 4;
 
 /// How often the connection was lost in succession.
 #[derive(Clone, Debug)]
@@ -31,7 +22,7 @@ impl Losses {
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             count: 0,
-            backoff: Backoff::new(FIRST_PAUSE, FACTOR, longest),
+            backoff: Backoff::new(FIRST_WITHHELD, WITHHELD_FACTOR, longest),
             pause: Duration::ZERO,
         }
     }

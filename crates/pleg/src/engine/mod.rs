@@ -55,6 +55,7 @@ mod hint_budget;
 mod hints;
 mod inspector;
 mod kernel_hints;
+mod limits;
 mod list_times;
 mod looks;
 mod losses;
@@ -73,4 +74,5 @@ mod sweeper;
 mod unobserved;
 
 pub use call::Key;
-pub use governor::{Governor, SLOW_STATUS, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};
+pub use governor::Governor;
+pub use limits::{LATE, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};

@@ -18,6 +18,10 @@ use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Question};
 use super::governor::Governor;
+use super::limits::{
+    CONTRADICTED, DEATH_PAUSE, LONGEST_UNSEEN, LONGEST_WITHHELD, PIDS, SETTLED, SIDE_BY_SIDE, SLOW,
+    UNWATCHED,
+};
 use super::sweeper::about;
 use crate::kernel::Unwatched;
 use crate::model::id::{Id, PodRef};
@@ -27,34 +31,6 @@ use crate::runtime::{About, CallError};
 const PID_LOST: &str = "the connection to the runtime was lost when its PID was asked for";
 const PIDS_LOST: &str =
     "the connection to the runtime was lost when it was asked for the PIDs of others";
-
-/// How many pids are asked for at once: nothing waits for them.
-const PIDS: usize = 4;
-
-/// How many deaths the runtime is asked about at once.
-const DEATHS: usize = 8;
-
-/// The first pause before the runtime is asked about a death; each further one is half as
-/// long again. containerd takes 60 to 100 ms to know.
-const PAUSE: Duration = Duration::from_millis(5);
-
-/// The longest pause, which is what a runtime that is busy with many deaths costs each of
-/// them; for fifty at once it makes two hundred calls a second.
-const LONGEST_PAUSE: Duration = Duration::from_millis(250);
-
-/// A runtime that says for so long that a dead process runs contradicts the kernel. After a
-/// burst of fifty deaths containerd needs up to three seconds.
-const CONTRADICTION: Duration = Duration::from_secs(2);
-
-/// From then on it is asked once in this time, for the status and for the pid.
-const SELDOM: Duration = Duration::from_secs(4);
-
-/// How long a process that could not be watched is left alone; each further time twice as long.
-const RETRY: Duration = Duration::from_secs(5);
-const LONGEST_RETRY: Duration = Duration::from_secs(300);
-
-/// The same of one that is not visible, which is not asked for anew: it may prove to have ended.
-const LONGEST_UNSEEN: Duration = Duration::from_secs(60);
 
 /// The processes that are watched.
 #[derive(Debug, Default)]
@@ -116,8 +92,8 @@ impl State {
         Self::Dead {
             pid,
             since: now,
-            next: now + PAUSE,
-            pause: PAUSE,
+            next: now + DEATH_PAUSE,
+            pause: DEATH_PAUSE,
             asking: false,
             denied: false,
         }
@@ -156,7 +132,7 @@ impl Processes {
             let watch = Watch {
                 pod: pod.clone(),
                 name: name.clone(),
-                state: State::Wanted { pause: RETRY },
+                state: State::Wanted { pause: UNWATCHED },
             };
             self.watches.insert(id.clone(), watch);
             self.wanted.insert(id.clone());
@@ -219,7 +195,7 @@ impl Processes {
     }
 
     fn next_death(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
-        if waited_for(&self.asking_deaths, governor) >= DEATHS {
+        if waited_for(&self.asking_deaths, governor) >= SIDE_BY_SIDE {
             return None;
         }
         for id in &self.dead {
@@ -288,7 +264,7 @@ impl Processes {
         let watch = self.watches.get(id)?;
         let (pause, again) = match &watch.state {
             State::Opening { pause, .. } => (*pause, None),
-            State::Dead { pid, .. } if *pid != told => (RETRY, Some(watch.pod.clone())),
+            State::Dead { pid, .. } if *pid != told => (UNWATCHED, Some(watch.pod.clone())),
             _ => return None,
         };
         let pid = Some(told);
@@ -351,10 +327,10 @@ impl Processes {
         tracing::debug!("{id} is not watched: {why}");
         let longest = match pid {
             Some(_) => LONGEST_UNSEEN,
-            None => LONGEST_RETRY,
+            None => LONGEST_WITHHELD,
         };
         // That the PIDs are ours may have been found while this one was looked for.
-        let was_early = pid.is_some() && self.sees_pids && pause == RETRY;
+        let was_early = pid.is_some() && self.sees_pids && pause == UNWATCHED;
         let wait = match was_early {
             true => Duration::ZERO,
             false => pause,
@@ -402,10 +378,10 @@ impl Processes {
             return self.watches.remove(id).map(|watch| watch.pod);
         }
         *denied |= runs == Some(true);
-        let contradicts = now >= *since + CONTRADICTION;
+        let contradicts = now >= *since + SETTLED;
         *pause = match contradicts {
-            true => SELDOM,
-            false => (*pause * 3 / 2).min(LONGEST_PAUSE),
+            true => CONTRADICTED,
+            false => (*pause * 3 / 2).min(SLOW),
         };
         *next = now + *pause;
         if contradicts && runs == Some(true) {
@@ -462,7 +438,7 @@ impl Processes {
                 since,
                 denied: true,
                 ..
-            } if now >= since + CONTRADICTION => Some(Contradiction {
+            } if now >= since + SETTLED => Some(Contradiction {
                 id: id.clone(),
                 container: watch.name.clone(),
                 pod: watch.pod.clone(),

@@ -18,19 +18,8 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::limits::{ENOUGH, MEMORY, MOST_HEARD, SETTLED};
 use crate::model::id::Id;
-
-/// How many changes the stream must have announced on this connection.
-const ENOUGH: usize = 10;
-
-/// How much later than a change its announcement may come.
-const GRACE: Duration = Duration::from_secs(2);
-
-/// How much earlier: the status of what was announced may hang for long before it shows the change.
-const MEMORY: Duration = Duration::from_secs(3600);
-
-/// How many ids are remembered: far more than a node's containers.
-const MOST_HEARD: usize = 16_384;
 
 /// What the stream on this connection has done so far.
 #[derive(Debug)]
@@ -104,7 +93,7 @@ impl Proof {
             self.tidy = now + MEMORY;
         }
         let before = self.awaited.len();
-        self.awaited.retain(|_, happened| *happened + GRACE > now);
+        self.awaited.retain(|_, happened| *happened + SETTLED > now);
         let missed = before - self.awaited.len();
         if missed > 0 {
             self.has_missed = true;
@@ -118,7 +107,7 @@ impl Proof {
         self.awaited
             .values()
             .min()
-            .map(|happened| *happened + GRACE)
+            .map(|happened| *happened + SETTLED)
     }
 
     /// Nothing is proved any more.
@@ -215,7 +204,7 @@ mod tests {
         stream
             .proof
             .happened(&"missed".into(), None, stream.now, stream.now);
-        assert_eq!(stream.proof.due(), Some(stream.now + GRACE));
+        assert_eq!(stream.proof.due(), Some(stream.now + SETTLED));
         assert_eq!((stream.wait(1), stream.wait(1)), (0, 1));
         assert_eq!(stream.periods(2), [1, 1]);
         assert_eq!(stream.wait(60), 0, "it is counted once");

@@ -16,18 +16,14 @@
 //! reason. So no call is given up, and the first answer clears it.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::call::{Call, Key, Question};
-use super::losses::{CRASH_WITHIN, LONGEST_WITHHELD, Losses};
+use super::limits::{BACK_WITHIN, CRASH_WITHIN, LONGEST_WITHHELD};
+use super::losses::Losses;
 use crate::model::id::Id;
 use crate::out::status_report::SuspectCall;
-
-/// How long quarantined calls wait after a loss for the answer to another call, which shows that the
-/// runtime is back. Where lists hang there may be no other call.
-const BACK_WITHIN: Duration = Duration::from_secs(3);
 
 /// What is done about a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
-use super::losses::{CRASH_WITHIN, Losses};
-use super::standing::{Ages, Missing, Pace, SLOW_PAUSE, Standing, by_itself};
+use super::limits::{CRASH_WITHIN, LONGEST_LOST_PAUSE, LONGEST_RETRY, SLOW_PAUSE, TOO_LARGE_LEAST};
+use super::losses::Losses;
+use super::standing::{Ages, Missing, Pace, Standing, by_itself};
 use crate::config::Config;
 use crate::model::event::Source;
 use crate::model::grouping::Grouping;
@@ -26,15 +27,6 @@ use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::records::Look;
 use crate::runtime::grpc::MAX_MESSAGE_SIZE;
 use crate::runtime::{CallError, Listing, NoConnection};
-
-/// How long a list that was too large is not asked for again, and for how long at least, whatever
-/// happens: a connection may be lost again and again.
-const TOO_LARGE_PAUSE: Duration = Duration::from_secs(30);
-const TOO_LARGE_LEAST: Duration = Duration::from_secs(5);
-
-/// The longest pause of a runtime that may crash by a list, or by `Version`: without them nothing is
-/// seen.
-const LONGEST_LOST_PAUSE: Duration = Duration::from_secs(16);
 
 /// Both lists, and when to ask for them.
 #[derive(Debug)]
@@ -450,7 +442,7 @@ impl Relister {
         }
         let mut pause = match error {
             // Made for nothing each time, at a great cost to the runtime.
-            CallError::TooLarge(_) => TOO_LARGE_PAUSE.max(self.period),
+            CallError::TooLarge(_) => LONGEST_RETRY.max(self.period),
             _ => self.period.max(self.losses.pause()),
         };
         let is_of_a_list = by_itself(&error) && !matches!(self.state, State::AskingVersion);

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::limits::{FIRST_HOLD, LONGEST_BLAME, RELAPSE, TOGETHER};
 use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Coverage, Failing, Lists, Statuses};
@@ -20,23 +21,6 @@ use crate::out::health::{
 };
 use crate::runtime::Rpc;
 use times::GoDuration;
-
-/// Names that come within this time of the last record are told in one.
-const TOGETHER: Duration = Duration::from_millis(100);
-
-/// What fails and what cannot be seen may change with each attempt: that alone is told after
-/// this time.
-const SELDOM: Duration = Duration::from_secs(20);
-
-/// A relapse within this time makes us slower to believe in the next change for the better.
-const RELAPSE: Duration = Duration::from_secs(60);
-
-/// For how long an improvement must last after a relapse: at first, and at most.
-const FIRST_HOLD: Duration = Duration::from_secs(20);
-const LONGEST_HOLD: Duration = Duration::from_secs(60);
-
-/// The same of another state, and of a reason that blames: neither must outlast what it is said of.
-const LONGEST_BLAME: Duration = Duration::from_secs(3);
 
 /// Our health as it was told last.
 #[derive(Debug)]
@@ -234,7 +218,7 @@ impl Reporter {
                 Names::New => self.told_at + TOGETHER,
                 // Often the beginning of the end of it all.
                 Names::Fewer => *self.fewer_since.get_or_insert(instant) + TOGETHER,
-                Names::Same => self.told_at + SELDOM,
+                Names::Same => self.told_at + FIRST_HOLD,
             };
             if instant < due {
                 self.due = Some(due);
@@ -244,7 +228,7 @@ impl Reporter {
             // Something worse: after an improvement that was reported just now, health flaps.
             self.hold = match self.improved {
                 Some(improved) if instant < improved + RELAPSE => {
-                    (self.hold * 2).clamp(FIRST_HOLD, LONGEST_HOLD)
+                    (self.hold * 2).clamp(FIRST_HOLD, RELAPSE)
                 }
                 _ => Duration::ZERO,
             };
@@ -273,7 +257,7 @@ impl Reporter {
             (_, Reason::RuntimeUnreachable) if better.reason != Reason::ListFails || answers => {
                 LONGEST_BLAME
             }
-            _ => LONGEST_HOLD,
+            _ => RELAPSE,
         };
         // The end of one trouble is often that of all of it.
         let least = if is_same_state {

@@ -11,9 +11,6 @@ use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Look, LookKind};
 
-/// For so long a round waits for a pod whose calls are answered.
-pub(super) const LASTING: Duration = Duration::from_secs(15);
-
 /// The round under way, and what the completed ones amount to.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {

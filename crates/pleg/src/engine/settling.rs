@@ -5,13 +5,10 @@
 //!   a pause ends --> settling --a look begun since, or a list's time without one--> judging again
 //! ```
 
+use super::limits::HELD;
 use std::time::Duration;
 
 use tokio::time::Instant;
-
-/// For so long after a pause requests for the status are not answered: what has happened meanwhile
-/// is taken in first.
-const HELD: Duration = Duration::from_millis(500);
 
 /// Whether answers of a pause may have to be taken in.
 #[derive(Debug, Default)]

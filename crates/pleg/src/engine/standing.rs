@@ -11,15 +11,10 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
+use super::limits::{LONGEST_LIST, SLOW_PAUSE};
 use super::list_times::ListTimes;
 use crate::out::coverage::Lists;
 use crate::runtime::CallError;
-
-/// Whatever lists usually take, one that takes longer than this hangs.
-const LONGEST: Duration = Duration::from_secs(30);
-
-/// Slow lists are followed by a pause of this part of their time: they cost the runtime most.
-pub(super) const SLOW_PAUSE: u32 = 4;
 
 /// How it is with both lists.
 #[derive(Debug)]
@@ -429,7 +424,7 @@ impl Standing {
         let late = late.filter(|late| match self.pace {
             Pace::Quick => false,
             // One that took longer than any slow list was stuck.
-            Pace::Late => *late < LONGEST,
+            Pace::Late => *late < LONGEST_LIST,
             Pace::Slow => true,
         });
         late.map_or(overdue, |late| overdue.max(twice(late)))
@@ -463,5 +458,5 @@ pub(super) fn by_itself(error: &CallError) -> bool {
 
 /// When a list hangs that took so long when it was late.
 fn twice(late: Duration) -> Duration {
-    (late * 2).min(LONGEST)
+    (late * 2).min(LONGEST_LIST)
 }

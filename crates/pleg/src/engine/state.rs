@@ -9,14 +9,15 @@ use tokio::time::Instant;
 use super::births::Births;
 use super::call::{Answered, Call, List, Purpose, Question};
 use super::doubts::Doubts;
-use super::governor::{Governor, SUSPECT};
+use super::governor::Governor;
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
+use super::limits::{LASTING, SUSPECT};
 use super::processes::Processes;
 use super::quarantine::{Admission, Quarantine};
 use super::relister::{Ask, Relister};
 use super::reporter::Reporter;
-use super::rounds::{LASTING, Rounds};
+use super::rounds::Rounds;
 use super::settling::Settling;
 use super::standing::{Ages, Missing};
 use super::stream::{Due, Streaming};
@@ -35,9 +36,6 @@ use crate::out::subscribers::Subscribers;
 use crate::out::words::counted;
 use crate::records::Records;
 use crate::runtime::{About, Announced, CallError, Rpc, RuntimeVersion};
-
-/// How often a runtime whose lists are overdue is asked whether it lives.
-const HEARTBEAT: Duration = Duration::from_secs(1);
 
 /// What has happened.
 #[derive(Debug)]
@@ -378,7 +376,7 @@ impl Engine {
     /// runtime that is stopped as a whole is told from one in which somebody is stuck.
     fn listen_for_heartbeat(&mut self, now: Instant) {
         let ages = self.ages(now);
-        let due = self.heartbeat + HEARTBEAT;
+        let due = self.heartbeat + SUSPECT;
         if ages.version.is_none() && now >= due && self.relister.standing().is_overdue(ages) {
             self.heartbeat = now;
             self.ask_node(Question::Version, Purpose::Heartbeat, now);
@@ -490,7 +488,7 @@ impl Engine {
         let silent = self.governor.silent_since();
         let silent = silent.map(|since| since + self.silent_after());
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
-        let heartbeat = (!since.is_empty()).then(|| self.heartbeat + HEARTBEAT);
+        let heartbeat = (!since.is_empty()).then(|| self.heartbeat + SUSPECT);
         let lists = lists.chain(heartbeat).chain(silent);
         let lists = lists.filter(|time| *time > now).min();
         let sweeps = self

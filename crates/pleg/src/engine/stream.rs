@@ -12,25 +12,14 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::losses::{LONGEST_WITHHELD, Losses};
+use super::limits::{LONGEST_RETRY, LONGEST_WITHHELD, STREAM_PAUSE, SUSPECT, UNSUPPORTED_PAUSE};
+use super::losses::Losses;
 use super::proof::Proof;
 use crate::config::Mode;
 use crate::model::backoff::Backoff;
 use crate::model::id::Id;
 use crate::out::status_report::StreamStatus;
 use crate::runtime::{CallError, NoConnection};
-
-/// containerd answers with the first event only; one that has no stream says so at once.
-const OPENING: Duration = Duration::from_secs(1);
-
-/// The first pause before a stream is opened again; each further one is twice as long.
-const PAUSE: Duration = Duration::from_millis(100);
-
-/// The longest pause.
-const LONGEST_PAUSE: Duration = Duration::from_secs(30);
-
-/// How long a runtime that has no stream is not asked again, unless it was restarted.
-const UNSUPPORTED_PAUSE: Duration = Duration::from_secs(60);
 
 /// The stream, and what it did.
 #[derive(Debug)]
@@ -92,7 +81,7 @@ impl Streaming {
         };
         Self {
             state,
-            pauses: Backoff::new(PAUSE, 2, LONGEST_PAUSE),
+            pauses: Backoff::new(STREAM_PAUSE, 2, LONGEST_RETRY),
             losses: Losses::new(LONGEST_WITHHELD),
             events: 0,
             missed: 0,
@@ -104,7 +93,7 @@ impl Streaming {
     /// Lets time pass.
     pub(super) fn pass(&mut self, now: Instant) -> Due {
         match &mut self.state {
-            State::Opening { since } if now >= *since + OPENING => Due::Opened,
+            State::Opening { since } if now >= *since + SUSPECT => Due::Opened,
             State::Retrying { next, .. } | State::Unsupported { next } if now >= *next => Due::Open,
             State::Live { proof } => match proof.pass(now) {
                 0 => Due::Nothing,
@@ -149,7 +138,7 @@ impl Streaming {
             State::Live { proof } => Some(proof.age(now)),
             _ => None,
         };
-        if lived > Some(LONGEST_PAUSE) {
+        if lived > Some(LONGEST_RETRY) {
             self.pauses.reset();
             self.losses.forget();
         }
@@ -221,7 +210,7 @@ impl Streaming {
     pub(super) fn alarm(&self) -> Option<Instant> {
         match &self.state {
             State::Off => None,
-            State::Opening { since } => Some(*since + OPENING),
+            State::Opening { since } => Some(*since + SUSPECT),
             State::Live { proof } => proof.due(),
             State::Retrying { next, .. } | State::Unsupported { next } => Some(*next),
         }
@@ -263,7 +252,7 @@ mod tests {
         let lost = CallError::unavailable(NoConnection::Lost, "reset");
         for held in [None, Some(1), Some(4), Some(16)] {
             stream.opening(now);
-            now += OPENING;
+            now += SUSPECT;
             assert!(stream.opened());
             stream.ended(&Err(lost.clone()), now);
             assert_eq!(stream.held(now), held.map(Duration::from_secs));

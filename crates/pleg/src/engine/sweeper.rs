@@ -20,6 +20,7 @@ use tokio::time::Instant;
 
 use super::call::{Call, Key, List, Question};
 use super::governor::Governor;
+use super::limits::{MISSING, MOST_UNKNOWN};
 use super::standing::Missing;
 use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
@@ -30,12 +31,6 @@ mod sweep;
 
 pub(crate) use sweep::{Heard, Swept};
 use sweep::{Sweep, Target};
-
-/// For so long what did not exist is asked for again.
-const LOST: Duration = Duration::from_secs(10);
-
-/// How many ids without a pod are remembered for the next sweep.
-const MOST_HINTED: usize = 256;
 
 /// Sweeps, one after the other, for as long as a list does not come.
 #[derive(Debug)]
@@ -189,7 +184,7 @@ impl Sweeper {
         let asked: BTreeSet<Key> = asked.filter(|key| self.lost.contains_key(key)).collect();
         self.lost.retain(|key, (_, since)| {
             let is_unknown = key.1.as_ref().is_some_and(|id| unknown.contains(id));
-            asked.contains(key) || now < *since + LOST && !is_unknown
+            asked.contains(key) || now < *since + MISSING && !is_unknown
         });
         let lost = self.lost.iter();
         let lost = lost.filter(|(key, _)| !asked.contains(*key));
@@ -318,7 +313,7 @@ impl Sweeper {
 
     /// Remembers an id that the stream named and nobody knows.
     pub(crate) fn remember(&mut self, id: Id, now: Instant) {
-        if self.hinted_ids.len() < MOST_HINTED {
+        if self.hinted_ids.len() < MOST_UNKNOWN {
             self.hinted_ids.insert(id, now);
         }
     }

@@ -1,14 +1,13 @@
 //! The pods that are not observed now, and why.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::call::Key;
 use super::differing::Differing;
 use super::failures::Failures;
-use super::rounds::LASTING;
+use super::limits::{LASTING, MOST_NOT_SEEN, RELAPSE, SETTLED};
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::wall_time::Moment;
@@ -16,15 +15,6 @@ use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 use crate::out::health::INSPECTIONS_FAIL;
 use crate::runtime::{About, CallError, OutstandingCall, Rpc};
-
-/// A pod that differs is inspected within this time, unless the runtime is slow.
-const INSPECTED_WITHIN: Duration = Duration::from_secs(2);
-
-/// How many pods are named that were not seen.
-const MOST_NOT_SEEN: usize = 16;
-
-/// A pod that a round has waited for in vain is not waited for within this time.
-pub(super) const PROMPT: Duration = Duration::from_secs(60);
 
 /// Why a pod is not observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,7 +89,7 @@ impl Engine {
     pub(super) fn not_inspected(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
         let since = match self.rounds.owes_a_look() {
             true => Some(now),
-            false => now.checked_sub(INSPECTED_WITHIN),
+            false => now.checked_sub(SETTLED),
         };
         let late = since.into_iter();
         let late = late.flat_map(|time| self.unobserved.differing.up_to(time));
@@ -272,7 +262,7 @@ impl Engine {
         let instant = now.instant;
         self.unobserved
             .lasting
-            .retain(|_, named| instant < *named + PROMPT);
+            .retain(|_, named| instant < *named + RELAPSE);
         let long_ago = instant.checked_sub(LASTING);
         for uid in self.rounds.waited_for_since(long_ago) {
             if self.inspector.is_active(&uid) {

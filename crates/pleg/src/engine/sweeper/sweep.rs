@@ -5,31 +5,13 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::super::limits::{LONGEST_LIST, LONGEST_STATUS, PACE, SIDE_BY_SIDE, SLOW, SLOW_PACE};
 use crate::engine::call::{Call, Key, List, Purpose, Question};
 use crate::engine::governor::Governor;
 use crate::engine::standing::Missing;
 use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
 use crate::runtime::About;
-
-/// At most 200 calls a second.
-const PACE: Duration = Duration::from_millis(5);
-
-/// How many calls may be waited for at once.
-pub(super) const WINDOW: usize = 8;
-
-/// One that takes longer gives its place in the window to others.
-const SLOW: Duration = Duration::from_millis(250);
-
-/// However slow a runtime is, it is asked often enough for a sweep to ask for all in so long.
-const LONGEST: Duration = Duration::from_secs(30);
-
-/// While lists are slow each time, at most 25 calls a second: the runtime has enough to do.
-const SLOW_PACE: Duration = Duration::from_millis(40);
-
-/// For so long a sweep is waited for that some have not answered: a list that takes longer is
-/// missing itself by then, and who takes longer is named.
-const TRAILING: Duration = Duration::from_secs(10);
 
 /// A container or sandbox to ask for.
 #[derive(Clone, Debug)]
@@ -194,7 +176,7 @@ impl Sweep {
         self.usual = if slow { SLOW_PACE } else { PACE };
         self.pace = self.usual;
         let all = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
-        self.longest = (LONGEST / all).clamp(self.usual, SLOW);
+        self.longest = (LONGEST_LIST / all).clamp(self.usual, SLOW);
         self.targets = targets;
         self
     }
@@ -206,7 +188,7 @@ impl Sweep {
 
     /// Whether it is waited for no longer.
     pub(super) fn is_old(&self, now: Instant) -> bool {
-        now >= self.begun.instant + TRAILING
+        now >= self.begun.instant + LONGEST_STATUS
     }
 
     /// As of when all is that it has seen.
@@ -288,7 +270,7 @@ impl Sweep {
         }
         let mut asked: Vec<Instant> = self.waiting.values().copied().collect();
         asked.sort_unstable();
-        match asked.len().checked_sub(WINDOW) {
+        match asked.len().checked_sub(SIDE_BY_SIDE) {
             None => Some(self.next),
             Some(_) if self.answered == 0 && !governor.has_answered_since(self.begun.instant) => {
                 None
@@ -300,7 +282,7 @@ impl Sweep {
 
     /// After how long one gives its place in the window to others.
     fn slow(&self) -> Duration {
-        SLOW.min(self.longest * WINDOW as u32)
+        SLOW.min(self.longest * SIDE_BY_SIDE as u32)
     }
 
     /// The first of which nobody is asking something else: it comes after the answer to that.

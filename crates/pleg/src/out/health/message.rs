@@ -12,7 +12,7 @@ use times::GoDuration;
 use tokio::time::Instant;
 
 use super::{Blind, FailingCall, HealthState, Reason, StuckCall, kubelet_healthy};
-use crate::engine::SLOW_STATUS;
+use crate::engine::LATE;
 use crate::out::coverage::{Coverage, ListState, Lists, Statuses};
 use crate::runtime::Rpc;
 
@@ -49,7 +49,7 @@ pub fn message(
     }
     match (reason, coverage.statuses) {
         (Reason::StatusSlow, Statuses::Late) => {
-            let longer = GoDuration(SLOW_STATUS);
+            let longer = GoDuration(LATE);
             details.push(format!("status calls take more than {longer}"));
         }
         (Reason::StatusSlow, Statuses::InTime | Statuses::TooSlow) => {

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Question};
 use super::governor::Governor;
-use super::limits::{BIRTH_PAUSE, MOST_UNKNOWN, SIDE_BY_SIDE, UNWATCHED};
+use super::limits::{LONGEST_BIRTH, BIRTH_PAUSE, MOST_UNKNOWN, SIDE_BY_SIDE, UNWATCHED};
 use super::sweeper::about;
 use crate::kernel::UnwatchedBirths;
 use crate::model::id::Id;
@@ -169,6 +169,9 @@ impl Births {
                 // A sandbox that is not found may be a container that was not found for once.
                 followed.may_be_sandbox = !is_container && shown == Shown::NotYet;
                 followed.pause = followed.pause * 3 / 2;
+                if shown == Shown::NotYet {
+                    followed.pause = followed.pause.min(LONGEST_BIRTH);
+                }
                 followed.next = now + followed.pause;
             }
         }

@@ -157,6 +157,9 @@ pub(super) const PIDS: usize = 4;
 pub(super) const DEATH_PAUSE: Duration = millis(5);
 pub(super) const BIRTH_PAUSE: Duration = millis(20);
 
+/// The longest pause for a container that is created: its start is reported within 0.1 s.
+pub(super) const LONGEST_BIRTH: Duration = millis(80);
+
 /// How often a runtime that contradicts the kernel is called again.
 pub(super) const CONTRADICTED: Duration = seconds(4);
 

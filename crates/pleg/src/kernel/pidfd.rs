@@ -1,5 +1,4 @@
-//! A pidfd on each process: readable once the process has died. With inotify for births, it is all
-//! that Linux reports of containers.
+//! A pidfd on each process: readable once the process has died. Births come from inotify.
 
 use std::fs;
 use std::io;

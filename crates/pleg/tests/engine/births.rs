@@ -134,6 +134,25 @@ async fn a_start_is_reported_within_a_tenth_of_a_second_while_the_list_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_that_takes_seconds_is_reported_within_a_tenth_of_a_second_too() {
+    let node = watched().await;
+    node.at(10.0).await;
+    node.told();
+    node.sim.disturb_stream(StreamFault::Silent);
+    let now = node.sim.now();
+    node.sim.world().pod("p3").create("slow", now);
+    node.at(13.05).await;
+    node.assert_told_no_event();
+    let now = node.sim.now();
+    let mut world = node.sim.world();
+    world.pod("p3").container("slow").unwrap().start(now);
+    drop(world);
+    node.at(13.15).await;
+    let told = node.told();
+    assert!(told.contains("Started p3/slow.0 (kernel)"), "{told}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_pod_is_reported_while_both_lists_hang_and_before_that_is_known() {
     let node = watched().await;
     node.at(10.0).await;

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Question};
 use super::governor::Governor;
-use super::limits::{LONGEST_BIRTH, BIRTH_PAUSE, MOST_UNKNOWN, SIDE_BY_SIDE, UNWATCHED};
+use super::limits::{BIRTH_PAUSE, LONGEST_BIRTH, MOST_UNKNOWN, SIDE_BY_SIDE, UNWATCHED};
 use super::sweeper::about;
 use crate::kernel::UnwatchedBirths;
 use crate::model::id::Id;
@@ -101,8 +101,8 @@ impl Births {
     pub(crate) fn pass(&mut self, known: impl Fn(&Id, Happened) -> bool, now: Instant) {
         self.followed.retain(|id, followed| {
             let is_old = now >= followed.since + UNWATCHED;
-            let is_due = now >= followed.next;
-            !is_old && !(is_due && known(id, followed.happened))
+            let is_known = now >= followed.next && known(id, followed.happened);
+            !is_old && !is_known
         });
     }
 

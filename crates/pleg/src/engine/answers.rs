@@ -6,6 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::call::{Answer, Answered, Call, Key, Purpose, Question};
+use super::governor::SLOW_STATUS;
 use super::processes::Found;
 use super::relister::{ListRow, Relisted};
 use super::standing::Missing;
@@ -31,6 +32,7 @@ impl Engine {
         } = answered;
         let key = call.question.key();
         let lacked = self.lacked_by(&key);
+        let was_stuck = self.governor.is_stuck(&key);
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
                 match why.cause {
@@ -59,6 +61,10 @@ impl Engine {
         };
         let took = now.instant.duration_since(begun);
         self.observer.call_ended(key.0, took, answer.error());
+        // What ends after a fault shows how long the fault lasted, not what such a call costs.
+        if !was_stuck || took < SLOW_STATUS {
+            self.measure(key.0, begun, &answer, now.instant);
+        }
         self.take_in(call, about, begun, answer, now);
         // What the pod has beside what was listed may be known now.
         if let Some(uid) = lacked {
@@ -78,6 +84,18 @@ impl Engine {
             .filter(|call| call.about.pod.is_none());
         let call = stuck.find(|call| (call.about.call, &call.about.id) == (key.0, &key.1))?;
         self.named_by_the_host(call).about.pod.map(|pod| pod.uid)
+    }
+
+    fn measure(&mut self, call: Rpc, begun: Instant, answer: &Answer, now: Instant) {
+        match answer {
+            Answer::Sandboxes(Ok(list)) => self.costs.list_received(call, list.bytes),
+            Answer::Containers(Ok(list)) => self.costs.list_received(call, list.bytes),
+            _ => {}
+        }
+        let is_earlier = |other: OutstandingCall| other.since <= begun;
+        let is_behind_another = self.governor.outstanding().any(is_earlier);
+        self.costs
+            .add(call, begun, answer.error(), is_behind_another, now);
     }
 
     /// A call is not sent for now.

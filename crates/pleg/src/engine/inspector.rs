@@ -1,7 +1,7 @@
 //! Inspecting pods: a status call for each of their sandboxes and containers.
 //!
 //! ```text
-//!   queue --a place is free--> asking, up to SIDE_BY_SIDE at once --> all answered: PodStatus, or why not
+//!   queue --a place is free--> asking, up to `together` at once --> all answered: PodStatus, or why not
 //!                                 |
 //!                                 \-- takes 250 ms: gives its place to another, and goes on
 //! ```
@@ -32,6 +32,8 @@ use crate::runtime::{About, CallError};
 pub(crate) struct Inspector {
     /// How many may run at once that are not slow.
     places: usize,
+    /// How many calls of one pod may be outstanding at once.
+    together: usize,
     queue: VecDeque<Queued>,
     active: BTreeMap<(PodUid, u64), Inspection>,
 }
@@ -73,9 +75,10 @@ pub(crate) struct Inspected {
 }
 
 impl Inspector {
-    pub(crate) fn new(places: usize) -> Self {
+    pub(crate) fn new(places: usize, together: usize) -> Self {
         Self {
             places: places.max(1),
+            together: together.max(1),
             queue: VecDeque::new(),
             active: BTreeMap::new(),
         }
@@ -125,7 +128,7 @@ impl Inspector {
 
     fn ask_active(&mut self, governor: &mut Governor) -> Option<(Call, About)> {
         let mut active = self.active.values_mut();
-        active.find_map(|inspection| inspection.ask(governor))
+        active.find_map(|inspection| inspection.ask(self.together, governor))
     }
 
     /// The inspections that have nothing to ask: of pods without rows, or whose rows are gone.
@@ -269,8 +272,8 @@ impl Inspection {
     }
 
     /// The first question that nobody is asking; the others wait behind whoever asks them.
-    fn ask(&mut self, governor: &mut Governor) -> Option<(Call, About)> {
-        if self.outstanding.len() >= SIDE_BY_SIDE {
+    fn ask(&mut self, together: usize, governor: &mut Governor) -> Option<(Call, About)> {
+        if self.outstanding.len() >= together {
             return None;
         }
         let free = self.to_ask.iter().position(|question| {

@@ -89,9 +89,8 @@ fn a_runtime_that_restarts_while_its_lists_are_late_is_asked_again() {
         let code = if hangs { 1 } else { 0 };
         let report = doctor(&runtime, &["-o", "json"]).assert_code(code).value();
         restarts.join().unwrap();
-        let probes = report["probes"].as_array().unwrap().iter();
-        let statuses = probes.filter(|probe| probe["call"] == "ContainerStatus");
-        assert!(statuses.count() > 0, "{report:#}");
+        assert_eq!(report["unasked"], 0, "{report:#}");
+        assert!(runtime.sim.calls_made(Rpc::ContainerStatus) >= 4);
     }
 }
 
@@ -129,7 +128,7 @@ fn a_runtime_that_restarts_while_each_is_asked_is_asked_again() {
 }
 
 #[test]
-fn the_one_call_during_which_a_runtime_goes_away_is_named_and_made_twice() {
+fn the_one_call_during_which_a_runtime_goes_away_is_named() {
     let runtime = three_pods();
     let call = Rpc::ContainerStatus;
     let crash = Fault::Crash(Duration::from_millis(300));
@@ -143,12 +142,8 @@ fn the_one_call_during_which_a_runtime_goes_away_is_named_and_made_twice() {
                 of pod default/b";
     assert_eq!(finding["sentence"], said);
     let probes = report["probes"].as_array().unwrap().iter();
-    let refused: Vec<&Value> = probes
-        .filter(|probe| probe["outcome"] == "refused")
-        .collect();
-    assert_eq!(refused.len(), 1, "{report:#}");
-    // At first one of them, then all, and then all but that one.
-    assert!(runtime.sim.calls_made(call) <= 4 + 4 + 3);
+    let failed: Vec<&Value> = probes.filter(|probe| probe["outcome"] != "ok").collect();
+    assert_eq!(failed.len(), 1, "{report:#}");
     let evidence = finding["evidence"].to_string();
     assert!(!evidence.contains("  "), "{evidence}");
     // Whoever asks for another cause is not told that all is well.
@@ -276,7 +271,7 @@ fn a_listed_container_that_is_not_found_after_seconds_is_told() {
 }
 
 #[test]
-fn a_listed_container_that_is_not_found_is_told_where_the_next_lists_are_late() {
+fn a_listed_container_that_is_not_found_is_told_where_the_next_lists_are_slow() {
     for late in [
         &[Rpc::ListContainers][..],
         &[Rpc::ListContainers, Rpc::ListPodSandbox],
@@ -290,7 +285,7 @@ fn a_listed_container_that_is_not_found_is_told_where_the_next_lists_are_late() 
         let becomes_slow = spawn(move || {
             after_the_lists(&sim);
             for list in late {
-                let slow = Fault::Slow(Duration::from_secs(3));
+                let slow = Fault::Slow(Duration::from_millis(700));
                 sim.fault(*list, None, slow);
             }
         });

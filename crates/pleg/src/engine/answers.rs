@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::call::{Answer, Answered, Call, Key, Purpose, Question};
-use super::governor::SLOW_STATUS;
+use super::limits::LATE;
 use super::processes::Found;
 use super::relister::{ListRow, Relisted};
 use super::standing::Missing;
@@ -21,7 +21,9 @@ use crate::model::wall_time::Moment;
 use crate::out::cache::Vouch;
 use crate::out::coverage::LookKind;
 use crate::records::{Hint, Look, Part};
-use crate::runtime::{About, CallError, Listing, NoConnection, OutstandingCall, RuntimeVersion};
+use crate::runtime::{
+    About, CallError, Listing, NoConnection, OutstandingCall, Rpc, RuntimeVersion,
+};
 
 impl Engine {
     pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
@@ -62,7 +64,7 @@ impl Engine {
         let took = now.instant.duration_since(begun);
         self.observer.call_ended(key.0, took, answer.error());
         // What ends after a fault shows how long the fault lasted, not what such a call costs.
-        if !was_stuck || took < SLOW_STATUS {
+        if !was_stuck || took < LATE {
             self.measure(key.0, begun, &answer, now.instant);
         }
         self.take_in(call, about, begun, answer, now);

@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::call::Key;
 use super::call::{Call, Purpose, Question};
 use super::governor::Governor;
-use super::limits::{SIDE_BY_SIDE, SLOW};
+use super::limits::SLOW;
 use super::sweeper::about;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod};

@@ -27,7 +27,7 @@ impl Guard {
     /// Whether the status of this id is stuck.
     pub(super) fn is_stuck(&self, kind: Kind, id: &Id, now: Instant) -> bool {
         let key = (kind.status(), Some(id.clone()));
-        let since = self.prober.governor.stuck_alone_since(&key, now);
+        let since = self.prober.ledger.stuck_alone_since(&key, now);
         since.is_some_and(|since| now >= since + STUCK_FOR)
     }
 

@@ -110,7 +110,7 @@ enum Purpose {
 }
 
 impl Purpose {
-    /// By what the governor knows it: only of what reads it is told.
+    /// By what the ledger knows it: only of what reads it is told.
     fn key(&self) -> Option<Key> {
         match self {
             Self::List(kind) => Some((kind.list(), None)),
@@ -120,7 +120,7 @@ impl Purpose {
         }
     }
 
-    /// Whether the governor would know it by this key.
+    /// Whether the ledger would know it by this key.
     fn is_governed_by(&self, (call, id): &Key) -> bool {
         match self {
             Self::List(kind) => kind.list() == *call,
@@ -136,7 +136,7 @@ impl Purpose {
 struct Outstanding {
     purpose: Purpose,
     asked: Instant,
-    /// The governor counts it. Of those with one key it knows one.
+    /// The ledger counts it. Of those with one key it knows one.
     governed: Option<Key>,
 }
 
@@ -329,14 +329,14 @@ impl Guard {
     fn cancel(&mut self, ask: AskId, now: Instant) {
         if let Some(outstanding) = self.asks.remove(&ask) {
             if let Some(key) = outstanding.governed {
-                self.prober.governor.lost(&key);
+                self.prober.ledger.lost(&key);
                 self.hand_on(&key, now);
             }
             self.actions.push(Action::Cancel(ask));
         }
     }
 
-    /// A call that the governor knew by this key has ended: it goes on with the oldest one that is
+    /// A call that the ledger knew by this key has ended: it goes on with the oldest one that is
     /// still outstanding, which may be stuck.
     fn hand_on(&mut self, key: &Key, now: Instant) {
         let mut asks = self.asks.values_mut();
@@ -344,7 +344,7 @@ impl Guard {
         if let Some(other) = other {
             other.governed = Some(key.clone());
             let about = prober::about(key);
-            self.prober.governor.take_over(about, other.asked, now);
+            self.prober.ledger.take_over(about, other.asked, now);
         }
     }
 
@@ -444,7 +444,7 @@ impl Guard {
 
     /// Does what is due.
     fn pass(&mut self, now: Instant) {
-        self.prober.governor.pass(now);
+        self.prober.ledger.pass(now);
         self.pass_reads(now);
         self.pass_node_calls(now);
         for kind in [Kind::Sandbox, Kind::Container] {
@@ -469,7 +469,7 @@ impl Guard {
             .chain(self.mutations.alarm(now))
             .chain(self.stats.alarm(now))
             .chain(self.prober.alarm(now))
-            .chain(self.ids.alarm(self.prober.governor.has_room()))
+            .chain(self.ids.alarm(self.prober.ledger.has_room()))
             .chain(self.shadows.iter().filter_map(Shadow::alarm))
             .filter(|time| *time > now)
             .min()

@@ -48,7 +48,7 @@ impl Guard {
     /// The statuses that are stuck, named as far as the rows tell. The names of an id never
     /// change: those of calls that are `known` are not read again.
     pub fn stuck(&self, known: &[OutstandingCall]) -> Vec<OutstandingCall> {
-        let stuck = self.prober.governor.stuck(|_| true);
+        let stuck = self.prober.ledger.stuck(|_| true);
         let named = stuck.filter(|call| call.about.id.is_some()).map(|call| {
             let mut known = known.iter();
             let known = known.find(|known| known.about.id == call.about.id);
@@ -91,12 +91,12 @@ impl Guard {
 
     /// Whether no call at all has been answered for as long as a list may take.
     fn is_silent(&self, now: Instant) -> bool {
-        let governor = &self.prober.governor;
+        let ledger = &self.prober.ledger;
         let lists = self.lists.iter().filter_map(Lists::oldest);
-        let lists = lists.filter(|asked| !governor.has_answered_since(*asked));
-        let since = lists.chain(governor.silent_since()).min();
-        let since = since.map(|since| since.max(governor.last_answer()));
-        let long = governor.silent_after(self.settings.list_overdue);
+        let lists = lists.filter(|asked| !ledger.has_answered_since(*asked));
+        let since = lists.chain(ledger.silent_since()).min();
+        let since = since.map(|since| since.max(ledger.last_answer()));
+        let long = ledger.silent_after(self.settings.list_overdue);
         since.is_some_and(|since| now >= since + long)
     }
 

@@ -1,7 +1,7 @@
 //! Asking for each id, while lists need it.
 //!
 //! ```text
-//!   rows --those that were not confirmed lately--> queue --as far as the governor admits--> reads
+//!   rows --those that were not confirmed lately--> queue --as far as the ledger admits--> reads
 //!   ids --those in question--------------------------------------------------------------->
 //! ```
 
@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use pleg::Config;
-use pleg::engine::{Governor, Key};
+use pleg::engine::{Key, Ledger};
 use pleg::model::id::Id;
 use pleg::runtime::About;
 use tokio::time::Instant;
@@ -39,7 +39,7 @@ const BURST: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug)]
 pub(super) struct Prober {
-    pub(super) governor: Governor,
+    pub(super) ledger: Ledger,
     queues: [Queue; 2],
     /// When the next call may be made.
     next: Instant,
@@ -57,25 +57,25 @@ struct Queue {
 impl Prober {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            governor: Governor::new(&Config::default(), now),
+            ledger: Ledger::new(&Config::default(), now),
             queues: Default::default(),
             next: now,
             window: SMALLEST_WINDOW,
         }
     }
 
-    /// A call is made; says whether it is the one by which the governor knows its key.
+    /// A call is made; says whether it is the one by which the ledger knows its key.
     pub(super) fn begin(&mut self, key: &Key, now: Instant) -> bool {
-        if self.governor.is_outstanding(key) {
+        if self.ledger.is_outstanding(key) {
             return false;
         }
-        self.governor.begin(about(key), now);
+        self.ledger.begin(about(key), now);
         true
     }
 
     /// Whether this call is stuck: overdue, while later calls of its kind were answered.
     pub(super) fn is_stuck(&self, key: &Key, now: Instant) -> bool {
-        self.governor.stuck_alone_since(key, now).is_some()
+        self.ledger.stuck_alone_since(key, now).is_some()
     }
 
     /// A status call of ours ended after this time.
@@ -89,22 +89,22 @@ impl Prober {
 
     pub(super) fn ended(&mut self, key: &Key, outcome: &Outcome, now: Instant) {
         match outcome {
-            Outcome::Lost => self.governor.lost(key),
+            Outcome::Lost => self.ledger.lost(key),
             Outcome::NotFound | Outcome::Failed | Outcome::GivenUp | Outcome::Strange => {
-                self.governor.failed(key, now)
+                self.ledger.failed(key, now)
             }
-            Outcome::Messages(_) => self.governor.answered(key, now),
+            Outcome::Messages(_) => self.ledger.answered(key, now),
         };
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
         let waits = self.queues.iter().any(|queue| !queue.ids.is_empty());
         let refresh = self.queues.iter().filter_map(|queue| queue.begun);
-        let next = (waits && self.governor.has_room()).then_some(self.next);
+        let next = (waits && self.ledger.has_room()).then_some(self.next);
         refresh
             .map(|begun| begun + REFRESH)
             .chain(next)
-            .chain(self.governor.alarm(now))
+            .chain(self.ledger.alarm(now))
             .filter(|time| *time > now)
             .min()
     }
@@ -151,7 +151,7 @@ impl Guard {
             false => self.reads.ids().filter(|id| self.ids.has(id)).count(),
         };
         for (id, kind) in due {
-            let has_room = in_question < QUESTIONS && self.prober.governor.has_room();
+            let has_room = in_question < QUESTIONS && self.prober.ledger.has_room();
             if has_room && !self.reads.is_outstanding(kind, &id) {
                 in_question += 1;
                 self.ids.asked(&id, now);
@@ -159,7 +159,7 @@ impl Guard {
             }
         }
         let mut room = self.room_for_rows(now);
-        while room > 0 && now >= self.prober.next && self.prober.governor.has_room() {
+        while room > 0 && now >= self.prober.next && self.prober.ledger.has_room() {
             room -= 1;
             let Some((kind, id)) = self.prober.pop() else {
                 break;
@@ -178,13 +178,11 @@ impl Guard {
     /// How many calls for rows may be made. Stuck ones take no place, and there is always one for a
     /// witness, by which they are found to be stuck.
     fn room_for_rows(&self, now: Instant) -> usize {
-        let Prober {
-            governor, window, ..
-        } = &self.prober;
+        let Prober { ledger, window, .. } = &self.prober;
         let ours = self.reads.ours();
         let open = ours.filter(|key| !self.prober.is_stuck(key, now)).count();
         let room = window.saturating_sub(open);
-        room.max(usize::from(governor.wants_witness(now).is_some()))
+        room.max(usize::from(ledger.wants_witness(now).is_some()))
     }
 
     /// A new round over the ids of a kind, once the last one is over and a while ago.

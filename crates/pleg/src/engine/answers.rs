@@ -34,7 +34,7 @@ impl Engine {
         } = answered;
         let key = call.question.key();
         let lacked = self.lacked_by(&key);
-        let was_stuck = self.governor.is_stuck(&key);
+        let was_stuck = self.ledger.is_stuck(&key);
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
                 match why.cause {
@@ -46,13 +46,13 @@ impl Engine {
                 self.rounds.give_up_all();
                 let soon = now.instant + self.config.relist_period;
                 self.relister.hurry_anyway(soon);
-                self.governor.lost(&key)
+                self.ledger.lost(&key)
             }
             error => {
                 self.quarantine.answered(&call.question, begun);
                 match error {
-                    Some(_) => self.governor.failed(&key, now.instant),
-                    None => self.governor.answered(&key, now.instant),
+                    Some(_) => self.ledger.failed(&key, now.instant),
+                    None => self.ledger.answered(&key, now.instant),
                 }
             }
         };
@@ -78,7 +78,7 @@ impl Engine {
     /// The pod of a stuck status call of which only the host knows whose it is: what is known of the
     /// pod lacks what the call is about.
     fn lacked_by(&self, key: &Key) -> Option<PodUid> {
-        if !self.governor.is_stuck(key) {
+        if !self.ledger.is_stuck(key) {
             return None;
         }
         let mut stuck = self
@@ -95,7 +95,7 @@ impl Engine {
             _ => {}
         }
         let is_earlier = |other: OutstandingCall| other.since <= begun;
-        let is_behind_another = self.governor.outstanding().any(is_earlier);
+        let is_behind_another = self.ledger.outstanding().any(is_earlier);
         self.costs
             .add(call, begun, answer.error(), is_behind_another, now);
     }
@@ -453,7 +453,7 @@ impl Engine {
         let slow = standing.is_slow() && !standing.stuck(ages).any();
         let listed = self.records.listed().map(AsRef::as_ref);
         self.sweeper
-            .begin(missing, beside, listed, slow, &self.governor, now);
+            .begin(missing, beside, listed, slow, &self.ledger, now);
     }
 
     /// Whether there is anything to ask for in place of a list. Before the first lists only the host
@@ -539,7 +539,7 @@ impl Engine {
 
     /// A sweep in which everybody was asked is a look.
     pub(super) fn end_sweep(&mut self, now: Moment) {
-        let Some(swept) = self.sweeper.complete(&self.governor) else {
+        let Some(swept) = self.sweeper.complete(&self.ledger) else {
             return;
         };
         // Who answered may be an id that is nobody's.

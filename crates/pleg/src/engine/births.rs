@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Question};
-use super::governor::Governor;
+use super::ledger::Ledger;
 use super::limits::{BIRTH_PAUSE, LONGEST_BIRTH, MOST_UNKNOWN, SIDE_BY_SIDE, UNWATCHED};
 use super::sweeper::about;
 use crate::kernel::UnwatchedBirths;
@@ -107,11 +107,11 @@ impl Births {
     }
 
     /// The next call to be made.
-    pub(crate) fn next_call(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
-        if self.followed.is_empty() || !governor.has_room() {
+    pub(crate) fn next_call(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
+        if self.followed.is_empty() || !ledger.has_room() {
             return None;
         }
-        if self.waited_for(governor) >= SIDE_BY_SIDE {
+        if self.waited_for(ledger) >= SIDE_BY_SIDE {
             return None;
         }
         let (id, question) = self.followed.iter().find_map(|(id, followed)| {
@@ -119,7 +119,7 @@ impl Births {
                 false => Question::Container(id.clone()),
                 true => Question::Sandbox(id.clone()),
             };
-            let is_free = !self.requested.contains(id) && !governor.is_outstanding(&question.key());
+            let is_free = !self.requested.contains(id) && !ledger.is_outstanding(&question.key());
             (now >= followed.next && is_free).then(|| (id.clone(), question))
         })?;
         let about = about(&question, None, None);
@@ -130,14 +130,14 @@ impl Births {
 
     /// How many of those that are requested may still be answered: one that is stuck takes no place
     /// from the others.
-    fn waited_for(&self, governor: &Governor) -> usize {
+    fn waited_for(&self, ledger: &Ledger) -> usize {
         let is_stuck = |id: &Id| {
             let questions = [
                 Question::Container(id.clone()),
                 Question::Sandbox(id.clone()),
             ];
             let mut keys = questions.iter().map(Question::key);
-            keys.any(|key| governor.is_stuck(&key))
+            keys.any(|key| ledger.is_stuck(&key))
         };
         self.requested.iter().filter(|id| !is_stuck(id)).count()
     }

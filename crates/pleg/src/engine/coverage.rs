@@ -36,14 +36,14 @@ impl Engine {
             .chain(self.doubts.failing())
             .collect();
         let overdue = self.relister.standing().is_overdue(ages);
-        let silent = self.governor.silent_since();
+        let silent = self.ledger.silent_since();
         let silent = silent.filter(|since| overdue && instant >= *since + self.silent_after());
         let mut stuck = self.stuck(ages);
         if silent.is_some() {
             // Who was stuck before everybody fell silent may not be any more.
             stuck.retain(|call| call.about.id.is_none());
         }
-        let is_late = self.governor.is_status_late(instant);
+        let is_late = self.ledger.is_status_late(instant);
         let lists = self.relister.trouble(ages);
         let (sandboxes, containers) = self.relister.each_list(ages);
         let is_away = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
@@ -70,7 +70,7 @@ impl Engine {
         let is_slow = |failing: &Failing| failing.error.is_slowness();
         let slow = failing.iter().filter(|failing| is_slow(failing)).count();
         let wait = slow + unasked.len();
-        if wait > SMALLEST_WINDOW || wait > 0 && self.governor.is_slow_for_most(instant) {
+        if wait > SMALLEST_WINDOW || wait > 0 && self.ledger.is_slow_for_most(instant) {
             self.unobserved.too_slow = Some(instant);
         }
         // The last of them are no more to blame than the others were.
@@ -130,7 +130,7 @@ impl Engine {
         let node = node.into_iter().filter_map(|(call, is_stuck)| {
             Some(OutstandingCall {
                 about: About::node(call),
-                since: self.governor.node_call(call).filter(|_| is_stuck)?,
+                since: self.ledger.node_call(call).filter(|_| is_stuck)?,
             })
         });
         let statuses = self.stuck_statuses();

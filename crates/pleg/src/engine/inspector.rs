@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Each inspection is its own little life: one that is slow or stuck takes no place from the
-//! others, and the governor bounds what all of them have outstanding.
+//! others, and the ledger bounds what all of them have outstanding.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio::time::Instant;
 
 use super::call::Key;
 use super::call::{Call, Purpose, Question};
-use super::governor::Governor;
+use super::ledger::Ledger;
 use super::limits::SLOW;
 use super::sweeper::about;
 use crate::model::id::{Id, PodUid};
@@ -99,16 +99,12 @@ impl Inspector {
         self.queue.retain(|queued| queued.ticket.uid != *uid);
     }
 
-    /// The next call to be made, if there is one and the governor has room for it.
-    pub(crate) fn next_call(
-        &mut self,
-        governor: &mut Governor,
-        now: Instant,
-    ) -> Option<(Call, About)> {
-        if !governor.has_room() {
+    /// The next call to be made, if there is one and the ledger has room for it.
+    pub(crate) fn next_call(&mut self, ledger: &mut Ledger, now: Instant) -> Option<(Call, About)> {
+        if !ledger.has_room() {
             return None;
         }
-        if let Some(call) = self.ask_active(governor) {
+        if let Some(call) = self.ask_active(ledger) {
             return Some(call);
         }
         let prompt = self.active.values();
@@ -119,16 +115,16 @@ impl Inspector {
             let Queued { ticket, pod, .. } = self.queue.pop_front()?;
             let key = (ticket.uid.clone(), ticket.number());
             self.active.insert(key, Inspection::new(ticket, pod, now));
-            if let Some(call) = self.ask_active(governor) {
+            if let Some(call) = self.ask_active(ledger) {
                 return Some(call);
             }
         }
         None
     }
 
-    fn ask_active(&mut self, governor: &mut Governor) -> Option<(Call, About)> {
+    fn ask_active(&mut self, ledger: &mut Ledger) -> Option<(Call, About)> {
         let mut active = self.active.values_mut();
-        active.find_map(|inspection| inspection.ask(self.together, governor))
+        active.find_map(|inspection| inspection.ask(self.together, ledger))
     }
 
     /// The inspections that have nothing to ask: of pods without rows, or whose rows are gone.
@@ -272,15 +268,15 @@ impl Inspection {
     }
 
     /// The first question that nobody is asking; the others wait behind whoever asks them.
-    fn ask(&mut self, together: usize, governor: &mut Governor) -> Option<(Call, About)> {
+    fn ask(&mut self, together: usize, ledger: &mut Ledger) -> Option<(Call, About)> {
         if self.outstanding.len() >= together {
             return None;
         }
         let free = self.to_ask.iter().position(|question| {
             let key = question.key();
-            let is_free = !governor.is_outstanding(&key);
+            let is_free = !ledger.is_outstanding(&key);
             if !is_free {
-                governor.wait_behind(&key, &about_row(question, &self.pod));
+                ledger.wait_behind(&key, &about_row(question, &self.pod));
             }
             is_free
         })?;

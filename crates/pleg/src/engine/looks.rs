@@ -24,13 +24,13 @@ impl Engine {
     /// All pods have been looked at: what differs is being inspected; inspections up to `older`
     /// were planned before that.
     pub(super) fn begin_round(&mut self, begun: Moment, kind: LookKind, older: u64, now: Moment) {
-        let (governor, records, inspector) = (&self.governor, &self.records, &self.inspector);
+        let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
         let (lasting, failures) = (&self.unobserved.lasting, &self.unobserved.failures);
         self.rounds.begin(now.instant, begun, kind, older, || {
             // Who is named already is not waited for.
             let mut named: BTreeSet<PodUid> = inspector.unasked().cloned().collect();
             named.extend(lasting.keys().cloned());
-            let stuck = governor.stuck(|uid| records.knows(uid));
+            let stuck = ledger.stuck(|uid| records.knows(uid));
             named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
             let inspecting = records.inspecting();
             let waiting = inspecting - &named;
@@ -160,7 +160,7 @@ impl Engine {
             has_missed: self.missed().next().is_some(),
             owes_a_look: self.rounds.owes_a_look() || self.relister.standing().behind().any(),
             owes_lists: self.owes_lists_since().is_some(),
-            answered: self.governor.last_answer_of_pods(),
+            answered: self.ledger.last_answer_of_pods(),
         };
         let report = self.reporter.review(&self.coverage, seen, now);
         if let Some(report) = report {

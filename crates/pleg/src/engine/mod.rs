@@ -9,7 +9,7 @@
 //!      sweeper     in its place: known ids, one by one
 //!      inspector   the pods that differ, side by side
 //!      processes, births  the kernel's hints        stream, proof    the runtime's hints
-//!      governor    how much may be outstanding, who is stuck, whether anybody answers
+//!      ledger    how much may be outstanding, who is stuck, whether anybody answers
 //!      quarantine  the calls during which the connection was lost, one at a time
 //!      losses      how long a call that may crash the runtime is not sent
 //!      rounds      what amounts to a look    reporter         what is told of our health
@@ -19,25 +19,25 @@
 //! Each part owns its state and is told the time. Nothing here waits for the runtime: calls
 //! run in tasks of their own and report by message, so whatever hangs, the loop turns.
 //!
-//! [`Pleg::start`](crate::Pleg::start) runs all of it. The [`Governor`] alone is public, for those
+//! [`Pleg::start`](crate::Pleg::start) runs all of it. The [`Ledger`] alone is public, for those
 //! who make calls of their own, as the guard does:
 //!
 //! ```
 //! use std::time::Duration;
 //!
 //! use pleg::Config;
-//! use pleg::engine::Governor;
+//! use pleg::engine::Ledger;
 //! use pleg::runtime::{About, Rpc};
 //! use tokio::time::Instant;
 //!
 //! let (now, second) = (Instant::now(), Duration::from_secs(1));
-//! let mut governor = Governor::new(&Config::default(), now);
-//! governor.begin(About::node(Rpc::ListContainers), now);
-//! governor.pass(now + second);
-//! assert_eq!(governor.silent_since(), Some(now));
+//! let mut ledger = Ledger::new(&Config::default(), now);
+//! ledger.begin(About::node(Rpc::ListContainers), now);
+//! ledger.pass(now + second);
+//! assert_eq!(ledger.silent_since(), Some(now));
 //!
-//! governor.answered(&(Rpc::ListContainers, None), now + 2 * second);
-//! assert_eq!(governor.silent_since(), None);
+//! ledger.answered(&(Rpc::ListContainers, None), now + 2 * second);
+//! assert_eq!(ledger.silent_since(), None);
 //! ```
 
 mod answers;
@@ -50,11 +50,11 @@ mod doubts;
 pub(crate) mod driver;
 mod evidence;
 mod failures;
-mod governor;
 mod hint_budget;
 mod hints;
 mod inspector;
 mod kernel_hints;
+mod ledger;
 mod limits;
 mod list_times;
 mod looks;
@@ -74,5 +74,5 @@ mod sweeper;
 mod unobserved;
 
 pub use call::Key;
-pub use governor::Governor;
+pub use ledger::Ledger;
 pub use limits::{LATE, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};

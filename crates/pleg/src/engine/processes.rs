@@ -17,7 +17,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Question};
-use super::governor::Governor;
+use super::ledger::Ledger;
 use super::limits::{
     CONTRADICTED, DEATH_PAUSE, LONGEST_UNSEEN, LONGEST_WITHHELD, PIDS, SETTLED, SIDE_BY_SIDE, SLOW,
     UNWATCHED,
@@ -183,19 +183,19 @@ impl Processes {
     /// The next call to be made.
     pub(crate) fn next_call(
         &mut self,
-        governor: &Governor,
+        ledger: &Ledger,
         admits_pids: bool,
         now: Instant,
     ) -> Option<(Call, About)> {
-        if self.dead.is_empty() && self.wanted.is_empty() || !governor.has_room() {
+        if self.dead.is_empty() && self.wanted.is_empty() || !ledger.has_room() {
             return None;
         }
-        let death = self.next_death(governor, now);
-        death.or_else(|| admits_pids.then(|| self.next_pid(governor))?)
+        let death = self.next_death(ledger, now);
+        death.or_else(|| admits_pids.then(|| self.next_pid(ledger))?)
     }
 
-    fn next_death(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
-        if waited_for(&self.asking_deaths, governor) >= SIDE_BY_SIDE {
+    fn next_death(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
+        if waited_for(&self.asking_deaths, ledger) >= SIDE_BY_SIDE {
             return None;
         }
         for id in &self.dead {
@@ -206,7 +206,7 @@ impl Processes {
                 continue;
             };
             let question = Question::Container(id.clone());
-            if *asking || now < *next || governor.is_outstanding(&question.key()) {
+            if *asking || now < *next || ledger.is_outstanding(&question.key()) {
                 continue;
             }
             *asking = true;
@@ -216,11 +216,11 @@ impl Processes {
         None
     }
 
-    fn next_pid(&mut self, governor: &Governor) -> Option<(Call, About)> {
-        if waited_for(&self.asking_pids, governor) >= PIDS {
+    fn next_pid(&mut self, ledger: &Ledger) -> Option<(Call, About)> {
+        if waited_for(&self.asking_pids, ledger) >= PIDS {
             return None;
         }
-        let free = |id: &&Id| !governor.is_outstanding(&Question::Pid((*id).clone()).key());
+        let free = |id: &&Id| !ledger.is_outstanding(&Question::Pid((*id).clone()).key());
         let id = self.wanted.iter().find(free)?.clone();
         let watch = self.watches.get(&id)?;
         let call = watch.call(Question::Pid(id.clone()), Purpose::Pid);
@@ -524,8 +524,8 @@ impl Processes {
 
 /// Of those that are asked about, how many may still answer: one that is stuck takes no
 /// place from the others.
-fn waited_for(asking: &BTreeSet<Id>, governor: &Governor) -> usize {
-    let stuck = |id: &&Id| !governor.is_stuck(&Question::Pid((*id).clone()).key());
+fn waited_for(asking: &BTreeSet<Id>, ledger: &Ledger) -> usize {
+    let stuck = |id: &&Id| !ledger.is_stuck(&Question::Pid((*id).clone()).key());
     asking.iter().filter(stuck).count()
 }
 

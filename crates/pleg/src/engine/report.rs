@@ -82,7 +82,7 @@ impl Engine {
             blind: health.blind,
             suspects: self.quarantine.calls().collect(),
             in_flight: self
-                .governor
+                .ledger
                 .outstanding()
                 .map(|call| InFlight {
                     call: call.about.call,

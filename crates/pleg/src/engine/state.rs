@@ -9,9 +9,9 @@ use tokio::time::Instant;
 use super::births::Births;
 use super::call::{Answered, Call, List, Purpose, Question};
 use super::doubts::Doubts;
-use super::governor::Governor;
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
+use super::ledger::Ledger;
 use super::limits::{LASTING, SUSPECT};
 use super::processes::Processes;
 use super::quarantine::{Admission, Quarantine};
@@ -86,7 +86,7 @@ pub(crate) struct Engine {
     pub(super) endpoint: Arc<str>,
     pub(super) observer: Arc<dyn Observer>,
 
-    pub(super) governor: Governor,
+    pub(super) ledger: Ledger,
     pub(super) quarantine: Quarantine,
     pub(super) relister: Relister,
     pub(super) sweeper: Sweeper,
@@ -129,7 +129,7 @@ impl Engine {
     ) -> Self {
         let started = now.instant;
         Self {
-            governor: Governor::new(&config, started),
+            ledger: Ledger::new(&config, started),
             quarantine: Quarantine::default(),
             relister: Relister::new(&config, started),
             sweeper: Sweeper::new(config.relist_period, started),
@@ -184,7 +184,7 @@ impl Engine {
 
     /// Whether any call is outstanding.
     pub(crate) fn awaits_answers(&self) -> bool {
-        self.governor.awaits_answers()
+        self.ledger.awaits_answers()
     }
 
     /// One turn: takes in what has happened, and gives what is to be done.
@@ -212,10 +212,10 @@ impl Engine {
         if let Some(survivor) = self.quarantine.take_survivor(instant) {
             self.unobserved.failures.withdraw(&survivor.key());
         }
-        self.governor.pass(instant);
+        self.ledger.pass(instant);
         self.listen_for_heartbeat(instant);
         let missing = self.missing(instant);
-        if self.sweeper.is_due(missing, &self.governor, instant) {
+        if self.sweeper.is_due(missing, &self.ledger, instant) {
             self.act(Action::AskHost);
         }
         self.drive_stream(now);
@@ -227,7 +227,7 @@ impl Engine {
         self.commit_exits_of_slow(now);
         self.make_calls(now);
         if !self.is_relist_next(instant)
-            && let Some(list) = self.sweeper.take_list(&self.governor)
+            && let Some(list) = self.sweeper.take_list(&self.ledger)
         {
             self.ask_node(Question::List(list), Purpose::SweepList, instant);
         }
@@ -250,19 +250,19 @@ impl Engine {
             return;
         }
         let is_rare = self.period() > self.config.relist_period;
-        if is_rare && self.governor.is_any_late(now.instant) {
+        if is_rare && self.ledger.is_any_late(now.instant) {
             self.hurry(now);
         }
         let long = self
-            .governor
+            .ledger
             .silent_after(self.relister.standing().overdue_after());
-        let silent = self.governor.silent_since();
+        let silent = self.ledger.silent_since();
         if silent.is_some_and(|since| now.instant >= since + long) {
             self.relister.hurry_anyway(now.instant);
         }
     }
 
-    /// Makes all calls that are wanted and that the governor has room for: first what tells
+    /// Makes all calls that are wanted and that the ledger has room for: first what tells
     /// of a death, then inspections, then sweeps. Each is wanted no more once it is taken here, whether
     /// it is made or withheld, and a witness is chosen only if it is made: so this comes to an end.
     fn make_calls(&mut self, now: Moment) {
@@ -270,14 +270,10 @@ impl Engine {
         self.make_postponed(instant);
         while let Some((call, about)) = self
             .processes
-            .next_call(
-                &self.governor,
-                self.quarantine.admits_pids(instant),
-                instant,
-            )
-            .or_else(|| self.births.next_call(&self.governor, instant))
-            .or_else(|| self.inspector.next_call(&mut self.governor, instant))
-            .or_else(|| self.sweeper.next_call(&self.governor, instant))
+            .next_call(&self.ledger, self.quarantine.admits_pids(instant), instant)
+            .or_else(|| self.births.next_call(&self.ledger, instant))
+            .or_else(|| self.inspector.next_call(&mut self.ledger, instant))
+            .or_else(|| self.sweeper.next_call(&self.ledger, instant))
             .or_else(|| self.witness(instant))
         {
             self.ask(call, about, now);
@@ -287,10 +283,10 @@ impl Engine {
 
     /// Sends the call that has waited for its turn, before any other takes the place.
     fn make_postponed(&mut self, now: Instant) {
-        if self.governor.has_room()
+        if self.ledger.has_room()
             && let Some(call) = self.quarantine.take_next(now)
         {
-            self.governor.make_postponed(&call.question.key(), now);
+            self.ledger.make_postponed(&call.question.key(), now);
             self.act(Action::Ask(call));
         }
     }
@@ -298,10 +294,10 @@ impl Engine {
     /// While a status call is silent and few others of its kind were made since, those of other
     /// pods, each time of others, tell whether it is alone.
     fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
-        let witness = self.governor.wants_witness(now);
-        let kinds = match witness.filter(|_| self.governor.has_room_for_witness()) {
+        let witness = self.ledger.wants_witness(now);
+        let kinds = match witness.filter(|_| self.ledger.has_room_for_witness()) {
             Some(kind) => vec![kind],
-            None => self.governor.wants_sign_of_life(now)?.into(),
+            None => self.ledger.wants_sign_of_life(now)?.into(),
         };
         let found = kinds
             .into_iter()
@@ -317,7 +313,7 @@ impl Engine {
         // Who fails is no witness.
         let free = |question: &Question| {
             let key = question.key();
-            !self.governor.is_outstanding(&key)
+            !self.ledger.is_outstanding(&key)
                 && !self.unobserved.failures.fails(&key)
                 && self.quarantine.may_be_witness(question)
         };
@@ -353,11 +349,11 @@ impl Engine {
         let instant = now.instant;
         match self.quarantine.admit(&call.question, instant) {
             Admission::Send => {
-                self.governor.begin_as(about, is_look, instant);
+                self.ledger.begin_as(about, is_look, instant);
                 self.act(Action::Ask(call));
             }
             Admission::Wait => {
-                self.governor.postpone(about, is_look, instant);
+                self.ledger.postpone(about, is_look, instant);
                 self.quarantine.wait(call);
             }
             Admission::Withhold => self.withhold(call, about, now),
@@ -367,7 +363,7 @@ impl Engine {
     /// Asks something for the whole node.
     pub(super) fn ask_node(&mut self, question: Question, purpose: Purpose, now: Instant) {
         let about = About::node(question.key().0);
-        self.governor.begin_as(about, purpose.is_look(), now);
+        self.ledger.begin_as(about, purpose.is_look(), now);
         self.act(Action::Ask(Call { question, purpose }));
     }
 
@@ -405,7 +401,7 @@ impl Engine {
     /// Whether what a relist asks first is outstanding: a sweep may be asking for one of the lists,
     /// and somebody whether the runtime lives.
     fn relist_waits(&self) -> bool {
-        let is_asked = |call| self.governor.node_call(call).is_some();
+        let is_asked = |call| self.ledger.node_call(call).is_some();
         is_asked(Rpc::ListPodSandbox)
             || is_asked(Rpc::ListContainers)
             || self.relister.needs_version() && is_asked(Rpc::Version)
@@ -438,13 +434,13 @@ impl Engine {
         let calls = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
         calls
             .into_iter()
-            .filter_map(|call| self.governor.node_call_waits(call))
+            .filter_map(|call| self.ledger.node_call_waits(call))
     }
 
     /// How long the calls for the whole node have been outstanding.
     pub(super) fn ages(&self, now: Instant) -> Ages {
         let age = |call| {
-            let since = self.governor.node_call_waits(call)?;
+            let since = self.ledger.node_call_waits(call)?;
             Some(now.duration_since(since))
         };
         Ages {
@@ -488,7 +484,7 @@ impl Engine {
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
         let steps = self.relister.standing().steps();
         let since: Vec<Instant> = self.node_calls().collect();
-        let silent = self.governor.silent_since();
+        let silent = self.ledger.silent_since();
         let silent = silent.map(|since| since + self.silent_after());
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
         let heartbeat = (!since.is_empty()).then(|| self.heartbeat + SUSPECT);
@@ -497,7 +493,7 @@ impl Engine {
         let sweeps = self
             .missing(now)
             .any()
-            .then(|| self.sweeper.alarm(&self.governor));
+            .then(|| self.sweeper.alarm(&self.ledger));
         // A relist that is due waits for the end of a list that a sweep asked for.
         let relist = self
             .relister
@@ -514,7 +510,7 @@ impl Engine {
             self.unobserved.differing.next_at(INSPECTIONS_FAIL, now),
             self.processes.alarm(now),
             self.births.alarm(now),
-            self.governor.alarm(now),
+            self.ledger.alarm(now),
             self.quarantine.alarm().filter(|at| *at > now),
             self.doubts.alarm(),
             self.settling.alarm(),
@@ -529,6 +525,6 @@ impl Engine {
     /// After how long without any answer the runtime is silent: a sweep has had its chance by then.
     pub(super) fn silent_after(&self) -> Duration {
         let least = self.relister.standing().overdue_after() + SUSPECT;
-        self.governor.silent_after(least)
+        self.ledger.silent_after(least)
     }
 }

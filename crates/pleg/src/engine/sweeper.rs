@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::{Call, Key, List, Question};
-use super::governor::Governor;
+use super::ledger::Ledger;
 use super::limits::{MISSING, MOST_UNKNOWN};
 use super::standing::Missing;
 use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
@@ -71,7 +71,7 @@ impl Sweeper {
 
     /// Lets time pass while lists are `missing`, or ends sweeping. Says whether the next
     /// sweep is due, which begins once the host has told which ids it knows.
-    pub(crate) fn is_due(&mut self, missing: Missing, governor: &Governor, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, missing: Missing, ledger: &Ledger, now: Instant) -> bool {
         if !missing.any() {
             self.sweep = None;
             self.trailing = None;
@@ -80,7 +80,7 @@ impl Sweeper {
             return false;
         }
         // A sweep in place of one list is of no use once the other one is missing too.
-        let goes_on = |sweep: &Sweep| sweep.asks(governor) && sweep.covers(missing);
+        let goes_on = |sweep: &Sweep| sweep.asks(ledger) && sweep.covers(missing);
         let goes_on = self.sweep.as_ref().is_some_and(goes_on);
         let due = !goes_on && now >= self.next && !self.asking_host;
         if due {
@@ -118,7 +118,7 @@ impl Sweeper {
         beside: Option<List>,
         listed: impl Iterator<Item = &'a ListedPod>,
         slow: bool,
-        governor: &Governor,
+        ledger: &Ledger,
         now: Moment,
     ) {
         let targets = self.targets(missing, listed, now.instant);
@@ -126,7 +126,7 @@ impl Sweeper {
         match self.sweep.take() {
             None => tracing::info!("polling by id in place of lists: {}", missing.what()),
             // Of several that wait the first one ends first.
-            Some(last) if self.trailing.is_none() && last.trails(governor) => {
+            Some(last) if self.trailing.is_none() && last.trails(ledger) => {
                 self.trailing = Some(last);
             }
             Some(_) => {}
@@ -134,7 +134,7 @@ impl Sweeper {
         self.next = now.instant + self.period;
         let asks_sandboxes = self.fills_sandboxes == Some(true);
         let sweep = Sweep::begin(missing, beside, asks_sandboxes, now);
-        self.sweep = Some(sweep.of(targets, slow, governor));
+        self.sweep = Some(sweep.of(targets, slow, ledger));
     }
 
     /// Everything that is known of what cannot be listed.
@@ -217,15 +217,15 @@ impl Sweeper {
     }
 
     /// The next call to be made, if it is time.
-    pub(crate) fn next_call(&mut self, governor: &Governor, now: Instant) -> Option<(Call, About)> {
+    pub(crate) fn next_call(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
         let sweep = self.sweep.as_mut()?;
         let trailing = self.trailing.as_mut();
-        if let Some(target) = trailing.and_then(|it| it.take(governor, now)) {
+        if let Some(target) = trailing.and_then(|it| it.take(ledger, now)) {
             // Both together keep to the pace.
             sweep.wait(now);
             return Some(target.into_call());
         }
-        let target = sweep.take(governor, now)?;
+        let target = sweep.take(ledger, now)?;
         self.next = self.next.max(now);
         Some(target.into_call())
     }
@@ -264,8 +264,8 @@ impl Sweeper {
     }
 
     /// The other list, if it is to be asked for now.
-    pub(crate) fn take_list(&mut self, governor: &Governor) -> Option<List> {
-        self.sweep.as_mut()?.take_list(governor)
+    pub(crate) fn take_list(&mut self, ledger: &Ledger) -> Option<List> {
+        self.sweep.as_mut()?.take_list(ledger)
     }
 
     /// Whether a relist that asks for the other list itself leaves no time to ask for it here.
@@ -335,17 +335,17 @@ impl Sweeper {
 
     /// The sweep, once it is complete: all were asked for, the list beside it has come, and
     /// nobody is waited for who may still answer. One in which nobody answered has seen nothing.
-    pub(crate) fn complete(&mut self, governor: &Governor) -> Option<Swept> {
-        let trailing = self.trailing.take_if(|it| !it.waits(governor));
-        let swept = trailing.and_then(|mut it| it.complete(governor));
-        swept.or_else(|| self.sweep.as_mut()?.complete(governor))
+    pub(crate) fn complete(&mut self, ledger: &Ledger) -> Option<Swept> {
+        let trailing = self.trailing.take_if(|it| !it.waits(ledger));
+        let swept = trailing.and_then(|mut it| it.complete(ledger));
+        swept.or_else(|| self.sweep.as_mut()?.complete(ledger))
     }
 
     /// When the sweeps want to be woken.
-    pub(crate) fn alarm(&self, governor: &Governor) -> Option<Instant> {
-        let trailing = self.trailing.as_ref().and_then(|it| it.due(governor));
+    pub(crate) fn alarm(&self, ledger: &Ledger) -> Option<Instant> {
+        let trailing = self.trailing.as_ref().and_then(|it| it.due(ledger));
         let next = match &self.sweep {
-            Some(sweep) if sweep.asks(governor) => sweep.due(governor),
+            Some(sweep) if sweep.asks(ledger) => sweep.due(ledger),
             _ if self.asking_host => None,
             _ => Some(self.next),
         };

@@ -109,7 +109,7 @@ impl Engine {
 
     /// The status calls that are stuck, with the pods that wait for them.
     pub(super) fn stuck_statuses(&self) -> impl Iterator<Item = OutstandingCall> {
-        self.governor.stuck(|uid| self.records.knows(uid))
+        self.ledger.stuck(|uid| self.records.knows(uid))
     }
 
     /// The containers whose process is dead and which the runtime reports as running.
@@ -205,7 +205,7 @@ impl Engine {
     /// While no more calls can be made, for all that may be outstanding hang, nobody asks for
     /// the pods that wait: the round goes on without them too.
     pub(super) fn set_aside_unasked(&mut self, now: Moment) {
-        if self.governor.has_room() {
+        if self.ledger.has_room() {
             return;
         }
         let limit = self.config.status_overdue;

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::super::limits::{LONGEST_LIST, LONGEST_STATUS, PACE, SIDE_BY_SIDE, SLOW, SLOW_PACE};
 use crate::engine::call::{Call, Key, List, Purpose, Question};
-use crate::engine::governor::Governor;
+use crate::engine::ledger::Ledger;
 use crate::engine::standing::Missing;
 use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
@@ -87,11 +87,11 @@ enum Elsewhere {
 }
 
 impl Elsewhere {
-    fn of(key: &Key, governor: &Governor) -> Self {
-        match governor.asked(key) {
+    fn of(key: &Key, ledger: &Ledger) -> Self {
+        match ledger.asked(key) {
             None => Self::NotAsked,
-            Some(_) if governor.is_stuck(key) => Self::Stuck,
-            Some(since) if governor.is_look(key) => Self::Asked(since),
+            Some(_) if ledger.is_stuck(key) => Self::Stuck,
+            Some(since) if ledger.is_look(key) => Self::Asked(since),
             Some(_) => Self::AskedOther,
         }
     }
@@ -152,15 +152,10 @@ impl Sweep {
     }
 
     /// The same of these; at a gentler pace while lists come, but `slow` each time.
-    pub(super) fn of(
-        mut self,
-        mut targets: VecDeque<Target>,
-        slow: bool,
-        governor: &Governor,
-    ) -> Self {
+    pub(super) fn of(mut self, mut targets: VecDeque<Target>, slow: bool, ledger: &Ledger) -> Self {
         targets.retain(|target| {
             let key = target.question.key();
-            match Elsewhere::of(&key, governor) {
+            match Elsewhere::of(&key, ledger) {
                 Elsewhere::NotAsked | Elsewhere::AskedOther => true,
                 Elsewhere::Asked(since) => {
                     self.waiting.insert(key, since);
@@ -222,11 +217,11 @@ impl Sweep {
     }
 
     /// The list beside it, if it is to be asked for now.
-    pub(super) fn take_list(&mut self, governor: &Governor) -> Option<List> {
+    pub(super) fn take_list(&mut self, ledger: &Ledger) -> Option<List> {
         let Beside::Due(list) = self.beside else {
             return None;
         };
-        let is_free = governor.node_call(list.rpc()).is_none();
+        let is_free = ledger.node_call(list.rpc()).is_none();
         is_free.then(|| {
             self.beside = Beside::Asked(list);
             list
@@ -263,18 +258,16 @@ impl Sweep {
     }
 
     /// When the next is to be asked for; `None` while that waits for an answer.
-    pub(super) fn due(&self, governor: &Governor) -> Option<Instant> {
+    pub(super) fn due(&self, ledger: &Ledger) -> Option<Instant> {
         // Without room for one more call it is an answer that goes on, and not time.
-        if self.next_target(governor).is_none() || !governor.has_room() {
+        if self.next_target(ledger).is_none() || !ledger.has_room() {
             return None;
         }
         let mut asked: Vec<Instant> = self.waiting.values().copied().collect();
         asked.sort_unstable();
         match asked.len().checked_sub(SIDE_BY_SIDE) {
             None => Some(self.next),
-            Some(_) if self.answered == 0 && !governor.has_answered_since(self.begun.instant) => {
-                None
-            }
+            Some(_) if self.answered == 0 && !ledger.has_answered_since(self.begun.instant) => None,
             // The window is free once all but so many of the younger ones are slow.
             Some(slow) => Some(self.next.max(asked[slow] + self.slow())),
         }
@@ -286,20 +279,20 @@ impl Sweep {
     }
 
     /// The first of which nobody is asking something else: it comes after the answer to that.
-    fn next_target(&self, governor: &Governor) -> Option<usize> {
+    fn next_target(&self, ledger: &Ledger) -> Option<usize> {
         let mut targets = self.targets.iter();
         targets.position(|target| {
-            let elsewhere = Elsewhere::of(&target.question.key(), governor);
+            let elsewhere = Elsewhere::of(&target.question.key(), ledger);
             elsewhere != Elsewhere::AskedOther
         })
     }
 
-    pub(super) fn take(&mut self, governor: &Governor, now: Instant) -> Option<Target> {
-        while self.due(governor).is_some_and(|due| now >= due) {
-            let target = self.targets.remove(self.next_target(governor)?)?;
+    pub(super) fn take(&mut self, ledger: &Ledger, now: Instant) -> Option<Target> {
+        while self.due(ledger).is_some_and(|due| now >= due) {
+            let target = self.targets.remove(self.next_target(ledger)?)?;
             let key = target.question.key();
             // Somebody else may have asked for it since.
-            match Elsewhere::of(&key, governor) {
+            match Elsewhere::of(&key, ledger) {
                 Elsewhere::NotAsked => {
                     self.next = now + self.pace;
                     self.waiting.insert(key, now);
@@ -334,18 +327,18 @@ impl Sweep {
 
     /// Whether somebody is left to be asked now. Of the others somebody asks something else, and
     /// a call that never ends would hold up all sweeps.
-    pub(super) fn asks(&self, governor: &Governor) -> bool {
-        self.next_target(governor).is_some()
+    pub(super) fn asks(&self, ledger: &Ledger) -> bool {
+        self.next_target(ledger).is_some()
     }
 
     /// Whether somebody is still to be asked, the other list is waited for, or somebody who may
     /// still answer.
-    pub(super) fn waits(&self, governor: &Governor) -> bool {
+    pub(super) fn waits(&self, ledger: &Ledger) -> bool {
         let mut waiting = self.waiting.iter();
         !self.targets.is_empty()
             || self.waits_for_a_list()
             || waiting
-                .any(|(key, asked)| governor.asked(key) == Some(*asked) && !governor.is_stuck(key))
+                .any(|(key, asked)| ledger.asked(key) == Some(*asked) && !ledger.is_stuck(key))
     }
 
     /// One that is tried again although it is missing comes, or does not.
@@ -356,18 +349,18 @@ impl Sweep {
 
     /// Whether it waits only for those who were asked and may answer, or whom somebody asks
     /// something else.
-    pub(super) fn trails(&self, governor: &Governor) -> bool {
-        !self.told && !self.asks(governor) && self.waits(governor)
+    pub(super) fn trails(&self, ledger: &Ledger) -> bool {
+        !self.told && !self.asks(ledger) && self.waits(ledger)
     }
 
-    pub(super) fn complete(&mut self, governor: &Governor) -> Option<Swept> {
-        if self.told || self.waits(governor) || self.answered == 0 {
+    pub(super) fn complete(&mut self, ledger: &Ledger) -> Option<Swept> {
+        if self.told || self.waits(ledger) || self.answered == 0 {
             return None;
         }
         self.told = true;
         // Those who have answered somebody else, as of when that one asked.
         let elsewhere = self.waiting.iter();
-        let elsewhere = elsewhere.filter(|(key, _)| !governor.is_stuck(key));
+        let elsewhere = elsewhere.filter(|(key, _)| !ledger.is_stuck(key));
         let as_of = elsewhere
             .map(|(_, asked)| *asked)
             .fold(self.as_of, Instant::min);

@@ -37,10 +37,10 @@ fn pod() -> ListedPod {
 
 /// A sweep beside a list of sandboxes has asked for a container, and waits for a sandbox that
 /// an inspection asks for.
-fn waiting(governor: &mut Governor, start: Instant) -> (Sweeper, Key) {
+fn waiting(ledger: &mut Ledger, start: Instant) -> (Sweeper, Key) {
     let pod = pod();
     let sandbox = Question::Sandbox("s".into());
-    governor.begin(about(&sandbox, None, Some(&pod.pod)), start);
+    ledger.begin(about(&sandbox, None, Some(&pod.pod)), start);
     let mut sweeper = Sweeper::new(SECOND, start);
     sweeper.sandbox_told_containers(true, true);
     let missing = Missing {
@@ -56,25 +56,25 @@ fn waiting(governor: &mut Governor, start: Instant) -> (Sweeper, Key) {
         Some(List::Sandboxes),
         [&pod].into_iter(),
         false,
-        governor,
+        ledger,
         now,
     );
     sweeper.list_answered(List::Sandboxes, now.instant);
-    let (call, _) = sweeper.next_call(governor, now.instant).unwrap();
+    let (call, _) = sweeper.next_call(ledger, now.instant).unwrap();
     let asked = call.question.key();
     assert_eq!(asked.0, Rpc::ContainerStatus);
     sweeper.answered(&asked, Some(&pod.pod.uid), Heard::Known, now.instant);
-    assert!(sweeper.complete(governor).is_none());
+    assert!(sweeper.complete(ledger).is_none());
     (sweeper, sandbox.key())
 }
 
 #[test]
 fn what_an_inspection_was_told_a_sweep_that_waits_for_it_has_heard() {
     let start = Instant::now();
-    let mut governor = Governor::new(&Config::default(), start);
-    let (mut sweeper, sandbox) = waiting(&mut governor, start);
-    governor.answered(&sandbox, start + SECOND * 2);
-    let swept = sweeper.complete(&governor).unwrap();
+    let mut ledger = Ledger::new(&Config::default(), start);
+    let (mut sweeper, sandbox) = waiting(&mut ledger, start);
+    ledger.answered(&sandbox, start + SECOND * 2);
+    let swept = sweeper.complete(&ledger).unwrap();
     assert_eq!(
         swept.begun.instant, start,
         "as of when the inspection asked"
@@ -85,11 +85,11 @@ fn what_an_inspection_was_told_a_sweep_that_waits_for_it_has_heard() {
 #[test]
 fn of_a_sandbox_that_an_inspection_did_not_find_a_sweep_has_heard_nothing() {
     let start = Instant::now();
-    let mut governor = Governor::new(&Config::default(), start);
-    let (mut sweeper, sandbox) = waiting(&mut governor, start);
-    let about = governor.answered(&sandbox, start + SECOND * 2).unwrap();
+    let mut ledger = Ledger::new(&Config::default(), start);
+    let (mut sweeper, sandbox) = waiting(&mut ledger, start);
+    let about = ledger.answered(&sandbox, start + SECOND * 2).unwrap();
     let uid = about.pod.unwrap().uid;
     sweeper.heard_elsewhere(&sandbox, &uid, Heard::Lost);
-    let swept = sweeper.complete(&governor).unwrap();
+    let swept = sweeper.complete(&ledger).unwrap();
     assert_eq!(swept.unseen, BTreeSet::from([uid]));
 }

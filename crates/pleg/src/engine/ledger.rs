@@ -1,5 +1,5 @@
-//! One governor of all calls that are outstanding: how many there may be, which of them are
-//! stuck, and whether the runtime answers at all.
+//! The ledger of calls: how many may be outstanding, which of them are stuck, and whether the runtime
+//! answers at all. The guard uses it too.
 //!
 //! ```text
 //!   has_room? --> begin --> outstanding --> end: the window opens, the answer is evidence
@@ -35,7 +35,7 @@ const STATUS_CALLS: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
 
 /// The calls that are outstanding now.
 #[derive(Clone, Debug)]
-pub struct Governor {
+pub struct Ledger {
     most: usize,
     open: usize,
     /// When the window last opened or shrank.
@@ -87,7 +87,7 @@ impl Entry {
     }
 }
 
-impl Governor {
+impl Ledger {
     /// Nothing is outstanding, and the window is open.
     pub fn new(config: &Config, now: Instant) -> Self {
         let most = config.max_outstanding_calls.max(SMALLEST_WINDOW + RESERVED);

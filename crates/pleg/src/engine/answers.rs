@@ -462,6 +462,12 @@ impl Engine {
         self.relister.has_listed() || self.sweeper.knows_ids()
     }
 
+    /// Whether lists that will come decide about this pod, whose status contradicts the last ones.
+    fn lists_will_decide(&self, uid: Option<&PodUid>, now: Instant) -> bool {
+        uid.is_some_and(|uid| self.doubts.awaits_lists(uid))
+            && self.relister.standing().will_come(self.ages(now))
+    }
+
     /// Takes in what a sweep was told of one id.
     fn on_swept<S>(
         &mut self,
@@ -477,8 +483,10 @@ impl Engine {
         let key = question.key();
         // Once may be a mistake: nobody is gone before that was said twice, or known since.
         let is_listed = matches!((&uid, &key.1), (Some(uid), Some(id)) if self.is_listed(uid, id));
-        let is_lost =
-            is_listed && matches!(known, Some(None)) && self.sweeper.lost(question, now.instant);
+        let is_lost = is_listed
+            && matches!(known, Some(None))
+            && (self.lists_will_decide(uid.as_ref(), now.instant)
+                || self.sweeper.lost(question, now.instant));
         let heard = match known {
             None => Heard::Nothing,
             Some(_) if is_lost => Heard::Lost,

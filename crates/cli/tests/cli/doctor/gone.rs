@@ -271,7 +271,7 @@ fn a_listed_container_that_is_not_found_after_seconds_is_told() {
 }
 
 #[test]
-fn a_listed_container_that_is_not_found_is_told_where_the_next_lists_are_slow() {
+fn a_listed_container_that_is_not_found_is_told_where_the_next_lists_are_late() {
     for late in [
         &[Rpc::ListContainers][..],
         &[Rpc::ListContainers, Rpc::ListPodSandbox],
@@ -285,7 +285,7 @@ fn a_listed_container_that_is_not_found_is_told_where_the_next_lists_are_slow() 
         let becomes_slow = spawn(move || {
             after_the_lists(&sim);
             for list in late {
-                let slow = Fault::Slow(Duration::from_millis(700));
+                let slow = Fault::Slow(Duration::from_secs(3));
                 sim.fault(*list, None, slow);
             }
         });

@@ -1,6 +1,6 @@
 //! What an engine has observed so far, and whether that is enough to judge the node.
 //!
-//! An overdue call may be slow. It hangs if it is outstanding for [`HANGS_AFTER`] and the engine
+//! An overdue call may be slow. It hangs if it is outstanding for `HANGS_AFTER` and the engine
 //! reports it as stuck: then others, made later, were answered.
 
 use std::time::Duration;

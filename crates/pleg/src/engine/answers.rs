@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -464,8 +465,10 @@ impl Engine {
 
     /// Whether lists that will come decide about this pod, whose status contradicts the last ones.
     fn lists_will_decide(&self, uid: Option<&PodUid>, now: Instant) -> bool {
+        let ages = self.ages(now);
+        let may_come = |age: Option<Duration>| age.is_none_or(|age| age < LATE);
         uid.is_some_and(|uid| self.doubts.awaits_lists(uid))
-            && self.relister.standing().will_come(self.ages(now))
+            && may_come(ages.sandboxes.max(ages.containers))
     }
 
     /// Takes in what a sweep was told of one id.

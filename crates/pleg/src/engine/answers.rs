@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -463,12 +462,12 @@ impl Engine {
         self.relister.has_listed() || self.sweeper.knows_ids()
     }
 
-    /// Whether lists that will come decide about this pod, whose status contradicts the last ones.
-    fn lists_will_decide(&self, uid: Option<&PodUid>, now: Instant) -> bool {
+    /// Whether a list that is outstanding, and not late, decides about this pod, whose status contradicts
+    /// the last one.
+    fn list_will_decide(&self, uid: Option<&PodUid>, now: Instant) -> bool {
         let ages = self.ages(now);
-        let may_come = |age: Option<Duration>| age.is_none_or(|age| age < LATE);
-        uid.is_some_and(|uid| self.doubts.awaits_lists(uid))
-            && may_come(ages.sandboxes.max(ages.containers))
+        let oldest = ages.sandboxes.max(ages.containers);
+        uid.is_some_and(|uid| self.doubts.awaits_lists(uid)) && oldest.is_some_and(|age| age < LATE)
     }
 
     /// Takes in what a sweep was told of one id.
@@ -488,7 +487,7 @@ impl Engine {
         let is_listed = matches!((&uid, &key.1), (Some(uid), Some(id)) if self.is_listed(uid, id));
         let is_lost = is_listed
             && matches!(known, Some(None))
-            && (self.lists_will_decide(uid.as_ref(), now.instant)
+            && (self.list_will_decide(uid.as_ref(), now.instant)
                 || self.sweeper.lost(question, now.instant));
         let heard = match known {
             None => Heard::Nothing,

@@ -21,9 +21,7 @@ use crate::model::wall_time::Moment;
 use crate::out::cache::Vouch;
 use crate::out::coverage::LookKind;
 use crate::records::{Hint, Look, Part};
-use crate::runtime::{
-    About, CallError, Listing, NoConnection, OutstandingCall, Rpc, RuntimeVersion,
-};
+use crate::runtime::{About, CallError, Listing, NoConnection, OutstandingCall, RuntimeVersion};
 
 impl Engine {
     pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
@@ -34,7 +32,6 @@ impl Engine {
         } = answered;
         let key = call.question.key();
         let lacked = self.lacked_by(&key);
-        let was_stuck = self.ledger.is_stuck(&key);
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
                 match why.cause {
@@ -63,10 +60,6 @@ impl Engine {
         };
         let took = now.instant.duration_since(begun);
         self.observer.call_ended(key.0, took, answer.error());
-        // What ends after a fault shows how long the fault lasted, not what such a call costs.
-        if !was_stuck || took < LATE {
-            self.measure(key.0, begun, &answer, now.instant);
-        }
         self.take_in(call, about, begun, answer, now);
         // What the pod has beside what was listed may be known now.
         if let Some(uid) = lacked {
@@ -86,18 +79,6 @@ impl Engine {
             .filter(|call| call.about.pod.is_none());
         let call = stuck.find(|call| (call.about.call, &call.about.id) == (key.0, &key.1))?;
         self.named_by_the_host(call).about.pod.map(|pod| pod.uid)
-    }
-
-    fn measure(&mut self, call: Rpc, begun: Instant, answer: &Answer, now: Instant) {
-        match answer {
-            Answer::Sandboxes(Ok(list)) => self.costs.list_received(call, list.bytes),
-            Answer::Containers(Ok(list)) => self.costs.list_received(call, list.bytes),
-            _ => {}
-        }
-        let is_earlier = |other: OutstandingCall| other.since <= begun;
-        let is_behind_another = self.ledger.outstanding().any(is_earlier);
-        self.costs
-            .add(call, begun, answer.error(), is_behind_another, now);
     }
 
     /// A call is not sent for now.

@@ -90,7 +90,6 @@ impl Engine {
                     age_seconds: age(call.since),
                 })
                 .collect(),
-            costs: self.costs.report(now.instant),
             stream: self.streaming.status(),
             kernel: self.processes.status(
                 self.quarantine.admits_pids(now.instant),

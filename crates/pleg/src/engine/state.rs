@@ -30,7 +30,6 @@ use crate::model::listed::ListedPod;
 use crate::model::wall_time::Moment;
 use crate::observer::Observer;
 use crate::out::cache::{Cache, CacheWriter};
-use crate::out::call_costs::CallCosts;
 use crate::out::coverage::Coverage;
 use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::subscribers::Subscribers;
@@ -112,7 +111,6 @@ pub(crate) struct Engine {
     pub(super) doubts: Doubts,
     pub(super) coverage: Coverage,
     pub(super) settling: Settling,
-    pub(super) costs: CallCosts,
     /// When the runtime was last asked whether it lives.
     heartbeat: Instant,
     actions: Vec<Action>,
@@ -133,7 +131,7 @@ impl Engine {
             quarantine: Quarantine::default(),
             relister: Relister::new(&config, started),
             sweeper: Sweeper::new(config.relist_period, started),
-            inspector: Inspector::new(config.max_inspections, config.calls_per_pod),
+            inspector: Inspector::new(config.max_inspections),
             processes: Processes::new(watches_processes),
             births: Births::default(),
             streaming: Streaming::new(config.mode, started),
@@ -151,7 +149,6 @@ impl Engine {
             doubts: Doubts::default(),
             coverage: Coverage::none(started),
             settling: Settling::default(),
-            costs: CallCosts::default(),
             heartbeat: started,
             actions: Vec::new(),
             config,

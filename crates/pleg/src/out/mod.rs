@@ -20,7 +20,6 @@
 
 pub mod apply;
 pub mod cache;
-pub mod call_costs;
 pub mod coverage;
 pub mod failure;
 pub mod health;

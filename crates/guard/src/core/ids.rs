@@ -235,8 +235,7 @@ impl Ids {
 
     /// Somebody spoke of this id.
     pub(super) fn on_met(&mut self, id: &Id, rows: [&Rows; 2], now: Instant) {
-        let is_known = |rows: &&Rows| rows.get(id).is_some() || rows.is_gone(id);
-        if !rows.iter().any(is_known) && !self.ask_what_it_is(id, now) {
+        if !is_known(id, rows) && !self.ask_what_it_is(id, now) {
             for kind in [Kind::Sandbox, Kind::Container] {
                 self.may_have_missed(kind, now);
             }
@@ -263,9 +262,7 @@ impl Ids {
         self.questions
             .retain(|id, it| ids.contains(id) || !matches!(it.told, Told::Neither { .. }));
         for id in &ids {
-            // What the runtime lacked, and the host still has, may be there after all.
-            let is_known = |rows: &&Rows| rows.get(id).is_some() || rows.is_removed(id);
-            if !rows.iter().any(is_known) && !self.ask_what_it_is(id, now) {
+            if !is_known(id, rows) && !self.ask_what_it_is(id, now) {
                 self.host.knows = HostKnows::More;
             }
         }
@@ -343,6 +340,13 @@ impl Ids {
         let host = host.then_some(self.host.next);
         host.into_iter().chain(questions.map(|it| it.next))
     }
+}
+
+/// Whether there is a row of it, or it was removed. What the runtime only lacked, and somebody
+/// speaks of, may be there after all.
+fn is_known(id: &Id, rows: [&Rows; 2]) -> bool {
+    rows.iter()
+        .any(|rows| rows.get(id).is_some() || rows.is_removed(id))
 }
 
 #[cfg(test)]

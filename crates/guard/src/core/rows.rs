@@ -223,11 +223,7 @@ impl Rows {
         self.known.get(id)
     }
 
-    pub(crate) fn is_gone(&self, id: &Id) -> bool {
-        self.gone.contains_key(id)
-    }
-
-    /// Whether it is gone because of a removal, and not only because the runtime lacked it.
+    /// Whether it is gone because of a removal. What the runtime only lacked may be there.
     pub(crate) fn is_removed(&self, id: &Id) -> bool {
         matches!(self.gone.get(id), Some(Gone::Removed(_)))
     }
@@ -333,7 +329,7 @@ impl Rows {
     pub(crate) fn changed(&mut self, id: &Id, now: Instant) {
         if let Some(known) = self.known.get_mut(id) {
             known.changed = now;
-        } else if !self.is_gone(id) {
+        } else if !self.is_removed(id) {
             self.changed
                 .retain(|_, changed| now < *changed + REMEMBERED_CHANGE);
             self.changed.insert(id.clone(), now);

@@ -95,6 +95,18 @@ fn a_container_that_was_not_found_for_seconds_is_listed_again_once_its_status_co
 }
 
 #[test]
+fn a_container_that_was_not_found_for_seconds_is_listed_again_once_it_is_started() {
+    let mut node = node();
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
+    assert!(!shows_it(&mut node), "it was asked for twice");
+    node.lacks = |_, _| false;
+    let started = node.call(Rpc::StartContainer, one()).0;
+    started.expect("what is started is there");
+    assert!(shows_it(&mut node), "it was started");
+}
+
+#[test]
 fn a_list_that_was_asked_for_before_a_container_was_gone_does_not_tell_where_it_is() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;

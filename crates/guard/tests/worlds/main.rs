@@ -38,9 +38,11 @@ use world::World;
 const WORLDS: u64 = 5_000;
 
 /// Worlds that were wrong once.
-const FAILED: [u64; 1] = [
+const FAILED: [u64; 2] = [
     // A rehearsal knew less than the list that came in the rehearsal before.
     7687758343060063647,
+    // A container that two statuses had not found was started, and lists omitted it.
+    163121933153790843,
 ];
 
 #[test]

@@ -7,6 +7,7 @@ use crate::node::{LISTS, Node, STATUSES, generic, is_healthy, many, pods, second
 use pleg::model::listed::ContainerState;
 use pleg::out::health::Reason;
 use pleg::out::status_report::StatusReport;
+use pleg::out::told::Record;
 use pleg::runtime::Rpc;
 use sim::{Fault, Sim};
 
@@ -101,6 +102,24 @@ async fn where_every_call_takes_seconds_lists_are_slow_and_version_is_not_stuck(
             "{slow} s each: Version is stuck for {version} s"
         );
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn lists_that_become_slow_are_three_reports_of_health_at_most() {
+    let node = Node::watch(|sim| many(sim, 50, &["app", "sidecar"])).await;
+    node.at(5.0).await;
+    for list in LISTS {
+        node.sim.fault(list, None, Fault::Slow(seconds(9.0)));
+    }
+    node.pass(75.0).await;
+    let heard = node.heard();
+    let reports = heard.iter().filter_map(|heard| match &heard.record {
+        Record::Health(health) if heard.at > 5.0 => Some((heard.at, health.reason)),
+        _ => None,
+    });
+    let reports: Vec<_> = reports.collect();
+    assert!(reports.len() <= 3, "{reports:?}");
+    assert_eq!(reports.last().map(|it| it.1), Some(Reason::ListSlow));
 }
 
 #[tokio::test(start_paused = true)]

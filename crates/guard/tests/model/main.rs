@@ -5,9 +5,9 @@
 //! a fault begins or ends; one call that hangs is answered, by what there was when it was sent or
 //! by what there is now; the guard is killed and started again from the records that it saved last;
 //! one second or five seconds pass. What does not hang is answered within a millisecond, and an
-//! alarm of the guard may be late by 0.1 s. Each [`Alphabet`] lists which steps are tried together, from
-//! where and how many. Starts that are `guarding` have taken the first three steps: the lists hang,
-//! one is requested, and five seconds later the guard has answered it.
+//! alarm of the guard may be late by 0.1 s. Each [`Alphabet`] lists which steps are tried together,
+//! from where and how many. Starts that are `guarding` have taken the first three steps: the lists
+//! hang, one is requested, and five seconds later the guard has answered it.
 //!
 //! Not tried are: steps after which no list can be answered any more; the second of two orders of
 //! steps at one time that do not concern one another; the exchange of containers that are alike;

@@ -7,7 +7,6 @@ use crate::node::{LISTS, Node, STATUSES, generic, is_healthy, many, pods, second
 use pleg::model::listed::ContainerState;
 use pleg::out::health::Reason;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 use pleg::runtime::Rpc;
 use sim::{Fault, Sim};
 
@@ -112,14 +111,10 @@ async fn lists_that_become_slow_are_three_reports_of_health_at_most() {
         node.sim.fault(list, None, Fault::Slow(seconds(9.0)));
     }
     node.pass(75.0).await;
-    let heard = node.heard();
-    let reports = heard.iter().filter_map(|heard| match &heard.record {
-        Record::Health(health) if heard.at > 5.0 => Some((heard.at, health.reason)),
-        _ => None,
-    });
-    let reports: Vec<_> = reports.collect();
+    let reports = node.health_reports(5.0);
     assert!(reports.len() <= 3, "{reports:?}");
-    assert_eq!(reports.last().map(|it| it.1), Some(Reason::ListSlow));
+    let last = reports.last().map(|(_, health)| health.reason);
+    assert_eq!(last, Some(Reason::ListSlow));
 }
 
 #[tokio::test(start_paused = true)]

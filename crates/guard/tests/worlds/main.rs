@@ -35,7 +35,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use world::World;
 
-const WORLDS: u64 = 3_000;
+const WORLDS: u64 = 5_000;
 
 /// Worlds that were wrong once.
 const FAILED: [u64; 2] = [

@@ -49,10 +49,10 @@ use sim::{Fault, Manner, Outstanding, Sim, StreamFault};
 use tokio::time::{Instant, sleep, timeout};
 use worlds::live_each;
 
-const WORLDS: u64 = 3_000;
+const WORLDS: u64 = 6_000;
 
 /// Those in which answers are under way for long, and get lost.
-const ODD_WORLDS: u64 = 1_000;
+const ODD_WORLDS: u64 = 2_000;
 
 /// In these of them something was wrong once.
 const ODD_BEFORE: [u64; 8] = [3_717, 6_575, 6_601, 7_813, 34_378, 52_667, 58_089, 66_294];

@@ -130,9 +130,7 @@ impl Engine {
                 self.on_swept(uid, &call.question, answer, look, now);
             }
             (Purpose::Inspect(uid, number), Answer::Sandbox(answer)) => {
-                if let Ok(status) = &answer
-                    && self.missing(now.instant).containers
-                {
+                if let Ok(status) = &answer {
                     self.learn_containers(status, look);
                 }
                 let ended = self

@@ -30,7 +30,7 @@ async fn under_the_status_lock_the_deaths_of_others_are_told_and_the_culprit_is_
     node.assert_told(
         "3.000 Degraded: ListContainers is unavailable; polling containers one by one, new containers may be missed: \
          ListContainers has not answered for 2s
-         3.015 Degraded: ListContainers is unavailable; polling containers one by one, new containers may be missed: \
+         3.010 Degraded: ListContainers is unavailable; polling containers one by one, new containers may be missed: \
          ListContainers has not answered for 2s; \
          ContainerStatus of app in default/locked (locked/app.0) has not answered for 1s",
     );

@@ -172,6 +172,11 @@ impl Evidence {
         self.any >= Some(time)
     }
 
+    /// Whether any call was answered that was made after that time.
+    pub(super) fn any_after(&self, time: Instant) -> bool {
+        self.any > Some(time)
+    }
+
     /// Whether any was answered well.
     pub(super) fn good_since(&self, time: Instant) -> bool {
         self.good >= Some(time)

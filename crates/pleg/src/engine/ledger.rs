@@ -251,7 +251,10 @@ impl Ledger {
             self.stalled = Some(now);
         }
         self.answered = now;
-        self.took = now.duration_since(entry.waits);
+        // A call that others overtook was slow by itself.
+        if !self.evidence.any_after(entry.since) {
+            self.took = now.duration_since(entry.waits);
+        }
         self.open = (self.open * 2).min(self.most);
         self.moved = now;
         Some(entry)

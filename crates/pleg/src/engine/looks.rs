@@ -66,7 +66,15 @@ impl Engine {
                 tracing::debug!("no pod was seen by this look");
                 self.hurry(now);
             }
-            Ended::Look { look, first } => {
+            Ended::Look {
+                look,
+                first,
+                given_up,
+            } => {
+                for uid in &given_up {
+                    let differing = &mut self.unobserved.differing;
+                    differing.note_earlier(uid, look.begun.instant);
+                }
                 let counts = match look.kind {
                     LookKind::List => self.relister.counts(),
                     LookKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),

@@ -182,6 +182,7 @@ impl Rounds {
             took: now.duration_since(round.begun.instant),
             kind: round.kind,
         };
+        let given_up = round.given_up;
         match self.last {
             // Lists that were held up end after sweeps that were begun later.
             Some(last) if last.begun.instant > look.begun.instant => look.begun = last.begun,
@@ -195,6 +196,7 @@ impl Rounds {
         Ended::Look {
             look,
             first: self.looks == 1,
+            given_up,
         }
     }
 
@@ -254,7 +256,12 @@ pub(crate) enum Ended {
     /// Nobody was seen by it.
     Blind,
     /// It is a look, perhaps the first one.
-    Look { look: Look, first: bool },
+    Look {
+        look: Look,
+        first: bool,
+        /// The pods that it does not see.
+        given_up: BTreeSet<PodUid>,
+    },
 }
 
 #[cfg(test)]

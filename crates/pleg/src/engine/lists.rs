@@ -10,6 +10,11 @@ pub(crate) struct Missing {
 }
 
 impl Missing {
+    pub(crate) const BOTH: Self = Self {
+        sandboxes: true,
+        containers: true,
+    };
+
     pub(crate) fn any(self) -> bool {
         self.sandboxes || self.containers
     }

@@ -307,7 +307,7 @@ impl Engine {
 
     /// Whether a relist is due that waits only for a list which comes soon: if sweeps asked for the other
     /// one meanwhile, again and again, it would never begin.
-    fn is_relist_next(&self, now: Instant) -> bool {
+    pub(super) fn is_relist_next(&self, now: Instant) -> bool {
         let is_due = self.relister.due().is_some_and(|due| now >= due);
         is_due && self.relist_waits() && self.relister.standing().will_come(self.ages(now))
     }

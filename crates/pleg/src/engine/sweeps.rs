@@ -24,9 +24,13 @@ impl Engine {
         self.unobserved
             .failures
             .keep_ids(|id| self.sweeper.host_knows(id));
-        let missing = self.missing(now.instant);
+        let mut missing = self.missing(now.instant);
         if !missing.any() || !self.can_sweep() {
             return;
+        }
+        if self.is_relist_next(now.instant) {
+            // The relist requests the other list, once the one that is awaited has come.
+            missing = Missing::BOTH;
         }
         self.take_in_what_waits(now);
         let ages = self.ages(now.instant);
@@ -66,6 +70,9 @@ impl Engine {
     {
         let known = known_now(answer);
         let key = question.key();
+        // Whose it is may have become known since the call was planned.
+        let listed_in = || Some(self.records.pod_of(key.1.as_ref()?)?.uid);
+        let uid = uid.or_else(listed_in);
         // Once may be a mistake: nobody is gone before that was said twice, or known since.
         let is_listed = matches!((&uid, &key.1), (Some(uid), Some(id)) if self.is_listed(uid, id));
         let is_lost = is_listed

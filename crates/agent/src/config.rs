@@ -230,6 +230,7 @@ impl AgentConfig {
             status_overdue: self.status_overdue.0,
             max_inspections: self.max_concurrent_inspections,
             max_outstanding_calls: self.max_outstanding_calls,
+            ..pleg::Config::default()
         }
     }
 }

@@ -60,6 +60,8 @@ pub struct Config {
     pub status_overdue: Duration,
     /// How many pods are inspected at once.
     pub max_inspections: usize,
+    /// How many status calls of one pod are outstanding at once.
+    pub calls_per_pod: usize,
     /// How many calls may be outstanding at once. Those that are stuck while others of their
     /// kind are answered are counted apart, up to
     /// [`STUCK_FACTOR`](crate::engine::STUCK_FACTOR) times as many in all.
@@ -76,6 +78,7 @@ impl Default for Config {
             list_overdue: Duration::from_secs(2),
             status_overdue: Duration::from_secs(5),
             max_inspections: 16,
+            calls_per_pod: 8,
             max_outstanding_calls: 64,
         }
     }

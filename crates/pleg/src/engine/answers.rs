@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 
 use super::call::{Answer, Answered, Call, Key, Purpose, Question};
+use super::limits::LATE;
 use super::processes::Found;
 use super::state::{Action, Engine};
 use super::sweeper::Heard;
@@ -12,7 +13,7 @@ use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, Status};
 use crate::model::wall_time::Moment;
 use crate::records::{Hint, Look};
-use crate::runtime::{About, CallError, NoConnection};
+use crate::runtime::{About, CallError, NoConnection, OutstandingCall, Rpc};
 
 impl Engine {
     pub(super) fn on_answered(&mut self, answered: Answered, now: Moment) {
@@ -23,6 +24,7 @@ impl Engine {
         } = answered;
         let key = call.question.key();
         let lacked = self.lacked_by(&key);
+        let was_stuck = self.ledger.is_stuck(&key);
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
                 match why.cause {
@@ -51,6 +53,10 @@ impl Engine {
         };
         let took = now.instant.duration_since(begun);
         self.out.observer.call_ended(key.0, took, answer.error());
+        // What ends after a fault shows how long the fault lasted, not what such a call costs.
+        if !was_stuck || took < LATE {
+            self.measure(key.0, begun, &answer, now.instant);
+        }
         self.take_in(call, about, begun, answer, now);
         // What the pod has beside what was listed may be known now.
         if let Some(uid) = lacked {
@@ -70,6 +76,19 @@ impl Engine {
             .filter(|call| call.about.pod.is_none());
         let call = stuck.find(|call| (call.about.call, &call.about.id) == (key.0, &key.1))?;
         self.named_by_the_host(call).about.pod.map(|pod| pod.uid)
+    }
+
+    fn measure(&mut self, call: Rpc, begun: Instant, answer: &Answer, now: Instant) {
+        match answer {
+            Answer::Sandboxes(Ok(list)) => self.reporting.costs.list_received(call, list.bytes),
+            Answer::Containers(Ok(list)) => self.reporting.costs.list_received(call, list.bytes),
+            _ => {}
+        }
+        let is_earlier = |other: OutstandingCall| other.since <= begun;
+        let is_behind_another = self.ledger.outstanding().any(is_earlier);
+        self.reporting
+            .costs
+            .add(call, begun, answer.error(), is_behind_another, now);
     }
 
     /// A call is not sent for now.

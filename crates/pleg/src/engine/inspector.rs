@@ -1,7 +1,7 @@
 //! Inspecting pods: a status call for each of their sandboxes and containers.
 //!
 //! ```text
-//!   queue --a place is free--> asking, up to SIDE_BY_SIDE at once --> all answered: PodStatus, or why not
+//!   queue --a place is free--> asking, up to `together` at once --> all answered: PodStatus, or why not
 //!                                 |
 //!                                 \-- takes 250 ms: gives its place to another, and goes on
 //! ```
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 use super::call::Key;
 use super::call::{Call, Purpose, Question};
 use super::ledger::Ledger;
-use super::limits::{SIDE_BY_SIDE, SLOW};
+use super::limits::{SLOW, SUSPECT};
 use super::sweeper::about;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod};
@@ -32,6 +32,8 @@ use crate::runtime::{About, CallError};
 pub(crate) struct Inspector {
     /// How many may run at once that are not slow.
     places: usize,
+    /// How many calls of one pod may be outstanding at once.
+    together: usize,
     queue: VecDeque<Queued>,
     active: BTreeMap<(PodUid, u64), Inspection>,
 }
@@ -73,9 +75,10 @@ pub(crate) struct Inspected {
 }
 
 impl Inspector {
-    pub(crate) fn new(places: usize) -> Self {
+    pub(crate) fn new(places: usize, together: usize) -> Self {
         Self {
             places: places.max(1),
+            together: together.max(1),
             queue: VecDeque::new(),
             active: BTreeMap::new(),
         }
@@ -106,7 +109,7 @@ impl Inspector {
         }
         let prompt = self.active.values();
         let prompt = prompt
-            .filter(|inspection| now < inspection.begun + SLOW)
+            .filter(|inspection| now < inspection.keeps_place_until(self.together))
             .count();
         while prompt < self.places {
             let Queued { ticket, pod, .. } = self.queue.pop_front()?;
@@ -121,7 +124,7 @@ impl Inspector {
 
     fn ask_active(&mut self, ledger: &mut Ledger) -> Option<(Call, About)> {
         let mut active = self.active.values_mut();
-        active.find_map(|inspection| inspection.ask(ledger))
+        active.find_map(|inspection| inspection.ask(self.together, ledger))
     }
 
     /// The inspections that have nothing to ask: of pods without rows, or whose rows are gone.
@@ -230,15 +233,28 @@ impl Inspector {
         if self.queue.is_empty() && self.active.is_empty() {
             return None;
         }
-        let slow = self
-            .active
-            .values()
-            .map(|inspection| inspection.begun + SLOW);
+        let slow = self.active.values().flat_map(|inspection| {
+            [
+                inspection.begun + SLOW,
+                inspection.keeps_place_until(self.together),
+            ]
+        });
         slow.filter(|time| *time > now).min()
     }
 }
 
 impl Inspection {
+    /// When another inspection takes its place. One call after the other is made to measure what each
+    /// costs: then only a call that is suspect gives its place to others.
+    fn keeps_place_until(&self, together: usize) -> Instant {
+        let rows = self.pod.sandboxes.len() + self.pod.containers.len();
+        self.begun
+            + match together {
+                1 => SUSPECT * rows as u32,
+                _ => SLOW,
+            }
+    }
+
     fn new(ticket: Ticket, pod: Arc<ListedPod>, begun: Instant) -> Self {
         let sandboxes = pod.sandboxes.iter();
         let sandboxes = sandboxes.map(|row| Question::Sandbox(row.id.clone()));
@@ -265,8 +281,8 @@ impl Inspection {
     }
 
     /// The first question that nobody is asking; the others wait behind whoever asks them.
-    fn ask(&mut self, ledger: &mut Ledger) -> Option<(Call, About)> {
-        if self.outstanding.len() >= SIDE_BY_SIDE {
+    fn ask(&mut self, together: usize, ledger: &mut Ledger) -> Option<(Call, About)> {
+        if self.outstanding.len() >= together {
             return None;
         }
         let free = self.to_ask.iter().position(|question| {

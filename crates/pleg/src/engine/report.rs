@@ -97,6 +97,7 @@ impl Engine {
                     age_seconds: age(call.since),
                 })
                 .collect(),
+            costs: self.reporting.costs.report(now.instant),
             stream: self.sources.streaming.status(),
             kernel: self.sources.processes.status(
                 self.quarantine.admits_pids(now.instant),

@@ -28,6 +28,7 @@ use crate::model::id::{HostId, Id, PodUid};
 use crate::model::wall_time::Moment;
 use crate::observer::Observer;
 use crate::out::cache::{Cache, CacheWriter};
+use crate::out::call_costs::CallCosts;
 use crate::out::coverage::Coverage;
 use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::subscribers::Subscribers;
@@ -119,6 +120,7 @@ pub(super) struct Reporting {
     pub(super) coverage: Coverage,
     pub(super) settling: Settling,
     pub(super) reporter: Reporter,
+    pub(super) costs: CallCosts,
 }
 
 /// Where what is known goes.
@@ -146,7 +148,7 @@ impl Engine {
             quarantine: Quarantine::default(),
             relister: Relister::new(&config, started),
             sweeper: Sweeper::new(config.relist_period, started),
-            inspector: Inspector::new(config.max_inspections),
+            inspector: Inspector::new(config.max_inspections, config.calls_per_pod),
             sources: Sources {
                 processes: Processes::new(watches_processes),
                 births: Births::default(),
@@ -165,6 +167,7 @@ impl Engine {
                 coverage: Coverage::none(started),
                 settling: Settling::default(),
                 reporter: Reporter::new(config.relist_threshold, now),
+                costs: CallCosts::default(),
             },
             out: Outputs {
                 endpoint,

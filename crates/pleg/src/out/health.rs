@@ -200,6 +200,9 @@ pub struct FailingCall {
     pub pod: Option<PodRef>,
     /// Why, in the runtime's words.
     pub error: String,
+    /// How the call failed, if one did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cause: Option<CallError>,
     /// How long it has been failing.
     pub since_seconds: f64,
     /// It is not made for now, because the connection was lost each time that it was.
@@ -223,6 +226,10 @@ impl FailingCall {
                 InspectError::Failed { error, .. } => error.to_string(),
                 InspectError::Disagrees { .. } => "it contradicts the runtime's list".to_owned(),
                 error => error.to_string(),
+            },
+            cause: match &failing.error {
+                InspectError::Failed { error, .. } => Some(error.clone()),
+                _ => None,
             },
             since_seconds: now.duration_since(failing.since).as_secs_f64(),
             withheld: failing.error.is_withheld(),

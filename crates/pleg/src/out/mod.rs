@@ -20,6 +20,7 @@
 
 pub mod apply;
 pub mod cache;
+pub mod call_costs;
 pub mod coverage;
 pub mod failure;
 pub mod health;

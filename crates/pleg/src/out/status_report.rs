@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::model::id::Id;
 use crate::model::wall_time::WallTime;
+use crate::out::call_costs::CallCost;
 use crate::out::coverage::LookKind;
 use crate::out::health::{Blind, FailingCall, HealthReport, HealthState, Reason, StuckCall};
 use crate::out::kubelet_view::KubeletView;
@@ -52,6 +53,9 @@ pub struct StatusReport {
     /// are needed: whoever makes one may make the runtime go away again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<SuspectCall>,
+    /// What calls have cost lately.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub costs: Vec<CallCost>,
     /// The runtime's event stream.
     pub stream: StreamStatus,
     /// The kernel's hints.

@@ -1,0 +1,244 @@
+//! What calls cost: how long those of each kind took, and how many failed.
+//!
+//! ```
+//! use std::time::Duration;
+//!
+//! use pleg::runtime::Rpc;
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
+//! let sim = sim::Sim::new();
+//! sim.run("web-0", &["app"]);
+//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! tokio::time::sleep(Duration::from_secs(1)).await;
+//!
+//! let status = pleg.status().await?;
+//! let mut costs = status.costs.iter();
+//! assert!(costs.any(|cost| cost.call == Rpc::ContainerStatus && cost.count == 1));
+//! # Ok(())
+//! # }
+//! ```
+
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::runtime::{CallError, Rpc};
+
+/// How many calls of each kind are measured: a few relists of a large node.
+const MAX_SAMPLES: usize = 2000;
+
+/// How many calls that have ended are compared with one that was made beside them: more than may be
+/// outstanding.
+const MAX_COMPARED: usize = 64;
+
+/// What a call took longer ago than this describes another situation.
+const MAX_AGE: Duration = Duration::from_secs(600);
+
+/// What the calls of one kind cost lately.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CallCost {
+    /// CRI's method name.
+    pub call: Rpc,
+    /// How many were answered without an error.
+    pub count: usize,
+    /// How many failed.
+    pub failed: usize,
+    /// How many seconds the last answered call took.
+    pub last: f64,
+    /// How many seconds ago it was answered, if one was.
+    pub answered_ago: Option<f64>,
+    /// Why the newest call failed, if it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<CallError>,
+    /// Half of them took no longer.
+    pub p50: f64,
+    /// 90 of 100 took no longer.
+    pub p90: f64,
+    /// 99 of 100 took no longer.
+    pub p99: f64,
+    /// The slowest.
+    pub max: f64,
+    /// The mean of all.
+    pub mean: f64,
+    /// How many were made when no other call was outstanding.
+    pub alone: usize,
+    /// The mean of these.
+    pub alone_mean: Option<f64>,
+    /// The size of the last list, in bytes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bytes: Option<u64>,
+}
+
+/// Measures calls, in limited memory.
+#[derive(Debug, Default)]
+pub(crate) struct CallCosts {
+    kinds: BTreeMap<Rpc, Samples>,
+    /// When the last calls were made and ended.
+    ended: VecDeque<(Instant, Instant)>,
+}
+
+#[derive(Debug, Default)]
+struct Samples {
+    answered: VecDeque<Sample>,
+    /// When calls failed.
+    failed: VecDeque<Instant>,
+    /// Of the newest call.
+    error: Option<CallError>,
+    bytes: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Sample {
+    ended: Instant,
+    seconds: f64,
+    is_alone: bool,
+}
+
+impl CallCosts {
+    /// Adds a call that was made at `begun` and has ended `now`; another that was made before may be
+    /// outstanding still.
+    pub(crate) fn add(
+        &mut self,
+        call: Rpc,
+        begun: Instant,
+        error: Option<&CallError>,
+        is_behind_another: bool,
+        now: Instant,
+    ) {
+        let was_outstanding = |(made, ended): &(Instant, Instant)| *made <= begun && *ended > begun;
+        let is_alone = !is_behind_another && !self.ended.iter().any(was_outstanding);
+        self.ended.push_back((begun, now));
+        if self.ended.len() > MAX_COMPARED {
+            self.ended.pop_front();
+        }
+        let samples = self.kinds.entry(call).or_default();
+        samples.error = error.cloned();
+        if error.is_none() {
+            samples.answered.push_back(Sample {
+                ended: now,
+                seconds: now.duration_since(begun).as_secs_f64(),
+                is_alone,
+            });
+        } else {
+            samples.failed.push_back(now);
+        }
+        if samples.answered.len() > MAX_SAMPLES {
+            samples.answered.pop_front();
+        }
+        if samples.failed.len() > MAX_SAMPLES {
+            samples.failed.pop_front();
+        }
+    }
+
+    /// Notes the size of a list.
+    pub(crate) fn list_received(&mut self, call: Rpc, bytes: usize) {
+        self.kinds.entry(call).or_default().bytes = Some(bytes as u64);
+    }
+
+    /// What each kind of call costs.
+    pub(crate) fn report(&self, now: Instant) -> Vec<CallCost> {
+        let kinds = self.kinds.iter();
+        kinds
+            .filter_map(|(call, samples)| samples.report(*call, now))
+            .collect()
+    }
+}
+
+impl Samples {
+    fn report(&self, call: Rpc, now: Instant) -> Option<CallCost> {
+        let is_recent = |ended: &Instant| now < *ended + MAX_AGE;
+        let recent = self
+            .answered
+            .iter()
+            .filter(|sample| is_recent(&sample.ended));
+        let failed = self.failed.iter().filter(|ended| is_recent(ended)).count();
+        let last = recent.clone().next_back();
+        let alone = recent.clone().filter(|sample| sample.is_alone);
+        let alone: Vec<f64> = alone.map(|sample| sample.seconds).collect();
+        let mut seconds: Vec<f64> = recent.clone().map(|sample| sample.seconds).collect();
+        if seconds.is_empty() && failed == 0 {
+            return None;
+        }
+        seconds.sort_by(f64::total_cmp);
+        let rank = |of: usize| (seconds.len() * of).div_ceil(100).saturating_sub(1);
+        let at = |of: usize| seconds.get(rank(of)).copied().unwrap_or_default();
+        Some(CallCost {
+            call,
+            count: seconds.len(),
+            failed,
+            last: last.map_or(0.0, |sample| sample.seconds),
+            answered_ago: last.map(|sample| now.duration_since(sample.ended).as_secs_f64()),
+            error: self.error.clone(),
+            p50: at(50),
+            p90: at(90),
+            p99: at(99),
+            max: at(100),
+            mean: mean(&seconds).unwrap_or_default(),
+            alone: alone.len(),
+            alone_mean: mean(&alone),
+            bytes: self.bytes,
+        })
+    }
+}
+
+fn mean(seconds: &[f64]) -> Option<f64> {
+    (!seconds.is_empty()).then(|| seconds.iter().sum::<f64>() / seconds.len() as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CALL: Rpc = Rpc::ContainerStatus;
+
+    fn second(of: u64) -> Duration {
+        Duration::from_secs(of)
+    }
+
+    #[test]
+    fn what_calls_took_is_summed_up_by_kind() {
+        let begin = Instant::now();
+        let mut costs = CallCosts::default();
+        for took in 1..=100 {
+            costs.add(CALL, begin, None, true, begin + second(took));
+        }
+        let why = CallError::Refused("no".into());
+        costs.add(CALL, begin, Some(&why), true, begin + second(101));
+        let [cost] = &costs.report(begin + second(101))[..] else {
+            panic!("one kind");
+        };
+        assert_eq!((cost.count, cost.failed), (100, 1));
+        assert_eq!((cost.p50, cost.p90, cost.max), (50.0, 90.0, 100.0));
+        assert_eq!((cost.mean, cost.last), (50.5, 100.0));
+        assert_eq!((cost.alone, cost.alone_mean), (0, None));
+    }
+
+    #[test]
+    fn a_call_that_was_made_when_none_was_outstanding_is_told_from_the_others() {
+        let begin = Instant::now();
+        let at = |seconds| begin + second(seconds);
+        let mut costs = CallCosts::default();
+        costs.add(CALL, begin, None, false, at(1));
+        // The second of these was made before the first was answered, and a third behind both.
+        costs.add(CALL, at(2), None, false, at(6));
+        costs.add(CALL, at(7), None, true, at(8));
+        costs.add(CALL, at(5), None, false, at(9));
+        costs.add(CALL, at(9), None, false, at(12));
+        let cost = &costs.report(at(12))[0];
+        assert_eq!((cost.alone, cost.alone_mean), (3, Some(8.0 / 3.0)));
+    }
+
+    #[test]
+    fn what_was_measured_long_ago_does_not_count() {
+        let begin = Instant::now();
+        let mut costs = CallCosts::default();
+        costs.add(CALL, begin, None, false, begin + second(60));
+        assert_eq!(costs.report(begin + second(61)).len(), 1);
+        assert_eq!(costs.report(begin + second(700)), []);
+    }
+}

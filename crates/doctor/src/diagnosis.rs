@@ -2,23 +2,22 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
-use cri::Rpc;
 use escape::redacted;
-use pleg::out::words::counted;
 use serde::Serialize;
-use times::GoDuration;
 
 pub use crate::evidence::rights::NotPermitted;
 use crate::evidence::rights::not_permitted;
-use crate::evidence::who::{subject, unanswered};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{AgentsWord, End, Probe, ProbeFacts};
+use crate::facts::probes::ProbeFacts;
 pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
 use crate::judges::{JUDGES, Opinion, systemd_cookie_overflow};
+
+mod summary;
+
+use summary::{cannot_be_told, doubt, not_found, well};
 
 /// What is wrong with the node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -195,137 +194,16 @@ fn leave_out_doctor(finding: &mut Finding) {
     }
 }
 
-/// Of a node of which only these causes were judged nothing else is known.
-fn not_found(causes: &[Cause]) -> String {
-    let ids: Vec<&str> = causes.iter().map(|cause| cause.id()).collect();
-    let were = if ids.len() == 1 { "was" } else { "were" };
-    format!(
-        "{} {were} not found; nothing else was checked",
-        ids.join(", ")
-    )
-}
-
-fn cannot_be_told(not_checked: &[NotChecked]) -> String {
-    // If the runtime was not probed, that is the reason, whatever else is not known.
-    let mut all = not_checked.iter();
-    let runtime = all.find(|not| not.cause == Cause::RuntimeUnresponsive);
-    match runtime.or(not_checked.first()) {
-        Some(first) => format!(
-            "the state of this node could not be determined: {}",
-            first.why
-        ),
-        None => "the state of this node could not be determined".to_owned(),
-    }
-}
-
-/// What keeps a node in which nothing was found from being called healthy: the state that an agent
-/// reports, if its data is used and it is not healthy, or how much of the node was not seen.
-fn doubt(probes: &ProbeFacts) -> Option<String> {
-    match &probes.agent {
-        Some(agent) if agent.is_healthy() => None,
-        Some(AgentsWord { state, message, .. }) => {
-            Some(format!("the agent on this node reports {state}: {message}"))
-        }
-        None => unseen(probes),
-    }
-}
-
-/// What was not seen of a node whose runtime responds.
-fn unseen(probes: &ProbeFacts) -> Option<String> {
-    probes
-        .node(Rpc::Version)
-        .filter(|it| it.end == End::Answered)?;
-    if probes.is_interrupted() {
-        let during = match probes.went_away.calls() {
-            [one] => format!("during {} of {}", one.call, subject(one)),
-            _ => "while the doctor ran".to_owned(),
-        };
-        return Some(format!(
-            "the connection to the runtime was lost {during}, and the runtime responds again; run \
-             the doctor again"
-        ));
-    }
-    if let Some(hung) = probes.calls.iter().find(|probe| probe.end == End::Hung) {
-        return Some(format!("the runtime responds, but {}", unanswered(hung)));
-    }
-    for call in [Rpc::ListPodSandbox, Rpc::ListContainers] {
-        let list = probes.node(call);
-        if list.is_none_or(|list| list.end != End::Answered) {
-            let failed = match list.and_then(Probe::error) {
-                Some(why) => format!("failed: {why}"),
-                None => "was not answered".to_owned(),
-            };
-            return Some(format!("the runtime responds, but {call} {failed}"));
-        }
-    }
-    if let Some(why) = &probes.unreachable_to_agent {
-        return Some(format!(
-            "the runtime responds to the doctor, but the agent on this node cannot reach it: {why}"
-        ));
-    }
-    if let Some(lost) = probes.went_away.calls().first() {
-        let (call, who) = (lost.call, subject(lost));
-        return Some(format!(
-            "the connection to the runtime is lost each time {call} is called for {who}"
-        ));
-    }
-    if probes.undecided > 0 {
-        let rows = counted(probes.undecided, "row");
-        return Some(format!(
-            "the runtime responds, but {rows} of its lists may be wrong, and the lists were not \
-             answered again"
-        ));
-    }
-    let is_of_one = |call: Rpc| matches!(call, Rpc::ContainerStatus | Rpc::PodSandboxStatus);
-    let made = probes.costs.iter().filter(|cost| is_of_one(cost.call));
-    let made: usize = made.map(|cost| cost.count).sum();
-    let unasked = probes.unasked;
-    (unasked > 0).then(|| {
-        let all = counted(unasked + made, "status call");
-        format!(
-            "the runtime responds, but {unasked} of {all} were not made or not answered in time"
-        )
-    })
-}
-
-/// If a call takes longer, the runtime does not respond normally.
-const SLOW_SECONDS: f64 = 1.0;
-
-/// One line, which fits a terminal.
-fn well(probes: &ProbeFacts) -> String {
-    let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
-    let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
-    let well = match slowest >= SLOW_SECONDS {
-        true => "",
-        false => " normally",
-    };
-    let slowest = GoDuration(Duration::from_millis((slowest * 1000.0).ceil() as u64));
-    let who = match &probes.runtime {
-        Some(runtime) => format!("{} {}", runtime.name, runtime.version),
-        None => "the runtime".to_owned(),
-    };
-    let who: String = who.chars().take(40).collect();
-    if let Some(agent) = &probes.agent {
-        return format!("{who} answers the agent on this node: {}", agent.message);
-    }
-    let failed = probes.calls.iter();
-    let failed = failed.filter(|probe| probe.end != End::Answered).count();
-    let failed = match failed {
-        0 => String::new(),
-        _ => format!(", {failed} failed"),
-    };
-    format!("{who} responds{well}: {calls} calls, slowest {slowest}{failed}")
-}
-
 #[cfg(test)]
 mod tests {
+    use cri::Rpc;
     use pleg::model::wall_time::WallTime;
     use pleg::out::health::{HealthState, Reason};
     use pleg::runtime::{CallError, NoConnection, Unreachable};
 
     use super::*;
     use crate::facts::HostFacts;
-    use crate::facts::probes::Outcome;
+    use crate::facts::probes::{AgentsWord, End, Outcome, Probe};
     use crate::node::node;
 
     fn nothing() -> NodeFacts {

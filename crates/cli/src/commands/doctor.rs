@@ -1,6 +1,6 @@
 //! `pleg doctor`: what is wrong with this node, by name, and what to do now.
 
-mod meanwhile;
+mod machine;
 mod node;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -35,11 +35,10 @@ const WRITING: Duration = Duration::from_secs(5);
 const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 
 const AFTER_HELP: &str = "\
-Harmless: each call to the runtime has a deadline and is made once (while one hangs, Version once a
-second, or calls that were answered before; the lists again if a listed object does not exist or has
-exited, or if they take very long), and reads that block are abandoned. If the runtime restarts
-meanwhile, it is asked anew, at most twice. On nodes with rpm, `rpm -q` runs once. Ends within 30
-seconds whatever hangs, usually within 10.
+Harmless: the runtime is observed as an agent does it, or by the agent on this node if there is one,
+for ten seconds at most. A call that is not answered is not repeated, and reads that block are
+abandoned. On nodes with rpm, `rpm -q` runs once. Ends within 30 seconds whatever hangs, usually
+within 10.
 
 Exit codes: 0 healthy, 1 problem found, 2 could not determine. These are also the exit codes that
 node-problem-detector expects of custom plugins (--npd).";
@@ -80,7 +79,7 @@ struct Report<'a> {
     #[serde(flatten)]
     diagnosis: &'a Diagnosis,
     probes: Vec<ProbeReport<'a>>,
-    /// How many status calls were not made, or had too little time to tell whether they hang.
+    /// How many pods were not observed in time.
     unasked: usize,
     /// How many rows of the lists may be wrong.
     undecided: usize,
@@ -193,7 +192,7 @@ fn show(
         Format::Json => output::json(&Report {
             diagnosis,
             probes: facts.probes.all().map(ProbeReport::from).collect(),
-            unasked: facts.probes.unasked,
+            unasked: facts.probes.unasked + facts.probes.unobserved,
             undecided: facts.probes.undecided,
             is_interrupted: facts.probes.is_interrupted(),
             guard: facts.probes.guard.as_ref(),

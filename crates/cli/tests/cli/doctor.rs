@@ -18,6 +18,10 @@ use crate::support::{Ended, FakeRuntime, Pleg};
 /// Without an agent, and without a kubelet of this machine's.
 const ALONE: [&str; 4] = ["--agent", "off", "--kubelet-healthz", "127.0.0.1:1"];
 
+/// How many calls may be outstanding, besides those that are stuck while others are answered: the
+/// window of the engine, and `Status`.
+const MAX_OUTSTANDING: usize = 12 + 1;
+
 /// Whatever hangs.
 const IN_TIME: Duration = Duration::from_secs(15);
 

@@ -1,35 +1,28 @@
-//! All IO: calls the runtime and reads the machine, each step with a deadline.
+//! All IO: observes the runtime through an engine and reads the machine, each step with a deadline.
 //!
 //! ```text
-//!   Asking (socket, known ids, an agent's answers)
-//!     |
-//!     v
-//!   probes: Version, Status, the lists, then each id --> what hangs
-//!     |                                                    |
-//!     v                                                    v
-//!   kubelet: /healthz            tasks: ids, first processes and names of what runs
+//!   engine, in this process or an agent's --> observation: reports until one is complete
+//!                                                |
+//!                                                v
+//!   kubelet: /healthz       report: facts       tasks: ids, first processes and names of what runs
 //!
 //!   host: /proc, /sys, cgroups, the system bus, packages
 //!     \-- what may block in the kernel: helper, a process started beforehand
 //! ```
 
-pub mod agent;
 pub mod helper;
 pub mod host;
+pub mod observation;
+pub mod observed;
 pub mod probes;
 pub mod task_folder;
 
-mod answers;
 mod bounded;
-mod calls;
-mod dead;
+mod conditions;
 mod kubelet;
+mod listed_though_dead;
 mod listener;
-mod patience;
-mod pulse;
-mod round;
+mod names;
+mod report;
 mod stacks;
 mod step;
-mod suspects;
-mod targets;
-mod vanished;

@@ -38,11 +38,13 @@ pub struct ProbeFacts {
     pub conditions: Option<Conditions>,
     /// Whether other calls are answered, if `Version` hangs.
     pub besides_version: OtherCalls,
-    /// How many containers and sandboxes were not called for, because time ran out or too many
-    /// calls hung, or had too little time to tell whether their calls hang.
+    /// How many pods were not observed in time, and are not reported with a call that hangs or fails.
+    pub unobserved: usize,
+    /// How many status calls were not made or not answered in time; only in bundles of a doctor that
+    /// made its calls without an engine.
     pub unasked: usize,
-    /// How many containers and sandboxes did not exist when they were called for, or had exited, and
-    /// may be listed still: the lists were not answered again.
+    /// How many containers and sandboxes may be listed as running although they have exited: the lists
+    /// were not answered again.
     pub undecided: usize,
     /// Whether the runtime went away while it was asked.
     pub went_away: WentAway,
@@ -52,9 +54,10 @@ pub struct ProbeFacts {
     pub tasks: Fact<Vec<Task>>,
     /// The kubelet's own `/healthz`.
     pub kubelet: Fact<KubeletHealth>,
-    /// What an agent reports, if its data is used because the runtime may not be called.
+    /// What an agent on the node reports, if the runtime was observed by its engine.
     pub agent: Option<AgentsWord>,
-    /// Why an agent cannot reach the runtime, as it says before and after the doctor has called it.
+    /// Why an agent cannot reach the runtime, which the doctor has reached; only in bundles of a doctor
+    /// that made its calls without an engine.
     pub unreachable_to_agent: Option<String>,
     /// The guard on this node, between the kubelet and the runtime that was asked.
     #[serde(default)]
@@ -192,7 +195,8 @@ pub struct AgentsWord {
     pub message: String,
     /// How long its last relist took.
     pub relist_seconds: Option<f64>,
-    /// Why a list failed, if the runtime answers other calls.
+    /// Why a list failed, if the runtime answers other calls; only in bundles of a doctor that made its
+    /// calls without an engine.
     pub failure: Option<CallError>,
 }
 

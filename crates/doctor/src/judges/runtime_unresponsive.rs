@@ -9,19 +9,20 @@ use pleg::runtime::{CallError, NoConnection, Rpc, Unreachable};
 use super::Opinion;
 use crate::evidence::lack::NOT_PROBED;
 use crate::evidence::owner::culprit;
-use crate::evidence::plugins::is_any_old;
-use crate::evidence::remedy::{resume_daemon, thaw};
+use crate::evidence::remedy::resume_daemon;
 use crate::evidence::runc::restart;
-use crate::evidence::who::{MAX_EXAMPLES, go, stacks, subject, unanswered};
+use crate::evidence::who::{MAX_EXAMPLES, stacks, subject};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
-use crate::facts::probes::{End, MAX_SINGLED_OUT, OtherCalls, Outcome, Probe, ProbeFacts};
+use crate::facts::probes::{End, OtherCalls, Probe, ProbeFacts};
 
 mod behind;
 mod failing;
+mod lists;
+mod silent;
 
-/// If half of the status calls take longer, the runtime is slow: a healthy one takes milliseconds.
-const SLOW_SECONDS: f64 = 2.0;
+use lists::lists;
+use silent::{all_but_version, is_kept_from_running, perhaps_all, silent};
 
 /// The symptom: `Version`, which takes no lock, is not answered.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -61,36 +62,6 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         }
         other => other,
     }
-}
-
-/// Whether the runtime's process is stopped, or frozen with its control group.
-fn is_kept_from_running(facts: &NodeFacts) -> bool {
-    let process = facts.runtime_process();
-    process.is_some_and(|who| who.is_stopped() || facts.host.frozen_group(who).is_some())
-}
-
-fn all_but_version(facts: &NodeFacts, version: &Probe) -> Finding {
-    let calls = facts.probes.calls.iter();
-    let of_node = calls.filter(|probe| probe.id.is_none() && probe.end == End::Hung);
-    let others: Vec<_> = of_node.filter(|probe| probe.call != Rpc::Version).collect();
-    let mut names = vec![version.call.name()];
-    names.extend(others.iter().map(|probe| probe.call.name()));
-    let names = names.join(" or ");
-    let sentence = format!("the container runtime answers other calls, but not {names}");
-    let mut finding = finding(facts, Confidence::Medium, sentence);
-    let hung = [version].into_iter().chain(others);
-    finding.evidence.extend(hung.map(unanswered));
-    finding
-}
-
-/// There was no time, or it was answered only now and then.
-fn perhaps_all(facts: &NodeFacts, version: &Probe) -> Finding {
-    let sentence = "the container runtime does not answer Version; whether it answers other calls \
-                    now was not seen"
-        .to_owned();
-    let mut finding = finding(facts, Confidence::Medium, sentence);
-    finding.evidence.push(unanswered(version));
-    finding
 }
 
 /// It has answered, and was stopped before the end.
@@ -182,54 +153,6 @@ fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Opinion {
     Opinion::Found(vec![finding])
 }
 
-fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
-    let at = &facts.probes.endpoint;
-    let listener = facts.runtime_process();
-    let stopped = listener.filter(|process| process.is_stopped());
-    let frozen = listener.and_then(|process| facts.host.frozen_group(process));
-    let (confidence, sentence) = match (stopped, listener) {
-        (_, Some(who)) if frozen.is_some() => {
-            let who = who.label();
-            let sentence = format!("the container runtime {who} is frozen: every call hangs");
-            (Confidence::Certain, sentence)
-        }
-        (Some(who), _) => {
-            let who = who.label();
-            let sentence = format!("the container runtime {who} is stopped: every call hangs");
-            (Confidence::Certain, sentence)
-        }
-        (None, Some(who)) => {
-            let who = who.label();
-            let sentence = format!("the container runtime {who} does not answer any call");
-            (Confidence::High, sentence)
-        }
-        (None, None) => {
-            let sentence = format!("the container runtime at {at} does not answer any call");
-            (Confidence::High, sentence)
-        }
-    };
-    let mut finding = finding(facts, confidence, sentence);
-    let waited = go(version.seconds);
-    finding.evidence.push(match version.by_agent {
-        true => format!("it has not answered the agent on this node for {waited}"),
-        false => format!("it accepted a connection but has not answered Version for {waited}"),
-    });
-    finding.evidence.extend(queue(facts));
-    if let Some(who) = listener {
-        finding
-            .evidence
-            .push(format!("{} {}", who.label(), who.doing()));
-    }
-    if let Some(group) = frozen {
-        let (file, state) = (&group.file, &group.state);
-        finding.evidence.push(format!("{file} contains {state}"));
-        finding.advise_first(thaw(group));
-    } else if let Some(who) = stopped {
-        finding.advise_first(resume_daemon(who));
-    }
-    finding
-}
-
 fn nonsense(facts: &NodeFacts, why: &CallError) -> Finding {
     let at = &facts.probes.endpoint;
     let sentence = match why {
@@ -241,168 +164,6 @@ fn nonsense(facts: &NodeFacts, why: &CallError) -> Finding {
     let mut finding = finding(facts, Confidence::High, sentence);
     finding.evidence.push(format!("Version failed: {why}"));
     finding
-}
-
-/// `Version` is answered, but neither list is, or a list fails.
-fn lists(facts: &NodeFacts) -> Opinion {
-    let probes = &facts.probes;
-    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
-    let bad = |outcome: Outcome| {
-        let called = lists.into_iter();
-        called.filter(move |call| probes.outcome(*call) == Some(outcome))
-    };
-    let name = name(probes);
-    let (hung, failed) = (bad(Outcome::Hung).count(), bad(Outcome::Error));
-    if hung == 2 {
-        let node = lists.into_iter().filter_map(|call| probes.node(call));
-        let waited = node.clone().map(|probe| probe.seconds);
-        let within = go(waited.fold(f64::INFINITY, f64::min).floor());
-        let sentence = match probes.node(Rpc::Version) {
-            Some(_) => format!("{name} answers Version, but neither list call within {within}"),
-            None => format!("{name} answers neither list call within {within}"),
-        };
-        let mut found = finding(facts, Confidence::High, sentence);
-        let one = probes.singled_out(Rpc::ContainerStatus);
-        found.evidence.extend(node.chain(one).map(unanswered));
-        return Opinion::Found(vec![found]);
-    }
-    let failed = failed.filter_map(|call| probes.node(call));
-    let failed = failed.filter_map(|probe| Some((probe.call.name(), probe.error()?)));
-    // A list that is too large is another cause.
-    let failed = failed.filter(|(_, why)| !matches!(why, CallError::TooLarge(_)));
-    let found = failed.map(|(call, why)| {
-        let mut found = finding(facts, Confidence::High, format!("{name} fails {call}"));
-        found.evidence.push(format!("{call} failed: {why}"));
-        found
-    });
-    let mut found: Vec<Finding> = found.collect();
-    found.extend(refused_to_agent(facts, name));
-    found.extend(hung_alone(facts));
-    found.extend(nobodys_status(facts, name));
-    found.extend(many_statuses(facts, name));
-    found.extend(failing::statuses(facts, name));
-    found.extend(not_ready(facts));
-    found.extend(slow_statuses(facts, name).filter(|_| found.is_empty()));
-    match found.is_empty() {
-        true => Opinion::Clear,
-        false => Opinion::Found(found),
-    }
-}
-
-/// An agent does not report which of its list calls failed.
-fn refused_to_agent(facts: &NodeFacts, name: &str) -> Option<Finding> {
-    let failure = facts.probes.agent.as_ref()?.failure.as_ref()?;
-    if matches!(failure, CallError::TooLarge(_)) {
-        return None;
-    }
-    let sentence = format!("{name} fails a list call of the agent on this node");
-    let mut found = finding(facts, Confidence::High, sentence);
-    found
-        .evidence
-        .push(format!("the list call failed: {failure}"));
-    Some(found)
-}
-
-/// It answers, but reports that it is not ready.
-fn not_ready(facts: &NodeFacts) -> Option<Finding> {
-    let probes = &facts.probes;
-    let condition = probes.unmet("RuntimeReady")?;
-    let why = [&*condition.reason, &*condition.message].join(": ");
-    let name = name(probes);
-    let sentence = format!("{name} reports that it is not ready ({why})");
-    let mut found = finding(facts, Confidence::High, sentence);
-    found
-        .evidence
-        .push(format!("the condition RuntimeReady is false: {why}"));
-    Some(found)
-}
-
-/// One call for the whole node hangs, and no other cause explains it.
-fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
-    let probes = &facts.probes;
-    let hung = |call: &Rpc| probes.outcome(*call) == Some(Outcome::Hung);
-    let explained = |call: &Rpc| match call {
-        Rpc::ListContainers => probes.may_be_containerd(),
-        // The plugin that it waits for is reported by another judge.
-        Rpc::Status => is_any_old(facts),
-        _ => false,
-    };
-    let calls = [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::Status];
-    let mut calls = calls.into_iter().filter(hung);
-    let probe = probes.node(calls.find(|call| !explained(call))?)?;
-    let call = probe.call.name();
-    let name = name(probes);
-    let sentence = format!("{name} answers Version, but not {call}");
-    let mut found = finding(facts, Confidence::Medium, sentence);
-    found.evidence.push(unanswered(probe));
-    Some(found)
-}
-
-/// No status call of one kind is answered: then no container is singled out.
-fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
-    let probes = &facts.probes;
-    if probes.agent.is_some() {
-        return None;
-    }
-    // Under a lock of one of them.
-    let is_few = |call: Rpc| probes.hung(call).count() <= MAX_SINGLED_OUT;
-    let is_list_hung = probes.outcome(Rpc::ListContainers) == Some(Outcome::Hung);
-    let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
-    // An error is an answer.
-    let fails = |call: Rpc| probes.failures.iter().any(|it| it.call == call);
-    let mut silent = calls.filter(|call| probes.cost(*call).is_none() && !fails(*call));
-    let call = silent.find(|call| probes.hung(*call).next().is_some())?;
-    if is_list_hung && is_few(call) {
-        return None;
-    }
-    let sentence = format!("{runtime} does not answer any {call} call");
-    let mut found = finding(facts, Confidence::Medium, sentence);
-    let hung = probes.hung(call);
-    let longest = hung.map(|probe| probe.seconds).fold(0.0, f64::max);
-    let count = probes.hung(call).count();
-    found.evidence.push(format!(
-        "{count} calls were made and none was answered, the oldest for {}: the runtime is slow, \
-         or all of them wait for the same resource",
-        go(longest)
-    ));
-    Some(found)
-}
-
-/// Several status calls hang while others are answered: a daemon blocks them, and each id is a
-/// victim.
-fn many_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
-    let probes = &facts.probes;
-    let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
-    let mut calls = calls.filter(|call| probes.cost(*call).is_some() || probes.agent.is_some());
-    let call = calls.find(|call| probes.hung(*call).count() > MAX_SINGLED_OUT)?;
-    let count = probes.hung(call).count();
-    let sentence = format!("{runtime} does not answer {call} for {count} ids at the same time");
-    let mut found = finding(facts, Confidence::Medium, sentence);
-    let examples = probes.hung(call).take(MAX_SINGLED_OUT + 1);
-    found.evidence.extend(examples.map(unanswered));
-    found.evidence.push(
-        "a call that hangs for several ids is usually blocked by a daemon or a disk, not by each \
-         container"
-            .to_owned(),
-    );
-    Some(found)
-}
-
-/// Status calls are answered, but take seconds each: a kubelet makes one after the other.
-fn slow_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
-    let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
-    let mut costs = calls.filter_map(|call| facts.probes.cost(call));
-    let slow = costs.find(|cost| cost.p50 >= SLOW_SECONDS)?;
-    let call = slow.call.name();
-    let sentence = format!("{runtime} is slow: {call} takes {}", go(slow.p50));
-    let mut found = finding(facts, Confidence::Low, sentence);
-    found.evidence.push(format!(
-        "of {} {call} calls, half took {} or more, and the slowest {}",
-        slow.count,
-        go(slow.p50),
-        go(slow.max)
-    ));
-    Some(found)
 }
 
 /// Connections that wait to be accepted.
@@ -438,6 +199,7 @@ mod tests {
     use crate::facts::Fact;
     use crate::facts::host::process::CgroupPath;
     use crate::facts::host::{FrozenCgroup, Listener, UnixSockets};
+    use crate::facts::probes::Outcome;
     use crate::node::{found, node};
     use causes::finding::Verdict;
 
@@ -454,17 +216,6 @@ mod tests {
         assert!(absent[0].sentence.contains("no container runtime"));
         let full = found(refused_by(NoConnection::QueueFull));
         assert!(full[0].sentence.contains("accept queue is full"));
-    }
-
-    #[test]
-    fn a_runtime_whose_every_status_takes_seconds_is_not_called_well() {
-        let slow = node("containerd", "1.7.24").answered(Rpc::ContainerStatus, 20, 4.8);
-        let findings = found(judge(&slow.facts()));
-        assert_eq!(findings[0].verdict, Verdict::Suspect);
-        let said = "containerd is slow: ContainerStatus takes 4.8s";
-        assert_eq!(findings[0].sentence, said);
-        let quick = node("containerd", "1.7.24").answered(Rpc::ContainerStatus, 20, 0.8);
-        assert_eq!(judge(&quick.facts()), Opinion::Clear);
     }
 
     #[test]

@@ -156,8 +156,8 @@ impl Price {
     }
 }
 
-/// The cost of a call that is made alone, or else the median, which is too high because up to
-/// eight calls were made at once.
+/// The cost of a call that is made alone, or else the median, which is too high where calls were made
+/// beside others.
 fn each(cost: &Cost) -> f64 {
     cost.alone.unwrap_or(cost.p50)
 }
@@ -186,7 +186,7 @@ fn percentiles(cost: &Cost) -> String {
         // A list is requested once, and one sample has no percentiles.
         1 => format!("{operation}: 1 call, {}", go(cost.max)),
         count => format!(
-            "{operation}: {count} calls, at most eight at once, p50 {}, p90 {}, p99 {}, max {}",
+            "{operation}: {count} calls, p50 {}, p90 {}, p99 {}, max {}",
             go(cost.p50),
             go(cost.p90),
             go(cost.p99),
@@ -227,7 +227,7 @@ mod tests {
             "needs 100ms when nothing has changed: ListPodSandbox 25ms, ListContainers 75ms",
             "and 575ms for each pod that has changed",
             "list_podsandbox: 1 call, 25ms",
-            "container_status: 765 calls, at most eight at once, p50 200ms, p90 200ms, p99 200ms",
+            "container_status: 765 calls, p50 200ms, p90 200ms, p99 200ms",
             "kubelet_runtime_operations_duration_seconds",
         ] {
             assert!(evidence.contains(part), "{part:?} in {evidence}");

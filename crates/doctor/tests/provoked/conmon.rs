@@ -3,15 +3,19 @@
 
 use std::fs;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use causes::Cause;
 use causes::finding::Finding;
 use cri::{Endpoint, Rpc};
 use doctor::collect::host::Host;
-use doctor::collect::probes::{Asking, Contact, collect, confirm};
+use doctor::collect::observation::OwnEngine;
+use doctor::collect::probes::{Asking, Probing};
 use doctor::facts::probes::Outcome;
 use doctor::facts::{NodeFacts, ProbeFacts};
+use pleg::model::wall_time::system_clock;
+use pleg::{Environment, NoObserver, no_ids};
 use sim::{Fault, Manner, Sim};
 use tempfile::TempDir;
 use tokio::net::UnixListener;
@@ -54,21 +58,28 @@ impl Node {
     }
 
     async fn probes(&self) -> ProbeFacts {
-        self.ask().await.0
+        let mut probing = self.probing();
+        probing.observe().await.expect("a report");
+        probing.finish().await.expect("a report")
     }
 
-    async fn ask(&self) -> (ProbeFacts, Contact) {
+    fn probing(&self) -> Probing<OwnEngine> {
         let asking = Asking {
             endpoint: Endpoint::new(self.run.path().join("crio/crio.sock")),
-            ids: Vec::new(),
-            agent: None,
             proc: "/proc".into(),
             run: self.run.path().into(),
             kubelet: ([127, 0, 0, 1], 1).into(),
             allow_signals: false,
-            until: Instant::now() + Duration::from_secs(20),
+            until: Instant::now() + Duration::from_secs(25),
         };
-        collect(asking).await
+        let environment = Environment {
+            endpoint: asking.endpoint.to_string().into(),
+            clock: system_clock(),
+            observer: Arc::new(NoObserver),
+            ids: no_ids(),
+            kernel: None,
+        };
+        Probing::with_own_engine(asking, environment)
     }
 
     /// What is said of shims and conmons.
@@ -161,24 +172,15 @@ async fn a_runtime_that_ends_before_its_second_lists_does_not_respond() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_goes_after_its_calls_is_not_said_to_respond() {
-    for (later, down, is_back) in [(2500, 60_000, false), (2500, 300, true), (0, 300, true)] {
+async fn a_runtime_that_goes_after_it_was_observed_is_not_said_to_respond() {
+    for (down, expected) in [(60_000, Outcome::Refused), (300, Outcome::Ok)] {
         let node = Node::new();
-        let (mut probes, contact) = node.ask().await;
-        assert_eq!(probes.outcome(Rpc::Version), Some(Outcome::Ok));
-        sleep(Duration::from_millis(later)).await;
+        let mut probing = node.probing();
+        probing.observe().await.expect("a report");
         node.sim.restart(Duration::from_millis(down));
-        sleep(Duration::from_millis(2500 - later)).await;
-        let until = Instant::now() + Duration::from_secs(8);
-        let endpoint = Endpoint::new(node.run.path().join("crio/crio.sock"));
-        confirm(&mut probes, &endpoint, contact, until).await;
-        assert_eq!(probes.is_interrupted(), is_back);
-        let version = if is_back {
-            Outcome::Ok
-        } else {
-            Outcome::Refused
-        };
-        assert_eq!(probes.outcome(Rpc::Version), Some(version));
+        let probes = probing.finish().await.expect("a report");
+        assert_eq!(probes.outcome(Rpc::Version), Some(expected), "{probes:#?}");
+        assert!(!probes.is_interrupted(), "{probes:#?}");
     }
 }
 

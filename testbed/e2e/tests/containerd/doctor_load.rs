@@ -82,13 +82,12 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
             assert!(all < 180.1, "{sentence}");
         }
     }
-    // By chance the first lists are so slow that they are asked for once more.
+    // Lists are requested each second at most, while the statuses are.
     for list in ["list_podsandbox: ", "list_containers: "] {
         let calls = line(&finding, list);
-        assert!(
-            calls.contains(": 1 call") || calls.contains(": 2 calls"),
-            "{calls}"
-        );
+        let count = calls[list.len()..].split(' ').next().unwrap();
+        let count: usize = count.parse().expect(calls);
+        assert!((1..=15).contains(&count), "{calls}");
     }
     for many in ["podsandbox_status", "container_status"] {
         let quantiles = line(&finding, &format!("{many}: "));

@@ -7,7 +7,9 @@ use pleg::runtime::{CallError, Rpc};
 use serde_json::Value;
 use sim::Fault;
 
-use super::{LISTS, causes, doctor_within, make_lists_slow, once_made, three_pods};
+use super::{
+    LISTS, MAX_OUTSTANDING, causes, doctor_within, make_lists_slow, once_made, three_pods,
+};
 use crate::support::FakeRuntime;
 
 /// Each step may wait for something that hangs.
@@ -26,7 +28,10 @@ fn report(runtime: &FakeRuntime, meanwhile: impl FnOnce(&sim::Sim) + Send + 'sta
     let report = doctor_within(LIMIT, runtime, &["-o", "json"]);
     happens.join().unwrap();
     let report = report.assert_code(1).value();
-    assert!(runtime.sim.most_outstanding_in_all() <= 8, "{report:#}");
+    assert!(
+        runtime.sim.most_outstanding_in_all() <= MAX_OUTSTANDING,
+        "{report:#}"
+    );
     report
 }
 
@@ -140,13 +145,13 @@ fn what_is_asked_to_see_whether_the_runtime_answers_takes_no_place_of_the_ids() 
     }
     let sim = &runtime.sim;
     let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));
-    sim.fault(Rpc::PodSandboxStatus, Some("pod-01.0"), slow(4));
-    sim.fault(Rpc::PodSandboxStatus, Some("pod-02.0"), slow(5));
+    sim.fault(Rpc::PodSandboxStatus, Some("pod-01.0"), slow(2));
+    sim.fault(Rpc::PodSandboxStatus, Some("pod-02.0"), slow(3));
     sim.fault(Rpc::ContainerStatus, Some("pod-30/x.0"), Fault::Hang);
     let report = report(&runtime, |sim| {
         once_made(sim, Rpc::ListContainers, 1, |sim| {
             for call in [Rpc::Version, Rpc::Status] {
-                sim.fault(call, None, Fault::Slow(Duration::from_secs(5)));
+                sim.fault(call, None, Fault::Slow(Duration::from_secs(3)));
             }
         });
     });

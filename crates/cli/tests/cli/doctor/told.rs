@@ -23,11 +23,11 @@ fn a_healthy_node_gets_one_calm_line_and_exit_code_0() {
     // Each id was asked for once: four containers, three sandboxes.
     assert_eq!(runtime.sim.calls_made(Rpc::ContainerStatus), 4);
     assert_eq!(runtime.sim.calls_made(Rpc::PodSandboxStatus), 3);
+    // The lists once a second, as a kubelet does, until the machine is read.
     for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
-        assert_eq!(runtime.sim.calls_made(list), 1, "{list}");
+        assert!((2..=6).contains(&runtime.sim.calls_made(list)), "{list}");
     }
-    // Once more where the machine is slow.
-    assert!((1..=2).contains(&runtime.sim.calls_made(Rpc::Version)));
+    assert_eq!(runtime.sim.calls_made(Rpc::Version), 1);
 }
 
 #[test]
@@ -81,7 +81,7 @@ fn the_json_is_as_promised() {
     assert_eq!(hung.len(), 1, "{probes:#?}");
     assert_eq!(hung[0]["call"], "ContainerStatus");
     assert_eq!(hung[0]["id"], "b/x.0");
-    assert!(hung[0]["seconds"].as_f64().unwrap() >= 1.9);
+    assert!(hung[0]["seconds"].as_f64().unwrap() >= 3.5);
     assert!(hung[0]["message"].is_null());
     assert_eq!(
         (&report["unasked"], &report["undecided"]),
@@ -133,7 +133,7 @@ fn where_no_bundle_can_be_written_is_said_before_anybody_is_asked() {
 fn a_disk_that_takes_no_bundle_does_not_keep_the_diagnosis_back() {
     let runtime = three_pods();
     let ended = doctor(&runtime, &["--bundle", "/proc/1/x"]).assert_code(2);
-    assert!((1..=2).contains(&runtime.sim.calls_made(Rpc::Version)));
+    assert_eq!(runtime.sim.calls_made(Rpc::Version), 1);
     assert!(ended.out.starts_with("Healthy: "), "{}", ended.out);
     assert!(
         ended

@@ -10,7 +10,7 @@ use rustix::process::geteuid;
 
 use super::bounded::bounded;
 use super::host::Stat;
-use super::targets::Target;
+use super::names::Named;
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
 
@@ -62,7 +62,7 @@ impl TaskFolder {
     pub(super) fn tasks(
         &self,
         suspects: &[String],
-        mut names: BTreeMap<Id, Target>,
+        mut names: BTreeMap<Id, Named>,
         listed_though_dead: &BTreeSet<Id>,
     ) -> Fact<Vec<Task>> {
         let source = self.places.iter();

@@ -37,7 +37,7 @@ fn fatal(facts: &NodeFacts, runtime: &str, probe: &Probe) -> Finding {
              to {runtime} was lost each time"
         ),
         false => format!(
-            "twice, the connection to {runtime} was lost while {call} of {who} was outstanding; \
+            "the connection to {runtime} was lost each time {call} of {who} was made alone; \
              without this call, {runtime} responds"
         ),
     });

@@ -1,0 +1,96 @@
+//! What the machine shows, read beside the observation of the runtime.
+
+use std::process::Command;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use doctor::collect::helper::{Helper, Helpers};
+use doctor::collect::host::{self, Host};
+use doctor::facts::HostFacts;
+use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::time::{Instant, timeout_at};
+
+/// How many reads that may block can be under way.
+const HELPERS: usize = 3;
+
+/// From the first sample of what moves to the second.
+const BETWEEN_SAMPLES: Duration = Duration::from_secs(1);
+
+/// How long the second sample and what follows it may take.
+const SECOND_SAMPLE: Duration = Duration::from_secs(9);
+
+/// The reading of the machine. What moves is read for the second time once the runtime has been
+/// observed, so that it is known which process is stopped then.
+pub(super) struct Machine {
+    observed: Option<Sender<()>>,
+    reading: Option<JoinHandle<HostFacts>>,
+    facts: HostFacts,
+    until: Instant,
+}
+
+impl Machine {
+    /// Begins to read. The helpers are started before anything else: later even starting a process
+    /// may block.
+    pub(super) fn read(until: Instant) -> anyhow::Result<Self> {
+        let mut helpers = helpers()?;
+        let (observed, is_observed): (_, Receiver<()>) = channel();
+        let latest = until - SECOND_SAMPLE;
+        let reading = spawn_blocking(move || {
+            let wait = || {
+                let begun = Instant::now();
+                std::thread::sleep(BETWEEN_SAMPLES);
+                let left = latest.saturating_duration_since(Instant::now());
+                // The channel is closed once the runtime has been observed.
+                let _ = is_observed.recv_timeout(left);
+                begun.elapsed()
+            };
+            host::collect(&Host::local(), &mut helpers, wait)
+        });
+        Ok(Self {
+            observed: Some(observed),
+            reading: Some(reading),
+            facts: HostFacts::default(),
+            until,
+        })
+    }
+
+    /// The runtime has been observed; waits until the machine is read.
+    pub(super) async fn finish(&mut self) {
+        self.observed = None;
+        let Some(reading) = self.reading.take() else {
+            return;
+        };
+        match timeout_at(self.until, reading).await {
+            Ok(Ok(facts)) => self.facts = facts,
+            _ => tracing::warn!("the machine could not be read in time"),
+        }
+    }
+
+    /// What was read.
+    pub(super) async fn facts(mut self) -> HostFacts {
+        self.finish().await;
+        self.facts
+    }
+}
+
+fn helpers() -> anyhow::Result<Helpers> {
+    let started = || -> std::io::Result<Vec<Helper>> {
+        let program = std::env::current_exe()?;
+        let helper = |_| {
+            let mut command = Command::new(&program);
+            command.arg("doctor-helper");
+            Helper::process(command)
+        };
+        (0..HELPERS).map(helper).collect()
+    };
+    match started() {
+        Ok(helpers) => Ok(Helpers::new(helpers)),
+        Err(error) => {
+            tracing::warn!(
+                "cannot start helper processes, so a read that blocks may delay the \
+                            diagnosis: {error}"
+            );
+            Ok(Helpers::threads(HELPERS)?)
+        }
+    }
+}

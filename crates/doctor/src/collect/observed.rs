@@ -1,0 +1,283 @@
+//! What an engine has observed so far, and whether that is enough to judge the node.
+//!
+//! An overdue call may be slow. It hangs if it is outstanding for `HANGS_AFTER` and the engine
+//! reports it as stuck: then others, made later, were answered.
+
+use std::time::Duration;
+
+use pleg::engine::{LATE, SUSPECT};
+use pleg::out::coverage::LookKind;
+use pleg::out::health::{HealthState, Reason};
+use pleg::out::pods::PodReport;
+use pleg::out::status_report::{InFlight, StatusReport, SuspectCall};
+use pleg::runtime::{CALLS, CallError, Rpc, Unreachable};
+use tokio::time::Instant;
+
+/// A stuck call that is outstanding for longer is a fault: the engine has the same limit.
+pub(super) const HANGS_AFTER: Duration = LATE;
+
+/// While both lists are outstanding, lists may take long on this node.
+const BOTH_LISTS_HANG_AFTER: Duration = Duration::from_secs(9);
+
+const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
+
+/// An engine's report, and the pods that it knows.
+#[derive(Clone, Debug)]
+pub struct Observed {
+    /// What it reports about the runtime.
+    pub status: StatusReport,
+    /// Its pods.
+    pub pods: Vec<PodReport>,
+}
+
+impl Observed {
+    /// The outstanding calls. The event stream does not end, so it is never overdue.
+    pub(super) fn outstanding(&self) -> impl Iterator<Item = &InFlight> {
+        let calls = self.status.in_flight.iter();
+        calls.filter(|call| CALLS.contains(&call.call))
+    }
+
+    /// The outstanding call of this kind for the whole node.
+    pub(super) fn node_call(&self, call: Rpc) -> Option<&InFlight> {
+        let mut calls = self.outstanding();
+        calls.find(|other| other.call == call && other.id.is_none())
+    }
+
+    /// Whether a call hangs.
+    pub(super) fn hangs(&self, call: &InFlight) -> bool {
+        let is_stuck = self.is_stuck(call);
+        if !call.call.is_list() {
+            return is_older(call, HANGS_AFTER) && (is_stuck || call.call == Rpc::Version);
+        }
+        let mut others = LISTS.iter().filter(|list| **list != call.call);
+        let other = others.find_map(|list| self.node_call(*list));
+        let limit = match other.is_some_and(|other| self.is_stuck(other)) {
+            true => BOTH_LISTS_HANG_AFTER,
+            false => HANGS_AFTER,
+        };
+        is_stuck && is_older(call, limit.max(2 * self.lists_took()))
+    }
+
+    /// How long the slower one of the newest lists took.
+    fn lists_took(&self) -> Duration {
+        let costs = self.status.costs.iter();
+        let lists = costs.filter(|cost| cost.call.is_list());
+        let slowest = lists.map(|cost| cost.last).fold(0.0, f64::max);
+        Duration::try_from_secs_f64(slowest).unwrap_or_default()
+    }
+
+    fn is_stuck(&self, call: &InFlight) -> bool {
+        let mut stuck = self.status.stuck.iter();
+        stuck.any(|stuck| stuck.call == call.call && stuck.id == call.id)
+    }
+
+    /// Why there is no connection to the runtime, if there is none.
+    pub(super) fn unreachable(&self) -> Option<&Unreachable> {
+        match self.status.relist.last_failure.as_ref()? {
+            CallError::Unavailable(why) => Some(why),
+            _ => None,
+        }
+    }
+
+    /// Whether the connection was lost before what was asked then was answered.
+    pub(super) fn has_lost_connection(&self) -> bool {
+        let mut costs = self.status.costs.iter();
+        let is_lost = |error: &CallError| matches!(error, CallError::Unavailable(_));
+        !self.status.suspects.is_empty()
+            || costs.any(|cost| cost.error.as_ref().is_some_and(is_lost))
+    }
+
+    /// Whether a call hangs or fails, or a pod is not observed.
+    pub(super) fn has_trouble(&self) -> bool {
+        self.status.health.state != HealthState::Healthy
+    }
+
+    /// Whether the newest look at all pods began after `time`.
+    pub(super) fn is_newer_than(&self, time: Instant) -> bool {
+        let age = self.status.health.age_seconds;
+        age.is_some_and(|age| age <= time.elapsed().as_secs_f64())
+    }
+
+    /// Whether the runtime answers no call at all.
+    pub(super) fn is_unresponsive(&self) -> bool {
+        self.status.health.reason == Reason::RuntimeSilent
+    }
+
+    /// How many pods were not observed in time, those included of which a call may be slow or hang.
+    pub(super) fn not_observed_in_time(&self) -> usize {
+        let calls = self.outstanding().filter(|call| call.id.is_some());
+        self.unobserved() + calls.filter(|call| self.is_undecided(call)).count()
+    }
+
+    /// Whether a call is overdue, and may be slow or hang.
+    fn is_undecided(&self, call: &InFlight) -> bool {
+        is_older(call, SUSPECT) && !self.hangs(call)
+    }
+
+    /// How many pods were neither observed nor reported with the call that hangs or fails.
+    pub(super) fn unobserved(&self) -> usize {
+        let known = self.pods.iter();
+        let observed = known.filter(|pod| pod.as_of.is_some() || pod.error.is_some());
+        let all = self.status.pods.max(self.pods.len());
+        all - observed.count()
+    }
+
+    /// Whether nothing that matters can be learned by waiting: every pod was observed, or is
+    /// reported with a call that hangs or fails, and no other call is overdue. A runtime that
+    /// answers nothing may answer again, so that is never certain before the time is up.
+    pub(super) fn is_complete(&self) -> bool {
+        let is_without_a_list = LISTS.iter().any(|list| !self.is_answered(*list));
+        let has_swept = self.status.relist.last_kind == Some(LookKind::Sweep);
+        self.unreachable().is_none()
+            && !self.is_unresponsive()
+            && self.status.relist.progress.is_none()
+            && LISTS.iter().all(|list| self.is_decided(*list))
+            && (!is_without_a_list || has_swept)
+            && self.unobserved() == 0
+            && self.status.suspects.iter().all(|it| self.is_withheld(it))
+            && !self.outstanding().any(|call| self.is_undecided(call))
+    }
+
+    /// Whether the engine has decided that the connection is lost each time a call is made.
+    fn is_withheld(&self, suspect: &SuspectCall) -> bool {
+        let mut failing = self.status.failing.iter();
+        failing.any(|it| it.withheld && it.call == suspect.call && it.id == suspect.id)
+    }
+
+    /// Whether the newest list of this kind was answered, and none hangs.
+    fn is_answered(&self, list: Rpc) -> bool {
+        let mut costs = self.status.costs.iter();
+        let newest = costs.find(|cost| cost.call == list);
+        newest.is_some_and(|cost| cost.error.is_none())
+            && !self.node_call(list).is_some_and(|call| self.hangs(call))
+    }
+
+    fn is_decided(&self, list: Rpc) -> bool {
+        let mut costs = self.status.costs.iter();
+        costs.any(|cost| cost.call == list)
+            || self.node_call(list).is_some_and(|call| self.hangs(call))
+    }
+}
+
+fn is_older(call: &InFlight, than: Duration) -> bool {
+    call.age_seconds >= than.as_secs_f64()
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use pleg::out::call_costs::CallCost;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    /// What is observed of a healthy node with one pod.
+    pub(crate) fn healthy() -> Observed {
+        let costs = CALLS.map(|call| json!({
+            "call": call, "count": 4, "failed": 0, "last": 0.002, "answeredAgo": 0.1, "p50": 0.002,
+            "p90": 0.002, "p99": 0.002, "max": 0.004, "mean": 0.002, "alone": 4, "aloneMean": 0.002,
+        }));
+        let status = json!({
+            "health": {"state": "Healthy", "message": "m", "reason": "AllSeen",
+                       "since": "2026-01-02T03:04:05Z", "thresholdSeconds": 180.0},
+            "kubeletView": {"ready": true, "message": ""},
+            "relist": {"mode": "generic", "count": 1, "periodSeconds": 1.0, "lastKind": "list",
+                       "lastFailure": null, "sweeping": false},
+            "stuck": [], "failing": [], "blind": [], "inFlight": [], "costs": costs,
+            "stream": {"state": "off", "events": 0, "missed": 0, "reconnects": 0},
+            "kernel": {"state": "off", "watched": 0},
+            "runtime": {"name": "containerd", "version": "1.7.24", "apiVersion": "v1",
+                        "endpoint": "unix:///run/x.sock"},
+            "pods": 1, "containers": {},
+        });
+        let pod = json!({
+            "uid": "u", "namespace": "shop", "name": "web", "sandboxes": [],
+            "containers": [{"id": "c1", "name": "app", "state": "running", "attempt": 0,
+                            "image": "i"}],
+            "asOf": "2026-01-02T03:04:05Z", "error": null,
+        });
+        Observed {
+            status: serde_json::from_value(status).unwrap(),
+            pods: vec![serde_json::from_value(pod).unwrap()],
+        }
+    }
+
+    impl Observed {
+        pub(crate) fn waits(
+            mut self,
+            call: Rpc,
+            id: Option<&str>,
+            seconds: f64,
+            is_stuck: bool,
+        ) -> Self {
+            let call: Value = json!({"call": call, "id": id, "ageSeconds": seconds,
+                                     "sinceSeconds": seconds, "pod": null, "container": null});
+            if is_stuck {
+                let stuck = serde_json::from_value(call.clone()).unwrap();
+                self.status.stuck.push(stuck);
+            }
+            let call = serde_json::from_value(call).unwrap();
+            self.status.in_flight.push(call);
+            self
+        }
+
+        pub(crate) fn cost(&mut self, call: Rpc) -> &mut CallCost {
+            let mut costs = self.status.costs.iter_mut();
+            costs.find(|cost| cost.call == call).unwrap()
+        }
+    }
+
+    const STATUS: Rpc = Rpc::ContainerStatus;
+
+    #[test]
+    fn a_healthy_node_is_complete_at_once() {
+        assert!(healthy().is_complete());
+        // A relist goes on.
+        let relists = healthy().waits(Rpc::ListContainers, None, 0.3, false);
+        assert!(relists.is_complete());
+    }
+
+    #[test]
+    fn a_call_that_is_overdue_is_waited_for_until_it_hangs() {
+        let waits = |seconds, is_stuck| healthy().waits(STATUS, Some("c1"), seconds, is_stuck);
+        for (seconds, is_stuck) in [(1.1, false), (3.4, true), (9.0, false)] {
+            let waits = waits(seconds, is_stuck);
+            assert!(!waits.hangs(&waits.status.in_flight[0]), "{seconds}");
+            assert!(!waits.is_complete(), "{seconds}");
+        }
+        let hangs = waits(3.5, true);
+        assert!(hangs.hangs(&hangs.status.in_flight[0]) && hangs.is_complete());
+    }
+
+    #[test]
+    fn where_both_lists_are_outstanding_they_have_more_time() {
+        let both = |seconds| {
+            let one = healthy().waits(Rpc::ListPodSandbox, None, seconds, true);
+            one.waits(Rpc::ListContainers, None, seconds, true)
+        };
+        for (seconds, hang) in [(8.0, false), (9.0, true)] {
+            let both = both(seconds);
+            let mut calls = both.status.in_flight.iter();
+            assert!(calls.all(|call| both.hangs(call) == hang), "{seconds}");
+        }
+        let one = healthy().waits(Rpc::ListContainers, None, 3.5, true);
+        assert!(one.hangs(&one.status.in_flight[0]));
+        assert!(!one.is_complete(), "nothing was swept");
+    }
+
+    #[test]
+    fn a_pod_that_is_not_observed_or_a_runtime_that_does_not_answer_is_not_complete() {
+        let mut more = healthy();
+        more.status.pods = 2;
+        assert_eq!(more.unobserved(), 1);
+        assert!(!more.is_complete());
+        let mut silent = healthy();
+        silent.status.health.reason = Reason::RuntimeSilent;
+        assert!(!silent.is_complete());
+        let mut gone = healthy();
+        gone.status.relist.last_failure = Some(CallError::connection_refused());
+        assert!(!gone.is_complete());
+        let mut starts = healthy();
+        starts.status.costs.clear();
+        assert!(!starts.is_complete());
+    }
+}

@@ -1,7 +1,7 @@
 //! `pleg doctor` on real containerd: each fault by its name, and nothing on a node that is
 //! well.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use e2e::doctor::{
     NO_KUBELET, assert_stop_and_crash_are_told_apart, assert_well, doctor, doctor_at, healthy_line,
@@ -24,7 +24,11 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
     let update = driver.hold_update(id).await;
     assert!(update.is_held());
 
+    let begun = Instant::now();
     let report = doctor(&testbed);
+    let took = begun.elapsed();
+    println!("the doctor names the culprit after {took:?}");
+    assert!(took < Duration::from_secs(7), "{took:?}");
     let finding = only(&report, "container-status-lock");
     assert_eq!(finding["confidence"], "certain", "{finding:#}");
     let culprit = &finding["culprit"];

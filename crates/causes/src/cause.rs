@@ -29,7 +29,14 @@ macro_rules! causes {
             /// The text of its page, with the front matter.
             pub(crate) fn source(self) -> &'static str {
                 match self {
-                    $(Self::$variant => include_str!(concat!("../pages/", $id, ".md")),)+
+                    $(Self::$variant => include_str!(concat!("../causes/", $id, "/page.md")),)+
+                }
+            }
+
+            /// The text of its rules: what supports it.
+            pub fn rules(self) -> &'static str {
+                match self {
+                    $(Self::$variant => include_str!(concat!("../causes/", $id, "/rules.yaml")),)+
                 }
             }
         }

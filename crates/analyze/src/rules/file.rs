@@ -1,0 +1,125 @@
+//! A file of rules: YAML, each rule with what it reads in front.
+//!
+//! ```yaml
+//! - on: line
+//!   text: "get state for "
+//!   any: ["context deadline exceeded"]
+//!   writer: runtime
+//!   confidence: high
+//! ```
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
+
+use super::line::{Failure, LineRule};
+use super::texts::{Lists, Texts};
+use super::{Error, MIN_TEXT};
+
+/// A rule, by what it reads.
+#[derive(Debug)]
+pub(super) enum Rule {
+    Line(LineRule),
+    Failure(Failure),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum On {
+    Line,
+    Failure,
+}
+
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ByOn)
+    }
+}
+
+/// Reads `on`, and all other keys as the rule of that kind. A tagged enum of serde would lose the line
+/// numbers of errors.
+struct ByOn;
+
+impl<'de> Visitor<'de> for ByOn {
+    type Value = Rule;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a rule, which begins with `on:`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Rule, A::Error> {
+        match map.next_key::<String>()? {
+            Some(key) if key == "on" => {}
+            _ => {
+                return Err(de::Error::custom(
+                    "a rule begins with `on:`, which names what it reads",
+                ));
+            }
+        }
+        let on = map.next_value()?;
+        let rest = MapAccessDeserializer::new(map);
+        Ok(match on {
+            On::Line => Rule::Line(LineRule::deserialize(rest)?),
+            On::Failure => Rule::Failure(Failure::deserialize(rest)?),
+        })
+    }
+}
+
+impl Rule {
+    /// Puts the texts of the lists in the place of their names, and checks what the types do not. The
+    /// error is a sentence.
+    fn finish(&mut self, lists: &Lists) -> Result<(), String> {
+        let (text, sets): (Option<&str>, Vec<&mut Texts>) = match self {
+            Self::Line(rule) => {
+                let sets = vec![&mut rule.any, &mut rule.all, &mut rule.without];
+                (Some(&rule.text), sets)
+            }
+            Self::Failure(rule) => {
+                let sets = vec![&mut rule.any, &mut rule.all, &mut rule.without];
+                (Some(&rule.text), sets)
+            }
+        };
+        if let Some(text) = text.filter(|text| text.len() < MIN_TEXT) {
+            return Err(format!(
+                "the text {text:?} is too short: {MIN_TEXT} bytes are needed, so that the search for it \
+                 is fast; put shorter ones into `any` or `all`"
+            ));
+        }
+        for set in sets {
+            set.resolve(lists).map_err(|name| {
+                format!("there is no list {name:?}; lists.yaml has the names of all lists")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The rules of a file, each with its line.
+pub(super) fn parse(path: &str, text: &str, lists: &Lists) -> Result<Vec<(u64, Rule)>, Error> {
+    let read: Option<Vec<Spanned<Rule>>> = read(path, text)?;
+    let rules = read.into_iter().flatten().map(|spanned| {
+        let (line, mut rule) = (spanned.referenced.line(), spanned.value);
+        match rule.finish(lists) {
+            Ok(()) => Ok((line, rule)),
+            Err(says) => Err(Error::new(path, Some(line), says)),
+        }
+    });
+    rules.collect()
+}
+
+/// A file of named lists.
+pub(super) fn parse_lists(path: &str, text: &str) -> Result<Lists, Error> {
+    let read: Option<Lists> = read(path, text)?;
+    Ok(read.unwrap_or_default())
+}
+
+fn read<'de, T: Deserialize<'de>>(path: &str, text: &'de str) -> Result<T, Error> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        let line = error.location().map(|location| location.line());
+        let says = UserMessageFormatter.format_message(error.without_snippet());
+        Error::new(path, line, says.into_owned())
+    })
+}

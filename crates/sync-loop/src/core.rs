@@ -129,11 +129,7 @@ impl<S: Clone> SyncLoop<S> {
             policy,
             workers: BTreeMap::new(),
             names: BTreeMap::new(),
-            gate: Gate::Closed {
-                since: now,
-                pause: Duration::ZERO,
-                again_at: now,
-            },
+            gate: Gate::at_start(now),
             jitter,
         }
     }

@@ -55,6 +55,15 @@ pub(crate) enum Turn {
 }
 
 impl Gate {
+    /// Closed until the first look.
+    pub(crate) fn at_start(now: Instant) -> Self {
+        Self::Closed {
+            since: now,
+            pause: Duration::ZERO,
+            again_at: now,
+        }
+    }
+
     /// When it has to be looked at again.
     pub(crate) fn alarm(self) -> Option<Instant> {
         match self {
@@ -77,7 +86,7 @@ impl Gate {
             }
             Self::Closed { again_at, .. } if now < again_at => Turn::Nothing,
             Self::Closed { since, pause, .. } => {
-                self.close(now, since, (pause * 2).min(LONGEST_PAUSE))
+                self.close(now, since, (pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE))
             }
         }
     }
@@ -115,6 +124,17 @@ mod tests {
         ));
         let again = gate.look(now, Policy::Node, false);
         assert_eq!(again, Turn::Skips(FIRST_PAUSE));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_gate_that_does_not_open_at_the_start_is_looked_at_again_after_a_pause() {
+        let now = Instant::now();
+        let mut gate = Gate::at_start(now);
+        assert_eq!(gate.alarm(), Some(now));
+        let first = gate.look(now, Policy::Pod, false);
+        assert_eq!(first, Turn::Skips(FIRST_PAUSE));
+        let second = gate.look(now + FIRST_PAUSE, Policy::Pod, false);
+        assert_eq!(second, Turn::Skips(2 * FIRST_PAUSE));
     }
 
     #[tokio::test(start_paused = true)]

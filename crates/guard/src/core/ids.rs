@@ -342,8 +342,7 @@ impl Ids {
     }
 }
 
-/// Whether there is a row of it, or it was removed. What the runtime only lacked, and somebody
-/// speaks of, may be there after all.
+/// Whether there is a row of it, or it was removed. What the runtime only lacked may exist after all.
 fn is_known(id: &Id, rows: [&Rows; 2]) -> bool {
     rows.iter()
         .any(|rows| rows.get(id).is_some() || rows.is_removed(id))

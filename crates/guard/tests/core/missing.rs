@@ -21,6 +21,16 @@ fn node() -> Node {
     node
 }
 
+/// A node whose list hangs, and which did not find the container when it was requested twice.
+fn node_that_lacked_it() -> Node {
+    let mut node = node();
+    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
+    node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
+    assert!(!shows_it(&mut node), "it was asked for twice");
+    node.lacks = |_, _| false;
+    node
+}
+
 /// The containers that a list shows now.
 fn listed(node: &mut Node) -> Vec<String> {
     let (list, _) = node.call(Rpc::ListContainers, "");
@@ -68,11 +78,7 @@ fn a_container_that_one_list_lacked_is_in_every_list_that_is_answered_from_the_r
 
 #[test]
 fn a_container_that_was_not_found_for_seconds_is_listed_again_once_a_later_list_has_it() {
-    let mut node = node();
-    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
-    node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
-    assert!(!shows_it(&mut node), "it was asked for twice");
-    node.lacks = |_, _| false;
+    let mut node = node_that_lacked_it();
     node.lift();
     node.pass(SECOND * 2);
     assert!(shows_it(&mut node), "the runtime's list passes");
@@ -85,22 +91,14 @@ fn a_container_that_was_not_found_for_seconds_is_listed_again_once_a_later_list_
 
 #[test]
 fn a_container_that_was_not_found_for_seconds_is_listed_again_once_its_status_comes() {
-    let mut node = node();
-    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
-    node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
-    assert!(!shows_it(&mut node), "it was asked for twice");
-    node.lacks = |_, _| false;
+    let mut node = node_that_lacked_it();
     node.call(Rpc::ContainerStatus, one());
     assert!(shows_it(&mut node), "its status came");
 }
 
 #[test]
 fn a_container_that_was_not_found_for_seconds_is_listed_again_once_it_is_started() {
-    let mut node = node();
-    node.hangs = |rpc, _| rpc == Rpc::ListContainers;
-    node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
-    assert!(!shows_it(&mut node), "it was asked for twice");
-    node.lacks = |_, _| false;
+    let mut node = node_that_lacked_it();
     let started = node.call(Rpc::StartContainer, one()).0;
     started.expect("what is started is there");
     assert!(shows_it(&mut node), "it was started");

@@ -23,19 +23,19 @@ impl Engine {
         match self.records.plan(uid, now.instant) {
             Step::Nothing => {}
             Step::Removed(commit) => {
-                self.cache.remove(uid);
+                self.out.cache.remove(uid);
                 self.unobserved.differing.remove(uid);
-                self.doubts.forget(uid);
+                self.unobserved.doubts.forget(uid);
                 self.unobserved.lasting.remove(uid);
                 self.inspector.withdraw(uid);
                 self.unobserved.failures.forget(uid);
-                self.rounds.ended(uid);
+                self.reporting.rounds.ended(uid);
                 self.tell(&commit, None, now);
             }
             Step::Inspect { ticket, pod, begun } => {
                 self.unobserved.differing.note(uid, begun, now.instant);
                 // Of a pod that only a hint speaks of nobody knows whether there is one.
-                self.cache.set_pending(uid, self.records.listed_as(uid));
+                self.out.cache.set_pending(uid, self.records.listed_as(uid));
                 self.inspector.inspect(ticket, pod, now.instant);
             }
         }
@@ -57,7 +57,7 @@ impl Engine {
         let inspected_since = begun;
         match result {
             Ok(mut status) => {
-                let last_good = self.reader.get(uid).status;
+                let last_good = self.out.reader.get(uid).status;
                 status.keep_exit_codes_of(&last_good);
                 self.records.looked(&ticket, &status, begun, now.instant);
                 // The pod may be gone, and even back, since: then this tells nothing.
@@ -68,7 +68,7 @@ impl Engine {
                 };
                 if let Some(hint) = &commit.hint {
                     let took = now.instant.duration_since(hint.at);
-                    self.observer.pod_relist_ended(took);
+                    self.out.observer.pod_relist_ended(took);
                 }
                 self.unobserved.differing.remove(uid);
                 // All that the pod still has was answered, when this was begun.
@@ -82,12 +82,12 @@ impl Engine {
                 for container in &status.containers {
                     if container.state == ContainerState::Running {
                         let id = &container.id;
-                        disproved |= self.processes.found_running(id, commit.begun);
+                        disproved |= self.sources.processes.found_running(id, commit.begun);
                     }
                 }
                 let lacks_listed = contradictions.keys().any(|id| !status.contains(id));
                 let is_listed_since = |time| self.records.is_listed_since(uid, time);
-                let judged = self.doubts.inspected(
+                let judged = self.unobserved.doubts.inspected(
                     &status,
                     contradictions,
                     last_good,
@@ -99,23 +99,26 @@ impl Engine {
                     begun: now.back_at(commit.begun),
                     confirmed,
                     listed: self.listed_as_of(uid, &commit),
-                    differs: self.records.is_pending(uid) || self.doubts.awaits_lists(uid),
+                    differs: self.records.is_pending(uid)
+                        || self.unobserved.doubts.awaits_lists(uid),
                     lacks_listed,
                     disproved,
                 };
                 let status = match (&judged, listed) {
                     (Judged::Fails { error, last_good }, Some(listed)) => {
                         let in_doubt = (last_good.as_ref(), listed, error.clone());
-                        self.cache.set_in_doubt(uid, status, in_doubt, inspection)
+                        self.out
+                            .cache
+                            .set_in_doubt(uid, status, in_doubt, inspection)
                     }
-                    _ => self.cache.set(uid, status, inspection),
+                    _ => self.out.cache.set(uid, status, inspection),
                 };
                 self.note_inspected(inspection.begun, now.instant);
                 if let Confirmed::Blindly(time) = confirmed {
                     self.did_without_lists(time.instant, now.instant);
                 }
                 if let Some(told) = &commit.after {
-                    self.cache.keep_told(uid, told);
+                    self.out.cache.keep_told(uid, told);
                 }
                 if let Some(error) = self
                     .unobserved
@@ -124,7 +127,7 @@ impl Engine {
                     .map(|failing| failing.error.clone())
                 {
                     // What failed since this was begun is asked for again.
-                    self.cache.set_error(uid, error, commit.begun);
+                    self.out.cache.set_error(uid, error, commit.begun);
                     self.records.retry(uid);
                 }
                 if let Judged::Contradicts | Judged::Fails { .. } = judged {
@@ -150,7 +153,7 @@ impl Engine {
                 // It is tried again at the next relist, which must not be far.
                 self.doubt_stream(now);
                 let is_good_since = !self.still_fails(&error);
-                self.cache.set_error(uid, error, begun);
+                self.out.cache.set_error(uid, error, begun);
                 if is_good_since {
                     self.take_step(uid, now);
                 }
@@ -158,8 +161,8 @@ impl Engine {
         }
         // An inspection that was planned before may have missed what the lists show.
         let goes_on = self.records.inspecting().contains(uid);
-        if !goes_on || self.rounds.is_newer(ticket.number()) {
-            self.rounds.ended(uid);
+        if !goes_on || self.reporting.rounds.is_newer(ticket.number()) {
+            self.reporting.rounds.ended(uid);
         }
     }
 
@@ -204,7 +207,7 @@ impl Engine {
         look: Look,
         now: Moment,
     ) {
-        let known = self.reader.get(uid);
+        let known = self.out.reader.get(uid);
         if known.status.container(&status.id).is_none() {
             return;
         }
@@ -212,11 +215,11 @@ impl Engine {
             return;
         };
         self.inspector.exited(uid, &status);
-        if let Some(status) = self.cache.set_container(uid, status) {
+        if let Some(status) = self.out.cache.set_container(uid, status) {
             if let Some(told) = &commit.after {
-                self.cache.keep_told(uid, told);
+                self.out.cache.keep_told(uid, told);
             }
-            self.doubts.exited(&status, now.instant);
+            self.unobserved.doubts.exited(&status, now.instant);
             self.tell(&commit, Some(&status), now);
         }
     }
@@ -235,7 +238,7 @@ impl Engine {
 
     /// What cannot be all is asked for again.
     pub(super) fn ask_the_doubtful(&mut self, now: Moment) {
-        for uid in self.doubts.due(now.instant) {
+        for uid in self.unobserved.doubts.due(now.instant) {
             self.records.retry(&uid);
             self.take_step(&uid, now);
         }
@@ -243,7 +246,7 @@ impl Engine {
 
     /// Tells what a commit gave, and watches the processes of what runs now.
     fn tell(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Moment) {
-        let first_round = self.rounds.looks() == 0;
+        let first_round = self.reporting.rounds.looks() == 0;
         for event in events_of(commit, status, now.wall, first_round) {
             self.expect_announcement(&event, commit, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
@@ -256,7 +259,9 @@ impl Engine {
     /// Something happened, which a stream that is any good announces.
     fn expect_announcement(&mut self, event: &Event, commit: &Commit, now: Instant) {
         let listed = self.relister.good_before(commit.begun);
-        if let (Some(proof), Some(id), Some(listed)) = (self.streaming.proof(), &event.id, listed) {
+        if let (Some(proof), Some(id), Some(listed)) =
+            (self.sources.streaming.proof(), &event.id, listed)
+        {
             proof.happened(id, commit.since, listed, now);
         }
     }
@@ -275,13 +280,15 @@ impl Engine {
             _ => None,
         };
         let latency = happened.map(|happened| event.time.since(happened));
-        self.observer.event(event.event_type, event.source, latency);
+        self.out
+            .observer
+            .event(event.event_type, event.source, latency);
     }
 
     /// Watches what runs in a pod that was inspected, and nothing else of it.
     fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>) {
         for change in &commit.changes {
-            if self.processes.forget(&change.id) {
+            if self.sources.processes.forget(&change.id) {
                 self.act(Action::Unwatch(change.id.clone()));
             }
         }
@@ -290,16 +297,17 @@ impl Engine {
         };
         for container in &status.containers {
             if container.state == ContainerState::Running {
-                self.processes
+                self.sources
+                    .processes
                     .runs(&container.id, &container.name, &status.pod());
             }
         }
     }
 
     pub(super) fn publish(&mut self, record: &Record) {
-        let conflated = self.subscribers.publish(record);
+        let conflated = self.out.subscribers.publish(record);
         if conflated > 0 {
-            self.observer.conflated(conflated);
+            self.out.observer.conflated(conflated);
         }
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
 use super::limits::{RELAPSE, SMALLEST_WINDOW};
-use super::standing::{Ages, Missing};
+use super::lists::{Ages, Missing};
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::wall_time::Moment;
@@ -26,14 +26,14 @@ impl Engine {
                 ids.insert(failing.id.clone());
             }
         }
-        self.cache.set_dead(dead, instant);
+        self.out.cache.set_dead(dead, instant);
         let mut failing: Vec<Failing> = self
             .unobserved
             .failures
             .iter()
             .cloned()
             .chain(contradicted)
-            .chain(self.doubts.failing())
+            .chain(self.unobserved.doubts.failing())
             .collect();
         let overdue = self.relister.standing().is_overdue(ages);
         let silent = self.ledger.silent_since();
@@ -55,11 +55,11 @@ impl Engine {
         let is_told = |uid: &PodUid| named.contains(uid) || unasked.contains(uid);
         let unseen = self.not_inspected(instant);
         // Of those that are dead the runtime has not said so yet.
-        let dead = self.processes.dead().map(|(_, pod)| &pod.uid);
+        let dead = self.sources.processes.dead().map(|(_, pod)| &pod.uid);
         let unseen = unseen.chain(dead);
         let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_told(uid)).collect();
         let failed = |uid: &PodUid| !is_told(uid) && !unseen.contains(uid);
-        let mut uninspected = unseen.len() + self.reader.count_failed(failed);
+        let mut uninspected = unseen.len() + self.out.reader.count_failed(failed);
         if !cannot_list && !is_late && !is_away {
             let unseen = self.not_seen(is_told, instant);
             let pods = unseen.iter().filter_map(|failing| failing.pod.as_ref());
@@ -89,10 +89,10 @@ impl Engine {
         }
         let kubelet_waits = self.kubelet_waits(&stuck);
         let blind = self.blind(ages);
-        self.cache.set_blind(!blind.is_empty());
-        self.coverage = Coverage {
-            started: self.coverage.started,
-            look: self.rounds.last(),
+        self.out.cache.set_blind(!blind.is_empty());
+        self.reporting.coverage = Coverage {
+            started: self.reporting.coverage.started,
+            look: self.reporting.rounds.last(),
             stuck,
             failing,
             unasked: unasked.len(),

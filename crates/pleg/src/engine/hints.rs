@@ -19,13 +19,13 @@ impl Engine {
             is_removal,
         } = announced;
         let latency = created_at.map(|created| now.wall.since(created));
-        self.observer.stream_event(latency);
-        self.streaming.announced(&id, now.instant);
+        self.out.observer.stream_event(latency);
+        self.sources.streaming.announced(&id, now.instant);
         let cost = match &sandbox {
             Some(sandbox) => self.cost_of(&sandbox.pod),
             None => NOBODY,
         };
-        if !self.hints.take(cost, now.instant) {
+        if !self.sources.budget.take(cost, now.instant) {
             // Where lists do not come, a sweep asks for it.
             self.sweeper.remember(id, now.instant);
             self.on_flooded(now);
@@ -36,7 +36,7 @@ impl Engine {
             None => {
                 let pod = self.records.pod_of(&id);
                 let cost = pod.as_ref().map_or(0, |pod| self.cost_of(pod));
-                self.hints.spend(cost);
+                self.sources.budget.spend(cost);
                 pod
             }
         };
@@ -98,23 +98,23 @@ impl Engine {
     }
 
     pub(super) fn stream_opened(&mut self, now: Moment) {
-        if self.streaming.opened() {
-            self.observer.stream_opened();
+        if self.sources.streaming.opened() {
+            self.out.observer.stream_opened();
             // Whatever happened while nobody announced it.
             self.relister.request(now.instant);
         }
     }
 
     pub(super) fn on_stream_ended(&mut self, result: Result<(), CallError>, now: Moment) {
-        self.observer.stream_failed();
-        let was_live = self.streaming.ended(&result, now.instant);
+        self.out.observer.stream_failed();
+        let was_live = self.sources.streaming.ended(&result, now.instant);
         let why = match result {
             Ok(()) => "the runtime ended it".to_owned(),
             Err(error) => error.to_string(),
         };
-        if self.streaming.is_unsupported() && self.config.mode == Mode::Evented {
+        if self.sources.streaming.is_unsupported() && self.config.mode == Mode::Evented {
             tracing::warn!("the runtime has no event stream, so pods are relisted: {why}");
-        } else if let Some(time) = self.streaming.held(now.instant) {
+        } else if let Some(time) = self.sources.streaming.held(now.instant) {
             tracing::warn!(
                 "the connection to the runtime was lost again soon after the event stream was opened: it \
                  is opened again after {} s, and pods are relisted meanwhile: {why}",
@@ -130,7 +130,7 @@ impl Engine {
 
     /// Nothing that the stream did counts any more, and the next relist is soon.
     pub(super) fn doubt_stream(&mut self, now: Moment) {
-        if let Some(proof) = self.streaming.proof() {
+        if let Some(proof) = self.sources.streaming.proof() {
             proof.doubt();
             self.hurry(now);
         }

@@ -19,13 +19,13 @@ impl Engine {
     pub(super) fn on_birth(&mut self, birth: Birth, now: Moment) {
         match birth {
             Birth::Watched => {
-                self.births.watched();
+                self.sources.births.watched();
                 // Whatever happened before.
                 self.relister.request(now.instant);
             }
             Birth::Unwatched(why) => {
                 tracing::info!("births of containers are not watched: {why}");
-                if self.births.unwatched(why) {
+                if self.sources.births.unwatched(why) {
                     self.hurry(now);
                 }
             }
@@ -36,16 +36,16 @@ impl Engine {
     }
 
     fn follow(&mut self, id: Id, happened: Happened, now: Moment) {
-        let is_known = is_known(&self.records, &self.processes, &id, happened);
-        if !is_known && !self.births.follow(id, happened, now.instant) {
+        let is_known = is_known(&self.records, &self.sources.processes, &id, happened);
+        if !is_known && !self.sources.births.follow(id, happened, now.instant) {
             self.list_soon(now);
         }
     }
 
     /// What the stream or a list has shown meanwhile need not be requested.
     pub(super) fn drop_known_births(&mut self, now: Instant) {
-        let (records, processes) = (&self.records, &self.processes);
-        self.births.pass(
+        let (records, processes) = (&self.records, &self.sources.processes);
+        self.sources.births.pass(
             |id, happened| is_known(records, processes, id, happened),
             now,
         );
@@ -97,7 +97,7 @@ impl Engine {
 
     fn shown(&self, question: &Question, has_started: bool, runs: bool) -> Shown {
         let (_, id) = question.key();
-        let is_done = match id.and_then(|id| self.births.happened(&id)) {
+        let is_done = match id.and_then(|id| self.sources.births.happened(&id)) {
             None => return Shown::Nothing,
             Some(Happened::Appeared) => has_started,
             Some(Happened::Disappeared) => !runs,
@@ -115,7 +115,7 @@ impl Engine {
         hint: Option<(Option<PodRef>, Met)>,
         now: Moment,
     ) {
-        self.births.on_status(question, shown, now.instant);
+        self.sources.births.on_status(question, shown, now.instant);
         match hint.filter(|_| shown == Shown::Done) {
             None => {}
             Some((Some(pod), met)) => {
@@ -131,12 +131,12 @@ impl Engine {
     }
 
     pub(super) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Moment) {
-        self.processes.on_opened(id, opened, now.instant);
+        self.sources.processes.on_opened(id, opened, now.instant);
         self.hurry_if_unwatched(id, now);
     }
 
     pub(super) fn on_pid(&mut self, id: Id, answer: Result<Option<u32>, CallError>, now: Moment) {
-        match self.processes.on_pid(&id, answer, now.instant) {
+        match self.sources.processes.on_pid(&id, answer, now.instant) {
             Some(found) => self.on_process(id, found, now),
             None => self.hurry_if_unwatched(&id, now),
         }
@@ -144,7 +144,7 @@ impl Engine {
 
     /// Only lists show what a process that cannot be watched does.
     fn hurry_if_unwatched(&mut self, id: &Id, now: Moment) {
-        if self.processes.is_refused(id) {
+        if self.sources.processes.is_refused(id) {
             self.hurry(now);
         }
     }

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 use super::call::List;
+use super::lists::Missing;
 use super::reporter::Seen;
 use super::rounds::{Awaited, Ended};
-use super::standing::Missing;
 use super::state::Engine;
 use super::unobserved::Why;
 use crate::model::id::PodUid;
@@ -26,20 +26,22 @@ impl Engine {
     pub(super) fn begin_round(&mut self, begun: Moment, kind: LookKind, older: u64, now: Moment) {
         let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
         let (lasting, failures) = (&self.unobserved.lasting, &self.unobserved.failures);
-        self.rounds.begin(now.instant, begun, kind, older, || {
-            // Who is named already is not waited for.
-            let mut named: BTreeSet<PodUid> = inspector.unasked().cloned().collect();
-            named.extend(lasting.keys().cloned());
-            let stuck = ledger.stuck(|uid| records.knows(uid));
-            named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
-            let inspecting = records.inspecting();
-            let waiting = inspecting - &named;
-            Awaited {
-                all_fail: waiting.iter().all(|uid| failures.of(uid).is_some()),
-                given_up: inspecting & &named,
-                waiting,
-            }
-        });
+        self.reporting
+            .rounds
+            .begin(now.instant, begun, kind, older, || {
+                // Who is named already is not waited for.
+                let mut named: BTreeSet<PodUid> = inspector.unasked().cloned().collect();
+                named.extend(lasting.keys().cloned());
+                let stuck = ledger.stuck(|uid| records.knows(uid));
+                named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
+                let inspecting = records.inspecting();
+                let waiting = inspecting - &named;
+                Awaited {
+                    all_fail: waiting.iter().all(|uid| failures.of(uid).is_some()),
+                    given_up: inspecting & &named,
+                    waiting,
+                }
+            });
         let slow = self
             .unobserved
             .lasting
@@ -51,10 +53,14 @@ impl Engine {
     }
 
     pub(super) fn complete_round(&mut self, now: Moment) {
-        if !self.rounds.is_over() {
+        if !self.reporting.rounds.is_over() {
             return;
         }
-        match self.rounds.complete(now.instant, self.seen_as_of(now)) {
+        match self
+            .reporting
+            .rounds
+            .complete(now.instant, self.seen_as_of(now))
+        {
             Ended::Nothing => {}
             Ended::Blind => {
                 tracing::debug!("no pod was seen by this look");
@@ -65,7 +71,7 @@ impl Engine {
                     LookKind::List => self.relister.counts(),
                     LookKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
                 };
-                self.observer.seen(&look, counts);
+                self.out.observer.seen(&look, counts);
                 if first {
                     let synced = self.synced(now);
                     self.publish(&synced);
@@ -80,19 +86,19 @@ impl Engine {
         if self.records.listed().next().is_none() {
             // Only a list of sandboxes shows that there are none: a sweep asks for what is known.
             let blind = self.relister.blind(self.ages(now.instant));
-            let is_list = self.rounds.kind() == Some(LookKind::List);
+            let is_list = self.reporting.rounds.kind() == Some(LookKind::List);
             return (is_list || !blind.sandboxes).then_some(now);
         }
         // One that was never inspected, or that only an event has named, was not seen. And who
         // came after the first lists does not make a look of them.
-        let first = self.rounds.looks() == 0;
-        if first && self.rounds.has_given_up_all() {
+        let first = self.reporting.rounds.looks() == 0;
+        if first && self.reporting.rounds.has_given_up_all() {
             return None;
         }
         let reasons = [Why::Fails, Why::NotAsked, Why::Contradicted];
         let mut unseen = self.unobserved_for(&reasons, now.instant);
         // Lists show the pod although one of its calls hangs, unless it differs.
-        let pending = match self.rounds.kind() {
+        let pending = match self.reporting.rounds.kind() {
             Some(LookKind::List) => Some(self.pending()),
             _ => None,
         };
@@ -104,10 +110,10 @@ impl Engine {
         if committed.any(|pod| !unseen.contains(&pod.pod.uid)) {
             return Some(now);
         }
-        let last = self.rounds.last()?.begun.instant;
+        let last = self.reporting.rounds.last()?.begun.instant;
         let mut failures = self.unobserved.failures.iter();
         let is_slow = failures.any(|failing| failing.error.is_slowness());
-        let newest = self.last_inspected.filter(|_| is_slow);
+        let newest = self.reporting.last_inspected.filter(|_| is_slow);
         newest.filter(|as_of| as_of.instant > last)
     }
 
@@ -124,14 +130,14 @@ impl Engine {
     /// When something was last seen without lists, if no look by later lists has come since.
     fn owes_lists_since(&self) -> Option<Instant> {
         let behind = self.relister.standing().behind_since();
-        self.rounds.swept_since_lists().max(behind)
+        self.reporting.rounds.swept_since_lists().max(behind)
     }
 
     /// Looks at how things are, and tells our health if it changed: between two rounds, too, of
     /// which one follows the other at once while something differs all the time.
     pub(super) fn review(&mut self, now: Moment) {
         self.review_once(now);
-        if let Some(next) = self.rounds.take_next() {
+        if let Some(next) = self.reporting.rounds.take_next() {
             self.begin_round(next.begun, next.kind, next.older, now);
             self.review_once(now);
         }
@@ -139,8 +145,8 @@ impl Engine {
 
     fn review_once(&mut self, now: Moment) {
         self.complete_round(now);
-        let looked = self.rounds.last().map(|look| look.begun.instant);
-        if !self.settling.is_over(looked, now.instant) {
+        let looked = self.reporting.rounds.last().map(|look| look.begun.instant);
+        if !self.reporting.settling.is_over(looked, now.instant) {
             return;
         }
         self.set_aside_unasked(now);
@@ -150,19 +156,23 @@ impl Engine {
         self.request_owed_lists(now.instant);
         self.update_coverage(now);
         let mut lasting = self.unobserved.lasting.keys();
-        let is_settling = self.rounds.is_under_way()
+        let is_settling = self.reporting.rounds.is_under_way()
             || self.relister.standing().is_catching_up()
-            || self.coverage.uninspected > 0
+            || self.reporting.coverage.uninspected > 0
             || self.misses_somebody(now.instant)
             || lasting.any(|uid| self.unobserved.differing.since(uid).is_some());
         let seen = Seen {
             is_settled: !is_settling,
             has_missed: self.missed().next().is_some(),
-            owes_a_look: self.rounds.owes_a_look() || self.relister.standing().behind().any(),
+            owes_a_look: self.reporting.rounds.owes_a_look()
+                || self.relister.standing().behind().any(),
             owes_lists: self.owes_lists_since().is_some(),
             answered: self.ledger.last_answer_of_pods(),
         };
-        let report = self.reporter.review(&self.coverage, seen, now);
+        let report = self
+            .reporting
+            .reporter
+            .review(&self.reporting.coverage, seen, now);
         if let Some(report) = report {
             let said = format!("{} ({}): {}", report.state, report.reason, report.message);
             match report.state {
@@ -185,9 +195,9 @@ impl Engine {
         };
         if let Some(known) = pods_known {
             let as_of = begun.back_at(known.min(begun.instant));
-            let last = self.last_inspected.take();
+            let last = self.reporting.last_inspected.take();
             let newer = last.filter(|last| last.instant > as_of.instant);
-            self.last_inspected = Some(newer.unwrap_or(as_of));
+            self.reporting.last_inspected = Some(newer.unwrap_or(as_of));
         }
     }
 

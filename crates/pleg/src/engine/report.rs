@@ -27,39 +27,46 @@ impl Engine {
         now: Moment,
     ) -> Subscription {
         let mut then = Vec::new();
-        let synced = self.rounds.looks() > 0;
+        let synced = self.reporting.rounds.looks() > 0;
         if synced {
             then.push(self.synced(now));
         }
         // A node that is sick from the beginning says so to whoever comes.
-        if synced || self.reporter.is_trouble(&self.coverage) {
-            let health = self.reporter.report(&self.coverage, now);
+        if synced || self.reporting.reporter.is_trouble(&self.reporting.coverage) {
+            let health = self
+                .reporting
+                .reporter
+                .report(&self.reporting.coverage, now);
             then.push(Record::Health(health));
         }
-        self.subscribers
-            .subscribe(lifeline, self.reader.clone(), then, clock)
+        self.out
+            .subscribers
+            .subscribe(lifeline, self.out.reader.clone(), then, clock)
     }
 
     pub(crate) fn status(&self, now: Moment, clock: &RunClock) -> StatusReport {
-        let health = self.reporter.report(&self.coverage, now);
+        let health = self
+            .reporting
+            .reporter
+            .report(&self.reporting.coverage, now);
         let counts = Counts::of(self.records.listed().map(AsRef::as_ref));
         let containers = ContainerState::ALL.iter();
-        let look = self.rounds.last();
+        let look = self.reporting.rounds.last();
         let age = |since: Instant| now.instant.duration_since(since).as_secs_f64();
         StatusReport {
-            kubelet_view: kubelet_view(now.instant, &self.coverage, clock),
+            kubelet_view: kubelet_view(now.instant, &self.reporting.coverage, clock),
             relist: RelistStatus {
-                mode: match self.streaming.is_live() {
+                mode: match self.sources.streaming.is_live() {
                     true => "evented".to_owned(),
                     false => "generic".to_owned(),
                 },
-                count: self.rounds.looks(),
+                count: self.reporting.rounds.looks(),
                 period_seconds: self.period().as_secs_f64(),
                 last_duration_seconds: look.map(|look| look.took.as_secs_f64()),
                 last_kind: look.map(|look| look.kind),
                 last_failure: self.relister.failure().cloned(),
                 sweeping: self.sweeper.is_sweeping(),
-                progress: self.rounds.progress().map(|progress| Progress {
+                progress: self.reporting.rounds.progress().map(|progress| Progress {
                     seen: progress.seen,
                     of: progress.of,
                 }),
@@ -67,7 +74,7 @@ impl Engine {
             health: HealthStatus {
                 state: health.state,
                 reason: health.reason,
-                since: self.reporter.since().wall,
+                since: self.reporting.reporter.since().wall,
                 message: health.message,
                 last_seen: look.map(|look| look.begun.wall),
                 age_seconds: look.map(|look| {
@@ -90,15 +97,15 @@ impl Engine {
                     age_seconds: age(call.since),
                 })
                 .collect(),
-            stream: self.streaming.status(),
-            kernel: self.processes.status(
+            stream: self.sources.streaming.status(),
+            kernel: self.sources.processes.status(
                 self.quarantine.admits_pids(now.instant),
-                self.births.status(),
+                self.sources.births.status(),
             ),
             guard: GuardStatus::default(),
             finding: None,
             warnings: Vec::new(),
-            runtime: RuntimeStatus::new(self.endpoint.clone(), self.version.as_ref()),
+            runtime: RuntimeStatus::new(self.out.endpoint.clone(), self.relister.runtime()),
             pods: counts.pods,
             containers: containers
                 .map(|state| (state.as_str().to_owned(), counts.containers(*state)))
@@ -111,14 +118,15 @@ impl Engine {
         // Health must be able to tell a stall from a pause.
         let ceiling = self.config.relist_ceiling;
         let ceiling = ceiling.min(self.config.relist_threshold / 4);
-        self.streaming
+        self.sources
+            .streaming
             .period(self.config.relist_period, ceiling, self.is_all_watched())
     }
 
     /// Whether each birth and each death is reported, so that lists only check what is known.
     fn is_all_watched(&self) -> bool {
-        self.births.are_watched()
-            && self.processes.are_all_watched()
+        self.sources.births.are_watched()
+            && self.sources.processes.are_all_watched()
             && self.stuck_statuses().next().is_none()
             && self.unobserved.failures.iter().next().is_none()
     }

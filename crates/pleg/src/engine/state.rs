@@ -8,25 +8,23 @@ use tokio::time::Instant;
 
 use super::births::Births;
 use super::call::{Answered, Call, List, Purpose, Question};
-use super::doubts::Doubts;
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
 use super::ledger::Ledger;
 use super::limits::{LASTING, SUSPECT};
+use super::lists::{Ages, Missing};
 use super::processes::Processes;
-use super::quarantine::{Admission, Quarantine};
+use super::quarantine::Quarantine;
 use super::relister::{Ask, Relister};
 use super::reporter::Reporter;
 use super::rounds::Rounds;
 use super::settling::Settling;
-use super::standing::{Ages, Missing};
 use super::stream::{Due, Streaming};
-use super::sweeper::{Sweeper, about};
+use super::sweeper::Sweeper;
 use super::unobserved::Unobserved;
 use crate::config::Config;
 use crate::kernel::{Birth, Unwatched};
 use crate::model::id::{HostId, Id, PodUid};
-use crate::model::listed::ListedPod;
 use crate::model::wall_time::Moment;
 use crate::observer::Observer;
 use crate::out::cache::{Cache, CacheWriter};
@@ -35,7 +33,7 @@ use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::subscribers::Subscribers;
 use crate::out::words::counted;
 use crate::records::Records;
-use crate::runtime::{About, Announced, CallError, Rpc, RuntimeVersion};
+use crate::runtime::{Announced, CallError, Rpc};
 
 /// What has happened.
 #[derive(Debug)]
@@ -82,38 +80,55 @@ pub(crate) enum Action {
 /// All that is known, and all that goes on.
 pub(crate) struct Engine {
     pub(super) config: Config,
-    pub(super) endpoint: Arc<str>,
-    pub(super) observer: Arc<dyn Observer>,
-
+    /// The outstanding calls, and what their answers show about the runtime.
     pub(super) ledger: Ledger,
+    /// Calls that may end the runtime.
     pub(super) quarantine: Quarantine,
     pub(super) relister: Relister,
     pub(super) sweeper: Sweeper,
     pub(super) inspector: Inspector,
+    pub(super) sources: Sources,
+    pub(super) liveness: Liveness,
+    pub(super) records: Records,
+    pub(super) unobserved: Unobserved,
+    pub(super) reporting: Reporting,
+    pub(super) out: Outputs,
+}
+
+/// Where changes are announced, and how many inspections that may cause.
+pub(super) struct Sources {
     pub(super) processes: Processes,
     pub(super) births: Births,
     pub(super) streaming: Streaming,
-    pub(super) hints: HintBudget,
-    pub(super) rounds: Rounds,
-    pub(super) reporter: Reporter,
+    pub(super) budget: HintBudget,
+}
 
-    pub(super) records: Records,
+/// Whether the runtime lives although nothing else is answered.
+pub(super) struct Liveness {
+    /// When the runtime was last asked whether it lives.
+    pub(super) heartbeat: Instant,
+    /// The pod that was last asked for as a witness.
+    pub(super) last_witness: Option<PodUid>,
+}
+
+/// What is reported about the node, and as of when.
+pub(super) struct Reporting {
+    pub(super) rounds: Rounds,
+    /// As of when a pod was inspected well last, and all pods were known.
+    pub(super) last_inspected: Option<Moment>,
+    pub(super) coverage: Coverage,
+    pub(super) settling: Settling,
+    pub(super) reporter: Reporter,
+}
+
+/// Where what is known goes.
+pub(super) struct Outputs {
+    pub(super) endpoint: Arc<str>,
+    pub(super) observer: Arc<dyn Observer>,
     pub(super) cache: CacheWriter,
     pub(super) reader: Cache,
     pub(super) subscribers: Subscribers,
-
-    pub(super) version: Option<RuntimeVersion>,
-    /// The pod that was last asked for as a witness.
-    last_witness: Option<PodUid>,
-    pub(super) unobserved: Unobserved,
-    /// As of when a pod was inspected well last, and all pods were known.
-    pub(super) last_inspected: Option<Moment>,
-    pub(super) doubts: Doubts,
-    pub(super) coverage: Coverage,
-    pub(super) settling: Settling,
-    /// When the runtime was last asked whether it lives.
-    heartbeat: Instant,
-    actions: Vec<Action>,
+    pub(super) actions: Vec<Action>,
 }
 
 impl Engine {
@@ -132,28 +147,34 @@ impl Engine {
             relister: Relister::new(&config, started),
             sweeper: Sweeper::new(config.relist_period, started),
             inspector: Inspector::new(config.max_inspections),
-            processes: Processes::new(watches_processes),
-            births: Births::default(),
-            streaming: Streaming::new(config.mode, started),
-            hints: HintBudget::new(started),
-            rounds: Rounds::default(),
-            reporter: Reporter::new(config.relist_threshold, now),
+            sources: Sources {
+                processes: Processes::new(watches_processes),
+                births: Births::default(),
+                streaming: Streaming::new(config.mode, started),
+                budget: HintBudget::new(started),
+            },
+            liveness: Liveness {
+                heartbeat: started,
+                last_witness: None,
+            },
             records: Records::default(),
-            cache,
-            reader,
-            subscribers: Subscribers::default(),
-            version: None,
             unobserved: Unobserved::default(),
-            last_inspected: None,
-            last_witness: None,
-            doubts: Doubts::default(),
-            coverage: Coverage::none(started),
-            settling: Settling::default(),
-            heartbeat: started,
-            actions: Vec::new(),
+            reporting: Reporting {
+                rounds: Rounds::default(),
+                last_inspected: None,
+                coverage: Coverage::none(started),
+                settling: Settling::default(),
+                reporter: Reporter::new(config.relist_threshold, now),
+            },
+            out: Outputs {
+                endpoint,
+                observer,
+                cache,
+                reader,
+                subscribers: Subscribers::default(),
+                actions: Vec::new(),
+            },
             config,
-            endpoint,
-            observer,
         }
     }
 
@@ -171,12 +192,12 @@ impl Engine {
     /// taken in before anything is judged.
     pub(crate) fn settle_first(&mut self, now: Instant) {
         let settles = self.relister.standing().overdue_after();
-        self.settling.begin(settles, now);
+        self.reporting.settling.begin(settles, now);
     }
 
     /// Until when nobody is told how things are, since we have just woken up.
     pub(crate) fn holds_until(&self) -> Option<Instant> {
-        self.settling.holds_until()
+        self.reporting.settling.holds_until()
     }
 
     /// Whether any call is outstanding.
@@ -193,14 +214,14 @@ impl Engine {
             Input::StreamEnded(result) => self.on_stream_ended(result, now),
             Input::Opened(id, opened) => self.on_opened(&id, opened, now),
             Input::Birth(birth) => self.on_birth(birth, now),
-            Input::Died(id) => self.processes.on_death(&id, now.instant),
+            Input::Died(id) => self.sources.processes.on_death(&id, now.instant),
             Input::HostIds(ids) => self.begin_sweep(ids, now),
             Input::Relist(asked) => self.relister.request(asked),
             Input::Reinspect(uid) => self.records.request_reinspect(&uid),
             Input::Time => {}
         }
         self.pass(now);
-        std::mem::take(&mut self.actions)
+        std::mem::take(&mut self.out.actions)
     }
 
     /// Does what is due.
@@ -216,7 +237,7 @@ impl Engine {
             self.act(Action::AskHost);
         }
         self.drive_stream(now);
-        for (id, pid) in self.processes.pass(instant) {
+        for (id, pid) in self.sources.processes.pass(instant) {
             self.act(Action::Watch { id, pid });
         }
         self.drop_known_births(instant);
@@ -259,126 +280,6 @@ impl Engine {
         }
     }
 
-    /// Makes all calls that are wanted and that the ledger has room for: first what tells
-    /// of a death, then inspections, then sweeps. Each is wanted no more once it is taken here, whether
-    /// it is made or withheld, and a witness is chosen only if it is made: so this comes to an end.
-    fn make_calls(&mut self, now: Moment) {
-        let instant = now.instant;
-        self.make_postponed(instant);
-        while let Some((call, about)) = self
-            .processes
-            .next_call(&self.ledger, self.quarantine.admits_pids(instant), instant)
-            .or_else(|| self.births.next_call(&self.ledger, instant))
-            .or_else(|| self.inspector.next_call(&mut self.ledger, instant))
-            .or_else(|| self.sweeper.next_call(&self.ledger, instant))
-            .or_else(|| self.witness(instant))
-        {
-            self.ask(call, about, now);
-        }
-        self.make_postponed(instant);
-    }
-
-    /// Sends the call that has waited for its turn, before any other takes the place.
-    fn make_postponed(&mut self, now: Instant) {
-        if self.ledger.has_room()
-            && let Some(call) = self.quarantine.take_next(now)
-        {
-            self.ledger.make_postponed(&call.question.key(), now);
-            self.act(Action::Ask(call));
-        }
-    }
-
-    /// While a status call is silent and few others of its kind were made since, those of other
-    /// pods, each time of others, tell whether it is alone.
-    fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
-        let witness = self.ledger.wants_witness(now);
-        let kinds = match witness.filter(|_| self.ledger.has_room_for_witness()) {
-            Some(kind) => vec![kind],
-            None => self.ledger.wants_sign_of_life(now)?.into(),
-        };
-        let found = kinds
-            .into_iter()
-            .find_map(|kind| self.another_pod_for(kind));
-        let (about, question) = found?;
-        self.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
-        let purpose = Purpose::Witness;
-        Some((Call { question, purpose }, about))
-    }
-
-    /// A status call of this kind for the next pod of which none is outstanding.
-    fn another_pod_for(&self, kind: Rpc) -> Option<(About, Question)> {
-        // Who fails is no witness.
-        let free = |question: &Question| {
-            let key = question.key();
-            !self.ledger.is_outstanding(&key)
-                && !self.unobserved.failures.fails(&key)
-                && self.quarantine.may_be_witness(question)
-        };
-        let last = self.last_witness.as_ref();
-        let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
-        let listed = || self.records.listed().map(AsRef::as_ref);
-        let mut pods = listed()
-            .filter(is_next)
-            .chain(listed().filter(|pod| !is_next(pod)));
-        pods.find_map(|pod| {
-            let ids: Vec<Question> = match kind {
-                Rpc::PodSandboxStatus => {
-                    let rows = pod.sandboxes.iter();
-                    rows.map(|row| Question::Sandbox(row.id.clone())).collect()
-                }
-                _ => {
-                    let rows = pod.containers.iter();
-                    rows.map(|row| Question::Container(row.id.clone()))
-                        .collect()
-                }
-            };
-            let question = ids.into_iter().find(|question| free(question))?;
-            let name = match &question {
-                Question::Container(id) => pod.container_name(id),
-                _ => None,
-            };
-            Some((about(&question, name, Some(&pod.pod)), question))
-        })
-    }
-
-    fn ask(&mut self, call: Call, about: About, now: Moment) {
-        let is_look = call.purpose.is_look();
-        let instant = now.instant;
-        match self.quarantine.admit(&call.question, instant) {
-            Admission::Send => {
-                self.ledger.begin_as(about, is_look, instant);
-                self.act(Action::Ask(call));
-            }
-            Admission::Wait => {
-                self.ledger.postpone(about, is_look, instant);
-                self.quarantine.wait(call);
-            }
-            Admission::Withhold => self.withhold(call, about, now),
-        }
-    }
-
-    /// Asks something for the whole node.
-    pub(super) fn ask_node(&mut self, question: Question, purpose: Purpose, now: Instant) {
-        let about = About::node(question.key().0);
-        self.ledger.begin_as(about, purpose.is_look(), now);
-        self.act(Action::Ask(Call { question, purpose }));
-    }
-
-    pub(super) fn act(&mut self, action: Action) {
-        self.actions.push(action);
-    }
-
-    /// While a list is overdue the runtime is asked who it is, which waits for no lock: so a
-    /// runtime that is stopped as a whole is told from one in which somebody is stuck.
-    fn listen_for_heartbeat(&mut self, now: Instant) {
-        let ages = self.ages(now);
-        let due = self.heartbeat + SUSPECT;
-        if ages.version.is_none() && now >= due && self.relister.standing().is_overdue(ages) {
-            self.heartbeat = now;
-            self.ask_node(Question::Version, Purpose::Heartbeat, now);
-        }
-    }
-
     fn begin_relist(&mut self, now: Moment) {
         if self
             .relister
@@ -417,7 +318,7 @@ impl Engine {
             Ask::Lists => {
                 if let Some(last) = self.relister.last_good() {
                     let since = now.instant.duration_since(last);
-                    self.observer.relist_interval(since);
+                    self.out.observer.relist_interval(since);
                 }
                 for list in [List::Sandboxes, List::Containers] {
                     self.ask_node(Question::List(list), Purpose::Relist, now.instant);
@@ -454,13 +355,13 @@ impl Engine {
 
     fn drive_stream(&mut self, now: Moment) {
         // Which version of CRI it is spoken to in is settled first.
-        if self.version.is_none() {
+        if self.relister.runtime().is_none() {
             return;
         }
-        match self.streaming.pass(now.instant) {
+        match self.sources.streaming.pass(now.instant) {
             Due::Nothing => {}
             Due::Open => {
-                self.streaming.opening(now.instant);
+                self.sources.streaming.opening(now.instant);
                 self.act(Action::ReadStream);
             }
             Due::Opened => self.stream_opened(now),
@@ -484,7 +385,7 @@ impl Engine {
         let silent = self.ledger.silent_since();
         let silent = silent.map(|since| since + self.silent_after());
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
-        let heartbeat = (!since.is_empty()).then(|| self.heartbeat + SUSPECT);
+        let heartbeat = (!since.is_empty()).then(|| self.liveness.heartbeat + SUSPECT);
         let lists = lists.chain(heartbeat).chain(silent);
         let lists = lists.filter(|time| *time > now).min();
         let sweeps = self
@@ -501,17 +402,23 @@ impl Engine {
             lists,
             sweeps.flatten(),
             // No stream is asked for before the runtime has said who it is.
-            self.streaming.alarm().filter(|_| self.version.is_some()),
+            self.sources
+                .streaming
+                .alarm()
+                .filter(|_| self.relister.runtime().is_some()),
             self.inspector.alarm(now),
-            self.rounds.has_waited_at(LASTING).filter(|at| *at > now),
+            self.reporting
+                .rounds
+                .has_waited_at(LASTING)
+                .filter(|at| *at > now),
             self.unobserved.differing.next_at(INSPECTIONS_FAIL, now),
-            self.processes.alarm(now),
-            self.births.alarm(now),
+            self.sources.processes.alarm(now),
+            self.sources.births.alarm(now),
             self.ledger.alarm(now),
             self.quarantine.alarm().filter(|at| *at > now),
-            self.doubts.alarm(),
-            self.settling.alarm(),
-            self.reporter.alarm(&self.coverage, now),
+            self.unobserved.doubts.alarm(),
+            self.reporting.settling.alarm(),
+            self.reporting.reporter.alarm(&self.reporting.coverage, now),
         ]
         .into_iter()
         .flatten()

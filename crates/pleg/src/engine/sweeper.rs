@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::call::{Call, Key, List, Question};
 use super::ledger::Ledger;
 use super::limits::{MISSING, MOST_UNKNOWN};
-use super::standing::Missing;
+use super::lists::Missing;
 use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
 use crate::model::wall_time::Moment;

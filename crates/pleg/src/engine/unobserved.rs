@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::call::Key;
 use super::differing::Differing;
+use super::doubts::Doubts;
 use super::failures::Failures;
 use super::limits::{LASTING, MOST_NOT_SEEN, RELAPSE, SETTLED};
 use super::state::Engine;
@@ -41,6 +42,8 @@ pub(super) struct Unobserved {
     pub(super) differing: Differing,
     /// The calls that fail.
     pub(super) failures: Failures,
+    /// Those about which the runtime contradicts itself.
+    pub(super) doubts: Doubts,
     /// Those that a round has waited for in vain, and when they were last named.
     pub(super) lasting: BTreeMap<PodUid, Instant>,
     /// When more pods last waited for their status, each for long, than may be asked for at once.
@@ -53,14 +56,18 @@ impl Engine {
         let stuck = self.stuck_statuses().filter_map(|call| call.about.pod);
         let failing = self.unobserved.failures.iter();
         let failing = failing.filter_map(|failing| failing.pod.clone());
-        let disagree = self.doubts.failing().filter_map(|failing| failing.pod);
-        let denied = self.processes.contradictions(now);
+        let disagree = self
+            .unobserved
+            .doubts
+            .failing()
+            .filter_map(|failing| failing.pod);
+        let denied = self.sources.processes.contradictions(now);
         let denied = denied.map(|contradiction| contradiction.pod);
         let of = |why| move |pod: PodRef| (pod.uid, why);
         let unasked = self.inspector.unasked().cloned();
         // Before the first look nothing has confirmed what a list shows.
-        let undecided = self.doubts.awaiting_lists().cloned();
-        let undecided = undecided.filter(|_| self.rounds.looks() == 0);
+        let undecided = self.unobserved.doubts.awaiting_lists().cloned();
+        let undecided = undecided.filter(|_| self.reporting.rounds.looks() == 0);
         let stuck = stuck.map(of(Why::Stuck));
         stuck
             .chain(failing.map(of(Why::Fails)))
@@ -78,7 +85,7 @@ impl Engine {
 
     /// The pods that are not seen as of the last look.
     pub(super) fn missed(&self) -> impl Iterator<Item = &PodUid> {
-        let looked = self.rounds.last().map(|look| look.begun.instant);
+        let looked = self.reporting.rounds.last().map(|look| look.begun.instant);
         let missed = looked.into_iter();
         let missed = missed.flat_map(|looked| self.unobserved.differing.up_to(looked));
         missed.map(|(uid, _)| uid)
@@ -87,7 +94,7 @@ impl Engine {
     /// Those, and the pods that differ for longer than an inspection takes, or at all while what has
     /// happened since the last lists is not seen yet.
     pub(super) fn not_inspected(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
-        let since = match self.rounds.owes_a_look() {
+        let since = match self.reporting.rounds.owes_a_look() {
             true => Some(now),
             false => now.checked_sub(SETTLED),
         };
@@ -114,7 +121,7 @@ impl Engine {
 
     /// The containers whose process is dead and which the runtime reports as running.
     pub(super) fn contradicted(&self, now: Instant) -> Vec<Failing> {
-        let contradictions = self.processes.contradictions(now);
+        let contradictions = self.sources.processes.contradictions(now);
         let contradictions = contradictions.map(|contradiction| Failing {
             call: Rpc::ContainerStatus,
             container: Some(contradiction.container),
@@ -211,8 +218,8 @@ impl Engine {
         let limit = self.config.status_overdue;
         for uid in self.inspector.newly_unasked(now.instant, limit) {
             let error = InspectError::NotAsked;
-            self.cache.set_error(&uid, error, now.instant);
-            self.rounds.give_up(&uid);
+            self.out.cache.set_error(&uid, error, now.instant);
+            self.reporting.rounds.give_up(&uid);
         }
     }
 
@@ -237,7 +244,7 @@ impl Engine {
                 };
                 overdue.entry(pod.uid.clone()).or_insert_with(error);
             }
-            let mut before = self.coverage.stuck.iter().map(|call| &call.about);
+            let mut before = self.reporting.coverage.stuck.iter().map(|call| &call.about);
             let is_it = |about: &About| {
                 let uid = about.pod.as_ref().map(|pod| &pod.uid);
                 (about.call, &about.id, uid) == (asked.0, &asked.1, Some(&pod.uid))
@@ -246,13 +253,13 @@ impl Engine {
                 new.push(pod.uid);
             }
         }
-        self.cache.set_overdue(overdue, now.instant);
+        self.out.cache.set_overdue(overdue, now.instant);
         if !new.is_empty() {
             self.doubt_stream(now);
         }
         for uid in new {
             self.unobserved.failures.named(&uid);
-            self.rounds.give_up(&uid);
+            self.reporting.rounds.give_up(&uid);
         }
     }
 
@@ -264,7 +271,7 @@ impl Engine {
             .lasting
             .retain(|_, named| instant < *named + RELAPSE);
         let long_ago = instant.checked_sub(LASTING);
-        for uid in self.rounds.waited_for_since(long_ago) {
+        for uid in self.reporting.rounds.waited_for_since(long_ago) {
             if self.inspector.is_active(&uid) {
                 self.note_lasting(&uid, now);
                 self.unobserved.lasting.insert(uid, instant);
@@ -334,8 +341,8 @@ impl Engine {
     pub(super) fn note_failing(&mut self, failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             let error = failing.error.clone();
-            self.cache.set_error(&pod.uid, error, failing.since);
-            self.rounds.give_up(&pod.uid);
+            self.out.cache.set_error(&pod.uid, error, failing.since);
+            self.reporting.rounds.give_up(&pod.uid);
         }
         self.unobserved.failures.note(failing, now);
     }
@@ -369,7 +376,7 @@ impl Engine {
         now: Moment,
     ) {
         if error.is_slowness() && self.is_call_named(uid) {
-            self.rounds.give_up(uid);
+            self.reporting.rounds.give_up(uid);
         } else if let Some(failing) = self.unseen_pod(uid, error, now.instant, unseen_since) {
             self.note_failing(failing, now.instant);
         }

@@ -104,6 +104,20 @@ async fn where_every_call_takes_seconds_lists_are_slow_and_version_is_not_stuck(
 }
 
 #[tokio::test(start_paused = true)]
+async fn lists_that_become_slow_are_three_reports_of_health_at_most() {
+    let node = Node::watch(|sim| many(sim, 50, &["app", "sidecar"])).await;
+    node.at(5.0).await;
+    for list in LISTS {
+        node.sim.fault(list, None, Fault::Slow(seconds(9.0)));
+    }
+    node.pass(75.0).await;
+    let reports = node.health_reports(5.0);
+    assert!(reports.len() <= 3, "{reports:?}");
+    let last = reports.last().map(|(_, health)| health.reason);
+    assert_eq!(last, Some(Reason::ListSlow));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_runtime_that_was_stopped_for_minutes_is_well_at_once_when_it_goes_on() {
     for count in [1, 3] {
         for stopped in [100.0, 160.0, 200.0] {

@@ -15,7 +15,7 @@ use pleg::model::listed::ContainerState;
 use pleg::model::snapshot::Counts;
 use pleg::model::wall_time::WallTime;
 use pleg::out::coverage::{Look, LookKind};
-use pleg::out::health::{HealthState, StuckCall};
+use pleg::out::health::{HealthReport, HealthState, StuckCall};
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
@@ -289,6 +289,16 @@ impl Node {
     /// All that was told.
     pub fn heard(&self) -> Vec<Heard> {
         self.heard.lock().unwrap().clone()
+    }
+
+    /// The reports of health that came after this time, and when.
+    pub fn health_reports(&self, after: f64) -> Vec<(f64, HealthReport)> {
+        let heard = self.heard().into_iter().filter(|heard| heard.at > after);
+        let reports = heard.filter_map(|heard| match heard.record {
+            Record::Health(health) => Some((heard.at, health)),
+            _ => None,
+        });
+        reports.collect()
     }
 
     /// How many events were told.

@@ -16,7 +16,7 @@ async fn the_history_of_a_status_lock_shows_the_culprit_and_the_death_that_was_t
     let free = driver.run_pod(&spec).await.unwrap();
     let (stuck, innocent) = (locked.id("app").unwrap(), free.id("app").unwrap());
     let pid = driver.pid(innocent).await.unwrap();
-    let mut agent = Agent::configured(&testbed.endpoint(), "");
+    let mut agent = Agent::configured(&testbed.endpoint(), "relistCeiling: 1s\n");
     let watch = agent.watch();
     watch.health("Healthy");
 

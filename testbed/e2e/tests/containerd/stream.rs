@@ -75,7 +75,8 @@ async fn what_containerd_announces_is_told_by_its_stream() {
 #[tokio::test]
 async fn a_stream_that_has_proved_itself_makes_lists_rarer_until_a_fault_silences_it() {
     let node = Node::up("e2e-proof", RESTARTS + 1).await;
-    let agent = Agent::watching(&node.testbed.endpoint());
+    // With hints of the kernel lists are rare without any proof.
+    let agent = Agent::configured(&node.testbed.endpoint(), "kernelHints: off\n");
     let watch = agent.watch();
     watch.synced();
     agent.until("a live stream", is_live);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::super::limits::{LONGEST_LIST, LONGEST_STATUS, PACE, SIDE_BY_SIDE, SLOW, SLOW_PACE};
 use crate::engine::call::{Call, Key, List, Purpose, Question};
 use crate::engine::ledger::Ledger;
-use crate::engine::standing::Missing;
+use crate::engine::lists::Missing;
 use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
 use crate::runtime::About;

@@ -1,0 +1,135 @@
+//! Which calls are made now: everything that wants one is asked in its order, and the ledger admits.
+
+use tokio::time::Instant;
+
+use super::call::{Call, Purpose, Question};
+use super::limits::SUSPECT;
+use super::quarantine::Admission;
+use super::state::{Action, Engine};
+use super::sweeper::about;
+use crate::model::listed::ListedPod;
+use crate::model::wall_time::Moment;
+use crate::runtime::{About, Rpc};
+
+impl Engine {
+    /// Makes all calls that are wanted and that the ledger has room for: first what tells
+    /// of a death, then inspections, then sweeps. Each is wanted no more once it is taken here, whether
+    /// it is made or withheld, and a witness is chosen only if it is made: so this comes to an end.
+    pub(super) fn make_calls(&mut self, now: Moment) {
+        let instant = now.instant;
+        self.make_postponed(instant);
+        while let Some((call, about)) = self
+            .sources
+            .processes
+            .next_call(&self.ledger, self.quarantine.admits_pids(instant), instant)
+            .or_else(|| self.sources.births.next_call(&self.ledger, instant))
+            .or_else(|| self.inspector.next_call(&mut self.ledger, instant))
+            .or_else(|| self.sweeper.next_call(&self.ledger, instant))
+            .or_else(|| self.witness(instant))
+        {
+            self.ask(call, about, now);
+        }
+        self.make_postponed(instant);
+    }
+
+    /// Sends the call that has waited for its turn, before any other takes the place.
+    fn make_postponed(&mut self, now: Instant) {
+        if self.ledger.has_room()
+            && let Some(call) = self.quarantine.take_next(now)
+        {
+            self.ledger.make_postponed(&call.question.key(), now);
+            self.act(Action::Ask(call));
+        }
+    }
+
+    /// While a status call is silent and few others of its kind were made since, those of other
+    /// pods, each time of others, tell whether it is alone.
+    fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
+        let witness = self.ledger.wants_witness(now);
+        let kinds = match witness.filter(|_| self.ledger.has_room_for_witness()) {
+            Some(kind) => vec![kind],
+            None => self.ledger.wants_sign_of_life(now)?.into(),
+        };
+        let found = kinds
+            .into_iter()
+            .find_map(|kind| self.another_pod_for(kind));
+        let (about, question) = found?;
+        self.liveness.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
+        let purpose = Purpose::Witness;
+        Some((Call { question, purpose }, about))
+    }
+
+    /// A status call of this kind for the next pod of which none is outstanding.
+    fn another_pod_for(&self, kind: Rpc) -> Option<(About, Question)> {
+        // Who fails is no witness.
+        let free = |question: &Question| {
+            let key = question.key();
+            !self.ledger.is_outstanding(&key)
+                && !self.unobserved.failures.fails(&key)
+                && self.quarantine.may_be_witness(question)
+        };
+        let last = self.liveness.last_witness.as_ref();
+        let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
+        let listed = || self.records.listed().map(AsRef::as_ref);
+        let mut pods = listed()
+            .filter(is_next)
+            .chain(listed().filter(|pod| !is_next(pod)));
+        pods.find_map(|pod| {
+            let ids: Vec<Question> = match kind {
+                Rpc::PodSandboxStatus => {
+                    let rows = pod.sandboxes.iter();
+                    rows.map(|row| Question::Sandbox(row.id.clone())).collect()
+                }
+                _ => {
+                    let rows = pod.containers.iter();
+                    rows.map(|row| Question::Container(row.id.clone()))
+                        .collect()
+                }
+            };
+            let question = ids.into_iter().find(|question| free(question))?;
+            let name = match &question {
+                Question::Container(id) => pod.container_name(id),
+                _ => None,
+            };
+            Some((about(&question, name, Some(&pod.pod)), question))
+        })
+    }
+
+    fn ask(&mut self, call: Call, about: About, now: Moment) {
+        let is_look = call.purpose.is_look();
+        let instant = now.instant;
+        match self.quarantine.admit(&call.question, instant) {
+            Admission::Send => {
+                self.ledger.begin_as(about, is_look, instant);
+                self.act(Action::Ask(call));
+            }
+            Admission::Wait => {
+                self.ledger.postpone(about, is_look, instant);
+                self.quarantine.wait(call);
+            }
+            Admission::Withhold => self.withhold(call, about, now),
+        }
+    }
+
+    /// Asks something for the whole node.
+    pub(super) fn ask_node(&mut self, question: Question, purpose: Purpose, now: Instant) {
+        let about = About::node(question.key().0);
+        self.ledger.begin_as(about, purpose.is_look(), now);
+        self.act(Action::Ask(Call { question, purpose }));
+    }
+
+    pub(super) fn act(&mut self, action: Action) {
+        self.out.actions.push(action);
+    }
+
+    /// While a list is overdue the runtime is asked who it is, which waits for no lock: so a
+    /// runtime that is stopped as a whole is told from one in which somebody is stuck.
+    pub(super) fn listen_for_heartbeat(&mut self, now: Instant) {
+        let ages = self.ages(now);
+        let due = self.liveness.heartbeat + SUSPECT;
+        if ages.version.is_none() && now >= due && self.relister.standing().is_overdue(ages) {
+            self.liveness.heartbeat = now;
+            self.ask_node(Question::Version, Purpose::Heartbeat, now);
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! How a relist ends, and when the next one is due.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::asking::Asking;
+use super::{Listed, Relisted, Relister, State};
+use crate::engine::call::List;
+use crate::engine::limits::{CRASH_WITHIN, LONGEST_RETRY, SLOW_PAUSE};
+use crate::engine::standing::{Pace, by_itself};
+use crate::out::kubelet_view::REQUEST_TIMEOUT;
+use crate::runtime::grpc::MAX_MESSAGE_SIZE;
+use crate::runtime::{CallError, NoConnection};
+
+impl Relister {
+    /// Ends the relist if both lists have answered, the last of them by the loss of its connection if
+    /// it `is_lost`.
+    pub(super) fn end(&mut self, is_lost: bool, now: Instant) -> Option<Relisted> {
+        let State::Asking(Asking {
+            begun,
+            sandboxes: Some(sandboxes),
+            containers: Some(containers),
+            largest,
+        }) = &self.state
+        else {
+            return None;
+        };
+        let (begun, largest) = (*begun, *largest);
+        let (sandboxes, containers) = match (&sandboxes.rows, &containers.rows) {
+            (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
+            (one, other) => {
+                // What a list was refused for holds no longer once it has come beside a sweep.
+                let fails = self.standing.failed_by_themselves();
+                let one = one.as_ref().err();
+                let one = one.filter(|error| fails.sandboxes || !by_itself(error));
+                let other = other.as_ref().err();
+                let other = other.filter(|error| fails.containers || !by_itself(error));
+                let errors = [one, other].into_iter().flatten().cloned();
+                let (lost, others): (Vec<_>, Vec<_>) =
+                    errors.partition(|error| matches!(error, CallError::Unavailable(_)));
+                if lost.is_empty() {
+                    self.losses.forget();
+                }
+                // What ended last is how it is now.
+                let (last, earlier) = match is_lost {
+                    true => (lost, others),
+                    false => (others, lost),
+                };
+                return match (last.first(), earlier.first()) {
+                    (Some(error), _) => Some(self.failed(error.clone(), now)),
+                    // The other list has shown since that there is a connection again.
+                    (None, Some(_)) if !self.lost_one && self.losses.is_none() => {
+                        Some(self.lost_one_list(now))
+                    }
+                    (None, Some(error)) => Some(self.failed(error.clone(), now)),
+                    (None, None) => Some(self.ask_again(now + self.period, now)),
+                };
+            }
+        };
+        let snapshot = self.grouping.update(begun.instant, sandboxes, containers);
+        if snapshot.orphaned > self.orphaned {
+            let orphaned = snapshot.orphaned;
+            tracing::warn!("{orphaned} listed sandboxes or containers belong to no pod");
+        }
+        self.orphaned = snapshot.orphaned;
+        self.no_runtime = None;
+        self.lost_one = false;
+        self.losses.forget();
+        self.good.counts = snapshot.counts;
+        self.good.before = self.good.last.replace(begun.instant);
+        for list in [List::Sandboxes, List::Containers] {
+            self.standing.taken_in_as_of(list, begun.instant);
+        }
+        if largest <= MAX_MESSAGE_SIZE && self.standing.longest() < REQUEST_TIMEOUT {
+            self.good.for_kubelet = self.good.last;
+        }
+        Some(Relisted::Good(Listed {
+            snapshot,
+            begun,
+            late: self.standing.slowest().is_some(),
+        }))
+    }
+
+    /// One list came, and the connection of the other was lost before that: both are asked for again.
+    pub(super) fn lost_one_list(&mut self, now: Instant) -> Relisted {
+        self.lost_one = true;
+        self.ask_version_again();
+        self.ask_again(now, now)
+    }
+
+    /// The relist has failed, and how it is with the lists only the `next` one tells.
+    pub(super) fn ask_again(&mut self, next: Instant, now: Instant) -> Relisted {
+        let took = self.asking_took(now);
+        self.no_runtime = None;
+        self.rest(next, None);
+        Relisted::Failed(took)
+    }
+
+    pub(super) fn asking_took(&self, now: Instant) -> Duration {
+        match &self.state {
+            State::Asking(asking) => now.duration_since(asking.begun.instant),
+            State::Waiting { .. } | State::AskingVersion => Duration::ZERO,
+        }
+    }
+
+    pub(super) fn failed(&mut self, error: CallError, now: Instant) -> Relisted {
+        let error = self.count_lost(error, now);
+        // The runtime that answers next may be another one.
+        if matches!(
+            error,
+            CallError::Unavailable(_) | CallError::Unimplemented(_)
+        ) {
+            self.ask_version_again();
+        }
+        let mut pause = match error {
+            // Made for nothing each time, at a great cost to the runtime.
+            CallError::TooLarge(_) => LONGEST_RETRY.max(self.period),
+            _ => self.period.max(self.losses.pause()),
+        };
+        let is_of_a_list = by_itself(&error) && !matches!(self.state, State::AskingVersion);
+        if is_of_a_list {
+            // The other one may have come, and late.
+            self.standing.relist_ended();
+            pause = pause.max(self.standing.slowest().unwrap_or_default() / SLOW_PAUSE);
+        }
+        if !is_of_a_list && self.no_runtime.as_ref() != Some(&error) {
+            tracing::debug!("unable to list: {error}");
+        }
+        self.no_runtime = (!is_of_a_list).then_some(error);
+        self.failed_at = Some(now);
+        let took = self.asking_took(now);
+        self.rest(now + pause, None);
+        Relisted::Failed(took)
+    }
+
+    /// Counts relists in succession soon after whose begin the connection was lost. What it was lost for
+    /// says more than how it was.
+    pub(super) fn count_lost(&mut self, error: CallError, now: Instant) -> CallError {
+        let CallError::Unavailable(why) = &error else {
+            return error;
+        };
+        if why.cause != NoConnection::Lost || self.asking_took(now) >= CRASH_WITHIN {
+            return error;
+        }
+        self.losses.count();
+        if !self.losses.are_no_chance() {
+            return error;
+        }
+        let why = match self.state {
+            State::AskingVersion => "the connection is lost each time it is asked for its version",
+            State::Waiting { .. } | State::Asking(_) => {
+                "the connection is lost each time it is asked for its lists"
+            }
+        };
+        CallError::unavailable(NoConnection::Lost, why)
+    }
+
+    /// The relist has ended well and was taken in; `period` is the pause that it is due.
+    pub(crate) fn taken_in(&mut self, listed: &Listed, period: Duration, now: Instant) {
+        let pause = match (self.standing.slowest(), self.standing.pace()) {
+            (None, _) if !listed.late => period,
+            // What happened while they were late is asked for at once, one time.
+            (None, _) | (Some(_), Pace::Quick) => Duration::ZERO,
+            // Beside a stream their next good end is not waited for longer than they took.
+            (Some(took), Pace::Late | Pace::Slow) => {
+                period.min(self.period.max(took)).max(took / SLOW_PAUSE)
+            }
+        };
+        self.standing.relist_ended();
+        self.rest(now + pause, Some(listed.begun.instant));
+    }
+
+    pub(super) fn rest(&mut self, next: Instant, begun: Option<Instant>) {
+        let requested = self.requested.take();
+        let requested = requested.filter(|asked| begun.is_none_or(|begun| *asked > begun));
+        let wanted = [Some(next), requested, self.hurried.take()];
+        let due = wanted.into_iter().flatten().min().unwrap_or(next);
+        self.state = State::Waiting { due };
+    }
+}

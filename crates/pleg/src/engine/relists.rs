@@ -1,0 +1,217 @@
+//! What the answers of a relist change.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::call::Purpose;
+use super::relister::{ListRow, Relisted};
+use super::state::Engine;
+use crate::model::event::Source;
+use crate::model::id::{Id, PodUid};
+use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox};
+use crate::model::wall_time::Moment;
+use crate::out::cache::Vouch;
+use crate::out::coverage::LookKind;
+use crate::records::{Look, Part};
+use crate::runtime::{CallError, Listing, OutstandingCall, RuntimeVersion};
+
+impl Engine {
+    pub(super) fn on_list<R: ListRow + Part>(
+        &mut self,
+        purpose: &Purpose,
+        answer: Result<Listing<R>, CallError>,
+        look: Look,
+        now: Moment,
+    ) {
+        match (purpose, answer) {
+            (Purpose::SweepList, Ok(listing)) => {
+                let took = now.instant.duration_since(look.begun);
+                self.relister.sweep_list_came(R::LIST, took);
+                self.take_in_alone(&listing.rows, look, now);
+            }
+            (Purpose::SweepList, Err(error)) => {
+                self.sweeper.list_failed(R::LIST);
+                if self.relister.sweep_list_failed(R::LIST, &error) {
+                    // Whether it still fails, the next relist tells, which must not be far.
+                    self.doubt_stream(now);
+                    self.hurry(now);
+                }
+            }
+            (_, answer) => {
+                match &answer {
+                    Ok(listing) => {
+                        self.out
+                            .observer
+                            .list_received(R::LIST.rpc(), listing.bytes);
+                        if self.sweeper.waits_for(R::LIST) || self.relister.is_failing() {
+                            self.take_in_alone(&listing.rows, look, now);
+                        }
+                    }
+                    Err(_) => self.take_in_what_waits(now),
+                }
+                let relisted = self.relister.on_list(answer, now.instant);
+                self.on_relisted(relisted, now);
+            }
+        }
+    }
+
+    /// Takes in a list without the other one, beside a sweep.
+    fn take_in_alone<R: ListRow + Part>(&mut self, rows: &[Arc<R>], look: Look, now: Moment) {
+        self.records.observe_list(rows, look);
+        self.relister.list_taken_in(R::LIST, look.begun);
+        self.sweeper.list_answered(R::LIST, look.begun);
+        self.settle(now);
+    }
+
+    /// Takes in the list that has come, and waits for the other one in vain.
+    pub(super) fn take_in_what_waits(&mut self, now: Moment) {
+        self.take_in_waiting::<ListedSandbox>(now);
+        self.take_in_waiting::<ListedContainer>(now);
+    }
+
+    fn take_in_waiting<R: ListRow + Part>(&mut self, now: Moment) {
+        if let Some((rows, look)) = self.relister.waiting::<R>() {
+            self.take_in_alone(&rows, look, now);
+        }
+    }
+
+    pub(super) fn note_version(&mut self, version: RuntimeVersion) {
+        tracing::debug!("the runtime is {version}");
+        self.relister.runtime_is(version);
+        self.sweeper.runtime_changed();
+    }
+
+    pub(super) fn on_version(&mut self, answer: Result<RuntimeVersion, CallError>, now: Moment) {
+        match answer {
+            Ok(version) => {
+                self.note_version(version);
+                self.sources.streaming.runtime_answered(now.instant);
+                self.relister.version_known(now.instant);
+            }
+            Err(
+                error @ (CallError::Refused(_)
+                | CallError::Malformed(_)
+                | CallError::TooLarge(_)
+                | CallError::NotFound(_)),
+            ) => {
+                tracing::debug!("the runtime does not say who it is: {error}");
+                self.relister.go_on_without_version(now.instant);
+            }
+            Err(error) => {
+                let relisted = self.relister.version_failed(error, now.instant);
+                self.on_relisted(relisted, now);
+            }
+        }
+    }
+
+    fn on_relisted(&mut self, relisted: Option<Relisted>, now: Moment) {
+        let listed = match relisted {
+            None => return,
+            Some(Relisted::Failed(took)) => {
+                self.out.observer.relist_failed(took);
+                return;
+            }
+            Some(Relisted::Good(listed)) => listed,
+        };
+        let begun = listed.begun;
+        self.sweeper.forget_before(begun.instant);
+        self.records
+            .observe(&listed.snapshot, now.instant, Source::Relist);
+        for id in self.dead_and_listed_running() {
+            self.sources.processes.found_running(&id, begun.instant);
+        }
+        self.forget_removed();
+        // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
+        for failing in self.unobserved.failures.iter() {
+            if let Some(pod) = &failing.pod {
+                self.records.retry(&pod.uid);
+            }
+        }
+        let older = self.records.newest_ticket();
+        self.settle(now);
+        let mut pending = self.pending();
+        self.unobserved.differing.keep(&pending, begun.instant);
+        let records = &self.records;
+        self.unobserved
+            .failures
+            .keep(&pending, begun.instant, |uid, id| {
+                let listed = records.listed_as(uid);
+                listed.is_some_and(|pod| pod.names(id))
+            });
+        self.review_suspects(&pending);
+        // Which of both is so, the next status of them tells.
+        pending.extend(self.unobserved.doubts.awaiting_lists().cloned());
+        self.out.cache.vouch(Vouch {
+            begun,
+            pending,
+            unseen: BTreeSet::new(),
+            sees_new_pods: true,
+            sees_new_containers: true,
+        });
+        self.begin_round(begun, LookKind::List, older, now);
+        if !listed.late
+            && let Some(proof) = self.sources.streaming.proof()
+        {
+            proof.relisted();
+        }
+        let period = self.period();
+        self.relister.taken_in(&listed, period, now.instant);
+    }
+
+    /// The containers that are listed as running, and whose process is dead.
+    fn dead_and_listed_running(&self) -> Vec<Id> {
+        let dead = self.sources.processes.dead().filter(|(id, pod)| {
+            let listed = self.records.listed_as(&pod.uid);
+            let mut rows = listed.into_iter().flat_map(|listed| &listed.containers);
+            rows.any(|row| row.id == **id && row.state == ContainerState::Running)
+        });
+        dead.map(|(id, _)| id.clone()).collect()
+    }
+
+    /// A call may hang for longer than what it asks for is there: the rest of the pod does not
+    /// wait for it then.
+    fn forget_removed(&mut self) {
+        let stuck: Vec<OutstandingCall> = self.stuck_statuses().collect();
+        for OutstandingCall { about, .. } in stuck {
+            if let (Some(pod), Some(id)) = (about.pod, about.id)
+                && let Some(listed) = self.records.listed_as(&pod.uid)
+                && !listed.names(&id)
+            {
+                self.inspector.forget(&pod.uid, &(about.call, Some(id)));
+            }
+        }
+    }
+
+    /// Which calls, during which the connection was lost, are needed: of pods that the lists show unchanged
+    /// none is.
+    fn review_suspects(&mut self, pending: &BTreeSet<PodUid>) {
+        let suspects = self.quarantine.ids();
+        if suspects.is_empty() {
+            return;
+        }
+        let mut listed = BTreeMap::new();
+        for pod in self.records.listed() {
+            for id in pod.ids().filter(|id| suspects.contains(*id)) {
+                let is_wanted = listed.entry(id.clone()).or_insert(false);
+                *is_wanted |= pending.contains(&pod.pod.uid);
+            }
+        }
+        self.quarantine.listed(&listed);
+    }
+
+    /// The pods of which the cache does not hold what is so.
+    pub(super) fn pending(&self) -> BTreeSet<PodUid> {
+        let mut pending = self.records.pending();
+        pending.extend(self.records.gone_and_listed().iter().cloned());
+        let contradicted = self.sources.processes.dead();
+        pending.extend(contradicted.map(|(_, pod)| pod.uid.clone()));
+        pending
+    }
+
+    /// Does what the records want done about every pod that differs.
+    fn settle(&mut self, now: Moment) {
+        for uid in self.records.unsettled() {
+            self.take_step(&uid, now);
+        }
+    }
+}

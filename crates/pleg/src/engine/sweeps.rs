@@ -1,0 +1,187 @@
+//! What the answers of a sweep change.
+
+use tokio::time::Instant;
+
+use super::call::Question;
+use super::limits::LATE;
+use super::lists::Missing;
+use super::state::Engine;
+use super::sweeper::Heard;
+use super::unobserved::Why;
+use crate::model::id::{HostId, PodUid};
+use crate::model::listed::ListedContainer;
+use crate::model::status::{SandboxStatus, Status};
+use crate::model::wall_time::Moment;
+use crate::out::cache::Vouch;
+use crate::out::coverage::LookKind;
+use crate::records::{Look, Part};
+use crate::runtime::CallError;
+
+impl Engine {
+    /// The host has said which ids it knows: a sweep begins, if there is anything to ask for.
+    pub(super) fn begin_sweep(&mut self, ids: Option<Vec<HostId>>, now: Moment) {
+        self.sweeper.on_host_ids(ids);
+        self.unobserved
+            .failures
+            .keep_ids(|id| self.sweeper.host_knows(id));
+        let missing = self.missing(now.instant);
+        if !missing.any() || !self.can_sweep() {
+            return;
+        }
+        self.take_in_what_waits(now);
+        let ages = self.ages(now.instant);
+        let standing = self.relister.standing();
+        let beside = standing.beside_a_sweep(missing, ages, now.instant);
+        let slow = standing.is_slow() && !standing.stuck(ages).any();
+        let listed = self.records.listed().map(AsRef::as_ref);
+        self.sweeper
+            .begin(missing, beside, listed, slow, &self.ledger, now);
+    }
+
+    /// Whether there is anything to ask for in place of a list. Before the first lists only the host
+    /// knows ids; without any there is nothing to poll.
+    pub(super) fn can_sweep(&self) -> bool {
+        self.relister.has_listed() || self.sweeper.knows_ids()
+    }
+
+    /// Whether a list that is outstanding, and not late, decides about this pod, whose status contradicts
+    /// the last one.
+    fn list_will_decide(&self, uid: Option<&PodUid>, now: Instant) -> bool {
+        let ages = self.ages(now);
+        let oldest = ages.sandboxes.max(ages.containers);
+        uid.is_some_and(|uid| self.unobserved.doubts.awaits_lists(uid))
+            && oldest.is_some_and(|age| age < LATE)
+    }
+
+    /// Takes in what a sweep was told of one id.
+    pub(super) fn on_swept<S>(
+        &mut self,
+        uid: Option<PodUid>,
+        question: &Question,
+        answer: Result<S, CallError>,
+        look: Look,
+        now: Moment,
+    ) where
+        S: Status<Listed: Part>,
+    {
+        let known = known_now(answer);
+        let key = question.key();
+        // Once may be a mistake: nobody is gone before that was said twice, or known since.
+        let is_listed = matches!((&uid, &key.1), (Some(uid), Some(id)) if self.is_listed(uid, id));
+        let is_lost = is_listed
+            && matches!(known, Some(None))
+            && (self.list_will_decide(uid.as_ref(), now.instant)
+                || self.sweeper.lost(question, now.instant));
+        let heard = match known {
+            None => Heard::Nothing,
+            Some(_) if is_lost => Heard::Lost,
+            Some(_) => Heard::Known,
+        };
+        self.sweeper
+            .answered(&key, uid.as_ref(), heard, now.instant);
+        if let Some(uid) = uid.as_ref().filter(|_| is_lost) {
+            // No sweep under way has seen it.
+            let begun = self.sweeper.begun().unwrap_or(look.begun);
+            self.unobserved
+                .differing
+                .note(uid, begun.min(look.begun), now.instant);
+            return;
+        }
+        let (Some(known), (_, Some(id))) = (known, key.clone()) else {
+            return;
+        };
+        if known.is_some()
+            && self.sweeper.found(&key)
+            && let Some(uid) = uid.as_ref().filter(|uid| !self.records.is_pending(uid))
+        {
+            self.unobserved.differing.remove(uid);
+        }
+        let uid = match (uid, known) {
+            (Some(uid), status) => {
+                let state = status.map(|status| status.state());
+                let records = &mut self.records;
+                records.observe_one::<S::Listed>(&uid, &id, state, look);
+                uid
+            }
+            (None, Some(status)) => {
+                let Some(pod) = status.pod().cloned() else {
+                    return;
+                };
+                self.records.learn(&pod, status.into(), look);
+                pod.uid
+            }
+            (None, None) => return,
+        };
+        self.take_step(&uid, now);
+    }
+
+    /// Takes in the containers that a sandbox's status tells.
+    pub(super) fn learn_containers(&mut self, sandbox: &SandboxStatus, look: Look) {
+        let Some(pod) = &sandbox.pod else { return };
+        let has_some = self.records.has_container_in(&pod.uid, &sandbox.id);
+        self.sweeper
+            .sandbox_told_containers(!sandbox.containers.is_empty(), has_some);
+        for container in &sandbox.containers {
+            let row = ListedContainer {
+                sandbox_id: sandbox.id.clone(),
+                ..container.clone().into()
+            };
+            self.records.learn(pod, row, look);
+        }
+    }
+
+    /// A sweep in which everybody was asked is a look.
+    pub(super) fn end_sweep(&mut self, now: Moment) {
+        let Some(swept) = self.sweeper.complete(&self.ledger) else {
+            return;
+        };
+        // Who answered may be an id that is nobody's.
+        let listed = || self.records.listed().map(|pod| &pod.pod.uid);
+        let sees = |uid: &PodUid| !swept.unseen.contains(uid) || swept.partly.contains(uid);
+        let sees_somebody = listed().next().is_none() || listed().any(sees);
+        // What it could not see must have been said. It is not of a list that is only suspected, nor
+        // of one that is slow each time: that one will show what is new, and is the look.
+        let blind = self.relister.blind(self.ages(now.instant));
+        let is_new_seen = (swept.sandboxes_listed || blind.sandboxes)
+            && (swept.sees_new_containers || blind.containers);
+        if !is_new_seen {
+            return;
+        }
+        let without = Missing {
+            sandboxes: !swept.sandboxes_listed,
+            containers: !swept.sees_new_containers,
+        };
+        self.relister.did_without(without, swept.begun.instant);
+        let mut unseen = self.unobserved_for(&Why::ALL, now.instant);
+        unseen.extend(swept.unseen);
+        // Of an id that no list has shown, and that hangs, the host may know whose it is: then not
+        // all of that pod is known.
+        let hung = self
+            .stuck_statuses()
+            .map(|call| self.named_by_the_host(call));
+        unseen.extend(hung.filter_map(|call| Some(call.about.pod?.uid)));
+        let mut pending = self.pending();
+        pending.extend(unseen.iter().cloned());
+        self.out.cache.vouch(Vouch {
+            begun: swept.begun,
+            pending,
+            unseen,
+            sees_new_pods: swept.sandboxes_listed,
+            sees_new_containers: swept.sees_new_containers,
+        });
+        if sees_somebody {
+            let older = self.records.newest_ticket();
+            self.begin_round(swept.begun, LookKind::Sweep, older, now);
+            self.complete_round(now);
+        }
+    }
+}
+
+/// What an answer says: the status, or that there is none any more. An error says nothing.
+fn known_now<T>(answer: Result<T, CallError>) -> Option<Option<T>> {
+    match answer {
+        Ok(status) => Some(Some(status)),
+        Err(CallError::NotFound(_)) => Some(None),
+        Err(_) => None,
+    }
+}

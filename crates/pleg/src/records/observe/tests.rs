@@ -1,0 +1,305 @@
+use std::time::Duration;
+
+use proptest::prelude::*;
+
+use super::*;
+use crate::model::grouping::Grouping;
+use crate::model::listed::{ContainerState, SandboxState};
+use crate::model::status::PodStatus;
+use crate::records::{Hint, Step, Ticket};
+
+#[derive(Clone, Debug)]
+enum Move {
+    /// A container of a pod is listed in this state from now on, or not any more.
+    List(u8, Option<ContainerState>),
+    Relist,
+    Plan,
+    /// The oldest inspection ends, well or not.
+    End(bool),
+    Hint(u8),
+    Reinspect(u8),
+    /// A container is looked at by its id.
+    Look(u8, Option<ContainerState>),
+}
+
+fn moves() -> impl Strategy<Value = Vec<Move>> {
+    let state = || {
+        prop::option::of(prop::sample::select(vec![
+            ContainerState::Running,
+            ContainerState::Exited,
+        ]))
+    };
+    let step = prop_oneof![
+        4 => (0..12u8, state()).prop_map(|(pod, state)| Move::List(pod, state)),
+        6 => Just(Move::Relist),
+        4 => Just(Move::Plan),
+        4 => any::<bool>().prop_map(Move::End),
+        1 => (0..12u8).prop_map(Move::Hint),
+        1 => (0..12u8).prop_map(Move::Reinspect),
+        1 => (0..12u8, state()).prop_map(|(pod, state)| Move::Look(pod, state)),
+    ];
+    prop::collection::vec(step, 0..80)
+}
+
+fn pod(number: u8) -> PodRef {
+    PodRef {
+        uid: format!("u{number}").into(),
+        namespace: "n".into(),
+        name: format!("p{number}").into(),
+    }
+}
+
+fn row(number: u8, state: ContainerState) -> Arc<ListedContainer> {
+    Arc::new(ListedContainer {
+        id: format!("c{number}").into(),
+        sandbox_id: "".into(),
+        pod: Some(pod(number)),
+        name: "c".into(),
+        state,
+        attempt: 0,
+        created_at: None,
+    })
+}
+
+/// Records with the inspections that they wanted, and what each of them came to.
+#[derive(Default)]
+struct Told {
+    records: Records,
+    inspections: Vec<(Ticket, Arc<ListedPod>)>,
+    changes: Vec<String>,
+}
+
+impl Told {
+    fn plan(&mut self, now: Instant) {
+        for uid in self.records.unsettled() {
+            match self.records.plan(&uid, now) {
+                Step::Nothing => {}
+                Step::Inspect { ticket, pod, .. } => self.inspections.push((ticket, pod)),
+                Step::Removed(commit) => {
+                    self.changes.push(format!("{uid}: {:?}", commit.changes));
+                }
+            }
+        }
+    }
+
+    fn end(&mut self, well: bool, now: Instant) {
+        if self.inspections.is_empty() {
+            return;
+        }
+        let (ticket, pod) = self.inspections.remove(0);
+        if !well {
+            self.records.defer(&ticket);
+            return;
+        }
+        self.records
+            .looked(&ticket, &PodStatus::from(&*pod), now, now);
+        let commit = self.records.commit(&ticket);
+        let changes = commit.map(|commit| commit.changes);
+        self.changes.push(format!("{}: {changes:?}", ticket.uid));
+    }
+
+    fn known(&self) -> (Vec<PodUid>, Vec<&Arc<ListedPod>>, Vec<&Arc<ListedPod>>) {
+        let Self { records, .. } = self;
+        let (listed, committed) = (records.listed(), records.committed());
+        (records.unsettled(), listed.collect(), committed.collect())
+    }
+}
+
+/// Times and looks, in milliseconds after the beginning.
+struct Clock(Instant);
+
+impl Clock {
+    fn at(&self, millis: u64) -> Instant {
+        self.0 + Duration::from_millis(millis)
+    }
+
+    fn look(&self, begun: u64, ended: u64) -> Look {
+        Look {
+            begun: self.at(begun),
+            ended: self.at(ended),
+            source: Source::Sweep,
+        }
+    }
+}
+
+#[test]
+fn a_container_is_learned_that_was_asked_for_just_before_the_list_which_shows_its_pod() {
+    let clock = Clock(Instant::now());
+    let sandbox = Arc::new(ListedSandbox {
+        id: "s1".into(),
+        pod: Some(pod(1)),
+        state: SandboxState::Ready,
+        attempt: 0,
+        created_at: None,
+    });
+    let mut records = Records::default();
+    records.observe_list(&[sandbox], clock.look(1, 2));
+    let container = ListedContainer::clone(&row(1, ContainerState::Exited));
+    records.learn(&pod(1), container, clock.look(0, 3));
+    let uid = pod(1).uid;
+    let listed = records.listed_as(&uid);
+    assert!(listed.is_some_and(|listed| listed.names(&"c1".into())));
+}
+
+#[test]
+fn what_is_remembered_of_gone_pods_is_bounded_while_only_one_list_is_taken_in() {
+    let clock = Clock(Instant::now());
+    let sandbox = |number: u64| {
+        Arc::new(ListedSandbox {
+            id: format!("s{number}").into(),
+            pod: Some(PodRef {
+                uid: format!("u{number}").into(),
+                namespace: "n".into(),
+                name: format!("p{number}").into(),
+            }),
+            state: SandboxState::Ready,
+            attempt: 0,
+            created_at: None,
+        })
+    };
+    let mut told = Told::default();
+    for number in 0..3000 {
+        let look = clock.look(10 * number + 10, 10 * number + 11);
+        told.records.observe_list(&[sandbox(number)], look);
+        told.plan(look.ended);
+        told.end(true, look.ended);
+    }
+    assert!(
+        told.records.gone.len() < 2000,
+        "{}",
+        told.records.gone.len()
+    );
+    // A list that was begun before most of them ended, and shows one that is new since.
+    let held_up = [sandbox(600), sandbox(2999), sandbox(9999)];
+    told.changes.clear();
+    told.records
+        .observe_list(&held_up, clock.look(5_000, 30_020));
+    told.plan(clock.at(30_020));
+    assert_eq!(
+        told.records.listed().count(),
+        1,
+        "those that are gone stay gone"
+    );
+    told.records
+        .observe_list(&held_up[1..], clock.look(30_030, 30_031));
+    assert_eq!(
+        told.records.listed().count(),
+        2,
+        "what is new is in the next list"
+    );
+}
+
+#[test]
+fn a_look_at_an_id_that_overlaps_one_at_its_pod_and_says_otherwise_wants_an_inspection() {
+    let clock = Clock(Instant::now());
+    let exited = || ListedContainer::clone(&row(1, ContainerState::Exited));
+    let by_id = |records: &mut Records| {
+        let state = Some(ContainerState::Exited);
+        let (uid, id) = (pod(1).uid, "c1".into());
+        records.observe_one::<ListedContainer>(&uid, &id, state, clock.look(5, 12));
+    };
+    let by_sandbox = |records: &mut Records| records.learn(&pod(1), exited(), clock.look(5, 12));
+    let ways: [&dyn Fn(&mut Records); 2] = [&by_id, &by_sandbox];
+    for tell in ways {
+        let mut told = Told::default();
+        let running = row(1, ContainerState::Running);
+        told.records.observe_list(&[running], clock.look(0, 10));
+        told.plan(clock.at(11));
+        told.end(true, clock.at(11));
+        assert_eq!(told.records.unsettled(), []);
+        tell(&mut told.records);
+        assert_eq!(told.records.unsettled(), [pod(1).uid]);
+    }
+}
+
+#[test]
+fn who_has_exited_is_not_brought_back_by_a_list_that_was_held_up() {
+    let clock = Clock(Instant::now());
+    let sandbox = || {
+        Arc::new(ListedSandbox {
+            id: "s1".into(),
+            pod: Some(pod(1)),
+            state: SandboxState::Ready,
+            attempt: 0,
+            created_at: None,
+        })
+    };
+    let running = || [row(1, ContainerState::Running)];
+    let mut told = Told::default();
+    told.records.observe_list(&running(), clock.look(0, 1));
+    told.plan(clock.at(1));
+    told.end(true, clock.at(1));
+
+    told.records.request_reinspect(&pod(1).uid);
+    told.plan(clock.at(10));
+    let (ticket, listed) = told.inspections.remove(0);
+    let mut exited = ListedPod::clone(&listed);
+    exited.containers = vec![row(1, ContainerState::Exited)];
+    let status = PodStatus::from(&exited);
+    told.records
+        .looked(&ticket, &status, clock.at(10), clock.at(11));
+    told.records.commit(&ticket);
+    // One list of what does not concern it, and one that was asked for before it ended.
+    told.records.observe_list(&[sandbox()], clock.look(2, 20));
+    told.records.observe_list(&running(), clock.look(2, 30));
+    let listed = told.records.listed_as(&pod(1).uid).unwrap();
+    assert_eq!(listed.containers[0].state, ContainerState::Exited);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_has_changed_says_the_same_as_all_of_it(moves in moves()) {
+        let mut now = Instant::now();
+        let mut rows: Vec<_> = (0..12).map(|pod| row(pod, ContainerState::Running)).collect();
+        let mut grouping = Grouping::new(now, Arc::new([]), Arc::new([]));
+        let (mut in_part, mut whole) = (Told::default(), Told::default());
+        for what in moves {
+            now += Duration::from_millis(1);
+            for told in [&mut in_part, &mut whole] {
+                match &what {
+                    Move::List(..) | Move::Relist => {}
+                    Move::Plan => told.plan(now),
+                    Move::End(well) => told.end(*well, now),
+                    Move::Hint(number) => {
+                        let hint = Hint {
+                            source: Source::Stream,
+                            at: now,
+                            announced: None,
+                            met: Vec::new(),
+                            removed: Vec::new(),
+                        };
+                        told.records.hint(&pod(*number), hint);
+                    }
+                    Move::Reinspect(number) => {
+                        told.records.request_reinspect(&pod(*number).uid);
+                    }
+                    Move::Look(number, state) => {
+                        let (begun, ended) = (now, now);
+                        let look = Look { begun, ended, source: Source::Sweep };
+                        let (uid, id) = (pod(*number).uid, format!("c{number}").into());
+                        told.records.observe_one::<ListedContainer>(&uid, &id, *state, look);
+                    }
+                }
+            }
+            match what {
+                Move::List(number, state) => {
+                    let id: Id = format!("c{number}").into();
+                    rows.retain(|row| row.id != id);
+                    rows.extend(state.map(|state| row(number, state)));
+                }
+                Move::Relist => {
+                    let lists = (Arc::new([]) as Arc<[_]>, rows.clone().into());
+                    let snapshot = grouping.update(now, &lists.0, &lists.1);
+                    in_part.records.observe(&snapshot, now, Source::Relist);
+                    let snapshot = Snapshot::new(now, &[], &rows);
+                    whole.records.observe(&snapshot, now, Source::Relist);
+                }
+                _ => {}
+            }
+            prop_assert_eq!(in_part.known(), whole.known());
+            prop_assert_eq!(&in_part.changes, &whole.changes);
+        }
+    }
+}

@@ -13,6 +13,7 @@
 //! ```
 
 mod cause;
+pub mod facts;
 pub mod finding;
 mod pages;
 pub mod versions;

@@ -7,7 +7,8 @@ use memchr::memmem::Finder;
 use super::Call;
 
 /// What is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Wait {
     /// A mutex.
     Lock,

@@ -17,8 +17,7 @@ impl Beside {
         all: &'static [String],
         without: &'static [String],
     ) -> Self {
-        let finders =
-            |texts: &'static [String]| texts.iter().map(|text| Finder::new(text)).collect();
+        let finders = |texts: &'static [String]| texts.iter().map(Finder::new).collect();
         Self {
             any: finders(any),
             all: finders(all),

@@ -18,12 +18,18 @@ use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
 use super::line::{Failure, LineRule};
 use super::texts::{Lists, Texts};
 use super::{Error, MIN_TEXT};
+use crate::goroutines::GoroutineRule;
+use crate::kernel::KernelStackRule;
+use crate::ps::ProcessRule;
 
 /// A rule, by what it reads.
 #[derive(Debug)]
 pub(super) enum Rule {
     Line(LineRule),
     Failure(Failure),
+    Goroutines(GoroutineRule),
+    KernelStack(KernelStackRule),
+    Process(ProcessRule),
 }
 
 #[derive(Deserialize)]
@@ -31,6 +37,9 @@ pub(super) enum Rule {
 enum On {
     Line,
     Failure,
+    Goroutines,
+    KernelStack,
+    Process,
 }
 
 impl<'de> Deserialize<'de> for Rule {
@@ -64,6 +73,9 @@ impl<'de> Visitor<'de> for ByOn {
         Ok(match on {
             On::Line => Rule::Line(LineRule::deserialize(rest)?),
             On::Failure => Rule::Failure(Failure::deserialize(rest)?),
+            On::Goroutines => Rule::Goroutines(GoroutineRule::deserialize(rest)?),
+            On::KernelStack => Rule::KernelStack(KernelStackRule::deserialize(rest)?),
+            On::Process => Rule::Process(ProcessRule::deserialize(rest)?),
         })
     }
 }
@@ -81,6 +93,9 @@ impl Rule {
                 let sets = vec![&mut rule.any, &mut rule.all, &mut rule.without];
                 (Some(&rule.text), sets)
             }
+            Self::Goroutines(rule) => (None, vec![&mut rule.calls]),
+            Self::KernelStack(rule) => (None, vec![&mut rule.functions]),
+            Self::Process(rule) => (None, vec![&mut rule.names, &mut rule.any]),
         };
         if let Some(text) = text.filter(|text| text.len() < MIN_TEXT) {
             return Err(format!(

@@ -41,6 +41,10 @@ use interest::INTERESTS;
 use search::{MAX_TEXTS, MIN_TEXT};
 use texts::Lists;
 
+use crate::goroutines::GoroutineRule;
+use crate::kernel::KernelStackRule;
+use crate::ps::ProcessRule;
+
 /// A rule of a cause.
 #[derive(Debug)]
 pub struct Of<R> {
@@ -58,6 +62,9 @@ pub struct Rules {
     lists: Lists,
     pub(crate) lines: Vec<Of<LineRule>>,
     pub(crate) failures: Vec<Failure>,
+    pub(crate) goroutines: Vec<Of<GoroutineRule>>,
+    pub(crate) kernel_stacks: Vec<Of<KernelStackRule>>,
+    pub(crate) processes: Vec<Of<ProcessRule>>,
 }
 
 /// The rules of this process.
@@ -88,7 +95,13 @@ impl Rules {
             rules.add(Some(cause), &path, cause.rules())?;
         }
         rules.add(None, "causes/failures.yaml", causes::FAILURES)?;
+        rules.sort();
         Ok(rules)
+    }
+
+    /// Puts rules of which the first that holds counts in their order.
+    fn sort(&mut self) {
+        self.goroutines.sort_by_key(|of| of.rule.order);
     }
 
     /// Adds the rules of a file: those of a cause, or those that support none.
@@ -97,6 +110,15 @@ impl Rules {
             let error = |says: &str| Err(Error::new(path, Some(line), says.to_owned()));
             match (rule, cause) {
                 (Rule::Line(rule), Some(cause)) => self.lines.push(of(cause, path, line, rule)),
+                (Rule::Goroutines(rule), Some(cause)) => {
+                    self.goroutines.push(of(cause, path, line, rule));
+                }
+                (Rule::KernelStack(rule), Some(cause)) => {
+                    self.kernel_stacks.push(of(cause, path, line, rule));
+                }
+                (Rule::Process(rule), Some(cause)) => {
+                    self.processes.push(of(cause, path, line, rule));
+                }
                 (Rule::Failure(rule), None) => self.failures.push(rule),
                 (Rule::Failure(_), Some(_)) => {
                     return error(

@@ -11,6 +11,8 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use crate::versions::{KernelFault, Runc, SystemdSerials};
+
 /// The facts of the catalogue.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -25,11 +27,16 @@ pub struct Facts {
     pub storage_threads: Vec<String>,
     /// Commands that wait for nothing but storage.
     pub storage_commands: Vec<String>,
+    pub(crate) runc: Runc,
+    pub(crate) systemd_serials: SystemdSerials,
+    pub(crate) kernels: Vec<KernelFault>,
+    /// The first kernel of RHEL 7 that leaks no memory control groups.
+    pub memory_cgroups_fixed: String,
 }
 
 static FACTS: LazyLock<Facts> = LazyLock::new(|| {
-    let facts = include_str!("../causes/facts.yaml");
-    serde_saphyr::from_str(facts).unwrap_or_else(|error| panic!("facts.yaml: {error}"))
+    serde_json::from_str(crate::catalogue::FACTS)
+        .unwrap_or_else(|error| panic!("facts.yaml: {error}"))
 });
 
 /// The facts of the catalogue.

@@ -162,7 +162,10 @@ fn known_fault(stack: &KernelStack) -> Option<String> {
     let functions = || stack.instruction.iter().chain(&stack.functions);
     let mut faults = kernel_faults(release).into_iter();
     let fault = faults.find(|fault| is_stuck && fault.is_in(functions().map(String::as_str)))?;
-    let fixed = fault.fixed.map(|fixed| format!("; fixed in {fixed}"));
+    let fixed = fault
+        .fixed
+        .as_ref()
+        .map(|fixed| format!("; fixed in {fixed}"));
     Some(format!(
         "; its release, {release}, has a known fault: {}{}",
         fault.what,

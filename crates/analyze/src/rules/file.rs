@@ -11,8 +11,9 @@
 use std::fmt;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, Deserializer, MapAccess, Visitor};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
 
 use super::line::{Failure, LineRule};
@@ -68,15 +69,53 @@ impl<'de> Visitor<'de> for ByOn {
                 ));
             }
         }
-        let on = map.next_value()?;
-        let rest = MapAccessDeserializer::new(map);
-        Ok(match on {
-            On::Line => Rule::Line(LineRule::deserialize(rest)?),
-            On::Failure => Rule::Failure(Failure::deserialize(rest)?),
-            On::Goroutines => Rule::Goroutines(GoroutineRule::deserialize(rest)?),
-            On::KernelStack => Rule::KernelStack(KernelStackRule::deserialize(rest)?),
-            On::Process => Rule::Process(ProcessRule::deserialize(rest)?),
+        let on: On = map.next_value()?;
+        on.deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+/// Reads the other keys of such a rule.
+impl<'de> DeserializeSeed<'de> for On {
+    type Value = Rule;
+
+    fn deserialize<D: Deserializer<'de>>(self, keys: D) -> Result<Rule, D::Error> {
+        Ok(match self {
+            Self::Line => Rule::Line(LineRule::deserialize(keys)?),
+            Self::Failure => Rule::Failure(Failure::deserialize(keys)?),
+            Self::Goroutines => Rule::Goroutines(GoroutineRule::deserialize(keys)?),
+            Self::KernelStack => Rule::KernelStack(KernelStackRule::deserialize(keys)?),
+            Self::Process => Rule::Process(ProcessRule::deserialize(keys)?),
         })
+    }
+}
+
+/// A rule of the catalogue as JSON: its line, what it reads, and its other keys.
+#[derive(Debug)]
+pub(super) struct BuiltIn(u64, Rule);
+
+impl<'de> Deserialize<'de> for BuiltIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Parts;
+
+        impl<'de> Visitor<'de> for Parts {
+            type Value = BuiltIn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a line, what the rule reads, and its other keys")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<BuiltIn, A::Error> {
+                let line = parts.next_element()?;
+                let line = line.ok_or_else(|| de::Error::invalid_length(0, &self))?;
+                let on: Option<On> = parts.next_element()?;
+                let on = on.ok_or_else(|| de::Error::invalid_length(1, &self))?;
+                let rule = parts.next_element_seed(on)?;
+                let rule = rule.ok_or_else(|| de::Error::invalid_length(2, &self))?;
+                Ok(BuiltIn(line, rule))
+            }
+        }
+
+        deserializer.deserialize_tuple(3, Parts)
     }
 }
 
@@ -115,14 +154,39 @@ impl Rule {
 /// The rules of a file, each with its line.
 pub(super) fn parse(path: &str, text: &str, lists: &Lists) -> Result<Vec<(u64, Rule)>, Error> {
     let read: Option<Vec<Spanned<Rule>>> = read(path, text)?;
-    let rules = read.into_iter().flatten().map(|spanned| {
-        let (line, mut rule) = (spanned.referenced.line(), spanned.value);
-        match rule.finish(lists) {
-            Ok(()) => Ok((line, rule)),
-            Err(says) => Err(Error::new(path, Some(line), says)),
-        }
+    let rules = read.into_iter().flatten();
+    finished(
+        path,
+        rules.map(|rule| (rule.referenced.line(), rule.value)),
+        lists,
+    )
+}
+
+/// The rules of a file of the catalogue.
+pub(super) fn built_in(
+    path: &str,
+    rules: Vec<BuiltIn>,
+    lists: &Lists,
+) -> Result<Vec<(u64, Rule)>, Error> {
+    let rules = rules.into_iter().map(|BuiltIn(line, rule)| (line, rule));
+    finished(path, rules, lists)
+}
+
+fn finished(
+    path: &str,
+    rules: impl Iterator<Item = (u64, Rule)>,
+    lists: &Lists,
+) -> Result<Vec<(u64, Rule)>, Error> {
+    let rules = rules.map(|(line, mut rule)| match rule.finish(lists) {
+        Ok(()) => Ok((line, rule)),
+        Err(says) => Err(Error::new(path, Some(line), says)),
     });
     rules.collect()
+}
+
+/// A part of the catalogue.
+pub(super) fn read_json<T: DeserializeOwned>(name: &str, json: &str) -> Result<T, Error> {
+    serde_json::from_str(json).map_err(|error| Error::new(name, None, error.to_string()))
 }
 
 /// A file of named lists.

@@ -1,10 +1,12 @@
 //! Rules on single lines: those that support a cause, and those that only show a failure.
 
 use causes::finding::Confidence;
+use causes::versions::{RuncFault, runc_has};
 use serde::Deserialize;
 
 use super::texts::Texts;
 use crate::kind::Writer;
+use crate::line::until;
 
 /// A line that supports a cause.
 #[derive(Debug, Deserialize)]
@@ -21,6 +23,8 @@ pub struct LineRule {
     /// None of these is in the line.
     #[serde(default)]
     pub without: Texts,
+    /// Behind the text is a version of runc that has this fault.
+    pub runc: Option<RuncFault>,
     /// The program that writes such lines.
     pub writer: Writer,
     /// How sure it is.
@@ -86,6 +90,17 @@ fn one() -> u64 {
 }
 
 impl LineRule {
+    /// Whether the version behind the text, if it needs one, has the fault.
+    pub(super) fn holds(&self, line: &[u8]) -> bool {
+        self.runc.is_none_or(|fault| {
+            let mut places = memchr::memmem::find_iter(line, &self.text);
+            places.any(|at| {
+                let version = until(&line[at + self.text.len()..], b" ,\"\\");
+                std::str::from_utf8(version).is_ok_and(|it| runc_has(fault, it) == Some(true))
+            })
+        })
+    }
+
     /// How sure this many lines are.
     pub(crate) fn confidence_of(&self, lines: u64) -> Confidence {
         match (self.repeated, lines) {

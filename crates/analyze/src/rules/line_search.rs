@@ -57,7 +57,7 @@ impl LineSearch {
         Self::of(Rules::active())
     }
 
-    fn of(rules: &'static Rules) -> Self {
+    pub(super) fn of(rules: &'static Rules) -> Self {
         let lines = rules.lines.iter().map(|of| &of.rule);
         let texts = lines.clone().map(|rule| rule.text.as_str());
         let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
@@ -107,7 +107,7 @@ impl LineSearch {
                 }
                 return;
             };
-            if beside.holds(line) {
+            if beside.holds(line) && self.rule(index).rule.holds(line) {
                 found.rules.push(index);
                 found.causes.push(self.rule(index).cause);
             }

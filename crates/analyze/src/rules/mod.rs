@@ -19,24 +19,29 @@
 
 mod beside;
 mod file;
+mod folder;
 mod interest;
 mod line;
 mod line_search;
+mod samples;
 mod search;
 mod texts;
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::OnceLock;
 
-use causes::Cause;
+use causes::{Cause, catalogue};
 
 pub use interest::Interest;
 pub use line::{Counted, Failure, LineRule};
 pub(crate) use line_search::FATAL;
 pub use line_search::{Found, LineSearch};
+pub use samples::Checked;
 pub use texts::Texts;
 
-use file::Rule;
+use file::{BuiltIn, Rule};
+use folder::Sample;
 use interest::INTERESTS;
 use search::{MAX_TEXTS, MIN_TEXT};
 use texts::Lists;
@@ -62,6 +67,13 @@ pub struct Rules {
     lists: Lists,
     pub(crate) lines: Vec<Of<LineRule>>,
     pub(crate) failures: Vec<Failure>,
+    /// How many of the rules on lines are of the catalogue: the first.
+    built_in_lines: usize,
+    /// How many of all rules are of the catalogue.
+    built_in: usize,
+    /// The causes of sites.
+    sites: Vec<Cause>,
+    samples: Vec<Sample>,
     pub(crate) goroutines: Vec<Of<GoroutineRule>>,
     pub(crate) kernel_stacks: Vec<Of<KernelStackRule>>,
     pub(crate) processes: Vec<Of<ProcessRule>>,
@@ -76,6 +88,30 @@ impl Rules {
         ACTIVE.get_or_init(Self::built_in)
     }
 
+    /// Makes these the rules of this process.
+    ///
+    /// # Errors
+    ///
+    /// Something was read by other rules before.
+    pub fn install(self) -> Result<&'static Self, TooLate> {
+        ACTIVE.set(self).map_err(|_| TooLate)?;
+        Ok(Self::active())
+    }
+
+    /// The causes of sites.
+    pub fn sites(&self) -> &[Cause] {
+        &self.sites
+    }
+
+    /// How many rules there are.
+    fn count(&self) -> usize {
+        self.lines.len()
+            + self.failures.len()
+            + self.goroutines.len()
+            + self.kernel_stacks.len()
+            + self.processes.len()
+    }
+
     /// The rules of the catalogue.
     ///
     /// # Panics
@@ -87,14 +123,22 @@ impl Rules {
 
     fn read_built_in() -> Result<Self, Error> {
         let mut rules = Self {
-            lists: file::parse_lists("causes/lists.yaml", causes::LISTS)?,
+            lists: file::read_json("causes/lists.yaml", catalogue::LISTS)?,
             ..Self::default()
         };
-        for cause in Cause::ALL {
+        let of_causes: BTreeMap<Cause, Vec<BuiltIn>> =
+            file::read_json("causes/*/rules.yaml", catalogue::RULES)?;
+        for (cause, of_cause) in of_causes {
             let path = format!("causes/{cause}/rules.yaml");
-            rules.add(Some(cause), &path, cause.rules())?;
+            let of_cause = file::built_in(&path, of_cause, &rules.lists)?;
+            rules.add_all(Some(cause), &path, of_cause)?;
         }
-        rules.add(None, "causes/failures.yaml", causes::FAILURES)?;
+        let path = "causes/failures.yaml";
+        let failures = file::read_json(path, catalogue::FAILURES)?;
+        let failures = file::built_in(path, failures, &rules.lists)?;
+        rules.add_all(None, path, failures)?;
+        rules.built_in_lines = rules.lines.len();
+        rules.built_in = rules.count();
         rules.sort();
         Ok(rules)
     }
@@ -106,7 +150,17 @@ impl Rules {
 
     /// Adds the rules of a file: those of a cause, or those that support none.
     fn add(&mut self, cause: Option<Cause>, path: &str, text: &str) -> Result<(), Error> {
-        for (line, rule) in file::parse(path, text, &self.lists)? {
+        let rules = file::parse(path, text, &self.lists)?;
+        self.add_all(cause, path, rules)
+    }
+
+    fn add_all(
+        &mut self,
+        cause: Option<Cause>,
+        path: &str,
+        rules: Vec<(u64, Rule)>,
+    ) -> Result<(), Error> {
+        for (line, rule) in rules {
             let error = |says: &str| Err(Error::new(path, Some(line), says.to_owned()));
             match (rule, cause) {
                 (Rule::Line(rule), Some(cause)) => self.lines.push(of(cause, path, line, rule)),
@@ -148,6 +202,11 @@ fn of<R>(cause: Cause, path: &str, line: u64, rule: R) -> Of<R> {
     }
 }
 
+/// Rules were installed after something was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("rules are installed before anything is read")]
+pub struct TooLate;
+
 /// A file of rules that is not valid: where, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
@@ -157,6 +216,11 @@ pub struct Error {
 }
 
 impl Error {
+    /// For what was placed before, as `path:line`.
+    fn at(place: &str, says: String) -> Self {
+        Self::new(place, None, says)
+    }
+
     fn new(path: &str, line: Option<u64>, says: String) -> Self {
         Self {
             path: path.to_owned(),
@@ -177,3 +241,34 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The format of a site's files is that of the catalogue.
+    #[test]
+    fn the_catalogue_is_read_from_its_yaml_as_from_its_json() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../causes/causes");
+        let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+        let mut rules = Rules {
+            lists: file::parse_lists("lists.yaml", &read("lists.yaml")).unwrap(),
+            ..Rules::default()
+        };
+        for cause in Cause::ALL {
+            let path = format!("{cause}/rules.yaml");
+            let path_shown = format!("causes/{path}");
+            rules.add(Some(cause), &path_shown, &read(&path)).unwrap();
+        }
+        rules
+            .add(None, "failures.yaml", &read("failures.yaml"))
+            .unwrap();
+        rules.sort();
+        let built_in = Rules::built_in();
+        assert_eq!(
+            format!("{:?}", rules.lines),
+            format!("{:?}", built_in.lines)
+        );
+        assert_eq!(rules.count(), built_in.count());
+    }
+}

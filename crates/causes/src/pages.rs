@@ -20,6 +20,9 @@ pub struct About {
     /// The versions in which it is fixed; empty where none is.
     #[serde(default)]
     pub fixed_in: Vec<String>,
+    /// Causes that are only consequences of it: they are left out where it is found at least as surely.
+    #[serde(default)]
+    pub supersedes: Vec<String>,
     /// Where it is discussed.
     #[serde(default)]
     pub references: Vec<String>,

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use causes::Cause;
-use causes::finding::{Confidence, Finding};
+use causes::finding::{Confidence, Finding, leave_out_superseded};
 use cri::Rpc;
 use escape::redacted;
 use pleg::out::words::counted;
@@ -93,6 +93,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         }
     }
     leave_out_shims_that_are_named(&mut findings);
+    leave_out_superseded(&mut findings);
     for finding in &mut findings {
         leave_out_containerd(finding, &facts.probes);
         leave_out_doctor(finding);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding, Verdict};
+use causes::finding::{Confidence, Culprit, Finding, Verdict, leave_out_superseded};
 use escape::redacted;
 use times::GoDuration;
 
@@ -66,6 +66,7 @@ pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
     });
     story.dedup();
     let mut findings = told.collected.findings();
+    leave_out_superseded(&mut findings);
     let suspects = findings
         .iter_mut()
         .filter(|finding| finding.verdict == Verdict::Suspect);

@@ -26,7 +26,6 @@
 //! ```
 
 mod call;
-mod gdb;
 mod group;
 mod header;
 mod holder;

@@ -16,6 +16,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
 
+use super::event::EventRule;
 use super::line::{Failure, LineRule};
 use super::texts::{Lists, Texts};
 use super::{Error, MIN_TEXT};
@@ -28,6 +29,7 @@ use crate::ps::ProcessRule;
 pub(super) enum Rule {
     Line(LineRule),
     Failure(Failure),
+    Event(EventRule),
     Goroutines(GoroutineRule),
     KernelStack(KernelStackRule),
     Process(ProcessRule),
@@ -38,6 +40,7 @@ pub(super) enum Rule {
 enum On {
     Line,
     Failure,
+    Event,
     Goroutines,
     KernelStack,
     Process,
@@ -82,6 +85,7 @@ impl<'de> DeserializeSeed<'de> for On {
         Ok(match self {
             Self::Line => Rule::Line(LineRule::deserialize(keys)?),
             Self::Failure => Rule::Failure(Failure::deserialize(keys)?),
+            Self::Event => Rule::Event(EventRule::deserialize(keys)?),
             Self::Goroutines => Rule::Goroutines(GoroutineRule::deserialize(keys)?),
             Self::KernelStack => Rule::KernelStack(KernelStackRule::deserialize(keys)?),
             Self::Process => Rule::Process(ProcessRule::deserialize(keys)?),
@@ -132,6 +136,7 @@ impl Rule {
                 let sets = vec![&mut rule.any, &mut rule.all, &mut rule.without];
                 (Some(&rule.text), sets)
             }
+            Self::Event(rule) => (None, vec![&mut rule.any, &mut rule.without]),
             Self::Goroutines(rule) => (None, vec![&mut rule.calls]),
             Self::KernelStack(rule) => (None, vec![&mut rule.functions]),
             Self::Process(rule) => (None, vec![&mut rule.names, &mut rule.any]),

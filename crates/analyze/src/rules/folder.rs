@@ -69,8 +69,17 @@ impl Rules {
                     .to_owned(),
             ));
         }
-        for cause in causes {
-            errors.extend(self.add_cause(&cause).err());
+        for cause in &causes {
+            errors.extend(self.add_cause(cause).err());
+        }
+        // Causes may supersede each other, so all of them are declared first.
+        for cause in &self.sites {
+            let mut ids = cause.about().supersedes.iter();
+            if let Some(unknown) = ids.find(|id| id.parse::<Cause>().is_err()) {
+                let path = shown(&folder.join(cause.id()).join("page.md"));
+                let says = format!("it supersedes {unknown:?}, which is not the id of a cause");
+                errors.push(Error::new(&path, None, says));
+            }
         }
     }
 
@@ -96,6 +105,10 @@ impl Rules {
             return Err(Error::new(&shown(&rules), None, says));
         };
         self.add(Some(cause), &shown(&rules), &text)?;
+        self.add_samples(cause, folder)
+    }
+
+    pub(super) fn add_samples(&mut self, cause: Cause, folder: &Path) -> Result<(), Error> {
         for (directory, hits) in [("hit", true), ("miss", false)] {
             let directory = folder.join("samples").join(directory);
             if !directory.exists() {

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use causes::Cause;
 
 use super::beside::Beside;
-use super::interest::{INTERESTS, Interest, OF_FORM};
+use super::interest::{Interest, OF_FORM, interests};
 use super::search::Search;
 use super::{Failure, LineRule, Of, Rules};
 
@@ -60,7 +60,7 @@ impl LineSearch {
     pub(super) fn of(rules: &'static Rules) -> Self {
         let lines = rules.lines.iter().map(|of| &of.rule);
         let texts = lines.clone().map(|rule| rule.text.as_str());
-        let texts = texts.chain(INTERESTS.iter().map(|(text, _)| *text));
+        let texts = texts.chain(interests().iter().map(|(text, _)| *text));
         let texts = texts.chain(rules.failures.iter().map(|failure| failure.text.as_str()));
         Self {
             rules,
@@ -92,7 +92,7 @@ impl LineSearch {
             let beside = beside.into_iter().flat_map(|texts| texts.iter());
             beside.chain([text]).map(String::as_str)
         });
-        all.chain(INTERESTS.iter().map(|(text, _)| *text))
+        all.chain(interests().iter().map(|(text, _)| *text))
     }
 
     /// What is in the line.
@@ -101,9 +101,9 @@ impl LineSearch {
         self.search.each(line, |index| {
             let Some(beside) = self.lines.get(index) else {
                 let index = index - self.lines.len();
-                match INTERESTS.get(index) {
+                match interests().get(index) {
                     Some((_, interest)) => found.interests |= interest.bit(),
-                    None => self.failed(index - INTERESTS.len(), line, &mut found),
+                    None => self.failed(index - interests().len(), line, &mut found),
                 }
                 return;
             };

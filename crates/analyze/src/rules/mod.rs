@@ -18,6 +18,7 @@
 //! ```
 
 mod beside;
+mod event;
 mod file;
 mod folder;
 mod interest;
@@ -33,6 +34,7 @@ use std::sync::OnceLock;
 
 use causes::{Cause, catalogue};
 
+pub use event::{EventRule, Excuse};
 pub use interest::Interest;
 pub use line::{Counted, Failure, LineRule};
 pub(crate) use line_search::FATAL;
@@ -42,7 +44,7 @@ pub use texts::Texts;
 
 use file::{BuiltIn, Rule};
 use folder::Sample;
-use interest::INTERESTS;
+use interest::interests;
 use search::{MAX_TEXTS, MIN_TEXT};
 use texts::Lists;
 
@@ -67,6 +69,9 @@ pub struct Rules {
     lists: Lists,
     pub(crate) lines: Vec<Of<LineRule>>,
     pub(crate) failures: Vec<Failure>,
+    pub(crate) events: Vec<Of<EventRule>>,
+    /// Of events that support no cause, the first that holds counts.
+    pub(crate) failed_events: Vec<EventRule>,
     /// How many of the rules on lines are of the catalogue: the first.
     built_in_lines: usize,
     /// How many of all rules are of the catalogue.
@@ -107,6 +112,8 @@ impl Rules {
     fn count(&self) -> usize {
         self.lines.len()
             + self.failures.len()
+            + self.events.len()
+            + self.failed_events.len()
             + self.goroutines.len()
             + self.kernel_stacks.len()
             + self.processes.len()
@@ -174,6 +181,13 @@ impl Rules {
                     self.processes.push(of(cause, path, line, rule));
                 }
                 (Rule::Failure(rule), None) => self.failures.push(rule),
+                (Rule::Event(rule), Some(cause)) if rule.confidence.is_some() => {
+                    self.events.push(of(cause, path, line, rule));
+                }
+                (Rule::Event(rule), None) => self.failed_events.push(rule),
+                (Rule::Event(_), Some(_)) => {
+                    return error("the rule of a cause says how sure it is: `confidence`");
+                }
                 (Rule::Failure(_), Some(_)) => {
                     return error(
                         "a failure supports no cause: write `on: line`, or put it into failures.yaml \
@@ -186,7 +200,7 @@ impl Rules {
                     );
                 }
             }
-            if self.lines.len() + self.failures.len() + INTERESTS.len() > MAX_TEXTS {
+            if self.lines.len() + self.failures.len() + interests().len() > MAX_TEXTS {
                 return error("there are too many rules on lines");
             }
         }

@@ -90,3 +90,34 @@ fn wrong(sample: &Sample, now: WallTime) -> Option<Error> {
     };
     Some(Error::at(&path, says))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use causes::Cause;
+
+    use super::*;
+
+    fn catalogue() -> &'static Rules {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../causes/causes");
+        let mut rules = Rules::built_in();
+        rules.built_in_lines = 0;
+        for cause in Cause::ALL {
+            rules.add_samples(cause, &folder.join(cause.id())).unwrap();
+        }
+        Box::leak(Box::new(rules))
+    }
+
+    #[test]
+    fn each_rule_of_the_catalogue_has_a_sample_that_is_read_as_it_should_be() {
+        let now = WallTime::from_unix_nanos(1_687_000_000_000_000_000).unwrap();
+        let errors: Vec<String> = catalogue()
+            .check(now)
+            .errors
+            .iter()
+            .map(Error::to_string)
+            .collect();
+        assert!(errors.is_empty(), "{}", errors.join("\n"));
+    }
+}

@@ -25,7 +25,6 @@ mod memory_thrash;
 mod opinion;
 mod pids_exhausted;
 mod repair_loop;
-mod rtnl_stuck;
 mod runc_init_frozen;
 mod runc_seccomp_pipe;
 mod runc_short_exec_stuck;
@@ -63,7 +62,9 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::DiskSaturated, disk_saturated::judge),
     (Cause::MemoryThrash, memory_thrash::judge),
     (Cause::CpuStarved, cpu_starved::judge),
-    (Cause::RtnlStuck, rtnl_stuck::judge),
+    (Cause::RtnlStuck, |facts| {
+        by_rules::judge(facts, Cause::RtnlStuck)
+    }),
     (Cause::SystemdCookieOverflow, systemd_cookie_overflow::judge),
     (Cause::BusUnavailable, bus_unavailable::judge),
     (Cause::SystemdOverloaded, systemd_overloaded::judge),

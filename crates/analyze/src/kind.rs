@@ -8,7 +8,7 @@
 //! assert_eq!(Kind::KubeletLog.as_str(), "kubelet-log");
 //! ```
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// The kinds that are told apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
@@ -75,7 +75,8 @@ impl Kind {
 }
 
 /// Who writes to a node's journal, as far as it matters here.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the words say it")]
 pub enum Writer {
     Kubelet,

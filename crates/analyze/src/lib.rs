@@ -5,7 +5,7 @@
 //!        |
 //!        v
 //!   line: without what carried it -----> series      what "last seen active" proves
-//!        |                          |--> signs       lines that prove a cause
+//!        |                          |--> rules       lines that support a cause
 //!        |  analysis: by its form   |--> goroutines  piles, and which one blocks the others
 //!        |                          |--> kernel, ps, metrics, output
 //!        v                          v
@@ -36,8 +36,8 @@ pub mod input;
 pub mod kind;
 pub mod line;
 
+pub mod rules;
 pub mod series;
-pub mod signs;
 
 pub mod goroutines;
 pub mod kernel;

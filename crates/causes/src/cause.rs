@@ -5,6 +5,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::SiteCause;
+
 /// Declares the causes: a variant, and the id that names its page.
 macro_rules! causes {
     ($($variant:ident = $id:literal,)+) => {
@@ -13,23 +15,41 @@ macro_rules! causes {
         #[expect(missing_docs, reason = "each is its id; its page describes it")]
         pub enum Cause {
             $($variant,)+
+            /// One that a site has added.
+            Site(SiteCause),
+        }
+
+        /// The place of a built-in cause in [`Cause::ALL`].
+        #[derive(Clone, Copy)]
+        enum Place {
+            $($variant,)+
         }
 
         impl Cause {
-            /// All of them, from systemd through the runtime to the disk.
+            /// All built-in causes, from systemd through the runtime to the disk.
             pub const ALL: [Self; [$($id),+].len()] = [$(Self::$variant),+];
 
             /// The stable id.
             pub fn id(self) -> &'static str {
                 match self {
                     $(Self::$variant => $id,)+
+                    Self::Site(cause) => cause.id(),
                 }
             }
 
-            /// The text of its page, with the front matter.
+            /// Its place in [`Cause::ALL`].
+            pub(crate) fn place(self) -> Result<usize, SiteCause> {
+                match self {
+                    $(Self::$variant => Ok(Place::$variant as usize),)+
+                    Self::Site(cause) => Err(cause),
+                }
+            }
+
+            /// The text of the page of a built-in cause, with the front matter.
             pub(crate) fn source(self) -> &'static str {
                 match self {
-                    $(Self::$variant => include_str!(concat!("../pages/", $id, ".md")),)+
+                    $(Self::$variant => include_str!(concat!("../causes/", $id, "/page.md")),)+
+                    Self::Site(_) => "",
                 }
             }
         }
@@ -80,7 +100,8 @@ impl Serialize for Cause {
 impl<'de> Deserialize<'de> for Cause {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let id = String::deserialize(deserializer)?;
-        id.parse().map_err(serde::de::Error::custom)
+        let unknown = || serde::de::Error::custom(UnknownCause(id.clone()));
+        SiteCause::reported(&id).ok_or_else(unknown)
     }
 }
 
@@ -94,6 +115,7 @@ impl FromStr for Cause {
 
     fn from_str(text: &str) -> Result<Self, UnknownCause> {
         let found = Self::ALL.into_iter().find(|cause| cause.id() == text);
+        let found = found.or_else(|| SiteCause::named(text));
         found.ok_or_else(|| UnknownCause(text.to_owned()))
     }
 }

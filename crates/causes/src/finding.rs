@@ -29,7 +29,7 @@ pub enum Verdict {
 }
 
 /// How sure we are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the words say it")]
 pub enum Confidence {
@@ -255,5 +255,42 @@ impl Finding {
     /// Puts what to do with this node in front of what to do in general.
     pub fn advise_first(&mut self, advice: impl Into<String>) {
         self.advice.insert(0, Cow::Owned(advice.into()));
+    }
+}
+
+/// Leaves out what is only a consequence of something that is found at least as surely.
+pub fn leave_out_superseded(findings: &mut Vec<Finding>) {
+    let superseded = findings.iter().flat_map(|finding| {
+        let ids = finding.cause.about().supersedes.iter();
+        ids.map(|id| (id.as_str(), finding.confidence))
+    });
+    let superseded: Vec<(&str, Confidence)> = superseded.collect();
+    findings.retain(|finding| {
+        let is_it = |(id, sure): &(&str, Confidence)| {
+            *id == finding.cause.id() && *sure >= finding.confidence
+        };
+        !superseded.iter().any(is_it)
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::SiteCause;
+
+    #[test]
+    fn a_consequence_is_left_out_unless_it_is_surer() {
+        let page = "---\nid: acme-array\ntitle: the array is down\nadvice: []\nsupersedes: [disk-full]\n---\n\n";
+        let array = SiteCause::declare("acme-array", page.to_owned()).unwrap();
+        let left = |sure, other| {
+            let mut findings = vec![
+                Finding::new(Cause::DiskFull, other),
+                Finding::new(array, sure),
+            ];
+            leave_out_superseded(&mut findings);
+            findings.len()
+        };
+        assert_eq!(left(Confidence::High, Confidence::High), 1);
+        assert_eq!(left(Confidence::Medium, Confidence::High), 2);
     }
 }

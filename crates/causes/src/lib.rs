@@ -1,5 +1,5 @@
-//! Why nodes become NotReady: the stable ids ([`Cause`]), what the page of each declares
-//! ([`Cause::about`], [`Cause::page`]), which versions have which fault ([`versions`]), and
+//! Why nodes become NotReady: the stable ids ([`Cause`]) and those of a site ([`SiteCause`]), what the page of each declares
+//! ([`Cause::about`], [`Cause::page`]), what supports it ([`catalogue`]), which versions have which fault ([`versions`]), and
 //! what is found of a node ([`finding`]).
 //!
 //! ```
@@ -12,10 +12,14 @@
 //! # Ok::<(), UnknownCause>(())
 //! ```
 
+pub mod catalogue;
 mod cause;
+pub mod facts;
 pub mod finding;
 mod pages;
+mod site;
 pub mod versions;
 
 pub use cause::{Cause, UnknownCause};
-pub use pages::About;
+pub use pages::{About, PageError};
+pub use site::SiteCause;

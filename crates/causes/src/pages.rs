@@ -1,10 +1,12 @@
 //! The page of each cause: front matter that findings and `pleg explain` use, and Markdown.
 
+use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
 
 use crate::Cause;
+use crate::catalogue::PAGES as PAGES_AS_JSON;
 
 /// What the page of a cause declares.
 #[derive(Debug, Deserialize)]
@@ -16,8 +18,13 @@ pub struct About {
     /// What to do, the first thing first.
     pub advice: Vec<String>,
     /// The versions in which it is fixed; empty where none is.
+    #[serde(default)]
     pub fixed_in: Vec<String>,
+    /// Causes that are only consequences of it: they are left out where it is found at least as surely.
+    #[serde(default)]
+    pub supersedes: Vec<String>,
     /// Where it is discussed.
+    #[serde(default)]
     pub references: Vec<String>,
     /// What happens, how to confirm it by hand, what to do now, what fixes it and how to
     /// prevent it, in Markdown.
@@ -27,14 +34,22 @@ pub struct About {
 
 /// In the order of [`Cause::ALL`].
 static PAGES: LazyLock<Vec<About>> = LazyLock::new(|| {
-    let read = |cause| read(cause).unwrap_or_else(|| panic!("the page of {cause} is malformed"));
-    Cause::ALL.into_iter().map(read).collect()
+    let pages: Result<BTreeMap<Cause, About>, _> = serde_json::from_str(PAGES_AS_JSON);
+    let pages = pages.unwrap_or_else(|error| panic!("the pages: {error}"));
+    let with_text = |(cause, about): (Cause, About)| {
+        let (_, text) = cause.source().split_once("\n---\n\n").unwrap_or_default();
+        About { text, ..about }
+    };
+    pages.into_iter().map(with_text).collect()
 });
 
 impl Cause {
     /// What is known of it.
     pub fn about(self) -> &'static About {
-        &PAGES[self as usize]
+        match self.place() {
+            Ok(place) => &PAGES[place],
+            Err(site) => site.about(),
+        }
     }
 
     /// The whole page as Markdown, with its id as heading and its references at the end.
@@ -48,16 +63,48 @@ impl Cause {
     }
 }
 
-/// Separates the front matter from the text. `None` if either is missing, malformed or of
-/// another cause.
-fn read(cause: Cause) -> Option<About> {
-    let (matter, text) = cause
-        .source()
-        .strip_prefix("---\n")?
-        .split_once("\n---\n\n")?;
-    let mut about: About = serde_saphyr::from_str(matter).ok()?;
-    about.text = text;
-    (about.id == cause.id()).then_some(about)
+/// Why a page cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PageError {
+    /// The id has other letters.
+    #[error(
+        "{0:?} cannot be the id of a cause: an id has at most 63 lower-case letters, digits and dashes"
+    )]
+    Id(String),
+    /// There is no front matter.
+    #[error(
+        "{0} has no front matter: a page begins with a line ---, then come id, title and advice, then \
+         a line ---, an empty line and the text"
+    )]
+    NoFrontMatter(String),
+    /// The front matter is malformed.
+    #[error("the front matter of {0}: {1}")]
+    FrontMatter(String, String),
+    /// It is the page of another cause.
+    #[error("the front matter of {0} has the id {1:?}")]
+    OtherId(String, String),
+}
+
+impl About {
+    /// Separates the front matter of the page of this cause from the text.
+    pub(crate) fn read(id: &str, page: &'static str) -> Result<Self, PageError> {
+        let parts = page.strip_prefix("---\n");
+        let parts = parts.and_then(|page| page.split_once("\n---\n\n"));
+        let (matter, text) = parts.ok_or_else(|| PageError::NoFrontMatter(id.to_owned()))?;
+        let malformed =
+            |error: serde_saphyr::Error| PageError::FrontMatter(id.to_owned(), error.to_string());
+        let mut about: Self = serde_saphyr::from_str(matter).map_err(malformed)?;
+        if about.id != id {
+            return Err(PageError::OtherId(id.to_owned(), about.id));
+        }
+        about.text = text;
+        Ok(about)
+    }
+
+    /// The id of the cause.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
 }
 
 #[cfg(test)]
@@ -96,6 +143,7 @@ mod tests {
     fn every_page_declares_a_title_and_what_to_do() {
         for cause in Cause::ALL {
             let about = cause.about();
+            assert_eq!(about.id, cause.id());
             assert!(
                 !about.title.ends_with('.') && about.title.len() < 100,
                 "{cause}"
@@ -106,8 +154,8 @@ mod tests {
 
     #[test]
     fn every_page_belongs_to_a_cause() {
-        let pages = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/pages")).unwrap();
-        for page in pages {
+        let pages = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/causes");
+        for page in std::fs::read_dir(pages).unwrap() {
             let name = page.unwrap().file_name().into_string().unwrap();
             let id = name.strip_suffix(".md").unwrap_or(&name);
             assert!(id.parse::<Cause>().is_ok(), "{name} has no cause");

@@ -9,6 +9,7 @@ use crate::commands::doctor::Doctor;
 use crate::commands::explain::Explain;
 use crate::commands::guard::Guard;
 use crate::commands::man_pages::ManPages;
+use crate::commands::rules::RulesCommand;
 use crate::commands::run::Run;
 use crate::commands::snapshot::Snapshot;
 use crate::commands::timeline::Timeline;
@@ -25,6 +26,7 @@ Examples:
   pleg explain                   list the known causes
   pleg snapshot                  one file for a ticket: history, status and a bundle
   pleg analyze kubelet.log       explain a saved log
+  pleg rules check rules/        check rules and causes of your own
   pleg timeline --from *.log     a picture of an incident, from saved logs
   pleg agent                     the daemon: events and status for other commands, metrics
   pleg guard                     keep a kubelet Ready while one container is stuck
@@ -73,6 +75,8 @@ pub enum Command {
     Snapshot(Snapshot),
     /// Explain logs, goroutine dumps and other files saved from a node.
     Analyze(Analyze),
+    /// Check causes and rules of your own.
+    Rules(RulesCommand),
     /// Draw what happened on a node as one page: what hung, who waited, what the kubelet did.
     Timeline(Timeline),
     /// Show how one stuck container affects a kubelet, on a simulated node, in half a minute.

@@ -113,6 +113,7 @@ async fn run(global: Global, command: Command) -> anyhow::Result<Found> {
         Command::Explain(options) => commands::explain::run(&global, options),
         Command::Snapshot(options) => commands::snapshot::run(&global, options).await,
         Command::Analyze(options) => commands::analyze::run(&global, options).await,
+        Command::Rules(options) => commands::rules::run(&global, options),
         Command::Timeline(options) => commands::timeline::run(&global, options).await,
         Command::Demo => commands::demo::run(&global).await,
         Command::Sim(options) => commands::sim::run(&global, options).await,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use causes::Cause;
-use causes::finding::{Confidence, Finding};
+use causes::finding::{Confidence, Finding, leave_out_superseded};
 use escape::redacted;
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use crate::evidence::rights::not_permitted;
 use crate::facts::NodeFacts;
 use crate::facts::probes::ProbeFacts;
 pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
-use crate::judges::{JUDGES, Opinion, systemd_cookie_overflow};
+use crate::judges::{Opinion, judged, opinion, systemd_cookie_overflow};
 
 mod summary;
 
@@ -81,17 +81,18 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let mut findings = Vec::new();
     let mut not_checked = Vec::new();
     let mut clear = Vec::new();
-    for (cause, judge) in JUDGES.iter().filter(|(cause, _)| wanted(*cause)) {
-        match judge(facts) {
+    for cause in judged().filter(|cause| wanted(*cause)) {
+        match opinion(facts, cause) {
             Opinion::Found(found) => findings.extend(found),
-            Opinion::Clear => clear.push(*cause),
+            Opinion::Clear => clear.push(cause),
             Opinion::CannotTell(why) => not_checked.push(NotChecked {
-                cause: *cause,
+                cause,
                 why: redacted(why),
             }),
         }
     }
     leave_out_shims_that_are_named(&mut findings);
+    leave_out_superseded(&mut findings);
     for finding in &mut findings {
         leave_out_containerd(finding, &facts.probes);
         leave_out_doctor(finding);
@@ -110,7 +111,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let is_judged = !clear.is_empty() || !findings.is_empty();
     let strongest = findings.first().map(|finding| finding.confidence);
     let verdict = NodeVerdict::of(strongest, is_judged && !blind && doubt.is_none());
-    let is_partial = JUDGES.iter().any(|(cause, _)| !wanted(*cause));
+    let is_partial = judged().any(|cause| !wanted(cause));
     Diagnosis {
         verdict,
         is_partial,

@@ -27,6 +27,8 @@ pub(super) struct Doctor {
     program: OsString,
     endpoint: String,
     socket: PathBuf,
+    /// Folders with rules of the site.
+    rules: Vec<PathBuf>,
 }
 
 /// What it says, as far as it matters here.
@@ -71,11 +73,17 @@ pub(super) enum Silence {
 }
 
 impl Doctor {
-    pub(super) fn new(program: OsString, endpoint: &Endpoint, socket: &Path) -> Self {
+    pub(super) fn new(
+        program: OsString,
+        endpoint: &Endpoint,
+        socket: &Path,
+        rules: Vec<PathBuf>,
+    ) -> Self {
         Self {
             program,
             endpoint: endpoint.to_string(),
             socket: socket.to_owned(),
+            rules,
         }
     }
 
@@ -84,6 +92,9 @@ impl Doctor {
         let mut command = Command::new(&self.program);
         command.args(["doctor", "--output", "json", "--runtime-endpoint"]);
         command.arg(&self.endpoint).arg("--agent").arg(&self.socket);
+        for folder in &self.rules {
+            command.arg("--rules").arg(folder);
+        }
         if let Some(bundle) = bundle {
             command.arg("--bundle").arg(bundle);
         }
@@ -147,7 +158,12 @@ mod tests {
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
         std::fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
         let endpoint = Endpoint::new("/run/x.sock");
-        let doctor = Doctor::new(program.into(), &endpoint, Path::new("/run/agent.sock"));
+        let doctor = Doctor::new(
+            program.into(),
+            &endpoint,
+            Path::new("/run/agent.sock"),
+            Vec::new(),
+        );
         doctor.say(None).await
     }
 

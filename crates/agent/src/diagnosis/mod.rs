@@ -44,6 +44,8 @@ pub struct DiagnosisConfig {
     pub directory: PathBuf,
     /// Whether a healthy node is looked at once a day, for what may become trouble.
     pub check_up: bool,
+    /// Folders with causes and rules of the site, besides the built-in ones.
+    pub rules: Vec<PathBuf>,
 }
 
 impl Default for DiagnosisConfig {
@@ -51,6 +53,7 @@ impl Default for DiagnosisConfig {
         Self {
             directory: "/var/lib/pleg/bundles".into(),
             check_up: true,
+            rules: Vec::new(),
         }
     }
 }
@@ -58,13 +61,15 @@ impl Default for DiagnosisConfig {
 impl DiagnosisConfig {
     /// Says what cannot work, in a sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
-        match self.directory.is_absolute() {
+        let is_absolute = |(key, path): (&str, &PathBuf)| match path.is_absolute() {
             true => Ok(()),
             false => Err(format!(
-                "diagnosis.directory is {:?}: it must be an absolute path",
-                self.directory
+                "diagnosis.{key} is {path:?}: it must be an absolute path"
             )),
-        }
+        };
+        let rules = self.rules.iter().map(|path| ("rules", path));
+        let mut paths = std::iter::once(("directory", &self.directory)).chain(rules);
+        paths.try_for_each(is_absolute)
     }
 }
 
@@ -104,8 +109,8 @@ impl Diagnosis {
         socket: &Path,
     ) -> Self {
         Self {
+            doctor: Doctor::new(program, endpoint, socket, config.rules.clone()),
             config,
-            doctor: Doctor::new(program, endpoint, socket),
         }
     }
 

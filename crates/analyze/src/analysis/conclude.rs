@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding, Verdict};
+use causes::finding::{Confidence, Culprit, Finding, Verdict, leave_out_superseded};
 use escape::redacted;
 use times::GoDuration;
 
@@ -21,16 +21,16 @@ use crate::kind::Kind;
 use crate::metrics::{self, MetricsReading};
 use crate::proof::Proof;
 use crate::ps;
+use crate::rules::{LineSearch, Of};
 use crate::series::{self, Pattern, PlegReading};
-use crate::signs::Signs;
 
-pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
+pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
     let (groups, total, dropped) = std::mem::take(&mut told.groups).sorted();
     let metrics = metrics::read(&told.samples);
     let pleg = series_of(&mut told);
     let chain = chain::follow(&groups, &told.kernel);
     let goroutines = goroutines_of(&groups, total, dropped, chain.as_ref());
-    let releases = of_signs(&mut told, signs);
+    let releases = of_lines(&mut told, search);
     of_kernel(&mut told);
     let is_runc_asleep = of_listings(&mut told);
     of_output(&mut told);
@@ -66,6 +66,7 @@ pub(super) fn conclude(mut told: Told, signs: &Signs) -> Analysis {
     });
     story.dedup();
     let mut findings = told.collected.findings();
+    leave_out_superseded(&mut findings);
     let suspects = findings
         .iter_mut()
         .filter(|finding| finding.verdict == Verdict::Suspect);
@@ -142,24 +143,24 @@ fn goroutines_of(
     })
 }
 
-/// Lines that prove a cause.
 /// Collects what single lines show; returns those that only name a release of the kernel.
-fn of_signs(told: &mut Told, signs: &Signs) -> Vec<Quote> {
+fn of_lines(told: &mut Told, search: &LineSearch) -> Vec<Quote> {
     let mut releases = Vec::new();
-    for (index, seen) in std::mem::take(&mut told.signs) {
-        let sign = signs.sign(index);
-        let apart = seen.apart_seconds().zip(sign.apart_seconds);
+    for (index, seen) in std::mem::take(&mut told.rules) {
+        let Of { cause, rule, .. } = search.rule(index);
+        let cause = *cause;
+        let apart = seen.apart_seconds().zip(rule.apart_seconds);
         let are_too_few =
-            seen.lines < sign.lines || apart.is_some_and(|(apart, most)| apart > most);
-        if are_too_few || sign.of_one && seen.names_others {
+            seen.lines < rule.lines || apart.is_some_and(|(apart, most)| apart > most);
+        if are_too_few || rule.one_container && seen.names_others {
             continue;
         }
-        if sign.is_release {
+        if rule.release {
             releases.extend(seen.quotes);
             continue;
         }
-        let waits_itself = sign.cause == Cause::ShimUnresponsive
-            && sign.confidence <= Confidence::Medium
+        let waits_itself = cause == Cause::ShimUnresponsive
+            && rule.confidence <= Confidence::Medium
             && told
                 .kernel
                 .iter()
@@ -168,28 +169,20 @@ fn of_signs(told: &mut Told, signs: &Signs) -> Vec<Quote> {
             continue;
         }
         // Several shims that are late at once are held up by something else.
-        let are_several = sign.cause == Cause::ShimUnresponsive && seen.names_others;
-        let culprit = match are_several {
-            true => Culprit::default(),
-            false => seen.culprit,
+        let are_several = cause == Cause::ShimUnresponsive && seen.names_others;
+        let (culprit, most) = match are_several {
+            true => (Culprit::default(), Confidence::Medium),
+            false => (seen.culprit, Confidence::Certain),
         };
-        // The kernel repeats it every ten seconds for as long as it waits.
-        let confidence = match (sign.cause, sign.confidence, seen.lines) {
-            (_, confidence, _) if are_several => confidence.min(Confidence::Medium),
-            (Cause::RtnlStuck, Confidence::High, 1) => Confidence::Medium,
-            (Cause::RtnlStuck, Confidence::High, 3..) => Confidence::Certain,
-            (_, confidence, _) => confidence,
-        };
+        let confidence = rule.confidence_of(seen.lines).min(most);
         for quote in &seen.quotes {
             told.collected
-                .add(sign.cause, confidence, quote.to_string(), culprit.clone());
+                .add(cause, confidence, quote.to_string(), culprit.clone());
         }
         let more = seen.lines.saturating_sub(seen.quotes.len() as u64);
         if more > 0 {
-            told.collected.also(
-                sign.cause,
-                format!("{more} more lines contain {:?}", sign.text),
-            );
+            told.collected
+                .also(cause, format!("{more} more lines contain {:?}", rule.text));
         }
         if let Some(first) = seen.quotes.into_iter().next() {
             told.tell(first);

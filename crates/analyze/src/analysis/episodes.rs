@@ -21,8 +21,8 @@ use super::calls::Method;
 use super::gone::Outage;
 use crate::kernel::HungTask;
 use crate::output::NotReady;
+use crate::rules::{Found, Interest};
 use crate::series::Interval;
-use crate::signs::{Found, Interest};
 
 /// Further nodes are not distinguished.
 pub(super) const MAX_HOSTS: usize = 16;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use times::WallTime;
 
 use super::{Analyzer, Told};
-use crate::signs::Signs;
+use crate::rules::LineSearch;
 
 /// The length of the lines, in bytes.
 const LONG: usize = 64 << 10;
@@ -22,9 +22,9 @@ const MAX_GROWTH: u32 = 2 * SHORTER as u32;
 /// Below this time, the machine and not the line decides.
 const TOO_SHORT: Duration = Duration::from_millis(40);
 
-fn analyzed(signs: &Arc<Signs>, line: &[u8]) -> Duration {
+fn analyzed(search: &Arc<LineSearch>, line: &[u8]) -> Duration {
     let mut analyzer = Analyzer {
-        signs: signs.clone(),
+        search: search.clone(),
         told: Told::default(),
         reading: None,
     };
@@ -47,8 +47,8 @@ fn shortest(work: impl Fn() -> Duration) -> Duration {
 
 #[test]
 fn a_line_that_repeats_any_needle_of_any_table_takes_time_in_proportion_to_its_length() {
-    let signs = Arc::new(Signs::new());
-    let needles = signs.needles();
+    let search = Arc::new(LineSearch::new());
+    let needles = search.texts();
     let needles = needles.chain(crate::goroutines::needles());
     let needles: BTreeSet<&str> = needles.chain(crate::kernel::needles()).collect();
     assert!(needles.len() > 700, "{}", needles.len());
@@ -57,12 +57,12 @@ fn a_line_that_repeats_any_needle_of_any_table_takes_time_in_proportion_to_its_l
     for needle in needles.into_iter().chain([&*all]) {
         for head in ["", "E0505 13:59:56.872880    2858 kubelet.go:2055] "] {
             let long = repeated(head, needle, LONG);
-            let time = analyzed(&signs, &long);
+            let time = analyzed(&search, &long);
             if time < TOO_SHORT {
                 continue;
             }
-            let short = shortest(|| analyzed(&signs, &long[..LONG / SHORTER]));
-            let time = shortest(|| analyzed(&signs, &long));
+            let short = shortest(|| analyzed(&search, &long[..LONG / SHORTER]));
+            let time = shortest(|| analyzed(&search, &long));
             assert!(
                 time <= MAX_GROWTH * short + TOO_SHORT,
                 "{head}{needle}: {LONG} bytes take {time:?}, a part of them {short:?}"

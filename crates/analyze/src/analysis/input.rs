@@ -231,8 +231,8 @@ impl Input {
         for (line, says) in self.services.end() {
             told.troubles.push(format!("{}:{line}: {says}", self.path));
         }
-        for (sign, seen) in self.stalls.end() {
-            told.signs.entry(sign).or_default().absorb(seen);
+        for (rule, seen) in self.stalls.end() {
+            told.rules.entry(rule).or_default().absorb(seen);
         }
         for (failure, lines, line) in self.repeated.end(self.lines, last) {
             told.failed(failure, lines, || format!("{}:{line}", self.path));

@@ -11,7 +11,7 @@ use crate::line::bare;
 use crate::line::forms::milliseconds;
 use crate::line::prefix::Carried;
 use crate::line::stamp::Stamp;
-use crate::signs::{Found, Interest, Signs};
+use crate::rules::{Found, Interest, LineSearch};
 
 /// What every line of JSON is asked for.
 static FIELDS: LazyLock<Fields> = LazyLock::new(|| Fields {
@@ -45,7 +45,7 @@ impl Input {
         line: &[u8],
         carried: &Carried,
         found: &Found,
-        signs: &Signs,
+        search: &LineSearch,
         told: &mut Told,
         depth: u8,
     ) -> bool {
@@ -62,7 +62,7 @@ impl Input {
         // Docker's own field is the first; the journal sorts its fields by name.
         if body.starts_with(b"{\"log\":\"") || found.is(Interest::Carrier) {
             self.alikes.forget();
-            return self.carrier(body, carried, signs, told, depth);
+            return self.carrier(body, carried, search, told, depth);
         }
         let (ts, msg) = (end_of(&fields.ts), end_of(&fields.msg));
         let level = end_of(&fields.level);
@@ -110,7 +110,7 @@ impl Input {
         &mut self,
         body: &[u8],
         outer: &Carried,
-        signs: &Signs,
+        search: &LineSearch,
         told: &mut Told,
         depth: u8,
     ) -> bool {
@@ -143,8 +143,8 @@ impl Input {
             let line = bare(line.as_bytes());
             self.layer(
                 line,
-                &signs.find(line),
-                signs,
+                &search.find(line),
+                search,
                 told,
                 Some(&carried),
                 depth + 1,

@@ -1,4 +1,4 @@
-//! What a log line contains: signs of causes, points of the series, failed calls.
+//! What a log line contains: rules, points of the series, failed calls.
 
 use super::episodes::MAX_HOSTS;
 use super::input::Input;
@@ -12,8 +12,8 @@ use crate::line::pasted::begins_log_line;
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
 use crate::line::{after, has, klog, until};
+use crate::rules::{Counted, FATAL, Found, Interest};
 use crate::series::{Intervals, Said};
-use crate::signs::{Counted, FATAL, Found, Interest};
 
 const SECOND: i64 = 1_000_000_000;
 /// A kubelet up to 1.14 reports the runtime as down until its first check of it, and it checks
@@ -159,13 +159,13 @@ impl Input {
         let is_first_check = says_down && self.has_started_within(FIRST_CHECK, time);
         // So it says once the runtime has not told its status for half a minute.
         told.around.runtime_down |= says_down && !is_first_check;
-        for &index in &found.signs {
+        for &index in &found.rules {
             if is_first_check {
                 break;
             }
             let seen = match self.stalls.of(index, line, time) {
                 Some(stall) => stall,
-                None => told.signs.entry(index).or_default(),
+                None => told.rules.entry(index).or_default(),
             };
             seen.line(time);
             if seen.quotes.len() < MAX_QUOTES {

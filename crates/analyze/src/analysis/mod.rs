@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   inputs: lines --> input: by the form of each line, to
-//!                       |    series · signs · calls · goroutines · kernel · ps · metrics
+//!                       |    series · rules · calls · goroutines · kernel · ps · metrics
 //!                       v
 //!                     Analyzer: the evidence of all inputs, in limited memory
 //!                       v
@@ -62,8 +62,8 @@ pub use quote::Quote;
 use crate::goroutines::Goroutines;
 use crate::kind::Kind;
 use crate::metrics::MetricsReading;
+use crate::rules::LineSearch;
 use crate::series::PlegReading;
-use crate::signs::Signs;
 use causes::finding::{Finding, Verdict};
 use input::Input;
 use told::Told;
@@ -198,7 +198,7 @@ impl Analysis {
 /// Analyzes inputs, line by line, or after several were read in parallel.
 #[derive(Debug)]
 pub struct Analyzer {
-    signs: Arc<Signs>,
+    search: Arc<LineSearch>,
     told: Told,
     reading: Option<Reading>,
 }
@@ -206,7 +206,7 @@ pub struct Analyzer {
 /// An input that is being read, in any thread.
 #[derive(Debug)]
 pub struct Reading {
-    signs: Arc<Signs>,
+    search: Arc<LineSearch>,
     wrapped: WrappedLines,
     input: Input,
     told: Told,
@@ -218,9 +218,9 @@ pub struct Read(Told);
 
 impl Reading {
     /// Begins an input whose last line is not much later than `latest`.
-    pub fn begin(path: &str, latest: WallTime, signs: Arc<Signs>) -> Self {
+    pub fn begin(path: &str, latest: WallTime, search: Arc<LineSearch>) -> Self {
         Self {
-            signs,
+            search,
             wrapped: WrappedLines::default(),
             input: Input::new(path, latest),
             told: Told::default(),
@@ -229,22 +229,22 @@ impl Reading {
 
     /// Adds its next line; `cut` is set if the line was longer and the rest is missing.
     pub fn line(&mut self, line: &[u8], cut: bool) {
-        let (input, signs, told) = (&mut self.input, &self.signs, &mut self.told);
+        let (input, search, told) = (&mut self.input, &self.search, &mut self.told);
         if cut {
             // No terminal is that wide.
             self.wrapped
-                .end(&mut |line, of| input.lines(line, of, false, signs, told));
-            return input.lines(line, 1, true, signs, told);
+                .end(&mut |line, of| input.lines(line, of, false, search, told));
+            return input.lines(line, 1, true, search, told);
         }
-        let mut each = |line: &[u8], of| input.lines(line, of, false, signs, told);
+        let mut each = |line: &[u8], of| input.lines(line, of, false, search, told);
         self.wrapped.line(line, &mut each);
     }
 
     /// Ends the input, possibly because of a read error.
     pub fn end(mut self, error: Option<String>) -> Read {
-        let (input, signs, told) = (&mut self.input, &self.signs, &mut self.told);
+        let (input, search, told) = (&mut self.input, &self.search, &mut self.told);
         self.wrapped
-            .end(&mut |line, of| input.lines(line, of, false, signs, told));
+            .end(&mut |line, of| input.lines(line, of, false, search, told));
         self.input.end(error, &mut self.told);
         Read(self.told)
     }
@@ -267,15 +267,15 @@ impl Analyzer {
     /// An analyzer without inputs.
     pub fn new() -> Self {
         Self {
-            signs: Arc::default(),
+            search: Arc::default(),
             told: Told::default(),
             reading: None,
         }
     }
 
     /// What inputs are searched for.
-    pub fn signs(&self) -> Arc<Signs> {
-        self.signs.clone()
+    pub fn search(&self) -> Arc<LineSearch> {
+        self.search.clone()
     }
 
     /// Adds an input that was read. The order matters if not everything can be kept.
@@ -286,7 +286,7 @@ impl Analyzer {
     /// Begins an input whose last line is not much later than `latest`.
     pub fn begin(&mut self, path: &str, latest: WallTime) {
         self.end(None);
-        self.reading = Some(Reading::begin(path, latest, self.signs()));
+        self.reading = Some(Reading::begin(path, latest, self.search()));
     }
 
     /// Adds its next line; `cut` is set if the line was longer and the rest is missing.
@@ -306,7 +306,7 @@ impl Analyzer {
     /// The result.
     pub fn finish(mut self) -> Analysis {
         self.end(None);
-        conclude::conclude(self.told, &self.signs)
+        conclude::conclude(self.told, &self.search)
     }
 }
 

@@ -4,8 +4,8 @@
 use std::collections::BTreeMap;
 
 use super::names;
+use crate::rules::{Counted, Failure};
 use crate::series::SECOND;
-use crate::signs::{Counted, Failure};
 
 /// Further containers are not told apart.
 const MAX_CONTAINERS: usize = 500;
@@ -54,7 +54,7 @@ impl Repeated {
         match failure.counted {
             Counted::Together | Counted::Numbered => return false,
             Counted::UntilOver => {
-                let lasting = self.lasting.entry(failure.says);
+                let lasting = self.lasting.entry(&failure.says);
                 let lasting = lasting.or_insert_with(|| Lasting {
                     counter: new(),
                     last: (number, time),
@@ -65,7 +65,7 @@ impl Repeated {
             Counted::PerContainer => {
                 let container = names::id(line).unwrap_or_default();
                 if self.per_container.len() < MAX_CONTAINERS {
-                    let key = (failure.says, container);
+                    let key = (failure.says.as_str(), container);
                     self.per_container.entry(key).or_insert_with(new).lines += 1;
                 }
             }

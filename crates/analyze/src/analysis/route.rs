@@ -15,7 +15,7 @@ use crate::line::forms::{
 use crate::line::prefix::{Carried, split};
 use crate::line::{bare, klog, lossy, quoted};
 use crate::output;
-use crate::signs::{Found, Interest, Signs};
+use crate::rules::{Found, Interest, LineSearch};
 
 /// How deeply nested logs are read.
 const MAX_DEPTH: u8 = 2;
@@ -30,14 +30,14 @@ impl Input {
         line: &[u8],
         of: u64,
         cut: bool,
-        signs: &Signs,
+        search: &LineSearch,
         told: &mut Told,
     ) {
-        self.line(line, cut, signs, told);
+        self.line(line, cut, search, told);
         self.lines += of - 1;
     }
 
-    fn line(&mut self, raw: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
+    fn line(&mut self, raw: &[u8], cut: bool, search: &LineSearch, told: &mut Told) {
         self.lines += 1;
         self.first = self.first.or(self.last);
         // Most lines of a dump, which nothing has been put around.
@@ -54,14 +54,14 @@ impl Input {
             self.unread += 1;
             return;
         }
-        self.plain_line(&line, cut, signs, told);
+        self.plain_line(&line, cut, search, told);
     }
 
-    fn plain_line(&mut self, line: &[u8], cut: bool, signs: &Signs, told: &mut Told) {
+    fn plain_line(&mut self, line: &[u8], cut: bool, search: &LineSearch, told: &mut Told) {
         if !cut && self.line_of_dump(line, told) {
             return;
         }
-        let found = signs.find(line);
+        let found = search.find(line);
         if !cut
             && found.is_nothing_at_all()
             && let Some(writer) = self.alikes.writer_of(line)
@@ -72,7 +72,7 @@ impl Input {
         self.read_last_alike();
         let unread_before = self.unread;
         self.before = self.last;
-        self.layer(line, &found, signs, told, None, 0);
+        self.layer(line, &found, search, told, None, 0);
         if cut && self.unread == unread_before {
             self.unread += 1;
         }
@@ -141,7 +141,7 @@ impl Input {
         &mut self,
         line: &[u8],
         found: &Found,
-        signs: &Signs,
+        search: &LineSearch,
         told: &mut Told,
         outer: Option<&Carried>,
         depth: u8,
@@ -191,7 +191,7 @@ impl Input {
             return;
         }
         match body[0] {
-            b'{' if depth < MAX_DEPTH && self.json(line, &carried, found, signs, told, depth) => {
+            b'{' if depth < MAX_DEPTH && self.json(line, &carried, found, search, told, depth) => {
                 return;
             }
             b't' if body.starts_with(b"time=") => {
@@ -241,7 +241,7 @@ impl Input {
         if !is_log && self.structured(&carried, told) {
             // The line before a dump, which tells why there is one.
             let tells_why = body.starts_with(b"panic: ") || body.starts_with(b"fatal error: ");
-            if tells_why && !found.signs.is_empty() {
+            if tells_why && !found.rules.is_empty() {
                 self.telling(line, &carried, None, found, told);
             } else if let Some(failure) = found.failure {
                 told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
@@ -249,9 +249,9 @@ impl Input {
             return;
         }
         let of_klog = || is_of_klog_message(body) || klog::find(body).is_some();
-        let known = writer.or_else(|| match found.signs.first() {
+        let known = writer.or_else(|| match found.rules.first() {
             Some(_) if of_klog() => Some(Writer::Kubelet),
-            sign => sign.map(|sign| signs.sign(*sign).writer),
+            first => first.map(|index| search.rule(*index).rule.writer),
         });
         let pleg = found.is(Interest::Pleg).then_some(Writer::Kubelet);
         match known.or(pleg) {
@@ -269,7 +269,7 @@ impl Input {
                         self.read_as(Kind::KernelLog);
                     } else if !self.blocked_task(&lossy(body)) {
                         self.unread += 1;
-                        self.wrapped(body, signs, told);
+                        self.wrapped(body, search, told);
                     }
                 }
             },
@@ -292,15 +292,15 @@ impl Input {
 
     /// A line that means nothing alone may be the end of the line before, which was wrapped where
     /// it was pasted.
-    fn wrapped(&mut self, body: &[u8], signs: &Signs, told: &mut Told) {
+    fn wrapped(&mut self, body: &[u8], search: &LineSearch, told: &mut Told) {
         let before = self.unread_line.take();
         if body.len() > MAX_WRAPPED {
             return;
         }
         if let Some((_, before)) = before.filter(|(number, _)| number + 1 == self.lines) {
             let joined = [before.trim_ascii_end(), b" ", body].concat();
-            let found = signs.find(&joined);
-            if !found.signs.is_empty() {
+            let found = search.find(&joined);
+            if !found.rules.is_empty() {
                 return self.telling(&joined, &split(&joined), None, &found, told);
             }
         }

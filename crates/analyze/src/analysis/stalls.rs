@@ -20,7 +20,7 @@ const MAX_STALLS: usize = 256;
 const SERVER: &str = "server ";
 const DEVICE: &str = "unregister_netdevice: waiting for ";
 
-/// Such lines in one input, by their sign and by what is waited for.
+/// Such lines in one input, by their rule and by what is waited for.
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
     stalls: BTreeMap<(usize, String), Stall>,
@@ -38,15 +38,15 @@ struct Stall {
 }
 
 impl Stalls {
-    /// A line of this sign, of this time in nanoseconds where it tells one, if it is such a line: where
+    /// A line of this rule, of this time in nanoseconds where it tells one, if it is such a line: where
     /// it is to be counted.
-    pub(super) fn of(&mut self, sign: usize, line: &[u8], time: Option<i64>) -> Option<&mut Seen> {
+    pub(super) fn of(&mut self, rule: usize, line: &[u8], time: Option<i64>) -> Option<&mut Seen> {
         let lead = match () {
             () if has(line, DEVICE) => DEVICE,
             () if has(line, "not responding") && after(line, SERVER).is_some() => SERVER,
             () => return None,
         };
-        let key = (sign, text(until(after(line, lead)?, b" ")));
+        let key = (rule, text(until(after(line, lead)?, b" ")));
         if self.stalls.len() >= MAX_STALLS && !self.stalls.contains_key(&key) {
             return None;
         }
@@ -86,7 +86,7 @@ impl Stalls {
         }
     }
 
-    /// What was not over soon, by its sign.
+    /// What was not over soon, by its rule.
     pub(super) fn end(self) -> impl Iterator<Item = (usize, Seen)> {
         let now = self.now;
         let lasts = move |stall: &Stall| {
@@ -96,7 +96,7 @@ impl Stalls {
         };
         let stalls = self.stalls.into_iter();
         let stalls = stalls.filter(move |(_, stall)| lasts(stall));
-        stalls.map(|((sign, _), stall)| (sign, stall.seen))
+        stalls.map(|((rule, _), stall)| (rule, stall.seen))
     }
 }
 

@@ -15,8 +15,8 @@ use crate::kernel::KernelStack;
 use crate::metrics::Sample;
 use crate::proof::Proof;
 use crate::ps::Row;
+use crate::rules::Failure;
 use crate::series::{Around, Interval, SECOND};
-use crate::signs::Failure;
 
 /// More is counted and not kept.
 pub(super) const MAX_KERNEL_STACKS: usize = 1000;
@@ -34,7 +34,7 @@ pub(super) struct Told {
     pub(super) groups: Groups,
     pub(super) collected: Collected,
     pub(super) calls: Calls,
-    pub(super) signs: BTreeMap<usize, Seen>,
+    pub(super) rules: BTreeMap<usize, Seen>,
     pub(super) kernel: Vec<(String, KernelStack)>,
     /// Rows, and the number of their input.
     pub(super) rows: Vec<(usize, Row)>,
@@ -65,7 +65,7 @@ pub(super) struct Failed {
     pub(super) lines: u64,
 }
 
-/// A sign, as often as it was seen.
+/// A rule whose text was found, as often as it was seen.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
     pub(super) lines: u64,
@@ -90,8 +90,8 @@ impl Told {
         self.around.absorb(other.around);
         self.groups.absorb(other.groups);
         self.calls.absorb(other.calls);
-        for (sign, seen) in other.signs {
-            self.signs.entry(sign).or_default().absorb(seen);
+        for (rule, seen) in other.rules {
+            self.rules.entry(rule).or_default().absorb(seen);
         }
         self.dropped.kernel_stacks += other.dropped.kernel_stacks;
         self.dropped.kernel_stacks += take(&mut self.kernel, other.kernel, MAX_KERNEL_STACKS);

@@ -22,7 +22,7 @@ pub(super) fn conclude(told: &mut Told) {
     }
     for failed in std::mem::take(&mut told.failures) {
         if failed.lines >= failed.failure.lines {
-            let (place, says) = (failed.place, failed.failure.says);
+            let (place, says) = (failed.place, &failed.failure.says);
             told.troubles.push(format!("{place}: {says}"));
         }
     }

@@ -26,7 +26,6 @@
 //! ```
 
 mod call;
-mod gdb;
 mod group;
 mod header;
 mod holder;
@@ -49,7 +48,7 @@ pub use program::Program;
 pub use reader::{StackReader, Took};
 #[cfg(test)]
 pub(crate) use rules::needles;
-pub use rules::{Context, proof};
+pub use rules::{Context, GoroutineRule, proof};
 pub use waits::Wait;
 
 /// One goroutine, or several of a profile with the same stack.

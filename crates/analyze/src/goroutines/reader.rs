@@ -1,6 +1,6 @@
 //! Parses lines into stacks. A stack begins with a header, or with frames without a header.
 
-use super::{Call, Header, Stack, gdb, unmangle};
+use super::{Call, Header, Stack, unmangle};
 use crate::line::{colon, first_chars};
 
 /// Reads stacks line by line.
@@ -11,8 +11,6 @@ pub struct StackReader {
     last: Last,
     /// Whether this stack has empty lines between its lines.
     double_spaced: bool,
-    /// Whether gdb printed the stack that is being read.
-    is_of_gdb: bool,
     /// Whether this input had a header; if so, lines around stacks are recognised, too.
     seen_header: bool,
     /// The program ended with an error of its own: the next stack shows where.
@@ -66,12 +64,6 @@ impl StackReader {
             if !rest.trim().is_empty() {
                 self.one_line(rest, number, ident);
             }
-            return Took::Yes(0);
-        }
-        if let Some((frame, call)) = gdb::frame(line) {
-            return self.gdb(frame, call, number, ident);
-        }
-        if self.is_of_gdb && gdb::goes_on(line) {
             return Took::Yes(0);
         }
         let proven = self.current.as_ref().is_some_and(|at| at.state.is_some());
@@ -141,7 +133,6 @@ impl StackReader {
     /// Ends the input.
     pub fn finish(&mut self) {
         self.double_spaced = false;
-        self.is_of_gdb = false;
         self.last = Last::Nothing;
         self.unproven = 0;
         let Some(stack) = self.current.take() else {
@@ -192,17 +183,6 @@ impl StackReader {
             line: number,
             ..Stack::default()
         });
-    }
-
-    fn gdb(&mut self, frame: u32, call: Call, number: u64, ident: &str) -> Took {
-        if frame == 0 {
-            self.finish();
-        }
-        let stack = self.stack(number, ident);
-        push(stack, call);
-        self.is_of_gdb = true;
-        self.last = Last::Place;
-        self.certainty()
     }
 
     /// `created by X in goroutine 29`, which ends the calls.

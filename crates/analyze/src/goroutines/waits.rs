@@ -2,12 +2,14 @@
 
 use std::sync::LazyLock;
 
+use causes::facts::facts;
 use memchr::memmem::Finder;
 
 use super::Call;
 
 /// What is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Wait {
     /// A mutex.
     Lock,
@@ -42,6 +44,11 @@ impl Wait {
                 .take(6)
                 .any(|call| contains(&call.function, texts))
         };
+        let known = &facts().goroutines;
+        let near = |texts: &[String]| {
+            let mut calls = calls.iter().take(6);
+            calls.any(|call| contains(&call.function, texts))
+        };
         if is_lock(state, calls) {
             return Self::Lock;
         }
@@ -66,9 +73,9 @@ impl Wait {
             Self::Shim
         } else if any(&["godbus/dbus", "go-systemd"]) {
             Self::Bus
-        } else if inner(&RPC) {
+        } else if near(&known.calls) {
             Self::Rpc
-        } else if inner(&STORAGE) {
+        } else if near(&known.storage) {
             Self::Storage
         } else if state.starts_with("chan send") || sends_events(state, calls) {
             Self::Send
@@ -105,40 +112,8 @@ impl Wait {
     }
 }
 
-const RPC: [&str; 10] = [
-    "grpc.(*ClientConn).Invoke",
-    "grpc.Invoke",
-    "grpc.invoke",
-    "grpc.recvResponse",
-    "grpc.(*clientStream).RecvMsg",
-    "grpc.(*csAttempt)",
-    "transport.(*Stream).",
-    "net/rpc.(*Client).Call",
-    "net/http.(*Client).",
-    "net/http.(*Transport).",
-];
-
-const STORAGE: [&str; 16] = [
-    "syscall.Unmount",
-    "unix.Unmount",
-    "syscall.Mount",
-    "unix.Mount",
-    "syscall.Fsync",
-    "syscall.fsync",
-    "syscall.Fdatasync",
-    "syscall.fdatasync",
-    "unix.Fdatasync",
-    "unix.Syncfs",
-    "syscall.Stat",
-    "syscall.Lstat",
-    "syscall.fstatat",
-    "os.(*File).Sync",
-    "syscall.ReadDirent",
-    "syscall.Rename",
-];
-
-pub(super) fn contains(function: &str, texts: &[&str]) -> bool {
-    texts.iter().any(|text| function.contains(text))
+pub(super) fn contains(function: &str, texts: &[impl AsRef<str>]) -> bool {
+    texts.iter().any(|text| function.contains(text.as_ref()))
 }
 
 /// A profile shows neither states nor Go's own innermost frames. A relist that waits by itself, below

@@ -9,7 +9,7 @@ use times::WallTime;
 
 use super::Observer;
 use super::source::{Ended, Source};
-use crate::signs::Signs;
+use crate::rules::LineSearch;
 
 /// A message from a thread.
 enum Word {
@@ -47,7 +47,7 @@ pub(super) fn read_all(
     sources: Vec<Source>,
     now: WallTime,
     at_once: NonZeroUsize,
-    signs: &Arc<Signs>,
+    search: &Arc<LineSearch>,
     observer: &mut dyn Observer,
 ) -> Vec<Ended> {
     let mut all: Vec<Option<Ended>> = sources.iter().map(|_| None).collect();
@@ -60,7 +60,7 @@ pub(super) fn read_all(
             let (mut teller, next) = (Teller(words.clone()), &next);
             scope.spawn(move || {
                 while let Some((number, source)) = next() {
-                    let ended = source.read(now, signs, &mut teller);
+                    let ended = source.read(now, search, &mut teller);
                     teller.tell(Word::Ended(number, Box::new(ended)));
                 }
             });

@@ -10,7 +10,7 @@ use super::lines::each_line;
 use super::zstd::{self, Frames};
 use super::{Observer, Unreadable, open, pipe};
 use crate::analysis::{Read, Reading};
-use crate::signs::Signs;
+use crate::rules::LineSearch;
 
 /// How many files and subdirectories of a directory are read.
 const MAX_FILES: usize = 10_000;
@@ -73,28 +73,33 @@ impl Source {
     pub(super) fn read(
         self,
         now: WallTime,
-        signs: &Arc<Signs>,
+        search: &Arc<LineSearch>,
         observer: &mut dyn Observer,
     ) -> Ended {
         match self {
             Self::StandardInput => {
                 observer.begins("standard input", None);
                 let bytes = &mut Counting(&mut io::stdin().lock(), observer);
-                feed("-", Reading::begin("-", now, signs.clone()), bytes)
+                feed("-", Reading::begin("-", now, search.clone()), bytes)
             }
-            Self::File(path) => read_file(&path, now, signs, observer),
+            Self::File(path) => read_file(&path, now, search, observer),
             Self::Folder(path, error) => unreadable(path, error),
         }
     }
 }
 
-fn read_file(path: &str, now: WallTime, signs: &Arc<Signs>, observer: &mut dyn Observer) -> Ended {
+fn read_file(
+    path: &str,
+    now: WallTime,
+    search: &Arc<LineSearch>,
+    observer: &mut dyn Observer,
+) -> Ended {
     let opened = match open::open(Path::new(path)) {
         Ok(opened) => opened,
         Err(error) => return unreadable(path.to_owned(), error),
     };
     let latest = opened.modified.unwrap_or(now);
-    let reading = Reading::begin(path, latest, signs.clone());
+    let reading = Reading::begin(path, latest, search.clone());
     observer.begins(path, opened.bytes);
     match opened.kind {
         open::Kind::Pipe(file) => {

@@ -30,4 +30,4 @@ pub use lines::HungTask;
 pub use reader::{KernelStack, KernelStackReader};
 #[cfg(test)]
 pub(crate) use rules::needles;
-pub use rules::{cause_of_function, held_up, kernel_lock, proof};
+pub use rules::{KernelStackRule, cause_of_function, held_up, kernel_lock, proof};

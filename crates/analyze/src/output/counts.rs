@@ -1,16 +1,11 @@
-//! How many there are: processes of each name (`ps -e -o comm | sort | uniq -c`), containers that
-//! docker keeps (`ls /var/lib/docker/containers | wc -l`), threads, units, open files.
+//! How many there are: containers that docker keeps (`ls /var/lib/docker/containers | wc -l`), threads,
+//! units, open files.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit};
+use causes::finding::Confidence;
 
 use super::{Seen, has_any};
-use crate::kernel::cause_of_function;
 use crate::proof::Proof;
-use crate::ps::is_plugin_name;
-
-/// A plugin runs for about a second; so many at once wait for one another.
-const MANY: u64 = 100;
 
 /// A kubelet keeps one dead container of each, and 110 pods.
 const MANY_CONTAINERS: u64 = 2000;
@@ -26,9 +21,6 @@ const NEARLY_ALL_IDS: u64 = 32_000;
 
 /// What systemd lets a runtime open (`LimitNOFILE`), but for a few.
 const NEARLY_ALL_FILES: u64 = 1_048_000;
-
-/// Two clients may ask at the same time.
-const MANY_WAITING: u64 = 10;
 
 /// A node has some hundred units, a mount and a scope of each container among them.
 const MANY_UNITS: u64 = 10_000;
@@ -164,49 +156,6 @@ fn zombies(count: u64, line: u64, seen: &mut Seen) {
     }
 }
 
-/// Reads `   5108 host-local`.
-pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
-    let Some((count, name)) = text.trim().split_once(' ') else {
-        return;
-    };
-    let (Ok(count), name) = (count.parse::<u64>(), name.trim()) else {
-        return;
-    };
-    if name.ends_with("<defunct>") {
-        return zombies(count, line, seen);
-    }
-    // Functions of the kernel, of `ps -eo wchan`.
-    if count >= MANY_WAITING
-        && let Some((cause, confidence)) = cause_of_function(name.trim_start_matches('_'))
-    {
-        let says = format!("{count} processes wait in {name} in the kernel");
-        seen.proof(Proof::new(
-            cause,
-            confidence.min(Confidence::Medium),
-            line,
-            says,
-        ));
-        return;
-    }
-    // A debugger's frames: goroutines that wait for the lock of one and the same container.
-    if count >= MANY_WAITING && name.contains("docker/daemon.") && name.contains("(container=0x") {
-        let says = format!("{count} goroutines of dockerd wait for one container");
-        let cause = Cause::ContainerLock;
-        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
-        return;
-    }
-    let file = name.rsplit('/').next().unwrap_or(name);
-    if count >= MANY && is_plugin_name(file) {
-        let says = format!("{count} processes of the CNI plugin {file}");
-        let culprit = Culprit {
-            process: Some(file.to_owned()),
-            ..Culprit::default()
-        };
-        let cause = Cause::CniPluginHang;
-        seen.proof(Proof::new(cause, Confidence::High, line, says).of(culprit));
-    }
-}
-
 /// Reads `1048576  0  1048576`: how many files are open, how many of these are free, and how many may
 /// be open. Says whether it was that.
 pub(super) fn read_open_files(text: &str, line: u64, seen: &mut Seen) -> bool {
@@ -217,7 +166,7 @@ pub(super) fn read_open_files(text: &str, line: u64, seen: &mut Seen) -> bool {
     let [open, _, most] = numbers[..] else {
         return false;
     };
-    if open >= most.saturating_sub(most / 50) {
+    if open as f64 >= most as f64 * causes::facts::facts().limits.used_up_share {
         let says = format!("{open} of at most {most} files are open on the node");
         let cause = Cause::FdOrInotifyExhausted;
         seen.proof(Proof::new(cause, Confidence::High, line, says));

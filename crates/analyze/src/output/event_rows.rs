@@ -77,17 +77,14 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let count = count(text).unwrap_or(1);
     match *reason {
         "SystemOOM" => seen.system_ooms.event(text, line),
-        "EvictionThresholdMet"
-        | "Evicted"
-        | "FreeDiskSpaceFailed"
-        | "ImageGCFailed"
-        | "NodeHasDiskPressure" => pressure(reason, text, line, seen),
         "Starting" if text.contains("kubelet") => seen.starts.kubelet(count, line),
         "Rebooted" => seen.starts.reboot(count, line),
         _ => {}
     }
-    Warnings::event(reason, text, count, line, seen);
-    let is_late = has_any(text, TIMED_OUT);
+    // What a plugin could not reach it has reported: it does not hang.
+    let is_unreachable = text.contains(": i/o timeout") && !text.contains("DeadlineExceeded");
+    let is_late = has_any(text, TIMED_OUT) && !is_unreachable;
+    Warnings::event(reason, text, count, is_late, line, seen);
     if is_late {
         late(reason, text, count, line, seen);
     }
@@ -100,77 +97,34 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
 }
 
-fn prove(cause: Cause, confidence: Confidence, says: &str, line: u64, seen: &mut Seen) {
-    seen.proof(Proof::new(cause, confidence, line, says));
-}
-
-/// The node is short of something, or evicts pods for it.
-fn pressure(reason: &str, text: &str, line: u64, seen: &mut Seen) {
-    let disk = [
-        "ephemeral-storage",
-        "ephemeral local storage",
-        "inodes",
-        "DiskPressure",
-        "disk space",
-        "image filesystem",
-        "bytes eligible to free",
-        "anted to free",
-    ];
-    // A limit that the pod has set itself.
-    let of_the_pod = [
-        "exceeds the total limit of containers",
-        "exceeds the limit",
-        "exceeded its local ephemeral storage limit",
-    ];
-    if has_any(text, &of_the_pod) {
-        return;
-    }
-    let says = format!("event {reason}");
-    if has_any(text, &disk) && !text.contains("invalid capacity 0") {
-        prove(Cause::DiskFull, Confidence::Medium, &says, line, seen);
-    } else if text.contains("memory") {
-        prove(Cause::MemoryThrash, Confidence::Low, &says, line, seen);
-    }
-}
-
-/// Something ran out of time: which call it is tells where it waits.
+/// Something ran out of time that other events explain.
 fn late(reason: &str, text: &str, count: u64, line: u64, seen: &mut Seen) {
-    use Confidence::Medium;
-    let network = [
-        "network for sandbox",
-        "NetworkPlugin",
-        "networkPlugin",
-        "CNI",
-        "cni",
-    ];
-    // What the plugin could not reach it has told: it does not hang.
-    if text.contains(": i/o timeout") && !text.contains("DeadlineExceeded") {
-        return;
-    }
+    let cause = Cause::RuntimeUnresponsive;
     let says = format!("event {reason}: a call to the runtime timed out");
-    let (cause, confidence) = match reason {
-        "FailedCreatePodSandBox" | "FailedKillPod" | "FailedPodSandBoxStatus" | "FailedSync"
-            if has_any(text, &network) =>
-        {
-            (Cause::CniPluginHang, Medium)
-        }
-        // Up to 1.9, whatever failed was a failed sync.
-        "FailedKillPod" | "FailedSync" if text.contains("KillContainer") => {
-            (Cause::ShimUnresponsive, Medium)
-        }
+    match reason {
         "ContainerGCFailed" | "ImageGCFailed" => {
-            let proof = Proof::new(Cause::RuntimeUnresponsive, Medium, line, says);
-            return seen.late_collection(proof);
+            seen.late_collection(Proof::new(cause, Confidence::Medium, line, says));
         }
         // The kubelet itself has waited in vain, more than once.
-        "FailedCreatePodSandBox" if count > 1 && text.contains("code = DeadlineExceeded") => {
-            let cause = Cause::RuntimeUnresponsive;
-            return seen.late_sandbox(Proof::new(cause, Confidence::Low, line, says));
+        "FailedCreatePodSandBox"
+            if count > 1
+                && text.contains("code = DeadlineExceeded")
+                && !has_any(text, &OF_NETWORK) =>
+        {
+            seen.late_sandbox(Proof::new(cause, Confidence::Low, line, says));
         }
-        _ => return,
-    };
-    prove(cause, confidence, &says, line, seen);
+        _ => {}
+    }
 }
+
+/// It is the network of the sandbox that is late.
+const OF_NETWORK: [&str; 5] = [
+    "network for sandbox",
+    "NetworkPlugin",
+    "networkPlugin",
+    "CNI",
+    "cni",
+];
 
 /// `(x22 over 83m)`.
 fn count(text: &str) -> Option<u64> {

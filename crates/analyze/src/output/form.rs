@@ -4,15 +4,11 @@ use super::cgroups::Cgroups;
 use super::io::Io;
 use super::load::Load;
 use super::memory::Memory;
-use super::perf::Perf;
 use super::pressure::Pressure;
 use super::process::ProcessStatus;
-use super::strace::Strace;
-use super::traceback::Traceback;
 use super::unit::Unit;
 use super::{
-    Seen, bus, cgroups, cluster, conditions, counts, disk, event_rows, freezer, io, load, perf,
-    runtime, strace, unit,
+    Seen, bus, cgroups, cluster, conditions, disk, event_rows, freezer, io, load, runtime, unit,
 };
 use crate::kind::Kind;
 
@@ -41,22 +37,14 @@ pub(super) enum Form {
     Cgroups(Cgroups),
     /// `/proc/pressure`.
     Pressure(Pressure),
-    /// `perf top`.
-    Perf(Perf),
     /// The states of the freezer.
     Freezer,
-    /// `uniq -c`, of the names of processes.
-    Counts,
     /// `/proc/PID/status`.
     Process(ProcessStatus),
     /// `busctl`, `dbus-send`, `dbus-monitor`.
     Bus,
     /// The same of a user's own bus, which neither the kubelet nor a runtime uses.
     SessionBus,
-    /// `strace`.
-    Strace(Strace),
-    /// A Python program that fails.
-    Traceback(Traceback),
     /// Any other command.
     Other,
 }
@@ -128,13 +116,6 @@ impl Form {
         if cgroups::begins(&words) {
             return Some(Self::Cgroups(Cgroups::default()));
         }
-        if perf::begins(text) {
-            let perf = match now {
-                Some(Self::Perf(perf)) => perf,
-                _ => Perf::default(),
-            };
-            return Some(Self::Perf(perf));
-        }
         if freezer::begins(text) {
             return Some(Self::Freezer);
         }
@@ -152,12 +133,6 @@ impl Form {
         }
         if cluster::begins(text, &words) {
             return Some(Self::Cluster);
-        }
-        if let Some(traceback) = Traceback::begins(text) {
-            return Some(Self::Traceback(traceback));
-        }
-        if matches!(now, None | Some(Self::Other)) && strace::begins(text) {
-            return Some(Self::Strace(Strace::default()));
         }
         None
     }
@@ -178,15 +153,11 @@ impl Form {
             Self::Io(io) => io.read(text, line, seen),
             Self::Cgroups(cgroups) => cgroups.read(text, line, seen),
             Self::Pressure(pressure) => pressure.read(text, line, seen),
-            Self::Perf(perf) => perf.read(text, line, seen),
             Self::Freezer => freezer::read(text, line, seen),
-            Self::Counts => counts::read(text, line, seen),
             Self::Disk => disk::read(text, line, seen),
             Self::Memory(memory) => memory.read(text, line, seen),
             Self::Process(status) => status.read(text, line, seen),
             Self::Bus => bus::read(text, line, seen),
-            Self::Strace(strace) => strace.read(text, line, seen),
-            Self::Traceback(traceback) => traceback.read(text, line, seen),
             Self::SessionBus | Self::Other => {}
         }
     }

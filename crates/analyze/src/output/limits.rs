@@ -13,15 +13,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use causes::Cause;
+use causes::facts::facts;
 use causes::finding::Confidence;
 
 use crate::proof::Proof;
 
 /// Further ones are not told apart.
 const MAX_PAIRS: usize = 64;
-
-/// Of a limit so much may be free although it is reached: a fiftieth.
-const NEARLY: u64 = 50;
 
 /// What is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -154,8 +152,9 @@ impl Limits {
         // Each number is compared once, and a limit with all that come.
         pair.used = None;
         // Of what is limited there is no more: then something else was counted.
-        let nearly = most / NEARLY;
-        let is_reached = most > 0 && (most - nearly..=most.saturating_add(nearly)).contains(&used);
+        let share = used as f64 / most as f64;
+        let used_up = facts().limits.used_up_share;
+        let is_reached = most > 0 && (used_up..=2.0 - used_up).contains(&share);
         is_reached.then(|| reached(key.0, &key.1, used, most, line))
     }
 }

@@ -37,18 +37,14 @@ mod io;
 mod limits;
 mod load;
 mod memory;
-mod perf;
 mod pressure;
 mod process;
 mod prompt;
-mod prose;
 mod reserved;
 mod runtime;
 mod starts;
-mod strace;
 mod system_oom;
 mod top_memory;
-mod traceback;
 mod unit;
 mod warnings;
 
@@ -83,8 +79,6 @@ pub struct OutputReader {
     saw_command: bool,
     /// One of them was crictl, which logs as the kubelet does.
     saw_crictl: bool,
-    /// The id that was the line before, if it was one.
-    id_before: Option<String>,
     seen: Seen,
 }
 
@@ -179,14 +173,11 @@ impl OutputReader {
         if was_inside || self.condition.is_some() {
             return Took::Yes(Kind::ToolOutput);
         }
-        if let Some(mut command) = Command::at_prompt(text, number) {
+        if let Some(command) = Command::at_prompt(text, number) {
             let is_stack = command.text.contains("/stack");
             self.form = command.form().filter(|_| !is_stack);
             self.log_lines = 0;
             self.seen.limits.typed(&command.text);
-            if prose::take_remark(&mut command) {
-                command.remarked(&mut self.seen);
-            }
             self.saw(&command);
             self.typed = Some(command.clone());
             self.pending = Some(command);
@@ -200,30 +191,6 @@ impl OutputReader {
             && let Some(command) = &self.typed
         {
             command.took(time, &mut self.seen);
-        }
-        let id = self.id_before.take();
-        self.id_before = prompt::is_id(text).then(|| text.to_owned());
-        if let Some(command) = &self.typed
-            && let Some(printed) = command.printed_of_late()
-            && let Some(behind) = text.strip_prefix(printed)
-        {
-            let behind = behind.trim();
-            let is_id = prompt::is_id(behind);
-            if is_id || behind.is_empty() {
-                let id = is_id.then_some(behind).or(id.as_deref());
-                command.was_late(id, number, &mut self.seen);
-            }
-        }
-        if prose::is_remark(text)
-            && let Some(command) = self.typed.take()
-        {
-            self.pending = None;
-            command.remarked(&mut self.seen);
-            return Took::Around;
-        }
-        if let Some(command) = prose::bare_command(text, number) {
-            self.saw(&command);
-            self.typed = Some(command);
         }
         let (is_number, proof) = self.seen.limits.line(text, number);
         proof.into_iter().for_each(|proof| self.seen.proof(proof));
@@ -246,7 +213,6 @@ impl OutputReader {
             self.form = Some(next);
         }
         let Some(form) = &mut self.form else {
-            prose::read(text, number, &mut self.seen);
             return Took::No;
         };
         let kind = form.kind();

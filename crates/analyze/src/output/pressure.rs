@@ -1,6 +1,7 @@
 //! `/proc/pressure`: for which part of the time tasks waited for a resource.
 
 use causes::Cause;
+use causes::facts::facts;
 use causes::finding::Confidence;
 
 use super::Seen;
@@ -14,11 +15,7 @@ pub(super) enum Pressure {
     Io,
 }
 
-/// Percent of the last minute in which at least one task waited for a CPU: on a node with pods
-/// some always do.
-const CPU_PERCENT: f64 = 90.0;
-/// Percent of the last minute in which all tasks waited at once.
-const ALL_PERCENT: f64 = 20.0;
+/// Percent of the last minute in which all tasks waited: certainly too much.
 const MOST_PERCENT: f64 = 50.0;
 
 impl Pressure {
@@ -49,10 +46,17 @@ impl Pressure {
         let Some(percent) = percent.and_then(|percent| percent.parse::<f64>().ok()) else {
             return;
         };
+        let limits = &facts().limits;
         let (cause, resource) = match (self, whose) {
-            (Self::Cpu, "some") if percent >= CPU_PERCENT => (Cause::CpuStarved, "a CPU"),
-            (Self::Memory, "full") if percent >= ALL_PERCENT => (Cause::MemoryThrash, "memory"),
-            (Self::Io, "full") if percent >= ALL_PERCENT => (Cause::DiskSaturated, "disks"),
+            (Self::Cpu, "some") if percent >= limits.cpu_pressure_alone => {
+                (Cause::CpuStarved, "a CPU")
+            }
+            (Self::Memory, "full") if percent >= limits.all_wait_percent => {
+                (Cause::MemoryThrash, "memory")
+            }
+            (Self::Io, "full") if percent >= limits.all_wait_percent => {
+                (Cause::DiskSaturated, "disks")
+            }
             _ => return,
         };
         let who = match whose {

@@ -1,6 +1,7 @@
 //! A shell's prompt, and what was typed behind it.
 
 use causes::Cause;
+use causes::facts::facts;
 use causes::finding::{Confidence, Culprit};
 
 use super::Seen;
@@ -11,7 +12,6 @@ use super::load::Load;
 use super::memory::Memory;
 use super::pressure::Pressure;
 use super::process::ProcessStatus;
-use super::strace::Strace;
 use super::unit::Unit;
 use super::{counts, freezer, has_any};
 use crate::proof::Proof;
@@ -23,69 +23,6 @@ pub(super) struct Command {
     pub(super) text: String,
     line: u64,
 }
-
-/// Commands that are recognised even if only `#` or `$` precedes them.
-const COMMANDS: &[&str] = &[
-    "bash",
-    "containerd",
-    "crio",
-    "dockerd",
-    "kubelet",
-    "busctl",
-    "cat",
-    "crictl",
-    "ctr",
-    "curl",
-    "date",
-    "dbus-monitor",
-    "dbus-send",
-    "df",
-    "dmesg",
-    "docker",
-    "docker-containerd-ctr",
-    "docker-runc",
-    "echo",
-    "find",
-    "free",
-    "grep",
-    "gstack",
-    "head",
-    "iostat",
-    "iotop",
-    "journalctl",
-    "k",
-    "kill",
-    "kubectl",
-    "less",
-    "ls",
-    "lsof",
-    "mount",
-    "mpstat",
-    "nerdctl",
-    "nsenter",
-    "oc",
-    "pidstat",
-    "podman",
-    "ps",
-    "pstree",
-    "runc",
-    "sar",
-    "service",
-    "ss",
-    "strace",
-    "sysctl",
-    "systemctl",
-    "tail",
-    "talosctl",
-    "top",
-    "uname",
-    "uptime",
-    "vmstat",
-    "w",
-    "watch",
-    "wc",
-    "microk8s",
-];
 
 /// Commands that run another command.
 const WRAPPERS: [&str; 6] = ["sudo", "time", "watch", "nohup", "microk8s", "k3s"];
@@ -112,7 +49,7 @@ impl Command {
         let command = without_prefixes(command);
         let first = program(command)?;
         let is_loop = first == "for" && command.contains("; do ");
-        let is_known = COMMANDS.contains(&first) || is_loop;
+        let is_known = facts().shell_commands.iter().any(|known| known == first) || is_loop;
         let is_prompt = match before.is_empty() {
             true => is_known || at.1 == "❯ ",
             false if is_user_and_host(before) => is_known || is_program(first),
@@ -140,7 +77,6 @@ impl Command {
                 Some(Form::Events)
             }
             _ if has("logs") || has("log") || has("dmesg") => None,
-            _ if self.text.contains("uniq -c") => Some(Form::Counts),
             "kubectl" | "k" | "oc" | "talosctl" => Some(Form::Cluster),
             "crictl"
             | "ctr"
@@ -166,7 +102,6 @@ impl Command {
                 Some(Form::SessionBus)
             }
             "busctl" | "dbus-send" | "dbus-monitor" => Some(Form::Bus),
-            "strace" => Some(Form::Strace(Strace::default())),
             "curl" if self.text.contains("healthz") => Some(Form::Cluster),
             "dockerd" | "containerd" | "kubelet" | "crio" | "curl" | "cat" | "journalctl"
             | "dmesg" | "tail" | "head" | "less" | "grep" | "ps" | "pstree" | "gstack" => None,
@@ -180,22 +115,9 @@ impl Command {
         words.contains(&"--session") || words.contains(&"--user")
     }
 
-    /// A command without its prompt, in a sentence.
-    pub(super) fn in_prose(text: &str, line: u64) -> Self {
-        Self {
-            text: text.chars().take(MAX_LENGTH).collect(),
-            line,
-        }
-    }
-
     /// It was interrupted before it printed anything.
     pub(super) fn interrupted(&self, seen: &mut Seen) {
         self.hung("was interrupted before it printed anything", seen);
-    }
-
-    /// A remark says that it hangs.
-    pub(super) fn remarked(&self, seen: &mut Seen) {
-        self.hung("is said to hang", seen);
     }
 
     fn hung(&self, how: &str, seen: &mut Seen) {
@@ -270,35 +192,8 @@ impl Command {
         }
     }
 
-    /// What a loop prints for each container whose inspection does not return in time:
-    /// `for c in $(docker ps -q); do echo $c; timeout 5 docker inspect $c || echo HANGS; done`.
-    /// Without what the shell puts in: `|| echo "hangs: $c"`.
-    pub(super) fn printed_of_late(&self) -> Option<&str> {
-        let (tried, printed) = self.text.split_once("|| echo ")?;
-        let has_limit = tried.contains("timeout ");
-        let is_inspection = has_any(
-            tried,
-            &["docker inspect", "crictl inspect", "nerdctl inspect"],
-        );
-        let printed = printed.split([';', '|']).next()?.split('$').next()?;
-        let printed = printed.trim_matches(['"', '\'', ' ']);
-        (has_limit && is_inspection && !printed.is_empty()).then_some(printed)
-    }
-
-    /// The inspection of this container did not return in time.
-    pub(super) fn was_late(&self, id: Option<&str>, line: u64, seen: &mut Seen) {
-        let of = id.map_or_else(String::new, |id| format!(" {id}"));
-        let says = format!("the inspection of one container{of} did not return in time");
-        let culprit = Culprit {
-            id: id.map(str::to_owned),
-            ..Culprit::default()
-        };
-        let proof = Proof::new(Cause::ContainerLock, Confidence::Medium, line, says);
-        seen.proof(proof.of(culprit));
-    }
-
     /// What is at fault if it does not return.
-    pub(super) fn blames(&self) -> Option<(Cause, Confidence)> {
+    fn blames(&self) -> Option<(Cause, Confidence)> {
         use Confidence::{Low, Medium};
         let words = self.words();
         let is = |names: &[&str]| words.iter().skip(1).any(|word| names.contains(word));
@@ -353,7 +248,7 @@ impl Command {
 }
 
 /// `e2b8d70f416c`, or longer.
-pub(super) fn is_id(word: &str) -> bool {
+fn is_id(word: &str) -> bool {
     word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
@@ -364,7 +259,7 @@ fn program(command: &str) -> Option<&str> {
 }
 
 /// Takes `cd /proc;`, `sudo -E`, `time`, `VAR=value` and `timeout 10` away.
-pub(super) fn without_prefixes(mut command: &str) -> &str {
+fn without_prefixes(mut command: &str) -> &str {
     loop {
         command = command.trim_start();
         if command.starts_with("cd ")

@@ -20,5 +20,6 @@ mod rules;
 
 pub use row::{PsReader, Row};
 pub use rules::{
-    is_plugin_name, is_runc_asleep, plugin, proofs, waits_elsewhere, waits_for_gpu_driver,
+    ProcessRule, is_plugin_name, is_runc_asleep, plugin, proofs, waits_elsewhere,
+    waits_for_gpu_driver,
 };

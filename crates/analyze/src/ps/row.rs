@@ -1,10 +1,14 @@
 //! Parses lines into rows, with or without a header.
 
+use serde::Deserialize;
+
 /// What a listing tells of the age of a process.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Age {
     /// Nothing.
     #[default]
+    #[serde(skip)]
     Unknown,
     /// More than a minute.
     Minutes,

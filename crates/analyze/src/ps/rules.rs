@@ -3,70 +3,56 @@
 use std::collections::HashMap;
 
 use causes::Cause;
+use causes::facts::facts;
 use causes::finding::{Confidence, Culprit};
+
+use serde::Deserialize;
 
 use super::row::{Age, Row};
 use crate::kernel::cause_of_function;
 use crate::proof::Proof;
+use crate::rules::{Rules, Texts};
 
-/// File names under /opt/cni/bin.
-const PLUGINS: [&str; 24] = [
-    "terway",
-    "calico",
-    "calico-ipam",
-    "cilium-cni",
-    "flannel",
-    "aws-cni",
-    "azure-vnet",
-    "azure-vnet-ipam",
-    "bridge",
-    "host-local",
-    "portmap",
-    "loopback",
-    "ptp",
-    "ipvlan",
-    "macvlan",
-    "multus",
-    "weave-net",
-    "antrea",
-    "kube-ovn",
-    "ovn-k8s-cni-overlay",
-    "openshift-sdn",
-    "egress-v4-cni",
-    "bandwidth",
-    "tuning",
-];
-/// Programs that start plugins.
-const STARTERS: [&str; 10] = [
-    "containerd",
-    "dockerd",
-    "crio",
-    "cri-dockerd",
-    "kubelet",
-    "k3s",
-    "k3s-server",
-    "k3s-agent",
-    "kubelite",
-    "hyperkube",
-];
+/// Processes of a listing.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ProcessRule {
+    /// The name is one of these; `containerd-shim*` stands for all names that begin so.
+    pub(crate) names: Texts,
+    /// One of these is in the command; empty is no condition.
+    #[serde(default)]
+    pub(crate) any: Texts,
+    /// The letter of its state: `T`, `D`, `Z`.
+    state: Option<char>,
+    /// Its process id.
+    pid: Option<u32>,
+    /// The least percentage of a processor that it has used since it was started.
+    cpu_percent: Option<f32>,
+    /// How old it is at least.
+    age: Option<Age>,
+    /// The number of such processes that are needed.
+    #[serde(default = "one")]
+    at_least: usize,
+    /// Each of them is evidence. Otherwise the first is.
+    #[serde(default)]
+    each: bool,
+    /// How sure it is.
+    confidence: Confidence,
+    /// What is seen, in a sentence without a full stop; `{pid}`, `{name}`, `{command}`, `{cpu}` and
+    /// `{count}` stand for those of the process, and for the number of such processes.
+    says: String,
+}
+
+fn one() -> usize {
+    1
+}
+
 /// A healthy node does not run more plugins at once.
 const MAX_PLUGINS: usize = 20;
 /// One or two may have exited just now.
 const MIN_UNREAPED: usize = 3;
 /// A runc is reaped at once, so those of two shims are no chance.
 const MIN_UNREAPED_RUNCS: usize = 2;
-/// The kubelet measures one container after the other.
-const MIN_MEASURED: usize = 5;
-/// What the kubelet measures.
-const MEASURED: [&str; 5] = [
-    "/var/lib/docker/",
-    "/var/lib/containerd/",
-    "/var/lib/containers/",
-    "/var/lib/kubelet/",
-    "/var/log/pods/",
-];
-/// Of one processor, since the node was started.
-const BUSY_PERCENT: f32 = 60.0;
 /// Between the process ids of a command and of what it starts.
 const MAX_DISTANCE: u32 = 64;
 
@@ -74,8 +60,9 @@ const MAX_DISTANCE: u32 = 64;
 pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     let mut proofs = Vec::new();
     proofs.extend(rows.iter().filter_map(blocked));
-    proofs.extend(rows.iter().filter_map(stopped));
-    proofs.extend(rows.iter().find_map(busy_init));
+    for of in &Rules::active().processes {
+        proofs.extend(of.rule.proofs(of.cause, rows));
+    }
     proofs.extend(uninterruptible(rows));
     proofs.extend(lost_wakeup(rows));
     proofs.extend(
@@ -84,8 +71,6 @@ pub fn proofs(rows: &[Row]) -> Vec<Proof> {
             .or_else(|| ending(rows)),
     );
     proofs.extend(plugins(rows));
-    proofs.extend(measured(rows));
-    proofs.extend(rows.iter().find_map(old_exec));
     proofs.extend(rows.windows(2).find_map(dead_exec));
     proofs
 }
@@ -106,16 +91,48 @@ fn is_runc_init(row: &Row) -> bool {
         || row.command.starts_with("runc:[2:INIT]")
 }
 
-/// Many `du` at once, with which the kubelet measures the directories of containers.
-fn measured(rows: &[Row]) -> Option<Proof> {
-    let is_of_kubelet =
-        |row: &&Row| name(row) == "du" && MEASURED.iter().any(|place| row.command.contains(place));
-    let first = rows.iter().find(is_of_kubelet)?;
-    let count = rows.iter().filter(is_of_kubelet).count();
-    (count >= MIN_MEASURED).then(|| {
-        let says = format!("{count} `du` read the directories of containers at once");
-        Proof::new(Cause::DiskSaturated, Confidence::Medium, first.line, says)
-    })
+impl ProcessRule {
+    fn proofs(&self, cause: Cause, rows: &[Row]) -> Vec<Proof> {
+        let such: Vec<&Row> = rows.iter().filter(|row| self.holds(row)).collect();
+        if such.len() < self.at_least {
+            return Vec::new();
+        }
+        let shown = if self.each { such.len() } else { 1 };
+        let proofs = such.iter().take(shown).map(|row| {
+            let says = self.says(row, such.len());
+            match self.at_least {
+                1 => of(row, cause, self.confidence, says),
+                // It is the number that is unusual, and not one of them.
+                _ => Proof::new(cause, self.confidence, row.line, says),
+            }
+        });
+        proofs.collect()
+    }
+
+    fn holds(&self, row: &Row) -> bool {
+        let is_named = |pattern: &String| match pattern.strip_suffix('*') {
+            Some(begin) => name(row).starts_with(begin),
+            None => name(row) == pattern,
+        };
+        self.names.iter().any(is_named)
+            && (self.any.is_empty() || self.any.iter().any(|text| row.command.contains(text)))
+            && self.state.is_none_or(|state| is_in(row, state))
+            && self.pid.is_none_or(|pid| row.pid == pid)
+            && self
+                .cpu_percent
+                .is_none_or(|least| row.cpu.is_some_and(|cpu| cpu >= least))
+            && self.age.is_none_or(|age| row.age >= age)
+    }
+
+    fn says(&self, row: &Row, count: usize) -> String {
+        let cpu = row.cpu.map_or_else(String::new, |cpu| cpu.to_string());
+        self.says
+            .replace("{pid}", &row.pid.to_string())
+            .replace("{count}", &count.to_string())
+            .replace("{cpu}", &cpu)
+            .replace("{name}", name(row))
+            .replace("{command}", &row.command)
+    }
 }
 
 /// By the kernel function that it waits in.
@@ -128,26 +145,6 @@ fn blocked(row: &Row) -> Option<Proof> {
     let (cause, confidence) = cause_of_function(wchan.trim_start_matches("__"))?;
     let is_blocked = is_in(row, 'D') || cause == Cause::FanotifyBlocked;
     is_blocked.then(|| of(row, cause, confidence, says))
-}
-
-/// A shim, a daemon or a kubelet that is stopped.
-fn stopped(row: &Row) -> Option<Proof> {
-    let cause = match name(row) {
-        shim if shim.starts_with("containerd-shim") || shim == "conmon" => Cause::ShimUnresponsive,
-        "containerd" | "dockerd" | "crio" | "cri-dockerd" => Cause::RuntimeUnresponsive,
-        "kubelet" => Cause::KubeletInternal,
-        _ => return None,
-    };
-    let says = format!("process {} ({}) is stopped", row.pid, name(row));
-    is_in(row, 'T').then(|| of(row, cause, Confidence::High, says))
-}
-
-/// systemd, which does one thing after the other, has had no time to rest.
-fn busy_init(row: &Row) -> Option<Proof> {
-    let cpu = row.cpu.filter(|cpu| *cpu >= BUSY_PERCENT)?;
-    let says = format!("process 1 (systemd) has taken {cpu} % of a CPU since it was started");
-    let is_systemd = row.pid == 1 && name(row) == "systemd";
-    is_systemd.then(|| of(row, Cause::SystemdOverloaded, Confidence::Medium, says))
 }
 
 /// Several processes in uninterruptible sleep, if the listing does not show where they wait.
@@ -278,13 +275,6 @@ fn is_exec(row: &Row) -> bool {
     matches!(name(row), "runc" | "docker-runc") && row.command.contains(" exec ")
 }
 
-/// `runc exec --detach` starts a process and is over; a shim waits for it with its lock held.
-fn old_exec(row: &Row) -> Option<Proof> {
-    let says = format!("process {} (runc exec) is older than an hour", row.pid);
-    (is_exec(row) && row.age == Age::Hours)
-        .then(|| of(row, Cause::RuncShortExecStuck, Confidence::Medium, says))
-}
-
 /// `runc exec` is still there although what it started, the next process of the listing, is dead.
 fn dead_exec(rows: &[Row]) -> Option<Proof> {
     let [exec, child] = rows else {
@@ -356,7 +346,7 @@ pub fn plugin(rows: &[Row]) -> Option<&Row> {
 
 /// Whether a program is a known CNI plugin.
 pub fn is_plugin_name(name: &str) -> bool {
-    PLUGINS.contains(&name)
+    facts().cni_plugins.iter().any(|plugin| plugin == name)
 }
 
 /// What a runtime or a kubelet has started by the name of a plugin, or from their directory. Other
@@ -367,7 +357,12 @@ fn running_plugins(rows: &[Row]) -> Vec<&Row> {
     let is_started = |row: &Row| {
         // Rows of several listings may contain a cycle.
         let above = std::iter::successors(parent(&row), parent).take(rows.len());
-        above.into_iter().any(|row| STARTERS.contains(&name(row)))
+        above.into_iter().any(|row| {
+            facts()
+                .plugin_starters
+                .iter()
+                .any(|starter| starter == name(row))
+        })
     };
     let is_plugin = |row: &&Row| {
         let is_named = || is_plugin_name(name(row)) && is_started(row);

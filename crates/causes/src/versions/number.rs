@@ -2,6 +2,8 @@
 
 use std::cmp::Ordering;
 
+use serde::{Deserialize, Deserializer};
+
 /// A version of a program that counts in threes, with candidates before a release.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
@@ -32,6 +34,14 @@ impl Version {
             numbers: version,
             candidate,
         })
+    }
+}
+
+impl<'de> Deserialize<'de> for Version {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let malformed = || serde::de::Error::custom(format!("{text:?} is not a version"));
+        Self::parse(&text).ok_or_else(malformed)
     }
 }
 

@@ -14,19 +14,27 @@ fn versions_of_runc_are_read_as_packagers_write_them() {
         ("v1.3.0", false, true),
         ("1.3.5-0ubuntu1", false, true),
         ("1.3.6", false, false),
+        ("1.3.10", false, false),
+        ("1.5.0-rc1", false, true),
+        ("1.5.0-rc.1", false, true),
+        ("1.5.0-rc2", false, false),
         ("1.4.0", false, true),
         ("1.4.2", false, false),
     ] {
         assert_eq!(
-            runc_has(RUNC_SECCOMP_PIPE, version),
+            runc_has(RuncFault::SeccompPipe, version),
             Some(pipe),
             "{version}"
         );
-        assert_eq!(runc_has(RUNC_SHORT_EXEC, version), Some(exec), "{version}");
+        assert_eq!(
+            runc_has(RuncFault::ShortExec, version),
+            Some(exec),
+            "{version}"
+        );
     }
-    assert_eq!(runc_has(RUNC_SHORT_EXEC, "devel"), None);
-    assert_eq!(runc_has(RUNC_MOUNTS_FOR_EXEC, "1.1.12"), Some(true));
-    assert_eq!(runc_has(RUNC_MOUNTS_FOR_EXEC, "1.2.0"), Some(false));
+    assert_eq!(runc_has(RuncFault::ShortExec, "devel"), None);
+    assert_eq!(runc_has(RuncFault::MountsForExec, "1.1.12"), Some(true));
+    assert_eq!(runc_has(RuncFault::MountsForExec, "1.2.0"), Some(false));
 }
 
 #[test]

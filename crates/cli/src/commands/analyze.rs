@@ -13,6 +13,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use pleg::model::wall_time::system_clock;
 use recorder::store::is_history;
 
+use super::rules::RulesOption;
 use crate::args::{Format, Global};
 use crate::{Found, output, text};
 
@@ -29,9 +30,12 @@ pub struct Analyze {
     /// Number of files to read at once. Default: the number of CPUs, at most 8.
     #[arg(short, long, value_name = "N")]
     pub jobs: Option<NonZeroUsize>,
+    #[command(flatten)]
+    pub rules: RulesOption,
 }
 
 pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Found> {
+    options.rules.install()?;
     // It has no lines that mean anything here, and to say that they show no problem would be false.
     if let Some(file) = options.files.iter().find(|it| is_history(Path::new(it))) {
         let file = text::printable(file);

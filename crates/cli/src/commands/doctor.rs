@@ -21,7 +21,8 @@ use tokio::time::{Instant, timeout};
 
 use self::node::{COLLECTING, What, facts};
 pub use self::node::{collect_facts, help, look};
-use super::explain::cause;
+use super::explain::{CauseArgument, CauseParser};
+use super::rules::RulesOption;
 use crate::args::{AgentOption, Format, Global};
 use crate::{Found, endpoint, output, text};
 
@@ -59,8 +60,8 @@ pub struct Doctor {
     #[arg(long)]
     pub npd: bool,
     /// Check only this cause.
-    #[arg(long, value_name = "ID", value_parser = cause(), hide_possible_values = true)]
-    pub check: Option<Cause>,
+    #[arg(long, value_name = "ID", value_parser = CauseParser, hide_possible_values = true)]
+    pub check: Option<CauseArgument>,
     /// If a call hangs, make containerd dump its goroutines with SIGUSR1, which is harmless,
     /// and report which of them blocks the others.
     #[arg(long)]
@@ -68,6 +69,8 @@ pub struct Doctor {
     /// Address of the kubelet's healthz endpoint.
     #[arg(long, value_name = "ADDR", default_value_t = KUBELET_HEALTHZ)]
     pub kubelet_healthz: SocketAddr,
+    #[command(flatten)]
+    pub rules: RulesOption,
     #[command(flatten)]
     pub agent: AgentOption,
 }
@@ -91,6 +94,12 @@ struct Report<'a> {
 }
 
 pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
+    options.rules.install()?;
+    let only = options
+        .check
+        .as_ref()
+        .map(CauseArgument::cause)
+        .transpose()?;
     let until = Instant::now() + COLLECTING;
     let place = match &options.bundle {
         Some(path) => check_place(path).await?,
@@ -113,7 +122,7 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
             (facts, Vec::new())
         }
     };
-    let is_wanted = |cause| options.check.is_none_or(|only| only == cause);
+    let is_wanted = |cause| only.is_none_or(|only: Cause| only == cause);
     let mut diagnosis = diagnose(&facts, is_wanted);
     earlier.retain(|finding| is_wanted(finding.cause));
     diagnosis.add_past(earlier);

@@ -1,10 +1,15 @@
 //! `pleg explain`: the page of a cause, or the list of all.
 
+use std::ffi::OsStr;
+
+use analyze::rules::Rules;
+use anyhow::Context;
 use causes::Cause;
-use clap::Args;
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Args, Command};
 use serde_json::json;
 
+use super::rules::RulesOption;
 use crate::args::{Format, Global};
 use crate::text::styled;
 use crate::{Found, output, text};
@@ -13,26 +18,85 @@ use crate::{Found, output, text};
 #[derive(Args, Debug)]
 pub struct Explain {
     /// The id of a cause, as shown in findings.
-    #[arg(value_name = "CAUSE", value_parser = cause(), hide_possible_values = true)]
-    pub cause: Option<Cause>,
+    #[arg(value_name = "CAUSE", value_parser = CauseParser, hide_possible_values = true)]
+    pub cause: Option<CauseArgument>,
+    #[command(flatten)]
+    pub rules: RulesOption,
 }
 
 pub fn run(global: &Global, options: Explain) -> anyhow::Result<Found> {
-    match (options.cause, global.output) {
+    options.rules.install()?;
+    let cause = options
+        .cause
+        .as_ref()
+        .map(CauseArgument::cause)
+        .transpose()?;
+    match (cause, global.output) {
         (Some(cause), Format::Text) => output::text(&cause.page())?,
         (Some(cause), Format::Json) => output::json(&of(cause))?,
         (None, Format::Text) => output::text(&list())?,
         (None, Format::Json) => {
-            let all: Vec<_> = Cause::ALL.into_iter().map(of).collect();
+            let all: Vec<_> = all().map(of).collect();
             output::json(&all)?;
         }
     }
     Ok(Found::Well)
 }
 
-/// A cause by its id.
-pub fn cause() -> impl TypedValueParser<Value = Cause> {
-    PossibleValuesParser::new(Cause::ALL.map(Cause::id)).try_map(|id| id.parse::<Cause>())
+/// From which Jaro similarity on an id is suggested, as clap does for other values.
+const SIMILAR: f64 = 0.7;
+
+/// The id of a cause, which may be one of rules that are not read yet.
+#[derive(Clone, Debug)]
+pub struct CauseArgument(String);
+
+impl CauseArgument {
+    /// The cause of this id.
+    ///
+    /// # Errors
+    ///
+    /// There is none, also not in the rules that are installed.
+    pub fn cause(&self) -> anyhow::Result<Cause> {
+        let likeness = |cause: &Cause| strsim::jaro(cause.id(), &self.0);
+        self.0.parse().with_context(|| {
+            let similar = all().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
+            match similar.filter(|cause| likeness(cause) > SIMILAR) {
+                Some(cause) => format!("no such cause; a similar value exists: '{cause}'"),
+                None => "no such cause: `pleg explain` lists all of them".to_owned(),
+            }
+        })
+    }
+}
+
+/// Accepts any id, and offers the built-in ones for completion.
+#[derive(Clone)]
+pub struct CauseParser;
+
+impl TypedValueParser for CauseParser {
+    type Value = CauseArgument;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        argument: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<CauseArgument, clap::Error> {
+        let id = StringValueParser::new().parse_ref(command, argument, value)?;
+        Ok(CauseArgument(id))
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        Some(Box::new(
+            Cause::ALL
+                .into_iter()
+                .map(|cause| PossibleValue::new(cause.id())),
+        ))
+    }
+}
+
+fn all() -> impl Iterator<Item = Cause> {
+    let sites = Rules::active().sites().iter().copied();
+    Cause::ALL.into_iter().chain(sites)
 }
 
 fn of(cause: Cause) -> serde_json::Value {
@@ -41,7 +105,7 @@ fn of(cause: Cause) -> serde_json::Value {
 
 fn list() -> String {
     let mut list = String::new();
-    for cause in Cause::ALL {
+    for cause in all() {
         list.push_str(&styled(text::BOLD, cause.id()));
         list.push('\n');
         text::wrap(&mut list, "    ", &cause.about().title);

@@ -18,6 +18,7 @@ pub mod guard;
 pub mod kubectl;
 pub mod man_pages;
 pub mod pods;
+pub mod rules;
 pub mod run;
 pub mod sim;
 pub mod snapshot;

@@ -23,6 +23,7 @@ mod metrics;
 mod nonsense;
 mod odd_rows;
 mod old_api;
+mod rules;
 mod run;
 mod saved_set;
 mod shipped_text;

@@ -4,34 +4,6 @@ use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
-/// Common plugins, if the runtime does not report which plugins it uses.
-const COMMON: [&str; 24] = [
-    "antrea",
-    "aws-cni",
-    "azure-vnet",
-    "bandwidth",
-    "bridge",
-    "calico",
-    "calico-ipam",
-    "cilium-cni",
-    "dhcp",
-    "egress-cni",
-    "flannel",
-    "host-device",
-    "host-local",
-    "ipvlan",
-    "kube-ovn",
-    "loopback",
-    "macvlan",
-    "multus",
-    "multus-shim",
-    "portmap",
-    "ptp",
-    "sriov",
-    "terway",
-    "weave-net",
-];
-
 /// A plugin takes a second; one that takes longer than this waits for something.
 pub(crate) const OLD: f64 = 10.0;
 
@@ -77,11 +49,13 @@ pub(crate) fn is_any_old(facts: &NodeFacts) -> bool {
 }
 
 fn is_plugin(facts: &NodeFacts, process: &Process) -> bool {
+    let known = &causes::facts::facts().cni_plugins;
     let told = facts.probes.conditions.iter();
     let told = told.flat_map(|told| told.network_plugins.iter().map(String::as_str));
     let configured = facts.host.cni.value().into_iter().flatten();
     let configured = configured.flat_map(|network| network.plugins.iter().map(String::as_str));
-    told.chain(configured).chain(COMMON).any(|name| {
+    let common = known.iter().map(String::as_str);
+    told.chain(configured).chain(common).any(|name| {
         let kept = &name.as_bytes()[..name.len().min(COMM_BYTES)];
         kept == process.comm.as_bytes()
     })

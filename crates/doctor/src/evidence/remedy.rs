@@ -266,7 +266,7 @@ mod tests {
     use causes::Cause;
 
     use super::*;
-    use crate::judges::JUDGES;
+    use crate::judges::opinion;
     use crate::node::{Node, found, node};
 
     fn hung(name: &str, version: &str) -> Node {
@@ -280,11 +280,7 @@ mod tests {
     }
 
     fn finding(node: Node) -> Finding {
-        let judges = JUDGES
-            .iter()
-            .find(|(cause, _)| *cause == Cause::ContainerLock);
-        let (_, judge) = judges.expect("every cause has a judge");
-        found(judge(&node.facts())).remove(0)
+        found(opinion(&node.facts(), Cause::ContainerLock)).remove(0)
     }
 
     #[test]

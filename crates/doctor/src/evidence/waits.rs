@@ -1,7 +1,7 @@
 //! Threads that are blocked in the kernel, by the cause that this shows.
 
 use analyze::kernel::cause_of_function;
-use analyze::signs::Signs;
+use analyze::rules::LineSearch;
 use causes::Cause;
 use causes::finding::Confidence;
 
@@ -96,14 +96,14 @@ impl Said<'_> {
 
 /// The recent lines of the kernel's log that show this cause.
 pub(crate) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
-    let signs = Signs::new();
+    let search = LineSearch::new();
     let lines = facts.host.kernel_lines_of_last(RECENT_SECONDS);
     let said = lines.filter_map(|line| {
-        let found = signs.find(line.text.as_bytes());
-        let told = found.signs.iter().map(|index| signs.sign(*index));
-        let confidence = told
-            .filter(|sign| sign.cause == cause)
-            .map(|sign| sign.confidence)
+        let found = search.find(line.text.as_bytes());
+        let rules = found.rules.iter().map(|index| search.rule(*index));
+        let confidence = rules
+            .filter(|of| of.cause == cause)
+            .map(|of| of.rule.confidence)
             .max()?;
         Some(Said { line, confidence })
     });

@@ -1,6 +1,7 @@
 //! The kubelet or the runtime does not get enough CPU time.
 
 use causes::Cause;
+use causes::facts::facts;
 use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
@@ -16,8 +17,6 @@ use crate::facts::host::{HostFacts, Throttling};
 const DELAY: f64 = 2.0;
 /// The same, if the kernel reports CPU pressure for the last minute.
 const DELAY_UNDER_PRESSURE: f64 = 0.3;
-/// The percentage of the last minute in which at least one task waited for a CPU.
-const PRESSURE_PERCENT: f64 = 60.0;
 /// The share of the time of all CPUs that the hypervisor took.
 const STEAL_SHARE: f64 = 0.3;
 /// The share of the periods in which a daemon was throttled by its quota.
@@ -73,7 +72,7 @@ fn throttled(host: &HostFacts) -> Vec<Finding> {
 
 fn delayed(host: &HostFacts) -> Option<Finding> {
     let pressure = host.pressure.cpu.value().map(|cpu| cpu.some.avg60);
-    let short = pressure.is_some_and(|some| some >= PRESSURE_PERCENT);
+    let short = pressure.is_some_and(|some| some >= facts().limits.cpu_pressure_of_delayed_daemon);
     let least = match pressure {
         // One busy second is not starvation.
         Some(_) if !short => return None,

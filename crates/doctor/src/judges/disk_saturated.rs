@@ -14,8 +14,6 @@ use crate::facts::host::Disk;
 
 /// The percentage of the last ten seconds in which all tasks were stalled on I/O.
 const STALLED_PERCENT: f64 = 40.0;
-/// The same for the last minute, which shows that it lasts.
-const STALLED_MINUTE_PERCENT: f64 = 20.0;
 /// The share of the time in which a disk has requests to process.
 const BUSY_SHARE: f64 = 0.95;
 /// A request that takes longer delays every process that uses the disk.
@@ -24,7 +22,9 @@ const SLOW_MILLISECONDS: f64 = 100.0;
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let full = host.pressure.io.value().and_then(|io| io.full);
-    let stalled = full.map(|io| io.avg10 >= STALLED_PERCENT && io.avg60 >= STALLED_MINUTE_PERCENT);
+    let stalled = full.map(|io| {
+        io.avg10 >= STALLED_PERCENT && io.avg60 >= causes::facts::facts().limits.all_wait_percent
+    });
     let slow = host
         .disks
         .value()

@@ -3,7 +3,7 @@
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
-use causes::versions::{KernelFault, Symptom, kernel_faults};
+use causes::versions::{KernelFault, kernel_faults};
 
 use super::Opinion;
 use super::opinion::finding;
@@ -23,9 +23,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::of(None, [lack(&host.versions.kernel)]);
     };
     let found = kernel_faults(release).into_iter().filter_map(|fault| {
-        let (confidence, who, mut evidence) = match fault.symptom {
-            Symptom::LostWakeup => lost_wakeup(host)?,
-            Symptom::In(_) => blocked(facts, fault)?,
+        let (confidence, who, mut evidence) = match fault.loses_wakeups() {
+            true => lost_wakeup(host)?,
+            false => blocked(facts, fault)?,
         };
         evidence.insert(0, kernel(release, fault));
         let mut found = finding(Cause::KernelRegression, confidence, who, evidence);
@@ -33,7 +33,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             "this kernel release has a known fault, which blocks processes on this node: {}",
             fault.what
         );
-        Some(match fault.fixed {
+        Some(match &fault.fixed {
             Some(fixed) => found.advising(format!("boot kernel {fixed} or a later one")),
             None => found,
         })
@@ -53,7 +53,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 }
 
 fn kernel(release: &str, fault: &KernelFault) -> String {
-    let fixed = match fault.fixed {
+    let fixed = match &fault.fixed {
         Some(fixed) => format!("fixed in {fixed}"),
         None => "the release with the fix is not known".to_owned(),
     };

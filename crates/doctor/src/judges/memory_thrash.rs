@@ -12,8 +12,6 @@ use crate::evidence::who::MAX_EXAMPLES;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
-/// The percentage of the last ten seconds in which all tasks were stalled on memory.
-const STALLED_PERCENT: f64 = 20.0;
 /// If less than this share of memory is available, hardly any page stays in memory.
 const SHORT_SHARE: f64 = 0.03;
 /// Pages per second that are evicted and read again.
@@ -22,7 +20,8 @@ const MANY_REFAULTS: f64 = 5000.0;
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let full = host.pressure.memory.value().and_then(|memory| memory.full);
-    let stalled = full.is_some_and(|memory| memory.avg10 >= STALLED_PERCENT);
+    let stalled =
+        full.is_some_and(|memory| memory.avg10 >= causes::facts::facts().limits.all_wait_percent);
     let thrashing = thrashing(host);
     let mut said = kernel_lines(facts, Cause::MemoryThrash);
     // Daemons that the node needs are quoted first, however many others were killed.

@@ -1,12 +1,14 @@
-//! From facts to findings: pure functions, one file for each cause, by the ids of
-//! [`Cause`].
+//! From facts to findings: pure functions, one file for each cause that needs code. The others are
+//! judged by their rules.
 
+use analyze::rules::Rules;
 use causes::Cause;
 use causes::finding::Finding;
 
 use crate::facts::NodeFacts;
 
 mod bus_unavailable;
+mod by_rules;
 mod cni_plugin_hang;
 mod container_lock;
 mod container_status_lock;
@@ -23,7 +25,6 @@ mod memory_thrash;
 mod opinion;
 mod pids_exhausted;
 mod repair_loop;
-mod rtnl_stuck;
 mod runc_init_frozen;
 mod runc_seccomp_pipe;
 mod runc_short_exec_stuck;
@@ -48,8 +49,8 @@ pub enum Opinion {
 /// Judges a node for one cause.
 pub type Judge = fn(&NodeFacts) -> Opinion;
 
-/// The judge of each cause, root causes first: if several are found, an earlier one explains
-/// the later ones.
+/// The causes that have a judge of their own, root causes first: if several are found, an earlier one
+/// explains the later ones.
 pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::DiskFull, disk_full::judge),
     (Cause::PidsExhausted, pids_exhausted::judge),
@@ -61,7 +62,9 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::DiskSaturated, disk_saturated::judge),
     (Cause::MemoryThrash, memory_thrash::judge),
     (Cause::CpuStarved, cpu_starved::judge),
-    (Cause::RtnlStuck, rtnl_stuck::judge),
+    (Cause::RtnlStuck, |facts| {
+        by_rules::judge(facts, Cause::RtnlStuck)
+    }),
     (Cause::SystemdCookieOverflow, systemd_cookie_overflow::judge),
     (Cause::BusUnavailable, bus_unavailable::judge),
     (Cause::SystemdOverloaded, systemd_overloaded::judge),
@@ -80,15 +83,34 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::RepairLoop, repair_loop::judge),
 ];
 
+/// All causes that are judged, root causes first. Those of a site are specific, so they explain others.
+pub fn judged() -> impl Iterator<Item = Cause> {
+    let sites = Rules::active().sites().iter().copied();
+    let has_judge = |cause: &Cause| JUDGES.iter().any(|(judged, _)| judged == cause);
+    let by_rules = Cause::ALL
+        .into_iter()
+        .filter(move |cause| !has_judge(cause));
+    let by_judges = JUDGES.iter().map(|(cause, _)| *cause);
+    sites.chain(by_rules).chain(by_judges)
+}
+
+/// What the judge of this cause says about a node, or what its rules say if it has none.
+pub fn opinion(facts: &NodeFacts, cause: Cause) -> Opinion {
+    match JUDGES.iter().find(|(judged, _)| *judged == cause) {
+        Some((_, judge)) => judge(facts),
+        None => by_rules::judge(facts, cause),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn every_cause_has_one_judge() {
+    fn every_cause_is_judged_once() {
         for cause in Cause::ALL {
-            let judges = JUDGES.iter().filter(|(judged, _)| *judged == cause);
-            assert_eq!(judges.count(), 1, "{cause}");
+            let times = judged().filter(|judged| *judged == cause);
+            assert_eq!(times.count(), 1, "{cause}");
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use causes::Cause;
+use causes::facts::facts;
 use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
@@ -15,8 +16,6 @@ use crate::facts::NodeFacts;
 use crate::facts::host::process::is_within;
 use crate::facts::host::{HostFacts, PidsUse, Process};
 
-/// The share of a limit from which on it counts as used up.
-const FULL_SHARE: f64 = 0.95;
 /// The largest `kernel.pid_max` of a 64-bit machine.
 const MAX_TASKS: u64 = 4_194_304;
 /// From this number of zombies on, their parent process is reported.
@@ -54,7 +53,7 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
         .into_iter()
         .filter_map(|(max, name)| Some((*max?, name)));
     let (max, name) = known.min_by_key(|(max, _)| *max)?;
-    if (tasks as f64) < max as f64 * FULL_SHARE {
+    if (tasks as f64) < max as f64 * facts().limits.used_up_share {
         return None;
     }
     let mut evidence = vec![format!("there are {tasks} tasks; {name} allows {max}")];
@@ -91,7 +90,7 @@ fn zombies(host: &HostFacts) -> Option<(&Process, String)> {
 }
 
 fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
-    if (group.current as f64) < group.max as f64 * FULL_SHARE {
+    if (group.current as f64) < group.max as f64 * facts().limits.used_up_share {
         return None;
     }
     let mut evidence = vec![format!(

@@ -3,7 +3,7 @@
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
-use causes::versions::{RUNC_SECCOMP_PIPE, runc_has};
+use causes::versions::{RuncFault, runc_has};
 
 use super::Opinion;
 use super::opinion::finding;
@@ -25,7 +25,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let affected = host
         .versions
         .runc()
-        .and_then(|version| runc_has(RUNC_SECCOMP_PIPE, version));
+        .and_then(|version| runc_has(RuncFault::SeccompPipe, version));
     // Other versions do not have the fault, whatever they wait for.
     if affected == Some(false) {
         return Opinion::Clear;

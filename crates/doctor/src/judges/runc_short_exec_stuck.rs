@@ -2,7 +2,7 @@
 
 use causes::Cause;
 use causes::finding::Confidence;
-use causes::versions::{RUNC_SHORT_EXEC, runc_has};
+use causes::versions::{RuncFault, runc_has};
 use cri::Rpc;
 
 use super::Opinion;
@@ -29,7 +29,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::of(None, [lack_of_processes(host)]);
     };
     let version = host.versions.runc();
-    if version.and_then(|version| runc_has(RUNC_SHORT_EXEC, version)) != Some(true) {
+    if version.and_then(|version| runc_has(RuncFault::ShortExec, version)) != Some(true) {
         let unknown = version.is_none().then(|| {
             format!(
                 "the version of runc is not known; without a child process for more than \

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use causes::Cause;
 use causes::finding::Culprit;
+use causes::{Cause, SiteCause};
 use episodes::{Episode, What};
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::WallTime;
@@ -150,7 +150,7 @@ fn of_health(
 }
 
 fn finding(finding: &Finding) -> Option<(Cause, Episode)> {
-    let cause: Cause = finding.cause.parse().ok()?;
+    let cause = SiteCause::reported(&finding.cause)?;
     let what = What::Finding {
         cause,
         confidence: finding.confidence.clone(),

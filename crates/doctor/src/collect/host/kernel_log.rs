@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use analyze::kind::Writer;
-use analyze::signs::Signs;
+use analyze::rules::LineSearch;
 
 use super::Host;
 use super::file::printable;
@@ -48,12 +48,12 @@ fn records(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// `6,339,5140900,-;text`: the third field is the time since boot in microseconds.
 fn telling(records: &[u8]) -> Vec<KernelLine> {
-    let signs = Signs::new();
+    let search = LineSearch::new();
     let mut kept = Vec::new();
     for record in records.split(|byte| *byte == b'\n') {
-        let found = signs.find(record);
-        let of_kernel = |index: &usize| signs.sign(*index).writer == Writer::Kernel;
-        let tells = found.signs.iter().any(of_kernel)
+        let found = search.find(record);
+        let of_kernel = |index: &usize| search.rule(*index).rule.writer == Writer::Kernel;
+        let tells = found.rules.iter().any(of_kernel)
             || memchr::memmem::find(record, b" blocked for more than ").is_some();
         if !tells {
             continue;

@@ -104,7 +104,7 @@ mod tests {
     use causes::Cause;
 
     use crate::facts::Fact;
-    use crate::judges::{JUDGES, Opinion};
+    use crate::judges::{Opinion, opinion};
     use crate::node::{found, node};
 
     #[test]
@@ -140,10 +140,7 @@ mod tests {
                 .iter()
                 .any(|advice| advice.contains("KILL"))
         );
-        let lock = JUDGES
-            .iter()
-            .find(|(cause, _)| *cause == Cause::ContainerLock);
-        assert_eq!(lock.unwrap().1(&facts), Opinion::Clear);
+        assert_eq!(opinion(&facts, Cause::ContainerLock), Opinion::Clear);
     }
 
     #[test]

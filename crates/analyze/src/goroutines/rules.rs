@@ -1,0 +1,149 @@
+//! Which stacks support a cause.
+
+use causes::finding::{Confidence, Culprit};
+use serde::Deserialize;
+
+use super::{Group, Program, Wait, short};
+use crate::proof::Proof;
+use crate::rules::{Of, Rules, Texts};
+
+/// Goroutines with the same stack.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct GoroutineRule {
+    /// One of these is among the calls; empty for any stack.
+    #[serde(default)]
+    pub(crate) calls: Texts,
+    /// And this is, further out.
+    under: Option<String>,
+    /// They wait for one of these; empty for any wait.
+    #[serde(default)]
+    waits: Vec<Wait>,
+    /// They are of one of these programs; empty for any.
+    #[serde(default)]
+    programs: Vec<Program>,
+    /// Their program ended because of one of them.
+    #[serde(default)]
+    crashed: bool,
+    /// The minimum wait time; 0 also matches unknown waits.
+    #[serde(default)]
+    minutes: u64,
+    /// The dumps for which it holds.
+    only: Option<Only>,
+    /// The culprit.
+    #[serde(default)]
+    accuses: Accused,
+    /// How sure it is.
+    confidence: Confidence,
+    /// What the stack shows, in a sentence without a full stop.
+    says: String,
+    /// Of several rules that hold for a stack, the one with the lowest order counts.
+    #[serde(default)]
+    pub(crate) order: u32,
+}
+
+/// The dumps for which a rule holds. A stack shows one moment, and a healthy program has some of these
+/// at any moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Only {
+    /// A few goroutines that were picked out of a dump.
+    Excerpt,
+    /// The PLEG was unhealthy, and nothing else shows what its relist waits for.
+    Unhealthy,
+}
+
+/// The culprit of a stack.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Accused {
+    /// The program of the goroutines, unless it waits for another one.
+    #[default]
+    Program,
+    /// The init process.
+    Systemd,
+    /// A CNI plugin, or its agent if the goroutines are of the agent.
+    CniPlugin,
+    /// The shim of a container.
+    Shim,
+    /// No program.
+    None,
+}
+
+/// No more goroutines than these are picked out; a whole dump has hundreds.
+const MAX_EXCERPT: u64 = 3;
+
+/// Of what a group of goroutines is a part.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Context {
+    /// How many goroutines there are; 0 if that says nothing.
+    pub total: u64,
+    /// Other lines show that the PLEG was unhealthy, and nothing shows why.
+    pub is_unexplained: bool,
+}
+
+/// Everything that is looked for in a stack.
+#[cfg(test)]
+pub(crate) fn needles() -> impl Iterator<Item = &'static str> {
+    let rules = Rules::active().goroutines.iter().map(|of| &of.rule);
+    rules.flat_map(|rule| rule.calls.iter().chain(&rule.under).map(String::as_str))
+}
+
+/// What a group of goroutines proves.
+pub fn proof(group: &Group, context: Context) -> Option<Proof> {
+    let mut rules = Rules::active().goroutines.iter();
+    let Of { cause, rule, .. } = rules.find(|of| of.rule.holds(group, context))?;
+    let state = group.oldest.state.as_deref().unwrap_or("state unknown");
+    let wait = match group.max_minutes {
+        Some(minutes) => format!(", up to {minutes} minutes"),
+        None => String::new(),
+    };
+    let (count, function) = (group.count, short(group.function()));
+    let seen_in = match group.program {
+        Some(program) => format!(" in {program}"),
+        None => String::new(),
+    };
+    let says = format!(
+        "{count} x [{state}{wait}] {function}{seen_in}: {}",
+        rule.says
+    );
+    let culprit = Culprit {
+        process: rule.accused(group).map(str::to_owned),
+        ..Culprit::default()
+    };
+    let line = group.place.line;
+    Some(Proof::new(*cause, rule.confidence, line, says).of(culprit))
+}
+
+impl GoroutineRule {
+    fn holds(&self, group: &Group, context: Context) -> bool {
+        let is_such_a_dump = match self.only {
+            None => true,
+            Some(Only::Excerpt) => (1..=MAX_EXCERPT).contains(&context.total),
+            Some(Only::Unhealthy) => context.is_unexplained,
+        };
+        let long_enough =
+            self.minutes == 0 || group.max_minutes.is_some_and(|wait| wait >= self.minutes);
+        let called = self.calls.is_empty() || self.calls.iter().any(|call| group.calls(call));
+        let waits = self.waits.is_empty() || self.waits.contains(&group.wait);
+        let is_theirs = |program| self.programs.contains(&program);
+        let whose = self.programs.is_empty() || group.program.is_some_and(is_theirs);
+        let under = self.under.as_ref().is_none_or(|call| group.calls(call));
+        let crashed = !self.crashed || group.oldest.crashed;
+        is_such_a_dump && long_enough && called && under && waits && whose && crashed
+    }
+
+    /// A program that waits for another one is not at fault itself.
+    fn accused(&self, group: &Group) -> Option<&'static str> {
+        let program = match self.accuses {
+            Accused::None => return None,
+            Accused::Systemd => return Some("systemd"),
+            Accused::CniPlugin if group.program == Some(Program::CniAgent) => Program::CniAgent,
+            Accused::CniPlugin => Program::CniPlugin,
+            Accused::Shim => Program::Shim,
+            Accused::Program if group.wait == Wait::Rpc => return None,
+            Accused::Program => group.program?,
+        };
+        Some(program.name())
+    }
+}

@@ -1,0 +1,63 @@
+//! Rules on events of Kubernetes: those that support a cause, and those that only show a failure.
+
+use causes::finding::Confidence;
+use serde::Deserialize;
+
+use super::texts::Texts;
+
+/// Events of one meaning.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EventRule {
+    /// The reason is one of these.
+    pub(super) reasons: Vec<String>,
+    /// One of these is in the row, too; empty is no condition.
+    #[serde(default)]
+    pub(super) any: Texts,
+    /// None of these is in the row.
+    #[serde(default)]
+    pub(super) without: Texts,
+    /// It reports that a call was not answered in time.
+    #[serde(default)]
+    timed_out: bool,
+    /// How often it was seen at least: a single one may be usual.
+    #[serde(default = "one")]
+    times: u64,
+    /// How sure it is; a rule that supports no cause has none.
+    pub(crate) confidence: Option<Confidence>,
+    /// What it shows, in a sentence without a full stop; `{reason}` stands for the reason.
+    says: String,
+    /// Something else that events show excuses it.
+    pub(crate) unless: Option<Excuse>,
+}
+
+/// What makes an event no fault of the node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Excuse {
+    /// A Secret or ConfigMap that a pod is to mount does not exist.
+    MissingObject,
+    /// Without the image of its container, a sandbox ends at once.
+    MissingImage,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl EventRule {
+    /// Whether such an event, in a row with this text and seen this often, is meant.
+    pub(crate) fn holds(&self, reason: &str, text: &str, times: u64, timed_out: bool) -> bool {
+        let has = |needle: &String| text.contains(needle.as_str());
+        self.reasons.iter().any(|known| known == reason)
+            && (timed_out || !self.timed_out)
+            && times >= self.times
+            && (self.any.is_empty() || self.any.iter().any(has))
+            && !self.without.iter().any(has)
+    }
+
+    /// What it shows.
+    pub(crate) fn says(&self, reason: &str) -> String {
+        self.says.replace("{reason}", reason)
+    }
+}

@@ -1,0 +1,209 @@
+//! A file of rules: YAML, each rule with what it reads in front.
+//!
+//! ```yaml
+//! - on: line
+//!   text: "get state for "
+//!   any: ["context deadline exceeded"]
+//!   writer: runtime
+//!   confidence: high
+//! ```
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
+use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
+
+use super::event::EventRule;
+use super::line::{Failure, LineRule};
+use super::texts::{Lists, Texts};
+use super::{Error, MIN_TEXT};
+use crate::goroutines::GoroutineRule;
+use crate::kernel::KernelStackRule;
+use crate::ps::ProcessRule;
+
+/// A rule, by what it reads.
+#[derive(Debug)]
+pub(super) enum Rule {
+    Line(LineRule),
+    Failure(Failure),
+    Event(EventRule),
+    Goroutines(GoroutineRule),
+    KernelStack(KernelStackRule),
+    Process(ProcessRule),
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum On {
+    Line,
+    Failure,
+    Event,
+    Goroutines,
+    KernelStack,
+    Process,
+}
+
+impl<'de> Deserialize<'de> for Rule {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(ByOn)
+    }
+}
+
+/// Reads `on`, and all other keys as the rule of that kind. A tagged enum of serde would lose the line
+/// numbers of errors.
+struct ByOn;
+
+impl<'de> Visitor<'de> for ByOn {
+    type Value = Rule;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a rule, which begins with `on:`")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Rule, A::Error> {
+        match map.next_key::<String>()? {
+            Some(key) if key == "on" => {}
+            _ => {
+                return Err(de::Error::custom(
+                    "a rule begins with `on:`, which names what it reads",
+                ));
+            }
+        }
+        let on: On = map.next_value()?;
+        on.deserialize(MapAccessDeserializer::new(map))
+    }
+}
+
+/// Reads the other keys of such a rule.
+impl<'de> DeserializeSeed<'de> for On {
+    type Value = Rule;
+
+    fn deserialize<D: Deserializer<'de>>(self, keys: D) -> Result<Rule, D::Error> {
+        Ok(match self {
+            Self::Line => Rule::Line(LineRule::deserialize(keys)?),
+            Self::Failure => Rule::Failure(Failure::deserialize(keys)?),
+            Self::Event => Rule::Event(EventRule::deserialize(keys)?),
+            Self::Goroutines => Rule::Goroutines(GoroutineRule::deserialize(keys)?),
+            Self::KernelStack => Rule::KernelStack(KernelStackRule::deserialize(keys)?),
+            Self::Process => Rule::Process(ProcessRule::deserialize(keys)?),
+        })
+    }
+}
+
+/// A rule of the catalogue as JSON: its line, what it reads, and its other keys.
+#[derive(Debug)]
+pub(super) struct BuiltIn(u64, Rule);
+
+impl<'de> Deserialize<'de> for BuiltIn {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Parts;
+
+        impl<'de> Visitor<'de> for Parts {
+            type Value = BuiltIn;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a line, what the rule reads, and its other keys")
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<BuiltIn, A::Error> {
+                let line = parts.next_element()?;
+                let line = line.ok_or_else(|| de::Error::invalid_length(0, &self))?;
+                let on: Option<On> = parts.next_element()?;
+                let on = on.ok_or_else(|| de::Error::invalid_length(1, &self))?;
+                let rule = parts.next_element_seed(on)?;
+                let rule = rule.ok_or_else(|| de::Error::invalid_length(2, &self))?;
+                Ok(BuiltIn(line, rule))
+            }
+        }
+
+        deserializer.deserialize_tuple(3, Parts)
+    }
+}
+
+impl Rule {
+    /// Puts the texts of the lists in the place of their names, and checks what the types do not. The
+    /// error is a sentence.
+    fn finish(&mut self, lists: &Lists) -> Result<(), String> {
+        let (text, sets): (Option<&str>, Vec<&mut Texts>) = match self {
+            Self::Line(rule) => {
+                let sets = vec![&mut rule.any, &mut rule.all, &mut rule.without];
+                (Some(&rule.text), sets)
+            }
+            Self::Failure(rule) => {
+                let sets = vec![&mut rule.any, &mut rule.all, &mut rule.without];
+                (Some(&rule.text), sets)
+            }
+            Self::Event(rule) => (None, vec![&mut rule.any, &mut rule.without]),
+            Self::Goroutines(rule) => (None, vec![&mut rule.calls]),
+            Self::KernelStack(rule) => (None, vec![&mut rule.functions]),
+            Self::Process(rule) => (None, vec![&mut rule.names, &mut rule.any]),
+        };
+        if let Some(text) = text.filter(|text| text.len() < MIN_TEXT) {
+            return Err(format!(
+                "the text {text:?} is too short: {MIN_TEXT} bytes are needed, so that the search for it \
+                 is fast; put shorter ones into `any` or `all`"
+            ));
+        }
+        for set in sets {
+            set.resolve(lists).map_err(|name| {
+                format!("there is no list {name:?}; lists.yaml has the names of all lists")
+            })?;
+        }
+        Ok(())
+    }
+}
+
+/// The rules of a file, each with its line.
+pub(super) fn parse(path: &str, text: &str, lists: &Lists) -> Result<Vec<(u64, Rule)>, Error> {
+    let read: Option<Vec<Spanned<Rule>>> = read(path, text)?;
+    let rules = read.into_iter().flatten();
+    finished(
+        path,
+        rules.map(|rule| (rule.referenced.line(), rule.value)),
+        lists,
+    )
+}
+
+/// The rules of a file of the catalogue.
+pub(super) fn built_in(
+    path: &str,
+    rules: Vec<BuiltIn>,
+    lists: &Lists,
+) -> Result<Vec<(u64, Rule)>, Error> {
+    let rules = rules.into_iter().map(|BuiltIn(line, rule)| (line, rule));
+    finished(path, rules, lists)
+}
+
+fn finished(
+    path: &str,
+    rules: impl Iterator<Item = (u64, Rule)>,
+    lists: &Lists,
+) -> Result<Vec<(u64, Rule)>, Error> {
+    let rules = rules.map(|(line, mut rule)| match rule.finish(lists) {
+        Ok(()) => Ok((line, rule)),
+        Err(says) => Err(Error::new(path, Some(line), says)),
+    });
+    rules.collect()
+}
+
+/// A part of the catalogue.
+pub(super) fn read_json<T: DeserializeOwned>(name: &str, json: &str) -> Result<T, Error> {
+    serde_json::from_str(json).map_err(|error| Error::new(name, None, error.to_string()))
+}
+
+/// A file of named lists.
+pub(super) fn parse_lists(path: &str, text: &str) -> Result<Lists, Error> {
+    let read: Option<Lists> = read(path, text)?;
+    Ok(read.unwrap_or_default())
+}
+
+fn read<'de, T: Deserialize<'de>>(path: &str, text: &'de str) -> Result<T, Error> {
+    serde_saphyr::from_str(text).map_err(|error| {
+        let line = error.location().map(|location| location.line());
+        let says = UserMessageFormatter.format_message(error.without_snippet());
+        Error::new(path, line, says.into_owned())
+    })
+}

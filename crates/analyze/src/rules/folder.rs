@@ -1,0 +1,183 @@
+//! A folder of a site: causes and rules of its own.
+//!
+//! ```text
+//!   DIR/lists.yaml             named lists, besides those of the catalogue
+//!   DIR/failures.yaml          failures that support no cause
+//!   DIR/<id>/page.md           a new cause: front matter and runbook
+//!   DIR/<id>/rules.yaml        what supports it; <id> may be a cause of the catalogue, without page.md
+//!   DIR/<id>/samples/hit/*     files in which the cause is found
+//!   DIR/<id>/samples/miss/*    files in which it is not
+//! ```
+
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+
+use causes::{Cause, SiteCause};
+
+use super::{Error, Rules, file};
+
+/// A larger file of rules is none.
+const MAX_FILE_BYTES: u64 = 4 << 20;
+
+/// A file that shows a cause, or does not.
+#[derive(Clone, Debug)]
+pub(super) struct Sample {
+    pub(super) cause: Cause,
+    pub(super) path: PathBuf,
+    pub(super) hits: bool,
+}
+
+impl Rules {
+    /// The rules of the catalogue and of these folders.
+    ///
+    /// # Errors
+    ///
+    /// Everything that is wrong with the folders, in the order of their files.
+    pub fn with_folders(folders: &[PathBuf]) -> Result<Self, Vec<Error>> {
+        let mut rules = Self::built_in();
+        let mut errors = Vec::new();
+        for folder in folders {
+            rules.add_folder(folder, &mut errors);
+        }
+        rules.sort();
+        match errors.is_empty() {
+            true => Ok(rules),
+            false => Err(errors),
+        }
+    }
+
+    fn add_folder(&mut self, folder: &Path, errors: &mut Vec<Error>) {
+        let added = self.add_lists(&folder.join("lists.yaml"));
+        errors.extend(added.err());
+        let failures = folder.join("failures.yaml");
+        let added = read(&failures).and_then(|text| match text {
+            Some(text) => self.add(None, &shown(&failures), &text),
+            None => Ok(()),
+        });
+        errors.extend(added.err());
+        let mut causes = match entries(folder) {
+            Ok(entries) => entries,
+            Err(error) => return errors.push(error),
+        };
+        let is_hidden = |path: &PathBuf| name(path).starts_with('.');
+        causes.retain(|path| path.is_dir() && !is_hidden(path));
+        if causes.is_empty() {
+            errors.push(Error::new(
+                &shown(folder),
+                None,
+                "there is no cause in it: each cause is a folder with page.md and rules.yaml"
+                    .to_owned(),
+            ));
+        }
+        for cause in &causes {
+            errors.extend(self.add_cause(cause).err());
+        }
+        // Causes may supersede each other, so all of them are declared first.
+        for cause in &self.sites {
+            let mut ids = cause.about().supersedes.iter();
+            if let Some(unknown) = ids.find(|id| id.parse::<Cause>().is_err()) {
+                let path = shown(&folder.join(cause.id()).join("page.md"));
+                let says = format!("it supersedes {unknown:?}, which is not the id of a cause");
+                errors.push(Error::new(&path, None, says));
+            }
+        }
+    }
+
+    fn add_lists(&mut self, path: &Path) -> Result<(), Error> {
+        let Some(text) = read(path)? else {
+            return Ok(());
+        };
+        for (name, texts) in file::parse_lists(&shown(path), &text)? {
+            if self.lists.contains_key(&name) {
+                let says = format!("there is a list {name:?} already: give this one another name");
+                return Err(Error::new(&shown(path), None, says));
+            }
+            self.lists.insert(name, texts);
+        }
+        Ok(())
+    }
+
+    fn add_cause(&mut self, folder: &Path) -> Result<(), Error> {
+        let cause = self.declare(folder)?;
+        let rules = folder.join("rules.yaml");
+        let Some(text) = read(&rules)? else {
+            let says = "it is missing: it says what supports the cause".to_owned();
+            return Err(Error::new(&shown(&rules), None, says));
+        };
+        self.add(Some(cause), &shown(&rules), &text)?;
+        self.add_samples(cause, folder)
+    }
+
+    pub(super) fn add_samples(&mut self, cause: Cause, folder: &Path) -> Result<(), Error> {
+        for (directory, hits) in [("hit", true), ("miss", false)] {
+            let directory = folder.join("samples").join(directory);
+            if !directory.exists() {
+                continue;
+            }
+            let samples = entries(&directory)?.into_iter();
+            let samples = samples.map(|path| Sample { cause, path, hits });
+            self.samples.extend(samples);
+        }
+        Ok(())
+    }
+
+    /// The cause of a folder: one of the catalogue, or a new one with a page.
+    fn declare(&mut self, folder: &Path) -> Result<Cause, Error> {
+        let (id, path) = (name(folder), folder.join("page.md"));
+        let error = |says: String| Error::new(&shown(&path), None, says);
+        let known = Cause::ALL.into_iter().find(|cause| cause.id() == id);
+        match (known, read(&path)?) {
+            (Some(cause), None) => Ok(cause),
+            (Some(_), Some(_)) => Err(error(format!(
+                "{id} is in the catalogue and has a page: remove this one to add rules to {id}, or \
+                 give the folder another name"
+            ))),
+            (None, None) => Err(error(format!(
+                "it is missing: {id} is not in the catalogue, so it needs a page"
+            ))),
+            (None, Some(page)) => {
+                let cause = SiteCause::declare(id, page).map_err(|it| error(it.to_string()))?;
+                self.sites.push(cause);
+                Ok(cause)
+            }
+        }
+    }
+}
+
+fn name(path: &Path) -> &str {
+    path.file_name()
+        .and_then(|name| name.to_str())
+        .unwrap_or_default()
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// The text of a file; `None` if there is none.
+fn read(path: &Path) -> Result<Option<String>, Error> {
+    let open = match std::fs::File::open(path) {
+        Ok(open) => open,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unreadable(path, &error)),
+    };
+    let mut text = String::new();
+    open.take(MAX_FILE_BYTES)
+        .read_to_string(&mut text)
+        .map_err(|error| unreadable(path, &error))?;
+    Ok(Some(text))
+}
+
+fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
+    let read = std::fs::read_dir(folder).map_err(|error| unreadable(folder, &error))?;
+    let mut paths = Vec::new();
+    for entry in read {
+        paths.push(entry.map_err(|error| unreadable(folder, &error))?.path());
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Error {
+    Error::new(&shown(path), None, format!("cannot be read: {error}"))
+}

@@ -1,0 +1,151 @@
+//! Rules on single lines: those that support a cause, and those that only show a failure.
+
+use causes::finding::Confidence;
+use causes::versions::{RuncFault, runc_has};
+use serde::Deserialize;
+
+use super::texts::Texts;
+use crate::kind::Writer;
+use crate::line::until;
+
+/// A line that supports a cause.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct LineRule {
+    /// What is searched for. Case counts.
+    pub text: String,
+    /// One of these is in the line, too; empty is no condition.
+    #[serde(default)]
+    pub any: Texts,
+    /// All of these are in the line, too.
+    #[serde(default)]
+    pub all: Texts,
+    /// None of these is in the line.
+    #[serde(default)]
+    pub without: Texts,
+    /// Behind the text is a version of runc that has this fault.
+    pub runc: Option<RuncFault>,
+    /// The program that writes such lines.
+    pub writer: Writer,
+    /// How sure it is.
+    pub confidence: Confidence,
+    /// The number of lines that are needed: some lines are usual once, at a start.
+    #[serde(default = "one")]
+    pub lines: u64,
+    /// Lines that are further apart than this, on average, count as none; in seconds.
+    pub apart_seconds: Option<i64>,
+    /// It is repeated for as long as it lasts: a single line is less sure, and three are certain.
+    #[serde(default)]
+    pub repeated: bool,
+    /// Lines about several containers count as none.
+    #[serde(default)]
+    pub one_container: bool,
+    /// It only names a release that has a fault, which is no evidence without a symptom.
+    #[serde(default)]
+    pub release: bool,
+}
+
+/// A line that shows that something failed, and does not show why. It supports no cause.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Failure {
+    /// What is searched for. Case counts.
+    pub text: String,
+    /// One of these is in the line, too; empty is no condition.
+    #[serde(default)]
+    pub any: Texts,
+    /// All of these are in the line, too.
+    #[serde(default)]
+    pub all: Texts,
+    /// None of these is in the line.
+    #[serde(default)]
+    pub without: Texts,
+    /// What failed, in a sentence without a full stop.
+    pub says: String,
+    /// The number of lines that are needed: a single one is usual.
+    #[serde(default = "one")]
+    pub lines: u64,
+    /// Which lines count.
+    #[serde(default)]
+    pub counted: Counted,
+}
+
+/// Which lines of a failure count as one and the same.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Counted {
+    /// All of them.
+    #[default]
+    Together,
+    /// All of them. Behind the text is the number of how many there have been.
+    Numbered,
+    /// Those about one container: one line about each of many containers is usual.
+    PerContainer,
+    /// Those that were not followed by the end of it: a daemon repeats such a line until then.
+    UntilOver,
+}
+
+fn one() -> u64 {
+    1
+}
+
+impl LineRule {
+    /// Whether the version behind the text, if it needs one, has the fault.
+    pub(super) fn holds(&self, line: &[u8]) -> bool {
+        self.runc.is_none_or(|fault| {
+            let mut places = memchr::memmem::find_iter(line, &self.text);
+            places.any(|at| {
+                let version = until(&line[at + self.text.len()..], b" ,\"\\");
+                std::str::from_utf8(version).is_ok_and(|it| runc_has(fault, it) == Some(true))
+            })
+        })
+    }
+
+    /// How sure this many lines are.
+    pub(crate) fn confidence_of(&self, lines: u64) -> Confidence {
+        match (self.repeated, lines) {
+            (true, 1) => self.confidence.min(Confidence::Medium),
+            (true, 3..) => Confidence::Certain,
+            _ => self.confidence,
+        }
+    }
+}
+
+/// systemd counts the restarts of a unit until a person starts it.
+const MANY_STARTS: u64 = 20;
+
+impl Failure {
+    /// The kubelet ends with a fatal error. No text is searched for: the form of the line shows it.
+    pub(crate) fn fatal() -> Self {
+        Self {
+            text: String::new(),
+            any: Texts::default(),
+            all: Texts::default(),
+            without: Texts::default(),
+            says: "the kubelet, or another program that logs in the same way, exited with a fatal \
+                   error"
+                .to_owned(),
+            lines: 1,
+            counted: Counted::Together,
+        }
+    }
+
+    /// For how many lines this one counts.
+    pub(crate) fn lines_of(&self, line: &[u8]) -> u64 {
+        let number = || {
+            let at = memchr::memmem::find(line, self.text.as_bytes())?;
+            let rest = &line[at + self.text.len()..];
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
+            std::str::from_utf8(&rest[..digits.count()])
+                .ok()?
+                .parse()
+                .ok()
+        };
+        match self.counted {
+            Counted::Numbered if number().is_some_and(|number: u64| number >= MANY_STARTS) => {
+                self.lines
+            }
+            _ => 1,
+        }
+    }
+}

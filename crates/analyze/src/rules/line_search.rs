@@ -1,0 +1,220 @@
+//! One search of a line for the texts of all rules, so that a line without any costs next to nothing.
+
+use std::sync::LazyLock;
+
+use causes::Cause;
+
+use super::beside::Beside;
+use super::interest::{Interest, OF_FORM, interests};
+use super::search::Search;
+use super::{Failure, LineRule, Of, Rules};
+
+/// The kubelet ends with a fatal error.
+pub(crate) static FATAL: LazyLock<Failure> = LazyLock::new(Failure::fatal);
+
+/// What was found in a line.
+#[derive(Clone, Debug, Default)]
+pub struct Found {
+    /// For [`LineSearch::rule`].
+    pub rules: Vec<usize>,
+    /// The cause of each of them.
+    pub causes: Vec<Cause>,
+    /// What failed, for an unknown reason.
+    pub failure: Option<&'static Failure>,
+    /// What else, a bit for each.
+    interests: u32,
+}
+
+impl Found {
+    /// Whether the line is no evidence about the node.
+    pub fn is_nothing(&self) -> bool {
+        self.rules.is_empty() && self.interests & !OF_FORM == 0
+    }
+
+    /// Whether it also has nothing by which it would be read in another way.
+    pub fn is_nothing_at_all(&self) -> bool {
+        self.rules.is_empty() && self.interests == 0
+    }
+
+    /// Whether it is of this interest.
+    pub fn is(&self, interest: Interest) -> bool {
+        self.interests & interest.bit() != 0
+    }
+}
+
+/// The rules on lines, and the search for their texts.
+#[derive(Debug)]
+pub struct LineSearch {
+    rules: &'static Rules,
+    lines: Vec<Beside>,
+    failures: Vec<Beside>,
+    search: Search,
+}
+
+impl LineSearch {
+    /// A search for the rules of this process.
+    pub fn new() -> Self {
+        Self::of(Rules::active())
+    }
+
+    pub(super) fn of(rules: &'static Rules) -> Self {
+        let lines = rules.lines.iter().map(|of| &of.rule);
+        let texts = lines.clone().map(|rule| rule.text.as_str());
+        let texts = texts.chain(interests().iter().map(|(text, _)| *text));
+        let texts = texts.chain(rules.failures.iter().map(|failure| failure.text.as_str()));
+        Self {
+            rules,
+            search: Search::new(texts.collect()),
+            lines: lines
+                .map(|rule| Beside::new(&rule.any, &rule.all, &rule.without))
+                .collect(),
+            failures: rules
+                .failures
+                .iter()
+                .map(|failure| Beside::new(&failure.any, &failure.all, &failure.without))
+                .collect(),
+        }
+    }
+
+    /// The rule of this index.
+    pub fn rule(&self, index: usize) -> &'static Of<LineRule> {
+        &self.rules.lines[index]
+    }
+
+    /// All texts of all rules on lines.
+    #[cfg(test)]
+    pub(crate) fn texts(&self) -> impl Iterator<Item = &'static str> {
+        let lines = self.rules.lines.iter().map(|of| &of.rule);
+        let lines = lines.map(|rule| (&rule.text, [&rule.any, &rule.all, &rule.without]));
+        let failures = self.rules.failures.iter();
+        let failures = failures.map(|rule| (&rule.text, [&rule.any, &rule.all, &rule.without]));
+        let all = lines.chain(failures).flat_map(|(text, beside)| {
+            let beside = beside.into_iter().flat_map(|texts| texts.iter());
+            beside.chain([text]).map(String::as_str)
+        });
+        all.chain(interests().iter().map(|(text, _)| *text))
+    }
+
+    /// What is in the line.
+    pub fn find(&self, line: &[u8]) -> Found {
+        let mut found = Found::default();
+        self.search.each(line, |index| {
+            let Some(beside) = self.lines.get(index) else {
+                let index = index - self.lines.len();
+                match interests().get(index) {
+                    Some((_, interest)) => found.interests |= interest.bit(),
+                    None => self.failed(index - interests().len(), line, &mut found),
+                }
+                return;
+            };
+            if beside.holds(line) && self.rule(index).rule.holds(line) {
+                found.rules.push(index);
+                found.causes.push(self.rule(index).cause);
+            }
+        });
+        found
+    }
+
+    fn failed(&self, index: usize, line: &[u8], found: &mut Found) {
+        if found.failure.is_none() && self.failures[index].holds(line) {
+            found.failure = Some(&self.rules.failures[index]);
+            found.interests |= Interest::Failure.bit();
+        }
+    }
+}
+
+impl Default for LineSearch {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn causes(line: &str) -> Vec<Cause> {
+        LineSearch::new().find(line.as_bytes()).causes
+    }
+
+    #[test]
+    fn lines_that_prove_a_cause_are_found() {
+        for (line, cause) in [
+            (
+                "Failed to propagate agent release message: Operation not supported",
+                Cause::SystemdCookieOverflow,
+            ),
+            (
+                "grpc: trying to send message larger than max (16795768 vs. 16777216)",
+                Cause::ListExceedsGrpcLimit,
+            ),
+            (
+                "unregister_netdevice: waiting for lo to become free. Usage count = 1",
+                Cause::RtnlStuck,
+            ),
+            ("accept4: too many open files", Cause::FdOrInotifyExhausted),
+            (
+                "inotify_add_watch /sys/fs/cgroup/memory/x: no space left on device",
+                Cause::FdOrInotifyExhausted,
+            ),
+            (
+                "\"Eviction manager: attempting to reclaim\" resourceName=\"ephemeral-storage\"",
+                Cause::DiskFull,
+            ),
+            (
+                "eviction manager: attempting to reclaim memory",
+                Cause::MemoryThrash,
+            ),
+            (
+                "err=\"Failed to garbage collect required amount of images. Attempted to free 9 \
+                 bytes, but only found 0 bytes eligible to free.\"",
+                Cause::DiskFull,
+            ),
+            (
+                "fs: disk usage and inodes count on following dirs took 2m3.1s: [/var/lib/x]",
+                Cause::DiskSaturated,
+            ),
+            (
+                "error loading seccomp filter: errno 524",
+                Cause::KernelRegression,
+            ),
+            (
+                "mkdir /sys/fs/cgroup/memory/kubepods/x: no space left on device",
+                Cause::MemoryCgroupLeak,
+            ),
+            ("write /var/lib/x: no space left on device", Cause::DiskFull),
+            (
+                "nfs: server 10.0.0.1 not responding, still trying",
+                Cause::StorageUnresponsive,
+            ),
+            (
+                "Event channel is full, discard this relist() cycle event",
+                Cause::KubeletInternal,
+            ),
+        ] {
+            assert_eq!(causes(line), [cause], "{line}");
+        }
+    }
+
+    #[test]
+    fn what_every_node_says_supports_no_cause() {
+        for line in [
+            "Memory cgroup out of memory: Killed process 12 (java)",
+            "cleaning up dead shim",
+            "fs: disk usage and inodes count on following dirs took 1.231s: [/var/lib/x]",
+            "Disk usage on image filesystem is over the high threshold, trying to free bytes",
+            "inotify_add_watch /x: no such file or directory",
+            "Container abc failed to exit within 10 seconds of signal 15 - using the force",
+            "SyncLoop (PLEG): \"pod_ns(uid)\", event: &pleg.PodLifecycleEvent{}",
+        ] {
+            assert_eq!(causes(line), [], "{line}");
+        }
+    }
+
+    #[test]
+    fn a_line_is_of_several_interests() {
+        let line = "PLEG: Ignoring events for pod a/b: pleg was last seen active 4m";
+        let found = LineSearch::new().find(line.as_bytes());
+        assert!(found.is(Interest::Pleg) && found.is(Interest::Call) && !found.is(Interest::Start));
+    }
+}

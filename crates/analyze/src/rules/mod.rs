@@ -1,0 +1,288 @@
+//! Rules: what supports a cause, as data. This crate has the code that reads logs, stacks and tables;
+//! the rules say what they mean.
+//!
+//! ```text
+//!   causes/<id>/rules.yaml -- file: a rule by what it reads --> Rules
+//!   a folder of a site     --/                                    |
+//!                                                                 v
+//!                      line --> LineSearch: one search for the texts of all rules on lines
+//! ```
+//!
+//! ```
+//! use analyze::rules::LineSearch;
+//! use causes::Cause;
+//!
+//! let search = LineSearch::new();
+//! let found = search.find(b"accept4: too many open files; retrying in 1s");
+//! assert_eq!(found.causes, [Cause::FdOrInotifyExhausted]);
+//! ```
+
+mod beside;
+mod event;
+mod file;
+mod folder;
+mod interest;
+mod line;
+mod line_search;
+mod samples;
+mod search;
+mod texts;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::OnceLock;
+
+use causes::{Cause, catalogue};
+
+pub use event::{EventRule, Excuse};
+pub use interest::Interest;
+pub use line::{Counted, Failure, LineRule};
+pub(crate) use line_search::FATAL;
+pub use line_search::{Found, LineSearch};
+pub use samples::Checked;
+pub use texts::Texts;
+
+use file::{BuiltIn, Rule};
+use folder::Sample;
+use interest::interests;
+use search::{MAX_TEXTS, MIN_TEXT};
+use texts::Lists;
+
+use crate::goroutines::GoroutineRule;
+use crate::kernel::KernelStackRule;
+use crate::ps::ProcessRule;
+
+/// A rule of a cause.
+#[derive(Debug)]
+pub struct Of<R> {
+    /// The cause that it supports.
+    pub cause: Cause,
+    /// The rule.
+    pub rule: R,
+    /// Its file and line.
+    pub place: String,
+}
+
+/// All rules, by what they read.
+#[derive(Debug, Default)]
+pub struct Rules {
+    lists: Lists,
+    pub(crate) lines: Vec<Of<LineRule>>,
+    pub(crate) failures: Vec<Failure>,
+    pub(crate) events: Vec<Of<EventRule>>,
+    /// Of events that support no cause, the first that holds counts.
+    pub(crate) failed_events: Vec<EventRule>,
+    /// How many of the rules on lines are of the catalogue: the first.
+    built_in_lines: usize,
+    /// How many of all rules are of the catalogue.
+    built_in: usize,
+    /// The causes of sites.
+    sites: Vec<Cause>,
+    samples: Vec<Sample>,
+    pub(crate) goroutines: Vec<Of<GoroutineRule>>,
+    pub(crate) kernel_stacks: Vec<Of<KernelStackRule>>,
+    pub(crate) processes: Vec<Of<ProcessRule>>,
+}
+
+/// The rules of this process.
+static ACTIVE: OnceLock<Rules> = OnceLock::new();
+
+impl Rules {
+    /// The rules of this process: those that were installed, or else the built-in ones.
+    pub fn active() -> &'static Self {
+        ACTIVE.get_or_init(Self::built_in)
+    }
+
+    /// Makes these the rules of this process.
+    ///
+    /// # Errors
+    ///
+    /// Something was read by other rules before.
+    pub fn install(self) -> Result<&'static Self, TooLate> {
+        ACTIVE.set(self).map_err(|_| TooLate)?;
+        Ok(Self::active())
+    }
+
+    /// The causes of sites.
+    pub fn sites(&self) -> &[Cause] {
+        &self.sites
+    }
+
+    /// How many rules there are.
+    fn count(&self) -> usize {
+        self.lines.len()
+            + self.failures.len()
+            + self.events.len()
+            + self.failed_events.len()
+            + self.goroutines.len()
+            + self.kernel_stacks.len()
+            + self.processes.len()
+    }
+
+    /// The rules of the catalogue.
+    ///
+    /// # Panics
+    ///
+    /// Never: a test reads them.
+    pub fn built_in() -> Self {
+        Self::read_built_in().unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn read_built_in() -> Result<Self, Error> {
+        let mut rules = Self {
+            lists: file::read_json("causes/lists.yaml", catalogue::LISTS)?,
+            ..Self::default()
+        };
+        let of_causes: BTreeMap<Cause, Vec<BuiltIn>> =
+            file::read_json("causes/*/rules.yaml", catalogue::RULES)?;
+        for (cause, of_cause) in of_causes {
+            let path = format!("causes/{cause}/rules.yaml");
+            let of_cause = file::built_in(&path, of_cause, &rules.lists)?;
+            rules.add_all(Some(cause), &path, of_cause)?;
+        }
+        let path = "causes/failures.yaml";
+        let failures = file::read_json(path, catalogue::FAILURES)?;
+        let failures = file::built_in(path, failures, &rules.lists)?;
+        rules.add_all(None, path, failures)?;
+        rules.built_in_lines = rules.lines.len();
+        rules.built_in = rules.count();
+        rules.sort();
+        Ok(rules)
+    }
+
+    /// Puts rules of which the first that holds counts in their order.
+    fn sort(&mut self) {
+        self.goroutines.sort_by_key(|of| of.rule.order);
+    }
+
+    /// Adds the rules of a file: those of a cause, or those that support none.
+    fn add(&mut self, cause: Option<Cause>, path: &str, text: &str) -> Result<(), Error> {
+        let rules = file::parse(path, text, &self.lists)?;
+        self.add_all(cause, path, rules)
+    }
+
+    fn add_all(
+        &mut self,
+        cause: Option<Cause>,
+        path: &str,
+        rules: Vec<(u64, Rule)>,
+    ) -> Result<(), Error> {
+        for (line, rule) in rules {
+            let error = |says: &str| Err(Error::new(path, Some(line), says.to_owned()));
+            match (rule, cause) {
+                (Rule::Line(rule), Some(cause)) => self.lines.push(of(cause, path, line, rule)),
+                (Rule::Goroutines(rule), Some(cause)) => {
+                    self.goroutines.push(of(cause, path, line, rule));
+                }
+                (Rule::KernelStack(rule), Some(cause)) => {
+                    self.kernel_stacks.push(of(cause, path, line, rule));
+                }
+                (Rule::Process(rule), Some(cause)) => {
+                    self.processes.push(of(cause, path, line, rule));
+                }
+                (Rule::Failure(rule), None) => self.failures.push(rule),
+                (Rule::Event(rule), Some(cause)) if rule.confidence.is_some() => {
+                    self.events.push(of(cause, path, line, rule));
+                }
+                (Rule::Event(rule), None) => self.failed_events.push(rule),
+                (Rule::Event(_), Some(_)) => {
+                    return error("the rule of a cause says how sure it is: `confidence`");
+                }
+                (Rule::Failure(_), Some(_)) => {
+                    return error(
+                        "a failure supports no cause: write `on: line`, or put it into failures.yaml \
+                         beside the folders of causes",
+                    );
+                }
+                (_, None) => {
+                    return error(
+                        "this rule supports a cause: put it into the rules.yaml of the cause's folder",
+                    );
+                }
+            }
+            if self.lines.len() + self.failures.len() + interests().len() > MAX_TEXTS {
+                return error("there are too many rules on lines");
+            }
+        }
+        Ok(())
+    }
+}
+
+fn of<R>(cause: Cause, path: &str, line: u64, rule: R) -> Of<R> {
+    Of {
+        cause,
+        rule,
+        place: format!("{path}:{line}"),
+    }
+}
+
+/// Rules were installed after something was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("rules are installed before anything is read")]
+pub struct TooLate;
+
+/// A file of rules that is not valid: where, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    path: String,
+    line: Option<u64>,
+    says: String,
+}
+
+impl Error {
+    /// For what was placed before, as `path:line`.
+    fn at(place: &str, says: String) -> Self {
+        Self::new(place, None, says)
+    }
+
+    fn new(path: &str, line: Option<u64>, says: String) -> Self {
+        Self {
+            path: path.to_owned(),
+            line,
+            says,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { path, line, says } = self;
+        match line {
+            Some(line) => write!(f, "{path}:{line}: {says}"),
+            None => write!(f, "{path}: {says}"),
+        }
+    }
+}
+
+impl std::error::Error for Error {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The format of a site's files is that of the catalogue.
+    #[test]
+    fn the_catalogue_is_read_from_its_yaml_as_from_its_json() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../causes/causes");
+        let read = |name: &str| std::fs::read_to_string(format!("{folder}/{name}")).unwrap();
+        let mut rules = Rules {
+            lists: file::parse_lists("lists.yaml", &read("lists.yaml")).unwrap(),
+            ..Rules::default()
+        };
+        for cause in Cause::ALL {
+            let path = format!("{cause}/rules.yaml");
+            let path_shown = format!("causes/{path}");
+            rules.add(Some(cause), &path_shown, &read(&path)).unwrap();
+        }
+        rules
+            .add(None, "failures.yaml", &read("failures.yaml"))
+            .unwrap();
+        rules.sort();
+        let built_in = Rules::built_in();
+        assert_eq!(
+            format!("{:?}", rules.lines),
+            format!("{:?}", built_in.lines)
+        );
+        assert_eq!(rules.count(), built_in.count());
+    }
+}

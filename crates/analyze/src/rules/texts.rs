@@ -1,0 +1,73 @@
+//! Sets of texts in a rule, and the named lists that several rules share.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Deref;
+
+use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
+
+/// The texts of each named list.
+pub(super) type Lists = BTreeMap<String, Vec<String>>;
+
+/// Texts of a rule: `[one, two]`, `$aList`, or both: `[$aList, another]`.
+#[derive(Clone, Debug, Default)]
+pub struct Texts(Vec<String>);
+
+impl Deref for Texts {
+    type Target = [String];
+
+    fn deref(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl Texts {
+    /// Puts the texts of the lists in the place of their names. The error is a name without a list.
+    pub(super) fn resolve(&mut self, lists: &Lists) -> Result<(), String> {
+        if !self.0.iter().any(|text| text.starts_with('$')) {
+            return Ok(());
+        }
+        let mut all = Vec::new();
+        for text in std::mem::take(&mut self.0) {
+            match text.strip_prefix('$') {
+                None => all.push(text),
+                // A text that begins with a dollar is written with two.
+                Some(rest) if rest.starts_with('$') => all.push(rest.to_owned()),
+                Some(name) => match lists.get(name) {
+                    Some(texts) => all.extend(texts.iter().cloned()),
+                    None => return Err(name.to_owned()),
+                },
+            }
+        }
+        self.0 = all;
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Texts {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct OneOrMore;
+
+        impl<'de> Visitor<'de> for OneOrMore {
+            type Value = Texts;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a list of texts, or $NAME of a list")
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Texts, E> {
+                Ok(Texts(vec![text.to_owned()]))
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
+                let mut texts = Vec::new();
+                while let Some(text) = items.next_element()? {
+                    texts.push(text);
+                }
+                Ok(Texts(texts))
+            }
+        }
+
+        deserializer.deserialize_any(OneOrMore)
+    }
+}

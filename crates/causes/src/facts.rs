@@ -1,0 +1,89 @@
+//! Facts that more than one reader of a node uses: names and limits. Each is defined once, in
+//! `facts.yaml`.
+//!
+//! ```
+//! use causes::facts::facts;
+//!
+//! assert!(facts().cni_plugins.iter().any(|name| name == "cilium-cni"));
+//! ```
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use serde::Deserialize;
+
+use crate::versions::{KernelFault, Runc, SystemdSerials};
+
+/// The facts of the catalogue.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Facts {
+    /// File names of CNI plugins.
+    pub cni_plugins: Vec<String>,
+    /// Programs that start CNI plugins.
+    pub plugin_starters: Vec<String>,
+    /// Functions in which a task waits for a lock of the kernel itself.
+    pub kernel_locks: Vec<String>,
+    /// Beginnings of the names of threads that wait for nothing but storage.
+    pub storage_threads: Vec<String>,
+    /// Commands that wait for nothing but storage.
+    pub storage_commands: Vec<String>,
+    /// Texts by which a line is read further, by what it is then.
+    pub lines: BTreeMap<String, Vec<String>>,
+    /// What goroutines wait for.
+    pub goroutines: Goroutines,
+    /// Commands that are recognised at a prompt even if only `#` or `$` precedes them.
+    pub shell_commands: Vec<String>,
+    /// Limits from which on something is reported.
+    pub limits: Limits,
+    pub(crate) runc: Runc,
+    pub(crate) systemd_serials: SystemdSerials,
+    pub(crate) kernels: Vec<KernelFault>,
+    /// The first kernel of RHEL 7 that leaks no memory control groups.
+    pub memory_cgroups_fixed: String,
+}
+
+/// Functions and states of goroutines that show what they wait for.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Goroutines {
+    /// States of the Go runtime's own goroutines.
+    pub idle_states: Vec<String>,
+    /// Functions in which servers, watchers and workers wait for their next task.
+    pub idle_functions: Vec<String>,
+    /// Loops that call a worker function: they are idle only if they wait themselves.
+    pub idle_loops: Vec<String>,
+    /// Functions that wait for the response to a call.
+    pub calls: Vec<String>,
+    /// Functions that wait for a file system.
+    pub storage: Vec<String>,
+}
+
+/// Limits from which on something is reported.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Limits {
+    /// The percentage of the last minute in which some task waited for a CPU, where a daemon of the node
+    /// waited, too.
+    pub cpu_pressure_of_delayed_daemon: f64,
+    /// The same where nothing else is known.
+    pub cpu_pressure_alone: f64,
+    /// The percentage of the time in which all tasks waited at once, for memory or for disks.
+    pub all_wait_percent: f64,
+    /// The share of a limit of processes, files or watches from which on it counts as used up.
+    pub used_up_share: f64,
+}
+
+static FACTS: LazyLock<Facts> = LazyLock::new(|| {
+    serde_json::from_str(crate::catalogue::FACTS)
+        .unwrap_or_else(|error| panic!("facts.yaml: {error}"))
+});
+
+/// The facts of the catalogue.
+///
+/// # Panics
+///
+/// Never: a test reads them.
+pub fn facts() -> &'static Facts {
+    &FACTS
+}

@@ -1,0 +1,85 @@
+//! `pleg rules`: rules and causes of a site.
+
+use std::path::PathBuf;
+
+use analyze::rules::{Checked, Error, Rules};
+use anyhow::bail;
+use clap::{Args, Subcommand};
+use pleg::model::wall_time::system_clock;
+use serde_json::json;
+
+use crate::args::{Format, Global};
+use crate::{Found, output};
+
+/// Arguments of `pleg rules`.
+#[derive(Args, Debug)]
+pub struct RulesCommand {
+    #[command(subcommand)]
+    command: Of,
+}
+
+#[derive(Debug, Subcommand)]
+enum Of {
+    /// Check the rules of a folder, and run its samples.
+    Check {
+        /// A folder with a folder for each cause: page.md, rules.yaml, samples/hit and samples/miss.
+        #[arg(value_name = "DIR", required = true)]
+        folders: Vec<PathBuf>,
+    },
+}
+
+/// Where a site has its rules.
+#[derive(Args, Debug)]
+pub struct RulesOption {
+    /// A folder with causes and rules of your own, besides the built-in ones. May be repeated.
+    #[arg(long = "rules", value_name = "DIR")]
+    folders: Vec<PathBuf>,
+}
+
+impl RulesOption {
+    /// Makes the rules of these folders a part of all that this process does.
+    pub fn install(&self) -> anyhow::Result<()> {
+        if !self.folders.is_empty() {
+            install(&self.folders)?;
+        }
+        Ok(())
+    }
+}
+
+fn install(folders: &[PathBuf]) -> anyhow::Result<&'static Rules> {
+    match Rules::with_folders(folders) {
+        Ok(rules) => Ok(rules.install()?),
+        Err(errors) => bail!("{}", lines(&errors)),
+    }
+}
+
+fn lines(errors: &[Error]) -> String {
+    let errors: Vec<String> = errors.iter().map(Error::to_string).collect();
+    errors.join("\n")
+}
+
+pub fn run(global: &Global, options: RulesCommand) -> anyhow::Result<Found> {
+    let Of::Check { folders } = options.command;
+    let checked = install(&folders)?.check(system_clock()());
+    let Checked {
+        rules,
+        samples,
+        errors,
+    } = &checked;
+    match global.output {
+        Format::Json => {
+            let errors: Vec<String> = errors.iter().map(Error::to_string).collect();
+            output::json(&json!({"rules": rules, "samples": samples, "errors": errors}))?;
+        }
+        Format::Text if errors.is_empty() => {
+            output::text(&format!(
+                "{rules} rules are valid, and {samples} samples are read as they should be\n"
+            ))?;
+        }
+        Format::Text => output::text(&format!("{}\n", lines(errors)))?,
+    }
+    Ok(match errors.is_empty() {
+        true => Found::Well,
+        false => Found::Problem,
+    })
+}

@@ -71,6 +71,7 @@ causes! {
     TooManyContainers = "too-many-containers",
     FdOrInotifyExhausted = "fd-or-inotify-exhausted",
     KubeletInternal = "kubelet-internal",
+    KubeletNotRunning = "kubelet-not-running",
     CniPluginHang = "cni-plugin-hang",
     RtnlStuck = "rtnl-stuck",
     KernelRegression = "kernel-regression",

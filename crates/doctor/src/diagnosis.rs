@@ -13,6 +13,7 @@ use crate::evidence::rights::not_permitted;
 use crate::facts::NodeFacts;
 use crate::facts::probes::ProbeFacts;
 pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
+use crate::judges::kubelet_not_running::has_no_kubelet;
 use crate::judges::{Opinion, judged, opinion, systemd_cookie_overflow};
 
 mod summary;
@@ -123,6 +124,9 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
                 format!("suspected with low confidence only: {}", first.said())
             }
             (_, None, _) if is_partial => not_found(&clear),
+            (_, _, _) if has_no_kubelet(facts) => {
+                format!("no kubelet on this machine; {}", well(&facts.probes))
+            }
             (_, _, _) => well(&facts.probes),
         },
         findings,

@@ -8,6 +8,7 @@ pub mod bus;
 pub mod cgroup;
 pub mod cni;
 pub mod gaps;
+pub mod kubelet;
 pub mod limits;
 pub mod process;
 pub mod resources;
@@ -19,6 +20,7 @@ pub use bus::{BusFacts, Ping, Reach, Serial, Service};
 pub use cgroup::{CgroupFacts, FrozenCgroup, MemoryCgroups, PidsUse, Throttling};
 pub use cni::CniNetwork;
 pub use gaps::{Gap, Gaps};
+pub use kubelet::KubeletFiles;
 pub use limits::KernelLimits;
 pub use process::{CgroupPath, FanotifyListener, FdUse, Process, Thread};
 pub use resources::{CpuTimes, Memory, Pressure, PressureFacts, Stalls};
@@ -68,6 +70,8 @@ pub struct HostFacts {
     pub versions: VersionFacts,
     /// The networks that CNI is configured for.
     pub cni: Fact<Vec<CniNetwork>>,
+    /// The files that a kubelet is configured by.
+    pub kubelet_files: Fact<KubeletFiles>,
 }
 
 /// A line of the kernel's log.

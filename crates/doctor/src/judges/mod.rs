@@ -19,6 +19,7 @@ mod fanotify_blocked;
 mod fd_or_inotify_exhausted;
 mod kernel_regression;
 mod kubelet_internal;
+pub(crate) mod kubelet_not_running;
 mod list_exceeds_grpc_limit;
 mod memory_cgroup_leak;
 mod memory_thrash;
@@ -68,6 +69,7 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::SystemdCookieOverflow, systemd_cookie_overflow::judge),
     (Cause::BusUnavailable, bus_unavailable::judge),
     (Cause::SystemdOverloaded, systemd_overloaded::judge),
+    (Cause::KubeletNotRunning, kubelet_not_running::judge),
     (Cause::RuncInitFrozen, runc_init_frozen::judge),
     (Cause::RuncSeccompPipe, runc_seccomp_pipe::judge),
     (Cause::RuncShortExecStuck, runc_short_exec_stuck::judge),

@@ -19,6 +19,7 @@ mod cni;
 mod file;
 mod guarded;
 mod kernel_log;
+mod kubelet_files;
 mod limits;
 mod look;
 mod mounts;
@@ -116,6 +117,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let log = step(host, kernel_log::read);
     let versions = step(host, versions::read);
     let cni = step(host, cni::read);
+    let kubelet_files = step(host, kubelet_files::read);
     let limits = step(host, limits::read);
     let elapsed = wait();
 
@@ -137,6 +139,9 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts.mounts = mounts.finish().unwrap_or_else(|why| missing(host, why));
     facts.kernel_log = log.finish().unwrap_or_else(|why| missing(host, why));
     facts.cni = cni.finish().unwrap_or_else(|why| missing(host, why));
+    facts.kubelet_files = kubelet_files
+        .finish()
+        .unwrap_or_else(|why| missing(host, why));
     facts.versions = versions.finish().unwrap_or_default();
     facts.capabilities = process::capabilities(host);
     facts.limits = limits.finish().unwrap_or_default();
@@ -151,6 +156,8 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     });
     if in_container {
         bus::leave_open_in_container(&mut facts.bus);
+        let why = "the doctor runs in a container";
+        facts.kubelet_files = Fact::missing(why, facts.kubelet_files.source().to_owned());
     }
     facts
 }

@@ -39,6 +39,28 @@ pub struct Service {
     pub restarts: Option<u32>,
 }
 
+impl Service {
+    /// Whether a kubelet runs in it, by the unit's name in various distributions.
+    pub fn is_kubelet(&self) -> bool {
+        KUBELET_UNITS.contains(&self.unit.as_str())
+    }
+}
+
+/// Unit names of the kubelet in various distributions.
+pub const KUBELET_UNITS: [&str; 11] = [
+    "kubelet.service",
+    "k3s.service",
+    "k3s-agent.service",
+    "rke2-server.service",
+    "rke2-agent.service",
+    "k0scontroller.service",
+    "k0sworker.service",
+    "snap.microk8s.daemon-kubelite.service",
+    "snap.kubelet.daemon.service",
+    "origin-node.service",
+    "atomic-openshift-node.service",
+];
+
 /// Whether the bus can be reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is")]

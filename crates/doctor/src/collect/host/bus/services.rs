@@ -7,6 +7,7 @@ use super::{MANAGER, addressed, property};
 use crate::collect::host::bus::wire::{Call, Message};
 use crate::collect::host::file::printable;
 use crate::facts::Fact;
+use crate::facts::host::bus::KUBELET_UNITS;
 use crate::facts::host::{Process, Service};
 
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
@@ -16,20 +17,6 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// No node has more daemons that serve its containers.
 const MAX_SERVICES: usize = 24;
 
-/// Unit names of the kubelet in various distributions.
-const KUBELETS: [&str; 11] = [
-    "kubelet.service",
-    "k3s.service",
-    "k3s-agent.service",
-    "rke2-server.service",
-    "rke2-agent.service",
-    "k0scontroller.service",
-    "k0sworker.service",
-    "snap.microk8s.daemon-kubelite.service",
-    "snap.kubelet.daemon.service",
-    "origin-node.service",
-    "atomic-openshift-node.service",
-];
 /// Unit names of runtimes.
 const RUNTIMES: [&str; 5] = [
     "containerd.service",
@@ -45,7 +32,7 @@ pub(in super::super) fn wanted(processes: &[Process]) -> Vec<String> {
     let kubelets = units(processes.iter().filter(|process| process.is_kubelet()));
     let runtimes = units(processes.iter().filter(|process| process.is_runtime()));
     let mut wanted = Vec::new();
-    for (running, usual) in [(kubelets, &KUBELETS[..]), (runtimes, &RUNTIMES[..])] {
+    for (running, usual) in [(kubelets, &KUBELET_UNITS[..]), (runtimes, &RUNTIMES[..])] {
         match running.is_empty() {
             true => wanted.extend(usual.iter().map(|unit| unit.to_string())),
             false => wanted.extend(running),
@@ -156,6 +143,6 @@ mod tests {
         );
         assert!(between.contains(&"crio.service".to_owned()));
         assert!(!between.contains(&"docker.service".to_owned()));
-        assert_eq!(wanted(&[]).len(), KUBELETS.len() + RUNTIMES.len());
+        assert_eq!(wanted(&[]).len(), KUBELET_UNITS.len() + RUNTIMES.len());
     }
 }

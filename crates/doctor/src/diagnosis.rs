@@ -12,8 +12,8 @@ pub use crate::evidence::rights::NotPermitted;
 use crate::evidence::rights::not_permitted;
 use crate::facts::NodeFacts;
 use crate::facts::probes::ProbeFacts;
-pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
 use crate::judges::kubelet_not_running::has_no_kubelet;
+pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
 use crate::judges::{Opinion, judged, opinion, systemd_cookie_overflow};
 
 mod summary;

@@ -134,7 +134,10 @@ mod tests {
     fn a_kubelet_that_exits_at_each_start_is_not_running() {
         let facts = without_kubelet(&[], &[("k3s-agent.service", "auto-restart", 12)]);
         let said = &found(judge(&facts))[0].sentence;
-        assert!(said.contains("has exited, and systemd is about to restart it"), "{said}");
+        assert!(
+            said.contains("has exited, and systemd is about to restart it"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -143,7 +146,10 @@ mod tests {
         let found = &found(judge(&facts))[0];
         assert_eq!(found.confidence, Confidence::High);
         let said = &found.sentence;
-        assert!(said.ends_with("although /var/lib/kubelet/config.yaml exists"), "{said}");
+        assert!(
+            said.ends_with("although /var/lib/kubelet/config.yaml exists"),
+            "{said}"
+        );
         assert!(!has_no_kubelet(&facts));
     }
 

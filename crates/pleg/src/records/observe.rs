@@ -169,6 +169,11 @@ impl Records {
         if self.is_gone(&pod.uid, look.begun) || is_unknown && is_listed_since {
             return;
         }
+        // Most statuses show what is known already: that amends nothing.
+        let known = self.pods.get(&pod.uid);
+        if known.and_then(|record| record.state_of::<R>(row.id())) == Some(row.state()) {
+            return;
+        }
         self.amended();
         let record = self.pods.entry(pod.uid.clone());
         let record =

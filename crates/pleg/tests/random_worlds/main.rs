@@ -46,7 +46,7 @@ use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
 use sim::{Fault, Manner, Outstanding, Sim, StreamFault};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use worlds::live_each;
 
 const WORLDS: u64 = 6_000;
@@ -55,7 +55,7 @@ const WORLDS: u64 = 6_000;
 const ODD_WORLDS: u64 = 2_000;
 
 /// In these of them something was wrong once.
-const ODD_BEFORE: [u64; 11] = [
+const ODD_BEFORE: [u64; 13] = [
     3_717,
     6_575,
     6_601,
@@ -65,8 +65,10 @@ const ODD_BEFORE: [u64; 11] = [
     58_089,
     66_294,
     3_735_217_573,
+    5_336_725_401_721_887_402,
     16_997_496_988_280_031_393,
     16_997_496_988_280_035_058,
+    17_346_154_001_338_675_855,
 ];
 
 /// In these something was wrong once.
@@ -117,6 +119,9 @@ const MOST: usize = 256;
 /// A verdict that blames somebody is held for three seconds at most, unless a pod that nobody is to
 /// blame for is still to be inspected.
 const BLAMED_IN_VAIN: Duration = Duration::from_secs(5);
+
+/// How often it is seen whom a verdict names.
+const GLANCE: Duration = Duration::from_millis(50);
 
 /// For how long a runtime may be called unreachable that is back: until the next relist, while
 /// `Version` and then a list hang, and while a relapse is held to be likely.
@@ -258,7 +263,8 @@ impl World {
             self.note_held(&node.sim.outstanding());
             self.happen(&node.sim);
             self.past.note(&node.sim);
-            sleep(seconds(self.rng.f64() * 2.0)).await;
+            let pause = seconds(self.rng.f64() * 2.0);
+            self.wait(&node, pause).await;
             self.check_claims(&node).await;
             while let Ok(Some(record)) = timeout(seconds(0.0), told.next()).await {
                 self.note(format_args!("  told: {}", node::line(&record)));
@@ -279,6 +285,18 @@ impl World {
             heard.hear(&record);
         }
         self.check_end(&node, &heard).await;
+    }
+
+    /// Time passes. Who is named for a moment only is seen too, where nobody was named before.
+    async fn wait(&mut self, node: &Node, pause: Duration) {
+        let until = Instant::now() + pause;
+        while self.blames_nobody.is_some() && Instant::now() < until {
+            sleep(GLANCE.min(until - Instant::now())).await;
+            if !node.status().await.stuck.is_empty() {
+                self.blames_nobody = Some(Instant::now());
+            }
+        }
+        sleep_until(until).await;
     }
 
     /// An odd world may have the manners of another runtime.

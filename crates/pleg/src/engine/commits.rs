@@ -135,9 +135,13 @@ impl Engine {
                 }
                 self.tell(&commit, Some(&status), now);
                 // What differed again meanwhile is due now, not at the next relist; it may have
-                // been so for as long as this inspection took.
+                // been so for as long as this inspection took, or since lists were requested that
+                // came meanwhile.
                 self.take_step(uid, now);
-                self.unobserved.differing.note_earlier(uid, inspected_since);
+                let lists = self.relister.last_good();
+                let lists = lists.filter(|newest| Some(*newest) > commit.listed);
+                let since = inspected_since.min(lists.unwrap_or(inspected_since));
+                self.unobserved.differing.note_earlier(uid, since);
                 // Nobody waits for it: what is said of all others is not said of it.
                 if self.unobserved.lasting.contains_key(uid)
                     && self.unobserved.differing.since(uid).is_some()

@@ -248,8 +248,7 @@ fn agrees(record: &Record, found: &PodStatus, look: Look) -> bool {
 /// Whether an id of which nothing is known is new, and not gone since: no list has come meanwhile that
 /// does not show it, nor did anybody who asked for it not find it.
 fn is_new(record: &Record, part: &Freshness, id: &Id, look: Look) -> bool {
-    let gone = record.removed.get(id);
-    part.admits_one(look) && gone.is_none_or(|gone| *gone < look.begun)
+    part.admits_one(look) && !record.is_looked_at_since(id, look.begun)
 }
 
 /// The pod as an inspection found it: rows that were not found are gone, unless a row `stays`

@@ -132,10 +132,11 @@ impl Records {
         let Some(record) = self.pods.get_mut(uid) else {
             return;
         };
-        if R::freshness(record).admits_one(look) {
+        let is_overtaken = record.is_looked_at_since(id, look.begun);
+        if R::freshness(record).admits_one(look) && !is_overtaken {
             R::freshness(record).one(look);
             R::found(record, id, state, look);
-            let before = record.listed.clone();
+            record.note_look(id.clone(), look.ended);
             record.amend(look.source, |pod| {
                 let rows = R::of_mut(pod);
                 match state {
@@ -147,9 +148,6 @@ impl Records {
                     }
                 }
             });
-            if let Some(before) = before {
-                record.note_removed(&before, look.ended);
-            }
         } else if record
             .state_of::<R>(id)
             .is_some_and(|known| Some(known) != state)
@@ -169,6 +167,11 @@ impl Records {
         if self.is_gone(&pod.uid, look.begun) || is_unknown && is_listed_since {
             return;
         }
+        // Most statuses show what is known already: that amends nothing.
+        let known = self.pods.get(&pod.uid);
+        if known.and_then(|record| record.state_of::<R>(row.id())) == Some(row.state()) {
+            return;
+        }
         self.amended();
         let record = self.pods.entry(pod.uid.clone());
         let record =
@@ -176,13 +179,17 @@ impl Records {
         let empty = || Arc::new(ListedPod::empty(pod.clone()));
         let listed = record.listed.get_or_insert_with(empty);
         // A runtime may not have found for a moment what was there all the time.
-        let gone = record.removed.get(row.id());
-        let is_known = listed.names(row.id()) || gone.is_some_and(|gone| look.begun <= *gone);
+        let is_listed = listed.names(row.id());
+        let is_known = is_listed || record.is_looked_at_since(row.id(), look.begun);
         // It was met elsewhere: an inspection tells which of both is so.
         let state = record.state_of::<R>(row.id());
         record.failed |= state.is_some_and(|known| known != row.state());
-        if !is_known && R::freshness(record).admits_one(look) {
+        let is_newer = R::freshness(record).admits_one(look);
+        // The same for one that a list does not show that was under way meanwhile.
+        record.contradicted |= !is_known && !is_newer;
+        if !is_known && is_newer {
             R::freshness(record).one(look);
+            record.note_look(row.id().clone(), look.ended);
             record.amend(look.source, |listed| {
                 R::of_mut(listed).push(Arc::new(row));
                 listed.sort();

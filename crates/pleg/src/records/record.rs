@@ -16,9 +16,9 @@ use crate::model::listed::{
 use crate::model::snapshot::Snapshot;
 use crate::model::status::PodStatus;
 
-/// How many ids that are gone are remembered, so that no older answer brings them back: more
+/// Of how many ids it is remembered when they were looked at, so that no older answer undoes that: more
 /// than calls may be outstanding.
-const MOST_REMOVED: usize = 1024;
+const MOST_LOOKED_AT: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -29,8 +29,9 @@ pub(crate) struct Record {
     /// Containers whose status said that they have exited, while a list did not, and when that was
     /// known.
     pub(super) ended: BTreeMap<Id, Instant>,
-    /// The last ids that looks have found gone since the last list, and when.
-    pub(super) removed: BTreeMap<Id, Instant>,
+    /// When the last look at each single id ended since the last list: those that are not listed it
+    /// found gone.
+    pub(super) looked_at: BTreeMap<Id, Instant>,
     /// When the inspection was begun by which something was told last.
     pub(super) inspected: Option<Instant>,
     /// How fresh the listing's sandboxes are, and its containers.
@@ -77,7 +78,7 @@ impl Record {
             committed: None,
             listed: None,
             ended: BTreeMap::new(),
-            removed: BTreeMap::new(),
+            looked_at: BTreeMap::new(),
             inspected: None,
             sandboxes: freshness,
             containers: freshness,
@@ -97,7 +98,7 @@ impl Record {
         if self.admits(look) {
             self.sandboxes = Freshness::of(look);
             self.containers = Freshness::of(look);
-            self.removed.clear();
+            self.looked_at.clear();
             self.hint.take_if(|hint| hint.at < look.begun);
             self.forget_ended(pod.map_or(&[], |pod| &pod.containers), look);
             let pod = pod.cloned().or_else(|| self.expected());
@@ -150,10 +151,12 @@ impl Record {
         let Some(known) = &self.listed else {
             return;
         };
-        let is_gone = |id: &Id| self.removed.get(id).is_some_and(|gone| look.begun <= *gone);
-        let is_new = |id: &Id| !known.names(id) && !is_gone(id);
+        let is_new = |id: &Id| !known.names(id) && !self.is_looked_at_since(id, look.begun);
         let rows = R::of(pod).iter().filter(|row| is_new(row.id()));
         let rows: Vec<_> = rows.cloned().collect();
+        for row in &rows {
+            self.note_look(row.id().clone(), look.ended);
+        }
         if !rows.is_empty() {
             self.amend(look.source, |pod| {
                 R::of_mut(pod).extend(rows);
@@ -185,13 +188,25 @@ impl Record {
         let sandboxes = before.sandboxes.iter().map(|row| &row.id);
         let containers = before.containers.iter().map(|row| &row.id);
         let gone = sandboxes.chain(containers).filter(|id| !names(id));
-        let gone: Vec<_> = gone.map(|id| (id.clone(), ended)).collect();
-        self.removed.extend(gone);
-        while self.removed.len() > MOST_REMOVED {
-            let oldest = self.removed.iter().min_by_key(|(_, gone)| **gone);
-            let oldest = oldest.map(|(id, _)| id.clone());
-            oldest.and_then(|id| self.removed.remove(&id));
+        let gone: Vec<_> = gone.cloned().collect();
+        for id in gone {
+            self.note_look(id, ended);
         }
+    }
+
+    /// Notes when a look at a single id ended.
+    pub(super) fn note_look(&mut self, id: Id, ended: Instant) {
+        self.looked_at.insert(id, ended);
+        if self.looked_at.len() > MOST_LOOKED_AT {
+            let oldest = self.looked_at.iter().min_by_key(|(_, ended)| **ended);
+            let oldest = oldest.map(|(id, _)| id.clone());
+            oldest.and_then(|id| self.looked_at.remove(&id));
+        }
+    }
+
+    /// Whether a look at this id ended at that time or later.
+    pub(super) fn is_looked_at_since(&self, id: &Id, time: Instant) -> bool {
+        self.looked_at.get(id).is_some_and(|ended| *ended >= time)
     }
 
     /// Changes the listing; a pod of which nothing is left is gone.

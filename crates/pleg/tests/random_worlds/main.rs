@@ -46,7 +46,7 @@ use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
 use sim::{Fault, Manner, Outstanding, Sim, StreamFault};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
 use worlds::live_each;
 
 const WORLDS: u64 = 6_000;
@@ -55,7 +55,7 @@ const WORLDS: u64 = 6_000;
 const ODD_WORLDS: u64 = 2_000;
 
 /// In these of them something was wrong once.
-const ODD_BEFORE: [u64; 11] = [
+const ODD_BEFORE: [u64; 16] = [
     3_717,
     6_575,
     6_601,
@@ -65,12 +65,17 @@ const ODD_BEFORE: [u64; 11] = [
     58_089,
     66_294,
     3_735_217_573,
+    2_524_669_477_855_483_647,
+    5_336_725_401_721_887_402,
+    9_074_124_526_867_185_154,
+    9_074_124_526_867_192_488,
     16_997_496_988_280_031_393,
     16_997_496_988_280_035_058,
+    17_346_154_001_338_675_855,
 ];
 
 /// In these something was wrong once.
-const WRONG_BEFORE: [u64; 16] = [
+const WRONG_BEFORE: [u64; 18] = [
     75,
     2_180,
     3_410,
@@ -85,8 +90,10 @@ const WRONG_BEFORE: [u64; 16] = [
     73_535,
     80_520,
     3_374_838_846,
+    417_061_444_994_896_371,
     1_765_455_195_336_774_049,
     2_394_757_696_063_922_682,
+    10_252_989_791_347_339_180,
 ];
 
 /// A pod without faults of its own, whose deaths must never wait.
@@ -118,9 +125,12 @@ const MOST: usize = 256;
 /// blame for is still to be inspected.
 const BLAMED_IN_VAIN: Duration = Duration::from_secs(5);
 
-/// For how long a runtime may be called unreachable that is back: until the next relist, while
-/// `Version` and then a list hang, and while a relapse is held to be likely.
-const KNOWN_TO_BE_BACK: Duration = Duration::from_millis(8500);
+/// How often it is seen whom a verdict names.
+const GLANCE: Duration = Duration::from_millis(50);
+
+/// For how long a runtime may be called unreachable that is back: until the next relist (1 s), while
+/// `Version` hangs (2 s), and then a list (4 s), and while a relapse is held to be likely (3 s).
+const KNOWN_TO_BE_BACK: Duration = Duration::from_millis(10_050);
 
 /// As little as the clock can tell apart.
 const TICK: Duration = Duration::from_millis(1);
@@ -258,7 +268,8 @@ impl World {
             self.note_held(&node.sim.outstanding());
             self.happen(&node.sim);
             self.past.note(&node.sim);
-            sleep(seconds(self.rng.f64() * 2.0)).await;
+            let pause = seconds(self.rng.f64() * 2.0);
+            self.wait(&node, pause).await;
             self.check_claims(&node).await;
             while let Ok(Some(record)) = timeout(seconds(0.0), told.next()).await {
                 self.note(format_args!("  told: {}", node::line(&record)));
@@ -279,6 +290,18 @@ impl World {
             heard.hear(&record);
         }
         self.check_end(&node, &heard).await;
+    }
+
+    /// Time passes. Who is named for a moment only is seen too, where nobody was named before.
+    async fn wait(&mut self, node: &Node, pause: Duration) {
+        let until = Instant::now() + pause;
+        while self.blames_nobody.is_some() && Instant::now() < until {
+            sleep(GLANCE.min(until - Instant::now())).await;
+            if !node.status().await.stuck.is_empty() {
+                self.blames_nobody = Some(Instant::now());
+            }
+        }
+        sleep_until(until).await;
     }
 
     /// An odd world may have the manners of another runtime.
@@ -620,11 +643,7 @@ impl World {
                 asked && there && age(call) >= DEGRADED_AFTER
             });
             assert_eq!(hangs, None, "Healthy, and that has not been answered");
-            // Who is not inspected yet is not named.
-            let says_so = health.message.contains(" yet to be inspected");
-            if self.odd.is_none() || !says_so {
-                self.past.check(node, &status);
-            }
+            self.past.check(node, &status);
         }
 
         // Nobody has an error while nothing is said to be wrong.

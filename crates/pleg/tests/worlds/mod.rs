@@ -1,35 +1,41 @@
 //! Runs many random worlds side by side, each in virtual time, and prints the seeds of those that
-//! are wrong. Each run has fresh seeds, after those of worlds that were wrong once.
+//! are wrong. Most of them are the same in each run, so that a failure is the change's; one in ten
+//! has a fresh seed, so that each run looks where none has looked.
 //!
-//! `PLEG_WORLDS=100000` tries more; a failure prints its seed, and `PLEG_SEED=n` replays it.
+//! `PLEG_WORLDS=100000` tries so many fresh ones; a failure prints its seed, and `PLEG_SEED=n`
+//! replays it.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-/// Runs the worlds of these seeds, and so many fresh ones; a world that panics is wrong.
+/// Of so many worlds one has a fresh seed.
+const FRESH: u64 = 10;
+
+/// Runs the worlds of these seeds, and so many more; a world that panics is wrong.
 pub fn live_each<World: Future<Output = ()>>(
     seeds: &[u64],
-    more: u64,
+    worlds: u64,
     world: impl Fn(u64) -> World + Sync,
 ) {
     if let Ok(seed) = std::env::var("PLEG_SEED") {
         live(world(seed.parse().expect("PLEG_SEED is a number")));
         return;
     }
-    let more = std::env::var("PLEG_WORLDS").map_or(more, |worlds| {
-        worlds.parse().expect("PLEG_WORLDS is a number")
-    });
+    let (known, fresh) = match std::env::var("PLEG_WORLDS") {
+        Ok(fresh) => (0, fresh.parse().expect("PLEG_WORLDS is a number")),
+        Err(_) => (worlds - worlds / FRESH, worlds / FRESH),
+    };
     let first = fastrand::u64(..);
-    eprintln!("{more} worlds from PLEG_SEED={first} on");
-    let fresh = move || (0..more).map(move |number| first.wrapping_add(number));
+    eprintln!("{fresh} fresh worlds from PLEG_SEED={first} on, and {known} known ones");
+    let fresh = move || (0..fresh).map(move |number| first.wrapping_add(number));
     let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
     let wrong = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
         for thread in 0..threads {
             let (wrong, world, fresh) = (&wrong, &world, &fresh);
             scope.spawn(move || {
-                let seeds = seeds.iter().copied().chain(fresh());
+                let seeds = seeds.iter().copied().chain(0..known).chain(fresh());
                 for seed in seeds.skip(thread).step_by(threads) {
                     if catch_unwind(AssertUnwindSafe(|| live(world(seed)))).is_err() {
                         eprintln!("the world of PLEG_SEED={seed} is wrong");

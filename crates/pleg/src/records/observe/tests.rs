@@ -213,6 +213,45 @@ fn a_look_at_an_id_that_overlaps_one_at_its_pod_and_says_otherwise_wants_an_insp
 }
 
 #[test]
+fn an_older_look_at_a_container_does_not_undo_what_its_sandbox_told_since() {
+    let clock = Clock(Instant::now());
+    let mut told = Told::default();
+    let exited = ListedContainer::clone(&row(1, ContainerState::Exited));
+    told.records.learn(&pod(1), exited, clock.look(5, 6));
+    told.plan(clock.at(7));
+    told.end(true, clock.at(7));
+
+    let (uid, id) = (pod(1).uid, "c1".into());
+    let runs = Some(ContainerState::Running);
+    let look = clock.look(1, 9);
+    told.records
+        .observe_one::<ListedContainer>(&uid, &id, runs, look);
+    let listed = told.records.listed_as(&uid).expect("it was told");
+    assert_eq!(listed.containers[0].state, ContainerState::Exited);
+    assert_eq!(
+        told.records.unsettled(),
+        [uid],
+        "an inspection tells which of both is so"
+    );
+}
+
+#[test]
+fn a_container_that_a_list_under_way_does_not_show_wants_an_inspection() {
+    let clock = Clock(Instant::now());
+    let mut told = Told::default();
+    let running = row(1, ContainerState::Running);
+    told.records.observe_list(&[running], clock.look(0, 10));
+    told.plan(clock.at(11));
+    told.end(true, clock.at(11));
+    let other = ListedContainer {
+        id: "c2".into(),
+        ..ListedContainer::clone(&row(1, ContainerState::Created))
+    };
+    told.records.learn(&pod(1), other, clock.look(5, 12));
+    assert_eq!(told.records.unsettled(), [pod(1).uid]);
+}
+
+#[test]
 fn who_has_exited_is_not_brought_back_by_a_list_that_was_held_up() {
     let clock = Clock(Instant::now());
     let sandbox = || {

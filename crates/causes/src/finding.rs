@@ -225,9 +225,10 @@ impl Finding {
     /// When it was found, as a note behind a name: `past, found at 2026-11-23 18:21:42 UTC`; empty
     /// for a finding that is current.
     pub fn past_note(&self) -> String {
-        match self.found_at.filter(|_| self.past) {
+        match self.found_at {
+            _ if !self.past => String::new(),
             Some(time) => format!("past, found at {}", time.timestamp().strftime("%F %T UTC")),
-            None => String::new(),
+            None => "past".to_owned(),
         }
     }
 

@@ -14,8 +14,9 @@ use crate::facts::NodeFacts;
 use crate::facts::probes::ProbeFacts;
 use crate::judges::kubelet_not_running::has_no_kubelet;
 pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
-use crate::judges::{Opinion, judged, opinion, systemd_cookie_overflow};
+use crate::judges::{JUDGES, Opinion, judged, opinion, systemd_cookie_overflow};
 
+mod logs;
 mod summary;
 
 use summary::{cannot_be_told, doubt, not_found, well};
@@ -92,9 +93,12 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
             }),
         }
     }
+    let has_judge = |cause| JUDGES.iter().any(|(judged, _)| *judged == cause);
+    let is_clear = |cause: Cause| has_judge(cause) && clear.contains(&cause);
+    let mut past = logs::add(facts, &mut findings, &wanted, is_clear);
     leave_out_shims_that_are_named(&mut findings);
     leave_out_superseded(&mut findings);
-    for finding in &mut findings {
+    for finding in findings.iter_mut().chain(&mut past) {
         leave_out_containerd(finding, &facts.probes);
         leave_out_doctor(finding);
         finding.redact();
@@ -113,22 +117,24 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let strongest = findings.first().map(|finding| finding.confidence);
     let verdict = NodeVerdict::of(strongest, is_judged && !blind && doubt.is_none());
     let is_partial = judged().any(|cause| !wanted(cause));
+    let summary = match (verdict, findings.first(), doubt) {
+        (NodeVerdict::Problem, Some(first), _) => first.said().to_owned(),
+        (NodeVerdict::Unknown, _, Some(doubt)) => redacted(doubt),
+        (NodeVerdict::Unknown, _, None) => cannot_be_told(&not_checked),
+        (_, Some(first), _) if is_partial => {
+            format!("suspected with low confidence only: {}", first.said())
+        }
+        (_, None, _) if is_partial => not_found(&clear),
+        (_, _, _) if has_no_kubelet(facts) => {
+            format!("no kubelet on this machine; {}", well(&facts.probes))
+        }
+        (_, _, _) => well(&facts.probes),
+    };
+    findings.extend(past);
     Diagnosis {
         verdict,
         is_partial,
-        summary: match (verdict, findings.first(), doubt) {
-            (NodeVerdict::Problem, Some(first), _) => first.said().to_owned(),
-            (NodeVerdict::Unknown, _, Some(doubt)) => redacted(doubt),
-            (NodeVerdict::Unknown, _, None) => cannot_be_told(&not_checked),
-            (_, Some(first), _) if is_partial => {
-                format!("suspected with low confidence only: {}", first.said())
-            }
-            (_, None, _) if is_partial => not_found(&clear),
-            (_, _, _) if has_no_kubelet(facts) => {
-                format!("no kubelet on this machine; {}", well(&facts.probes))
-            }
-            (_, _, _) => well(&facts.probes),
-        },
+        summary,
         findings,
         not_checked,
         not_permitted: not_permitted(facts),

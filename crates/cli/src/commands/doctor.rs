@@ -69,6 +69,12 @@ pub struct Doctor {
     /// Address of the kubelet's healthz endpoint.
     #[arg(long, value_name = "ADDR", default_value_t = KUBELET_HEALTHZ)]
     pub kubelet_healthz: SocketAddr,
+    /// Read the logs of the kubelet and the runtime from so long ago on.
+    #[arg(long, value_name = "DURATION", value_parser = crate::args::duration, default_value = "15m")]
+    pub since: Duration,
+    /// Read no logs of the kubelet and the runtime.
+    #[arg(long, conflicts_with = "since")]
+    pub no_logs: bool,
     #[command(flatten)]
     pub rules: RulesOption,
     #[command(flatten)]
@@ -113,6 +119,7 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
                 agent: options.agent.choice(),
                 kubelet_healthz: options.kubelet_healthz,
                 allow_signals: options.allow_signals,
+                logs: (!options.no_logs).then_some(options.since),
             };
             let facts = facts(asking, until).await?;
             // An agent on the node knows its runtime.

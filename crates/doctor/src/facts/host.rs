@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
+use super::logs::LogFacts;
 
 pub mod bus;
 pub mod cgroup;
@@ -72,6 +73,8 @@ pub struct HostFacts {
     pub cni: Fact<Vec<CniNetwork>>,
     /// The files that a kubelet is configured by.
     pub kubelet_files: Fact<KubeletFiles>,
+    /// What the kubelet and the runtime have logged lately.
+    pub logs: Fact<LogFacts>,
 }
 
 /// A line of the kernel's log.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 pub mod host;
 pub mod kubelet;
+pub mod logs;
 mod missing;
 pub mod probes;
 pub mod stacks;

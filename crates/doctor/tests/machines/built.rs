@@ -294,7 +294,7 @@ impl Machine {
     /// The same, with so long for each step.
     pub fn facts_within(&self, step: Duration) -> NodeFacts {
         let root = self.folder.path();
-        let mut helpers = Helpers::threads(2).expect("threads");
+        let mut helpers = Helpers::threads(3).expect("threads");
         let host = Host {
             step,
             ..Host::at(root)

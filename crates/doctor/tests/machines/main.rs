@@ -8,6 +8,7 @@ mod cri_dockerd;
 mod cri_o;
 mod kernel;
 mod limits;
+mod logs;
 mod others;
 mod packages;
 mod resources;

@@ -23,7 +23,7 @@ pub fn skipped(why: &str) {
 
 /// What is seen of this machine.
 pub fn facts(host: &Host) -> NodeFacts {
-    let mut helpers = Helpers::threads(2).expect("threads");
+    let mut helpers = Helpers::threads(3).expect("threads");
     let start = Instant::now();
     let host = collect(host, &mut helpers, || {
         sleep(Duration::from_secs(1));

@@ -11,7 +11,7 @@ use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 
 /// How many reads that may block can be under way.
-const HELPERS: usize = 3;
+const HELPERS: usize = 4;
 
 /// From the first sample of what moves to the second.
 const BETWEEN_SAMPLES: Duration = Duration::from_secs(1);
@@ -31,7 +31,7 @@ pub(super) struct Machine {
 impl Machine {
     /// Begins to read. The helpers are started before anything else: later even starting a process
     /// may block.
-    pub(super) fn read(until: Instant) -> anyhow::Result<Self> {
+    pub(super) fn read(logs: Option<Duration>, until: Instant) -> anyhow::Result<Self> {
         let mut helpers = helpers()?;
         let (observed, is_observed): (_, Receiver<()>) = channel();
         let latest = until - SECOND_SAMPLE;
@@ -44,7 +44,11 @@ impl Machine {
                 let _ = is_observed.recv_timeout(left);
                 begun.elapsed()
             };
-            host::collect(&Host::local(), &mut helpers, wait)
+            let host = Host {
+                logs,
+                ..Host::local()
+            };
+            host::collect(&host, &mut helpers, wait)
         });
         Ok(Self {
             observed: Some(observed),

@@ -8,6 +8,7 @@ use std::time::Duration;
 use agent::{AgentChoice, AgentClient};
 use cri::Endpoint;
 use doctor::collect::helper;
+use doctor::collect::host::LOGS_OF;
 use doctor::collect::observation::Source;
 use doctor::collect::observed::Observed;
 use doctor::collect::probes::{Asking, Probing};
@@ -31,6 +32,8 @@ pub(super) struct What {
     pub(super) agent: AgentChoice,
     pub(super) kubelet_healthz: SocketAddr,
     pub(super) allow_signals: bool,
+    /// The logs of the last so much time.
+    pub(super) logs: Option<Duration>,
 }
 
 impl What {
@@ -56,6 +59,7 @@ pub async fn collect_facts(
         agent,
         kubelet_healthz: KUBELET_HEALTHZ,
         allow_signals: false,
+        logs: Some(LOGS_OF),
     };
     facts(what, Instant::now() + COLLECTING).await
 }
@@ -69,7 +73,7 @@ pub async fn look(endpoint: Endpoint, agent: PathBuf) -> anyhow::Result<(NodeFac
 
 /// Collects the facts until then at the latest.
 pub(super) async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
-    let mut machine = Machine::read(until)?;
+    let mut machine = Machine::read(what.logs, until)?;
     let taken = system_clock()();
     let probes = probes(&what, &mut machine, until).await?;
     Ok(NodeFacts {

@@ -154,6 +154,11 @@ impl Helpers {
         }
     }
 
+    /// One of them, for reads beside the others.
+    pub(in crate::collect) fn one(&mut self) -> Self {
+        Self::new(self.waiting.pop().into_iter().collect())
+    }
+
     /// Threads of this process, for where no process can be started.
     pub fn threads(count: usize) -> io::Result<Self> {
         let helpers = (0..count).map(|_| Helper::thread());

@@ -29,6 +29,14 @@ pub(in crate::collect) enum Request {
         program: PathBuf,
         packages: Vec<String>,
     },
+    /// What units have written to the journal since then, in seconds since 1970.
+    Journal {
+        program: PathBuf,
+        units: Vec<String>,
+        since: i64,
+    },
+    /// The last lines of a file.
+    Tail { path: PathBuf },
     /// The hierarchies of control groups: some files take the kernel's lock of all of them.
     Cgroups { proc: PathBuf, sys: PathBuf },
     /// All processes, as far as they can be read within this time.
@@ -61,6 +69,12 @@ impl Request {
             Self::Link { path } => json(answer::link(&path)),
             Self::ProgramVersion { path } => json(answer::program_version(&path)),
             Self::Rpm { program, packages } => json(answer::rpm(&program, &packages)),
+            Self::Journal {
+                program,
+                units,
+                since,
+            } => json(answer::journal(&program, &units, since)),
+            Self::Tail { path } => json(answer::tail(&path)),
             Self::Cgroups { proc, sys } => json(Ok(answer::cgroups(&proc, &sys))),
             Self::Census { proc, limit } => json(process::first_look(&proc, limit)),
             Self::LookAgain { proc, at, limit } => json(Ok(process::second_look(proc, at, limit))),

@@ -9,6 +9,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use times::WallTime;
+
 use super::helper::Helpers;
 use super::step::{Overdue, Step};
 use crate::facts::host::{BusFacts, HostFacts, Process};
@@ -21,6 +23,7 @@ mod guarded;
 mod kernel_log;
 mod kubelet_files;
 mod limits;
+mod logs;
 mod look;
 mod mounts;
 pub(in crate::collect) mod process;
@@ -56,7 +59,12 @@ pub struct Host {
     pub asks_kernel: bool,
     /// How long a step may take.
     pub step: Duration,
+    /// The logs of the last so much time are read, if any.
+    pub logs: Option<Duration>,
 }
+
+/// The logs are read for so long, unless it is asked otherwise.
+pub const LOGS_OF: Duration = Duration::from_secs(15 * 60);
 
 /// Where runc, the runtimes, the kubelet and logs are written.
 const ROOTS: [&str; 6] = [
@@ -83,6 +91,7 @@ impl Host {
             roots: ROOTS.iter().map(|folder| root.join(folder)).collect(),
             asks_kernel: false,
             step: Duration::from_secs(5),
+            logs: Some(LOGS_OF),
         }
     }
 
@@ -119,6 +128,12 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let cni = step(host, cni::read);
     let kubelet_files = step(host, kubelet_files::read);
     let limits = step(host, limits::read);
+    let logs = host.logs.map(|lately| {
+        let mut helpers = helpers.one();
+        step(host, move |host| {
+            logs::read(host, &mut helpers, lately, WallTime::now())
+        })
+    });
     let elapsed = wait();
 
     let mut facts = HostFacts::default();
@@ -142,6 +157,9 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts.kubelet_files = kubelet_files
         .finish()
         .unwrap_or_else(|why| missing(host, why));
+    if let Some(logs) = logs {
+        facts.logs = logs.finish().unwrap_or_else(|why| missing(host, why));
+    }
     facts.versions = versions.finish().unwrap_or_default();
     facts.capabilities = process::capabilities(host);
     facts.limits = limits.finish().unwrap_or_default();

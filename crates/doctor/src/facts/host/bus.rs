@@ -61,6 +61,15 @@ pub const KUBELET_UNITS: [&str; 11] = [
     "atomic-openshift-node.service",
 ];
 
+/// Unit names of runtimes.
+pub const RUNTIME_UNITS: [&str; 5] = [
+    "containerd.service",
+    "docker.service",
+    "crio.service",
+    "cri-docker.service",
+    "snap.microk8s.daemon-containerd.service",
+];
+
 /// Whether the bus can be reached.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is")]

@@ -1,6 +1,6 @@
 //! The reads themselves.
 
-use std::io::{self, Read};
+use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
 use analyze::kernel::KernelStackReader;
@@ -11,13 +11,13 @@ use crate::facts::host::Filesystem;
 
 mod cgroups;
 mod program;
-mod rpm;
+mod programs;
 mod sockets;
 
 pub(crate) use cgroups::CgroupWalk;
 pub(super) use cgroups::cgroups;
 pub(super) use program::program_version;
-pub(super) use rpm::rpm;
+pub(super) use programs::{journal, rpm};
 pub(crate) use sockets::SocketRow;
 pub(super) use sockets::unix_sockets;
 
@@ -30,6 +30,27 @@ fn read(path: &Path) -> io::Result<String> {
         .take(MAX_FILE_BYTES)
         .read_to_end(&mut bytes)?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// As much of the end of a log as is read.
+const TAIL_BYTES: u64 = 4 << 20;
+
+/// The end of a file, from the beginning of a line on.
+pub(super) fn tail(path: &Path) -> io::Result<String> {
+    let mut file = open_without_waiting(path)?;
+    let length = file.metadata()?.len();
+    let skipped = length.saturating_sub(TAIL_BYTES);
+    file.seek(SeekFrom::Start(skipped))?;
+    let mut bytes = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(match skipped {
+        0 => text.into_owned(),
+        _ => text
+            .split_once('\n')
+            .map_or("", |(_, rest)| rest)
+            .to_owned(),
+    })
 }
 
 pub(super) fn filesystem(path: &Path) -> io::Result<Filesystem> {

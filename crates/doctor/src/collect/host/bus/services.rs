@@ -7,7 +7,7 @@ use super::{MANAGER, addressed, property};
 use crate::collect::host::bus::wire::{Call, Message};
 use crate::collect::host::file::printable;
 use crate::facts::Fact;
-use crate::facts::host::bus::KUBELET_UNITS;
+use crate::facts::host::bus::{KUBELET_UNITS, RUNTIME_UNITS};
 use crate::facts::host::{Process, Service};
 
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
@@ -17,22 +17,16 @@ const LIMIT: Duration = Duration::from_secs(2);
 /// No node has more daemons that serve its containers.
 const MAX_SERVICES: usize = 24;
 
-/// Unit names of runtimes.
-const RUNTIMES: [&str; 5] = [
-    "containerd.service",
-    "docker.service",
-    "crio.service",
-    "cri-docker.service",
-    "snap.microk8s.daemon-containerd.service",
-];
-
 /// The services to ask about: those that a kubelet and a runtime run in, and where none
 /// runs, as between two starts, those in which one usually does.
 pub(in super::super) fn wanted(processes: &[Process]) -> Vec<String> {
     let kubelets = units(processes.iter().filter(|process| process.is_kubelet()));
     let runtimes = units(processes.iter().filter(|process| process.is_runtime()));
     let mut wanted = Vec::new();
-    for (running, usual) in [(kubelets, &KUBELET_UNITS[..]), (runtimes, &RUNTIMES[..])] {
+    for (running, usual) in [
+        (kubelets, &KUBELET_UNITS[..]),
+        (runtimes, &RUNTIME_UNITS[..]),
+    ] {
         match running.is_empty() {
             true => wanted.extend(usual.iter().map(|unit| unit.to_string())),
             false => wanted.extend(running),
@@ -143,6 +137,6 @@ mod tests {
         );
         assert!(between.contains(&"crio.service".to_owned()));
         assert!(!between.contains(&"docker.service".to_owned()));
-        assert_eq!(wanted(&[]).len(), KUBELET_UNITS.len() + RUNTIMES.len());
+        assert_eq!(wanted(&[]).len(), KUBELET_UNITS.len() + RUNTIME_UNITS.len());
     }
 }

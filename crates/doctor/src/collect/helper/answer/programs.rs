@@ -1,0 +1,127 @@
+//! Programs that are run once, with limits on their duration and output: `rpm`, whose database has had
+//! three formats, and `journalctl`, whose files have had several.
+
+use std::ffi::OsStr;
+use std::io::{self, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::channel;
+use std::thread::{self, sleep};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, geteuid, kill_process_group};
+
+/// A query by names takes tens of milliseconds.
+const RPM_LIMIT: Duration = Duration::from_secs(3);
+/// The output for a few packages is shorter.
+const RPM_BYTES: u64 = 64 * 1024;
+/// The newest lines of a journal of gigabytes take a second or two.
+const JOURNAL_LIMIT: Duration = Duration::from_secs(4);
+/// More than [`JOURNAL_LINES`] lines of the usual length.
+const JOURNAL_BYTES: u64 = 16 << 20;
+/// A kubelet that logs much writes this many lines in a quarter of an hour.
+const JOURNAL_LINES: &str = "20000";
+/// The time to exit after SIGTERM, and after the end of the output.
+const GRACE: Duration = Duration::from_millis(200);
+/// The user nobody has no write access, so it takes no lock of the database, and killing it leaves
+/// none behind.
+const NOBODY_UID: u32 = 65_534;
+
+/// The output of `rpm -q` for these packages, including errors: a line for each installed one.
+pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<String> {
+    let mut command = Command::new(program);
+    command
+        .args(["-q", "--qf", "%{NAME}\\t%{EVR}\\n"])
+        .args(packages);
+    if geteuid().is_root() {
+        command.uid(NOBODY_UID).gid(NOBODY_UID);
+    }
+    run(command, RPM_LIMIT, RPM_BYTES)
+}
+
+/// What these units have written to the journal since then, in seconds since 1970, the newest line
+/// first.
+pub(in super::super) fn journal(
+    program: &Path,
+    units: &[String],
+    since: i64,
+) -> io::Result<String> {
+    let mut command = Command::new(program);
+    command
+        .args(["--quiet", "--no-pager", "--reverse", "--output=short-iso"])
+        .args(["--lines", JOURNAL_LINES])
+        .arg(format!("--since=@{since}"))
+        .args(units.iter().map(|unit| format!("--unit={unit}")));
+    run(command, JOURNAL_LIMIT, JOURNAL_BYTES)
+}
+
+/// The output and the errors of a program, of so many bytes.
+fn run(mut command: Command, limit: Duration, most: u64) -> io::Result<String> {
+    let name = Path::new(command.get_program())
+        .file_name()
+        .map(OsStr::to_owned);
+    let name = name.unwrap_or_default().display().to_string();
+    let (output, theirs) = io::pipe()?;
+    command
+        .env_clear()
+        .env("LC_ALL", "C")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(theirs.try_clone()?)
+        .stderr(theirs)
+        .process_group(0);
+    let mut child = command.spawn()?;
+    // Our ends of its output, without which that never ends.
+    drop(command);
+    let said = read(output, limit, most).unwrap_or_else(|| {
+        let why = format!("{name} did not answer within {limit:?}");
+        Err(io::Error::other(why))
+    });
+    if said.is_err() || !has_ended(&mut child, GRACE) {
+        end(&mut child);
+    }
+    said
+}
+
+/// What it says until its end, if that comes in time.
+fn read(
+    output: impl Read + Send + 'static,
+    limit: Duration,
+    most: u64,
+) -> Option<io::Result<String>> {
+    let (sender, received) = channel();
+    let reading = thread::Builder::new().name("output".to_owned());
+    let reading = reading.spawn(move || {
+        let mut bytes = Vec::new();
+        let read = output.take(most).read_to_end(&mut bytes);
+        // The receiver may be gone.
+        let _ = sender.send(read.map(|_| bytes));
+    });
+    if let Err(error) = reading {
+        return Some(Err(error));
+    }
+    let bytes = received.recv_timeout(limit).ok()?;
+    Some(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+fn has_ended(child: &mut Child, limit: Duration) -> bool {
+    let start = Instant::now();
+    while !matches!(child.try_wait(), Ok(Some(_))) {
+        if start.elapsed() > limit {
+            return false;
+        }
+        sleep(Duration::from_millis(5));
+    }
+    true
+}
+
+/// Ends it and what it has started. One that sleeps in the kernel ends when that lets it.
+fn end(child: &mut Child) {
+    let group = Pid::from_child(child);
+    // Until it is waited for, its number is nobody else's.
+    let _ = kill_process_group(group, Signal::TERM);
+    sleep(GRACE);
+    let _ = kill_process_group(group, Signal::KILL);
+    has_ended(child, GRACE);
+}

@@ -1,0 +1,141 @@
+//! The logs of the kubelet and the runtime: the journal, or files where there is none. Only lines that
+//! a rule is about are kept.
+
+use std::time::Duration;
+
+use analyze::line::stamp::{Calendar, Stamp};
+use analyze::line::{klog, prefix};
+use analyze::rules::LineSearch;
+use jiff::tz::TimeZone;
+use times::WallTime;
+
+use super::Host;
+use crate::collect::helper::{Helpers, Request};
+use crate::facts::Fact;
+use crate::facts::host::bus::{KUBELET_UNITS, RUNTIME_UNITS};
+use crate::facts::logs::{LogFacts, LogLine};
+
+/// The helper ends journalctl after four seconds.
+const LIMIT: Duration = Duration::from_secs(5);
+const MAX_LINES: usize = 2000;
+/// Longer lines are cut.
+const MAX_CHARS: usize = 2000;
+
+/// Below `/var`: where a kubelet or a runtime logs without journald, in Talos, k3s with OpenRC, RKE2,
+/// k3s, MicroK8s, and minikube.
+const IN_VAR: [&str; 8] = [
+    "log/kubelet.log",
+    "log/containerd.log",
+    "log/crio.log",
+    "log/k3s.log",
+    "lib/rancher/rke2/agent/logs/kubelet.log",
+    "lib/rancher/rke2/agent/containerd/containerd.log",
+    "lib/rancher/k3s/agent/containerd/containerd.log",
+    "log/messages",
+];
+
+/// The lines of the last so many seconds.
+pub(super) fn read(
+    host: &Host,
+    helpers: &mut Helpers,
+    lately: Duration,
+    now: WallTime,
+) -> Fact<LogFacts> {
+    let since = now.as_unix_nanos() / 1_000_000_000 - lately.as_secs() as i64;
+    let mut calendar = Calendar::until(now);
+    calendar.learn(&Stamp {
+        offset: local_offset(host, now),
+        ..Stamp::default()
+    });
+    let mut reading = Reading {
+        search: LineSearch::new(),
+        calendar,
+        since,
+        facts: LogFacts {
+            seconds: lately.as_secs(),
+            ..LogFacts::default()
+        },
+    };
+    let journalctl = host.usr.join("bin/journalctl");
+    let mut sources = Vec::new();
+    let mut why = None;
+    if journalctl.exists() {
+        let units = [&KUBELET_UNITS[..], &RUNTIME_UNITS].concat();
+        let request = Request::Journal {
+            program: journalctl,
+            units: units.into_iter().map(str::to_owned).collect(),
+            since,
+        };
+        match helpers.ask::<String>(&request, LIMIT) {
+            Ok(text) => {
+                sources.push("the journal".to_owned());
+                reading.take(text.lines().rev(), "journal");
+            }
+            Err(missing) => why = Some(missing),
+        }
+    }
+    let files = IN_VAR.iter().map(|name| host.var.join(name));
+    for path in files.filter(|path| path.exists()) {
+        let source = path.display().to_string();
+        match helpers.ask::<String>(&Request::Tail { path }, LIMIT) {
+            Ok(text) => {
+                reading.take(text.lines(), &source);
+                sources.push(source);
+            }
+            Err(missing) => why = Some(missing),
+        }
+    }
+    match (sources.is_empty(), why) {
+        (false, _) => Fact::known(reading.facts, sources.join(", ")),
+        (true, Some(why)) => Fact::missing(why, "the journal"),
+        (true, None) => Fact::missing("no log of a kubelet or a runtime was found", "the journal"),
+    }
+}
+
+/// The offset of the machine's time zone, in which a kubelet writes its own times.
+fn local_offset(host: &Host, now: WallTime) -> Option<i32> {
+    let zone = std::fs::read(host.etc.join("localtime")).ok()?;
+    let zone = TimeZone::tzif("local", &zone).ok()?;
+    Some(zone.to_offset(now.timestamp()).seconds())
+}
+
+struct Reading {
+    search: LineSearch,
+    calendar: Calendar,
+    /// In seconds since 1970.
+    since: i64,
+    facts: LogFacts,
+}
+
+impl Reading {
+    /// A line without a time is as old as the one before it.
+    fn take<'a>(&mut self, lines: impl Iterator<Item = &'a str>, log: &str) {
+        let mut time = None;
+        for line in lines {
+            let stamp = time_of(line.as_bytes());
+            time = stamp.map_or(time, |stamp| self.calendar.resolve(&stamp));
+            if time.is_none_or(|time| time / 1_000_000_000 < self.since) {
+                continue;
+            }
+            self.facts.read += 1;
+            if self.search.find(line.as_bytes()).is_nothing() {
+                continue;
+            }
+            self.facts.lines.push(LogLine {
+                log: log.to_owned(),
+                time: time.and_then(WallTime::from_unix_nanos),
+                text: escape::redact(line).chars().take(MAX_CHARS).collect(),
+            });
+        }
+        // The newest lines show the current state.
+        let more = self.facts.lines.len().saturating_sub(MAX_LINES);
+        self.facts.lines.drain(..more);
+    }
+}
+
+fn time_of(line: &[u8]) -> Option<Stamp> {
+    let carried = prefix::split(line);
+    let of_klog = || Stamp::of_klog(carried.body.get(1..)?);
+    let is_klog = klog::begins(carried.body);
+    carried.time.or_else(|| is_klog.then(of_klog)?)
+}

@@ -21,7 +21,7 @@ pub use bus::{BusFacts, Ping, Reach, Serial, Service};
 pub use cgroup::{CgroupFacts, FrozenCgroup, MemoryCgroups, PidsUse, Throttling};
 pub use cni::CniNetwork;
 pub use gaps::{Gap, Gaps};
-pub use kubelet::KubeletFiles;
+pub use kubelet::{ApiAnswer, ApiServer, ClientCertificate, ClockDifference, KubeletFiles};
 pub use limits::KernelLimits;
 pub use process::{CgroupPath, FanotifyListener, FdUse, Process, Thread};
 pub use resources::{CpuTimes, Memory, Pressure, PressureFacts, Stalls};
@@ -73,6 +73,10 @@ pub struct HostFacts {
     pub cni: Fact<Vec<CniNetwork>>,
     /// The files that a kubelet is configured by.
     pub kubelet_files: Fact<KubeletFiles>,
+    /// The certificate by which the kubelet shows who it is.
+    pub client_certificate: Fact<ClientCertificate>,
+    /// The API server that the kubelet reports to.
+    pub api_server: Fact<ApiServer>,
     /// What the kubelet and the runtime have logged lately.
     pub logs: Fact<LogFacts>,
 }

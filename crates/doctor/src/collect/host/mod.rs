@@ -16,11 +16,13 @@ use super::step::{Overdue, Step};
 use crate::facts::host::{BusFacts, HostFacts, Process};
 use crate::facts::{Fact, Missing};
 
+mod api_server;
 mod bus;
 mod cni;
 mod file;
 mod guarded;
 mod kernel_log;
+mod kubeconfig;
 mod kubelet_files;
 mod limits;
 mod logs;
@@ -127,6 +129,8 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let versions = step(host, versions::read);
     let cni = step(host, cni::read);
     let kubelet_files = step(host, kubelet_files::read);
+    let certificate = step(host, kubeconfig::client_certificate);
+    let api_server = step(host, api_server::ask);
     let limits = step(host, limits::read);
     let logs = host.logs.map(|lately| {
         let mut helpers = helpers.one();
@@ -157,6 +161,10 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts.kubelet_files = kubelet_files
         .finish()
         .unwrap_or_else(|why| missing(host, why));
+    facts.client_certificate = certificate
+        .finish()
+        .unwrap_or_else(|why| missing(host, why));
+    facts.api_server = api_server.finish().unwrap_or_else(|why| missing(host, why));
     if let Some(logs) = logs {
         facts.logs = logs.finish().unwrap_or_else(|why| missing(host, why));
     }

@@ -19,7 +19,7 @@ use crate::judges::{JUDGES, Opinion, judged, opinion, systemd_cookie_overflow};
 mod logs;
 mod summary;
 
-use summary::{cannot_be_told, doubt, not_found, well};
+use summary::{cannot_be_told, doubt, not_found, unreported, well};
 
 /// What is wrong with the node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -108,10 +108,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     findings.sort_by_key(|finding| {
         std::cmp::Reverse((finding.verdict, finding.confidence > Confidence::Low))
     });
-    // If the runtime could not be probed at all, too little is known to call the node healthy.
-    let blind = not_checked
-        .iter()
-        .any(|not| not.cause == Cause::RuntimeUnresponsive);
+    let blind = not_checked.iter().any(|not| ESSENTIAL.contains(&not.cause));
     let doubt = doubt(&facts.probes).filter(|_| OF_CALLS.iter().any(|cause| wanted(*cause)));
     let is_judged = !clear.is_empty() || !findings.is_empty();
     let strongest = findings.first().map(|finding| finding.confidence);
@@ -120,7 +117,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let summary = match (verdict, findings.first(), doubt) {
         (NodeVerdict::Problem, Some(first), _) => first.said().to_owned(),
         (NodeVerdict::Unknown, _, Some(doubt)) => redacted(doubt),
-        (NodeVerdict::Unknown, _, None) => cannot_be_told(&not_checked),
+        (NodeVerdict::Unknown, _, None) => cannot_be_told(&not_checked, &ESSENTIAL),
         (_, Some(first), _) if is_partial => {
             format!("suspected with low confidence only: {}", first.said())
         }
@@ -128,7 +125,10 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         (_, _, _) if has_no_kubelet(facts) => {
             format!("no kubelet on this machine; {}", well(&facts.probes))
         }
-        (_, _, _) => well(&facts.probes),
+        (_, _, _) => match unreported(facts) {
+            Some(why) => format!("{}; {why}", well(&facts.probes)),
+            None => well(&facts.probes),
+        },
     };
     findings.extend(past);
     Diagnosis {
@@ -161,6 +161,14 @@ impl Diagnosis {
         &self.findings[..current]
     }
 }
+
+/// Without an opinion on these a node is not called healthy: whether the runtime answers, whether a kubelet
+/// runs, and whether the pod network is ready.
+const ESSENTIAL: [Cause; 3] = [
+    Cause::RuntimeUnresponsive,
+    Cause::KubeletNotRunning,
+    Cause::CniNotReady,
+];
 
 /// The causes that calls to the runtime show.
 const OF_CALLS: [Cause; 4] = [
@@ -375,7 +383,7 @@ mod tests {
         };
         facts.probes.unasked = 0;
         let diagnosis = diagnose(&facts, |_| true);
-        assert_eq!(diagnosis.findings[0].cause, Cause::CniPluginHang);
+        assert_eq!(diagnosis.findings[0].cause, Cause::CniNotReady);
         assert_eq!(diagnosis.verdict, NodeVerdict::Problem);
     }
 

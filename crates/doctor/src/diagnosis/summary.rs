@@ -9,6 +9,7 @@ use times::GoDuration;
 
 use super::NotChecked;
 use crate::evidence::who::{subject, unanswered};
+use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, Probe, ProbeFacts};
 
 /// Of a node of which only these causes were judged nothing else is known.
@@ -21,11 +22,11 @@ pub(super) fn not_found(causes: &[Cause]) -> String {
     )
 }
 
-pub(super) fn cannot_be_told(not_checked: &[NotChecked]) -> String {
-    // If the runtime was not probed, that is the reason, whatever else is not known.
-    let mut all = not_checked.iter();
-    let runtime = all.find(|not| not.cause == Cause::RuntimeUnresponsive);
-    match runtime.or(not_checked.first()) {
+/// The first that could not be judged of the `essential` causes is the reason, whatever else is not known.
+pub(super) fn cannot_be_told(not_checked: &[NotChecked], essential: &[Cause]) -> String {
+    let lacks = |cause: &Cause| not_checked.iter().find(|not| not.cause == *cause);
+    let first = essential.iter().find_map(lacks);
+    match first.or(not_checked.first()) {
         Some(first) => format!(
             "the state of this node could not be determined: {}",
             first.why
@@ -110,6 +111,12 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
             "the runtime responds, but {unasked} of {all} were not made or not answered in time"
         )
     })
+}
+
+/// Why it is not known whether the kubelet, which runs, can report to its API server.
+pub(super) fn unreported(facts: &NodeFacts) -> Option<String> {
+    let why = facts.host.api_server.why()?;
+    Some(format!("its API server was not asked: {why}"))
 }
 
 /// If a call takes longer, the runtime does not respond normally.

@@ -9,7 +9,7 @@ use crate::evidence::plugins::{OLD, Plugin, plugins};
 use crate::evidence::who::go;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
-use crate::facts::probes::{Outcome, ProbeFacts};
+use crate::facts::probes::Outcome;
 
 /// A plugin that has run for this long will not return.
 const HUNG_SECONDS: f64 = 60.0;
@@ -18,31 +18,10 @@ const MAX_PLUGINS: usize = 20;
 
 /// The symptom: plugin processes that are old, or many.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
-    let probes = &facts.probes;
-    if let Some(unready) = no_network(probes) {
-        return Opinion::Found(vec![unready]);
-    }
     match plugins(facts) {
         Ok(plugins) => of_plugins(facts, &plugins),
         Err(why) => Opinion::CannotTell(why),
     }
-}
-
-/// Without a network configuration no plugin can hang, but the node is NotReady.
-fn no_network(probes: &ProbeFacts) -> Option<Finding> {
-    let condition = probes.unmet("NetworkReady")?;
-    // The node is NotReady by that; whether a plugin is the cause is not known.
-    let mut finding = Finding::new(Cause::CniPluginHang, Confidence::Medium);
-    let why = [&*condition.reason, &*condition.message].join(": ");
-    finding.sentence = format!("the pod network is not ready ({why})");
-    finding
-        .evidence
-        .push(format!("the condition NetworkReady is false: {why}"));
-    finding.advise_first(
-        "check whether the CNI agent is running on this node and has written its configuration \
-         (usually to /etc/cni/net.d)",
-    );
-    Some(finding)
 }
 
 fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {

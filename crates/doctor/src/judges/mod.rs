@@ -7,8 +7,10 @@ use causes::finding::Finding;
 
 use crate::facts::NodeFacts;
 
+mod api_server_unreachable;
 mod bus_unavailable;
 mod by_rules;
+mod cni_not_ready;
 mod cni_plugin_hang;
 mod container_lock;
 mod container_status_lock;
@@ -19,6 +21,7 @@ mod fanotify_blocked;
 mod fd_or_inotify_exhausted;
 mod kernel_regression;
 mod kubelet_internal;
+mod kubelet_credentials;
 pub(crate) mod kubelet_not_running;
 mod list_exceeds_grpc_limit;
 mod memory_cgroup_leak;
@@ -70,12 +73,15 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::BusUnavailable, bus_unavailable::judge),
     (Cause::SystemdOverloaded, systemd_overloaded::judge),
     (Cause::KubeletNotRunning, kubelet_not_running::judge),
+    (Cause::KubeletCredentials, kubelet_credentials::judge),
+    (Cause::ApiServerUnreachable, api_server_unreachable::judge),
     (Cause::RuncInitFrozen, runc_init_frozen::judge),
     (Cause::RuncSeccompPipe, runc_seccomp_pipe::judge),
     (Cause::RuncShortExecStuck, runc_short_exec_stuck::judge),
     (Cause::RuntimeUnresponsive, runtime_unresponsive::judge),
     (Cause::ListExceedsGrpcLimit, list_exceeds_grpc_limit::judge),
     (Cause::CniPluginHang, cni_plugin_hang::judge),
+    (Cause::CniNotReady, cni_not_ready::judge),
     (Cause::ContainerStatusLock, container_status_lock::judge),
     (Cause::ShimUnresponsive, shim_unresponsive::judge),
     (Cause::ContainerLock, container_lock::judge),

@@ -1,0 +1,127 @@
+//! The kubelet cannot report: its API server does not answer, or the clocks differ.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::lack;
+use crate::facts::NodeFacts;
+use crate::facts::host::{ApiAnswer, ApiServer};
+
+/// A certificate may be taken for expired, and a token for not valid yet, from about here on.
+const CLOCKS_DIFFER_SECONDS: u64 = 60;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let fact = &facts.host.api_server;
+    let found = fact.value().and_then(|server| cannot_report(server));
+    Opinion::of(found, [lack(fact)])
+}
+
+fn cannot_report(server: &ApiServer) -> Option<Finding> {
+    let address = &server.address;
+    let (confidence, sentence, advice) = match &server.answer {
+        ApiAnswer::Answered => return clocks_differ(server),
+        ApiAnswer::Refused => (
+            Confidence::High,
+            format!("the API server at {address} refuses connections"),
+            "check whether the API server, or the load balancer before it, runs at this address",
+        ),
+        ApiAnswer::Unreachable(why) => (
+            Confidence::High,
+            format!("the API server at {address} cannot be reached: {why}"),
+            "check the route and the firewall from this node to this address",
+        ),
+        ApiAnswer::CertificateRejected(why) => (
+            Confidence::High,
+            format!("the certificate of the API server at {address} is not accepted: {why}"),
+            "compare the certificate authority in the kubelet's kubeconfig with the cluster's",
+        ),
+        ApiAnswer::Failed(why) => (
+            Confidence::Medium,
+            format!("a request to the API server at {address} failed: {why}"),
+            "run `curl -k ADDRESS/livez` on this node",
+        ),
+    };
+    let evidence = vec![format!("{sentence}; asked for /livez from this node")];
+    let mut found = finding(
+        Cause::ApiServerUnreachable,
+        confidence,
+        Culprit::default(),
+        evidence,
+    );
+    found.sentence = sentence;
+    found.advise_first(advice.replace("ADDRESS", address));
+    Some(found)
+}
+
+fn clocks_differ(server: &ApiServer) -> Option<Finding> {
+    let clock = server.clock?;
+    if clock.seconds < CLOCKS_DIFFER_SECONDS {
+        return None;
+    }
+    let way = match clock.is_ahead {
+        true => "ahead of",
+        false => "behind",
+    };
+    let sentence = format!(
+        "the clock of this node is {} s {way} that of the API server at {}",
+        clock.seconds, server.address
+    );
+    let evidence = vec![format!("{sentence}, by the date of its response")];
+    let mut found = finding(
+        Cause::ApiServerUnreachable,
+        Confidence::Medium,
+        Culprit::default(),
+        evidence,
+    );
+    found.sentence = sentence;
+    found.advise_first("run `chronyc tracking` or `timedatectl timesync-status` on this node");
+    Some(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Fact;
+    use crate::facts::host::ClockDifference;
+    use crate::node::{found, node};
+
+    fn answering(answer: ApiAnswer, clock: Option<ClockDifference>) -> NodeFacts {
+        let mut facts = node("containerd", "1.7.24").facts();
+        let server = ApiServer {
+            address: "https://10.0.0.1:6443".to_owned(),
+            answer,
+            clock,
+        };
+        facts.host.api_server = Fact::known(server, "livez");
+        facts
+    }
+
+    #[test]
+    fn an_api_server_that_refuses_connections_is_named_with_its_address() {
+        let found = &found(judge(&answering(ApiAnswer::Refused, None)))[0];
+        assert_eq!(found.confidence, Confidence::High);
+        let expected = "the API server at https://10.0.0.1:6443 refuses connections";
+        assert_eq!(found.sentence, expected);
+    }
+
+    #[test]
+    fn one_that_answers_is_no_finding_unless_the_clocks_differ() {
+        let clock = |seconds| {
+            let is_ahead = false;
+            Some(ClockDifference { is_ahead, seconds })
+        };
+        let facts = answering(ApiAnswer::Answered, clock(3));
+        assert_eq!(judge(&facts), Opinion::Clear);
+        let found = &found(judge(&answering(ApiAnswer::Answered, clock(400))))[0];
+        assert_eq!(found.confidence, Confidence::Medium);
+        assert!(found.sentence.contains("is 400 s behind that of the API server"));
+    }
+
+    #[test]
+    fn one_that_nobody_could_ask_is_not_judged() {
+        let facts = node("containerd", "1.7.24").facts();
+        assert!(matches!(judge(&facts), Opinion::CannotTell(_)));
+    }
+}

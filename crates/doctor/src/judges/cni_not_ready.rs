@@ -1,0 +1,44 @@
+//! The runtime says that the pod network is not ready.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+use pleg::runtime::Condition;
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::facts::NodeFacts;
+use crate::facts::host::Process;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    match (probes.unmet("NetworkReady"), &probes.conditions) {
+        (Some(condition), _) => Opinion::Found(vec![not_ready(facts, condition)]),
+        (None, Some(_)) => Opinion::Clear,
+        (None, None) => {
+            Opinion::CannotTell("the runtime did not report its conditions".to_owned())
+        }
+    }
+}
+
+fn not_ready(facts: &NodeFacts, condition: &Condition) -> Finding {
+    let why = [&*condition.reason, &*condition.message].join(": ");
+    // Without a kubelet, nobody may want a pod network.
+    let mut processes = facts.host.all_processes().iter();
+    let confidence = match processes.any(Process::is_kubelet) {
+        true => Confidence::High,
+        false => Confidence::Medium,
+    };
+    let mut evidence = vec![format!("the condition NetworkReady is false: {why}")];
+    if let Some(networks) = facts.host.cni.value() {
+        evidence.push(match &networks[..] {
+            [] => "no network is configured in /etc/cni/net.d".to_owned(),
+            networks => {
+                let names: Vec<&str> = networks.iter().map(|network| &*network.name).collect();
+                format!("configured in /etc/cni/net.d: {}", names.join(", "))
+            }
+        });
+    }
+    let mut found = finding(Cause::CniNotReady, confidence, Culprit::default(), evidence);
+    found.sentence = format!("the pod network is not ready ({why})");
+    found
+}

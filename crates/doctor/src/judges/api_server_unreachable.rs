@@ -116,7 +116,11 @@ mod tests {
         assert_eq!(judge(&facts), Opinion::Clear);
         let found = &found(judge(&answering(ApiAnswer::Answered, clock(400))))[0];
         assert_eq!(found.confidence, Confidence::Medium);
-        assert!(found.sentence.contains("is 400 s behind that of the API server"));
+        assert!(
+            found
+                .sentence
+                .contains("is 400 s behind that of the API server")
+        );
     }
 
     #[test]

@@ -14,9 +14,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     match (probes.unmet("NetworkReady"), &probes.conditions) {
         (Some(condition), _) => Opinion::Found(vec![not_ready(facts, condition)]),
         (None, Some(_)) => Opinion::Clear,
-        (None, None) => {
-            Opinion::CannotTell("the runtime did not report its conditions".to_owned())
-        }
+        (None, None) => Opinion::CannotTell("the runtime did not report its conditions".to_owned()),
     }
 }
 

@@ -24,7 +24,10 @@ fn invalid(certificate: &ClientCertificate, path: &str, now: WallTime) -> Option
     let on = |time: WallTime| time.timestamp().strftime("%F %T UTC").to_string();
     let (not_before, not_after) = (certificate.not_before, certificate.not_after);
     let sentence = if now > not_after {
-        format!("the kubelet's client certificate expired on {}", on(not_after))
+        format!(
+            "the kubelet's client certificate expired on {}",
+            on(not_after)
+        )
     } else if now < not_before {
         let from = on(not_before);
         format!("the kubelet's client certificate is valid only from {from} on: is the clock right")
@@ -56,7 +59,10 @@ mod tests {
 
     const DAY: Duration = Duration::from_secs(86_400);
 
-    fn with(from: impl Fn(WallTime) -> WallTime, until: impl Fn(WallTime) -> WallTime) -> NodeFacts {
+    fn with(
+        from: impl Fn(WallTime) -> WallTime,
+        until: impl Fn(WallTime) -> WallTime,
+    ) -> NodeFacts {
         let mut facts = node("containerd", "1.7.24").facts();
         let certificate = ClientCertificate {
             not_before: from(facts.taken),
@@ -72,14 +78,22 @@ mod tests {
         let facts = with(|now| now.before(DAY * 2), |now| now.before(DAY));
         let found = &found(judge(&facts))[0];
         assert_eq!(found.confidence, Confidence::Certain);
-        assert!(found.sentence.starts_with("the kubelet's client certificate expired on 20"));
+        assert!(
+            found
+                .sentence
+                .starts_with("the kubelet's client certificate expired on 20")
+        );
         assert!(found.evidence[0].starts_with("/var/lib/kubelet/pki/kubelet-client-current.pem"));
     }
 
     #[test]
     fn a_certificate_that_is_not_valid_yet_is_doubted_by_the_clock() {
         let facts = with(|now| now.after(DAY), |now| now.after(DAY * 2));
-        assert!(found(judge(&facts))[0].sentence.ends_with("is the clock right"));
+        assert!(
+            found(judge(&facts))[0]
+                .sentence
+                .ends_with("is the clock right")
+        );
     }
 
     #[test]

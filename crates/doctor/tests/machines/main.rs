@@ -7,6 +7,7 @@ mod built;
 mod cri_dockerd;
 mod cri_o;
 mod kernel;
+mod kubelet;
 mod limits;
 mod logs;
 mod others;

@@ -25,6 +25,8 @@ pub struct Proof {
     pub says: String,
     /// Who it is, as far as it is known.
     pub culprit: Culprit,
+    /// What it shows of this node, in a short sentence in place of the title of the cause.
+    pub headline: Option<String>,
     /// Its line in the input.
     pub line: u64,
 }
@@ -37,6 +39,7 @@ impl Proof {
             confidence,
             says: says.into(),
             culprit: Culprit::default(),
+            headline: None,
             line,
         }
     }
@@ -44,6 +47,12 @@ impl Proof {
     /// The same, of this one.
     pub fn of(mut self, culprit: Culprit) -> Self {
         self.culprit = culprit;
+        self
+    }
+
+    /// The same, with what it shows of this node.
+    pub fn headed(mut self, headline: impl Into<String>) -> Self {
+        self.headline = Some(headline.into());
         self
     }
 }

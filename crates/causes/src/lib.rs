@@ -21,5 +21,5 @@ mod site;
 pub mod versions;
 
 pub use cause::{Cause, UnknownCause};
-pub use pages::{About, PageError};
+pub use pages::{AREAS, About, PageError};
 pub use site::SiteCause;

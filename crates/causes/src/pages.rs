@@ -15,6 +15,9 @@ pub struct About {
     id: String,
     /// A short sentence without a full stop.
     pub title: String,
+    /// The part of the node that it is in: one of [`AREAS`], or a name of the site's own.
+    #[serde(default = "of_a_site")]
+    pub area: String,
     /// What to do, the first thing first.
     pub advice: Vec<String>,
     /// The versions in which it is fixed; empty where none is.
@@ -30,6 +33,15 @@ pub struct About {
     /// prevent it, in Markdown.
     #[serde(skip)]
     pub text: &'static str,
+}
+
+/// The areas of the built-in causes, in the order in which they are listed.
+pub const AREAS: [&str; 8] = [
+    "kubelet", "runtime", "container", "network", "storage", "kernel", "systemd", "node",
+];
+
+fn of_a_site() -> String {
+    "site".to_owned()
 }
 
 /// In the order of [`Cause::ALL`].
@@ -149,6 +161,7 @@ mod tests {
                 "{cause}"
             );
             assert!(!about.advice.is_empty(), "{cause}");
+            assert!(AREAS.contains(&&*about.area), "{cause}: {}", about.area);
         }
     }
 

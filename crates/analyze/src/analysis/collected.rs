@@ -15,6 +15,7 @@ pub struct Collected(BTreeMap<Cause, Evidence>);
 struct Evidence {
     confidence: Confidence,
     culprit: Culprit,
+    headline: Option<(Confidence, String)>,
     said: Vec<String>,
     more: u64,
 }
@@ -47,6 +48,7 @@ impl Collected {
         let evidence = self.0.entry(cause).or_insert_with(|| Evidence {
             confidence,
             culprit: Culprit::default(),
+            headline: None,
             said: Vec::new(),
             more: 0,
         });
@@ -59,6 +61,18 @@ impl Collected {
     pub fn prove(&mut self, file: &str, proof: Proof) {
         let said = format!("{file}:{}: {}", proof.line, proof.says);
         self.add(proof.cause, proof.confidence, said, proof.culprit);
+        self.head(proof.cause, proof.confidence, proof.headline);
+    }
+
+    /// Says in place of the cause's title what is known of this node. The surest sentence counts.
+    pub fn head(&mut self, cause: Cause, confidence: Confidence, headline: Option<String>) {
+        let (Some(evidence), Some(headline)) = (self.0.get_mut(&cause), headline) else {
+            return;
+        };
+        let is_surer = |known: &(Confidence, String)| known.0 < confidence;
+        if evidence.headline.as_ref().is_none_or(is_surer) {
+            evidence.headline = Some((confidence, headline));
+        }
     }
 
     /// Adds evidence to a cause for which there is some already.
@@ -87,6 +101,7 @@ impl Collected {
         let finding = |(cause, evidence): (Cause, Evidence)| {
             let mut finding = Finding::new(cause, evidence.confidence);
             finding.culprit = evidence.culprit;
+            finding.sentence = evidence.headline.map(|(_, it)| short(&it)).unwrap_or_default();
             finding.evidence = evidence.said;
             if evidence.more > 0 {
                 finding
@@ -108,6 +123,26 @@ impl Collected {
         findings
     }
 }
+
+/// A headline has fewer characters.
+const MAX_HEADLINE: usize = 99;
+
+/// As many whole clauses as fit a headline.
+pub(super) fn short(text: &str) -> String {
+    let end = text.char_indices().nth(MAX_HEADLINE).map(|(end, _)| end);
+    let Some(begin) = end.map(|end| &text[..end]) else {
+        return text.to_owned();
+    };
+    let clauses = begin.match_indices([':', ';', ',', '.']);
+    let ends = clauses.filter(|(at, _)| text[at + 1..].starts_with(' ')).map(|(at, _)| at);
+    match ends.filter(|at| *at > MIN_HEADLINE).last().or(begin.rfind(' ')) {
+        Some(end) => begin[..end].to_owned(),
+        None => begin.to_owned(),
+    }
+}
+
+/// A clause that ends sooner says too little.
+const MIN_HEADLINE: usize = 40;
 
 impl Evidence {
     fn say(&mut self, said: String) {

@@ -9,6 +9,7 @@ use times::GoDuration;
 
 use super::calls::Method;
 use super::chain;
+use super::collected::short as short_sentence;
 use super::episodes;
 use super::errors;
 use super::gone;
@@ -179,6 +180,7 @@ fn of_lines(told: &mut Told, search: &LineSearch) -> Vec<Quote> {
             told.collected
                 .add(cause, confidence, quote.to_string(), culprit.clone());
         }
+        told.collected.head(cause, confidence, seen.headline);
         let more = seen.lines.saturating_sub(seen.quotes.len() as u64);
         if more > 0 {
             told.collected
@@ -420,13 +422,25 @@ fn summary(analysis: &Analysis) -> String {
     if let Some(chain) = &analysis.chain {
         return chain.sentence.clone();
     }
-    let leading = analysis.leading().map(|finding| match finding.verdict {
-        Verdict::Problem => format!("{}{}", finding.title, who(finding)),
-        Verdict::Suspect => format!("suspected: {}{}", finding.title, who(finding)),
+    let leading = analysis.leading().map(|finding| {
+        let word = match finding.verdict {
+            Verdict::Problem => "",
+            Verdict::Suspect => "suspected: ",
+        };
+        let said = finding.said();
+        let whole = match finding.sentence.is_empty() {
+            true => format!("{word}{said}{}", who(finding)),
+            false => format!("{word}{said}"),
+        };
+        // A name that is cut is none.
+        match short_sentence(&whole) == whole {
+            true => whole,
+            false => short_sentence(&format!("{word}{said}")),
+        }
     });
     match (leading, fault) {
         (Some(title), _) => capital(title) + ".",
-        (None, Some(pleg)) => pleg.reading.clone(),
+        (None, Some(pleg)) => short_sentence(pleg.reading.trim_end_matches('.')) + ".",
         (None, None) => match analysis
             .goroutines
             .as_ref()
@@ -440,7 +454,9 @@ fn summary(analysis: &Analysis) -> String {
             None if analysis.unexplained.is_empty() => nothing_found(analysis),
             None => {
                 let first = &analysis.unexplained[0];
-                format!("There is a problem, but the input does not show its cause: {first}.")
+                let says = first.split_once(": ").map_or(&**first, |(_, says)| says);
+                let lead = "There is a problem, but the input does not show its cause";
+                short_sentence(&format!("{lead}: {says}")) + "."
             }
         },
     }
@@ -462,8 +478,8 @@ fn nothing_found(analysis: &Analysis) -> String {
             lines - unread
         ),
         0 => "No problem was found in the input.".to_owned(),
-        1 => "No known problem was found in the input. One line reports an error.".to_owned(),
-        lines => format!("No known problem was found in the input. {lines} lines report errors."),
+        1 => "Nothing conclusive: one line reports an error.".to_owned(),
+        lines => format!("Nothing conclusive: {lines} lines report errors."),
     }
 }
 

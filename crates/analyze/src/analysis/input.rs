@@ -60,8 +60,6 @@ pub(super) struct Input {
     pub(super) stalls: Stalls,
     pub(super) pasted: Pasted,
     pub(super) alikes: Alikes,
-    /// A failure to update the node status was recorded.
-    pub(super) lost_api_server: bool,
     pub(super) readiness: Readiness,
     pub(super) repeated: Repeated,
 }
@@ -94,7 +92,6 @@ impl Input {
             stalls: Stalls::default(),
             pasted: Pasted::default(),
             alikes: Alikes::default(),
-            lost_api_server: false,
             readiness: Readiness::default(),
             repeated: Repeated::default(),
         }
@@ -232,6 +229,9 @@ impl Input {
             told.troubles.push(format!("{}:{line}: {says}", self.path));
         }
         for (rule, seen) in self.stalls.end() {
+            told.rules.entry(rule).or_default().absorb(seen);
+        }
+        for (rule, seen) in self.repeated.end_of_rules(self.lines, last) {
             told.rules.entry(rule).or_default().absorb(seen);
         }
         for (failure, lines, line) in self.repeated.end(self.lines, last) {

@@ -12,7 +12,7 @@ use crate::line::pasted::begins_log_line;
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
 use crate::line::{after, has, klog, until};
-use crate::rules::{Counted, FATAL, Found, Interest};
+use crate::rules::{Counted, FATAL, Found, Interest, Rules};
 use crate::series::{Intervals, Said};
 
 const SECOND: i64 = 1_000_000_000;
@@ -163,11 +163,19 @@ impl Input {
             if is_first_check {
                 break;
             }
+            let rule = &Rules::active().lines[index].rule;
+            if rule.usual_at_start && self.has_started_within(LASTS_AT_A_START, time) {
+                continue;
+            }
             let seen = match self.stalls.of(index, line, time) {
                 Some(stall) => stall,
+                None if rule.until_over => self.repeated.of(index, self.lines, time),
                 None => told.rules.entry(index).or_default(),
             };
             seen.line(time);
+            if seen.headline.is_none() {
+                seen.headline = rule.headline(line);
+            }
             if seen.quotes.len() < MAX_QUOTES {
                 seen.quotes.push(quote(&self.path, self.lines));
                 seen.name(names::in_line(line));
@@ -191,12 +199,6 @@ impl Input {
         {
             let (path, number) = (&self.path, self.lines);
             self.gone.complaint(line, time, || quote(path, number));
-        }
-        if found.is(Interest::ApiServer) && !std::mem::replace(&mut self.lost_api_server, true) {
-            let place = format!("{}:{}", self.path, self.lines);
-            told.troubles.push(format!(
-                "{place}: the kubelet cannot report the status of the node to the API server"
-            ));
         }
         self.failure(line, time, found, told);
         if found.is(Interest::Service) {
@@ -249,8 +251,7 @@ impl Input {
         let is_of_a_start = failure.counted == Counted::UntilOver
             && self.has_started_within(LASTS_AT_A_START, time);
         if !is_of_a_start && !self.repeated.line(failure, line, self.lines, time) {
-            let lines = failure.lines_of(line);
-            told.failed(failure, lines, || format!("{}:{}", self.path, self.lines));
+            told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
         }
     }
 

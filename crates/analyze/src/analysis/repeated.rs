@@ -1,9 +1,10 @@
-//! Failures of which not every line counts: some last until something else is logged, others
+//! Failures and rules of which not every line counts: some last until something else is logged, others
 //! count for each container apart.
 
 use std::collections::BTreeMap;
 
 use super::names;
+use super::told::Seen;
 use crate::rules::{Counted, Failure};
 use crate::series::SECOND;
 
@@ -17,7 +18,9 @@ const OTHER_LINES: u64 = 40;
 #[derive(Debug, Default)]
 pub(super) struct Repeated {
     /// By what failed.
-    lasting: BTreeMap<&'static str, Lasting>,
+    lasting: BTreeMap<&'static str, Lasting<Counter>>,
+    /// By the rule.
+    of_rules: BTreeMap<usize, Lasting<Seen>>,
     /// Lines, by what failed and the container.
     per_container: BTreeMap<(&'static str, String), Counter>,
 }
@@ -31,13 +34,45 @@ struct Counter {
 }
 
 #[derive(Debug)]
-struct Lasting {
-    counter: Counter,
+struct Lasting<T> {
+    counter: T,
     /// The number and the time of the last line.
     last: (u64, Option<i64>),
 }
 
+impl<T> Lasting<T> {
+    /// Whether it lasts at the end of the input.
+    fn lasts(&self, lines: u64, time: Option<i64>) -> bool {
+        let (number, last) = self.last;
+        match last.zip(time) {
+            Some((last, end)) => end - last <= SILENCE,
+            None => lines - number <= OTHER_LINES,
+        }
+    }
+}
+
 impl Repeated {
+    /// What was seen of a rule that counts until it is over, of which this is another line.
+    pub(super) fn of(&mut self, rule: usize, number: u64, time: Option<i64>) -> &mut Seen {
+        let lasting = self.of_rules.entry(rule).or_insert_with(|| Lasting {
+            counter: Seen::default(),
+            last: (number, time),
+        });
+        lasting.last = (number, time.or(lasting.last.1));
+        &mut lasting.counter
+    }
+
+    /// The rules that hold at the end of the input.
+    pub(super) fn end_of_rules(
+        &mut self,
+        lines: u64,
+        time: Option<i64>,
+    ) -> impl Iterator<Item = (usize, Seen)> + use<> {
+        let of_rules = std::mem::take(&mut self.of_rules).into_iter();
+        let lasting = of_rules.filter(move |(_, lasting)| lasting.lasts(lines, time));
+        lasting.map(|(rule, lasting)| (rule, lasting.counter))
+    }
+
     /// A line of this number tells of a failure; says whether it is one of these.
     pub(super) fn line(
         &mut self,
@@ -52,7 +87,7 @@ impl Repeated {
             line: number,
         };
         match failure.counted {
-            Counted::Together | Counted::Numbered => return false,
+            Counted::Together => return false,
             Counted::UntilOver => {
                 let lasting = self.lasting.entry(&failure.says);
                 let lasting = lasting.or_insert_with(|| Lasting {
@@ -76,6 +111,7 @@ impl Repeated {
     /// The node is ready, or the API server has taken it.
     pub(super) fn is_over(&mut self) {
         self.lasting.clear();
+        self.of_rules.clear();
     }
 
     /// What failed at the end of the input, which has so many lines, and the last has this time:
@@ -85,14 +121,8 @@ impl Repeated {
         lines: u64,
         time: Option<i64>,
     ) -> impl Iterator<Item = (&'static Failure, u64, u64)> {
-        let lasts = move |lasting: &Lasting| {
-            let (number, last) = lasting.last;
-            match last.zip(time) {
-                Some((last, end)) => end - last <= SILENCE,
-                None => lines - number <= OTHER_LINES,
-            }
-        };
-        let lasting = self.lasting.into_values().filter(lasts);
+        let lasting = self.lasting.into_values();
+        let lasting = lasting.filter(move |lasting| lasting.lasts(lines, time));
         let lasting = lasting.map(|lasting| lasting.counter);
         let all = lasting.chain(self.per_container.into_values());
         all.filter(|counter| counter.lines >= counter.failure.lines)

@@ -451,6 +451,8 @@ impl Input {
         }
         self.stacks.finish();
         self.drain(told);
+        self.read_by_form_as(Kind::GoroutineDump);
+        // The message is also a line of the program's log.
         self.read_as(Kind::GoroutineDump);
     }
 }

@@ -73,6 +73,8 @@ pub(super) struct Seen {
     times: Option<(i64, i64)>,
     pub(super) quotes: Vec<Quote>,
     pub(super) culprit: Culprit,
+    /// What its first line shows of this node.
+    pub(super) headline: Option<String>,
     /// Lines name others than the culprit, too.
     pub(super) names_others: bool,
 }
@@ -170,6 +172,7 @@ impl Seen {
         }
         take(&mut self.quotes, other.quotes, MAX_QUOTES);
         self.names_others |= other.names_others;
+        self.headline = self.headline.take().or(other.headline);
         self.name(other.culprit);
     }
 

@@ -35,6 +35,8 @@ pub struct GoroutineRule {
     accuses: Accused,
     /// How sure it is.
     confidence: Confidence,
+    /// What a finding says in place of the title.
+    headline: Option<String>,
     /// What the stack shows, in a sentence without a full stop.
     says: String,
     /// Of several rules that hold for a stack, the one with the lowest order counts.
@@ -112,7 +114,11 @@ pub fn proof(group: &Group, context: Context) -> Option<Proof> {
         ..Culprit::default()
     };
     let line = group.place.line;
-    Some(Proof::new(*cause, rule.confidence, line, says).of(culprit))
+    let proof = Proof::new(*cause, rule.confidence, line, says).of(culprit);
+    Some(Proof {
+        headline: rule.headline.clone(),
+        ..proof
+    })
 }
 
 impl GoroutineRule {

@@ -26,6 +26,9 @@ pub struct KernelStackRule {
     /// A name that `ps` has cut is not taken for one of these.
     #[serde(default)]
     whole: bool,
+    /// A task is often there for a moment: without a duration it is at most medium.
+    #[serde(default)]
+    momentary: bool,
     /// How sure it is.
     confidence: Confidence,
 }
@@ -54,7 +57,7 @@ const NO_HOST_PAUSES_SECONDS: u64 = 120;
 const MIN_CUT: usize = 5;
 
 /// The function of a rule, and what it shows.
-type Entry = (&'static str, Cause, Confidence);
+type Entry = (&'static str, Cause, Confidence, bool);
 
 /// The function of a rule that has most in common with this name.
 fn entry(name: &str, weak: bool) -> Option<Entry> {
@@ -67,7 +70,8 @@ fn entry(name: &str, weak: bool) -> Option<Entry> {
             let common = function.len().min(name.len());
             let is_better = best.is_none_or(|(most, _)| common > most);
             if is_better && (name.starts_with(function.as_str()) || is_cut) {
-                best = Some((common, (function, of.cause, of.rule.confidence)));
+                let rule = &of.rule;
+                best = Some((common, (function, of.cause, rule.confidence, rule.momentary)));
             }
         }
     }
@@ -77,7 +81,12 @@ fn entry(name: &str, weak: bool) -> Option<Entry> {
 /// What waiting in this function tells.
 pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
     let found = entry(name, false).or_else(|| entry(name, true));
-    found.map(|(_, cause, confidence)| (cause, confidence))
+    found.map(|(_, cause, confidence, momentary)| (cause, at_once(confidence, momentary)))
+}
+
+/// How sure a stack without a duration is.
+fn at_once(confidence: Confidence, momentary: bool) -> Confidence {
+    if momentary { confidence.min(Medium) } else { confidence }
 }
 
 /// What the stack shows; `None` if nothing in it is known. The release of the kernel is named only
@@ -85,13 +94,15 @@ pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
 pub fn proof(stack: &KernelStack) -> Option<Proof> {
     let shown = shown(stack);
     let fault = known_fault(stack).filter(|_| {
-        let is_other = |proof: &Proof| proof.cause != KernelRegression;
+        let is_other = |proof: &Proof| proof.cause != KernelStall;
         !shown.as_ref().is_some_and(is_other)
     });
     match (shown, fault) {
         (shown, Some(fault)) => {
             let mut proof = shown.unwrap_or_else(|| of(stack, KernelRegression, Low, ""));
+            proof.cause = KernelRegression;
             proof.says += &fault;
+            proof.headline = None;
             Some(proof)
         }
         (shown, None) => shown,
@@ -126,14 +137,15 @@ fn shown(stack: &KernelStack) -> Option<Proof> {
         let of_ring = functions.find_map(|name| RING.iter().find(|ring| name.starts_with(**ring)));
         let is_hung = stack.blocked_seconds.is_some() && calls("__mutex_lock");
         let function = of_ring.filter(|_| is_hung)?;
-        Some((*function, KernelRegression, Medium))
+        Some((*function, KernelStall, Medium, false))
     };
     let found = innermost(false).or_else(of_a_ring);
     // What the kernel itself waits for in a file system is not the file system.
     if found.is_none() && kernel_lock(stack).is_some() {
         return None;
     }
-    if let Some((function, cause, confidence)) = found.or_else(|| innermost(true)) {
+    if let Some((function, cause, confidence, momentary)) = found.or_else(|| innermost(true)) {
+        let confidence = at_once(confidence, momentary && stack.blocked_seconds.is_none());
         let is_endless = stack.blocked_seconds >= Some(ENDLESS_SECONDS);
         let cause = match cause {
             DiskSaturated if is_endless => StorageUnresponsive,
@@ -178,7 +190,7 @@ fn known_fault(stack: &KernelStack) -> Option<String> {
 pub fn held_up(stack: &KernelStack) -> Option<Proof> {
     let may_be_hung = stack.blocked_seconds.is_some() || stack.process.is_none();
     let function = kernel_lock(stack).filter(|_| may_be_hung)?;
-    let mut proof = of(stack, KernelRegression, Low, function);
+    let mut proof = of(stack, KernelStall, Low, function);
     proof.says += ", for the kernel itself: a CPU without progress or a fault of the kernel holds \
                    it up";
     // Whoever waits does not hold it.
@@ -198,7 +210,7 @@ pub fn kernel_lock(stack: &KernelStack) -> Option<&str> {
 fn of_crash(stack: &KernelStack) -> Proof {
     let who = stack.who().unwrap_or_else(|| "a task".to_owned());
     let says = format!("the kernel crashed while it ran {who}");
-    Proof::new(KernelRegression, Medium, stack.line, says)
+    Proof::new(KernelStall, Medium, stack.line, says)
 }
 
 /// A task that runs does not wait, whatever its frames; one that finds no page tells that the
@@ -228,7 +240,9 @@ fn of_running(stack: &KernelStack) -> Option<Proof> {
 fn of_locked_up(stack: &KernelStack, seconds: u64) -> Option<Proof> {
     let who = stack.who().unwrap_or_else(|| "a task".to_owned());
     let long = format!("a processor has made no progress for {seconds} s in {who}");
-    let proof = |cause, confidence, says| Some(Proof::new(cause, confidence, stack.line, says));
+    let proof = |cause, confidence, says: String| {
+        Some(Proof::new(cause, confidence, stack.line, &*says).headed(says))
+    };
     let no_host_pauses = seconds >= NO_HOST_PAUSES_SECONDS;
     let confidence = if no_host_pauses { High } else { Medium };
     let mut functions = stack.instruction.iter().chain(&stack.functions);
@@ -239,11 +253,11 @@ fn of_locked_up(stack: &KernelStack, seconds: u64) -> Option<Proof> {
             proof(CpuStarved, Low, says)
         }
         Some(function) => proof(
-            KernelRegression,
+            KernelStall,
             confidence,
             format!("{long}, in {function}"),
         ),
-        None if no_host_pauses => proof(KernelRegression, confidence, long),
+        None if no_host_pauses => proof(KernelStall, confidence, long),
         None => {
             let says = format!("{long}: the kernel is busy, or its host does not let it run");
             proof(CpuStarved, Low, says)

@@ -89,7 +89,8 @@ pub(crate) fn is_of_build(body: &[u8]) -> bool {
 /// Whether the line is the message of an event of the kubelet's, without the other columns: in a
 /// log, something stands in front of it.
 pub(crate) fn is_event_message(body: &[u8]) -> bool {
-    const STARTS: [&[u8]; 7] = [
+    const STARTS: [&[u8]; 8] = [
+        b"(combined from similar events): ",
         b"AttachVolume.",
         b"Failed create pod sandbox: rpc error: ",
         b"MountVolume.",

@@ -190,10 +190,8 @@ fn not_ready(text: &str, line: u64, seen: &mut Seen) {
              the API server failed",
         );
     } else if text.contains("NetworkReady=false") || text.contains("network plugin is not ready") {
-        seen.trouble(
-            line,
-            "the node is NotReady: the network plugin is not ready",
-        );
+        let says = "the node is NotReady: the network plugin is not ready";
+        seen.proof(Proof::new(Cause::CniNotReady, Confidence::High, line, says));
     } else if !text.contains("PLEG is not healthy") {
         seen.trouble(line, "the node is NotReady");
     }
@@ -203,18 +201,19 @@ fn not_ready(text: &str, line: u64, seen: &mut Seen) {
 fn problem(kind: &str, text: &str, line: u64, seen: &mut Seen) {
     use Confidence::{High, Low, Medium};
     let (cause, confidence) = match kind {
-        "DiskPressure" | "OutOfDisk" => (Cause::DiskFull, High),
+        "OutOfDisk" => (Cause::DiskFull, High),
+        // An eviction threshold was reached: of inodes, or of a share of a file system.
+        "DiskPressure" => (Cause::DiskFull, Medium),
         "MemoryPressure" => (Cause::MemoryThrash, Medium),
         "PIDPressure" => (Cause::PidsExhausted, High),
         "ReadonlyFilesystem" | "XfsShutdown" | "FilesystemCorruptionProblem" => {
-            (Cause::StorageUnresponsive, High)
+            (Cause::DiskErrors, High)
         }
         "KernelDeadlock" if text.contains("unregister_netdevice") => (Cause::RtnlStuck, High),
         "KernelDeadlock" => (Cause::StorageUnresponsive, Low),
         "FrequentUnregisterNetDevice" => (Cause::RtnlStuck, Medium),
-        "FrequentKubeletRestart" | "FrequentDockerRestart" | "FrequentContainerdRestart" => {
-            (Cause::RepairLoop, Medium)
-        }
+        "FrequentKubeletRestart" => (Cause::RepairLoop, Medium),
+        "FrequentDockerRestart" | "FrequentContainerdRestart" => (Cause::RuntimeRestartLoop, Medium),
         "ContainerRuntimeUnhealthy" | "ContainerRuntimeProblem" => {
             (Cause::RuntimeUnresponsive, Medium)
         }

@@ -75,10 +75,11 @@ pub(super) fn read(unit: &Unit, text: &str, line: u64, seen: &mut Seen) {
             return;
         }
         let says = format!("{name} is {word}");
-        if *unit == Unit::Kubelet {
-            return seen.trouble(line, says);
-        }
-        let proof = Proof::new(Cause::RuntimeUnresponsive, Confidence::High, line, says);
+        let cause = match unit {
+            Unit::Kubelet => Cause::KubeletNotRunning,
+            _ => Cause::RuntimeUnresponsive,
+        };
+        let proof = Proof::new(cause, Confidence::High, line, &*says).headed(says);
         seen.proof(proof.of(culprit()));
     }
     // Tasks: 4915 (limit: 4915)

@@ -45,7 +45,11 @@ impl Warnings {
             if of.rule.holds(reason, text, times, is_late) {
                 let confidence = of.rule.confidence.unwrap_or(Confidence::Low);
                 let says = of.rule.says(reason);
-                seen.proof(Proof::new(of.cause, confidence, line, says));
+                let proof = Proof::new(of.cause, confidence, line, says);
+                seen.proof(Proof {
+                    headline: of.rule.headline.clone(),
+                    ..proof
+                });
             }
         }
         let mut failed = rules.failed_events.iter();

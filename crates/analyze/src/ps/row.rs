@@ -29,6 +29,8 @@ pub struct Row {
     pub wchan: Option<String>,
     /// Percent of a processor that it took, in all its life as `ps` tells it.
     pub cpu: Option<f32>,
+    /// Its resident memory in KiB.
+    pub memory_kib: Option<u64>,
     /// How old it is at least.
     pub age: Age,
     /// The command with its arguments.
@@ -205,6 +207,7 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
             "%CPU" | "PCPU" if !columns.iter().any(|name| name == "TIME+") => {
                 row.cpu = word.parse().ok();
             }
+            "RSS" | "RES" => row.memory_kib = kib(word),
             "STIME" | "START" | "STARTED" => row.age = row.age.max(since(word)),
             "ELAPSED" | "ETIME" => row.age = row.age.max(elapsed(word)),
             "ETIMES" => row.age = row.age.max(of_seconds(word.parse().unwrap_or(0))),
@@ -213,6 +216,19 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
         }
     }
     (row.pid > 0 && !row.command.is_empty()).then_some(row)
+}
+
+/// An amount of memory in KiB; `top` writes `39.6g`.
+fn kib(word: &str) -> Option<u64> {
+    let number = word.trim_end_matches(['k', 'm', 'g', 't']);
+    let factor = match &word[number.len()..] {
+        "" | "k" => 1,
+        "m" => 1 << 10,
+        "g" => 1 << 20,
+        "t" => 1 << 30,
+        _ => return None,
+    };
+    Some((number.parse::<f64>().ok()? * f64::from(factor)) as u64)
 }
 
 /// Parses a row without a header, by the format of its columns.
@@ -231,6 +247,7 @@ fn guessed(words: &[&str], line: &str) -> Option<Row> {
             pid: number(1)?,
             state: Some(words[7].to_owned()),
             cpu: words[2].parse().ok(),
+            memory_kib: kib(words[5]),
             age: since(words[8]),
             command: shortened(from(10)?),
             ..Row::default()

@@ -28,6 +28,8 @@ pub struct ProcessRule {
     pid: Option<u32>,
     /// The least percentage of a processor that it has used since it was started.
     cpu_percent: Option<f32>,
+    /// The least memory that it has resident.
+    memory_mib: Option<u64>,
     /// How old it is at least.
     age: Option<Age>,
     /// The number of such processes that are needed.
@@ -41,6 +43,8 @@ pub struct ProcessRule {
     /// What is seen, in a sentence without a full stop; `{pid}`, `{name}`, `{command}`, `{cpu}` and
     /// `{count}` stand for those of the process, and for the number of such processes.
     says: String,
+    /// What a finding says in place of the title, filled in likewise.
+    headline: Option<String>,
 }
 
 fn one() -> usize {
@@ -99,11 +103,16 @@ impl ProcessRule {
         }
         let shown = if self.each { such.len() } else { 1 };
         let proofs = such.iter().take(shown).map(|row| {
-            let says = self.says(row, such.len());
-            match self.at_least {
+            let says = fill(&self.says, row, such.len());
+            let proof = match self.at_least {
                 1 => of(row, cause, self.confidence, says),
                 // It is the number that is unusual, and not one of them.
                 _ => Proof::new(cause, self.confidence, row.line, says),
+            };
+            let headline = self.headline.as_deref();
+            Proof {
+                headline: headline.map(|headline| fill(headline, row, such.len())),
+                ..proof
             }
         });
         proofs.collect()
@@ -121,18 +130,22 @@ impl ProcessRule {
             && self
                 .cpu_percent
                 .is_none_or(|least| row.cpu.is_some_and(|cpu| cpu >= least))
+            && self
+                .memory_mib
+                .is_none_or(|least| row.memory_kib.is_some_and(|kib| kib >= least << 10))
             && self.age.is_none_or(|age| row.age >= age)
     }
+}
 
-    fn says(&self, row: &Row, count: usize) -> String {
-        let cpu = row.cpu.map_or_else(String::new, |cpu| cpu.to_string());
-        self.says
-            .replace("{pid}", &row.pid.to_string())
-            .replace("{count}", &count.to_string())
-            .replace("{cpu}", &cpu)
-            .replace("{name}", name(row))
-            .replace("{command}", &row.command)
-    }
+fn fill(says: &str, row: &Row, count: usize) -> String {
+    let cpu = row.cpu.map_or_else(String::new, |cpu| cpu.to_string());
+    let memory = row.memory_kib.unwrap_or_default() as f64 / f64::from(1 << 20);
+    says.replace("{pid}", &row.pid.to_string())
+        .replace("{count}", &count.to_string())
+        .replace("{cpu}", &cpu)
+        .replace("{memory}", &format!("{memory:.1} GiB"))
+        .replace("{name}", name(row))
+        .replace("{command}", &row.command)
 }
 
 /// By the kernel function that it waits in.

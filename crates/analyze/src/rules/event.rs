@@ -27,6 +27,8 @@ pub struct EventRule {
     pub(crate) confidence: Option<Confidence>,
     /// What it shows, in a sentence without a full stop; `{reason}` stands for the reason.
     says: String,
+    /// What a finding says in place of the title.
+    pub(crate) headline: Option<String>,
     /// Something else that events show excuses it.
     pub(crate) unless: Option<Excuse>,
 }

@@ -23,8 +23,6 @@ pub enum Interest {
     Connection,
     /// The runtime answers.
     Answered,
-    /// The kubelet gives up telling the API server how the node is.
-    ApiServer,
     /// A file of another program's that writes as a kubelet does.
     OtherProgram,
     /// The journal's JSON, which carries a line of a log.

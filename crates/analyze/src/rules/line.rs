@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::texts::Texts;
 use crate::kind::Writer;
-use crate::line::until;
+use crate::line::{after, text, until};
 
 /// A line that supports a cause.
 #[derive(Debug, Deserialize)]
@@ -43,6 +43,44 @@ pub struct LineRule {
     /// It only names a release that has a fault, which is no evidence without a symptom.
     #[serde(default)]
     pub release: bool,
+    /// It counts only if nothing shows later that it is over.
+    #[serde(default)]
+    pub until_over: bool,
+    /// It is usual in the first minute of a kubelet.
+    #[serde(default)]
+    pub usual_at_start: bool,
+    /// A number that is in the line.
+    number: Option<Number>,
+    /// What a finding says in place of the title; `{rest}` stands for what is behind the text.
+    headline: Option<String>,
+}
+
+/// A number in a line. A line without it is not excluded.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct Number {
+    /// What is in front of it.
+    behind: String,
+    #[serde(default)]
+    least: u64,
+    #[serde(default = "no_limit")]
+    most: u64,
+}
+
+fn no_limit() -> u64 {
+    u64::MAX
+}
+
+impl Number {
+    fn holds(&self, line: &[u8]) -> bool {
+        let digits = after(line, &self.behind).map(|rest| {
+            let end = rest.iter().position(|byte| !byte.is_ascii_digit());
+            &rest[..end.unwrap_or(rest.len())]
+        });
+        let number = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
+        let is_within = |number: u64| (self.least..=self.most).contains(&number);
+        number.map_or(self.least == 0, is_within)
+    }
 }
 
 /// A line that shows that something failed, and does not show why. It supports no cause.
@@ -77,8 +115,6 @@ pub enum Counted {
     /// All of them.
     #[default]
     Together,
-    /// All of them. Behind the text is the number of how many there have been.
-    Numbered,
     /// Those about one container: one line about each of many containers is usual.
     PerContainer,
     /// Those that were not followed by the end of it: a daemon repeats such a line until then.
@@ -90,15 +126,27 @@ fn one() -> u64 {
 }
 
 impl LineRule {
-    /// Whether the version behind the text, if it needs one, has the fault.
+    /// Whether the version behind the text, if it needs one, has the fault, and its number is meant.
     pub(super) fn holds(&self, line: &[u8]) -> bool {
-        self.runc.is_none_or(|fault| {
+        let is_number = self.number.as_ref().is_none_or(|number| number.holds(line));
+        is_number && self.runc.is_none_or(|fault| {
             let mut places = memchr::memmem::find_iter(line, &self.text);
             places.any(|at| {
                 let version = until(&line[at + self.text.len()..], b" ,\"\\");
                 std::str::from_utf8(version).is_ok_and(|it| runc_has(fault, it) == Some(true))
             })
         })
+    }
+
+    /// What a finding says of this line in place of the title.
+    pub(crate) fn headline(&self, line: &[u8]) -> Option<String> {
+        let headline = self.headline.as_deref()?;
+        let rest = after(line, &self.text).map(|rest| {
+            let begin = rest.iter().position(|byte| !b" :=\"\\".contains(byte));
+            text(until(&rest[begin.unwrap_or(rest.len())..], b"\"\\\n"))
+        });
+        let rest = rest.unwrap_or_default();
+        Some(headline.replace("{rest}", rest.trim_matches([' ', ':', '.', ','])))
     }
 
     /// How sure this many lines are.
@@ -110,9 +158,6 @@ impl LineRule {
         }
     }
 }
-
-/// systemd counts the restarts of a unit until a person starts it.
-const MANY_STARTS: u64 = 20;
 
 impl Failure {
     /// The kubelet ends with a fatal error. No text is searched for: the form of the line shows it.
@@ -127,25 +172,6 @@ impl Failure {
                 .to_owned(),
             lines: 1,
             counted: Counted::Together,
-        }
-    }
-
-    /// For how many lines this one counts.
-    pub(crate) fn lines_of(&self, line: &[u8]) -> u64 {
-        let number = || {
-            let at = memchr::memmem::find(line, self.text.as_bytes())?;
-            let rest = &line[at + self.text.len()..];
-            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit());
-            std::str::from_utf8(&rest[..digits.count()])
-                .ok()?
-                .parse()
-                .ok()
-        };
-        match self.counted {
-            Counted::Numbered if number().is_some_and(|number: u64| number >= MANY_STARTS) => {
-                self.lines
-            }
-            _ => 1,
         }
     }
 }

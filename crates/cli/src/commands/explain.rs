@@ -1,10 +1,11 @@
 //! `pleg explain`: the page of a cause, or the list of all.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 
 use analyze::rules::Rules;
 use anyhow::Context;
-use causes::Cause;
+use causes::{AREAS, Cause};
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Args, Command};
 use serde_json::json;
@@ -100,15 +101,22 @@ fn all() -> impl Iterator<Item = Cause> {
 }
 
 fn of(cause: Cause) -> serde_json::Value {
-    json!({"cause": cause, "title": cause.about().title, "page": cause.page()})
+    let about = cause.about();
+    json!({"cause": cause, "area": about.area, "title": about.title, "page": cause.page()})
 }
 
 fn list() -> String {
     let mut list = String::new();
-    for cause in all() {
-        list.push_str(&styled(text::BOLD, cause.id()));
-        list.push('\n');
-        text::wrap(&mut list, "    ", &cause.about().title);
+    let mut areas: Vec<&str> = AREAS.to_vec();
+    let sites = Rules::active().sites().iter();
+    areas.extend(sites.map(|cause| &*cause.about().area));
+    let mut listed = BTreeSet::new();
+    for area in areas.into_iter().filter(|area| listed.insert(*area)) {
+        list.push_str(&format!("\n{area}\n"));
+        for cause in all().filter(|cause| cause.about().area == area) {
+            list.push_str(&format!("  {}\n", styled(text::BOLD, cause.id())));
+            text::wrap(&mut list, "      ", &cause.about().title);
+        }
     }
-    list
+    list.trim_start().to_owned()
 }

@@ -101,7 +101,10 @@ impl Collected {
         let finding = |(cause, evidence): (Cause, Evidence)| {
             let mut finding = Finding::new(cause, evidence.confidence);
             finding.culprit = evidence.culprit;
-            finding.sentence = evidence.headline.map(|(_, it)| short(&it)).unwrap_or_default();
+            finding.sentence = evidence
+                .headline
+                .map(|(_, it)| short(&it))
+                .unwrap_or_default();
             finding.evidence = evidence.said;
             if evidence.more > 0 {
                 finding
@@ -134,8 +137,14 @@ pub(super) fn short(text: &str) -> String {
         return text.to_owned();
     };
     let clauses = begin.match_indices([':', ';', ',', '.']);
-    let ends = clauses.filter(|(at, _)| text[at + 1..].starts_with(' ')).map(|(at, _)| at);
-    match ends.filter(|at| *at > MIN_HEADLINE).last().or(begin.rfind(' ')) {
+    let ends = clauses
+        .filter(|(at, _)| text[at + 1..].starts_with(' '))
+        .map(|(at, _)| at);
+    match ends
+        .filter(|at| *at > MIN_HEADLINE)
+        .last()
+        .or(begin.rfind(' '))
+    {
         Some(end) => begin[..end].to_owned(),
         None => begin.to_owned(),
     }

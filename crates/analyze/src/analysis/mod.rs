@@ -267,7 +267,7 @@ impl Analyzer {
     /// An analyzer without inputs.
     pub fn new() -> Self {
         Self {
-            search: Arc::default(),
+            search: LineSearch::active(),
             told: Told::default(),
             reading: None,
         }

@@ -30,4 +30,6 @@ pub use lines::HungTask;
 pub use reader::{KernelStack, KernelStackReader};
 #[cfg(test)]
 pub(crate) use rules::needles;
-pub use rules::{KernelStackRule, cause_of_function, held_up, kernel_lock, proof};
+pub use rules::{
+    KernelStackRule, cause_of_function, cause_of_long_wait, held_up, kernel_lock, proof,
+};

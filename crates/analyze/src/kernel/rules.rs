@@ -71,22 +71,35 @@ fn entry(name: &str, weak: bool) -> Option<Entry> {
             let is_better = best.is_none_or(|(most, _)| common > most);
             if is_better && (name.starts_with(function.as_str()) || is_cut) {
                 let rule = &of.rule;
-                best = Some((common, (function, of.cause, rule.confidence, rule.momentary)));
+                best = Some((
+                    common,
+                    (function, of.cause, rule.confidence, rule.momentary),
+                ));
             }
         }
     }
     best.map(|(_, entry)| entry)
 }
 
-/// What waiting in this function tells.
+/// What waiting in this function tells, as it was seen once.
 pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
     let found = entry(name, false).or_else(|| entry(name, true));
     found.map(|(_, cause, confidence, momentary)| (cause, at_once(confidence, momentary)))
 }
 
+/// What waiting in this function for a while tells.
+pub fn cause_of_long_wait(name: &str) -> Option<(Cause, Confidence)> {
+    let found = entry(name, false).or_else(|| entry(name, true));
+    found.map(|(_, cause, confidence, _)| (cause, confidence))
+}
+
 /// How sure a stack without a duration is.
 fn at_once(confidence: Confidence, momentary: bool) -> Confidence {
-    if momentary { confidence.min(Medium) } else { confidence }
+    if momentary {
+        confidence.min(Medium)
+    } else {
+        confidence
+    }
 }
 
 /// What the stack shows; `None` if nothing in it is known. The release of the kernel is named only
@@ -252,11 +265,7 @@ fn of_locked_up(stack: &KernelStack, seconds: u64) -> Option<Proof> {
                 format!("{long}: it waits in {function} for another, which does not respond");
             proof(CpuStarved, Low, says)
         }
-        Some(function) => proof(
-            KernelStall,
-            confidence,
-            format!("{long}, in {function}"),
-        ),
+        Some(function) => proof(KernelStall, confidence, format!("{long}, in {function}")),
         None if no_host_pauses => proof(KernelStall, confidence, long),
         None => {
             let says = format!("{long}: the kernel is busy, or its host does not let it run");

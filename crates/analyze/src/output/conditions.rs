@@ -213,7 +213,9 @@ fn problem(kind: &str, text: &str, line: u64, seen: &mut Seen) {
         "KernelDeadlock" => (Cause::StorageUnresponsive, Low),
         "FrequentUnregisterNetDevice" => (Cause::RtnlStuck, Medium),
         "FrequentKubeletRestart" => (Cause::RepairLoop, Medium),
-        "FrequentDockerRestart" | "FrequentContainerdRestart" => (Cause::RuntimeRestartLoop, Medium),
+        "FrequentDockerRestart" | "FrequentContainerdRestart" => {
+            (Cause::RuntimeRestartLoop, Medium)
+        }
         "ContainerRuntimeUnhealthy" | "ContainerRuntimeProblem" => {
             (Cause::RuntimeUnresponsive, Medium)
         }

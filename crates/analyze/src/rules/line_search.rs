@@ -1,6 +1,6 @@
 //! One search of a line for the texts of all rules, so that a line without any costs next to nothing.
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use causes::Cause;
 
@@ -55,6 +55,12 @@ impl LineSearch {
     /// A search for the rules of this process.
     pub fn new() -> Self {
         Self::of(Rules::active())
+    }
+
+    /// The search for the rules of this process, which is made once.
+    pub fn active() -> Arc<Self> {
+        static ACTIVE: LazyLock<Arc<LineSearch>> = LazyLock::new(|| Arc::new(LineSearch::new()));
+        ACTIVE.clone()
     }
 
     pub(super) fn of(rules: &'static Rules) -> Self {

@@ -50,6 +50,7 @@ use texts::Lists;
 
 use crate::goroutines::GoroutineRule;
 use crate::kernel::KernelStackRule;
+use crate::kind::Writer;
 use crate::ps::ProcessRule;
 
 /// A rule of a cause.
@@ -101,6 +102,14 @@ impl Rules {
     pub fn install(self) -> Result<&'static Self, TooLate> {
         ACTIVE.set(self).map_err(|_| TooLate)?;
         Ok(Self::active())
+    }
+
+    /// Whether the kernel shows the cause: in its log, or by where threads wait.
+    pub fn asks_the_kernel(&self, cause: Cause) -> bool {
+        let mut lines = self.lines.iter();
+        let mut stacks = self.kernel_stacks.iter();
+        lines.any(|of| of.cause == cause && of.rule.writer == Writer::Kernel)
+            || stacks.any(|of| of.cause == cause)
     }
 
     /// The causes of sites.

@@ -1,6 +1,6 @@
 //! Threads that are blocked in the kernel, by the cause that this shows.
 
-use analyze::kernel::cause_of_function;
+use analyze::kernel::cause_of_long_wait;
 use analyze::rules::LineSearch;
 use causes::Cause;
 use causes::finding::Confidence;
@@ -50,7 +50,7 @@ pub(crate) fn waits(facts: &NodeFacts, cause: Cause) -> Vec<Wait<'_>> {
         .blocked_threads()
         .filter_map(|(process, thread)| {
             let proofs = thread.functions().filter_map(|function| {
-                let (proved, confidence) = cause_of_function(function)?;
+                let (proved, confidence) = cause_of_long_wait(function)?;
                 Some((function, proved, confidence))
             });
             // In a stack with several known functions, the one with the highest confidence counts.
@@ -96,7 +96,7 @@ impl Said<'_> {
 
 /// The recent lines of the kernel's log that show this cause.
 pub(crate) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
-    let search = LineSearch::new();
+    let search = LineSearch::active();
     let lines = facts.host.kernel_lines_of_last(RECENT_SECONDS);
     let said = lines.filter_map(|line| {
         let found = search.find(line.text.as_bytes());

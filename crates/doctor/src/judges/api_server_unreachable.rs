@@ -14,7 +14,7 @@ const CLOCKS_DIFFER_SECONDS: u64 = 60;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let fact = &facts.host.api_server;
-    let found = fact.value().and_then(|server| cannot_report(server));
+    let found = fact.value().and_then(cannot_report);
     Opinion::of(found, [lack(fact)])
 }
 

@@ -1,6 +1,7 @@
 //! A cause without a judge of its own, by the rules that it has for the kernel: its log, and where
 //! threads wait.
 
+use analyze::rules::Rules;
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
 
@@ -30,11 +31,15 @@ pub(super) fn judge(facts: &NodeFacts, cause: Cause) -> Opinion {
     };
     let Some(confidence) = confidence else {
         let host = &facts.host;
-        let missing = [
-            lack_of_processes(host),
-            lack(&host.kernel_log),
-            unseen(facts),
-        ];
+        // What the kernel does not show, only the logs do.
+        let missing = match Rules::active().asks_the_kernel(cause) {
+            true => [
+                lack_of_processes(host),
+                lack(&host.kernel_log),
+                unseen(facts),
+            ],
+            false => [lack(&host.logs), None, None],
+        };
         return Opinion::of(None, missing);
     };
     let mut evidence = examples(&waits.iter().collect::<Vec<_>>());

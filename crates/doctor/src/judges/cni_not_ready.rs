@@ -40,3 +40,28 @@ fn not_ready(facts: &NodeFacts, condition: &Condition) -> Finding {
     found.sentence = format!("the pod network is not ready ({why})");
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{found, node};
+
+    #[test]
+    fn a_runtime_without_a_network_is_a_problem_where_a_kubelet_runs() {
+        let unready = || node("containerd", "1.7.24").unmet("NetworkReady", "no networks found");
+        let found_without = found(judge(&unready().facts()));
+        assert_eq!(found_without[0].confidence, Confidence::Medium);
+        let found_with = found(judge(&unready().process(70, 1, "kubelet").facts()));
+        assert_eq!(found_with[0].confidence, Confidence::High);
+        let expected = "the pod network is not ready (Reason: no networks found)";
+        assert_eq!(found_with[0].sentence, expected);
+    }
+
+    #[test]
+    fn a_runtime_that_reports_no_conditions_is_not_judged() {
+        let mut facts = node("containerd", "1.7.24").facts();
+        assert_eq!(judge(&facts), Opinion::Clear);
+        facts.probes.conditions = None;
+        assert!(matches!(judge(&facts), Opinion::CannotTell(_)));
+    }
+}

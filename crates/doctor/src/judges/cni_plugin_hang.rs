@@ -257,13 +257,6 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_without_a_network_is_not_called_well() {
-        let facts = node("containerd", "1.7.24").unmet("NetworkReady", "no networks found");
-        let findings = found(judge(&facts.facts()));
-        assert_eq!(findings[0].verdict, Verdict::Suspect);
-    }
-
-    #[test]
     fn a_process_with_the_name_of_a_plugin_that_no_runtime_started_is_no_plugin() {
         let facts = node("containerd", "1.7.24")
             .process(60, 1, "sh")

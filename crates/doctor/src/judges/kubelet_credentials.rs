@@ -64,6 +64,7 @@ mod tests {
         until: impl Fn(WallTime) -> WallTime,
     ) -> NodeFacts {
         let mut facts = node("containerd", "1.7.24").facts();
+        facts.taken = WallTime::now();
         let certificate = ClientCertificate {
             not_before: from(facts.taken),
             not_after: until(facts.taken),

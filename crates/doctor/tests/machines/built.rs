@@ -18,6 +18,7 @@ use doctor::facts::host::{BusFacts, Ping, Reach, Service};
 use doctor::facts::probes::{End, Probe};
 use doctor::facts::{Fact, NodeFacts, ProbeFacts};
 use pleg::model::wall_time::WallTime;
+use pleg::runtime::Conditions;
 use tempfile::TempDir;
 
 /// For how many seconds the machine has been up.
@@ -189,6 +190,7 @@ impl Machine {
                     answered(Rpc::Version, 0.001),
                     answered(Rpc::ListContainers, 0.02),
                 ],
+                conditions: Some(Conditions::default()),
                 ..ProbeFacts::default()
             },
         };

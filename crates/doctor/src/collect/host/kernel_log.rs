@@ -48,7 +48,7 @@ fn records(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// `6,339,5140900,-;text`: the third field is the time since boot in microseconds.
 fn telling(records: &[u8]) -> Vec<KernelLine> {
-    let search = LineSearch::new();
+    let search = LineSearch::active();
     let mut kept = Vec::new();
     for record in records.split(|byte| *byte == b'\n') {
         let found = search.find(record);

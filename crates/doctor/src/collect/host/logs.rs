@@ -1,6 +1,7 @@
 //! The logs of the kubelet and the runtime: the journal, or files where there is none. Only lines that
 //! a rule is about are kept.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use analyze::line::stamp::{Calendar, Stamp};
@@ -48,7 +49,7 @@ pub(super) fn read(
         ..Stamp::default()
     });
     let mut reading = Reading {
-        search: LineSearch::new(),
+        search: LineSearch::active(),
         calendar,
         since,
         facts: LogFacts {
@@ -100,7 +101,7 @@ fn local_offset(host: &Host, now: WallTime) -> Option<i32> {
 }
 
 struct Reading {
-    search: LineSearch,
+    search: Arc<LineSearch>,
     calendar: Calendar,
     /// In seconds since 1970.
     since: i64,

@@ -19,7 +19,7 @@ use crate::judges::{JUDGES, Opinion, judged, opinion, systemd_cookie_overflow};
 mod logs;
 mod summary;
 
-use summary::{cannot_be_told, doubt, not_found, unreported, well};
+use summary::{cannot_be_told, doubt, healthy, not_found};
 
 /// What is wrong with the node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -108,7 +108,12 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     findings.sort_by_key(|finding| {
         std::cmp::Reverse((finding.verdict, finding.confidence > Confidence::Low))
     });
-    let blind = not_checked.iter().any(|not| ESSENTIAL.contains(&not.cause));
+    // Who has access to an agent only sees what that reports, which says nothing of the network.
+    let essential = match facts.probes.agent {
+        None => &ESSENTIAL[..],
+        Some(_) => &ESSENTIAL[..2],
+    };
+    let blind = not_checked.iter().any(|not| essential.contains(&not.cause));
     let doubt = doubt(&facts.probes).filter(|_| OF_CALLS.iter().any(|cause| wanted(*cause)));
     let is_judged = !clear.is_empty() || !findings.is_empty();
     let strongest = findings.first().map(|finding| finding.confidence);
@@ -117,18 +122,12 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let summary = match (verdict, findings.first(), doubt) {
         (NodeVerdict::Problem, Some(first), _) => first.said().to_owned(),
         (NodeVerdict::Unknown, _, Some(doubt)) => redacted(doubt),
-        (NodeVerdict::Unknown, _, None) => cannot_be_told(&not_checked, &ESSENTIAL),
+        (NodeVerdict::Unknown, _, None) => cannot_be_told(&not_checked, essential),
         (_, Some(first), _) if is_partial => {
             format!("suspected with low confidence only: {}", first.said())
         }
         (_, None, _) if is_partial => not_found(&clear),
-        (_, _, _) if has_no_kubelet(facts) => {
-            format!("no kubelet on this machine; {}", well(&facts.probes))
-        }
-        (_, _, _) => match unreported(facts) {
-            Some(why) => format!("{}; {why}", well(&facts.probes)),
-            None => well(&facts.probes),
-        },
+        (_, _, _) => healthy(facts, !has_no_kubelet(facts)),
     };
     findings.extend(past);
     Diagnosis {

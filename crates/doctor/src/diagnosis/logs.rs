@@ -67,6 +67,10 @@ fn of<'a>(lines: impl Iterator<Item = &'a LogLine>, taken: WallTime) -> Vec<Find
 
 /// What is seen, and its log says so too.
 fn support(seen: &mut Finding, said: Finding) {
+    // Why a kubelet exits only its own last error tells.
+    if seen.cause == Cause::KubeletNotRunning && !said.sentence.is_empty() {
+        seen.sentence = format!("{}; {}", seen.said(), said.sentence);
+    }
     seen.evidence
         .extend(said.evidence.into_iter().take(MAX_EVIDENCE));
     seen.culprit.learn(said.culprit);

@@ -113,37 +113,62 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
     })
 }
 
-/// Why it is not known whether the kubelet, which runs, can report to its API server.
-pub(super) fn unreported(facts: &NodeFacts) -> Option<String> {
-    let why = facts.host.api_server.why()?;
-    Some(format!("its API server was not asked: {why}"))
+/// What is said of a node on which nothing was found, and what of it was not checked.
+pub(super) fn healthy(facts: &NodeFacts, has_kubelet: bool) -> String {
+    let probes = &facts.probes;
+    let mut said = match (&probes.agent, has_kubelet) {
+        (Some(agent), _) => format!(
+            "{} answers the agent on this node: {}",
+            who(probes),
+            agent.message
+        ),
+        (None, true) => format!("{}: {}", responds(probes), calls(probes)),
+        (None, false) => responds(probes),
+    };
+    if !has_kubelet {
+        said = format!("no kubelet on this machine; {said}");
+    } else if let Some(why) = facts.host.api_server.why() {
+        said += &format!("; its API server was not asked: {why}");
+    }
+    if probes.conditions.is_none() {
+        said += "; whether the pod network is ready was not checked";
+    }
+    said
 }
 
 /// If a call takes longer, the runtime does not respond normally.
 const SLOW_SECONDS: f64 = 1.0;
 
-/// One line, which fits a terminal.
-pub(super) fn well(probes: &ProbeFacts) -> String {
-    let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
-    let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
-    let well = match slowest >= SLOW_SECONDS {
-        true => "",
-        false => " normally",
-    };
-    let slowest = GoDuration(Duration::from_millis((slowest * 1000.0).ceil() as u64));
+/// The longest of its calls, in seconds.
+fn slowest(probes: &ProbeFacts) -> f64 {
+    probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max)
+}
+
+fn who(probes: &ProbeFacts) -> String {
     let who = match &probes.runtime {
         Some(runtime) => format!("{} {}", runtime.name, runtime.version),
         None => "the runtime".to_owned(),
     };
-    let who: String = who.chars().take(40).collect();
-    if let Some(agent) = &probes.agent {
-        return format!("{who} answers the agent on this node: {}", agent.message);
-    }
+    who.chars().take(40).collect()
+}
+
+fn responds(probes: &ProbeFacts) -> String {
+    let well = match slowest(probes) >= SLOW_SECONDS {
+        true => "",
+        false => " normally",
+    };
+    format!("{} responds{well}", who(probes))
+}
+
+fn calls(probes: &ProbeFacts) -> String {
+    let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
+    let slowest = slowest(probes) * 1000.0;
+    let slowest = GoDuration(Duration::from_millis(slowest.ceil() as u64));
     let failed = probes.calls.iter();
     let failed = failed.filter(|probe| probe.end != End::Answered).count();
     let failed = match failed {
         0 => String::new(),
         _ => format!(", {failed} failed"),
     };
-    format!("{who} responds{well}: {calls} calls, slowest {slowest}{failed}")
+    format!("{calls} calls, slowest {slowest}{failed}")
 }

@@ -223,6 +223,25 @@ fn a_real_systemd_is_asked_and_its_silence_and_that_of_its_bus_are_told_apart() 
 }
 
 #[test]
+fn a_kubelet_whose_unit_has_failed_is_named_with_what_systemd_reports() {
+    let Some(booted) = Booted::start() else {
+        return;
+    };
+    booted.service("kubelet.service", "Restart=no", "exit 1");
+    let deadline = Instant::now() + Duration::from_secs(30);
+    let found = loop {
+        let found = findings(&booted.facts(), Cause::KubeletNotRunning);
+        if !found.is_empty() || Instant::now() > deadline {
+            break found;
+        }
+    };
+    assert_eq!(found.len(), 1, "{:?}", booted.facts().host.bus.services);
+    assert_eq!(found[0].confidence, Confidence::Certain);
+    let expected = "no kubelet is running: kubelet.service has failed";
+    assert_eq!(found[0].sentence, expected);
+}
+
+#[test]
 fn a_kubelet_that_systemd_starts_again_and_again_is_named_until_it_runs() {
     let Some(booted) = Booted::start() else {
         return;

@@ -180,5 +180,8 @@ async fn nothing_is_found_on_a_node_that_is_well_and_busy() {
     churned.unwrap();
     looked.unwrap();
     let page = healthy_line(&testbed);
-    assert!(page.starts_with("Healthy: no kubelet on this machine; containerd 1.7"), "{page}");
+    assert!(
+        page.starts_with("Healthy: no kubelet on this machine; containerd 1.7"),
+        "{page}"
+    );
 }

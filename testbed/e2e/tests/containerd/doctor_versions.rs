@@ -64,7 +64,10 @@ async fn beside_containerd_2_the_same_is_found_as_beside_1() {
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let pods = run_pods(&driver, 3).await;
     let page = healthy_line(&testbed);
-    assert!(page.starts_with("Healthy: no kubelet on this machine; containerd 2."), "{page}");
+    assert!(
+        page.starts_with("Healthy: no kubelet on this machine; containerd 2."),
+        "{page}"
+    );
     let report = shim_and_status_lock(&testbed, &driver, &pods).await;
     assert_eq!(hung(&report), ["ListContainers"]);
 

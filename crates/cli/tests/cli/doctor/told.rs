@@ -12,7 +12,10 @@ fn a_healthy_node_gets_one_calm_line_and_exit_code_0() {
     let runtime = three_pods();
     let ended = doctor(&runtime, &[]).assert_code(0);
     let first = ended.out.lines().next().unwrap();
-    assert!(first.starts_with("Healthy: no kubelet on this machine; pleg-sim "), "{first}");
+    assert!(
+        first.starts_with("Healthy: no kubelet on this machine; pleg-sim "),
+        "{first}"
+    );
     assert_narrow(&ended.out);
     let expected = if rustix::process::geteuid().is_root() {
         1

@@ -41,7 +41,9 @@ fn paste(row: &str) -> Paste<'_> {
         is_healthy: state == "healthy",
         is_fault: state == "fault",
         most: bounds.first().copied().filter(|most| *most != "-"),
-        never: bounds.get(1).map_or_else(Vec::new, |texts| texts.split('|').collect()),
+        never: bounds
+            .get(1)
+            .map_or_else(Vec::new, |texts| texts.split('|').collect()),
     }
 }
 
@@ -79,10 +81,21 @@ fn mistake(paste: &Paste, found: &Analysis) -> Option<String> {
     };
     let sure = |finding: &&Finding| finding.confidence.as_str() == paste.most.unwrap_or_default();
     let allowed = Confidence::ALL.iter().map(|sure| sure.as_str());
-    let allowed: Vec<_> = allowed.skip_while(|sure| Some(*sure) != paste.most).skip(1).collect();
-    let too_sure = named.first().filter(|it| allowed.contains(&it.confidence.as_str()) && !sure(it));
-    let said = found.findings.iter().flat_map(|it| it.evidence.iter().map(String::as_str).chain([it.said()]));
-    let advised = found.findings.iter().flat_map(|it| it.advice.iter().map(|advice| &**advice));
+    let allowed: Vec<_> = allowed
+        .skip_while(|sure| Some(*sure) != paste.most)
+        .skip(1)
+        .collect();
+    let too_sure = named
+        .first()
+        .filter(|it| allowed.contains(&it.confidence.as_str()) && !sure(it));
+    let said = found
+        .findings
+        .iter()
+        .flat_map(|it| it.evidence.iter().map(String::as_str).chain([it.said()]));
+    let advised = found
+        .findings
+        .iter()
+        .flat_map(|it| it.advice.iter().map(|advice| &**advice));
     let pleg = found.pleg.iter().map(|pleg| &*pleg.reading);
     let mut said = said.chain(advised).chain(pleg).chain([&*found.summary]);
     let never = |text: &&&str| !text.is_empty() && said.any(|said| said.contains(**text));

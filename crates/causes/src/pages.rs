@@ -37,7 +37,14 @@ pub struct About {
 
 /// The areas of the built-in causes, in the order in which they are listed.
 pub const AREAS: [&str; 8] = [
-    "kubelet", "runtime", "container", "network", "storage", "kernel", "systemd", "node",
+    "kubelet",
+    "runtime",
+    "container",
+    "network",
+    "storage",
+    "kernel",
+    "systemd",
+    "node",
 ];
 
 fn of_a_site() -> String {

@@ -42,7 +42,10 @@ impl Services {
         let (date, time) = line.split_at(line.len().min(10));
         let is_date = date.len() == 10 && date[2] == b'/' && date[5] == b'/';
         let time = text(time.strip_prefix(b" ").unwrap_or_default());
-        let parts: Vec<i64> = time.split(':').filter_map(|part| part.parse().ok()).collect();
+        let parts: Vec<i64> = time
+            .split(':')
+            .filter_map(|part| part.parse().ok())
+            .collect();
         if let (true, [hours, minutes, seconds]) = (is_date, &parts[..]) {
             self.clock = Some((hours * 60 + minutes) * 60 + seconds);
         }
@@ -71,7 +74,10 @@ impl Services {
                 self.over.push(proof);
             }
         } else if FAILS.iter().any(|words| has(rest, words)) && self.failing.len() < MAX_SERVICES {
-            let since = Failing { line: number, since: now };
+            let since = Failing {
+                line: number,
+                since: now,
+            };
             self.failing.entry(name).or_insert(since);
         }
     }

@@ -171,7 +171,10 @@ fn is_binary(head: &[u8]) -> bool {
     let shown = head.iter().filter(|byte| **byte != 0).count();
     let control = head.iter().filter(|byte| is_control(**byte)).count();
     // A crash leaves one run of NUL bytes in a log.
-    let runs = head.windows(2).filter(|two| two[0] == 0 && two[1] != 0).count();
+    let runs = head
+        .windows(2)
+        .filter(|two| two[0] == 0 && two[1] != 0)
+        .count();
     control * CONTROL_CHARACTERS > shown || runs > MAX_NUL_RUNS
 }
 

@@ -71,7 +71,10 @@ fn entry(name: &str, weak: bool) -> Option<Entry> {
             let is_better = best.is_none_or(|(most, _)| common > most);
             if is_better && (name.starts_with(function.as_str()) || is_cut) {
                 let rule = &of.rule;
-                best = Some((common, (function, of.cause, rule.confidence, rule.momentary)));
+                best = Some((
+                    common,
+                    (function, of.cause, rule.confidence, rule.momentary),
+                ));
             }
         }
     }
@@ -86,7 +89,11 @@ pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
 
 /// How sure a stack without a duration is.
 fn at_once(confidence: Confidence, momentary: bool) -> Confidence {
-    if momentary { confidence.min(Medium) } else { confidence }
+    if momentary {
+        confidence.min(Medium)
+    } else {
+        confidence
+    }
 }
 
 /// What the stack shows; `None` if nothing in it is known. The release of the kernel is named only
@@ -252,11 +259,7 @@ fn of_locked_up(stack: &KernelStack, seconds: u64) -> Option<Proof> {
                 format!("{long}: it waits in {function} for another, which does not respond");
             proof(CpuStarved, Low, says)
         }
-        Some(function) => proof(
-            KernelStall,
-            confidence,
-            format!("{long}, in {function}"),
-        ),
+        Some(function) => proof(KernelStall, confidence, format!("{long}, in {function}")),
         None if no_host_pauses => proof(KernelStall, confidence, long),
         None => {
             let says = format!("{long}: the kernel is busy, or its host does not let it run");

@@ -213,7 +213,9 @@ fn problem(kind: &str, text: &str, line: u64, seen: &mut Seen) {
         "KernelDeadlock" => (Cause::StorageUnresponsive, Low),
         "FrequentUnregisterNetDevice" => (Cause::RtnlStuck, Medium),
         "FrequentKubeletRestart" => (Cause::RepairLoop, Medium),
-        "FrequentDockerRestart" | "FrequentContainerdRestart" => (Cause::RuntimeRestartLoop, Medium),
+        "FrequentDockerRestart" | "FrequentContainerdRestart" => {
+            (Cause::RuntimeRestartLoop, Medium)
+        }
         "ContainerRuntimeUnhealthy" | "ContainerRuntimeProblem" => {
             (Cause::RuntimeUnresponsive, Medium)
         }
@@ -229,7 +231,8 @@ fn problem(kind: &str, text: &str, line: u64, seen: &mut Seen) {
     let says = format!("the condition {kind} is True");
     let proof = Proof::new(cause, confidence, line, says);
     seen.proof(match kind {
-        "DiskPressure" => proof.headed("the kubelet reports disk pressure: a threshold of its eviction is reached"),
+        "DiskPressure" => proof
+            .headed("the kubelet reports disk pressure: a threshold of its eviction is reached"),
         _ => proof,
     });
 }

@@ -75,7 +75,11 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         seen.error(line, told.join(" "));
     }
     let count = count(text).unwrap_or(1);
-    let age = words.iter().find(|word| is_span(word)).copied().unwrap_or_default();
+    let age = words
+        .iter()
+        .find(|word| is_span(word))
+        .copied()
+        .unwrap_or_default();
     match *reason {
         "SystemOOM" => seen.system_ooms.event(text, age, line),
         "Starting" if text.contains("kubelet") => {

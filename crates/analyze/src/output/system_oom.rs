@@ -73,7 +73,8 @@ impl SystemOoms {
         };
         let events = self.events.iter();
         let is_replayed = |age: &String| !age.is_empty() && self.starts.contains(age);
-        let of_node = events.filter(move |(victim, age, _)| is_of_node(victim) && !is_replayed(age));
+        let of_node =
+            events.filter(move |(victim, age, _)| is_of_node(victim) && !is_replayed(age));
         of_node.map(|(_, _, line)| {
             let says = "the node ran out of memory (event SystemOOM)";
             Proof::new(Cause::MemoryThrash, Confidence::High, *line, says)

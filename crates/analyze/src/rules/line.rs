@@ -129,13 +129,14 @@ impl LineRule {
     /// Whether the version behind the text, if it needs one, has the fault, and its number is meant.
     pub(super) fn holds(&self, line: &[u8]) -> bool {
         let is_number = self.number.as_ref().is_none_or(|number| number.holds(line));
-        is_number && self.runc.is_none_or(|fault| {
-            let mut places = memchr::memmem::find_iter(line, &self.text);
-            places.any(|at| {
-                let version = until(&line[at + self.text.len()..], b" ,\"\\");
-                std::str::from_utf8(version).is_ok_and(|it| runc_has(fault, it) == Some(true))
+        is_number
+            && self.runc.is_none_or(|fault| {
+                let mut places = memchr::memmem::find_iter(line, &self.text);
+                places.any(|at| {
+                    let version = until(&line[at + self.text.len()..], b" ,\"\\");
+                    std::str::from_utf8(version).is_ok_and(|it| runc_has(fault, it) == Some(true))
+                })
             })
-        })
     }
 
     /// What a finding says of this line in place of the title.

@@ -18,7 +18,11 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
         return format!(
             "The PLEG is not healthy: the last relist was {} ago; {} no pattern.",
             go(longest),
-            if lines == 1 { "one line shows" } else { "two lines show" },
+            if lines == 1 {
+                "one line shows"
+            } else {
+                "two lines show"
+            },
         );
     }
     match pattern {

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 
 use analyze::analysis::{Analysis, Analyzer};
 use analyze::input::{NoObserver, read as read_files};
-use causes::finding::Verdict;
+use causes::finding::{Confidence, Finding, Verdict};
 use read::now;
 
 const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pastes");
@@ -21,12 +21,16 @@ struct Paste<'a> {
     is_healthy: bool,
     /// The text itself shows that something is wrong.
     is_fault: bool,
+    /// The finding is at most this sure.
+    most: Option<&'a str>,
+    /// Sentences that would do harm.
+    never: Vec<&'a str>,
 }
 
 fn paste(row: &str) -> Paste<'_> {
     let fields: Vec<&str> = row.split('\t').collect();
-    let [files, kinds, causes, state, origin, why] = fields[..] else {
-        panic!("six fields: {row}");
+    let [files, kinds, causes, state, origin, why, ref bounds @ ..] = fields[..] else {
+        panic!("six fields, or eight: {row}");
     };
     assert!(matches!(state, "healthy" | "fault" | "unclear"), "{row}");
     assert!(!origin.is_empty() && !why.is_empty(), "{row}");
@@ -36,6 +40,10 @@ fn paste(row: &str) -> Paste<'_> {
         causes: causes.split('|').collect(),
         is_healthy: state == "healthy",
         is_fault: state == "fault",
+        most: bounds.first().copied().filter(|most| *most != "-"),
+        never: bounds
+            .get(1)
+            .map_or_else(Vec::new, |texts| texts.split('|').collect()),
     }
 }
 
@@ -71,7 +79,33 @@ fn mistake(paste: &Paste, found: &Analysis) -> Option<String> {
             .iter()
             .any(|kinds| kinds.split('|').any(|one| one == *kind))
     };
-    if paste.is_healthy && found.has_problem() {
+    let sure = |finding: &&Finding| finding.confidence.as_str() == paste.most.unwrap_or_default();
+    let allowed = Confidence::ALL.iter().map(|sure| sure.as_str());
+    let allowed: Vec<_> = allowed
+        .skip_while(|sure| Some(*sure) != paste.most)
+        .skip(1)
+        .collect();
+    let too_sure = named
+        .first()
+        .filter(|it| allowed.contains(&it.confidence.as_str()) && !sure(it));
+    let said = found
+        .findings
+        .iter()
+        .flat_map(|it| it.evidence.iter().map(String::as_str).chain([it.said()]));
+    let advised = found
+        .findings
+        .iter()
+        .flat_map(|it| it.advice.iter().map(|advice| &**advice));
+    let pleg = found.pleg.iter().map(|pleg| &*pleg.reading);
+    let mut said = said.chain(advised).chain(pleg).chain([&*found.summary]);
+    let never = |text: &&&str| !text.is_empty() && said.any(|said| said.contains(**text));
+    if let Some(harmful) = paste.never.iter().find(never) {
+        Some(format!("it says {harmful:?}"))
+    } else if let Some(finding) = too_sure {
+        Some(format!("{} is too sure", finding.confidence.as_str()))
+    } else if found.summary.chars().count() > 110 && paste.most.is_some() {
+        Some(format!("the headline is too long: {}", found.summary))
+    } else if paste.is_healthy && found.has_problem() {
         Some(format!("healthy, and it says: {}", found.summary))
     } else if !paste.causes.contains(&leading) {
         Some(format!(

@@ -136,15 +136,9 @@ pub(super) fn short(text: &str) -> String {
     let Some(begin) = end.map(|end| &text[..end]) else {
         return text.to_owned();
     };
-    let clauses = begin.match_indices([':', ';', ',', '.']);
-    let ends = clauses
-        .filter(|(at, _)| text[at + 1..].starts_with(' '))
-        .map(|(at, _)| at);
-    match ends
-        .filter(|at| *at > MIN_HEADLINE)
-        .last()
-        .or(begin.rfind(' '))
-    {
+    let is_end = |at: usize| at > MIN_HEADLINE && text[at + 1..].starts_with(' ');
+    let mut clauses = begin.rmatch_indices([':', ';', ',', '.']).map(|(at, _)| at);
+    match clauses.find(|at| is_end(*at)).or(begin.rfind(' ')) {
         Some(end) => begin[..end].to_owned(),
         None => begin.to_owned(),
     }

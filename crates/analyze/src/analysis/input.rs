@@ -225,6 +225,9 @@ impl Input {
             let place = || format!("{}:{}", self.path, error.line);
             told.errors.line(error.says.as_bytes(), place);
         }
+        for proof in self.services.take_over() {
+            told.proofs.push((self.path.clone(), proof));
+        }
         for (line, says) in self.services.end() {
             told.troubles.push(format!("{}:{line}: {says}", self.path));
         }

@@ -30,6 +30,15 @@ pub(super) fn conclude(told: &mut Told) {
         for quote in &late.quotes {
             collected.also(cause, quote.to_string());
         }
+        let id = late.most().and_then(|culprit| culprit.id.as_deref());
+        let id = id
+            .filter(|_| late.whom.len() == 1)
+            .and_then(|id| id.get(..13));
+        let call = matches!(method, Method::ContainerStatus).then_some("ContainerStatus");
+        let headline = call.zip(id);
+        let headline =
+            headline.map(|(call, id)| format!("{call} of container {id} is not answered in time"));
+        collected.head(cause, confidence, headline);
     };
     let count = |calls: &Calls, method| calls.lines(method);
     let (lists, sandboxes) = (

@@ -202,7 +202,7 @@ impl Input {
         }
         self.failure(line, time, found, told);
         if found.is(Interest::Service) {
-            self.services.line(line, self.lines);
+            self.services.line(line, self.lines, time);
         }
         if found.is(Interest::Answered) {
             self.gone.answered();

@@ -267,6 +267,8 @@ impl Input {
                     if is_of_kernel(body) {
                         self.output.kernel_line(&lossy(body));
                         self.read_as(Kind::KernelLog);
+                    } else if self.services.clock(body) {
+                        self.read_as(Kind::Unknown);
                     } else if !self.blocked_task(&lossy(body)) {
                         self.unread += 1;
                         self.wrapped(body, search, told);

@@ -2,41 +2,97 @@
 
 use std::collections::BTreeMap;
 
-use crate::line::{after, has, text, until};
+use causes::Cause;
+use causes::finding::Confidence;
 
-/// The services that fail, and the line since which they do.
+use crate::line::{after, has, text, until};
+use crate::proof::Proof;
+use crate::series::SECOND;
+
+/// The services that fail, and since when they do.
 #[derive(Debug, Default)]
-pub(super) struct Services(BTreeMap<String, u64>);
+pub(super) struct Services {
+    failing: BTreeMap<String, Failing>,
+    /// Those that failed for long, and are well again.
+    over: Vec<Proof>,
+    /// The time in the last line that has nothing else, in seconds of its day.
+    clock: Option<i64>,
+}
+
+#[derive(Debug)]
+struct Failing {
+    line: u64,
+    since: Option<i64>,
+}
 
 /// Talos has a dozen.
 const MAX_SERVICES: usize = 32;
+/// A busy node may miss some checks, which Talos makes every few seconds.
+const LONG_MINUTES: i64 = 3;
+const DAY_SECONDS: i64 = 86_400;
 
 const FAILS: [&str; 2] = ["Health check failed", "going to restart forever"];
 /// At a start the first checks fail, until the service is up.
 const IS_WELL: [&str; 3] = ["Health check successful", "Started task", "Finished"];
 
 impl Services {
-    /// Reads `[talos] service[cri](Running): Health check successful`.
-    pub(super) fn line(&mut self, line: &[u8], number: u64) {
+    /// Reads `05/07/2025 04:29:46`, as some viewers write it in front of each line. Says whether it is
+    /// one.
+    pub(super) fn clock(&mut self, line: &[u8]) -> bool {
+        let (date, time) = line.split_at(line.len().min(10));
+        let is_date = date.len() == 10 && date[2] == b'/' && date[5] == b'/';
+        let time = text(time.strip_prefix(b" ").unwrap_or_default());
+        let parts: Vec<i64> = time
+            .split(':')
+            .filter_map(|part| part.parse().ok())
+            .collect();
+        if let (true, [hours, minutes, seconds]) = (is_date, &parts[..]) {
+            self.clock = Some((hours * 60 + minutes) * 60 + seconds);
+        }
+        is_date && parts.len() == 3
+    }
+
+    /// Reads `[talos] service[cri](Running): Health check successful`, of this time.
+    pub(super) fn line(&mut self, line: &[u8], number: u64, time: Option<i64>) {
         let Some(rest) = after(line, "[talos] service[") else {
             return;
         };
+        let now = time.map(|time| time / SECOND).or(self.clock);
         let name = text(until(rest, b"]("));
         if IS_WELL.iter().any(|words| has(rest, words)) {
-            self.0.remove(&name);
-        } else if FAILS.iter().any(|words| has(rest, words)) && self.0.len() < MAX_SERVICES {
-            self.0.entry(name).or_insert(number);
+            let failed = self.failing.remove(&name);
+            let lasted = failed.and_then(|it| Some((it.line, now? - it.since?)));
+            let minutes = lasted.map(|(line, lasted)| (line, lasted.rem_euclid(DAY_SECONDS) / 60));
+            if let Some((line, minutes)) = minutes.filter(|(_, minutes)| *minutes >= LONG_MINUTES) {
+                let cause = match &*name {
+                    "kubelet" => Cause::KubeletInternal,
+                    "cri" | "containerd" => Cause::RuntimeUnresponsive,
+                    _ => return,
+                };
+                let says = format!("the {name} failed its health check for {minutes} minutes");
+                let proof = Proof::new(cause, Confidence::Low, line, &*says).headed(says);
+                self.over.push(proof);
+            }
+        } else if FAILS.iter().any(|words| has(rest, words)) && self.failing.len() < MAX_SERVICES {
+            let since = Failing {
+                line: number,
+                since: now,
+            };
+            self.failing.entry(name).or_insert(since);
         }
+    }
+
+    /// What failed for long, and is over.
+    pub(super) fn take_over(&mut self) -> Vec<Proof> {
+        std::mem::take(&mut self.over)
     }
 
     /// What is wrong at the end, and in which line it began.
     pub(super) fn end(self) -> impl Iterator<Item = (u64, String)> {
-        let says = |(name, line)| {
-            (
-                line,
-                format!("Talos reports its service {name} as unhealthy"),
-            )
+        let says = |(name, failing): (String, Failing)| {
+            let says = format!("Talos reports its service {name} as unhealthy");
+            (failing.line, says)
         };
-        self.0.into_iter().map(says)
+        self.failing.into_iter().map(says)
     }
 }

@@ -22,6 +22,8 @@ const HEAD: u64 = 8 << 10;
 /// Of text that is not binary, fewer than one byte in this many is a control character. A crash
 /// leaves NUL bytes in logs, so these do not count.
 const CONTROL_CHARACTERS: usize = 50;
+/// The beginning of a text has no more runs of NUL bytes.
+const MAX_NUL_RUNS: usize = 2;
 
 /// What is read.
 #[derive(Debug)]
@@ -168,7 +170,12 @@ fn is_binary(head: &[u8]) -> bool {
     let is_control = |byte: u8| matches!(byte, 1..=7 | 0x0b | 0x0e..=0x1a | 0x1c..=0x1f | 0x7f);
     let shown = head.iter().filter(|byte| **byte != 0).count();
     let control = head.iter().filter(|byte| is_control(**byte)).count();
-    control * CONTROL_CHARACTERS > shown
+    // A crash leaves one run of NUL bytes in a log.
+    let runs = head
+        .windows(2)
+        .filter(|two| two[0] == 0 && two[1] != 0)
+        .count();
+    control * CONTROL_CHARACTERS > shown || runs > MAX_NUL_RUNS
 }
 
 /// Reports to the observer how much is read.
@@ -211,6 +218,7 @@ mod tests {
             lines(&"E0505 \u{444}\u{444} 中文\n".repeat(9).into_bytes()),
             Some(9)
         );
+        assert_eq!(lines(b"name\0value\0name\0value\0"), None);
         assert_eq!(lines(b""), Some(0));
     }
 }

@@ -290,5 +290,10 @@ fn of(stack: &KernelStack, cause: Cause, confidence: Confidence, function: &str)
         process: stack.process.clone(),
         ..Culprit::default()
     };
-    Proof::new(cause, confidence, stack.line, says).of(culprit)
+    let proof = Proof::new(cause, confidence, stack.line, says).of(culprit);
+    match cause {
+        // The title names several faults.
+        KernelStall => proof.headed(format!("{who} waits{long}{place} of the kernel")),
+        _ => proof,
+    }
 }

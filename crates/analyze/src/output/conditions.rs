@@ -229,5 +229,10 @@ fn problem(kind: &str, text: &str, line: u64, seen: &mut Seen) {
         _ => return,
     };
     let says = format!("the condition {kind} is True");
-    seen.proof(Proof::new(cause, confidence, line, says));
+    let proof = Proof::new(cause, confidence, line, says);
+    seen.proof(match kind {
+        "DiskPressure" => proof
+            .headed("the kubelet reports disk pressure: a threshold of its eviction is reached"),
+        _ => proof,
+    });
 }

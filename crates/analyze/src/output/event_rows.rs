@@ -75,9 +75,17 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         seen.error(line, told.join(" "));
     }
     let count = count(text).unwrap_or(1);
+    let age = words
+        .iter()
+        .find(|word| is_span(word))
+        .copied()
+        .unwrap_or_default();
     match *reason {
-        "SystemOOM" => seen.system_ooms.event(text, line),
-        "Starting" if text.contains("kubelet") => seen.starts.kubelet(count, line),
+        "SystemOOM" => seen.system_ooms.event(text, age, line),
+        "Starting" if text.contains("kubelet") => {
+            seen.system_ooms.started(age);
+            seen.starts.kubelet(count, line);
+        }
         "Rebooted" => seen.starts.reboot(count, line),
         _ => {}
     }

@@ -25,7 +25,6 @@ pub(super) struct Load {
 struct Columns {
     pid: usize,
     processor: usize,
-    memory: Option<usize>,
 }
 
 impl Columns {
@@ -33,7 +32,6 @@ impl Columns {
     const DEFAULT: Self = Self {
         pid: 0,
         processor: 8,
-        memory: Some(9),
     };
 
     /// Those of a header.
@@ -42,7 +40,6 @@ impl Columns {
         Some(Self {
             pid: of("PID").unwrap_or(0),
             processor: of("%CPU")?,
-            memory: of("%MEM"),
         })
     }
 }
@@ -61,9 +58,6 @@ const HALF_PERCENT: f64 = 50.0;
 
 /// With more idle time than this, a high load is tasks that wait in the kernel.
 const MUCH_IDLE_PERCENT: f64 = 50.0;
-
-/// The share of all memory that no daemon of a node needs.
-const MOST_MEMORY_PERCENT: f64 = 50.0;
 
 /// Percent of a processor.
 const HALF_CPU_PERCENT: f64 = 50.0;
@@ -114,9 +108,6 @@ impl Load {
     fn process(&mut self, text: &str, columns: Columns, line: u64, seen: &mut Seen) {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         process(&words, columns, line, seen);
-        if let Some(column) = columns.memory {
-            memory(&words, column, line, seen);
-        }
         let column = columns.processor;
         let waits = column > 0 && words.get(column - 1) == Some(&"D");
         if waits && self.average > HIGH_LOAD && self.idle > MUCH_IDLE_PERCENT {
@@ -258,27 +249,6 @@ fn process(words: &[&str], columns: Columns, line: u64, seen: &mut Seen) {
         ..Culprit::default()
     };
     seen.proof(Proof::new(cause, Confidence::High, line, says).of(culprit));
-}
-
-/// A daemon that takes most of the memory.
-fn memory(words: &[&str], column: usize, line: u64, seen: &mut Seen) {
-    let share = words
-        .get(column)
-        .and_then(|share| share.parse::<f64>().ok());
-    let daemons = [
-        "kubelet",
-        "containerd",
-        "dockerd",
-        "crio",
-        "k3s",
-        "kubelite",
-    ];
-    let daemon = words.last().filter(|name| daemons.contains(name));
-    if let (Some(share), Some(daemon)) = (share, daemon)
-        && share > MOST_MEMORY_PERCENT
-    {
-        seen.trouble(line, format!("{daemon} takes {share} % of the memory"));
-    }
 }
 
 /// Whether it is a row of `top`, without its header.

@@ -23,18 +23,27 @@ static EXCEEDED: LazyLock<Finder> =
 #[derive(Debug, Default)]
 pub(super) struct SystemOoms {
     /// The process that was killed, if the event names it.
-    events: Vec<(Option<String>, u64)>,
+    events: Vec<(Option<String>, String, u64)>,
+    /// How long ago the kubelet started: it then reports what the log of the kernel still has.
+    starts: Vec<String>,
     /// Processes that were killed for their own limit.
     exceeded_limits: Vec<String>,
 }
 
 impl SystemOoms {
+    /// The kubelet started this long ago.
+    pub(super) fn started(&mut self, age: &str) {
+        if self.starts.len() < MAX_PROOFS {
+            self.starts.push(age.to_owned());
+        }
+    }
+
     /// Reads an event: `System OOM encountered, victim process: java, pid: 3419`.
-    pub(super) fn event(&mut self, text: &str, line: u64) {
+    pub(super) fn event(&mut self, text: &str, age: &str, line: u64) {
         let victim = || text.split_once("victim process: ")?.1.split(',').next();
         if self.events.len() < MAX_PROOFS {
             let victim = victim().map(|name| first_chars(name, 100).to_owned());
-            self.events.push((victim, line));
+            self.events.push((victim, age.to_owned(), line));
         }
     }
 
@@ -63,8 +72,10 @@ impl SystemOoms {
             None => true,
         };
         let events = self.events.iter();
-        let of_node = events.filter(move |(victim, _)| is_of_node(victim));
-        of_node.map(|(_, line)| {
+        let is_replayed = |age: &String| !age.is_empty() && self.starts.contains(age);
+        let of_node =
+            events.filter(move |(victim, age, _)| is_of_node(victim) && !is_replayed(age));
+        of_node.map(|(_, _, line)| {
             let says = "the node ran out of memory (event SystemOOM)";
             Proof::new(Cause::MemoryThrash, Confidence::High, *line, says)
         })

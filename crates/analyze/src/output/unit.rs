@@ -79,7 +79,8 @@ pub(super) fn read(unit: &Unit, text: &str, line: u64, seen: &mut Seen) {
             Unit::Kubelet => Cause::KubeletNotRunning,
             _ => Cause::RuntimeUnresponsive,
         };
-        let proof = Proof::new(cause, Confidence::High, line, &*says).headed(says);
+        let headline = format!("the unit {name} is {word}");
+        let proof = Proof::new(cause, Confidence::High, line, says).headed(headline);
         seen.proof(proof.of(culprit()));
     }
     // Tasks: 4915 (limit: 4915)

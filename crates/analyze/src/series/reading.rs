@@ -12,6 +12,19 @@ use super::{Around, Interval, Pattern, SECOND};
 pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> String {
     let faults: Vec<&Interval> = intervals.iter().filter(|at| !at.is_startup()).collect();
     let longest = faults.iter().map(|at| at.peak()).max().unwrap_or(0);
+    let lines = faults.iter().map(|at| at.lines).sum::<u64>();
+    let is_of_many = matches!(pattern, Pattern::StuckContainers | Pattern::Overload);
+    if is_of_many && lines < MIN_LINES {
+        return format!(
+            "The PLEG is not healthy: the last relist was {} ago; {} no pattern.",
+            go(longest),
+            if lines == 1 {
+                "one line shows"
+            } else {
+                "two lines show"
+            },
+        );
+    }
     match pattern {
         Pattern::None => "No line reports that the PLEG is not healthy.".to_owned(),
         Pattern::Startup => {
@@ -43,6 +56,9 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
         ),
     }
 }
+
+/// Fewer lines are no series.
+const MIN_LINES: u64 = 3;
 
 fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> String {
     if longest == 0 {

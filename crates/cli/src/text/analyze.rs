@@ -70,9 +70,14 @@ pub fn page(analysis: &Analysis) -> String {
         }
     }
     of_errors(&mut page, analysis);
-    if analysis.lacks_the_cause() {
+    let steps = match analysis.lacks_the_cause() {
+        true => &FIND_THE_CAUSE[..],
+        false if !analysis.errors.is_empty() => &FIND_THE_CAUSE[..1],
+        false => &[],
+    };
+    if !steps.is_empty() {
         head(&mut page, "What to do now");
-        for (number, step) in FIND_THE_CAUSE.iter().enumerate() {
+        for (number, step) in steps.iter().enumerate() {
             wrap(&mut page, &format!("  {}. ", number + 1), step);
         }
     }
@@ -159,15 +164,17 @@ fn of_series(page: &mut String, pleg: &PlegReading, summary: &str) {
         let peak = GoDuration(Duration::from_millis(
             (interval.peak_seconds * 1000.0) as u64,
         ));
-        line(
-            page,
-            &format!(
-                "  {} to {}  peak {peak}, {}",
-                time(interval.start),
+        let start = time(interval.start);
+        let shown = match interval.lines {
+            // It shows when the last relist was, and no period.
+            1 => format!("  {start}  the last relist was {peak} ago, 1 line"),
+            lines => format!(
+                "  {start} to {}  peak {peak}, {}",
                 time(interval.end),
-                counted(interval.lines as usize, "line")
+                counted(lines as usize, "line")
             ),
-        );
+        };
+        line(page, &shown);
     }
     more(page, pleg.intervals.len(), MOST_INTERVALS, "intervals");
 }

@@ -313,7 +313,15 @@ fn of_listings(told: &mut Told) -> bool {
 /// What commands printed.
 fn of_output(told: &mut Told) {
     for (file, proof) in std::mem::take(&mut told.proofs) {
-        told.collected.prove(&file, proof);
+        let is_aside =
+            proof.cause == Cause::SystemdOverloaded && proof.confidence == Confidence::Low;
+        match is_aside {
+            true => told.collected.also(
+                proof.cause,
+                format!("{file}:{}: {}", proof.line, proof.says),
+            ),
+            false => told.collected.prove(&file, proof),
+        }
     }
     told.troubles.dedup();
     told.troubles.truncate(MAX_TROUBLES);

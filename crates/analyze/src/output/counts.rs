@@ -24,6 +24,8 @@ const NEARLY_ALL_FILES: u64 = 1_048_000;
 
 /// A node has some hundred units, a mount and a scope of each container among them.
 const MANY_UNITS: u64 = 10_000;
+/// As many are evidence only beside a busy systemd.
+const SOME_UNITS: u64 = 3000;
 
 /// systemd reads the whole table of mounts at each change of it.
 const MANY_MOUNTS: u64 = 10_000;
@@ -76,13 +78,17 @@ struct Meaning {
 
 /// Reads how many units `systemctl` has listed.
 pub(super) fn read_units(count: &str, line: u64, seen: &mut Seen) {
-    if let Ok(count) = count.trim().parse::<u64>()
-        && count >= MANY_UNITS
-    {
-        let says = format!("systemd keeps {count} units");
-        let cause = Cause::SystemdOverloaded;
-        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
-    }
+    let Ok(count) = count.trim().parse::<u64>() else {
+        return;
+    };
+    let confidence = match count {
+        MANY_UNITS.. => Confidence::Medium,
+        SOME_UNITS.. => Confidence::Low,
+        _ => return,
+    };
+    let says = format!("systemd keeps {count} units");
+    let cause = Cause::SystemdOverloaded;
+    seen.proof(Proof::new(cause, confidence, line, says));
 }
 
 /// `None` if it is not known what was counted.

@@ -50,8 +50,8 @@ impl Unit {
 
 /// Reads a line of the page of a unit.
 pub(super) fn read(unit: &Unit, text: &str, line: u64, seen: &mut Seen) {
-    if let Some((units, _)) = text.split_once(" loaded units listed.") {
-        return counts::read_units(units, line, seen);
+    if let Some((units, _)) = text.split_once(" loaded") {
+        return counts::read_units(units.trim_start_matches("Units: "), line, seen);
     }
     let Some(name) = unit.name() else {
         return;

@@ -128,7 +128,11 @@ fn a_log_that_shows_no_cause_says_where_to_look_for_it() {
         page.contains("What to do now\n  1. while the fault lasts, run `pleg doctor`"),
         "{page}"
     );
-    assert_eq!(page.matches("No relist has completed").count(), 1, "{page}");
+    // The headline is short, and the section has the whole sentence.
+    assert!(
+        page.contains("one line alone does not show a pattern"),
+        "{page}"
+    );
 }
 
 #[test]

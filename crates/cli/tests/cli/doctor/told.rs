@@ -219,6 +219,9 @@ fn a_cause_is_explained_and_a_slip_of_the_pen_corrected() {
     for id in ["disk-full", "systemd-cookie-overflow", "repair-loop"] {
         assert!(list.contains(id), "{list}");
     }
+    for area in ["\nruntime\n  ", "\nstorage\n  ", "\nnode\n  "] {
+        assert!(list.contains(area), "{list}");
+    }
     assert_narrow(&list);
     let slip = Pleg::new(&["explain", "container-lok"])
         .run()

@@ -154,9 +154,11 @@ impl Helpers {
         }
     }
 
-    /// One of them, for reads beside the others.
+    /// One of them, for reads beside the others; none if it is the last.
     pub(in crate::collect) fn one(&mut self) -> Self {
-        Self::new(self.waiting.pop().into_iter().collect())
+        let is_last = self.waiting.len() <= 1;
+        let one = self.waiting.pop_if(|_| !is_last);
+        Self::new(one.into_iter().collect())
     }
 
     /// Threads of this process, for where no process can be started.

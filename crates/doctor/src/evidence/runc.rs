@@ -15,6 +15,21 @@ pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
     runcs.filter(is_stuck).collect()
 }
 
+/// No command of runc takes this long, but for a session of `exec`.
+const HUNG: f64 = 30.0;
+
+/// Those that a daemon or a shim has started, and that are stopped or far too old.
+pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
+    let started = |runc: &&Process| {
+        let parent = facts.host.process(runc.ppid);
+        parent.is_some_and(|parent| parent.is_shim() || parent.is_runtime())
+    };
+    let runcs = runcs(facts).filter(started);
+    runcs
+        .filter(|runc| runc.is_stopped() || runc.age_seconds >= HUNG)
+        .collect()
+}
+
 /// Those that have not returned between the two samples. The runc of an `exec` has a child process
 /// for as long as its session lasts, except below a shim.
 fn runcs(facts: &NodeFacts) -> impl Iterator<Item = &Process> {

@@ -96,7 +96,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let has_judge = |cause| JUDGES.iter().any(|(judged, _)| *judged == cause);
     let is_clear = |cause: Cause| has_judge(cause) && clear.contains(&cause);
     let mut past = logs::add(facts, &mut findings, &wanted, is_clear);
-    leave_out_shims_that_are_named(&mut findings);
+    leave_out_processes_that_are_named(&mut findings);
     leave_out_superseded(&mut findings);
     for finding in findings.iter_mut().chain(&mut past) {
         leave_out_containerd(finding, &facts.probes);
@@ -177,14 +177,15 @@ const OF_CALLS: [Cause; 4] = [
     Cause::ShimUnresponsive,
 ];
 
-/// A shim that holds up a call is reported with whom it holds up.
-fn leave_out_shims_that_are_named(findings: &mut Vec<Finding>) {
-    let is_of_shim = |finding: &Finding| finding.cause == Cause::ShimUnresponsive;
-    let others = findings.iter().filter(|finding| !is_of_shim(finding));
+/// A shim or a runc that holds up a call is reported with whom it holds up.
+fn leave_out_processes_that_are_named(findings: &mut Vec<Finding>) {
+    let is_of_process =
+        |finding: &Finding| matches!(finding.cause, Cause::ShimUnresponsive | Cause::RuncHung);
+    let others = findings.iter().filter(|finding| !is_of_process(finding));
     let named: BTreeSet<u32> = others.filter_map(|finding| finding.culprit.pid).collect();
     findings.retain(|finding| {
         let pid = finding.culprit.pid;
-        !is_of_shim(finding) || pid.is_none_or(|pid| !named.contains(&pid))
+        !is_of_process(finding) || pid.is_none_or(|pid| !named.contains(&pid))
     });
 }
 

@@ -83,14 +83,19 @@ fn entry(name: &str, weak: bool) -> Option<Entry> {
 
 /// What waiting in this function tells, as it was seen once.
 pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
-    let found = entry(name, false).or_else(|| entry(name, true));
-    found.map(|(_, cause, confidence, momentary)| (cause, at_once(confidence, momentary)))
+    let (_, cause, confidence, momentary) = best_entry(name)?;
+    Some((cause, at_once(confidence, momentary)))
 }
 
 /// What waiting in this function for a while tells.
 pub fn cause_of_long_wait(name: &str) -> Option<(Cause, Confidence)> {
-    let found = entry(name, false).or_else(|| entry(name, true));
-    found.map(|(_, cause, confidence, _)| (cause, confidence))
+    let (_, cause, confidence, _) = best_entry(name)?;
+    Some((cause, confidence))
+}
+
+/// The function of a rule for this name; of a weak rule only if no other has it.
+fn best_entry(name: &str) -> Option<Entry> {
+    entry(name, false).or_else(|| entry(name, true))
 }
 
 /// How sure a stack without a duration is.

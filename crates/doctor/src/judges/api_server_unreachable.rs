@@ -43,16 +43,9 @@ fn cannot_report(server: &ApiServer) -> Option<Finding> {
             "run `curl -k ADDRESS/livez` on this node",
         ),
     };
-    let evidence = vec![format!("{sentence}; asked for /livez from this node")];
-    let mut found = finding(
-        Cause::ApiServerUnreachable,
-        confidence,
-        Culprit::default(),
-        evidence,
-    );
-    found.sentence = sentence;
-    found.advise_first(advice.replace("ADDRESS", address));
-    Some(found)
+    let shown = format!("{sentence}; asked for /livez from this node");
+    let advice = advice.replace("ADDRESS", address);
+    Some(found(confidence, sentence, shown, advice))
 }
 
 fn clocks_differ(server: &ApiServer) -> Option<Finding> {
@@ -68,16 +61,16 @@ fn clocks_differ(server: &ApiServer) -> Option<Finding> {
         "the clock of this node is {} s {way} that of the API server at {}",
         clock.seconds, server.address
     );
-    let evidence = vec![format!("{sentence}, by the date of its response")];
-    let mut found = finding(
-        Cause::ApiServerUnreachable,
-        Confidence::Medium,
-        Culprit::default(),
-        evidence,
-    );
+    let shown = format!("{sentence}, by the date of its response");
+    let advice = "run `chronyc tracking` or `timedatectl timesync-status` on this node".to_owned();
+    Some(found(Confidence::Medium, sentence, shown, advice))
+}
+
+fn found(confidence: Confidence, sentence: String, shown: String, advice: String) -> Finding {
+    let cause = Cause::ApiServerUnreachable;
+    let mut found = finding(cause, confidence, Culprit::default(), vec![shown]);
     found.sentence = sentence;
-    found.advise_first("run `chronyc tracking` or `timedatectl timesync-status` on this node");
-    Some(found)
+    found.advising(advice)
 }
 
 #[cfg(test)]
@@ -85,7 +78,7 @@ mod tests {
     use super::*;
     use crate::facts::Fact;
     use crate::facts::host::ClockDifference;
-    use crate::node::{found, node};
+    use crate::node::{found as findings, node};
 
     fn answering(answer: ApiAnswer, clock: Option<ClockDifference>) -> NodeFacts {
         let mut facts = node("containerd", "1.7.24").facts();
@@ -100,7 +93,7 @@ mod tests {
 
     #[test]
     fn an_api_server_that_refuses_connections_is_named_with_its_address() {
-        let found = &found(judge(&answering(ApiAnswer::Refused, None)))[0];
+        let found = &findings(judge(&answering(ApiAnswer::Refused, None)))[0];
         assert_eq!(found.confidence, Confidence::High);
         let expected = "the API server at https://10.0.0.1:6443 refuses connections";
         assert_eq!(found.sentence, expected);
@@ -114,7 +107,7 @@ mod tests {
         };
         let facts = answering(ApiAnswer::Answered, clock(3));
         assert_eq!(judge(&facts), Opinion::Clear);
-        let found = &found(judge(&answering(ApiAnswer::Answered, clock(400))))[0];
+        let found = &findings(judge(&answering(ApiAnswer::Answered, clock(400))))[0];
         assert_eq!(found.confidence, Confidence::Medium);
         assert!(
             found

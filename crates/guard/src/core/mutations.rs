@@ -186,7 +186,7 @@ impl Guard {
             (Target::Existing(kind, id), _) => {
                 if mutation.starts {
                     // Or it has run, and has exited since.
-                    self.containers.tell(id, RUNNING, began);
+                    self.containers.tell(id, RUNNING, (began, now));
                     self.containers.started(id, now);
                 }
                 self.rows_mut(*kind).changed(id, now);

@@ -284,7 +284,7 @@ impl Guard {
             None => status.sandbox.clone(),
         };
         if is_shown {
-            self.rows_mut(kind).tell(id, status.state, asked.0);
+            self.rows_mut(kind).tell(id, status.state, asked);
         } else if kind == Kind::Container && sandbox.is_none() {
             self.ids.is_somewhere(id, asked.1);
         } else if let Ok(row) = row_of_status(kind, &status.bytes, sandbox.as_ref()) {

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! The states of a container only rise, so that the highest one that the runtime told is the newest;
-//! of a sandbox the one that was asked for last counts.
+//! of a sandbox the one that was asked for last counts. If two questions were open at the same time
+//! and their answers differ, it is not ready, and asked for again.
 //! Whether an id is there at all says the answer that was asked for last. A container that runs
 //! must not be omitted from a list because of one wrong answer: two are needed for it to be
 //! gone, unless its removal was answered.
@@ -59,8 +60,10 @@ pub(crate) struct Known {
     pub(crate) row: Row,
     /// When the runtime first told of it: a list that was asked for earlier may lack it.
     told: Instant,
-    /// The newest question whose answer found it as it is here.
+    /// The newest question whose answer found it as it is here, and when the last answer that
+    /// told of it came.
     confirmed: Instant,
+    answered: Instant,
     /// When the last change of it was answered: what was asked before says nothing of it.
     changed: Instant,
     /// When it was last started, or may have been.
@@ -104,6 +107,7 @@ impl Known {
             row,
             told: answered,
             confirmed: asked,
+            answered,
             changed: asked,
             started: asked,
             failing: Failing::No,
@@ -151,15 +155,23 @@ impl Known {
     }
 
     /// Says whether its state is another now.
-    fn tell(&mut self, kind: Kind, state: i32, asked: Instant) -> bool {
+    fn tell(&mut self, kind: Kind, state: i32, (asked, answered): Asked) -> bool {
         let known = self.row.state;
-        self.row.state = match rises(kind, known) && rises(kind, state) {
-            true => known.max(state),
+        let is_later = asked >= self.confirmed;
+        self.row.state = match kind {
+            _ if rises(kind, known) && rises(kind, state) => known.max(state),
+            // Of two answers whose questions were open at the same time either may be the newer
+            // one. A sandbox seldom becomes ready, and is asked for again.
+            Kind::Sandbox if state != known && asked < self.answered => {
+                self.changed = answered;
+                known.max(state)
+            }
             // It may turn out to be anything: the later question counts.
-            false if asked >= self.confirmed => state,
-            false => known,
+            _ if is_later => state,
+            _ => known,
         };
         self.confirmed = asked.max(self.confirmed);
+        self.answered = answered.max(self.answered);
         self.failing = Failing::No;
         self.missing.take_if(|missing| asked > missing.0);
         self.row.state != known
@@ -295,7 +307,7 @@ impl Rows {
         }
         match self.known.get_mut(&row.id) {
             Some(known) => {
-                self.revision += u64::from(known.tell(self.kind, row.state, asked.0));
+                self.revision += u64::from(known.tell(self.kind, row.state, asked));
                 let state = known.row.state;
                 known.row = Row { state, ..row };
             }
@@ -311,7 +323,7 @@ impl Rows {
     }
 
     /// The runtime told the state of an id.
-    pub(crate) fn tell(&mut self, id: &Id, state: i32, asked: Instant) {
+    pub(crate) fn tell(&mut self, id: &Id, state: i32, asked: Asked) {
         if let Some(known) = self.known.get_mut(id) {
             self.revision += u64::from(known.tell(self.kind, state, asked));
         }
@@ -523,8 +535,32 @@ mod tests {
             rows.complete(vec![row], (asked, asked));
         }
         assert_eq!(rows.get(&"it".into()).unwrap().row.state, READY);
-        rows.tell(&"it".into(), NOT_READY, start);
-        let state = rows.get(&"it".into()).unwrap().row.state;
-        assert_eq!(state, READY, "that was asked for before");
+        assert_eq!(rows.get(&"it".into()).unwrap().row.state, READY);
+    }
+
+    #[test]
+    fn a_sandbox_of_which_two_questions_at_the_same_time_are_told_differently_is_not_ready_and_open()
+     {
+        let start = Instant::now();
+        let at = |second| start + Duration::from_secs(second);
+        for states in [[READY, NOT_READY], [NOT_READY, READY]] {
+            let mut rows = Rows::new(Kind::Sandbox);
+            let row = Row {
+                id: "it".into(),
+                state: states[0],
+                sandbox: None,
+                is_made: false,
+                bytes: Bytes::new(),
+            };
+            rows.complete(vec![row], (at(2), at(4)));
+            rows.tell(&"it".into(), states[1], (at(1), at(5)));
+            let known = rows.get(&"it".into()).unwrap();
+            assert_eq!(known.row.state, NOT_READY);
+            assert!(!known.is_confirmed(start));
+            rows.tell(&"it".into(), READY, (at(6), at(7)));
+            let known = rows.get(&"it".into()).unwrap();
+            assert_eq!(known.row.state, READY);
+            assert!(known.is_confirmed(start));
+        }
     }
 }

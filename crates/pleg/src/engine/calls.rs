@@ -23,7 +23,10 @@ impl Engine {
             .processes
             .next_call(&self.ledger, self.quarantine.admits_pids(instant), instant)
             .or_else(|| self.sources.births.next_call(&self.ledger, instant))
-            .or_else(|| self.inspector.next_call(&mut self.ledger, instant))
+            .or_else(|| {
+                self.inspector
+                    .next_call(&mut self.ledger, &mut self.records, instant)
+            })
             .or_else(|| self.sweeper.next_call(&self.ledger, instant))
             .or_else(|| self.witness(instant))
         {

@@ -24,7 +24,7 @@ use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod};
 use crate::model::status::{ContainerStatus, PodStatus, Status};
 use crate::out::failure::InspectError;
-use crate::records::Ticket;
+use crate::records::{Records, Ticket};
 use crate::runtime::{About, CallError};
 
 /// The inspections under way.
@@ -84,7 +84,7 @@ impl Inspector {
         }
     }
 
-    /// Wants a pod inspected as it is listed here.
+    /// Wants a pod inspected, as it is listed here unless lists change it before there is a place.
     pub(crate) fn inspect(&mut self, ticket: Ticket, pod: Arc<ListedPod>, since: Instant) {
         self.queue.push_back(Queued {
             ticket,
@@ -100,7 +100,12 @@ impl Inspector {
     }
 
     /// The next call to be made, if there is one and the ledger has room for it.
-    pub(crate) fn next_call(&mut self, ledger: &mut Ledger, now: Instant) -> Option<(Call, About)> {
+    pub(crate) fn next_call(
+        &mut self,
+        ledger: &mut Ledger,
+        records: &mut Records,
+        now: Instant,
+    ) -> Option<(Call, About)> {
         if !ledger.has_room() {
             return None;
         }
@@ -113,6 +118,7 @@ impl Inspector {
             .count();
         while prompt < self.places {
             let Queued { ticket, pod, .. } = self.queue.pop_front()?;
+            let pod = records.start(&ticket).unwrap_or(pod);
             let key = (ticket.uid.clone(), ticket.number());
             self.active.insert(key, Inspection::new(ticket, pod, now));
             if let Some(call) = self.ask_active(ledger) {

@@ -258,6 +258,26 @@ impl Records {
         }
     }
 
+    /// The inspection that was planned is begun only now: the pod is inspected as it is listed by
+    /// then. `None` for a ticket that is void, and for a pod that no list shows any more.
+    pub fn start(&mut self, ticket: &Ticket) -> Option<Arc<ListedPod>> {
+        let lists = self.listed_at(&ticket.uid);
+        let begun = self.begun(self.pods.get(&ticket.uid)?);
+        let record = self.pods.get_mut(&ticket.uid)?;
+        let listed = record.listed.clone().filter(|pod| !pod.is_empty())?;
+        let inspecting = record.inspecting.as_mut();
+        let inspecting = inspecting.filter(|it| it.ticket == ticket.number)?;
+        inspecting.listed = lists;
+        inspecting.version = match &inspecting.hint {
+            Some(hint) => hint.extend(&listed),
+            None => {
+                (inspecting.begun, inspecting.planned) = (begun, begun);
+                listed
+            }
+        };
+        Some(inspecting.version.clone())
+    }
+
     /// The inspection was good: everything up to the inspected version is told now.
     /// `None` for a ticket that is void.
     pub fn commit(&mut self, ticket: &Ticket) -> Option<Commit> {

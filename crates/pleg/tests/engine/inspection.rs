@@ -263,6 +263,33 @@ async fn many_pods_are_inspected_at_once_but_not_more_than_there_are_places() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_pod_that_waits_for_its_inspection_is_inspected_as_it_is_listed_by_then() {
+    let config = Config {
+        max_inspections: 1,
+        calls_per_pod: 1,
+        ..Config::default()
+    };
+    // The sandboxes are taken in alone while the list of containers takes so long.
+    let node = Node::watch_with(config, |sim| {
+        for number in 0..20 {
+            sim.run(&format!("p{number}"), &["app"]);
+        }
+        sim.fault(Rpc::ListContainers, None, Fault::Slow(seconds(1.5)));
+        sim.fault(Rpc::PodSandboxStatus, None, Fault::Slow(seconds(0.2)));
+    })
+    .await;
+    node.at(1.4).await;
+    node.sim.lift(Rpc::ListContainers, None);
+    node.at(1.6).await;
+    let before = node.sim.calls_made(Rpc::PodSandboxStatus);
+    node.at(14.0).await;
+    let told = node.told();
+    assert_eq!(told.matches("app.0 (initial)").count(), 20, "{told}");
+    let made = node.sim.calls_made(Rpc::PodSandboxStatus) - before;
+    assert!(made <= 24, "{made} for 20 pods: most were inspected twice");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hundred_and_ten_pods_that_restart_at_once_are_told_within_a_second() {
     let node = Node::watch(|sim| {
         for number in 0..110 {

@@ -1,15 +1,17 @@
 //! A runc that the runtime or a shim has started to create, start, kill, update or delete a container,
-//! and that does not return: whoever asked for it waits, whatever the lists and statuses say.
+//! and that does not return: what the kubelet wanted of the pod is not done, whatever the lists and
+//! statuses say.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding, PodName};
+use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::lack_of_processes;
+use crate::evidence::remedy::release_runc;
 use crate::evidence::runc::hung_runcs;
 use crate::evidence::shims::shims;
-use crate::evidence::who::go;
+use crate::evidence::who::{go, short};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 
@@ -20,62 +22,77 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 }
 
 fn of(facts: &NodeFacts, runc: &Process) -> Finding {
+    let host = &facts.host;
     let age = go(runc.age_seconds.floor());
-    let (who, doing) = (runc.label(), runc.doing());
-    let parent = facts.host.process(runc.ppid);
-    let below = parent.map_or_else(String::new, |parent| format!(" by {}", parent.label()));
-    let mut evidence = vec![format!("{who}, started{below} {age} ago, {doing}")];
-    let children = facts.host.children(runc.pid);
-    evidence.extend(children.map(|child| format!("below it, {} {}", child.label(), child.doing())));
-    let culprit = Culprit {
-        pid: Some(runc.pid),
-        process: Some(runc.comm.clone()),
-        pod: pod(facts, runc),
-        ..Culprit::default()
+    let parent = host.process(runc.ppid).map(Process::label);
+    let parent = parent.unwrap_or_else(|| "the runtime".to_owned());
+    let mut evidence = vec![format!(
+        "{}, which {parent} started {age} ago, {}",
+        runc.label(),
+        runc.doing()
+    )];
+    let below = host.children(runc.pid);
+    evidence.extend(below.map(|child| format!("below it, {} {}", child.label(), child.doing())));
+    let culprit = culprit(facts, runc);
+    let verb = runc.runc.as_ref().map(|command| command.verb.as_str());
+    let command = verb.map_or("runc".to_owned(), |verb| format!("`runc {verb}`"));
+    let container = culprit.id.as_deref().map(short);
+    let container = container.map_or(String::new(), |id| format!(" of container {id}"));
+    // A disk that is slow may hold one up for as long.
+    let (confidence, what) = match runc.is_stopped() {
+        true => (Confidence::Certain, "is stopped".to_owned()),
+        false => (Confidence::High, format!("has not returned for {age}")),
     };
-    // A slow disk delays one for as long.
-    let confidence = match runc.is_stopped() {
-        true => Confidence::Certain,
-        false => Confidence::High,
-    };
+    let ids: Vec<&str> = culprit.id.as_deref().into_iter().collect();
+    let release = release_runc(runc, &parent, &ids, facts);
     let mut found = finding(Cause::RuncHung, confidence, culprit, evidence);
-    found.sentence = match runc.is_stopped() {
-        true => format!("{who} is stopped; what the runtime asked it to do does not end"),
-        false => format!("{who} has not returned for {age}; what the runtime asked it to do does not end"),
-    };
-    if runc.is_stopped() {
-        found.advise_first(format!(
-            "run `kill -CONT {}` to resume it; nothing is lost",
-            runc.pid
-        ));
-    }
+    found.sentence = format!("{command}{container}, process {}, {what}", runc.pid);
+    found.advise_first(release);
     found
 }
 
-/// The pod of the shim that started it.
-fn pod(facts: &NodeFacts, runc: &Process) -> Option<PodName> {
+/// The process, the container that it is to change, and the pod of the shim that started it.
+fn culprit(facts: &NodeFacts, runc: &Process) -> Culprit {
     let shims = shims(facts).unwrap_or_default();
     let shim = shims.iter().find(|shim| shim.process.pid == runc.ppid);
-    shim?.pod.cloned()
+    let named = runc.runc.as_ref();
+    Culprit {
+        pid: Some(runc.pid),
+        process: Some(runc.comm.clone()),
+        id: named.and_then(|command| command.container.clone()),
+        pod: shim.and_then(|shim| shim.pod.cloned()),
+        ..Culprit::default()
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::{found, node};
+    use crate::node::{Node, found, node};
+
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn of_shim(age: f64) -> Node {
+        node("containerd", "2.3.4")
+            .shim(99, false, &["c1"])
+            .process(200, 99, "runc")
+            .aged(200, age)
+    }
 
     #[test]
     fn a_runc_that_a_shim_has_waited_for_half_a_minute_is_named_although_all_calls_are_answered() {
-        let facts = node("containerd", "2.3.4")
-            .shim(99, false, &["c1"])
-            .process(200, 99, "runc")
-            .aged(200, 127.0)
-            .facts();
+        let command = format!("runc --root /run/containerd/runc/k8s.io kill {ID} 9");
+        let facts = of_shim(127.0).commanded(200, &command).facts();
         let found = &found(judge(&facts))[0];
         assert_eq!(found.culprit.pid, Some(200));
+        assert_eq!(found.culprit.id.as_deref(), Some(ID));
         assert_eq!(found.confidence, Confidence::High);
-        assert!(found.sentence.starts_with("runc (200) has not returned for 2m7s"));
-        assert!(found.evidence[0].contains("by containerd-shim (99)"));
+        assert_eq!(
+            found.sentence,
+            "`runc kill` of container 0123456789abc, process 200, has not returned for 2m7s"
+        );
+        assert!(found.evidence[0].contains("which containerd-shim (99) started 2m7s ago"));
+        assert!(found.advice[0].contains("`kill -KILL 200`"), "{found:#?}");
     }
 
     #[test]
@@ -91,17 +108,15 @@ mod tests {
     }
 
     #[test]
-    fn a_young_runc_one_of_a_session_of_exec_and_one_of_a_user_are_no_findings() {
-        let young = node("containerd", "2.3.4")
-            .shim(99, false, &["c1"])
-            .process(200, 99, "runc")
-            .aged(200, 12.0);
-        assert_eq!(judge(&young.facts()), Opinion::Clear);
+    fn a_young_runc_one_of_a_session_and_one_of_a_user_are_no_findings() {
+        assert_eq!(judge(&of_shim(12.0).facts()), Opinion::Clear);
         let session = node("cri-o", "1.37.0")
             .process(300, 10, "runc")
             .process(301, 300, "sh");
         assert_eq!(judge(&session.facts()), Opinion::Clear);
         let of_a_user = node("containerd", "2.3.4").process(310, 77, "runc");
         assert_eq!(judge(&of_a_user.facts()), Opinion::Clear);
+        let exec = of_shim(300.0).commanded(200, "runc exec --detach");
+        assert_eq!(judge(&exec.facts()), Opinion::Clear);
     }
 }

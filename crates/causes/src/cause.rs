@@ -63,6 +63,7 @@ causes! {
     RuncInitFrozen = "runc-init-frozen",
     RuncSeccompPipe = "runc-seccomp-pipe",
     RuncShortExecStuck = "runc-short-exec-stuck",
+    RuncHung = "runc-hung",
     ShimUnresponsive = "shim-unresponsive",
     ContainerNotDying = "container-not-dying",
     ContainerCreationSlow = "container-creation-slow",

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 pub use crate::evidence::rights::NotPermitted;
 use crate::evidence::rights::not_permitted;
-use crate::facts::NodeFacts;
 use crate::facts::probes::ProbeFacts;
+use crate::facts::{HostFacts, NodeFacts};
 use crate::judges::kubelet_not_running::has_no_kubelet;
 pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
 use crate::judges::{JUDGES, Opinion, judged, opinion, systemd_cookie_overflow};
@@ -96,7 +96,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let has_judge = |cause| JUDGES.iter().any(|(judged, _)| *judged == cause);
     let is_clear = |cause: Cause| has_judge(cause) && clear.contains(&cause);
     let mut past = logs::add(facts, &mut findings, &wanted, is_clear);
-    leave_out_shims_that_are_named(&mut findings);
+    leave_out_processes_that_are_named(&mut findings, &facts.host);
     leave_out_superseded(&mut findings);
     for finding in findings.iter_mut().chain(&mut past) {
         leave_out_containerd(finding, &facts.probes);
@@ -177,14 +177,31 @@ const OF_CALLS: [Cause; 4] = [
     Cause::ShimUnresponsive,
 ];
 
-/// A shim that holds up a call is reported with whom it holds up.
-fn leave_out_shims_that_are_named(findings: &mut Vec<Finding>) {
-    let is_of_shim = |finding: &Finding| finding.cause == Cause::ShimUnresponsive;
-    let others = findings.iter().filter(|finding| !is_of_shim(finding));
-    let named: BTreeSet<u32> = others.filter_map(|finding| finding.culprit.pid).collect();
+/// A shim that holds up a call is reported with whom it holds up; and so is a runc, also by the
+/// shim that waits for it, or by what it waits for itself.
+fn leave_out_processes_that_are_named(findings: &mut Vec<Finding>, host: &HostFacts) {
+    fn named_by(findings: &[Finding], causes: &[Cause]) -> BTreeSet<u32> {
+        let others = findings.iter().filter(|it| !causes.contains(&it.cause));
+        others.filter_map(|finding| finding.culprit.pid).collect()
+    }
+    let named = named_by(findings, &[Cause::ShimUnresponsive, Cause::RuncHung]);
     findings.retain(|finding| {
         let pid = finding.culprit.pid;
-        !is_of_shim(finding) || pid.is_none_or(|pid| !named.contains(&pid))
+        finding.cause != Cause::ShimUnresponsive || pid.is_none_or(|pid| !named.contains(&pid))
+    });
+    let named = named_by(findings, &[Cause::RuncHung]);
+    findings.retain(|finding| {
+        let Some(pid) = finding
+            .culprit
+            .pid
+            .filter(|_| finding.cause == Cause::RuncHung)
+        else {
+            return true;
+        };
+        let parent = host.process(pid).map(|runc| runc.ppid);
+        let below = host.children(pid).map(|child| child.pid);
+        let mut concerned = below.chain(parent).chain([pid]);
+        !concerned.any(|pid| named.contains(&pid))
     });
 }
 
@@ -220,7 +237,6 @@ mod tests {
     use pleg::runtime::{CallError, NoConnection, Unreachable};
 
     use super::*;
-    use crate::facts::HostFacts;
     use crate::facts::probes::{AgentsWord, End, Outcome, Probe};
     use crate::node::node;
 

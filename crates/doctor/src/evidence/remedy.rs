@@ -115,18 +115,34 @@ pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process], facts: &Node
     let stopped = runcs.iter().filter(|runc| runc.is_stopped());
     let stopped: Vec<String> = stopped.map(|runc| runc.pid.to_string()).collect();
     finding.advise_first(match (&stopped[..], runcs) {
+        (_, [runc]) => {
+            let ids: Vec<&str> = finding.culprit.id.as_deref().into_iter().collect();
+            release_runc(runc, "the runtime", &ids, facts)
+        }
         ([_, ..], _) => format!(
             "run `kill -CONT {}` to resume the stopped runc, for which the runtime waits",
             stopped.join(" ")
         ),
-        ([], [runc]) if cannot_be_killed(runc) => in_the_kernel(runc),
-        ([], [runc]) => {
-            let ids: Vec<&str> = finding.culprit.id.as_deref().into_iter().collect();
-            let end = end_runc(runc, "the runtime", &ids, facts);
-            format!("{end}; its container stays as it is")
-        }
         ([], _) => "find out what each of these runc processes waits for".to_owned(),
     });
+}
+
+/// How to let a runc end for which somebody waits.
+pub(crate) fn release_runc(runc: &Process, waits: &str, ids: &[&str], facts: &NodeFacts) -> String {
+    if is_traced(runc) {
+        return end_tracer(runc);
+    }
+    if runc.is_stopped() {
+        return format!(
+            "run `kill -CONT {}` to resume the stopped runc, for which {waits} waits",
+            runc.pid
+        );
+    }
+    if cannot_be_killed(runc) {
+        return in_the_kernel(runc);
+    }
+    let end = end_runc(runc, waits, ids, facts);
+    format!("{end}; its container stays as it is")
 }
 
 /// How to end a runc. runc freezes a container on cgroup v1 while it changes it, and one that is

@@ -5,6 +5,7 @@ use super::remedy::OLD;
 use super::who::names;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
+use crate::facts::host::process::RuncCommand;
 
 /// Those that the runtime itself has started and waits for, and that make no progress: stopped,
 /// or old.
@@ -13,6 +14,23 @@ pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
     let is_stuck = |runc: &&Process| runc.is_stopped() || runc.age_seconds >= OLD;
     let runcs = runcs(facts).filter(|runc| Some(runc.ppid) == runtime);
     runcs.filter(is_stuck).collect()
+}
+
+/// No command of runc takes this long, but for a session of `exec`.
+const HUNG: f64 = 30.0;
+
+/// Those that a daemon or a shim has started, and that are stopped or far too old.
+pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
+    let runtime = facts.runtime_process().map(|runtime| runtime.pid);
+    let is_of_runtime = |runc: &&Process| {
+        let parent = facts.host.process(runc.ppid);
+        Some(runc.ppid) == runtime
+            || parent.is_some_and(|parent| parent.is_shim() || parent.is_runtime())
+    };
+    let is_session = |runc: &Process| runc.runc.as_ref().is_some_and(RuncCommand::is_session);
+    let is_hung =
+        |runc: &&Process| runc.is_stopped() || runc.age_seconds >= HUNG && !is_session(runc);
+    runcs(facts).filter(is_of_runtime).filter(is_hung).collect()
 }
 
 /// Those that have not returned between the two samples. The runc of an `exec` has a child process

@@ -29,6 +29,7 @@ mod memory_thrash;
 mod opinion;
 mod pids_exhausted;
 mod repair_loop;
+mod runc_hung;
 mod runc_init_frozen;
 mod runc_seccomp_pipe;
 mod runc_short_exec_stuck;
@@ -85,6 +86,8 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::ContainerStatusLock, container_status_lock::judge),
     (Cause::ShimUnresponsive, shim_unresponsive::judge),
     (Cause::ContainerLock, container_lock::judge),
+    // A call that waits for it says more.
+    (Cause::RuncHung, runc_hung::judge),
     (Cause::KubeletInternal, kubelet_internal::judge),
     (Cause::TooManyContainers, too_many_containers::judge),
     // Whatever causes the restarts is the root cause.

@@ -20,9 +20,11 @@ mod behind;
 mod failing;
 mod lists;
 mod silent;
+mod starting;
 
 use lists::lists;
 use silent::{all_but_version, is_kept_from_running, perhaps_all, silent};
+use starting::starting;
 
 /// The symptom: `Version`, which takes no lock, is not answered.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -138,7 +140,8 @@ fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Opinion {
             format!("the container runtime at {at} cannot be reached: {why}"),
         ),
     };
-    let mut finding = finding(facts, confidence, sentence);
+    let starts = starting(facts, why.cause);
+    let mut finding = starts.unwrap_or_else(|| finding(facts, confidence, sentence));
     finding.evidence.push(format!(
         "a connection to {at} failed{}: {why}",
         version.source()

@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use e2e::doctor::{
-    NO_KUBELET, assert_stop_and_crash_are_told_apart, assert_well, doctor, doctor_at, healthy_line,
-    only, run_pods,
+    NO_KUBELET, assert_stop_and_crash_are_told_apart, assert_well, doctor, doctor_about, doctor_at,
+    healthy_line, only, run_pods,
 };
 use e2e::{SlowDisk, newest, pleg_json};
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
@@ -184,4 +184,70 @@ async fn nothing_is_found_on_a_node_that_is_well_and_busy() {
         page.starts_with("Healthy: no kubelet on this machine; containerd 1.7"),
         "{page}"
     );
+}
+
+#[tokio::test]
+async fn a_runc_that_does_not_return_is_named_although_lists_and_statuses_are_answered() {
+    let Some(testbed) = newest("doctor-runc").await else {
+        return;
+    };
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let pods = run_pods(&driver, 2).await;
+    let id = pods[1].id("app").unwrap().to_owned();
+    testbed.verb(&["runc-stuck", "kill"]).await.unwrap();
+    let stopping = tokio::spawn({
+        let (driver, id) = (driver.with_deadline(Duration::from_secs(90)), id.clone());
+        async move { driver.stop_container(&id).await }
+    });
+    // A runc is hung after half a minute.
+    tokio::time::sleep(Duration::from_secs(31)).await;
+    let finding = only(&doctor(&testbed), "runc-hung");
+    let sentence = finding["sentence"].as_str().unwrap();
+    let named = format!("`runc kill` of container {}", &id[..13]);
+    assert!(sentence.starts_with(&named), "{sentence}");
+    assert_eq!(finding["culprit"]["id"], id);
+    assert_eq!(finding["culprit"]["pod"]["name"], "pod-1");
+
+    // It is taken at its word.
+    let pid = finding["culprit"]["pid"].as_u64().unwrap().to_string();
+    let advice = finding["advice"][0].as_str().unwrap();
+    assert!(advice.contains(&format!("`kill -KILL {pid}`")), "{advice}");
+    testbed.verb(&["runc-free"]).await.unwrap();
+    // Whether that stop succeeds is another matter: its deadline may be over.
+    let _ = stopping.await.unwrap();
+    assert_well(&doctor(&testbed));
+}
+
+#[tokio::test]
+async fn a_node_without_a_network_configuration_is_told_so_in_the_words_of_the_runtime() {
+    let testbed = Testbed::up("1.7", "doctor-cni-conf").await.unwrap();
+    assert_well(&doctor_about(&testbed, "cni-not-ready"));
+    let folder = "/var/lib/pleg-testbed/doctor-cni-conf/cni/conf";
+    let aside = tempfile::tempdir().unwrap();
+    let entry = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap();
+    let kept = aside.path().join(entry.file_name());
+    std::fs::copy(entry.path(), &kept).unwrap();
+    std::fs::remove_file(entry.path()).unwrap();
+    // containerd notices by inotify, which takes it a moment.
+    let mut report = doctor_about(&testbed, "cni-not-ready");
+    let begun = Instant::now();
+    while report["findings"].as_array().unwrap().is_empty()
+        && begun.elapsed() < Duration::from_secs(10)
+    {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        report = doctor_about(&testbed, "cni-not-ready");
+    }
+    let finding = only(&report, "cni-not-ready");
+    let sentence = finding["sentence"].as_str().unwrap();
+    assert!(
+        sentence.starts_with("the pod network is not ready ("),
+        "{sentence}"
+    );
+    assert!(
+        sentence.contains("cni plugin not initialized"),
+        "{sentence}"
+    );
+    // No kubelet runs here, so perhaps nobody wants a pod network.
+    assert_eq!(finding["confidence"], "medium");
+    std::fs::copy(&kept, entry.path()).unwrap();
 }

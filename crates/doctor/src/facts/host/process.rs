@@ -35,10 +35,63 @@ pub struct Process {
     /// Threads in uninterruptible sleep, and all threads of processes that run containers, up to
     /// a limit.
     pub threads: Vec<Thread>,
+    /// What it is to do, if it is a `runc`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runc: Option<RuncCommand>,
     /// Its control groups in the relevant hierarchies.
     pub cgroups: Vec<CgroupPath>,
     /// Its file descriptors.
     pub fds: Fact<FdUse>,
+}
+
+/// What a `runc` is to do, according to its command line. Nothing else of that is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RuncCommand {
+    /// `create`, `kill`, `update`.
+    pub verb: String,
+    /// Of which container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+}
+
+/// The verbs by which daemons and shims run containers.
+const RUNC_VERBS: [&str; 15] = [
+    "checkpoint",
+    "create",
+    "delete",
+    "events",
+    "exec",
+    "features",
+    "kill",
+    "pause",
+    "ps",
+    "restore",
+    "resume",
+    "run",
+    "start",
+    "state",
+    "update",
+];
+
+impl RuncCommand {
+    /// From the file `cmdline`, in which each argument ends with a zero.
+    pub(crate) fn read(cmdline: &str) -> Option<Self> {
+        let mut arguments = cmdline.split('\0').skip(1);
+        let verb = arguments.find(|argument| RUNC_VERBS.contains(argument))?;
+        let is_id = |argument: &&str| {
+            argument.len() == 64 && argument.bytes().all(|byte| byte.is_ascii_hexdigit())
+        };
+        Some(Self {
+            verb: verb.to_owned(),
+            container: arguments.find(is_id).map(str::to_owned),
+        })
+    }
+
+    /// Whether it may take as long as what it started.
+    pub(crate) fn is_session(&self) -> bool {
+        matches!(self.verb.as_str(), "exec" | "run" | "events")
+    }
 }
 
 /// A thread.

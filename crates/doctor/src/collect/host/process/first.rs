@@ -14,7 +14,7 @@ use crate::collect::host::file::word;
 use crate::collect::host::sockets::Holders;
 use crate::facts::Fact;
 use crate::facts::host::Process;
-use crate::facts::host::process::MAX_PROCESSES;
+use crate::facts::host::process::{MAX_PROCESSES, RuncCommand};
 
 /// The flag `PF_KTHREAD`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
@@ -82,6 +82,10 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         thread_count: stat.threads,
         ..Process::default()
     };
+    if process.is_runc() {
+        let cmdline = read_text(reads, &folder.join("cmdline")).unwrap_or_default();
+        process.runc = RuncCommand::read(&cmdline);
+    }
     // Nobody holds the room while he reads: he may never come back.
     let serves = process.serves_containers();
     let most = with(room, |room| room.for_threads(serves));

@@ -77,7 +77,7 @@ impl Room {
 mod tests {
     use super::*;
     use crate::facts::Fact;
-    use crate::facts::host::process::MAX_PROCESSES;
+    use crate::facts::host::process::{MAX_PROCESSES, RuncCommand};
     use crate::facts::host::{FdUse, Process, Thread};
 
     /// As long as anything gets that the kernel lets others choose.
@@ -110,6 +110,10 @@ mod tests {
                 .then(|| thread(4_000_000))
                 .into_iter()
                 .collect(),
+            runc: Some(RuncCommand {
+                verb: "checkpoint".to_owned(),
+                container: Some("f".repeat(64)),
+            }),
             cgroups: vec![CgroupPath {
                 controllers: "freezer,pids,memory,cpu,cpuacct".to_owned(),
                 path: "\"".repeat(MAX_PATH_BYTES / MAX_PROCESSES),

@@ -1,0 +1,122 @@
+//! A runc that the runtime or a shim has started to create, start, kill, update or delete a container,
+//! and that does not return: what the kubelet wanted of the pod is not done, whatever the lists and
+//! statuses say.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::lack::lack_of_processes;
+use crate::evidence::remedy::release_runc;
+use crate::evidence::runc::hung_runcs;
+use crate::evidence::shims::shims;
+use crate::evidence::who::{go, short};
+use crate::facts::NodeFacts;
+use crate::facts::host::Process;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let hung = hung_runcs(facts);
+    let findings: Vec<Finding> = hung.iter().map(|runc| of(facts, runc)).collect();
+    Opinion::of(findings, [lack_of_processes(&facts.host)])
+}
+
+fn of(facts: &NodeFacts, runc: &Process) -> Finding {
+    let host = &facts.host;
+    let age = go(runc.age_seconds.floor());
+    let parent = host.process(runc.ppid).map(Process::label);
+    let parent = parent.unwrap_or_else(|| "the runtime".to_owned());
+    let mut evidence = vec![format!(
+        "{}, which {parent} started {age} ago, {}",
+        runc.label(),
+        runc.doing()
+    )];
+    let below = host.children(runc.pid);
+    evidence.extend(below.map(|child| format!("below it, {} {}", child.label(), child.doing())));
+    let culprit = culprit(facts, runc);
+    let verb = runc.runc.as_ref().map(|command| command.verb.as_str());
+    let command = verb.map_or("runc".to_owned(), |verb| format!("`runc {verb}`"));
+    let container = culprit.id.as_deref().map(short);
+    let container = container.map_or(String::new(), |id| format!(" of container {id}"));
+    // A disk that is slow may hold one up for as long.
+    let (confidence, what) = match runc.is_stopped() {
+        true => (Confidence::Certain, "is stopped".to_owned()),
+        false => (Confidence::High, format!("has not returned for {age}")),
+    };
+    let ids: Vec<&str> = culprit.id.as_deref().into_iter().collect();
+    let release = release_runc(runc, &parent, &ids, facts);
+    let mut found = finding(Cause::RuncHung, confidence, culprit, evidence);
+    found.sentence = format!("{command}{container}, process {}, {what}", runc.pid);
+    found.advise_first(release);
+    found
+}
+
+/// The process, the container that it is to change, and the pod of the shim that started it.
+fn culprit(facts: &NodeFacts, runc: &Process) -> Culprit {
+    let shims = shims(facts).unwrap_or_default();
+    let shim = shims.iter().find(|shim| shim.process.pid == runc.ppid);
+    let named = runc.runc.as_ref();
+    Culprit {
+        pid: Some(runc.pid),
+        process: Some(runc.comm.clone()),
+        id: named.and_then(|command| command.container.clone()),
+        pod: shim.and_then(|shim| shim.pod.cloned()),
+        ..Culprit::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::node::{Node, found, node};
+
+    const ID: &str = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef";
+
+    fn of_shim(age: f64) -> Node {
+        node("containerd", "2.3.4")
+            .shim(99, false, &["c1"])
+            .process(200, 99, "runc")
+            .aged(200, age)
+    }
+
+    #[test]
+    fn a_runc_that_a_shim_has_waited_for_half_a_minute_is_named_although_all_calls_are_answered() {
+        let command = format!("runc --root /run/containerd/runc/k8s.io kill {ID} 9");
+        let facts = of_shim(127.0).commanded(200, &command).facts();
+        let found = &found(judge(&facts))[0];
+        assert_eq!(found.culprit.pid, Some(200));
+        assert_eq!(found.culprit.id.as_deref(), Some(ID));
+        assert_eq!(found.confidence, Confidence::High);
+        assert_eq!(
+            found.sentence,
+            "`runc kill` of container 0123456789abc, process 200, has not returned for 2m7s"
+        );
+        assert!(found.evidence[0].contains("which containerd-shim (99) started 2m7s ago"));
+        assert!(found.advice[0].contains("`kill -KILL 200`"), "{found:#?}");
+    }
+
+    #[test]
+    fn a_stopped_runc_is_resumed_and_nothing_is_killed() {
+        let facts = node("cri-o", "1.37.0")
+            .process(200, 10, "runc")
+            .aged(200, 3.0)
+            .in_state(200, 'T')
+            .facts();
+        let found = &found(judge(&facts))[0];
+        assert_eq!(found.confidence, Confidence::Certain);
+        assert!(found.advice[0].starts_with("run `kill -CONT 200`"));
+    }
+
+    #[test]
+    fn a_young_runc_one_of_a_session_and_one_of_a_user_are_no_findings() {
+        assert_eq!(judge(&of_shim(12.0).facts()), Opinion::Clear);
+        let session = node("cri-o", "1.37.0")
+            .process(300, 10, "runc")
+            .process(301, 300, "sh");
+        assert_eq!(judge(&session.facts()), Opinion::Clear);
+        let of_a_user = node("containerd", "2.3.4").process(310, 77, "runc");
+        assert_eq!(judge(&of_a_user.facts()), Opinion::Clear);
+        let exec = of_shim(300.0).commanded(200, "runc exec --detach");
+        assert_eq!(judge(&exec.facts()), Opinion::Clear);
+    }
+}

@@ -123,16 +123,18 @@ impl Observed {
     }
 
     /// Whether nothing that matters can be learned by waiting: every pod was observed, or is
-    /// reported with a call that hangs or fails, and no other call is overdue. A runtime that
-    /// answers nothing may answer again, so that is never certain before the time is up.
+    /// reported with a call that hangs or fails, and no other call is overdue. Without a list all
+    /// known pods are polled, if any is known. A runtime that answers nothing may answer again, so
+    /// that is never certain before the time is up.
     pub(super) fn is_complete(&self) -> bool {
         let is_without_a_list = LISTS.iter().any(|list| !self.is_answered(*list));
         let has_swept = self.status.relist.last_kind == Some(LookKind::Sweep);
+        let knows_a_pod = self.status.pods.max(self.pods.len()) > 0;
         self.unreachable().is_none()
             && !self.is_unresponsive()
             && self.status.relist.progress.is_none()
             && LISTS.iter().all(|list| self.is_decided(*list))
-            && (!is_without_a_list || has_swept)
+            && (!is_without_a_list || has_swept || !knows_a_pod)
             && self.unobserved() == 0
             && self.status.suspects.iter().all(|it| self.is_withheld(it))
             && !self.outstanding().any(|call| self.is_undecided(call))
@@ -262,6 +264,10 @@ pub(super) mod tests {
         let one = healthy().waits(Rpc::ListContainers, None, 3.5, true);
         assert!(one.hangs(&one.status.in_flight[0]));
         assert!(!one.is_complete(), "nothing was swept");
+        let mut nobody = one;
+        nobody.pods.clear();
+        nobody.status.pods = 0;
+        assert!(nobody.is_complete(), "and nothing can be");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use pleg::runtime::{CALLS, Rpc};
 use serde_json::Value;
 use sim::Fault;
 
-use super::{ALONE, MAX_OUTSTANDING, assert_narrow, causes, doctor, three_pods};
+use super::{ALONE, MAX_OUTSTANDING, assert_narrow, causes, doctor, doctor_within, three_pods};
 use crate::support::{Agent, Ended, FakeRuntime, Pleg};
 
 /// Until then, the agent's calls may be slow.
@@ -122,6 +122,15 @@ fn few_calls_are_outstanding_whatever_hangs() {
     Pleg::new(&args).run().assert_code(1);
     let most = runtime.sim.most_outstanding_in_all();
     assert!(most <= MAX_OUTSTANDING, "{most}");
+}
+
+#[test]
+fn one_list_that_hangs_is_reported_within_six_seconds_though_nobody_knows_whom_to_poll() {
+    let runtime = three_pods();
+    runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    let report = doctor_within(Duration::from_secs(6), &runtime, &["-o", "json"]);
+    let report = report.assert_code(1).value();
+    assert_eq!(causes(&report), ["container-status-lock"], "{report:#}");
 }
 
 fn by_nobody(runtime: &FakeRuntime, agent: &str, more: &[&str]) -> Option<Ended> {

@@ -2,6 +2,7 @@
 //! not, in which words, with which exit code, and in which time.
 
 mod gone;
+mod schema;
 mod silent;
 mod slow;
 mod stuck;

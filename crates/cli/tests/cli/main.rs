@@ -26,6 +26,7 @@ mod old_api;
 mod rules;
 mod run;
 mod saved_set;
+mod schemas;
 mod shipped_text;
 mod sim;
 mod snapshot;

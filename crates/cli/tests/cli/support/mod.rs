@@ -12,6 +12,7 @@ mod http;
 mod raw;
 mod rows;
 mod runtime;
+mod schema;
 mod shapes;
 mod tmux;
 
@@ -24,6 +25,7 @@ pub use http::{Answer, Stream, connect, get, lines, request};
 pub use raw::{RawAnswer, RawRuntime, RawServer, every_nonsense};
 pub use rows::{container, rows_of, sandbox};
 pub use runtime::{FakeRuntime, serve_on};
+pub use schema::Schema;
 pub use shapes::{assert_keys, assert_status_shape, assert_time};
 pub use tmux::Tmux;
 

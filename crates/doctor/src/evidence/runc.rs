@@ -2,6 +2,7 @@
 //! containerd and dockerd leave that to shims.
 
 use super::remedy::OLD;
+use super::shims::shims;
 use super::who::names;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
@@ -19,18 +20,19 @@ pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
 /// No command of runc takes this long, but for a session of `exec`.
 const HUNG: f64 = 30.0;
 
-/// Those that a daemon or a shim has started, and that are stopped or far too old.
+/// Those that the runtime or one of its shims has started, and that are stopped or far too old. Those
+/// of another runtime on this machine are not the node's.
 pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
+    let shims = shims(facts).unwrap_or_default();
     let runtime = facts.runtime_process().map(|runtime| runtime.pid);
-    let is_of_runtime = |runc: &&Process| {
-        let parent = facts.host.process(runc.ppid);
-        Some(runc.ppid) == runtime
-            || parent.is_some_and(|parent| parent.is_shim() || parent.is_runtime())
+    let is_ours = |runc: &&Process| {
+        let mut shims = shims.iter().map(|shim| shim.process.pid);
+        Some(runc.ppid) == runtime || shims.any(|shim| shim == runc.ppid)
     };
     let is_session = |runc: &Process| runc.runc.as_ref().is_some_and(RuncCommand::is_session);
     let is_hung =
         |runc: &&Process| runc.is_stopped() || runc.age_seconds >= HUNG && !is_session(runc);
-    runcs(facts).filter(is_of_runtime).filter(is_hung).collect()
+    runcs(facts).filter(is_ours).filter(is_hung).collect()
 }
 
 /// Those that have not returned between the two samples. The runc of an `exec` has a child process

@@ -108,13 +108,17 @@ mod tests {
     }
 
     #[test]
-    fn a_young_runc_one_of_a_session_and_one_of_a_user_are_no_findings() {
+    fn a_young_runc_one_of_a_session_and_one_of_another_parent_are_no_findings() {
         assert_eq!(judge(&of_shim(12.0).facts()), Opinion::Clear);
         let session = node("cri-o", "1.37.0")
             .process(300, 10, "runc")
             .process(301, 300, "sh");
         assert_eq!(judge(&session.facts()), Opinion::Clear);
-        let of_a_user = node("containerd", "2.3.4").process(310, 77, "runc");
+        // Of a shim that serves another runtime.
+        let elsewhere = of_shim(12.0).process(77, 1, "containerd-shim");
+        let elsewhere = elsewhere.process(310, 77, "runc");
+        assert_eq!(judge(&elsewhere.facts()), Opinion::Clear);
+        let of_a_user = node("containerd", "2.3.4").process(310, 78, "runc");
         assert_eq!(judge(&of_a_user.facts()), Opinion::Clear);
         let exec = of_shim(300.0).commanded(200, "runc exec --detach");
         assert_eq!(judge(&exec.facts()), Opinion::Clear);

@@ -190,18 +190,14 @@ fn leave_out_processes_that_are_named(findings: &mut Vec<Finding>, host: &HostFa
         finding.cause != Cause::ShimUnresponsive || pid.is_none_or(|pid| !named.contains(&pid))
     });
     let named = named_by(findings, &[Cause::RuncHung]);
-    findings.retain(|finding| {
-        let Some(pid) = finding
-            .culprit
-            .pid
-            .filter(|_| finding.cause == Cause::RuncHung)
-        else {
-            return true;
-        };
-        let parent = host.process(pid).map(|runc| runc.ppid);
-        let below = host.children(pid).map(|child| child.pid);
-        let mut concerned = below.chain(parent).chain([pid]);
-        !concerned.any(|pid| named.contains(&pid))
+    findings.retain(|finding| match (finding.cause, finding.culprit.pid) {
+        (Cause::RuncHung, Some(pid)) => {
+            let parent = host.process(pid).map(|runc| runc.ppid);
+            let below = host.children(pid).map(|child| child.pid);
+            let mut concerned = below.chain(parent).chain([pid]);
+            !concerned.any(|pid| named.contains(&pid))
+        }
+        _ => true,
     });
 }
 

@@ -264,10 +264,10 @@ pub(super) mod tests {
         let one = healthy().waits(Rpc::ListContainers, None, 3.5, true);
         assert!(one.hangs(&one.status.in_flight[0]));
         assert!(!one.is_complete(), "nothing was swept");
-        let mut nobody = one;
-        nobody.pods.clear();
-        nobody.status.pods = 0;
-        assert!(nobody.is_complete(), "and nothing can be");
+        let mut without_pods = one;
+        without_pods.pods.clear();
+        without_pods.status.pods = 0;
+        assert!(without_pods.is_complete(), "and nothing can be");
     }
 
     #[test]

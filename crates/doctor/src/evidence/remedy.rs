@@ -127,7 +127,7 @@ pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process], facts: &Node
     });
 }
 
-/// How to let a runc end for which somebody waits.
+/// How to end the wait for a runc.
 pub(crate) fn release_runc(runc: &Process, waits: &str, ids: &[&str], facts: &NodeFacts) -> String {
     if is_traced(runc) {
         return end_tracer(runc);

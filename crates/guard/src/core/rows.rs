@@ -535,12 +535,10 @@ mod tests {
             rows.complete(vec![row], (asked, asked));
         }
         assert_eq!(rows.get(&"it".into()).unwrap().row.state, READY);
-        assert_eq!(rows.get(&"it".into()).unwrap().row.state, READY);
     }
 
     #[test]
-    fn a_sandbox_of_which_two_questions_at_the_same_time_are_told_differently_is_not_ready_and_open()
-     {
+    fn overlapping_answers_that_differ_leave_a_sandbox_not_ready_and_unconfirmed() {
         let start = Instant::now();
         let at = |second| start + Duration::from_secs(second);
         for states in [[READY, NOT_READY], [NOT_READY, READY]] {

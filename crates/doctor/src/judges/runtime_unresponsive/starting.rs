@@ -26,31 +26,31 @@ pub(super) fn starting(facts: &NodeFacts, why: NoConnection) -> Option<Finding> 
     let shims = shims(facts).unwrap_or_default();
     let held: Vec<&Shim> = shims.iter().filter(|shim| shim.fault().is_some()).collect();
     let runcs = hung_runcs(facts);
-    let what = match (&held[..], &runcs[..]) {
-        ([], []) => String::new(),
-        ([shim, ..], _) => format!("; {} is stuck", shim.named()),
-        ([], [runc, ..]) => format!("; {} does not return", runc.label()),
-    };
-    let sentence = format!("{label} runs for {age} and does not listen yet{what}");
-    let mut finding = finding(facts, Confidence::High, sentence);
-    finding.culprit = culprit(daemon);
+    let mut finding = finding(facts, Confidence::High, String::new());
     finding.evidence.push(format!("{label} {}", daemon.doing()));
-    match (&held[..], &runcs[..]) {
+    let held_by = match (&held[..], &runcs[..]) {
         ([shim, ..], _) => {
             finding.culprit = culprit(shim.process);
             finding.culprit.pod = shim.pod.cloned();
             blame(&mut finding, shim, facts);
+            format!("; {} is stuck", shim.named())
         }
         ([], [runc, ..]) => {
             finding.culprit = culprit(runc);
             finding.advise_first(release_runc(runc, &label, &[], facts));
+            format!("; {} does not return", runc.label())
         }
-        ([], []) => finding.advise_first(format!(
-            "`ps -L -o tid,stat,wchan:30 -p {}` shows where it waits; do not restart it before \
-             that is known",
-            daemon.pid
-        )),
-    }
+        ([], []) => {
+            finding.culprit = culprit(daemon);
+            finding.advise_first(format!(
+                "`ps -L -o tid,stat,wchan:30 -p {}` shows where it waits; do not restart it before \
+                 that is known",
+                daemon.pid
+            ));
+            String::new()
+        }
+    };
+    finding.sentence = format!("{label} runs for {age} and does not listen yet{held_by}");
     Some(finding)
 }
 

@@ -130,7 +130,7 @@ impl Engine {
     pub(super) fn listen_for_heartbeat(&mut self, now: Instant) {
         let ages = self.ages(now);
         let due = self.liveness.heartbeat + SUSPECT;
-        if ages.version.is_none() && now >= due && self.relister.standing().is_overdue(ages) {
+        if ages.version.is_none() && now >= due && self.relister.history().is_overdue(ages) {
             self.liveness.heartbeat = now;
             self.ask_node(Question::Version, Purpose::Heartbeat, now);
         }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
 use super::limits::{RELAPSE, SMALLEST_WINDOW};
-use super::lists::{Ages, Missing};
+use super::lists::{Ages, PerList};
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::wall_time::Moment;
@@ -35,7 +35,7 @@ impl Engine {
             .chain(contradicted)
             .chain(self.unobserved.doubts.failing())
             .collect();
-        let overdue = self.relister.standing().is_overdue(ages);
+        let overdue = self.relister.history().is_overdue(ages);
         let silent = self.ledger.silent_since();
         let silent = silent.filter(|since| overdue && instant >= *since + self.silent_after());
         let mut stuck = self.stuck(ages);
@@ -45,7 +45,7 @@ impl Engine {
         }
         let is_late = self.ledger.is_status_late(instant);
         let lists = self.relister.trouble(ages);
-        let (sandboxes, containers) = self.relister.each_list(ages);
+        let each_list = self.relister.each_list(ages);
         let is_away = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
         let cannot_list = stuck.iter().any(|call| call.about.call.is_list());
         let named = stuck.iter().map(|call| &call.about.pod);
@@ -99,12 +99,12 @@ impl Engine {
             uninspected,
             blind,
             lists,
-            sandboxes,
-            containers,
+            sandboxes: each_list.sandboxes,
+            containers: each_list.containers,
             kubelet_listed: self.relister.good_for_kubelet(),
             kubelet_cannot_list: self.relister.fails_kubelet() || cannot_list,
             kubelet_waits,
-            kubelet_lists_took: self.relister.standing().for_kubelet_took(),
+            kubelet_lists_took: self.relister.history().for_kubelet_took(),
             silent,
             statuses,
             lost: self
@@ -115,9 +115,9 @@ impl Engine {
 
     /// The calls that hang: first those for the whole node.
     fn stuck(&self, ages: Ages) -> Vec<OutstandingCall> {
-        let stuck = self.relister.standing().stuck(ages);
-        let overdue = self.relister.standing().version_overdue_after();
-        let lists = ages.sandboxes.max(ages.containers);
+        let stuck = self.relister.history().stuck(ages);
+        let overdue = self.relister.history().version_overdue_after();
+        let lists = ages.oldest_list();
         let version = ages.version.filter(|age| {
             // After a list that hangs it is only asked for to see whether the runtime lives.
             *age >= overdue && (!stuck.any() || Some(*age) > lists)
@@ -187,11 +187,11 @@ impl Engine {
     /// What cannot be seen, or could not be when something was last seen.
     pub(super) fn blind(&self, ages: Ages) -> Vec<Blind> {
         let blind = self.relister.blind(ages);
-        self.blind_without(blind.or(self.relister.standing().behind()))
+        self.blind_without(blind.or(self.relister.history().behind()))
     }
 
     /// What cannot be seen without these lists.
-    fn blind_without(&self, blind: Missing) -> Vec<Blind> {
+    fn blind_without(&self, blind: PerList<bool>) -> Vec<Blind> {
         // Without a sweep, one list alone is not used.
         let either = !self.can_sweep() && (blind.sandboxes || blind.containers);
         let containers =

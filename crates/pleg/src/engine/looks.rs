@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 use super::call::List;
-use super::lists::Missing;
+use super::lists::PerList;
 use super::reporter::Seen;
 use super::rounds::{Awaited, Ended};
 use super::state::Engine;
@@ -137,7 +137,7 @@ impl Engine {
 
     /// When something was last seen without lists, if no look by later lists has come since.
     fn owes_lists_since(&self) -> Option<Instant> {
-        let behind = self.relister.standing().behind_since();
+        let behind = self.relister.history().behind_since();
         self.reporting.rounds.swept_since_lists().max(behind)
     }
 
@@ -165,7 +165,7 @@ impl Engine {
         self.update_coverage(now);
         let mut lasting = self.unobserved.lasting.keys();
         let is_settling = self.reporting.rounds.is_under_way()
-            || self.relister.standing().is_catching_up()
+            || self.relister.history().is_catching_up()
             || self.reporting.coverage.uninspected > 0
             || self.misses_somebody(now.instant)
             || lasting.any(|uid| self.unobserved.differing.since(uid).is_some());
@@ -173,7 +173,7 @@ impl Engine {
             is_settled: !is_settling,
             has_missed: self.missed().next().is_some(),
             owes_a_look: self.reporting.rounds.owes_a_look()
-                || self.relister.standing().behind().any(),
+                || self.relister.history().behind().any(),
             owes_lists: self.owes_lists_since().is_some(),
             answered: self.ledger.last_answer_of_pods(),
         };
@@ -199,7 +199,7 @@ impl Engine {
     pub(super) fn note_inspected(&mut self, begun: Moment, now: Instant) {
         let pods_known = match self.cannot_see(now).contains(&Blind::NewPods) {
             true => Some(begun.instant),
-            false => self.relister.standing().knows(List::Sandboxes),
+            false => self.relister.history().taken_in(List::Sandboxes),
         };
         if let Some(known) = pods_known {
             let as_of = begun.back_at(known.min(begun.instant));
@@ -213,7 +213,7 @@ impl Engine {
     pub(super) fn did_without_lists(&mut self, time: Instant, now: Instant) {
         let blind = self.relister.blind(self.ages(now));
         // Without a sweep, one list alone is not used.
-        let either = Missing {
+        let either = PerList {
             sandboxes: !self.can_sweep(),
             containers: !self.can_sweep(),
         };

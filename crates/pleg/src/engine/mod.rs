@@ -5,7 +5,7 @@
 //!      |  Input: an answer, an event, a death, time       ^  Action: ask, open, watch
 //!      v                                                  |
 //!   engine: pure; knows no clock and does no IO ----------/
-//!      relister    when the two lists are due      standing    which is late, fails or hangs
+//!      relister    when the two lists are due      list_history  how each was answered
 //!      sweeper     in its place: known ids, one by one
 //!      inspector   the pods that differ, side by side
 //!      processes, births  the kernel's hints        stream, proof    the runtime's hints
@@ -57,6 +57,7 @@ mod inspector;
 mod kernel_hints;
 mod ledger;
 mod limits;
+mod list_history;
 mod list_times;
 mod lists;
 mod looks;
@@ -70,7 +71,6 @@ mod report;
 mod reporter;
 mod rounds;
 mod settling;
-mod standing;
 mod state;
 mod stream;
 mod sweeper;

@@ -17,12 +17,12 @@ mod availability;
 mod ending;
 
 pub(super) use asking::ListRow;
-use asking::{Asking, Rows, Said};
+use asking::{Asking, Reply, Rows};
 
 use super::call::List;
 use super::limits::{LONGEST_LOST_PAUSE, TOO_LARGE_LEAST};
+use super::list_history::ListHistory;
 use super::losses::Losses;
-use super::standing::Standing;
 use crate::config::Config;
 use crate::model::event::Source;
 use crate::model::grouping::Grouping;
@@ -50,7 +50,7 @@ pub(crate) struct Relister {
     requested: Option<Instant>,
     /// The one after that under way is wanted by then.
     hurried: Option<Instant>,
-    standing: Standing,
+    history: ListHistory,
     /// The last good lists, by pod.
     grouping: Grouping,
     good: Good,
@@ -116,7 +116,7 @@ impl Relister {
             ask_version: true,
             requested: None,
             hurried: None,
-            standing: Standing::new(config.list_overdue),
+            history: ListHistory::new(config.list_overdue),
             grouping: Grouping::new(now, Arc::new([]), Arc::new([])),
             good: Good::default(),
             no_runtime: None,
@@ -128,9 +128,9 @@ impl Relister {
         }
     }
 
-    /// How it is with each of the lists.
-    pub(crate) fn standing(&self) -> &Standing {
-        &self.standing
+    /// How each of the lists was answered.
+    pub(crate) fn history(&self) -> &ListHistory {
+        &self.history
     }
 
     /// When the next relist is due; `None` while one is under way.
@@ -266,17 +266,17 @@ impl Relister {
         let answer = match answer {
             Ok(listing) => {
                 let took = now.duration_since(asking.begun.instant);
-                self.standing.came(R::LIST, took);
+                self.history.received(R::LIST, took);
                 asking.largest = listing.bytes.max(asking.largest);
                 Ok(listing.rows)
             }
             Err(error) => {
-                self.standing.failed(R::LIST, &error);
+                self.history.failed(R::LIST, &error);
                 Err(error)
             }
         };
         let is_lost = matches!(answer, Err(CallError::Unavailable(_)));
-        *R::asked(asking) = Some(Said {
+        *R::reply(asking) = Some(Reply {
             at: now,
             rows: answer,
         });
@@ -288,7 +288,7 @@ impl Relister {
         if !matches!(error, CallError::Unavailable(_)) {
             self.is_reachable();
         }
-        self.standing.failed_beside_a_sweep(list, error)
+        self.history.failed_beside_a_sweep(list, error)
     }
 
     /// There is a connection again, and the next relist may be far away: it waits for the list that a
@@ -301,12 +301,12 @@ impl Relister {
     /// A list that a sweep asked for came after so long.
     pub(crate) fn sweep_list_came(&mut self, list: List, took: Duration) {
         self.is_reachable();
-        self.standing.came_beside_a_sweep(list, took);
+        self.history.received_beside_a_sweep(list, took);
     }
 
     /// All is known that this list shows, which was requested then.
     pub(crate) fn list_taken_in(&mut self, list: List, asked: Instant) {
-        self.standing.taken_in_as_of(list, asked);
+        self.history.taken_in_as_of(list, asked);
     }
 
     /// What has come of this list and waits for the other one, unless as much is taken in.
@@ -315,14 +315,14 @@ impl Relister {
             return None;
         };
         let begun = asking.begun.instant;
-        let said = R::asked(asking).as_ref()?;
-        let rows = said.rows.as_ref().ok()?;
+        let reply = R::reply(asking).as_ref()?;
+        let rows = reply.rows.as_ref().ok()?;
         let look = Look {
             begun,
-            ended: said.at,
+            ended: reply.at,
             source: Source::Sweep,
         };
-        (self.standing.knows(R::LIST) < Some(begun)).then(|| (Arc::clone(rows), look))
+        (self.history.taken_in(R::LIST) < Some(begun)).then(|| (Arc::clone(rows), look))
     }
 
     /// Whether lists have ever come.

@@ -12,7 +12,7 @@ use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
 use super::ledger::Ledger;
 use super::limits::{LASTING, SUSPECT};
-use super::lists::{Ages, Missing};
+use super::lists::{Ages, PerList};
 use super::processes::Processes;
 use super::quarantine::Quarantine;
 use super::relister::{Ask, Relister};
@@ -194,7 +194,7 @@ impl Engine {
     /// Answers may wait that were sent during a pause, or during a long turn of our own: they are
     /// taken in before anything is judged.
     pub(crate) fn settle_first(&mut self, now: Instant) {
-        let settles = self.relister.standing().overdue_after();
+        let settles = self.relister.history().overdue_after();
         self.reporting.settling.begin(settles, now);
     }
 
@@ -276,7 +276,7 @@ impl Engine {
         }
         let long = self
             .ledger
-            .silent_after(self.relister.standing().overdue_after());
+            .silent_after(self.relister.history().overdue_after());
         let silent = self.ledger.silent_since();
         if silent.is_some_and(|since| now.instant >= since + long) {
             self.relister.hurry_anyway(now.instant);
@@ -286,7 +286,7 @@ impl Engine {
     fn begin_relist(&mut self, now: Moment) {
         if self
             .relister
-            .standing()
+            .history()
             .is_version_suspect(self.ages(now.instant))
         {
             self.relister.go_on_without_version(now.instant);
@@ -312,7 +312,7 @@ impl Engine {
     /// one meanwhile, again and again, it would never begin.
     pub(super) fn is_relist_next(&self, now: Instant) -> bool {
         let is_due = self.relister.due().is_some_and(|due| now >= due);
-        is_due && self.relist_waits() && self.relister.standing().will_come(self.ages(now))
+        is_due && self.relist_waits() && self.relister.history().may_be_answered(self.ages(now))
     }
 
     pub(super) fn ask_for(&mut self, ask: Ask, now: Moment) {
@@ -346,14 +346,16 @@ impl Engine {
         };
         Ages {
             version: age(Rpc::Version),
-            sandboxes: age(Rpc::ListPodSandbox),
-            containers: age(Rpc::ListContainers),
+            lists: PerList {
+                sandboxes: age(Rpc::ListPodSandbox),
+                containers: age(Rpc::ListContainers),
+            },
         }
     }
 
     /// Which lists are to be done without.
-    pub(super) fn missing(&self, now: Instant) -> Missing {
-        self.relister.standing().missing(self.ages(now))
+    pub(super) fn missing(&self, now: Instant) -> PerList<bool> {
+        self.relister.history().missing(self.ages(now))
     }
 
     fn drive_stream(&mut self, now: Moment) {
@@ -383,7 +385,7 @@ impl Engine {
 
     /// When something is to be done although nothing happens.
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
-        let steps = self.relister.standing().steps();
+        let steps = self.relister.history().steps();
         let since: Vec<Instant> = self.node_calls().collect();
         let silent = self.ledger.silent_since();
         let silent = silent.map(|since| since + self.silent_after());
@@ -431,7 +433,7 @@ impl Engine {
 
     /// After how long without any answer the runtime is silent: a sweep has had its chance by then.
     pub(super) fn silent_after(&self) -> Duration {
-        let least = self.relister.standing().overdue_after() + SUSPECT;
+        let least = self.relister.history().overdue_after() + SUSPECT;
         self.ledger.silent_after(least)
     }
 }

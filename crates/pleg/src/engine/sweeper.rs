@@ -21,7 +21,7 @@ use tokio::time::Instant;
 use super::call::{Call, Key, List, Question};
 use super::ledger::Ledger;
 use super::limits::{MISSING, MOST_UNKNOWN};
-use super::lists::Missing;
+use super::lists::PerList;
 use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
 use crate::model::wall_time::Moment;
@@ -71,7 +71,7 @@ impl Sweeper {
 
     /// Lets time pass while lists are `missing`, or ends sweeping. Says whether the next
     /// sweep is due, which begins once the host has told which ids it knows.
-    pub(crate) fn is_due(&mut self, missing: Missing, ledger: &Ledger, now: Instant) -> bool {
+    pub(crate) fn is_due(&mut self, missing: PerList<bool>, ledger: &Ledger, now: Instant) -> bool {
         if !missing.any() {
             self.sweep = None;
             self.trailing = None;
@@ -114,7 +114,7 @@ impl Sweeper {
     /// `slow` each time.
     pub(crate) fn begin<'a>(
         &mut self,
-        missing: Missing,
+        missing: PerList<bool>,
         beside: Option<List>,
         listed: impl Iterator<Item = &'a ListedPod>,
         slow: bool,
@@ -124,7 +124,7 @@ impl Sweeper {
         let targets = self.targets(missing, listed, now.instant);
         self.trailing.take_if(|it| it.is_old(now.instant));
         match self.sweep.take() {
-            None => tracing::info!("polling by id in place of lists: {}", missing.what()),
+            None => tracing::info!("polling by id in place of lists: {}", missing.calls()),
             // Of several that wait the first one ends first.
             Some(last) if self.trailing.is_none() && last.trails(ledger) => {
                 self.trailing = Some(last);
@@ -140,7 +140,7 @@ impl Sweeper {
     /// Everything that is known of what cannot be listed.
     fn targets<'a>(
         &mut self,
-        missing: Missing,
+        missing: PerList<bool>,
         listed: impl Iterator<Item = &'a ListedPod>,
         now: Instant,
     ) -> VecDeque<Target> {

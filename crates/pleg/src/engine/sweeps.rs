@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::call::Question;
 use super::limits::LATE;
-use super::lists::Missing;
+use super::lists::PerList;
 use super::state::Engine;
 use super::sweeper::Heard;
 use super::unobserved::Why;
@@ -30,13 +30,13 @@ impl Engine {
         }
         if self.is_relist_next(now.instant) {
             // The relist requests the other list, once the one that is awaited has come.
-            missing = Missing::BOTH;
+            missing = PerList::BOTH;
         }
         self.take_in_what_waits(now);
         let ages = self.ages(now.instant);
-        let standing = self.relister.standing();
-        let beside = standing.beside_a_sweep(missing, ages, now.instant);
-        let slow = standing.is_slow() && !standing.stuck(ages).any();
+        let history = self.relister.history();
+        let beside = history.beside_a_sweep(missing, ages, now.instant);
+        let slow = history.is_slow() && !history.stuck(ages).any();
         let listed = self.records.listed().map(AsRef::as_ref);
         self.sweeper
             .begin(missing, beside, listed, slow, &self.ledger, now);
@@ -52,7 +52,7 @@ impl Engine {
     /// the last one.
     fn list_will_decide(&self, uid: Option<&PodUid>, now: Instant) -> bool {
         let ages = self.ages(now);
-        let oldest = ages.sandboxes.max(ages.containers);
+        let oldest = ages.oldest_list();
         uid.is_some_and(|uid| self.unobserved.doubts.awaits_lists(uid))
             && oldest.is_some_and(|age| age < LATE)
     }
@@ -154,7 +154,7 @@ impl Engine {
         if !is_new_seen {
             return;
         }
-        let without = Missing {
+        let without = PerList {
             sandboxes: !swept.sandboxes_listed,
             containers: !swept.sees_new_containers,
         };

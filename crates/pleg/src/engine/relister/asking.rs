@@ -1,49 +1,75 @@
-//! What the lists of the relist under way have said so far.
+//! The answers to the lists of the relist under way, as far as they have arrived.
 
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
 use crate::engine::call::List;
+use crate::engine::lists::PerList;
 use crate::model::listed::{ListedContainer, ListedSandbox, Row};
 use crate::model::wall_time::Moment;
 use crate::runtime::CallError;
 
-/// Both lists were asked for.
+/// Both lists were requested.
 #[derive(Debug)]
 pub(crate) struct Asking {
     pub(super) begun: Moment,
-    pub(super) sandboxes: Asked<ListedSandbox>,
-    pub(super) containers: Asked<ListedContainer>,
+    pub(super) sandboxes: Option<Reply<ListedSandbox>>,
+    pub(super) containers: Option<Reply<ListedContainer>>,
     /// The larger of both lists, in bytes.
     pub(super) largest: usize,
 }
 
-/// What a list has said in this relist; nothing yet if it is `None`.
-pub(super) type Asked<R> = Option<Said<R>>;
-
-/// What a list has said, and when.
+/// The answer to a list, and when it arrived.
 #[derive(Debug)]
-pub(crate) struct Said<R> {
+pub(crate) struct Reply<R> {
     pub(super) at: Instant,
     pub(super) rows: Result<Rows<R>, CallError>,
 }
 
 pub(super) type Rows<R> = Arc<[Arc<R>]>;
 
+impl Asking {
+    pub(super) fn answered(&self) -> PerList<bool> {
+        PerList {
+            sandboxes: self.sandboxes.is_some(),
+            containers: self.containers.is_some(),
+        }
+    }
+
+    /// Which lists have failed.
+    pub(super) fn failed(&self) -> PerList<bool> {
+        PerList {
+            sandboxes: self.sandboxes.as_ref().is_some_and(Reply::is_error),
+            containers: self.containers.as_ref().is_some_and(Reply::is_error),
+        }
+    }
+
+    /// Which lists have been answered successfully.
+    pub(super) fn received(&self) -> PerList<bool> {
+        self.answered().but_not(self.failed())
+    }
+}
+
+impl<R> Reply<R> {
+    fn is_error(&self) -> bool {
+        self.rows.is_err()
+    }
+}
+
 /// The rows of one of the lists.
 pub(crate) trait ListRow: Row {
     /// Which list that is.
     const LIST: List;
 
-    /// What this list has said.
-    fn asked(asking: &mut Asking) -> &mut Asked<Self>;
+    /// The answer to this list.
+    fn reply(asking: &mut Asking) -> &mut Option<Reply<Self>>;
 }
 
 impl ListRow for ListedSandbox {
     const LIST: List = List::Sandboxes;
 
-    fn asked(asking: &mut Asking) -> &mut Asked<Self> {
+    fn reply(asking: &mut Asking) -> &mut Option<Reply<Self>> {
         &mut asking.sandboxes
     }
 }
@@ -51,7 +77,7 @@ impl ListRow for ListedSandbox {
 impl ListRow for ListedContainer {
     const LIST: List = List::Containers;
 
-    fn asked(asking: &mut Asking) -> &mut Asked<Self> {
+    fn reply(asking: &mut Asking) -> &mut Option<Reply<Self>> {
         &mut asking.containers
     }
 }

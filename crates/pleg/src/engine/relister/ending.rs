@@ -8,7 +8,7 @@ use super::asking::Asking;
 use super::{Listed, Relisted, Relister, State};
 use crate::engine::call::List;
 use crate::engine::limits::{CRASH_WITHIN, LONGEST_RETRY, SLOW_PAUSE};
-use crate::engine::standing::{Pace, by_itself};
+use crate::engine::list_history::{Pace, is_of_the_list};
 use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::runtime::grpc::MAX_MESSAGE_SIZE;
 use crate::runtime::{CallError, NoConnection};
@@ -31,11 +31,11 @@ impl Relister {
             (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
             (one, other) => {
                 // What a list was refused for holds no longer once it has come beside a sweep.
-                let fails = self.standing.failed_by_themselves();
+                let fails = self.history.fails();
                 let one = one.as_ref().err();
-                let one = one.filter(|error| fails.sandboxes || !by_itself(error));
+                let one = one.filter(|error| fails.sandboxes || !is_of_the_list(error));
                 let other = other.as_ref().err();
-                let other = other.filter(|error| fails.containers || !by_itself(error));
+                let other = other.filter(|error| fails.containers || !is_of_the_list(error));
                 let errors = [one, other].into_iter().flatten().cloned();
                 let (lost, others): (Vec<_>, Vec<_>) =
                     errors.partition(|error| matches!(error, CallError::Unavailable(_)));
@@ -70,15 +70,15 @@ impl Relister {
         self.good.counts = snapshot.counts;
         self.good.before = self.good.last.replace(begun.instant);
         for list in [List::Sandboxes, List::Containers] {
-            self.standing.taken_in_as_of(list, begun.instant);
+            self.history.taken_in_as_of(list, begun.instant);
         }
-        if largest <= MAX_MESSAGE_SIZE && self.standing.longest() < REQUEST_TIMEOUT {
+        if largest <= MAX_MESSAGE_SIZE && self.history.longest() < REQUEST_TIMEOUT {
             self.good.for_kubelet = self.good.last;
         }
         Some(Relisted::Good(Listed {
             snapshot,
             begun,
-            late: self.standing.slowest().is_some(),
+            late: self.history.slowest().is_some(),
         }))
     }
 
@@ -118,11 +118,11 @@ impl Relister {
             CallError::TooLarge(_) => LONGEST_RETRY.max(self.period),
             _ => self.period.max(self.losses.pause()),
         };
-        let is_of_a_list = by_itself(&error) && !matches!(self.state, State::AskingVersion);
+        let is_of_a_list = is_of_the_list(&error) && !matches!(self.state, State::AskingVersion);
         if is_of_a_list {
             // The other one may have come, and late.
-            self.standing.relist_ended();
-            pause = pause.max(self.standing.slowest().unwrap_or_default() / SLOW_PAUSE);
+            self.history.relist_ended();
+            pause = pause.max(self.history.slowest().unwrap_or_default() / SLOW_PAUSE);
         }
         if !is_of_a_list && self.no_runtime.as_ref() != Some(&error) {
             tracing::debug!("unable to list: {error}");
@@ -158,7 +158,7 @@ impl Relister {
 
     /// The relist has ended well and was taken in; `period` is the pause that it is due.
     pub(crate) fn taken_in(&mut self, listed: &Listed, period: Duration, now: Instant) {
-        let pause = match (self.standing.slowest(), self.standing.pace()) {
+        let pause = match (self.history.slowest(), self.history.pace()) {
             (None, _) if !listed.late => period,
             // What happened while they were late is asked for at once, one time.
             (None, _) | (Some(_), Pace::Quick) => Duration::ZERO,
@@ -167,7 +167,7 @@ impl Relister {
                 period.min(self.period.max(took)).max(took / SLOW_PAUSE)
             }
         };
-        self.standing.relist_ended();
+        self.history.relist_ended();
         self.rest(now + pause, Some(listed.begun.instant));
     }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::super::limits::{LONGEST_LIST, LONGEST_STATUS, PACE, SIDE_BY_SIDE, SLOW, SLOW_PACE};
 use crate::engine::call::{Call, Key, List, Purpose, Question};
 use crate::engine::ledger::Ledger;
-use crate::engine::lists::Missing;
+use crate::engine::lists::PerList;
 use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
 use crate::runtime::About;
@@ -38,7 +38,7 @@ pub(super) struct Sweep {
     begun: Moment,
     /// As of when all is that it heard: somebody may have been asked before it was begun.
     as_of: Instant,
-    missing: Missing,
+    missing: PerList<bool>,
     targets: VecDeque<Target>,
     /// Asked for, and since when.
     waiting: BTreeMap<Key, Instant>,
@@ -126,7 +126,7 @@ pub(crate) struct Swept {
 impl Sweep {
     /// One that asks for nobody yet, beside a list that is tried again or that is not missing.
     pub(super) fn begin(
-        missing: Missing,
+        missing: PerList<bool>,
         beside: Option<List>,
         asks_sandboxes: bool,
         now: Moment,
@@ -177,7 +177,7 @@ impl Sweep {
     }
 
     /// Whether it is in place of all lists that are missing.
-    pub(super) fn covers(&self, missing: Missing) -> bool {
+    pub(super) fn covers(&self, missing: PerList<bool>) -> bool {
         self.missing.covers(missing)
     }
 

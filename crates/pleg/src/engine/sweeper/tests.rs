@@ -43,7 +43,7 @@ fn waiting(ledger: &mut Ledger, start: Instant) -> (Sweeper, Key) {
     ledger.begin(about(&sandbox, None, Some(&pod.pod)), start);
     let mut sweeper = Sweeper::new(SECOND, start);
     sweeper.sandbox_told_containers(true, true);
-    let missing = Missing {
+    let missing = PerList {
         sandboxes: false,
         containers: true,
     };

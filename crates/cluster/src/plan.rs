@@ -262,7 +262,7 @@ impl Plan {
                     conditioned.written(entry, first_beat, now);
                 }
             }
-            // The watch reports the taints of the Node in the right order.
+            // The watch reports the changed Node, in the order of its changes.
             Write::Taint(_) => self.taint.written(now),
             Write::Event(event, _) => self.event_done(event),
         }

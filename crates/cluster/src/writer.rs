@@ -269,7 +269,7 @@ impl Writer {
         self.api.send_modify(|_| {});
     }
 
-    /// If the name is wrong, the watch never reports the Node, so it is requested.
+    /// If the name is wrong, the watch never reports the Node, so its absence is logged.
     fn look_for_node(&mut self) {
         if self.plan.misses_node() && self.api.borrow().is_some() {
             self.log(FINDING, Some(Failure::NotFound("the Node")));

@@ -76,7 +76,7 @@ impl Episode {
     fn absorb(&mut self, other: Self) {
         let until = self.until().max(other.until());
         self.from = self.from.min(other.from);
-        // If one source shows a later end, the episode ended then.
+        // A state that one source shows as lasting has ended if another source shows its end later.
         let ends = [self.to, other.to].into_iter().flatten();
         self.to = ends.max().filter(|end| *end == until);
         self.seen_until = Some(until).filter(|until| self.to.is_none() && *until > self.from);

@@ -230,7 +230,7 @@ impl<S: Clone> SyncLoop<S> {
             Outcome::Failed(_) => jittered(&mut self.jitter, AFTER_FAILURE),
             Outcome::NetworkNotReady => jittered(&mut self.jitter, AFTER_NETWORK_FAILURE),
             Outcome::Ended => {
-                // A pod that was to end has reported whether it has ended.
+                // Only a pod that was to end can have ended.
                 if let Aim::End { then } = &mut worker.goal {
                     match then.take() {
                         Some(spec) => worker.goal = Aim::Run(spec),

@@ -83,7 +83,8 @@ impl Lasting {
         for (key, episode) in now {
             match self.open.get_mut(&key) {
                 Some(open) => {
-                    // The last report about the node's health ends it.
+                    // Health keeps its first reason, because the last report describes the
+                    // recovery.
                     if !key.is_health() {
                         open.reason = episode.reason;
                     }

@@ -80,7 +80,7 @@ impl Fold {
             }
             Recorded::Pods(_) | Recorded::Lists(_) => {}
             Recorded::Diagnosed(diagnosed) => self.diagnoses.diagnosed(diagnosed),
-            // The end of a state that is not known from now on is not known either.
+            // States that are not observed from now on have no known end.
             Recorded::Ended => self.lasting.leave_open(time, &mut self.found),
             Recorded::Told(told) => match told.record {
                 Record::Event(event) => {

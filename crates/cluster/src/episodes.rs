@@ -1,10 +1,10 @@
 //! The events: one when a problem begins, one when its cause is found, and one when it ends, on the
-//! Node and on each pod with a stuck container. And once a day possible future problems.
+//! Node and on each pod with a stuck container; and once a day possible future problems.
 //!
-//! At most [`BURST`] new events at once and one a minute after that: further events are left out, and
-//! counted. If the beginning is left out, so is the end. An event that happens again within
-//! [`RECURS_WITHIN`] is no new event: it is counted in the `series` of the first one, as client-go's
-//! recorder does (tools/events/event_broadcaster.go).
+//! At most [`BURST`] new events are created at once, and then one a minute: further events are left
+//! out, and counted. If the beginning is left out, so is the end. An event that happens again
+//! within [`RECURS_WITHIN`] is not a new event: it is counted in the `series` of the first one, as
+//! in client-go's recorder (tools/events/event_broadcaster.go).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -12,7 +12,7 @@ use crate::{Loss, Lost};
 /// The maximum number of queued bytes: on a quiet node more than an hour.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
-/// This many bytes are written at once.
+/// When this many bytes are queued, they are written without delay.
 const MUCH: usize = MAX_BYTES / 8;
 
 /// The memory of an entry besides its JSON.
@@ -133,7 +133,7 @@ impl Queue {
         self.wait(pause, |inner| !inner.is_closed && !inner.is_urgent);
     }
 
-    /// Waits for `pause`, or while the condition holds. Returns whether the queue is closed.
+    /// Waits while the condition holds, at most for `pause`. Returns whether the queue is closed.
     fn wait(&self, pause: Duration, while_so: impl Fn(&Inner) -> bool) -> bool {
         let waited = self
             .urgent

@@ -20,8 +20,9 @@ test: ## Everything that proves it: format, lints, unit, scenario and end-to-end
 	@testbed/make-test
 
 .PHONY: check
-check: ## Format, lints and links in the documentation of the code
+check: ## Format, words of the documentation, lints and links in the documentation of the code
 	$(CARGO) fmt --all --check
+	testbed/words
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --workspace --all-features --lib --bins --examples # as clippy has checked them
 

@@ -1,4 +1,5 @@
-//! When a failed write is tried again: later each time, and never when other nodes try.
+//! When a failed write is retried: later each time, and at random, so that nodes do not retry
+//! together.
 
 use std::time::Duration;
 
@@ -9,10 +10,10 @@ use tokio::time::Instant;
 const FIRST: Duration = Duration::from_secs(1);
 const LONGEST: Duration = Duration::from_secs(300);
 
-/// No server means longer.
+/// A longer `Retry-After` is a mistake of the server.
 const LONGEST_ASKED: Duration = Duration::from_secs(3600);
 
-/// The failures in a row, and until when nothing is tried.
+/// The number of failures in succession, and the time of the next retry.
 #[derive(Debug)]
 pub(crate) struct Backoff {
     failures: u32,
@@ -31,28 +32,28 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// It succeeded.
+    /// The write succeeded.
     pub(crate) fn succeeded(&mut self) {
         *self = Self::default();
     }
 
-    /// It failed: the next try is after twice as long as the last one, half of it by chance, and
-    /// not before the server allows it.
+    /// The write failed. The next retry is after twice the last interval, half of which is random,
+    /// and not before the server allows it.
     pub(crate) fn failed(&mut self, at_least: Duration, now: Instant, rng: &mut Rng) {
         self.failures = self.failures.saturating_add(1);
         let pause = self.pauses.next().mul_f64(0.5 + rng.f64() / 2.0);
-        // Who was told the same time as all others does not come back at the same time.
+        // Clients that received the same `Retry-After` must not return at the same time.
         let at_least = at_least.min(LONGEST_ASKED);
         let pause = pause.max(at_least.mul_f64(1.0 + rng.f64() / 2.0));
         self.until = Some(now + pause);
     }
 
-    /// How often it has failed in a row.
+    /// The number of failures in succession.
     pub(crate) fn failures(&self) -> u32 {
         self.failures
     }
 
-    /// When it may be tried.
+    /// The time of the next retry.
     pub(crate) fn until(&self) -> Option<Instant> {
         self.until
     }

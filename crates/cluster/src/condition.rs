@@ -3,7 +3,7 @@
 //! ```text
 //!   Unhealthy, or a guard at its limit --> True
 //!   Healthy, Degraded, Guarding        --> False, with the reason
-//!   Starting                           --> nothing is known yet, nothing is said
+//!   Starting                           --> nothing is known yet, no condition
 //! ```
 //!
 //! One stuck container is False: tools that repair nodes must not destroy one for it.
@@ -17,20 +17,20 @@ use pleg::runtime::Rpc;
 
 use crate::summary::{LIMIT_REACHED, Summary, leading, shortened};
 
-/// No message is longer, in bytes.
+/// The maximum length of a message, in bytes.
 const LONGEST: usize = 1024;
 
 /// A condition's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Status {
-    /// It is so.
+    /// The condition holds.
     True,
-    /// It is not so.
+    /// The condition does not hold.
     False,
 }
 
 impl Status {
-    /// As Kubernetes spells it.
+    /// The value in Kubernetes' API.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::True => "True",
@@ -39,23 +39,23 @@ impl Status {
     }
 }
 
-/// What a condition says.
+/// The content of a condition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Condition {
-    /// Whether it is so.
+    /// Whether the condition holds.
     pub status: Status,
-    /// Why, in CamelCase.
+    /// The reason in CamelCase.
     pub reason: &'static str,
-    /// One sentence; the ages in it change all the time.
+    /// One sentence. The ages in it change all the time.
     pub message: String,
-    /// The same in types, if an annotation is to carry it.
+    /// The content as typed fields, for an annotation.
     pub(crate) summary: Option<Summary>,
-    /// Whose calls are stuck.
+    /// The stuck calls.
     about: BTreeSet<(Rpc, Option<Id>)>,
 }
 
 impl Condition {
-    /// `PLEGUnhealthy` by this report.
+    /// The condition `PLEGUnhealthy` for this report.
     pub fn of(report: &StatusReport) -> Option<Self> {
         let health = &report.health;
         let (status, reason) = match health.state {
@@ -74,7 +74,8 @@ impl Condition {
         })
     }
 
-    /// `ContainerRuntimeReady` by this report: not ready only when the whole runtime is down.
+    /// The condition `ContainerRuntimeReady` for this report: False only if the whole runtime is
+    /// down.
     pub fn of_runtime(report: &StatusReport) -> Option<Self> {
         let health = &report.health;
         let is_down = matches!(
@@ -99,7 +100,7 @@ impl Condition {
         })
     }
 
-    /// Whether it says anything else than that one, but for ages.
+    /// Whether it differs from the other one in more than ages.
     pub(crate) fn differs(&self, other: &Self) -> bool {
         let cause = |of: &Self| {
             of.summary
@@ -112,7 +113,7 @@ impl Condition {
     }
 }
 
-/// What is wrong, and the cause if a diagnosis has found one.
+/// What is wrong, and the cause if a diagnosis has found it.
 fn message(report: &StatusReport) -> String {
     let message = sentence(&report.health.message);
     let Some(finding) = leading(report) else {
@@ -128,7 +129,7 @@ fn message(report: &StatusReport) -> String {
     sentence(&cause)
 }
 
-/// A runtime's words, made safe to show and short.
+/// A sentence of a runtime, made safe to show and shortened.
 pub(crate) fn sentence(text: &str) -> String {
     shortened(&escape::sentence(text), LONGEST)
 }

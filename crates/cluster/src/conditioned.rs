@@ -1,4 +1,4 @@
-//! One of our conditions: what it should say, what was written, and when it is due again.
+//! One of our conditions: its wanted content, its written content, and when the next write is due.
 
 use std::time::Duration;
 
@@ -9,29 +9,29 @@ use tokio::time::Instant;
 use crate::condition::Condition;
 use crate::node::Node;
 
-/// What is written is confirmed so often, as node-problem-detector does.
+/// The interval at which a condition is confirmed, as in node-problem-detector.
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(300);
 
-/// Changes of the reason and the message alone are not written more often.
+/// The minimum interval between writes that change only the reason or the message.
 pub(crate) const CALM: Duration = Duration::from_secs(10);
 
-/// Who takes away what we wrote is answered at most so often.
+/// If another client removes our condition, it is written again at most this often.
 pub(crate) const AGAIN: Duration = Duration::from_secs(60);
 
-/// What somebody else owns is tried again after so long.
+/// A condition that another manager owns is retried after this time.
 const OTHERS: Duration = Duration::from_secs(3600);
 
-/// The conditions that we write.
+/// The conditions that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum OurCondition {
-    /// Ours, under the name that is configured.
+    /// The condition of pleg, under the configured name.
     PlegUnhealthy,
-    /// One that node repairers know.
+    /// A condition that node repair tools know.
     ContainerRuntimeReady,
 }
 
 impl OurCondition {
-    /// What it is to say by a report, if anything is known.
+    /// Its content for a report; `None` if nothing is known.
     pub(crate) fn said(self, report: &StatusReport) -> Option<Condition> {
         match self {
             Self::PlegUnhealthy => Condition::of(report),
@@ -39,7 +39,7 @@ impl OurCondition {
         }
     }
 
-    /// The field manager that owns it: what one manager applies is all that it owns.
+    /// The field manager that owns it. A manager owns only what it has applied last.
     pub(crate) fn manager(self) -> &'static str {
         match self {
             Self::PlegUnhealthy => "pleg",
@@ -57,24 +57,24 @@ pub(crate) struct Entry {
     pub(crate) transition: WallTime,
 }
 
-/// A condition, as it should be and as it was written.
+/// A condition: its wanted and its written content.
 #[derive(Debug)]
 pub(crate) struct Conditioned {
     kind: String,
     wanted: Option<Condition>,
-    /// When the difference between the two is due.
+    /// When a difference between them must be written.
     due: Option<Instant>,
     written: Option<(Condition, Instant)>,
-    /// When it is confirmed next: nodes that are started together do not beat together.
+    /// When it is confirmed next. Nodes that were started together do not confirm together.
     pub(crate) beat: Option<Instant>,
-    /// Since when its status is what it is, as far as we know.
+    /// Since when it has had its status, if known.
     since: Option<(&'static str, WallTime)>,
-    /// A write has failed of which nobody knows whether it was done.
+    /// Whether a write failed that may still have been performed.
     is_uncertain: bool,
-    /// When what the Node has in place of what we wrote is corrected: somebody has taken ours away,
-    /// or an earlier write of ours was done after it.
+    /// When a difference between the Node and our last write is corrected: another client has
+    /// removed the condition, or the server has performed an earlier write after it.
     repair: Option<Instant>,
-    /// It is somebody else's, until this time at least.
+    /// Another manager owns it, until this time at least.
     others: Option<Instant>,
 }
 
@@ -93,7 +93,7 @@ impl Conditioned {
         }
     }
 
-    /// Its type, as the Node has it.
+    /// Its type on the Node.
     pub(crate) fn kind(&self) -> &str {
         &self.kind
     }
@@ -112,7 +112,7 @@ impl Conditioned {
             }
             Some(_) => None,
         };
-        // What is due already stays so; what is as it was written again is not due any more.
+        // A due write remains due. If the content is again the written one, no write is due.
         self.due = match (self.due, due) {
             (Some(already), Some(_)) => Some(already),
             (_, due) => due,
@@ -121,7 +121,7 @@ impl Conditioned {
     }
 
     pub(crate) fn on_node(&mut self, node: &Node, is_new: bool, now: Instant) {
-        // Whoever owned it has given it up.
+        // The other manager has released it.
         if is_new || self.others.is_some() && node.condition(&self.kind).is_none() {
             self.others = None;
         }
@@ -140,7 +140,7 @@ impl Conditioned {
         };
     }
 
-    /// What an earlier run of ours wrote: the status may have been what it is for long.
+    /// Adopts what an earlier run wrote: the condition may have had its status for a long time.
     pub(crate) fn adopt(&mut self, node: &Node) {
         if self.written.is_none()
             && let Some(listed) = node.condition(&self.kind)
@@ -152,7 +152,7 @@ impl Conditioned {
         }
     }
 
-    /// When it is to be written: for a change, or as a heartbeat.
+    /// When it is to be written: because of a change, or as a heartbeat.
     pub(crate) fn due(&self, confirmable_until: Option<Instant>) -> Option<Instant> {
         self.wanted.as_ref()?;
         if self.others.is_some() {
@@ -191,18 +191,19 @@ impl Conditioned {
         };
     }
 
-    /// Another manager owns it: two writers would fight. It may be given up without our seeing it.
+    /// Another manager owns it: two writers would overwrite each other. The release may not be
+    /// visible.
     pub(crate) fn is_anothers(&mut self, now: Instant) {
         self.others = Some(now + OTHERS);
     }
 
-    /// A write has failed; perhaps it was done all the same.
+    /// A write failed, but may have been performed.
     pub(crate) fn failed(&mut self, now: Instant) {
         self.is_uncertain = true;
         self.due.get_or_insert(now);
     }
 
-    /// Whether it is there because of us.
+    /// Whether it exists because we wrote it.
     pub(crate) fn is_ours(&self) -> bool {
         self.written.is_some() && self.others.is_none()
     }

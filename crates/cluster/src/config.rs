@@ -1,4 +1,4 @@
-//! What is written to the API, and by whose leave: the section `kubernetes` of the agent's
+//! What is written to the API, and with which credentials: the section `kubernetes` of the agent's
 //! configuration.
 
 use std::path::PathBuf;
@@ -7,49 +7,51 @@ use std::time::Duration;
 use serde::Deserialize;
 use times::GoDuration;
 
-/// The condition's type, unless the configuration gives it another one.
+/// The default type of the condition.
 const CONDITION: &str = "PLEGUnhealthy";
 
-/// Founding practice of operators who taint by hand: `plegnothealthy=true:NoSchedule`.
+/// The default key of the taint, which operators use for taints by hand:
+/// `plegnothealthy=true:NoSchedule`.
 const TAINT: &str = "plegnothealthy";
 
-/// So many writes a second an API server takes from a whole fleet without harm.
+/// The number of writes per second of a whole fleet that an API server bears.
 const WRITES_PER_SECOND: u32 = 125;
 
-/// However large a fleet is, a change is not held back for longer than this.
+/// The maximum delay of a change, even in a large fleet.
 const LONGEST_SPREAD: Duration = Duration::from_secs(40);
 
-/// What Kubernetes is told. An absent key is its default; without the section nothing is.
+/// What is written to Kubernetes. An absent key has its default; without the section nothing is
+/// written.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct KubernetesConfig {
     /// The Node's name; default: the environment's `NODE_NAME`, or else the host name.
     pub node_name: Option<String>,
-    /// How to reach the API server; default: what a pod finds mounted.
+    /// The credentials for the API server; default: those mounted into a pod.
     pub kubeconfig: Option<PathBuf>,
-    /// The type of the node condition, perhaps with a domain before it.
+    /// The type of the node condition, optionally with a domain.
     pub condition: String,
-    /// Whether `ContainerRuntimeReady` is written too, unless somebody else writes it.
+    /// Whether `ContainerRuntimeReady` is written too, unless another manager writes it.
     pub container_runtime_ready: bool,
     /// Whether events are written on the Node and on pods.
     pub events: bool,
-    /// When the Node is tainted: at none of these by default.
+    /// The states in which the Node is tainted; none by default.
     pub taint: Vec<TaintWhen>,
     /// The key of the taint; its value is `true` and its effect `NoSchedule`.
     pub taint_key: String,
-    /// For how long it must be well before the taint is taken away.
+    /// How long the node must be healthy before the taint is removed.
     pub taint_hold_off: GoDuration,
-    /// How many agents write to this API server: what happens to all nodes at once is written
-    /// over so long that the server is not flooded.
+    /// The number of agents that write to this API server. Writes of all nodes are spread over a
+    /// time that is proportional to it.
     pub agents: u32,
 }
 
 /// A state in which a node is tainted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub enum TaintWhen {
-    /// Nobody is seen.
+    /// No pod is observed.
     Unhealthy,
-    /// Somebody is not seen, or a list does not come.
+    /// A pod is not observed, or a list is overdue.
     Degraded,
     /// A guard answers in the runtime's place.
     Guarding,
@@ -72,7 +74,7 @@ impl Default for KubernetesConfig {
 }
 
 impl KubernetesConfig {
-    /// Says what cannot work, in a sentence.
+    /// Checks the configuration. An error is a sentence.
     pub fn check(&self) -> Result<(), String> {
         for (key, name) in [
             ("condition", &self.condition),
@@ -95,7 +97,7 @@ impl KubernetesConfig {
         Ok(())
     }
 
-    /// Over how long a change that all nodes may have at once is spread.
+    /// The time over which a change of all nodes is spread.
     pub(crate) fn spread(&self) -> Duration {
         (Duration::from_secs(1) * self.agents / WRITES_PER_SECOND).min(LONGEST_SPREAD)
     }

@@ -1,10 +1,10 @@
-//! The events: one when a trouble begins, one when its cause is found, and one when it ends, on the
-//! Node and on each pod of which a container is stuck. And once a day what may become trouble.
+//! The events: one when a problem begins, one when its cause is found, and one when it ends, on the
+//! Node and on each pod with a stuck container; and once a day possible future problems.
 //!
-//! At most [`BURST`] new events at once and one a minute after that: further events are left out, and
-//! counted. If the beginning is left out, so is the end. What happens again within
-//! [`RECURS_WITHIN`] is no new event: it is counted in the `series` of the first one, as client-go's
-//! recorder does (tools/events/event_broadcaster.go).
+//! At most [`BURST`] new events are created at once, and then one a minute: further events are left
+//! out, and counted. If the beginning is left out, so is the end. An event that happens again
+//! within [`RECURS_WITHIN`] is not a new event: it is counted in the `series` of the first one, as
+//! in client-go's recorder (tools/events/event_broadcaster.go).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -23,32 +23,32 @@ use crate::conditioned::HEARTBEAT;
 use crate::config::is_domain;
 use crate::summary::shortened;
 
-/// So many events at once.
+/// The maximum number of events at once.
 const BURST: u32 = 10;
 
-/// So many wait while an API server is away.
+/// The maximum number of events that wait for an unreachable API server.
 const MOST_WAITING: usize = 32;
 
-/// And one more after so long.
+/// The interval after which one more event is allowed.
 const REFILL: Duration = Duration::from_secs(60);
 
-/// client-go's recorder ends a series after the same time (`finishTime`).
+/// client-go's recorder ends a series after this time (`finishTime`).
 const RECURS_WITHIN: Duration = Duration::from_secs(360);
 
-/// The same is warned of at most so often.
+/// The minimum interval between two warnings of the same cause.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// The reasons of the events that all is well again.
+/// The reasons of the events that end a problem.
 const ALL_SEEN: &str = "AllSeen";
 const CONTAINER_ANSWERS: &str = "ContainerAnswers";
 
 /// The reason of the event that no kubelet uses the guard.
 const BYPASSED: &str = "GuardBypassed";
 
-/// No note is longer, in bytes: the API refuses more.
+/// The maximum length of a note in bytes: the API refuses longer ones.
 const LONGEST_NOTE: usize = 1024;
 
-/// What an event is about.
+/// The object of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Regarding {
     Node,
@@ -60,14 +60,14 @@ pub(crate) enum Regarding {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct NewEvent {
     pub(crate) regarding: Regarding,
-    /// Whether it is a warning, or that all is well again.
+    /// Whether it is a warning, or the end of a problem.
     pub(crate) is_warning: bool,
     pub(crate) reason: &'static str,
-    /// A hash of what distinguishes it from others with the same reason: a note contains ages.
+    /// A hash that distinguishes it from others with the same reason: a note contains ages.
     pub(crate) subject: u64,
     pub(crate) note: String,
     pub(crate) time: WallTime,
-    /// If it has happened again: how often in all, and the last time.
+    /// If it has happened again: the number of times, and the last time.
     pub(crate) series: Option<(u32, WallTime)>,
 }
 
@@ -85,24 +85,24 @@ struct Recent {
     last: Instant,
     /// When the series was last queued to be written.
     written: Option<Instant>,
-    /// The series has changed since then.
+    /// Whether the series has changed since then.
     is_pending: bool,
 }
 
 #[derive(Debug)]
 pub(crate) struct Episodes {
-    /// The trouble of the node.
+    /// The problem of the node.
     node: Option<Trouble>,
     /// The calls that are stuck, and whether that was reported.
     stuck: BTreeMap<(Rpc, Id), Stuck>,
-    /// What may become trouble, and when it was reported.
+    /// Possible future problems, and when they were reported.
     warned: BTreeMap<String, Instant>,
-    /// Few: only events that were queued are here, until they are too old.
+    /// Queued events that may still recur. There are few.
     recent: Vec<Recent>,
     queue: VecDeque<NewEvent>,
     left: u32,
     refilled: Instant,
-    /// How many were left out.
+    /// The number of events that were left out.
     pub(crate) left_out: u64,
 }
 
@@ -111,11 +111,11 @@ struct Trouble {
     level: Level,
     since: Instant,
     is_reported: bool,
-    /// The cause that was reported.
+    /// The reported cause.
     cause: Option<String>,
 }
 
-/// How bad it is; worse within one episode is reported too.
+/// The severity. An increase within one episode is reported too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Level {
     Degraded,
@@ -170,7 +170,7 @@ impl Episodes {
                 "{} (confidence: {}): {}",
                 warning.cause, warning.confidence, warning.sentence
             );
-            // Whether there was room or not: tomorrow is early enough.
+            // If it did not fit, it is reported tomorrow.
             let cause = hash(&warning.cause);
             self.queue(Regarding::Node, "EarlyWarning", cause, note, time, now);
             self.warned.insert(warning.cause.clone(), now);
@@ -283,7 +283,7 @@ impl Episodes {
         }
     }
 
-    /// A kubelet that was reconfigured or reinstalled goes past the guard without a word.
+    /// A kubelet that was reconfigured or reinstalled bypasses the guard without an error.
     fn report_bypassed_guard(&mut self, guard: &GuardStatus, time: WallTime, now: Instant) {
         if !guard.is_bypassed() || self.warned.contains_key(BYPASSED) {
             return;
@@ -294,7 +294,7 @@ impl Episodes {
         self.warned.insert(BYPASSED.to_owned(), now);
     }
 
-    /// Returns whether there was room for it.
+    /// Queues an event. Returns whether it fitted.
     fn queue(
         &mut self,
         regarding: Regarding,
@@ -340,14 +340,14 @@ impl Episodes {
         true
     }
 
-    /// The Node is another object: events about the earlier one are not shown with it.
+    /// The Node was recreated: events about the earlier object are not shown with it.
     pub(crate) fn on_new_node(&mut self) {
         self.recent
             .retain(|it| it.event.regarding != Regarding::Node);
     }
 
-    /// Writes what has happened again: the first time at once, then as often as a condition is
-    /// confirmed.
+    /// Queues the series of events that happened again: the first time at once, then at the
+    /// interval of a condition's heartbeat.
     fn queue_series(&mut self, now: Instant) {
         let pending = self.recent.iter_mut().filter(|recent| {
             recent.is_pending && recent.written.is_none_or(|at| now >= at + HEARTBEAT)
@@ -366,12 +366,13 @@ impl Episodes {
         }
     }
 
-    /// The next event, which stays until it was written.
+    /// The next event. It remains queued until it is written.
     pub(crate) fn next(&self) -> Option<&NewEvent> {
         self.queue.front()
     }
 
-    /// This event was written, or never will be. If it has happened again meanwhile, it stays.
+    /// This event was written, or will never be. If it has happened again meanwhile, it remains
+    /// queued.
     pub(crate) fn done(&mut self, event: &NewEvent) {
         if self.queue.front() == Some(event) {
             self.queue.pop_front();
@@ -379,7 +380,7 @@ impl Episodes {
     }
 }
 
-/// The calls that are stuck, as seen by the agent and by its guard.
+/// The stuck calls of the agent and of its guard.
 fn stuck_calls(report: &StatusReport) -> impl Iterator<Item = &StuckCall> {
     report.stuck.iter().chain(&report.guard.culprits)
 }
@@ -390,7 +391,7 @@ fn hash(of: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// A runtime's names become part of a path: what is no name in Kubernetes is none there.
+/// Names of a runtime become part of a path, so invalid names of Kubernetes are refused.
 fn is_writable(regarding: &Regarding) -> bool {
     match regarding {
         Regarding::Node => true,
@@ -398,7 +399,7 @@ fn is_writable(regarding: &Regarding) -> bool {
     }
 }
 
-/// Whole seconds, as people read them.
+/// The duration in whole seconds.
 fn seconds(duration: Duration) -> GoDuration {
     GoDuration(Duration::from_secs(duration.as_secs()))
 }

@@ -1,11 +1,11 @@
-//! What is counted of the requests to an API server.
+//! Counters of the requests to an API server.
 
 use prometheus::{Gauge, IntCounterVec, Opts, Registry};
 
 use crate::api::Failure;
 use crate::plan::Kind;
 
-/// The counters, which a registry shows.
+/// The counters of a registry.
 #[derive(Clone, Debug)]
 pub struct Figures {
     writes: IntCounterVec,
@@ -14,7 +14,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// All at zero, and in the registry.
+    /// Creates counters of zero in the registry.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let figures = Self {
             writes: IntCounterVec::new(

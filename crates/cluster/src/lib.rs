@@ -1,18 +1,18 @@
-//! What Kubernetes is told of a node, where operators and controllers look: a node condition,
-//! events on the node and on the pods whose containers are stuck, and a taint if it is wanted.
-//! And what it knows of a whole [`fleet`], for people.
+//! Reports a node to Kubernetes, for operators and controllers: a node condition,
+//! events on the node and on the pods whose containers are stuck, and optionally a taint.
+//! And shows a whole [`fleet`] to people.
 //!
 //! ```text
-//!   StatusReport --> condition, episodes, taint (pure: what is to be said)
+//!   StatusReport --> condition, episodes, taint (pure: the wanted content)
 //!                              |
 //!   the own Node (watched) --> plan (pure: what is to be written, when, and when again)
 //!                              |  Write            ^  how it ended
 //!                              v                   |
-//!                            writer (one thread) --> api: the one door to an API server
+//!                            writer (one thread) --> api: the only client of an API server
 //! ```
 //!
-//! Nothing here is ever waited for by relisting: [`start`] gives a [`Teller`], which takes the
-//! newest report and keeps no other, and the writer has a thread of its own.
+//! Relisting never waits for any of this: [`start`] returns a [`Teller`], which keeps only the
+//! newest report, and the writer has a thread of its own.
 
 mod api;
 mod backoff;

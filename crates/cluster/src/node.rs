@@ -1,5 +1,5 @@
-//! A Node as far as it matters here. All else in it, of which there may be a hundred
-//! kilobytes, is skipped as it is read.
+//! The part of a Node that is used. The rest, which may have a hundred kilobytes, is skipped while
+//! reading.
 
 use std::collections::BTreeMap;
 
@@ -35,7 +35,7 @@ pub(crate) struct Metadata {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 struct Spec {
-    /// As they are, with whatever fields: a test of the list must repeat it to the letter.
+    /// The taints with all their fields: a test of the list must repeat it exactly.
     #[serde(default)]
     taints: Option<Vec<Value>>,
 }
@@ -46,7 +46,7 @@ struct NodeStatus {
     conditions: Option<Vec<Listed>>,
 }
 
-/// A condition that the Node has.
+/// A condition of the Node.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Listed {
@@ -65,7 +65,7 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    /// Whether it says what we wrote.
+    /// Whether it has the content that we wrote.
     pub(crate) fn says(&self, written: &Condition) -> bool {
         self.status == written.status.as_str()
             && self.reason.as_deref() == Some(written.reason)
@@ -79,7 +79,7 @@ impl Node {
         listed.find(|it| it.kind == kind)
     }
 
-    /// A condition of this name, whatever domain is before it.
+    /// A condition of this name, with any domain.
     pub(crate) fn condition_in_any_domain(&self, name: &str) -> Option<&Listed> {
         let mut listed = self.status.conditions.iter().flatten();
         listed.find(|it| it.kind.rsplit('/').next() == Some(name))
@@ -94,11 +94,11 @@ impl Node {
     }
 }
 
-/// What a watch says of it.
+/// A change that a watch reports.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Seen {
-    /// It is there, and so.
+    /// The Node exists, with this content.
     There(Box<Node>),
-    /// It is not there any more.
+    /// The Node was deleted.
     Gone,
 }

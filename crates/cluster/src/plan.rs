@@ -1,11 +1,12 @@
-//! What is to be written to the API, when, and when again: pure, and told the time.
+//! Decides what is written to the API, when, and when it is retried. It is pure: the time is an
+//! argument.
 //!
 //! ```text
-//!   reports, the Node, how writes ended --> Plan --> next(): one write, or nothing yet
+//!   reports, the Node, results of writes --> Plan --> next(): one write, or nothing yet
 //! ```
 //!
-//! Each kind of write has its own pauses after failures, so that a right which is missing for
-//! one does not hold up the others. One write is outstanding at a time.
+//! Each kind of write has its own back-off, so that a right which is missing for
+//! one does not delay the others. One write is outstanding at a time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,14 +25,14 @@ use crate::episodes::{Episodes, NewEvent};
 use crate::node::{Node, Seen};
 use crate::taint::Taint;
 
-/// What is said of a report that is older than this is not confirmed.
+/// A report that is older than this is not confirmed.
 const STALE: Duration = Duration::from_secs(30);
 
-/// A server that has just started refuses what it allows a second later: a right is missing for
-/// good after so many tries.
+/// A right counts as missing after this many tries: a server that has just started refuses requests
+/// that it allows a second later.
 const QUICK_TRIES: u32 = 3;
 
-/// The kinds of writes; whoever comes first is written first.
+/// The kinds of writes, in order of priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Kind {
     Condition,
@@ -48,7 +49,7 @@ impl Kind {
         Self::Event,
     ];
 
-    /// As it is labelled in metrics.
+    /// The label in metrics.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Condition => "condition",
@@ -93,7 +94,7 @@ impl Write {
 pub(crate) struct Plan {
     node_name: String,
     node: Known,
-    /// The conditions that are written.
+    /// The conditions.
     conditions: BTreeMap<OurCondition, Conditioned>,
     taint: Taint,
     episodes: Option<Episodes>,
@@ -105,14 +106,14 @@ pub(crate) struct Plan {
     rng: Rng,
 }
 
-/// What is known of the own Node.
+/// The knowledge about the own Node.
 #[derive(Debug)]
 enum Known {
     /// Nothing yet.
     Nothing,
     There(Box<Node>),
     Gone,
-    /// It may not be read: what we wrote is all that is known.
+    /// It may not be read: only what we wrote is known.
     Unreadable,
 }
 
@@ -141,7 +142,7 @@ impl Plan {
         }
     }
 
-    /// The newest report.
+    /// Stores the newest report.
     pub(crate) fn on_report(&mut self, report: &StatusReport, now: Moment) {
         self.reported = Some(now.instant);
         let delay = self.spread.mul_f64(self.rng.f64());
@@ -165,7 +166,7 @@ impl Plan {
         }
     }
 
-    /// What a watch says of the own Node.
+    /// Stores what a watch reports of the own Node.
     pub(crate) fn on_node(&mut self, seen: Seen, now: Moment) {
         self.node = match seen {
             Seen::Gone => Known::Gone,
@@ -177,7 +178,7 @@ impl Plan {
                 self.taint.seen(is_new);
                 let is_another = is_new && matches!(self.node, Known::There(_) | Known::Gone);
                 if is_new {
-                    // What failed before failed for another object.
+                    // Earlier failures concern the previous object.
                     for kind in [Kind::Condition, Kind::RuntimeReady, Kind::Taint] {
                         self.backoff(kind).succeeded();
                     }
@@ -200,14 +201,15 @@ impl Plan {
         }
     }
 
-    /// What is to be written now, if anything is.
+    /// The write that is due now, if any.
     pub(crate) fn next(&self, now: Moment) -> Option<Write> {
         let node = match &self.node {
             Known::Nothing | Known::Gone => return None,
             Known::There(node) => Some(node.as_ref()),
             Known::Unreadable => None,
         };
-        // Of a Node that may not be read the kubelet's events have the name in place of the UID.
+        // If the Node may not be read, events have its name in place of its UID, as the kubelet's
+        // events have.
         let uid = node.map_or(&self.node_name, |node| &node.metadata.uid);
         let may = |kind| {
             self.backoffs[&kind]
@@ -235,7 +237,7 @@ impl Plan {
         (is_due && may(Kind::Event)).then(|| Write::Event(event.clone(), uid.clone()))
     }
 
-    /// When [`Self::next`] may say otherwise, unless something is heard.
+    /// When [`Self::next`] may return another result without a new input.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         let conditions = self.conditions.values();
         let conditions = conditions.filter_map(|it| it.due(self.confirmable_until()));
@@ -260,7 +262,7 @@ impl Plan {
                     conditioned.written(entry, first_beat, now);
                 }
             }
-            // How the Node is then the watch tells, in the order in which it happened.
+            // The watch reports the changed Node, in the order of its changes.
             Write::Taint(_) => self.taint.written(now),
             Write::Event(event, _) => self.event_done(event),
         }
@@ -276,7 +278,7 @@ impl Plan {
                     conditioned.is_anothers(now);
                 }
             }
-            // These were refused: they are not done.
+            // These were refused, so they were not performed.
             (
                 Failure::Forbidden(..) | Failure::Unauthorized | Failure::Invalid(_),
                 Write::Condition(..),
@@ -286,15 +288,14 @@ impl Plan {
                     conditioned.failed(now);
                 }
             }
-            // What the server does not take it will not take later either, nor that there is no
-            // such namespace any more.
+            // The server would refuse it again; the namespace does not exist any more.
             (
                 Failure::Invalid(_) | Failure::NotFound(_) | Failure::Conflict(_),
                 Write::Event(event, _),
             ) => {
                 self.event_done(event);
             }
-            // It may be this event alone that is refused, in a namespace that is being deleted.
+            // Only this event may be refused, in a namespace that is being deleted.
             (Failure::Forbidden(..), Write::Event(event, _)) if is_refused_for_good => {
                 self.event_done(event);
             }
@@ -302,11 +303,11 @@ impl Plan {
         }
         let at_least = match failure {
             Failure::Forbidden(..) if is_refused_for_good => HEARTBEAT,
-            // Its owner may give it up at any time, which the watch shows.
+            // Its owner may release it at any time; the watch shows that.
             Failure::Conflict(_) if matches!(write, Write::Condition(..)) => CALM,
             Failure::Conflict(_) => HEARTBEAT,
             Failure::Busy { retry_after, .. } => *retry_after,
-            // The list of taints has changed meanwhile: the watch tells it.
+            // The list of taints has changed meanwhile; the watch shows it.
             _ => Duration::ZERO,
         };
         let mut rng = self.rng.fork();
@@ -323,7 +324,7 @@ impl Plan {
         self.backoffs.entry(kind).or_default()
     }
 
-    /// Whether something that was written must be seen before it can be taken back.
+    /// Whether a write must become visible before it can be removed.
     pub(crate) fn awaits_sight(&self, now: Instant) -> bool {
         match &self.node {
             Known::There(node) => self.taint.is_still_unseen(node, now),
@@ -331,8 +332,7 @@ impl Plan {
         }
     }
 
-    /// What is to be taken back before we stop: the conditions that we wrote, with their types, and
-    /// our taint.
+    /// What is removed before a stop: the written conditions with their types, and our taint.
     pub(crate) fn farewell(&self) -> (Vec<(OurCondition, &str)>, Option<Value>) {
         let written = self.conditions.iter();
         let written = written.filter(|(_, it)| it.is_ours());
@@ -344,12 +344,12 @@ impl Plan {
         (written, taint)
     }
 
-    /// Whether the Node was looked for, and is not there.
+    /// Whether the Node was requested and does not exist.
     pub(crate) fn misses_node(&self) -> bool {
         matches!(self.node, Known::Nothing | Known::Gone)
     }
 
-    /// How many events were left out because there were too many.
+    /// The number of events that were left out because there were too many.
     pub(crate) fn left_out(&self) -> u64 {
         self.episodes.as_ref().map_or(0, |it| it.left_out)
     }

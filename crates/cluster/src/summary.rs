@@ -1,5 +1,5 @@
-//! The status in a few typed words, which an annotation of the Node carries beside the condition:
-//! a condition has a sentence, and whoever looks at a whole fleet wants names and times.
+//! The status as typed fields, in an annotation of the Node beside the condition: a condition has
+//! only a sentence, but a view of a whole fleet needs names and times.
 
 use pleg::model::id::Id;
 use pleg::model::wall_time::WallTime;
@@ -8,41 +8,41 @@ use pleg::out::status_report::{Finding, StatusReport};
 use pleg::runtime::Rpc;
 use serde::{Deserialize, Serialize};
 
-/// The reason of a guard that has answered for as long as it may.
+/// The reason of a guard that has reached its limit.
 pub(crate) const LIMIT_REACHED: &str = "GuardLimitReached";
 
 /// The annotation's name.
 pub const ANNOTATION: &str = "pleg.dev/status";
 
-/// How many culprits it names.
+/// The maximum number of culprits.
 const MOST_NAMED: usize = 5;
 
-/// No name in Kubernetes is longer.
+/// The maximum length of a name in Kubernetes.
 const LONGEST_NAME: usize = 253;
 
-/// What the annotation says, as JSON.
+/// The content of the annotation, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Summary {
-    /// How we are.
+    /// The state of health.
     pub state: HealthState,
-    /// Why.
+    /// The reason.
     pub reason: Reason,
-    /// Since when state and reason are as they are.
+    /// Since when state and reason have not changed.
     pub since: WallTime,
     /// Whether a guard answers in place of the runtime now.
     #[serde(default)]
     pub guarding: bool,
-    /// Whether it has for as long as it may.
+    /// Whether the guard has reached its limit.
     #[serde(default)]
     pub limit_reached: bool,
-    /// What a diagnosis has found, by its id.
+    /// The cause that a diagnosis has found, by its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// Whose calls hang, the longest first: at most five.
+    /// The culprits, those whose calls are outstanding longest first: at most five.
     #[serde(default)]
     pub culprits: Vec<Culprit>,
-    /// How many more there are.
+    /// The number of further ones.
     #[serde(default)]
     pub more: usize,
 }
@@ -67,19 +67,19 @@ pub struct Culprit {
     pub id: Option<Id>,
 }
 
-/// What a diagnosis has found of what is wrong now: of a node that is well again nothing.
+/// The finding of a diagnosis about the current problem; `None` on a healthy node.
 pub(crate) fn leading(report: &StatusReport) -> Option<&Finding> {
     let is_well = report.health.state == HealthState::Healthy && !report.guard.limit_reached;
     report.finding.as_ref().filter(|_| !is_well)
 }
 
 impl Summary {
-    /// Of this report.
+    /// The summary of this report.
     pub(crate) fn of(report: &StatusReport) -> Self {
         let mut stuck: Vec<_> = report.stuck.iter().collect();
         let of_guard = report.guard.culprits.iter();
         stuck.extend(of_guard.filter(|call| !report.stuck.iter().any(|it| it.id == call.id)));
-        // Who is stuck is the culprit, and not the lists that wait for it.
+        // A call for a container precedes the lists that hang because of it.
         stuck.sort_by(|a, b| {
             let by_age = b.since_seconds.total_cmp(&a.since_seconds);
             a.id.is_none().cmp(&b.id.is_none()).then(by_age)
@@ -102,7 +102,7 @@ impl Summary {
 }
 
 impl Summary {
-    /// The reason of the condition that it stands beside.
+    /// The reason of the condition beside it.
     pub(crate) fn condition_reason(&self) -> &'static str {
         match self.state {
             HealthState::Unhealthy => self.reason.as_str(),
@@ -126,7 +126,7 @@ impl Culprit {
     }
 }
 
-/// At most so many bytes.
+/// The text, cut to at most `longest` bytes.
 pub(crate) fn shortened(text: &str, longest: usize) -> String {
     const CUT: &str = "…";
     if text.len() <= longest {

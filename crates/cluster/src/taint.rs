@@ -1,9 +1,9 @@
-//! The taint: set while the node is in a state for which that is configured, and taken away
-//! once it has been well for a while.
+//! The taint: set while the node is in a configured state, and removed once it has been healthy for
+//! some time.
 //!
-//! It is changed by a JSON Patch that tests the list which was read, so that nobody else's taint
-//! is lost; an annotation, written with it, says that it is ours. **A taint without that
-//! annotation is never touched.**
+//! It is changed by a JSON Patch that tests the list which was read, so that no other taint is
+//! lost; an annotation, written with it, marks it as ours. **A taint without that annotation is
+//! never changed.**
 
 use std::time::Duration;
 
@@ -16,18 +16,18 @@ use crate::conditioned::AGAIN;
 use crate::config::{KubernetesConfig, TaintWhen};
 use crate::node::Node;
 
-/// Says whose the taint is.
+/// The annotation that marks our taint.
 const MARK: &str = "pleg.dev/taint";
 
-/// As JSON Pointer has it.
+/// The annotation as JSON Pointer.
 const MARK_POINTER: &str = "/metadata/annotations/pleg.dev~1taint";
 
 const EFFECT: &str = "NoSchedule";
 
-/// What is not Unhealthy must last for so long before new pods are kept away.
+/// How long a state other than Unhealthy must last before the Node is tainted.
 const LASTING: Duration = Duration::from_secs(30);
 
-/// By then a watch shows what was written.
+/// A watch shows a write within this time.
 const UNSEEN: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
@@ -35,11 +35,11 @@ pub(crate) struct Taint {
     key: String,
     when: Vec<TaintWhen>,
     hold_off: Duration,
-    /// Whether it is wanted by the newest report, and since when that is so.
+    /// Whether the newest report wants it, and since when.
     wanted: Option<(Wanted, Instant)>,
     /// When it was last written.
     written: Option<Instant>,
-    /// What was written has not been seen yet: nobody decides by what was before.
+    /// The last write is not visible yet, so no decision rests on an older Node.
     is_unseen: bool,
 }
 
@@ -69,7 +69,7 @@ impl Taint {
         let wanted = self.wanted_by(report);
         match self.wanted {
             Some((was, _)) if was == wanted => {}
-            // It got worse, but was bad enough already.
+            // The state got worse, but a taint was wanted already.
             Some((was, since)) if was != Wanted::No && wanted != Wanted::No => {
                 self.wanted = Some((wanted, since));
             }
@@ -93,7 +93,7 @@ impl Taint {
         }
     }
 
-    /// When that which is wanted may be done.
+    /// When the wanted change is due.
     pub(crate) fn due(&self) -> Option<Instant> {
         let (wanted, since) = self.wanted?;
         let due = match wanted {
@@ -104,7 +104,7 @@ impl Taint {
         let Some(written) = self.written else {
             return Some(due);
         };
-        // Since it was wanted it has been set already: whoever takes it away does not want it.
+        // It was set since it was wanted, and another client has removed it.
         let again = match wanted {
             Wanted::AtOnce | Wanted::IfItLasts if written >= since => AGAIN,
             _ if self.is_unseen => UNSEEN,
@@ -113,13 +113,13 @@ impl Taint {
         Some(due.max(written + again))
     }
 
-    /// It was written.
+    /// The taint was written.
     pub(crate) fn written(&mut self, now: Instant) {
         self.written = Some(now);
         self.is_unseen = true;
     }
 
-    /// The Node was seen. Nothing has been written to a new one.
+    /// The Node was read. Nothing was written to a new one.
     pub(crate) fn seen(&mut self, is_new: bool) {
         self.is_unseen = false;
         if is_new {
@@ -127,7 +127,7 @@ impl Taint {
         }
     }
 
-    /// What must change on the Node now.
+    /// The patch that is due now.
     pub(crate) fn patch(&self, node: &Node, now: Instant) -> Option<Value> {
         let (wanted, _) = self.wanted?;
         if now < self.due()? {
@@ -139,7 +139,7 @@ impl Taint {
         }
     }
 
-    /// Whether it was set a moment ago, and the Node that was last seen does not show it yet.
+    /// Whether it was just set, and the last read Node does not show it yet.
     pub(crate) fn is_still_unseen(&self, node: &Node, now: Instant) -> bool {
         let is_wanted = self.wanted.is_some_and(|(wanted, _)| wanted != Wanted::No);
         let is_recent = self.written.is_some_and(|written| now < written + UNSEEN);
@@ -157,7 +157,7 @@ impl Taint {
 
     fn patch_to_set(&self, node: &Node) -> Option<Value> {
         let had = node.taints();
-        // One that somebody else has set does as well, and stays his.
+        // A taint that another client has set is sufficient, and remains theirs.
         if had.unwrap_or_default().iter().any(|it| self.is_it(it)) {
             return None;
         }
@@ -175,7 +175,7 @@ impl Taint {
         Some(patch.into())
     }
 
-    /// Takes it away, if it is ours.
+    /// The patch that removes it, if it is ours.
     pub(crate) fn patch_to_remove(&self, node: &Node) -> Option<Value> {
         if !self.is_ours(node) {
             return None;

@@ -1,4 +1,4 @@
-//! The thread that writes: it feeds the plan, performs what that wants, and tells it how it ended.
+//! The thread that writes: it feeds the plan, performs its writes, and reports their results to it.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -21,25 +21,25 @@ use crate::figures::Figures;
 use crate::node::Seen;
 use crate::plan::{Kind, Plan, Write};
 
-/// What a pod finds mounted.
+/// The directory of a pod's service account.
 const MOUNTED: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// What was written is taken back within this time, or stays: a stop takes a second.
+/// Removing what was written takes at most this long, because a stop takes a second.
 const FAREWELL: Duration = Duration::from_millis(700);
 
-/// A watch that lasted for so long did not fail at once.
+/// A watch that lasted for this long has not failed at once.
 const LONG_ENOUGH: Duration = Duration::from_secs(10);
 
-/// A watch shows within this time what was written.
+/// A watch shows a write within this time.
 const SHOWN: Duration = Duration::from_secs(60);
 
-/// What the log says of a Node that is not there.
+/// What the log says of a missing Node.
 const FINDING: &str = "finding the Node of this name";
 
-/// Whether files of credentials have changed is looked at so often.
+/// The interval at which files of credentials are checked for changes.
 const LOOK: Duration = Duration::from_secs(60);
 
-/// Tells the writer of a node; it ends when this is dropped.
+/// Sends reports to the writer of a node, which ends when this is dropped.
 #[derive(Debug)]
 pub struct Teller {
     reports: watch::Sender<Option<StatusReport>>,
@@ -53,12 +53,12 @@ pub enum StartError {
     /// Neither the configuration, NODE_NAME nor the host has a valid name.
     #[error("no valid Node name: set kubernetes.nodeName or NODE_NAME")]
     NoName,
-    /// There is no thread to be had.
+    /// The thread cannot be started.
     #[error("the thread that writes to Kubernetes cannot be started")]
     Thread(#[from] io::Error),
 }
 
-/// Starts the writer, on a thread of its own.
+/// Starts the writer on its own thread.
 pub fn start(
     config: KubernetesConfig,
     figures: Figures,
@@ -83,7 +83,7 @@ pub fn start(
             clock,
         };
         runtime.block_on(writer.run(newest, stopped));
-        // A name that is still being looked up holds nobody up.
+        // A running name lookup does not delay the end.
         runtime.shutdown_background();
     })?;
     Ok(Teller {
@@ -94,17 +94,17 @@ pub fn start(
 }
 
 impl Teller {
-    /// The newest report; one that was not read yet is forgotten.
+    /// Sends the newest report. It replaces one that was not read yet.
     pub fn tell(&self, report: StatusReport) {
         self.reports.send_replace(Some(report));
     }
 
-    /// Ends once the writer has, which it does not by itself.
+    /// Waits until the writer has ended, which happens only by a fault.
     pub async fn ended(&self) {
         self.reports.closed().await;
     }
 
-    /// Takes back what was written, within a second.
+    /// Removes what was written, within a second.
     pub async fn stop(mut self) {
         drop(self.stop.take());
         let ended = timeout(FAREWELL + FAREWELL / 4, self.reports.closed()).await;
@@ -114,20 +114,20 @@ impl Teller {
     }
 }
 
-/// The name by the configuration, the environment or the host.
+/// The name from the configuration, the environment or the host.
 fn node_name(config: &KubernetesConfig) -> Option<String> {
     let named = config.node_name.clone();
     let named = named.or_else(|| std::env::var("NODE_NAME").ok());
-    // The kubelet names a Node by the host name in small letters.
+    // The kubelet names a Node by the host name in lower case.
     let host = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
     let name = named.or_else(host)?.trim().to_lowercase();
     crate::config::is_domain(&name).then_some(name)
 }
 
-/// How the Node is, or why that cannot be seen.
+/// The state of the Node, or why it cannot be read.
 type Sight = Result<Seen, Failure>;
 
-/// What a write has come to.
+/// The result of a write.
 type Outcome = Result<(), Failure>;
 
 struct Writer {
@@ -135,11 +135,11 @@ struct Writer {
     credentials: Credentials,
     plan: Plan,
     api: watch::Sender<Option<Api>>,
-    /// By then the watch has shown what was written, or it is dead.
+    /// By then the watch has shown the write; otherwise its connection is dead.
     sight_due: Option<Instant>,
     figures: Figures,
     clock: WallClock,
-    /// What was last said in the log of each subject: the same is not said again.
+    /// The last log line of each subject, which is not repeated.
     said: BTreeMap<&'static str, String>,
 }
 
@@ -190,7 +190,7 @@ impl Writer {
             }
         }
         let _ = timeout(FAREWELL, async {
-            // What was written a moment ago is taken back too.
+            // A write of the last moment is removed too.
             let settled = async {
                 while writing.is_some() || self.plan.awaits_sight(Instant::now()) {
                     tokio::select! {
@@ -244,7 +244,7 @@ impl Writer {
             Ok(()) => {
                 self.plan.written(write, now.instant);
                 self.log(what(kind), None);
-                // Every write changes the Node, but for an event.
+                // Every write except an event changes the Node.
                 if kind != Kind::Event {
                     self.sight_due.get_or_insert(now.instant + SHOWN);
                 }
@@ -253,7 +253,7 @@ impl Writer {
                 if failure.is_about_credentials() {
                     self.credentials.forget();
                 }
-                // What the list of taints was tested against is not what it is.
+                // The list of taints has changed since it was read.
                 if let (Failure::Invalid(_), Kind::Taint) = (&failure, kind) {
                     self.watch_anew();
                 }
@@ -263,20 +263,20 @@ impl Writer {
         }
     }
 
-    /// A connection can be dead without anybody saying so.
+    /// A connection can be dead without an error.
     fn watch_anew(&mut self) {
         self.sight_due = None;
         self.api.send_modify(|_| {});
     }
 
-    /// Whoever is called otherwise than his Node waits for it in vain.
+    /// If the name is wrong, the watch never reports the Node, so its absence is logged.
     fn look_for_node(&mut self) {
         if self.plan.misses_node() && self.api.borrow().is_some() {
             self.log(FINDING, Some(Failure::NotFound("the Node")));
         }
     }
 
-    /// One line for each change, however often it is tried.
+    /// Logs one line for each change, not for each retry.
     fn log(&mut self, subject: &'static str, failure: Option<Failure>) {
         match failure {
             Some(failure) => {
@@ -294,7 +294,7 @@ impl Writer {
         }
     }
 
-    /// Credentials that were rotated, or refused, are read anew.
+    /// Reads credentials again if they were rotated or refused.
     async fn look_at_credentials(&mut self) {
         if !self.credentials.have_changed() {
             return;
@@ -311,7 +311,7 @@ impl Writer {
         }
     }
 
-    /// Takes back what was written: whoever reads it would believe it for ever.
+    /// Removes what was written: otherwise a reader would believe it forever.
     async fn farewell(&mut self) {
         let Some(api) = self.api.borrow().clone() else {
             return;
@@ -330,7 +330,7 @@ impl Writer {
     }
 }
 
-/// What is done, for the log.
+/// The kind of a write, for the log.
 fn what(kind: Kind) -> &'static str {
     match kind {
         Kind::Condition => "writing the node condition",
@@ -348,7 +348,7 @@ async fn perform(api: Api, write: Write) -> Outcome {
     }
 }
 
-/// The write under way, once it has come to an end; never, if there is none.
+/// Waits for the end of the outstanding write; forever if there is none.
 async fn ended(writing: &mut Option<(Write, JoinHandle<Outcome>)>) -> (Write, Outcome) {
     let Some((write, task)) = writing else {
         return std::future::pending().await;
@@ -359,12 +359,12 @@ async fn ended(writing: &mut Option<(Write, JoinHandle<Outcome>)>) -> (Write, Ou
     (write, outcome)
 }
 
-/// A bug ends the process, and is not waited for in silence.
+/// A panic of a task ends the process.
 fn resume(panicked: JoinError) -> ! {
     std::panic::resume_unwind(panicked.into_panic())
 }
 
-/// Watches the own Node for as long as somebody listens, later each time that fails.
+/// Watches the own Node while there is a receiver. Retries after a failure with growing intervals.
 async fn watch_node(mut apis: watch::Receiver<Option<Api>>, sights: mpsc::Sender<Sight>) {
     let mut rng = Rng::new();
     let mut backoff = Backoff::default();
@@ -378,7 +378,7 @@ async fn watch_node(mut apis: watch::Receiver<Option<Api>>, sights: mpsc::Sender
         let began = Instant::now();
         let watched = tokio::select! {
             watched = api.watch(&sights) => watched,
-            // Other credentials: what was opened with the old ones ends.
+            // The credentials have changed, so requests with the old ones end.
             changed = apis.changed() => match changed {
                 Ok(()) => continue,
                 Err(_) => return,
@@ -405,7 +405,7 @@ async fn watch_node(mut apis: watch::Receiver<Option<Api>>, sights: mpsc::Sender
     }
 }
 
-/// Where credentials are, and when they were written.
+/// The location of the credentials, and when they were written.
 struct Credentials {
     kubeconfig: Option<PathBuf>,
     written: Option<SystemTime>,
@@ -419,8 +419,8 @@ impl Credentials {
         }
     }
 
-    /// Whether they are others than when that was last asked. A kubeconfig may name files beside
-    /// itself, which a kubelet replaces; the library reads a mounted token anew by itself.
+    /// Whether they have changed since the last check. A kubeconfig may name other files, which a
+    /// kubelet replaces; the library itself reads a mounted token again.
     fn have_changed(&mut self) -> bool {
         let file = match &self.kubeconfig {
             Some(path) => path.clone(),
@@ -432,7 +432,7 @@ impl Credentials {
         changed
     }
 
-    /// They are of no use: the next look takes whatever is there.
+    /// They cannot be used: the next check reads whatever exists.
     fn forget(&mut self) {
         self.written = None;
     }

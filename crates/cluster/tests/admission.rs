@@ -1,5 +1,5 @@
-//! The rules of the admission policies, judged by an interpreter of CEL in Rust. `policy.rs` has a
-//! real API server judge by them, where there is one.
+//! The rules of the admission policies, evaluated by an interpreter of CEL in Rust. `policy.rs`
+//! evaluates them with a real API server, if there is one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -31,7 +31,7 @@ fn request(operation: &str, namespace: &str) -> Value {
     })
 }
 
-/// Why a policy refuses a request: the messages of its validations that do not hold.
+/// Why a policy refuses a request: the messages of its failed validations.
 fn refusals(policy: &str, request: &Value, object: &Value, old: &Value) -> Vec<String> {
     let spec = base()[policy]["spec"].clone();
     let mut env = Env::stdlib();
@@ -67,7 +67,7 @@ fn refusals(policy: &str, request: &Value, object: &Value, old: &Value) -> Vec<S
     broken.collect()
 }
 
-/// Whether the policy for events accepts an event that is created.
+/// Why the policy for events refuses the creation of an event; empty if it accepts it.
 fn created(event: &Value) -> Vec<String> {
     let namespace = event["metadata"]["namespace"].as_str().unwrap();
     refusals(
@@ -78,7 +78,7 @@ fn created(event: &Value) -> Vec<String> {
     )
 }
 
-/// Whether it accepts a change of an event.
+/// Why it refuses a change of an event; empty if it accepts it.
 fn changed(old: &Value, new: &Value) -> Vec<String> {
     let namespace = old["metadata"]["namespace"].as_str().unwrap();
     refusals(EVENT_POLICY, &request("UPDATE", namespace), new, old)
@@ -108,7 +108,7 @@ fn pod() -> Value {
     json!({"apiVersion": "v1", "kind": "Pod", "namespace": "shop", "name": "web"})
 }
 
-/// `value` with another one in it.
+/// `value` with one field replaced.
 fn with(value: &Value, pointer: &str, other: Value) -> Value {
     let mut value = value.clone();
     *value.pointer_mut(pointer).unwrap() = other;

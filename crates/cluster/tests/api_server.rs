@@ -1,4 +1,4 @@
-//! What an API server is told, whatever it answers.
+//! The writes to an API server, with any answers.
 
 use std::io::{self, Write};
 use std::sync::Mutex;
@@ -419,7 +419,7 @@ async fn whatever_a_server_answers_the_condition_is_written_in_the_end() {
         let (teller, registry) = teller(config(&double));
         teller.tell(stuck());
         says(&double, "False", "ContainerStuck").await;
-        // The answer is on its way as the condition is there.
+        // The write is counted after its answer, which follows the condition.
         until("it is counted", || {
             let text = TextEncoder::new().encode_to_string(&registry.gather());
             let line = "pleg_kubernetes_writes_total{kind=\"condition\",result=\"ok\"} 1";
@@ -454,7 +454,7 @@ async fn a_missing_right_holds_up_nothing_else() {
             .into_iter()
             .filter(|it| it.path.contains(path))
             .count();
-        // A server that has just started refuses what it allows a second later.
+        // A server that has just started refuses requests that it allows a second later.
         let most = if status == 403 { 4 } else { 1 };
         assert!(tries <= most, "{path} {status}: it was tried {tries} times");
     }
@@ -489,7 +489,7 @@ async fn they_go_with_a_stop(double: &Double) {
     assert_eq!(double.node(), before);
 }
 
-/// All that is logged in this process.
+/// Everything that is logged in this process.
 static LOG: Mutex<Vec<u8>> = Mutex::new(Vec::new());
 
 struct Log;
@@ -504,7 +504,7 @@ impl Write for Log {
     }
 }
 
-/// What is logged while a writer with this configuration tries.
+/// The log of a writer with this configuration.
 async fn logged_of(config: KubernetesConfig) -> String {
     let subscriber = tracing_subscriber::fmt().with_writer(|| Log);
     let _ = subscriber.with_max_level(tracing::Level::TRACE).try_init();

@@ -1,8 +1,8 @@
 //! The Helm chart makes the same objects as the Kustomize base and its overlays.
 //!
-//! It is always rendered by a Go template engine in Rust with Helm's functions as far as the chart
-//! uses them. Where there is a `helm`, that lints and renders it too, and must agree. What Helm does
-//! besides rendering (hooks, the schema of values, the order of installing) is not looked at without
+//! It is always rendered by a Go template engine in Rust with the functions of Helm that the chart
+//! uses. If `helm` is installed, it lints and renders the chart too, and must agree. Other
+//! functions of Helm (hooks, the schema of values, the order of installing) are not checked without
 //! it.
 
 use std::collections::HashMap;
@@ -16,7 +16,7 @@ use deploy::{Objects, base, by_name, documents, folder, helm, kustomized, text};
 
 const CHART: &str = "helm/pleg";
 
-/// The chart with these values in place of its own.
+/// The chart with changed values.
 fn chart(changes: &Value) -> Objects {
     let rendered = by_name(rendered(changes));
     let values = tempfile::NamedTempFile::new().unwrap();
@@ -70,7 +70,7 @@ fn rendered(changes: &Value) -> Vec<Value> {
     all
 }
 
-/// As Helm does: maps key by key, all else as a whole.
+/// Merges values as Helm does: maps by key, everything else as a whole.
 fn merge(values: &mut Value, changes: &Value) {
     match (values, changes) {
         (Value::Object(values), Value::Object(changes)) => {
@@ -144,8 +144,8 @@ fn no_sum(_: &[GoValue]) -> Result<GoValue, FuncError> {
     Ok("sum".into())
 }
 
-/// Without what only one of both has: the namespace, which Helm makes by itself, and the mark of
-/// the configuration, which is in a name with Kustomize.
+/// Removes what only one of them has: the namespace, which Helm creates itself, and the mark of the
+/// configuration, which Kustomize puts into a name.
 fn comparable(mut objects: Objects) -> Objects {
     objects.remove("Namespace pleg");
     let set = objects.get_mut("DaemonSet pleg-agent").unwrap();
@@ -206,7 +206,7 @@ fn with_the_values_of_an_overlay_the_chart_is_that_overlay() {
     }
 }
 
-/// Kustomize puts what a patch adds before what was there; of volumes the order means nothing.
+/// Kustomize puts additions of a patch first; the order of volumes has no meaning.
 fn sorted_like_the_chart(mut objects: Objects) -> Objects {
     let set = objects.get_mut("DaemonSet pleg-agent").unwrap();
     let order = ["config", "runtime", "containers", "state", "bundles"];

@@ -1,4 +1,4 @@
-//! The manifests are what Kubernetes reads them as, and give no more rights than are used.
+//! The manifests are valid objects of Kubernetes, and grant only rights that are used.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 mod deploy;
 use deploy::{Objects, base, documents, kustomized, read, text};
 
-/// What each agent may do.
+/// The rights of each agent.
 const RIGHTS: [&str; 4] = [
     "create events.k8s.io/events",
     "patch events.k8s.io/events",
@@ -24,10 +24,10 @@ const RIGHTS: [&str; 4] = [
     "watch /nodes",
 ];
 
-/// What it may do besides if it sets a taint.
+/// The additional right for the taint.
 const RIGHT_TO_TAINT: &str = "patch /nodes";
 
-/// Each right as `verb group/resource`; all of them are the agent's service account's.
+/// Each right as `verb group/resource`. All of them belong to the agent's service account.
 fn rights(objects: &Objects) -> BTreeSet<String> {
     let mut rights = BTreeSet::new();
     for (name, document) in objects {
@@ -53,7 +53,7 @@ fn rights(objects: &Objects) -> BTreeSet<String> {
     rights
 }
 
-/// Reads each object as what it says it is.
+/// Parses each object as its declared type.
 fn read_all(objects: &Objects) {
     for (name, document) in objects {
         match document["kind"].as_str().unwrap() {
@@ -86,7 +86,7 @@ fn pod(objects: &Objects) -> (PodSpec, Container) {
     (pod, container)
 }
 
-/// Each host path that is mounted: where, and whether it can be written to.
+/// Each mounted host path, and whether it is writable.
 fn host_paths(objects: &Objects) -> BTreeSet<(String, bool)> {
     let (pod, container) = pod(objects);
     let mounts = container.volume_mounts.unwrap();
@@ -104,7 +104,7 @@ fn host_paths(objects: &Objects) -> BTreeSet<(String, bool)> {
     paths.collect()
 }
 
-/// What the agent would read.
+/// The agent's configuration.
 fn config(objects: &Objects) -> KubernetesConfig {
     let map: ConfigMap = read(&objects["ConfigMap pleg-agent"]);
     let file = &map.data.unwrap()["config.yaml"];
@@ -130,7 +130,7 @@ fn variable(policy: &ValidatingAdmissionPolicy, name: &str) -> String {
         .clone()
 }
 
-/// The policy allows what the agent is configured to write, and is about nobody else.
+/// The policy allows what the agent is configured to write, and concerns no other account.
 fn check_policy(objects: &Objects) {
     let policy: ValidatingAdmissionPolicy = read(&objects["ValidatingAdmissionPolicy pleg-agent"]);
     let config = config(objects);
@@ -266,9 +266,9 @@ fn the_quota_for_gke_allows_the_priority_class_of_the_pods() {
     assert!(spec.hard.unwrap().contains_key("pods"));
 }
 
-/// As OpenShift admits a pod (openshift/apiserver-library-go,
+/// Admission of OpenShift (openshift/apiserver-library-go,
 /// pkg/securitycontextconstraints/sccmatching/provider.go): each field that the pod sets must be
-/// allowed, and what it does not set must not be given to it.
+/// allowed, and no field that it does not set may be added.
 #[test]
 fn the_constraints_for_openshift_admit_the_pods_and_allow_nothing_that_they_do_not_use() {
     let file = "kubernetes/components/openshift/security-context-constraints.yaml";

@@ -1,6 +1,6 @@
-//! The admission policy as a real API server judges by it (1.30 or later): `PLEG_TEST_KUBECONFIG`
-//! names one whose administrator we are. It needs no nodes and no controllers. Without it these tests
-//! are left out, aloud.
+//! The admission policy, evaluated by a real API server (1.30 or later): `PLEG_TEST_KUBECONFIG` is
+//! the kubeconfig of an administrator. The server needs no nodes and no controllers. Without it
+//! these tests print that they are left out.
 
 use std::io::Write;
 use std::path::Path;
@@ -37,7 +37,7 @@ async fn ask(client: &Client, method: &str, path: &str, kind: &str, body: Value)
     (status, serde_json::from_slice(&bytes).unwrap_or_default())
 }
 
-/// Where an object is.
+/// The path of an object.
 fn path(object: &Value) -> String {
     let name = object["metadata"]["name"].as_str().unwrap();
     let (group, plural) = match object["kind"].as_str().unwrap() {
@@ -83,7 +83,7 @@ impl Cluster {
         let admin = Client::try_from(config.clone()).unwrap();
         let mark = format!("{:x}", fastrand::u64(..));
         let objects = objects(with_taint, &mark);
-        // What a run that failed has left.
+        // Objects of a failed run.
         delete(&admin, &objects).await;
         for object in &objects {
             let url = format!("{}?fieldManager=test&force=true", path(object));
@@ -106,7 +106,7 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// The server reads its policies from time to time: until then it judges by those that it had.
+    /// The server reads its policies from time to time, and uses the old ones until then.
     async fn until_the_policy_is_in_force(&self, mark: &str) {
         for _ in 0..100 {
             let labels = json!({"metadata": {"labels": {"x": "y"}}});
@@ -156,7 +156,7 @@ async fn delete(admin: &Client, objects: &[Value]) {
         let now = json!({"gracePeriodSeconds": 0});
         ask(admin, "DELETE", &path(object), "application/json", now).await;
     }
-    // Where there is no controller, nobody else ends a namespace.
+    // Without a controller, a namespace must be ended here.
     let mut namespace = objects[0].clone();
     namespace["spec"] = json!({"finalizers": []});
     let url = "/api/v1/namespaces/pleg/finalize";
@@ -169,7 +169,7 @@ fn objects(with_taint: bool, mark: &str) -> Vec<Value> {
         "base/service-account.yaml",
         "base/rbac.yaml",
         "base/admission-policy.yaml",
-        // The right alone: without the allowance in the policy it is worth nothing.
+        // Only the right: without the permission in the policy it has no effect.
         "components/taint/rbac.yaml",
     ];
     let mut objects: Vec<Value> = files
@@ -351,7 +351,7 @@ async fn write_event(cluster: &Cluster, method: &str, url: &str, body: Value) ->
 
 async fn check_events(cluster: &Cluster) {
     const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/pleg/events";
-    // This policy may be in force a moment later than the other one.
+    // This policy may be in force later than the other one.
     let mut is_refused = false;
     for _ in 0..100 {
         let url = format!("{EVENTS}?dryRun=All");

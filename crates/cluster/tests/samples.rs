@@ -1,5 +1,5 @@
-//! What is for other programs is read by them: their kinds have no types here, so each field is
-//! compared with the names that their published schemas give it.
+//! Samples for other programs: their kinds have no types here, so each field is compared with the
+//! names in their published schemas.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,7 @@ fn fields(value: &Value) -> BTreeSet<String> {
     found
 }
 
-/// The one document of a file, which is of this kind and has no field but these.
+/// The only document of a file, which must have this kind and only these fields.
 fn sample(file: &str, version: &str, kind: &str, known: &[&str]) -> Value {
     let document = documents(&text(file)).remove(0);
     assert_eq!(document["apiVersion"], version);

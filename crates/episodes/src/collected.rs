@@ -1,4 +1,4 @@
-//! Episodes as they are found, in limited memory: what repeats is one episode.
+//! Collects episodes in limited memory: repetitions are one episode.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -6,28 +6,28 @@ use std::time::Duration;
 
 use crate::{Episode, What};
 
-/// So many are kept, of 1 kB each; the others are counted.
+/// The maximum number of episodes, of 1 kB each; the others are counted.
 const MAX_EPISODES: usize = 10_000;
 
-/// What is repeated after a shorter time is one episode: a kubelet repeats most of its messages
-/// every few seconds, and tries again what failed for good within five minutes.
+/// Episodes of one subject with a shorter gap are one episode. A kubelet repeats most of its
+/// messages every few seconds, and retries what failed permanently within five minutes.
 const REPEATED_WITHIN: Duration = Duration::from_secs(60);
 
 /// Episodes, in the order in which they began to be collected.
 #[derive(Clone, Debug, Default)]
 pub struct Collected {
     all: Vec<Episode>,
-    /// The last episode of each subject, by the hash of its title and of whom it is about: the
-    /// names themselves would be a third of the memory, and two of the few subjects with one hash
-    /// are less likely than a broken machine.
+    /// The last episode of each subject, by the hash of its title and its object. The names
+    /// themselves would need a third of the memory, and a collision of two of the few subjects is
+    /// less likely than a broken machine.
     last: HashMap<u64, usize>,
     hashes: RandomState,
     dropped: u64,
 }
 
 impl Collected {
-    /// Adds an episode. It becomes a part of the last one with the same subject if it began soon
-    /// after that one had ended; things that happened at one time each stay apart.
+    /// Adds an episode. It is merged with the last one of the same subject if it began soon after
+    /// that one had ended. Events of one moment are not merged.
     pub fn add(&mut self, episode: Episode) {
         let is_event = matches!(episode.what, What::Event { .. });
         let subject = self.hashes.hash_one((episode.what.title(), &episode.who));
@@ -48,13 +48,13 @@ impl Collected {
         self.all.push(episode);
     }
 
-    /// Adds those of another source.
+    /// Adds the episodes of another source.
     pub fn absorb(&mut self, other: Self) {
         self.dropped += other.dropped;
         other.all.into_iter().for_each(|episode| self.add(episode));
     }
 
-    /// Moves all of them in time.
+    /// Moves all episodes in time.
     pub fn shift(&mut self, nanoseconds: i64) {
         for episode in &mut self.all {
             episode.from = episode.from.shifted(nanoseconds);
@@ -64,7 +64,7 @@ impl Collected {
         }
     }
 
-    /// All in order of time, and how many there was no room for.
+    /// Returns all episodes in order of time, and the number of episodes that did not fit.
     pub fn sorted(mut self) -> (Vec<Episode>, u64) {
         self.all.sort_by_key(|episode| episode.from);
         (self.all, self.dropped)
@@ -72,11 +72,11 @@ impl Collected {
 }
 
 impl Episode {
-    /// Takes in a repetition.
+    /// Merges a repetition.
     fn absorb(&mut self, other: Self) {
         let until = self.until().max(other.until());
         self.from = self.from.min(other.from);
-        // What one source shows until its end has ended if another source shows its end later.
+        // A state that one source shows as lasting has ended if another source shows its end later.
         let ends = [self.to, other.to].into_iter().flatten();
         self.to = ends.max().filter(|end| *end == until);
         self.seen_until = Some(until).filter(|until| self.to.is_none() && *until > self.from);

@@ -1,4 +1,4 @@
-//! One thing that happened or lasted.
+//! One event, or one state that lasted.
 
 use std::time::Duration;
 
@@ -8,37 +8,36 @@ use times::WallTime;
 
 use crate::What;
 
-/// Something that happened at one time, or lasted.
+/// An event at one time, or a state that lasted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Episode {
     /// When it began.
     pub from: WallTime,
-    /// When it ended: the same time, if it only happened; none, if its source does not show the
-    /// end.
+    /// When it ended: equal to `from` for an event; `None` if its source does not show the end.
     pub to: Option<WallTime>,
-    /// Without an end: the last time at which its source shows it.
+    /// For an episode without an end: the last time at which its source shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_until: Option<WallTime>,
     /// What it is.
     #[serde(flatten)]
     pub what: What,
-    /// Whom it is about, as far as that is known.
+    /// The object that it is about, if known.
     #[serde(default)]
     pub who: Culprit,
     /// One sentence with names, without credentials.
     pub reason: String,
-    /// Of how many lines or records it was made.
+    /// The number of lines or records that were merged.
     pub count: u64,
-    /// Where it is written.
+    /// The line or record that shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
 }
 
-/// Where an episode is written first.
+/// The first line or record that shows an episode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Source {
-    /// The file, or what else was read.
+    /// The file, or another source that was read.
     pub file: String,
     /// The line's number, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,11 +47,11 @@ pub struct Source {
     pub text: String,
 }
 
-/// As many characters of an id as crictl shows.
+/// The number of characters of an id that crictl shows.
 const ID_CHARACTERS: usize = 13;
 
 impl Episode {
-    /// One that is about nobody yet, and written nowhere.
+    /// Creates an episode without an object and without a source.
     pub fn new(
         from: WallTime,
         to: Option<WallTime>,
@@ -71,47 +70,47 @@ impl Episode {
         }
     }
 
-    /// Something that happened at one time.
+    /// Creates an event at one time.
     pub fn at(time: WallTime, what: What, reason: impl Into<String>) -> Self {
         Self::new(time, Some(time), what, reason)
     }
 
-    /// The same about somebody.
+    /// Returns this episode with the object that it is about.
     pub fn about(mut self, who: Culprit) -> Self {
         self.who = who;
         self
     }
 
-    /// The same, as it is written there.
+    /// Returns this episode with the line or record that shows it.
     pub fn written(mut self, source: Source) -> Self {
         let text = escape::redacted(source.text);
         self.source = Some(Source { text, ..source });
         self
     }
 
-    /// The same, in a source that reaches until then.
+    /// Returns this episode with the end of its source.
     pub fn seen_until(mut self, time: Option<WallTime>) -> Self {
         self.seen_until = time.filter(|time| self.to.is_none() && *time > self.from);
         self
     }
 
-    /// Until when it lasted, as far as its source shows.
+    /// The time until which its source shows it.
     pub fn until(&self) -> WallTime {
         self.to.or(self.seen_until).unwrap_or(self.from)
     }
 
-    /// How long it lasted; none if its end is not known.
+    /// Its duration; `None` if its end is not known.
     pub fn lasted(&self) -> Option<Duration> {
         self.to.map(|to| to.since(self.from))
     }
 
-    /// Whether it only happened.
+    /// Whether it is an event at one time.
     pub fn is_moment(&self) -> bool {
         self.to == Some(self.from)
     }
 
-    /// Whom it is about, in a few words: `namespace/pod/container`, or the beginning of an id, as
-    /// crictl shows it; empty for nobody.
+    /// The object in a few words: `namespace/pod/container`, or the beginning of an id, as crictl
+    /// shows it; empty if it has none.
     pub fn whom(&self) -> String {
         let Culprit {
             pod,

@@ -5,8 +5,8 @@
 //!   the recorder --- fold ------+--> Episode --> timeline: HTML, SVG, JSON, text
 //! ```
 //!
-//! An [`Episode`] is the unit in which a log and our own recording can be compared: it says from
-//! when to when, what, who, why, and where that is written.
+//! An [`Episode`] is the unit in which a log and our own recording can be compared: it has a
+//! beginning, an end, a kind, an object, a reason, and the line that shows it.
 //!
 //! ```
 //! use episodes::{Episode, What};

@@ -1,9 +1,9 @@
-//! What an episode is: the rows of a timeline.
+//! The kinds of episodes: the rows of a timeline.
 
 use causes::Cause;
 use serde::{Deserialize, Serialize};
 
-/// What happened, or lasted.
+/// The kind of an episode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(
     tag = "what",
@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
     rename_all_fields = "camelCase"
 )]
 pub enum What {
-    /// A call to the runtime did not return, or returned too late.
+    /// A call to the runtime was not answered, or was answered after its limit.
     HungCall {
         /// The CRI method.
         call: String,
@@ -22,7 +22,7 @@ pub enum What {
     NotReady,
     /// A kubelet on this node would have been NotReady.
     WouldBeNotReady,
-    /// The kubelet started and stopped no pods, because its PLEG was not healthy.
+    /// The kubelet neither started nor stopped pods, because its PLEG was not healthy.
     PodsSkipped,
     /// pleg was not healthy.
     Health {
@@ -31,11 +31,11 @@ pub enum What {
     },
     /// No relist completed.
     NoRelist,
-    /// What happens to a pod could not be seen.
+    /// A pod was not observed.
     PodWaited,
     /// The runtime could not be reached.
     RuntimeUnreachable,
-    /// The runtime answered no call at all.
+    /// The runtime was unresponsive.
     RuntimeSilent,
     /// The runtime has started.
     RuntimeStarted,
@@ -45,16 +45,16 @@ pub enum What {
     Guarding,
     /// Something happened to a container or sandbox.
     Event {
-        /// The kubelet's name of it, such as `ContainerDied`.
+        /// The kubelet's name of the event, such as `ContainerDied`.
         event: String,
         /// What reported it: `relist`, `sweep`, `stream` or `kernel`.
         source: String,
-        /// How long after it had happened it was reported, in seconds; none if the runtime does
-        /// not tell when it happened.
+        /// Seconds from the event to its report; `None` if the runtime does not report when the
+        /// event happened.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         delay_seconds: Option<f64>,
     },
-    /// Events or exits could not be received early, from the runtime or the kernel.
+    /// There were no hints from the runtime or the kernel, so events were found by relists only.
     HintsMissing,
     /// A diagnosis of the node.
     Finding {
@@ -63,28 +63,28 @@ pub enum What {
         /// `low`, `medium`, `high` or `certain`.
         confidence: String,
     },
-    /// A line that points to a cause.
+    /// A line that supports a cause.
     Sign {
         /// The cause.
         cause: Cause,
     },
-    /// Nothing was recorded, or what was recorded is lost.
+    /// Nothing was recorded, or the recording is lost.
     NotRecorded,
 }
 
-/// How much it matters.
+/// The severity of an episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum Level {
-    /// It is good to know.
+    /// For information.
     Info,
-    /// It hurts a part of the node, or may hurt all of it.
+    /// A part of the node is a victim of it, or all of it may become one.
     Warning,
-    /// It hurts the whole node.
+    /// The whole node is a victim of it.
     Error,
 }
 
 impl What {
-    /// How much it matters.
+    /// The severity.
     pub fn level(&self) -> Level {
         match self {
             Self::NotReady
@@ -109,7 +109,7 @@ impl What {
         }
     }
 
-    /// What it is called in a list.
+    /// Its title in a list.
     pub fn title(&self) -> String {
         match self {
             Self::HungCall { call } => format!("{call} hangs"),

@@ -1,8 +1,8 @@
-//! Which status reports are recorded: one a minute, and those in which something changed that a
-//! person would want to know. That a call or a report is a second older is no change.
+//! Decides which status reports are recorded: one a minute, and each with a change that matters to
+//! a reader. A call or a report that is a second older is no change.
 //!
 //! ```text
-//!   StatusReport, as it is made --> Gist: what matters of it --> another one? --> record
+//!   StatusReport, as it is made --> Gist: what matters of it --> did it change? --> record
 //!                                                                    ^
 //!                                 at most one a second, but a change of health at once;
 //!                                 in a row, at most as the budget allows
@@ -18,21 +18,22 @@ use pleg::out::status_report::{Finding, GuardMode, GuardStatus, StatusReport};
 use pleg::runtime::Rpc;
 use tokio::time::Instant;
 
-/// How often a status without a change is recorded.
+/// The interval at which a status without a change is recorded.
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
-/// From one status to the next.
+/// The minimum interval between two recorded statuses.
 const PAUSE: Duration = Duration::from_secs(1);
 
-/// From one change of the guard's counters to the next: while it guards they change every second.
+/// The minimum interval between two recorded changes of the guard's counters, which change every
+/// second while it guards.
 const COUNTERS: Duration = Duration::from_secs(10);
 
-/// How many changes are recorded one second after the other, and how long it takes until there is
-/// another one: a runtime that flaps for hours would push everything else out of the history.
+/// The number of changes that are recorded in succession, and the interval at which another one is
+/// allowed: a runtime that flaps for hours would push everything else out of the recording.
 const BURST: u32 = 60;
 const REFILL: Duration = Duration::from_secs(5);
 
-/// An outstanding call that is as old as this belongs to the picture.
+/// An outstanding call of this age is part of what matters.
 pub(crate) const OVERDUE_SECONDS: f64 = 2.0;
 
 /// Decides which reports are recorded.
@@ -84,7 +85,7 @@ struct Budget {
 }
 
 impl Changes {
-    /// Nothing was recorded yet.
+    /// Creates a state in which nothing was recorded.
     pub fn new(now: Instant) -> Self {
         Self {
             last: None,
@@ -95,15 +96,15 @@ impl Changes {
         }
     }
 
-    /// Whether this report is to be recorded; it counts as recorded then.
+    /// Whether this report is to be recorded. If so, it counts as recorded.
     pub fn is_due(&mut self, report: &StatusReport, now: Instant) -> bool {
         self.budget.refill(now);
         let gist = Gist::of(report);
         let counters = Counters::of(&report.guard);
         let is_due = match &self.last {
             None => true,
-            // Whoever steps through the history stops where the health changes: what is shown
-            // there is not to be a mixture of before and after.
+            // A reader stops at a change of health: the status shown there must not be a mixture of
+            // before and after.
             Some(last) if now < last.at + PAUSE && gist.health == last.gist.health => false,
             Some(last) if now >= last.at + HEARTBEAT => true,
             Some(last) if gist != last.gist => self.budget.take(),

@@ -1,4 +1,4 @@
-//! The flight recorder: a node's history on disk, for whoever looks into an incident afterwards.
+//! The flight recorder: a recording of a node on disk, to examine an incident afterwards.
 //!
 //! ```text
 //!   events, health --------------\
@@ -10,9 +10,9 @@
 //!              timelines <-- fold: episodes, from when to when <------------/
 //! ```
 //!
-//! The unit is an [`Entry`]: one thing that was recorded, with its time of day. Nothing in here may
+//! The unit is an [`Entry`]: one recorded fact, with its time of day. Nothing in here may
 //! disturb the daemon that records: a queue that is full drops what does not fit, a disk that hangs
-//! holds up one thread, and what is lost is counted and recorded later.
+//! blocks one thread, and what is lost is counted and recorded later.
 
 pub mod changes;
 pub mod fold;

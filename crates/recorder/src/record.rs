@@ -1,5 +1,5 @@
-//! What is recorded. There is no environment, no command line, no label and no annotation in it:
-//! the types of the library, which it consists of, have none.
+//! The entries of a recording. They contain no environment, command line, label or annotation,
+//! because the types of the library, of which they consist, have none.
 //!
 //! ```
 //! use recorder::{Entry, Recorded};
@@ -18,45 +18,45 @@ use pleg::out::told::Record;
 use pleg::runtime::Rpc;
 use serde::{Deserialize, Serialize};
 
-/// How many calls, findings or other rows of one list are recorded.
+/// The maximum number of calls, findings or other rows of one list in an entry.
 const MAX_ROWS: usize = 100;
 
-/// One thing that was recorded.
+/// One entry of a recording.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// When, by the clock of the node: it may have been set in between, so that a later entry has
-    /// an earlier time.
+    /// The time of day by the clock of the node. The clock may be set, so a later entry may have an
+    /// earlier time.
     pub time: WallTime,
-    /// What.
+    /// The content.
     pub what: Recorded,
 }
 
-/// What was recorded.
+/// The content of an entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Recorded {
     /// An agent began to record.
     Began(Began),
-    /// It was stopped. Without this entry it was killed, or the node lost power.
+    /// The agent was stopped. Without this entry it was killed, or the node lost power.
     Ended,
-    /// Whoever took a snapshot has looked at the node, because no agent responded. It is in no
-    /// history: the readers of snapshots put it in front of what was seen.
+    /// `pleg snapshot` itself requested the status, because no agent responded. No recording has
+    /// this entry: the readers of snapshots put it before the status.
     Looked,
-    /// What a subscriber was told: an event, a change of health, or a gap.
+    /// A record that subscribers received: an event, a change of health, or a gap.
     Told(Told),
     /// The status of the agent: every minute, and when it changed.
     Status(Box<Status>),
-    /// What a diagnosis has found while something was wrong.
+    /// The findings of a diagnosis while something was wrong.
     Diagnosed(Diagnosed),
     /// All pods: at the beginning of a segment and every hour.
     Pods(Vec<PodReport>),
-    /// How long lists took: every minute.
+    /// The duration of lists: every minute.
     Lists(Vec<ListTimes>),
-    /// Something could not be recorded.
+    /// Entries could not be recorded.
     Lost(Lost),
 }
 
-/// Who began to record.
+/// The agent that began to record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Began {
@@ -68,13 +68,13 @@ pub struct Began {
     pub guard: bool,
 }
 
-/// What a subscriber was told.
+/// A record that subscribers received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Told {
     /// The record.
     pub record: Record,
-    /// When it had happened, by the runtime: the start or the death of a container.
+    /// The time by the runtime: of the start or the exit of a container.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub happened: Option<WallTime>,
 }
@@ -85,19 +85,19 @@ pub struct Told {
 pub struct Status {
     /// The report.
     pub report: StatusReport,
-    /// How many rows of its lists were left out.
+    /// The number of rows of its lists that were left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: usize,
 }
 
-/// What a diagnosis has found.
+/// The findings of a diagnosis.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Diagnosed {
-    /// When the diagnosis began; the entry is as late as its end.
+    /// The time at which the diagnosis began; the time of the entry is that of its end.
     pub began: WallTime,
     /// The findings, root causes first.
     pub findings: Vec<Finding>,
-    /// The file in which all that the diagnosis collected is kept, if there is one.
+    /// The file with all facts of the diagnosis, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<String>,
 }
@@ -106,17 +106,17 @@ pub struct Diagnosed {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Finding {
-    /// The id of the cause: a newer pleg may know more causes.
+    /// The id of the cause, as text because a newer pleg may know more causes.
     pub cause: String,
-    /// What is known of the cause in general.
+    /// What the catalogue says of the cause.
     pub title: String,
-    /// The same of this node, with names; empty where the title says all that is known.
+    /// The finding on this node, with names; empty if the title says everything that is known.
     pub sentence: String,
     /// `low`, `medium`, `high` or `certain`.
     pub confidence: String,
     /// The pod, container, process or unit that it is about.
     pub culprit: Culprit,
-    /// What shows it.
+    /// The evidence.
     pub evidence: Vec<String>,
     /// What to do, the first thing first.
     pub advice: Vec<String>,
@@ -124,15 +124,15 @@ pub struct Finding {
     pub fixed_in: Vec<String>,
 }
 
-/// How one of the lists was answered since the last such entry.
+/// The answers of one list since the last such entry.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ListTimes {
-    /// Which list.
+    /// The list.
     pub call: Rpc,
-    /// How many were answered.
+    /// The number of lists that were answered.
     pub answered: u64,
-    /// How many failed.
+    /// The number of lists that failed.
     pub failed: u64,
     /// The shortest time to an answer or a failure.
     pub min_seconds: f64,
@@ -144,15 +144,15 @@ pub struct ListTimes {
     pub max_bytes: u64,
 }
 
-/// What could not be recorded.
+/// Entries that could not be recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lost {
-    /// How many entries.
+    /// Their number.
     pub entries: u64,
     /// The time of the first of them.
     pub since: WallTime,
-    /// Why.
+    /// The reason.
     pub why: Loss,
 }
 
@@ -160,7 +160,7 @@ pub struct Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Loss {
-    /// The disk did not keep up.
+    /// The disk was slower than the entries.
     SlowDisk,
     /// The disk was full.
     FullDisk,
@@ -183,7 +183,7 @@ impl Loss {
 }
 
 impl Entry {
-    /// The entry for a status, with its lists cut.
+    /// Creates the entry for a status, with its lists cut.
     pub fn status(time: WallTime, mut report: StatusReport) -> Self {
         let left_out = cut(&mut report.stuck)
             + cut(&mut report.failing)
@@ -195,11 +195,11 @@ impl Entry {
         Self { time, what }
     }
 
-    /// The entry for what a subscriber was told, and when that had happened; `None` for what is in
-    /// the history already.
+    /// Creates the entry for a record of a subscriber, with the time of its event; `None` for what
+    /// the recording already contains.
     pub fn told(record: Record, happened: Option<WallTime>) -> Option<Self> {
         let (time, record) = match record {
-            // What was there before is in the entry with all pods.
+            // The state before it is in the entry with all pods.
             Record::Event(event) if event.initial => return None,
             Record::Event(event) => (event.time, Record::Event(event)),
             Record::Synced { .. } => return None,

@@ -1,4 +1,4 @@
-//! Records entries from a daemon that must not wait for a disk.
+//! Records entries of a daemon that must not wait for a disk.
 //!
 //! ```text
 //!   record(entry) --> queue: 4 MB of JSON --> thread: frames, events gathered --> Store
@@ -8,7 +8,7 @@
 //!                                          with a new segment
 //! ```
 //!
-//! While writing fails, the queue keeps the beginning of what happened, and drops what does not
+//! While writing fails, the queue keeps the oldest entries, and drops what does not
 //! fit.
 
 use std::fs::File;
@@ -33,13 +33,13 @@ pub use sync::SyncFile;
 use sync::Syncer;
 use thread::Writer;
 
-/// For so long after a write events are gathered, and then written together: of many that come
-/// one after the other a `kill -9` takes no more than these. Whatever else is recorded is written
-/// at once, and then synced: a change of health, above all, and what the status is with it. A write
-/// costs more than all else that is done for an entry.
+/// Events within this time after a write are gathered and then written together, because a write
+/// costs more than all other work for an entry. So `kill -9` loses the events of this time at most.
+/// Every other entry is written at once and then synced: above all a change of health, and the
+/// status that belongs to it.
 pub const BETWEEN_WRITES: Duration = Duration::from_secs(1);
 
-/// How long a stop waits for the last entries: a daemon stops within a second.
+/// How long a stop waits for the last entries. A daemon stops within a second.
 const LAST_ENTRIES: Duration = Duration::from_millis(300);
 
 /// Records, until it is dropped.
@@ -49,12 +49,12 @@ pub struct Recorder {
     ended: oneshot::Receiver<()>,
 }
 
-/// What the thread and its feeder share.
+/// The state that the thread and its feeder share.
 #[derive(Debug, Default)]
 struct Shared {
     queue: Queue,
     figures: Figures,
-    /// Whether a segment was begun, or events were lost, and no entry has had all pods since.
+    /// Whether a segment was begun or events were lost, and all pods were not recorded since.
     wants_pods: AtomicBool,
 }
 
@@ -70,16 +70,16 @@ struct Figures {
 pub struct Written {
     /// The size of all segments on the disk.
     pub bytes: u64,
-    /// How many entries were written.
+    /// The number of entries that were written.
     pub written: u64,
-    /// How many entries were lost.
+    /// The number of entries that were lost.
     pub lost: u64,
 }
 
 impl Recorder {
-    /// Starts a thread that writes in this folder; events at the latest when `between` has passed
-    /// since the last write. An error of the disk is none of this function: the thread logs it, and
-    /// goes on trying.
+    /// Starts a thread that writes to this folder; events at the latest when `between` has passed
+    /// since the last write. This function returns no error of the disk: the thread logs it and
+    /// retries.
     pub fn start(
         folder: PathBuf,
         limits: Limits,
@@ -89,7 +89,7 @@ impl Recorder {
         Self::start_with(folder, limits, between, clock, Box::new(File::sync_all))
     }
 
-    /// The same, with another way to sync.
+    /// Starts a recorder with another way to sync.
     pub fn start_with(
         folder: PathBuf,
         limits: Limits,
@@ -104,7 +104,7 @@ impl Recorder {
         let thread = std::thread::Builder::new().name("history".to_owned());
         thread.spawn(move || {
             writer.run();
-            // Nobody waits for it if the recorder was dropped.
+            // The receiver may be gone; ignore the error.
             let _ = ends.send(());
         })?;
         Ok(Self { shared, ended })
@@ -123,8 +123,8 @@ impl Recorder {
         }
     }
 
-    /// Whether an entry with all pods is due, because a segment was begun or events were lost; said
-    /// once.
+    /// Whether an entry with all pods is due, because a segment was begun or events were lost.
+    /// Returns true once.
     pub fn wants_pods(&self) -> bool {
         self.shared.wants_pods.swap(false, Ordering::Relaxed)
     }
@@ -134,7 +134,7 @@ impl Recorder {
         self.shared.figures.written()
     }
 
-    /// Writes what is in the queue, as far as the disk takes it at once.
+    /// Stops the recorder. Writes what is in the queue if the disk responds within a short time.
     pub async fn stop(mut self) {
         self.shared.queue.close();
         if timeout(LAST_ENTRIES, &mut self.ended).await.is_err() {

@@ -1,4 +1,4 @@
-//! The state of a node at a time of its history, for a screen that shows it as if it were now.
+//! The state of a node at a time of its recording, for a screen that shows it as if it were now.
 //!
 //! ```text
 //!   entries, in order of time:   Pods ... event, event ... Status ... event | t
@@ -6,7 +6,7 @@
 //!   at(t): the last status, the last events, the pods as of then
 //! ```
 //!
-//! Where the clock was set back, entries of both times lie side by side.
+//! If the clock was set back, entries of both periods are interleaved.
 
 use std::time::Duration;
 
@@ -22,27 +22,27 @@ use crate::{Entry, Recorded, Status, Told};
 
 mod pods;
 
-/// A status that is recorded so soon after a change of health belongs to it.
+/// A status that is recorded within this time after a change of health belongs to the change.
 const TOGETHER: Duration = Duration::from_secs(2);
 
-/// A status that is recorded with a change of health is so soon after it.
+/// A status that is recorded because of a change of health follows within this time.
 const AT_ONCE: Duration = Duration::from_millis(200);
 
 /// A part of the state at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
-    /// Nobody recorded at that time: all else is as it was before.
+    /// Nothing was recorded at that time; everything else is as of before.
     NotRecorded(Silence),
     /// The last status that was recorded.
     Status {
         /// When it was recorded.
         taken: WallTime,
-        /// What it said.
+        /// The report.
         report: Box<StatusReport>,
     },
-    /// Something that had happened, the oldest first.
+    /// An event or a change of health, the oldest first.
     Told(Told),
-    /// All pods, changed as the events since their list tell.
+    /// All pods, changed by the events since they were listed.
     Pods {
         /// When they were listed.
         listed: WallTime,
@@ -51,13 +51,13 @@ pub enum Update {
     },
 }
 
-/// Entries to be looked at, forwards and backwards.
+/// Entries that a reader steps through, forwards and backwards.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// At least one, in order of time.
     entries: Vec<Entry>,
     span: (WallTime, WallTime),
-    /// What was lost, until all pods were recorded again.
+    /// The times of lost entries, each until all pods were recorded again.
     losses: Vec<Silence>,
 }
 
@@ -65,13 +65,13 @@ fn begins(entry: &Entry) -> bool {
     matches!(entry.what, Recorded::Began(_) | Recorded::Looked)
 }
 
-/// The last status or the beginning of the last agent.
+/// The index of the last status, or of the last beginning of an agent.
 fn last_of_an_agent(known: &[Entry]) -> Option<usize> {
     let is_of_an_agent = |entry: &Entry| matches!(entry.what, Recorded::Status(_)) || begins(entry);
     known.iter().rposition(is_of_an_agent)
 }
 
-/// The silence in which a time lies: an agent that has begun breaks it with its first status.
+/// The silence that contains a time. An agent that has begun ends it with its first status.
 fn silence_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Silence> {
     let begun = last_of_an_agent(known).filter(|at| begins(&known[*at]));
     let (last, next) = match begun {
@@ -81,7 +81,7 @@ fn silence_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Silence
     Silence::between(Mark::from(last), Mark::from(next))
 }
 
-/// A death that was lost is known again once all pods are.
+/// A lost exit is known again once all pods are recorded.
 fn losses(entries: &[Entry]) -> Vec<Silence> {
     let all = entries.iter().enumerate();
     let lost = all.filter_map(|(at, entry)| match entry.what {
@@ -98,11 +98,11 @@ fn losses(entries: &[Entry]) -> Vec<Silence> {
     lost.collect()
 }
 
-/// The last status of these entries, with the changes of health that were told after it: the next
-/// status is recorded up to a second later, and much later where many change at once.
+/// The last status of these entries, with the changes of health after it: the next status is
+/// recorded up to a second later, and much later if many changes follow each other.
 fn status_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Update> {
     let last = last_of_an_agent(known)?;
-    // Of an agent that has just begun nothing is known, and another's status is of before.
+    // After the beginning of an agent nothing is known, and an earlier status is as of before.
     let Recorded::Status(status) = &known[last].what else {
         return None;
     };
@@ -129,7 +129,7 @@ fn status_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Update> 
     Some(Update::Status { taken, report })
 }
 
-/// The status that was recorded right after the last change of health, which belongs to it.
+/// The status that was recorded right after the last change of health, to which it belongs.
 fn belonging<'a>(since: &[Entry], next: &'a [Entry]) -> Option<&'a Status> {
     let Entry {
         time,
@@ -151,7 +151,7 @@ fn belonging<'a>(since: &[Entry], next: &'a [Entry]) -> Option<&'a Status> {
     ((of.state, of.reason) == (health.state, health.reason)).then_some(status)
 }
 
-/// What did not answer or failed, so long after it was reported.
+/// Adds this time to the ages of stuck and failing calls.
 fn grow_older(stuck: &mut [StuckCall], failing: &mut [FailingCall], passed: Duration) {
     let stuck = stuck.iter_mut().map(|call| &mut call.since_seconds);
     let failing = failing.iter_mut().map(|call| &mut call.since_seconds);
@@ -159,7 +159,7 @@ fn grow_older(stuck: &mut [StuckCall], failing: &mut [FailingCall], passed: Dura
     stuck.chain(failing).for_each(|age| *age += passed);
 }
 
-/// A status so long after it was recorded. A call that was overdue is outstanding until a status says
+/// A status, some time after it was recorded. An overdue call is outstanding until a status shows
 /// otherwise, because its end is recorded; of other calls that is not known.
 fn lasting(report: &StatusReport, passed: Duration) -> StatusReport {
     let mut report = report.clone();
@@ -177,7 +177,7 @@ fn lasting(report: &StatusReport, passed: Duration) -> StatusReport {
 }
 
 impl Recording {
-    /// Of these entries; `None` if there are none.
+    /// Creates a replay of these entries; `None` if there are none.
     pub fn new(mut entries: Vec<Entry>) -> Option<Self> {
         entries.sort_by_key(|entry| entry.time);
         let span = (entries.first()?.time, entries.last()?.time);
@@ -194,9 +194,9 @@ impl Recording {
         self.span
     }
 
-    /// Where a reader begins: at the first trouble, because a recording is looked at to find its
-    /// cause, or else at the last entry, when most is known. The status of it is recorded right
-    /// after the change of health was told.
+    /// The time at which a reader begins: the first trouble, because a recording is read to find
+    /// its cause, otherwise the last entry. The status that belongs to it is recorded right after
+    /// the change of health.
     pub fn opening(&self) -> WallTime {
         let is_trouble = |entry: &Entry| {
             let state = match &entry.what {
@@ -224,13 +224,13 @@ impl Recording {
         Some(self.entries.get(self.known(time))?.time)
     }
 
-    /// The time of the entry before.
+    /// The time of the previous entry.
     pub fn previous_before(&self, time: WallTime) -> Option<WallTime> {
         let before = self.entries.partition_point(|entry| entry.time < time);
         Some(self.entries[..before].last()?.time)
     }
 
-    /// The state at a time, with the last events up to a number.
+    /// The state at a time, with up to `events` of the last events.
     pub fn at(&self, time: WallTime, events: usize) -> Vec<Update> {
         let known = &self.entries[..self.known(time)];
         let next = &self.entries[known.len()..];
@@ -238,7 +238,7 @@ impl Recording {
         let lost = self.losses.iter().find(is_lost).copied();
         let silence = lost.or_else(|| silence_at(known, next, time));
         let status = match silence {
-            // Nobody says that anything lasted for longer.
+            // No entry shows that a state lasted for longer.
             Some(silence) => status_at(known, &[], silence.since),
             None => status_at(known, next, time),
         };
@@ -253,7 +253,7 @@ impl Recording {
         silence.chain(status).chain(told).chain(pods).collect()
     }
 
-    /// How many entries there are up to this time.
+    /// The number of entries up to this time.
     fn known(&self, time: WallTime) -> usize {
         self.entries.partition_point(|entry| entry.time <= time)
     }

@@ -1,4 +1,4 @@
-//! Times of which nothing is known, because no agent ran, or because what it told was lost.
+//! Times of which nothing is known, because no agent ran, or because its entries were lost.
 
 use std::fmt;
 use std::time::Duration;
@@ -8,13 +8,14 @@ use times::GoDuration;
 
 use crate::{Entry, Lost, Recorded};
 
-/// An agent records a status every minute. After a longer time without entries it did not run.
+/// An agent records a status every minute. If there are no entries for longer than this, it did not
+/// run.
 const LONGEST: Duration = Duration::from_secs(150);
 
 /// A time in which nothing was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Silence {
-    /// The time of the last entry before it, or of the first that was lost.
+    /// The time of the last entry before it, or of the first lost entry.
     pub since: WallTime,
     /// The time of the first entry after it.
     pub until: WallTime,
@@ -69,7 +70,7 @@ impl Mark {
 }
 
 impl Silence {
-    /// What lies between an entry and the next, if nobody can have recorded then.
+    /// The time between an entry and the next, if no agent can have recorded in it.
     pub(crate) fn between(last: Mark, next: Mark) -> Option<Self> {
         let why = match (last.of, next.of) {
             (Of::End, _) => Why::Stopped,
@@ -85,7 +86,7 @@ impl Silence {
         })
     }
 
-    /// The time of what was lost, as recorded at `until`.
+    /// The time of lost entries, as recorded at `until`.
     pub(crate) fn of(lost: Lost, until: WallTime) -> Self {
         Self {
             since: lost.since,

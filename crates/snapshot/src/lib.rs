@@ -1,21 +1,21 @@
-//! What is known of a node in one file, to be attached to a ticket and read elsewhere.
+//! What is known of a node in one file, for a ticket.
 //!
 //! ```text
 //!   gzip of lines:
 //!     {"kind": "pleg-snapshot", "version": 1, "taken": ..., "missing": ["..."]}
-//!     {"status": {...}}     as `pleg status -o json`      if it was to be had
-//!     {"pods": [...]}       as `pleg pods -o json`        if they were to be had
-//!     {"entry": {...}}      an entry of the history; any number of such lines
-//!     {"bundle": {...}}     as `pleg doctor --bundle`     if it was to be had
+//!     {"status": {...}}     as `pleg status -o json`      if it was available
+//!     {"pods": [...]}       as `pleg pods -o json`        if they were available
+//!     {"entry": {...}}      an entry of the recording; any number of such lines
+//!     {"bundle": {...}}     as `pleg doctor --bundle`     if it was available
 //!     {"end": {"entries": 1234}}
 //! ```
 //!
-//! Where a file is cut or damaged, what is before that place is read. The bundle, which is often the
-//! largest part and of use only as a whole, is therefore after the history. Older files have it
-//! before the history; a reader takes lines in any order.
+//! If a file is cut or damaged, what is before that place is read. The bundle, which is often the
+//! largest part and usable only as a whole, is therefore after the recording. Older files have it
+//! before the recording; a reader accepts lines in any order.
 //!
-//! Lines, so that neither the writer nor `zcat FILE | jq` needs the whole in memory. It has what its
-//! parts have: no environment, no command lines, no labels or annotations.
+//! The file has lines, so that neither the writer nor `zcat FILE | jq` needs all of it in memory.
+//! Like its parts, it contains no environment, no command lines, no labels or annotations.
 
 mod read;
 mod write;
@@ -26,7 +26,7 @@ pub use write::{Parts, write, write_to};
 use pleg::model::wall_time::WallTime;
 use serde::{Deserialize, Serialize};
 
-/// Identifies a snapshot: the first line begins so.
+/// The beginning of the first line, which identifies a snapshot.
 const BEGINNING: &str = "{\"kind\":\"pleg-snapshot\"";
 
 /// The value of `kind`.
@@ -35,7 +35,7 @@ const KIND: &str = "pleg-snapshot";
 /// The version of the format. Fields and kinds of lines may be added within a version.
 const VERSION: u32 = 1;
 
-/// How the line of a bundle begins and ends.
+/// The beginning and the end of the line of a bundle.
 const BUNDLE: (&[u8], &[u8]) = (b"{\"bundle\":", b"}");
 
 /// The first line.
@@ -44,21 +44,22 @@ const BUNDLE: (&[u8], &[u8]) = (b"{\"bundle\":", b"}");
 pub struct Head {
     kind: String,
     version: u32,
-    /// Which pleg wrote it.
+    /// The version of pleg that wrote it.
     pub made_by: String,
-    /// When.
+    /// When it was taken.
     pub taken: WallTime,
-    /// Since when the history is in it.
+    /// The beginning of the recording in it.
     pub since: WallTime,
-    /// What was not to be had, one sentence each.
+    /// What could not be collected, one sentence each.
     pub missing: Vec<String>,
-    /// Whether status and pods are of whoever took it, because no agent responded.
+    /// Whether the command itself requested status and pods from the runtime, because no agent
+    /// responded.
     #[serde(default)]
     pub own_look: bool,
 }
 
 impl Head {
-    /// Of a snapshot that is taken now.
+    /// The head of a snapshot that is taken now.
     pub fn new(taken: WallTime, since: WallTime, missing: Vec<String>) -> Self {
         Self {
             kind: KIND.to_owned(),

@@ -1,4 +1,4 @@
-//! Reads a snapshot, of whatever origin.
+//! Reads a snapshot from any source.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -18,7 +18,7 @@ use crate::{BEGINNING, BUNDLE, End, Head, KIND, Parts, VERSION};
 /// The maximum length of a line: a bundle has up to 32 MiB.
 const MAX_LINE: u64 = 40 << 20;
 
-/// The maximum size of all lines together: a history of 64 MB inflates to a few hundred.
+/// The maximum size of all lines together: a recording of 64 MB inflates to a few hundred.
 const MAX_BYTES: u64 = 2 << 30;
 
 /// Why a snapshot cannot be read.
@@ -27,7 +27,7 @@ pub enum ReadError {
     /// The file could not be read.
     #[error("the file cannot be read")]
     Unreadable(#[source] io::Error),
-    /// It is something else.
+    /// It is another file.
     #[error("it is not a snapshot of `pleg snapshot`")]
     Other,
     /// It was written by a later version.
@@ -40,18 +40,18 @@ pub enum ReadError {
 /// A snapshot in memory.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Who took it and when, and what is missing.
+    /// Its origin and time, and what is missing.
     pub head: Head,
     /// The status, the pods and the facts.
     pub parts: Parts,
-    /// Why there are no facts, if a bundle is in it that cannot be read.
+    /// Why a bundle in it could not be read.
     pub unreadable_bundle: Option<BundleError>,
-    /// The history, oldest first.
+    /// The recording, oldest first.
     pub entries: Vec<Entry>,
-    /// How many lines were skipped, because this version of pleg does not know them or they are
-    /// damaged.
+    /// The number of lines that were skipped, because this version of pleg does not know them or
+    /// because they are damaged.
     pub skipped_lines: u64,
-    /// Whether it was read to its end: a part of a file was not copied otherwise.
+    /// Whether it was read to its end; otherwise a part of the file is missing.
     pub is_whole: bool,
 }
 
@@ -66,7 +66,7 @@ enum Line {
 
 /// Whether a file is a snapshot, by its first bytes.
 pub fn is_snapshot(path: &Path) -> bool {
-    // Opening a pipe takes it from who reads it.
+    // Reading from a pipe would take bytes from its reader.
     if !path.is_file() {
         return false;
     }
@@ -84,7 +84,7 @@ pub fn open(path: &Path) -> Result<Snapshot, ReadError> {
     let lines = MultiGzDecoder::new(BufReader::new(file)).take(MAX_BYTES);
     let mut lines = BufReader::new(lines);
     let mut line = Vec::new();
-    // What is no gzip has no first line either.
+    // A file that is not gzip has no first line either.
     let first = next_line(&mut lines, &mut line);
     if !first.unwrap_or_default() || !line.starts_with(BEGINNING.as_bytes()) {
         return Err(ReadError::Other);
@@ -101,14 +101,14 @@ pub fn open(path: &Path) -> Result<Snapshot, ReadError> {
         skipped_lines: 0,
         is_whole: false,
     };
-    // The end of a file that is cut is an error of the decoder.
+    // The decoder reports the end of a cut file as an error.
     while next_line(&mut lines, &mut line).unwrap_or_default() {
         snapshot.take(&line);
     }
     Ok(snapshot)
 }
 
-/// Whether there is another line; one that is too long is cut.
+/// Reads the next line. Returns whether there is one; a line that is too long is cut.
 fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     lines.by_ref().take(MAX_LINE).read_until(b'\n', line)?;
@@ -119,8 +119,8 @@ fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 }
 
 impl Snapshot {
-    /// What was so when it was taken, which its history may not tell yet, as the entries that come
-    /// after it.
+    /// The state when the snapshot was taken, as entries after its recording, which may not contain
+    /// that state yet.
     pub fn seen(&self) -> Vec<Entry> {
         let Parts { status, pods, .. } = &self.parts;
         let looked = self.head.own_look.then_some(Recorded::Looked);
@@ -134,10 +134,9 @@ impl Snapshot {
         seen.map(|what| Entry { time, what }).collect()
     }
 
-    /// What the history shows, and what was so when the snapshot was taken; the entries are taken
-    /// out.
+    /// Folds the recording and the state when the snapshot was taken. The entries are moved out.
     pub fn fold(&mut self) -> Fold {
-        // A look that has seen nothing yet shows nothing.
+        // A status before the first relist shows nothing.
         let has_seen = |entry: &Entry| match &entry.what {
             Recorded::Status(status) => status.report.relist.count > 0,
             _ => true,

@@ -16,10 +16,10 @@ use serde::Serialize;
 
 use crate::{BUNDLE, End, Head};
 
-/// What is in a snapshot besides the history.
+/// The content of a snapshot besides the recording.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
-    /// The status of the agent, or of a look.
+    /// The status from the agent or from the runtime.
     pub status: Option<StatusReport>,
     /// The pods.
     pub pods: Option<Vec<PodReport>>,
@@ -36,7 +36,7 @@ enum Line<'a> {
     End(End),
 }
 
-/// Writes it to `path`, readable by its owner only. Says how many entries are in it.
+/// Writes a snapshot to `path`, readable by its owner only. Returns the number of entries in it.
 pub fn write(
     path: &Path,
     head: &Head,
@@ -52,7 +52,7 @@ pub fn write(
     Ok(written)
 }
 
-/// Writes a snapshot, compressed, to whoever takes it. Gives the number of entries.
+/// Writes a compressed snapshot. Returns the number of entries in it.
 pub fn write_to(
     file: impl Write,
     head: &Head,

@@ -1,4 +1,4 @@
-//! What is written is read, and what is not a snapshot is refused.
+//! A written snapshot is read, and other files are refused.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -118,7 +118,7 @@ fn what_is_no_snapshot_is_refused_and_unknown_lines_are_counted() {
     ));
 }
 
-/// Facts that hardly can be compressed: most of the file is the bundle.
+/// Facts that cannot be compressed well: most of the file is the bundle.
 fn long_facts() -> NodeFacts {
     let mut facts = facts();
     let mut seed = 1_u64;
@@ -140,7 +140,7 @@ fn a_place_in_the_bundle_that_is_cut_or_damaged_costs_no_entry() {
     };
     write(&path, &head(), &parts, entries()).unwrap();
     let bytes = fs::read(&path).unwrap();
-    // The last bytes are the end's: a cut in them leaves the bundle as it was.
+    // The last bytes belong to the end line: a cut in them does not damage the bundle.
     let end = bytes.len() - 200;
     for place in (bytes.len() / 4..end).step_by(997) {
         fs::write(&path, &bytes[..place]).unwrap();

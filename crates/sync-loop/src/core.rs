@@ -1,4 +1,4 @@
-//! Who is synced when: pure, told the time.
+//! Decides which pod is synced when. It is pure: the time is an argument.
 //!
 //! ```text
 //!   Set ----> Waiting for the end of another pod of its name
@@ -10,7 +10,7 @@
 //!                \--------------------------------------/           --ended--> gone
 //! ```
 //!
-//! One sync of a pod at a time; whatever wakes it meanwhile is one more sync. A kubelet's pod
+//! A pod has one sync at a time; if it is woken meanwhile, one more sync follows. A kubelet's pod
 //! workers do the same. Source: Kubernetes 1.36, `pkg/kubelet/pod_workers.go`.
 
 use std::collections::BTreeMap;
@@ -24,17 +24,16 @@ use tokio::time::Instant;
 use crate::gate::{self, Gate, Policy};
 use crate::{Change, Goal, Outcome};
 
-/// A kubelet's `syncFrequency`: a pod is synced this often, whatever happens.
+/// A kubelet's `syncFrequency`: a pod is synced this often even if nothing happens.
 pub const RESYNC: Duration = Duration::from_secs(60);
 
-/// After a failure.
+/// How long a failed sync waits for the next.
 pub const AFTER_FAILURE: Duration = Duration::from_secs(10);
 
-/// After one that the runtime's network caused.
+/// How long a sync that failed because of the runtime's network waits for the next.
 pub const AFTER_NETWORK_FAILURE: Duration = Duration::from_secs(1);
 
-/// Times are up to this much longer, each time by another part of it, so that not all pods are
-/// synced at once.
+/// Intervals are longer by a random part of up to this, so that not all pods are synced at once.
 const JITTER: f64 = 0.5;
 
 /// The core of a sync loop.
@@ -42,54 +41,54 @@ const JITTER: f64 = 0.5;
 pub struct SyncLoop<S> {
     policy: Policy,
     workers: BTreeMap<PodUid, Worker<S>>,
-    /// How many of them have one name.
+    /// The number of workers with the same name.
     names: BTreeMap<Name, usize>,
     gate: Gate,
     jitter: fastrand::Rng,
 }
 
-/// A namespace and a name in it.
+/// A namespace and a name.
 type Name = (Arc<str>, Arc<str>);
 
-/// What happens to it.
+/// An input of the core.
 #[derive(Debug)]
 pub enum Input<S> {
-    /// A source told this.
+    /// A change of the source.
     Change(Change<S>),
-    /// Something happened to a pod.
+    /// An event of a pod.
     Woken(PodUid),
-    /// Something happened, and nobody knows to whom.
+    /// Events of unknown pods.
     AllWoken,
     /// The sync of a pod has ended.
     Ended(PodUid, Outcome),
-    /// What stops all pods at this time; nothing, if it is empty.
+    /// The reasons that stop all pods at this time; empty if there is none.
     Errors(Vec<String>),
     /// Time has passed.
     Time,
 }
 
-/// What is to be done.
+/// An action to perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<S> {
-    /// Sync this pod, by a status that is newer than its last sync that changed something.
+    /// Sync this pod, with a status that is newer than its last sync with a change.
     Sync {
-        /// Which.
+        /// The pod.
         pod: PodRef,
-        /// To what end.
+        /// The goal.
         goal: Goal<S>,
-        /// When that one ended.
+        /// When that sync ended.
         since: Option<Instant>,
     },
-    /// Say that nothing is begun.
+    /// Report that no sync is begun.
     Skip {
-        /// Why.
+        /// The reasons.
         errors: Vec<String>,
-        /// When this is looked at again.
+        /// The time until they are checked again.
         pause: Duration,
     },
-    /// Say that work goes on.
+    /// Report that syncs continue.
     Opened {
-        /// How long nothing was begun.
+        /// How long no sync was begun.
         closed_for: Duration,
     },
     /// Nothing is left of a pod.
@@ -105,11 +104,11 @@ struct Worker<S> {
     state: State,
 }
 
-/// What is to become of a pod, and what then.
+/// The goal of a worker, and the next one.
 #[derive(Clone, Debug)]
 enum Aim<S> {
     Run(S),
-    /// It may have been wanted again since: a pod that ends is ended first.
+    /// The pod may have been wanted again since; a pod that ends is ended first.
     End {
         then: Option<S>,
     },
@@ -122,8 +121,7 @@ enum State {
 }
 
 impl<S: Clone> SyncLoop<S> {
-    /// A loop without pods. It is closed until it was told that there is nothing that stops all
-    /// pods.
+    /// Creates a loop without pods. It is closed until the first input without errors.
     pub fn new(now: Instant, policy: Policy, jitter: fastrand::Rng) -> Self {
         Self {
             policy,
@@ -134,7 +132,7 @@ impl<S: Clone> SyncLoop<S> {
         }
     }
 
-    /// One step.
+    /// Performs one step.
     pub fn step(&mut self, now: Instant, input: Input<S>) -> Vec<Action<S>> {
         let mut actions = Vec::new();
         match input {
@@ -152,7 +150,7 @@ impl<S: Clone> SyncLoop<S> {
         actions
     }
 
-    /// When there is something to do by then; of the gate, that it has to be looked at.
+    /// The next time at which a sync or a check of the gate is due.
     pub fn alarm(&self) -> Option<Instant> {
         let Gate::Open = self.gate else {
             return self.gate.alarm();
@@ -165,12 +163,12 @@ impl<S: Clone> SyncLoop<S> {
         due.min()
     }
 
-    /// Whether anything is begun.
+    /// Whether syncs are begun.
     pub fn gate(&self) -> Gate {
         self.gate
     }
 
-    /// How many pods there are.
+    /// The number of pods.
     pub fn pods(&self) -> usize {
         self.workers.len()
     }
@@ -232,7 +230,7 @@ impl<S: Clone> SyncLoop<S> {
             Outcome::Failed(_) => jittered(&mut self.jitter, AFTER_FAILURE),
             Outcome::NetworkNotReady => jittered(&mut self.jitter, AFTER_NETWORK_FAILURE),
             Outcome::Ended => {
-                // Whether it ended or not is known of a pod that was to end.
+                // Only a pod that was to end can have ended.
                 if let Aim::End { then } = &mut worker.goal {
                     match then.take() {
                         Some(spec) => worker.goal = Aim::Run(spec),
@@ -266,7 +264,7 @@ impl<S: Clone> SyncLoop<S> {
         }
     }
 
-    /// Whether a pod has to wait for the end of another one of its name.
+    /// Whether a pod waits for the end of another one of its name.
     fn is_held(&self, worker: &Worker<S>) -> bool {
         let runs = matches!(worker.goal, Aim::Run(_));
         runs && self

@@ -23,31 +23,31 @@ use crate::runtime_state::{FailedCheck, RuntimeState, STATUS_PERIOD, aggregate};
 use crate::trouble::Trouble;
 use crate::{Goal, Outcome, Policy, Source, SyncPod, Turn, Waker};
 
-/// How often it is looked at what stops all pods: a kubelet's `syncTicker`.
+/// How often the reasons that stop all pods are checked: a kubelet's `syncTicker`.
 const TICK: Duration = Duration::from_secs(1);
 
 /// How long a sync waits for a status that is newer than the last one.
 const STATUS_DEADLINE: Duration = Duration::from_secs(10);
 
-/// What a sync loop is made from.
+/// The parts of a sync loop.
 pub struct Parts<Q, P, C> {
-    /// Where the pods come from that are wanted.
+    /// The source of the wanted pods.
     pub source: Q,
-    /// What a worker does for its pod.
+    /// The work for one pod.
     pub sync_pod: Arc<P>,
-    /// What is seen of the pods.
+    /// The observed state of the pods.
     pub pleg: Pleg,
-    /// Asks the runtime for its `Status`.
+    /// Calls the runtime's `Status`.
     pub conditions: C,
-    /// What stops all pods.
+    /// When all pods are stopped.
     pub policy: Policy,
-    /// Tells the time of day.
+    /// The clock for times of day.
     pub clock: WallClock,
     /// Spreads the resyncs of the pods.
     pub jitter: fastrand::Rng,
 }
 
-/// A running sync loop. It ends when this is dropped, and leaves all pods as they are.
+/// A running sync loop. It ends when this is dropped; all pods remain as they are.
 #[derive(Debug)]
 pub struct SyncLoop {
     ready: watch::Receiver<Option<ReadyCondition>>,
@@ -71,15 +71,15 @@ impl SyncLoop {
         Self { ready, task }
     }
 
-    /// The node's Ready condition, as a kubelet would compute it now; none before the first look
-    /// at the runtime.
+    /// The node's Ready condition, as a kubelet would compute it now; `None` before the first call
+    /// of `Status`.
     pub fn ready(&self) -> watch::Receiver<Option<ReadyCondition>> {
         self.ready.clone()
     }
 
-    /// Waits until it has stopped, which it does only if the PLEG does.
+    /// Waits until the loop has stopped, which happens only if the PLEG stops.
     pub async fn stopped(&mut self) {
-        // A panic in it has been told already.
+        // A panic in the task has been reported already.
         let _ = (&mut self.task).await;
     }
 }
@@ -157,7 +157,7 @@ where
                     Input::Errors(node.look(&pleg).await?)
                 }
                 _ = status_ticks.tick() => {
-                    // One that hangs is not asked for again.
+                    // A call that hangs is not repeated.
                     if asked.is_empty() {
                         asked.spawn(conditions());
                     }
@@ -207,11 +207,11 @@ fn tell(pod: &PodRef, outcome: &Outcome) {
     }
 }
 
-/// What the next record of the PLEG means for the workers; `None` once there is none.
+/// The input for the next record of the PLEG; `None` when there are no more.
 async fn woken<S>(events: &mut Subscription) -> Option<Input<S>> {
     loop {
         return Some(match events.next().await? {
-            // As a kubelet: what was removed needs no sync.
+            // As in a kubelet, a removed container needs no sync.
             Record::Event(event) if event.event_type == EventType::ContainerRemoved => continue,
             Record::Event(event) => Input::Woken(event.pod.uid),
             Record::Gap { .. } => Input::AllWoken,
@@ -220,7 +220,7 @@ async fn woken<S>(events: &mut Subscription) -> Option<Input<S>> {
     }
 }
 
-/// What is known of the node as a whole.
+/// The state of the node as a whole.
 struct Node {
     policy: Policy,
     clock: WallClock,
@@ -238,7 +238,8 @@ impl Node {
         }
     }
 
-    /// Looks at the runtime and the PLEG: what stops all pods now. The Ready condition follows.
+    /// Checks the runtime and the PLEG: returns the reasons that stop all pods now, and updates the
+    /// Ready condition.
     async fn look(&mut self, pleg: &Pleg) -> Result<Vec<String>, Stopped> {
         let report = pleg.status().await?;
         self.trouble.reported(&report);
@@ -256,8 +257,8 @@ impl Node {
         Ok(stopping)
     }
 
-    /// The PLEG's health: a kubelet's, or ours, by which a node is unhealthy only if no pod is
-    /// seen.
+    /// The failed health check of the PLEG: by a kubelet's rule, or by ours, for which a node is
+    /// unhealthy only if no pod is observed.
     fn unhealthy(&self, report: &StatusReport) -> Option<FailedCheck> {
         let why = match self.policy {
             Policy::Node => report.kubelet_view.pleg_error().map(str::to_owned),
@@ -290,15 +291,15 @@ impl Node {
     }
 }
 
-/// Whether the runtime answers nothing at all, so that no pod could be synced. That it does again is
-/// told with a delay, and known at once by what can be seen.
+/// Whether the runtime is unresponsive, so that no pod could be synced. Health reports with a delay
+/// that it answers again; coverage shows it at once.
 fn is_silent(report: &StatusReport) -> bool {
     let reason = report.health.reason;
     let is_said = matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
     report.health.state == HealthState::Unhealthy || is_said && !report.blind.is_empty()
 }
 
-/// A sync that is to be done.
+/// A sync to be done.
 struct Sync<S> {
     pod: PodRef,
     goal: Goal<S>,
@@ -308,14 +309,14 @@ struct Sync<S> {
 }
 
 impl<S> Sync<S> {
-    /// What the runtime has of the pod, seen since its last sync that changed something.
+    /// The status of the pod, observed since its last sync with a change.
     async fn status(&self, pleg: &Pleg) -> Result<Entry, String> {
         let newer = || pleg.cache().newer_than(&self.pod.uid, self.since);
         let known = timeout(Duration::ZERO, newer()).await;
         let entry = match known {
             Ok(entry) => entry,
             Err(_) => {
-                // A pod of which nothing changes is vouched for by relists alone.
+                // Only a relist confirms a pod of which nothing changes.
                 pleg.request_relist();
                 let late = |_| format!("its status was not seen within {STATUS_DEADLINE:?}");
                 timeout(STATUS_DEADLINE, newer()).await.map_err(late)?

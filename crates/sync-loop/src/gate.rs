@@ -1,7 +1,7 @@
-//! The gate before all workers: while the node cannot be worked with, nothing is begun.
+//! The gate before all workers: while the node is not usable, no sync is begun.
 //!
 //! ```text
-//!   open --errors--> closed: looked at again after 100 ms, 200 ms, 400 ms ... 5 s --none--> open
+//!   open --errors--> closed: checked again after 100 ms, 200 ms, 400 ms ... 5 s --none--> open
 //! ```
 //!
 //! Source: Kubernetes 1.36, `syncLoop`.
@@ -13,49 +13,49 @@ use tokio::time::Instant;
 /// The first pause of a closed gate; each is twice the one before.
 const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
-/// The longest one.
+/// The longest pause.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
-/// What stops all pods.
+/// Which errors stop all pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// A pod whose calls hang stops only itself. All stop while the runtime says that it is not
-    /// ready, or answers nothing at all; and they go on as soon as that has ended.
+    /// A pod whose calls hang stops only itself. All pods stop while the runtime reports that it is
+    /// not ready or is unresponsive, and continue as soon as that has ended.
     #[default]
     Pod,
-    /// The kubelet's: a runtime that is down and an unhealthy PLEG stop all; and whether that has
-    /// ended is looked at with growing pauses.
+    /// The kubelet's policy: a runtime that is down or an unhealthy PLEG stops all pods, and the
+    /// end is checked with growing pauses.
     Node,
 }
 
-/// Whether anything is begun.
+/// Whether syncs are begun.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
-    /// It is.
+    /// They are.
     Open,
-    /// It is not.
+    /// They are not.
     Closed {
         /// Since when.
         since: Instant,
-        /// For how long it stays so at least, from the time when it was last looked at.
+        /// The minimum time until it opens, from the last check.
         pause: Duration,
-        /// When it is looked at again.
+        /// When it is checked again.
         again_at: Instant,
     },
 }
 
-/// What a look at the gate changed.
+/// The result of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Turn {
     Nothing,
-    /// It is closed, and is looked at again after this.
+    /// It is closed, and is checked again after this time.
     Skips(Duration),
     /// It has opened after it was closed for this long.
     Opened(Duration),
 }
 
 impl Gate {
-    /// Closed until the first look.
+    /// Closed until the first check.
     pub(crate) fn at_start(now: Instant) -> Self {
         Self::Closed {
             since: now,
@@ -64,7 +64,7 @@ impl Gate {
         }
     }
 
-    /// When it has to be looked at again.
+    /// When it must be checked again.
     pub(crate) fn alarm(self) -> Option<Instant> {
         match self {
             Self::Open => None,
@@ -72,7 +72,7 @@ impl Gate {
         }
     }
 
-    /// Looks whether there is a reason to be closed.
+    /// Checks whether there is a reason to be closed.
     pub(crate) fn look(&mut self, now: Instant, policy: Policy, is_clear: bool) -> Turn {
         match *self {
             Self::Open if is_clear => Turn::Nothing,

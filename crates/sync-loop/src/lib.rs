@@ -1,21 +1,22 @@
-//! The sync loop of a node: pods that are wanted go in, and a worker for each of them brings the
-//! runtime to it, woken by what the PLEG sees.
+//! The sync loop of a node: it receives the wanted pods, and a worker for each of them changes the
+//! runtime accordingly, woken by events of the PLEG.
 //!
 //! ```text
 //!   source: pods are wanted, or not any more --\
-//!   PLEG: something happened to a pod ---------+--> core: who is synced when (pure)
+//!   PLEG: something happened to a pod ---------+--> core: which pod is synced when (pure)
 //!   what a sync left to be done has ended ------+       |   ^
 //!   a sync ended, with or without success -----/       |   |
 //!                                                      |   | gate: what the runtime and the
-//!                                                      v   | health checks say of the node
+//!                                                      v   | health checks report of the node
 //!                                  worker: a status newer than the last sync --> SyncPod
 //! ```
 //!
 //! - [`gate`]: a kubelet skips all work while its runtime is down or its PLEG is unhealthy
 //!   ([`Policy::Node`]). By [`Policy::Pod`] a pod whose calls hang stops only itself.
 //! - [`runtime_state`] and [`ready_condition`]: what a kubelet concludes of its runtime, and the
-//!   Ready condition that it makes of that, in its words.
-//! - [`core`](mod@crate::core): one worker a pod, one sync at a time, and what happens meanwhile is one more sync.
+//!   Ready condition that it computes of that, in its words.
+//! - [`core`](mod@crate::core): one worker for each pod, one sync at a time, and one more
+//!   sync for events meanwhile.
 //! - [`SyncLoop`] is all of it on tokio, with a [`Source`], a [`SyncPod`] and a [`Pleg`](pleg::Pleg).
 //!
 //! A pod that is started again whenever its container has exited:

@@ -14,11 +14,11 @@ pub struct ReadyCondition {
     /// `Ready`.
     #[serde(rename = "type")]
     pub kind: Kind,
-    /// Whether it is.
+    /// The status.
     pub status: Status,
     /// `KubeletReady` or `KubeletNotReady`.
     pub reason: Reason,
-    /// What is wrong, if anything is.
+    /// The reasons for which the node is not ready, if any.
     pub message: String,
     /// When it was computed.
     #[serde(serialize_with = "in_seconds")]
@@ -38,9 +38,9 @@ pub enum Kind {
 /// Whether a node is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
-    /// It is.
+    /// It is ready.
     True,
-    /// It is not.
+    /// It is not ready.
     False,
 }
 
@@ -53,10 +53,10 @@ pub enum Reason {
     KubeletNotReady,
 }
 
-/// What readiness is made of.
+/// The inputs of the condition.
 #[derive(Clone, Debug, Default)]
 pub struct Inputs {
-    /// What [`RuntimeState::errors`](crate::runtime_state::RuntimeState::errors) gave.
+    /// The result of [`RuntimeState::errors`](crate::runtime_state::RuntimeState::errors).
     pub runtime: Vec<String>,
     /// The network's error.
     pub network: Option<String>,
@@ -66,11 +66,11 @@ pub struct Inputs {
     pub shutdown: Option<String>,
     /// The capacities of a node that are not known: `cpu`, `memory`, `pods`.
     pub missing_capacities: Vec<&'static str>,
-    /// What is worth a warning, and leaves the node ready.
+    /// A warning that does not make the node NotReady.
     pub warning: Option<String>,
 }
 
-/// A node's readiness turned: a kubelet's event of that reason.
+/// A transition of the condition: the reason of a kubelet's event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// `NodeReady`
@@ -80,8 +80,8 @@ pub enum Transition {
 }
 
 impl ReadyCondition {
-    /// The condition at `now`, which follows `last`; and whether it turned. The first one of a
-    /// node turns nothing.
+    /// Computes the condition at `now`, which follows `last`, and its transition. The first
+    /// condition of a node is no transition.
     pub fn compute(
         now: WallTime,
         inputs: &Inputs,
@@ -124,7 +124,7 @@ impl ReadyCondition {
     }
 }
 
-/// Times in Kubernetes' conditions have no fractions.
+/// Times in Kubernetes' conditions have no fractions of a second.
 fn in_seconds<S: Serializer>(time: &WallTime, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{:.0}", time.timestamp()))
 }

@@ -1,6 +1,6 @@
-//! What a kubelet knows of its runtime as a whole, and the sentences that it says of it.
+//! What a kubelet knows of its runtime as a whole, and the sentences in which it reports this.
 //!
-//! It asks the runtime for its `Status` every 5 s. Source: Kubernetes 1.36,
+//! A kubelet calls the runtime's `Status` every 5 s. Source: Kubernetes 1.36,
 //! `pkg/kubelet/runtime.go` and `updateRuntimeUp`.
 
 use std::time::Duration;
@@ -8,14 +8,14 @@ use std::time::Duration;
 use pleg::runtime::{Condition, Conditions};
 use tokio::time::Instant;
 
-/// How often a kubelet asks the runtime for its `Status`.
+/// The interval at which a kubelet calls the runtime's `Status`.
 pub const STATUS_PERIOD: Duration = Duration::from_secs(5);
 
-/// The kubelet's `maxWaitForContainerRuntime`: a runtime that has not been ready for so long is
+/// The kubelet's `maxWaitForContainerRuntime`: a runtime that has not been ready for this long is
 /// down.
 pub const DOWN_AFTER: Duration = Duration::from_secs(30);
 
-/// What the runtime last said of itself.
+/// The last `Status` of the runtime.
 #[derive(Clone, Debug)]
 pub struct RuntimeState {
     last_ready: Option<Instant>,
@@ -34,8 +34,8 @@ impl Default for RuntimeState {
 }
 
 impl RuntimeState {
-    /// The runtime answered a `Status`. One that is refused or does not come tells nothing: what
-    /// is known grows old.
+    /// Stores the answer of a `Status` call. A call that fails or is not answered changes nothing:
+    /// the last answer grows older.
     pub fn answered(&mut self, now: Instant, conditions: &Conditions) {
         self.network_error = not_met(conditions, "NetworkReady")
             .map(|said| format!("container runtime network not ready: {said}"));
@@ -46,8 +46,8 @@ impl RuntimeState {
         }
     }
 
-    /// Why the runtime cannot be worked with, with what the `checks` of others found, each with
-    /// its name: the kubelet's `runtimeErrors`.
+    /// Why the runtime is not usable, with the results of other `checks`, each with its name: the
+    /// kubelet's `runtimeErrors`.
     pub fn errors(&self, now: Instant, checks: &[FailedCheck]) -> Vec<String> {
         let age = match self.last_ready {
             None => Some("container runtime status check may not have completed yet"),
@@ -61,13 +61,13 @@ impl RuntimeState {
         all.chain(self.runtime_error.clone()).collect()
     }
 
-    /// What the runtime itself says is wrong with it, if anything.
+    /// The runtime's own error, if any.
     pub fn runtime_error(&self) -> Option<&str> {
         self.runtime_error.as_deref()
     }
 
-    /// What is wrong with the runtime's network, if anything: a node is not Ready then, and only
-    /// pods on the host's network are started.
+    /// The error of the runtime's network, if any. The node is then NotReady, and only pods on the
+    /// host's network are started.
     pub fn network_error(&self) -> Option<&str> {
         self.network_error.as_deref()
     }
@@ -76,13 +76,13 @@ impl RuntimeState {
 /// A health check that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedCheck {
-    /// What was checked: `PLEG`.
+    /// The name of the check: `PLEG`.
     pub name: &'static str,
-    /// What was found.
+    /// The result.
     pub why: String,
 }
 
-/// What the runtime said of a condition that is not met, in the form of a kubelet.
+/// The sentence for a condition that is not met, in the form of a kubelet.
 fn not_met(conditions: &Conditions, kind: &str) -> Option<String> {
     let mut all = conditions.conditions.iter();
     match all.find(|condition| condition.kind == kind) {
@@ -94,7 +94,7 @@ fn not_met(conditions: &Conditions, kind: &str) -> Option<String> {
     }
 }
 
-/// Several errors in one sentence, each once: as Kubernetes aggregates them.
+/// Joins several errors into one sentence without duplicates, as Kubernetes aggregates them.
 pub fn aggregate(errors: &[String]) -> Option<String> {
     let mut once: Vec<&str> = Vec::new();
     for error in errors {

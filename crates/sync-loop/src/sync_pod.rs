@@ -1,4 +1,4 @@
-//! What a worker does for its pod.
+//! The work for one pod.
 
 use std::time::Duration;
 
@@ -8,40 +8,41 @@ use pleg::out::cache::Entry;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-/// What is to become of a pod.
+/// The goal for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal<S> {
-    /// It runs as this wants it.
+    /// The pod runs as specified.
     Run(S),
-    /// It ends, and leaves nothing.
+    /// The pod ends, and nothing of it is left.
     End,
 }
 
 /// One sync of one pod.
 #[derive(Clone, Debug)]
 pub struct Turn<S> {
-    /// Which pod.
+    /// The pod.
     pub pod: PodRef,
-    /// What is to become of it.
+    /// The goal.
     pub goal: Goal<S>,
-    /// What the runtime has of it, seen after `since`. If its last inspection failed, it shows what
-    /// was known before: see [`Self::status`].
+    /// The status of the pod in the runtime, as of `since` or later. If its last inspection failed,
+    /// it is the last known status: see [`Self::status`].
     pub entry: Entry,
-    /// When the last sync ended that changed something; before the first one, when the loop began.
+    /// When the last sync with a change ended; before the first one, when the loop began.
     pub since: Instant,
-    /// Whether the entry has whatever was created before `since`. It has not while sandboxes or
-    /// containers cannot be listed, or while one that is listed is not found: only what it shows
-    /// is known then, and whatever it does not show may be there.
+    /// Whether the entry has everything that was created before `since`. It is not complete while
+    /// sandboxes or containers cannot be listed, or while a listed one is not found: what it does
+    /// not show may then exist.
     pub is_complete: bool,
-    /// Whether the runtime's network is ready: until then only pods on the host's are started.
+    /// Whether the runtime's network is ready. Until then only pods on the host's network are
+    /// started.
     pub network_ready: bool,
-    /// Has this pod synced once more.
+    /// Causes one more sync of this pod.
     pub waker: Waker,
 }
 
 impl<S> Turn<S> {
-    /// The status, if the last inspection was good; or else the outcome with which a sync ends that
-    /// depends on it.
+    /// The status, if the last inspection succeeded; otherwise the outcome of a sync that depends
+    /// on it.
     pub fn status(&self) -> Result<&PodStatus, Outcome> {
         match &self.entry.error {
             None => Ok(&self.entry.status),
@@ -52,7 +53,7 @@ impl<S> Turn<S> {
     }
 }
 
-/// Wakes a pod: it is synced once more, soon. For whatever goes on after a sync has ended.
+/// Wakes a pod: it is synced once more, soon. For work that continues after a sync has ended.
 #[derive(Clone, Debug)]
 pub struct Waker {
     pub(crate) pod: PodUid,
@@ -60,7 +61,7 @@ pub struct Waker {
 }
 
 impl Waker {
-    /// Wakes the pod. Without effect once the loop has ended.
+    /// Wakes the pod. Has no effect once the loop has ended.
     pub fn wake(&self) {
         let _ = self.woken.send(self.pod.clone());
     }
@@ -69,28 +70,28 @@ impl Waker {
 /// How a sync ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// What could be done was done.
+    /// Everything that was possible was done.
     Done {
-        /// Whether anything was: then the PLEG is asked to look again at once, and the next sync
-        /// is by a status that is newer than this one's end.
+        /// Whether something was changed. Then the PLEG inspects the pod at once, and the next sync
+        /// has a status that is newer than the end of this one.
         changed: bool,
-        /// When there is more to do, such as the end of a back-off, if nothing happens before.
+        /// When more is to be done, such as at the end of a back-off, if nothing happens before.
         again_in: Option<Duration>,
     },
     /// The pod was to end, and nothing of it is left.
     Ended,
-    /// It failed, and is tried again after a while.
+    /// It failed, and is retried after some time.
     Failed(String),
-    /// It failed because the runtime's network is not ready, and is tried again soon.
+    /// It failed because the runtime's network is not ready, and is retried soon.
     NetworkNotReady,
 }
 
-/// Brings a pod to what is wanted of it.
+/// Changes a pod to its goal.
 pub trait SyncPod: Send + Sync + 'static {
-    /// What it needs to know of a pod.
+    /// What it must know of a pod.
     type Spec: Clone + Send + Sync + 'static;
 
-    /// Does one sync. It has deadlines of its own: until it ends, this pod has no other, and no
-    /// other pod waits for it.
+    /// Performs one sync. It has its own deadlines: until it ends, this pod has no other sync, and
+    /// no other pod waits for it.
     fn sync(&self, turn: Turn<Self::Spec>) -> impl Future<Output = Outcome> + Send;
 }

@@ -1,5 +1,5 @@
-//! The pods whose calls hang or fail. That this begins or ends is no event, so nothing else tells
-//! their workers.
+//! The pods whose calls hang or fail. The begin and the end of this are no events, so workers are
+//! woken from here.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use pleg::out::status_report::StatusReport;
 #[derive(Debug, Default)]
 pub(crate) struct Trouble {
     pods: BTreeSet<PodUid>,
-    /// Those for whom that has changed, and whose workers have not been woken since.
+    /// The pods for which this has changed, and whose workers have not been woken since.
     due: BTreeSet<PodUid>,
 }
 
 impl Trouble {
-    /// Takes in a report.
+    /// Stores a report.
     pub(crate) fn reported(&mut self, report: &StatusReport) {
         let stuck = report.stuck.iter().filter_map(|call| call.pod.as_ref());
         let failing = report.failing.iter().filter_map(|call| call.pod.as_ref());

@@ -1,4 +1,4 @@
-//! The same bad day of a node by both policies: how long an innocent pod stays down.
+//! The same fault of a node with both policies: how long the container of another pod is down.
 
 mod well;
 
@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
 use well::well;
 
-/// Wants what it is told to want.
+/// A source that a test controls.
 struct Told(mpsc::UnboundedReceiver<Change<()>>);
 
 impl Source for Told {
@@ -28,7 +28,7 @@ impl Source for Told {
     }
 }
 
-/// Starts what has exited again. Remembers whether it was told once that an entry may not have all.
+/// Starts exited containers again. Stores whether an entry was not complete once.
 struct Restart(Sim, Arc<AtomicBool>);
 
 impl SyncPod for Restart {
@@ -60,7 +60,7 @@ impl SyncPod for Restart {
     }
 }
 
-/// A node with the pods `stuck` and `innocent` that are kept running.
+/// A node on which the pods `stuck` and `innocent` are kept running.
 struct Node {
     sim: Sim,
     sync_loop: SyncLoop,
@@ -140,9 +140,8 @@ fn pod(sim: &Sim, name: &str) -> PodRef {
     sim.world().pod(name).pod.clone()
 }
 
-/// What a runtime says that is well.
-/// A status lock is held for 300 s; a container of another pod dies 200 s into it. How long that
-/// one was down, and whether the node was Ready then.
+/// A status lock is held for 300 s; a container of another pod exits 200 s into it. Returns how
+/// long that container was down, and whether the node was Ready then.
 async fn down_beside_a_status_lock(policy: Policy) -> (Duration, Status) {
     let node = Node::up(policy).await;
     node.sim.status_lock("stuck", "app");

@@ -1,5 +1,4 @@
-//! A worker hears of what no event tells: that its pod's calls hang or fail, and that they no
-//! longer do.
+//! A worker is woken for what is no event: calls of its pod hang or fail, or no longer do.
 
 mod well;
 
@@ -14,7 +13,7 @@ use sync_loop::{Change, Goal, Outcome, Parts, Policy, Source, SyncLoop, SyncPod,
 use tokio::time::sleep;
 use well::well;
 
-/// Wants this pod, and nothing else ever.
+/// A source with only this pod.
 struct One(Option<PodRef>);
 
 impl Source for One {
@@ -25,7 +24,7 @@ impl Source for One {
     }
 }
 
-/// Remembers whether the process was known to be dead, sync by sync.
+/// Stores for each sync whether the process was known to be dead.
 #[derive(Clone, Default)]
 struct Remembers(Arc<Mutex<Vec<bool>>>);
 

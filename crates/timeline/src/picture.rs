@@ -1,4 +1,4 @@
-//! What is drawn.
+//! The content of a picture.
 
 use std::cmp::Reverse;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use episodes::{Episode, What};
 use serde::Serialize;
 use times::{GoDuration, WallTime};
 
-/// What a picture shows.
+/// The content of a picture.
 #[derive(Clone, Debug)]
 pub struct Picture {
     /// What happened, in one sentence.
@@ -18,38 +18,38 @@ pub struct Picture {
     pub advice: Vec<Advice>,
     /// What was read.
     pub sources: Vec<String>,
-    /// Restrictions that a reader has to know, a sentence each.
+    /// Restrictions that a reader must know, one sentence each.
     pub notes: Vec<String>,
     /// All episodes, in order of time.
     pub episodes: Vec<Episode>,
     /// The beginning of the picture.
     pub from: WallTime,
-    /// Its end: until then something was read.
+    /// Its end: the last time for which a source was read.
     pub to: WallTime,
 }
 
-/// A probable cause, and what to do.
+/// A probable cause, and its remedy.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Advice {
     /// The id of the cause.
     pub cause: String,
     /// `low`, `medium`, `high` or `certain`.
     pub confidence: String,
-    /// When it was found, if it is over; empty for a cause that is current, or of a log.
+    /// When the cause was found, if it is over; empty for a current cause and for one from a log.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub past: String,
-    /// What it is, with names.
+    /// The finding as a sentence with names.
     pub sentence: String,
-    /// Whom it is about, if that is known.
+    /// The culprit, if it is known.
     pub culprit: Option<String>,
-    /// What shows it best.
+    /// The strongest evidence.
     pub evidence: Option<String>,
     /// What to do, the first thing first.
     pub steps: Vec<String>,
 }
 
 impl Advice {
-    /// How sure the cause is, and whether it is over.
+    /// The confidence of the cause, and whether it is over.
     pub(crate) fn standing(&self) -> String {
         match self.past.is_empty() {
             true => format!("{} confidence", self.confidence),
@@ -62,8 +62,8 @@ impl Advice {
 const SHORTEST: Duration = Duration::from_secs(1);
 
 impl Picture {
-    /// A picture of all these episodes. None without any. What two sources show, a history and a
-    /// snapshot of it for example, is drawn once.
+    /// A picture of all these episodes; `None` if there are none. An episode that two sources show,
+    /// such as a recording and a snapshot of it, is drawn once.
     pub fn new(summary: impl Into<String>, episodes: Vec<Episode>) -> Option<Self> {
         let episodes = once(episodes);
         let from = episodes.first()?.from;
@@ -80,26 +80,26 @@ impl Picture {
         })
     }
 
-    /// The same in sources that reach until then.
+    /// Returns this picture with an end until which its sources were read.
     pub fn read_until(mut self, time: Option<WallTime>) -> Self {
         self.to = time.map_or(self.to, |time| self.to.max(time));
         self
     }
 
-    /// The same without what is not known to have lasted until `from`.
+    /// Returns this picture without the episodes that are not known to have lasted until `from`.
     pub fn since(mut self, from: WallTime) -> Self {
         self.episodes.retain(|episode| episode.until() >= from);
         self.from = self.from.max(from).min(self.to.before(SHORTEST));
         self
     }
 
-    /// How much time it shows.
+    /// The time that it shows.
     pub fn spans(&self) -> Duration {
         self.to.since(self.from)
     }
 
-    /// Where the episode begins and ends in this picture, as parts of its width. An episode
-    /// may begin before the picture does.
+    /// The begin and the end of an episode, as fractions of the width of this picture. An episode
+    /// may begin before the picture.
     pub(crate) fn place(&self, episode: &Episode) -> (f64, f64) {
         let whole = self.spans().as_secs_f64();
         let part = |time: WallTime| (time.since(self.from).as_secs_f64() / whole).clamp(0.0, 1.0);
@@ -108,7 +108,7 @@ impl Picture {
     }
 }
 
-/// In order of time, each once.
+/// Sorts episodes by time and removes duplicates.
 fn once(mut episodes: Vec<Episode>) -> Vec<Episode> {
     episodes.sort_by_cached_key(|it| (it.from, it.what.title(), it.whom(), Reverse(it.until())));
     episodes.dedup_by(|again, first| {
@@ -117,7 +117,7 @@ fn once(mut episodes: Vec<Episode>) -> Vec<Episode> {
     episodes
 }
 
-/// Where a bar ends. An event is drawn until it was reported.
+/// The end of a bar. An event is drawn until it was reported.
 pub(crate) fn drawn_until(episode: &Episode) -> WallTime {
     match delay(episode) {
         Some(delay) => episode.from.after(delay),
@@ -125,7 +125,7 @@ pub(crate) fn drawn_until(episode: &Episode) -> WallTime {
     }
 }
 
-/// How long after an event had happened it was reported, if that is known.
+/// The time from an event to its report, if known.
 fn delay(episode: &Episode) -> Option<Duration> {
     match episode.what {
         What::Event {
@@ -136,7 +136,7 @@ fn delay(episode: &Episode) -> Option<Duration> {
     }
 }
 
-/// Why, with how an event was reported.
+/// The reason, and for an event how it was reported.
 pub(crate) fn why(episode: &Episode) -> String {
     let reason = &episode.reason;
     let What::Event { source, .. } = &episode.what else {

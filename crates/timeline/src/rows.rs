@@ -1,5 +1,5 @@
-//! Which episodes share a row, and the order of the rows: who hung first, then the node, then
-//! who had to wait, then what happened.
+//! Decides which episodes share a row, and the order of the rows: the culprit, the node, pods that
+//! were not observed, events.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -13,11 +13,11 @@ use crate::Picture;
 /// A row of the picture.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
-    /// What stands in front of it.
+    /// The text in front of the row.
     pub label: String,
-    /// In which part of the picture it is.
+    /// The part of the picture that it belongs to.
     pub section: Section,
-    /// Which episodes are drawn in it, in order of time.
+    /// The episodes that are drawn in it, in order of time.
     pub episodes: Vec<usize>,
 }
 
@@ -30,16 +30,16 @@ pub(crate) enum Section {
     Tasks,
     /// The node as a whole.
     Node,
-    /// Pods that had to wait.
+    /// Pods that were not observed.
     Pods,
     /// Lines and diagnoses that point to a cause.
     Causes,
-    /// What happened to containers, and when it was reported.
+    /// Events of containers, and when they were reported.
     Events,
 }
 
 impl Section {
-    /// Its heading.
+    /// The heading.
     pub fn title(self) -> &'static str {
         match self {
             Self::Calls => "Hung calls",
@@ -52,7 +52,7 @@ impl Section {
     }
 }
 
-/// A section with more rows is not readable: the others share one.
+/// A section with more rows is not readable; the other rows are merged into one.
 const MAX_ROWS: usize = 30;
 const MAX_PODS: usize = 20;
 
@@ -86,13 +86,13 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
         (order, row)
     });
     let mut rows: Vec<(u8, Row)> = rows.collect();
-    // Whoever hung or waited longest comes first.
+    // The row with the longest call or wait is the first one.
     rows.sort_by_key(|(order, row)| (row.section, *order, Reverse(lasted(picture, row))));
     together(rows.into_iter().map(|(_, row)| row).collect())
 }
 
-/// The section, and the order of kinds within it: a list hangs because of somebody, so whoever
-/// hung comes before it.
+/// The section, and the order of kinds within it. A list hangs because of a container, so the call
+/// for that container precedes it.
 fn place(what: &What, is_of_nobody: bool) -> (Section, u8) {
     match what {
         What::HungCall { .. } => (Section::Calls, u8::from(is_of_nobody)),
@@ -124,7 +124,7 @@ fn lasted(picture: &Picture, row: &Row) -> Duration {
     each.sum()
 }
 
-/// How long a pod waited: of several times the longest.
+/// How long a pod waited; of several waits the longest.
 fn waits(picture: &Picture, episodes: &[usize]) -> String {
     let each = episodes.iter().map(|index| &picture.episodes[*index]);
     let longest = each
@@ -137,7 +137,7 @@ fn waits(picture: &Picture, episodes: &[usize]) -> String {
     }
 }
 
-/// Rows beyond the limit of their section become one.
+/// Merges the rows beyond the limit of their section into one.
 fn together(rows: Vec<Row>) -> Vec<Row> {
     let mut kept: Vec<Row> = Vec::new();
     let mut more: BTreeMap<Section, Vec<Row>> = BTreeMap::new();
@@ -167,7 +167,7 @@ fn together(rows: Vec<Row>) -> Vec<Row> {
     kept
 }
 
-/// The class of an episode in styles: its colour.
+/// The class of an episode in styles, which sets its colour.
 pub(crate) fn class(what: &What) -> &'static str {
     match what {
         What::HungCall { .. } | What::TaskBlocked => "hung",

@@ -8,7 +8,7 @@ use times::{GoDuration, WallTime};
 
 use crate::Picture;
 
-/// Distances between marks that people can read, in seconds.
+/// Readable distances between marks, in seconds.
 const STEPS: [i64; 21] = [
     1,
     2,
@@ -36,18 +36,18 @@ const STEPS: [i64; 21] = [
 const MONTH: i64 = 30 * 86_400;
 const YEAR: i64 = 365 * 86_400;
 
-/// From here on hours say less than days.
+/// From this duration on, marks show days instead of hours.
 const DAYS: Duration = Duration::from_secs(3 * 86_400);
 
-/// A mark of the axis: where, as a part of the width, and its text.
+/// A mark of the axis: its position and its text.
 pub(crate) struct Mark {
-    /// From 0 to 1.
+    /// The position, from 0 to 1.
     pub at: f64,
     /// A time or a day.
     pub text: String,
 }
 
-/// At most so many marks.
+/// Returns at most `most` marks.
 pub(crate) fn marks(picture: &Picture, most: usize) -> Vec<Mark> {
     let whole = picture.spans().as_secs_f64();
     let begin = picture.from.as_unix_seconds();

@@ -1,26 +1,26 @@
-//! What happened, in one sentence.
+//! Summarises a picture in one sentence.
 
 use std::time::Duration;
 
 use episodes::{Episode, What};
 use times::{GoDuration, WallTime};
 
-/// A call that hangs is seen so soon: if nothing was recorded shortly before that, it may have hung
-/// for longer.
+/// A call that hangs is recorded within this time. If nothing was recorded shortly before, the call
+/// may have hung for longer.
 const SEEN: Duration = Duration::from_secs(15);
 
-/// For so long a kubelet has not listed when it becomes NotReady, and the countdown of an agent that
+/// A kubelet has not listed for this long when it becomes NotReady. The countdown of an agent that
 /// was started meanwhile begins later than that of its kubelet.
 const COUNTDOWN: Duration = Duration::from_secs(190);
 
-/// Of a shorter time it is not known how long it was.
+/// The duration of a shorter episode is not known.
 const MOMENT: Duration = Duration::from_millis(1);
 
-/// Within this time it is noticed that a runtime is silent.
+/// An unresponsive runtime is reported within this time.
 const NOTICED: Duration = Duration::from_secs(30);
 
-/// What these episodes say at most, as far as they were seen: who hung longest, and what the node
-/// suffered from it. None if nothing hung or suffered.
+/// A sentence about the longest call that hung, and how the node was affected, without claiming
+/// more than the sources show. `None` if nothing hung and the node was not affected.
 pub fn summary(episodes: &[Episode]) -> Option<String> {
     let lasted = |episode: &Episode| episode.until().since(episode.from);
     let silences = episodes.iter().filter(|it| it.what == What::RuntimeSilent);
@@ -31,11 +31,11 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         let mut silences = silences.iter();
         silences.any(|(from, to)| (*from..=*to).contains(&episode.from))
     };
-    // Of a silent runtime no call returns: whose it was says nothing.
+    // No call to an unresponsive runtime is answered, so its container is no culprit.
     let hung = |episode: &&Episode| {
         matches!(episode.what, What::HungCall { .. }) && !is_of_silence(episode)
     };
-    // A call for somebody says more than a list, which hangs because of somebody.
+    // A call for a container is stronger evidence than a list, which hangs because of a container.
     let longest = episodes
         .iter()
         .filter(hung)
@@ -59,7 +59,7 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
             false => format!(" for {whom}"),
         };
         parts.push(match lasted(episode) {
-            // The log tells that it timed out, not for how long it had been waited for.
+            // The log shows that the call timed out, but not its duration.
             Duration::ZERO => format!("{call}{whom} timed out"),
             time => format!(
                 "{call}{whom} did not return for {}{}",
@@ -70,7 +70,7 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
     }
     let blocked = |episode: &&Episode| episode.what == What::TaskBlocked;
     if let Some(episode) = episodes.iter().filter(blocked).max_by_key(|it| lasted(it)) {
-        // The kernel reports that a task is blocked, never that it goes on.
+        // The kernel reports that a task is blocked, but never that it continues.
         parts.push(format!(
             "the task {} was blocked in the kernel for at least {}",
             episode.whom(),
@@ -103,7 +103,7 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         }
         let (times, time) = together(its.iter().map(|it| (it.from, it.until())).collect());
         parts.push(match (times, time) {
-            // A single line says so, the last that was read.
+            // Only one line shows it, the last one that was read.
             (_, time) if time < MOMENT => said.to_owned(),
             (1, time) => format!("{said} for {}{}", at_least(&its), shown(time)),
             (times, time) => {
@@ -121,7 +121,7 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
     Some(first.into_iter().chain(characters).chain(['.']).collect())
 }
 
-/// Whether nothing was recorded at a time at which this may have lasted.
+/// Whether there is a gap in the recording during which this may have lasted.
 fn is_beside(episode: &Episode, unrecorded: &[(WallTime, WallTime)]) -> bool {
     let before = match episode.what {
         What::WouldBeNotReady => COUNTDOWN,
@@ -133,7 +133,7 @@ fn is_beside(episode: &Episode, unrecorded: &[(WallTime, WallTime)]) -> bool {
     unrecorded.any(|(begun, ended)| *ended >= from && *begun <= until)
 }
 
-/// How many times, and how long they are together. Two sources may show the same time.
+/// The number of intervals and their total duration. Two sources may show the same interval.
 fn together(mut times: Vec<(WallTime, WallTime)>) -> (usize, Duration) {
     times.sort_unstable();
     let mut counted: Option<WallTime> = None;
@@ -173,7 +173,7 @@ mod tests {
         let list = Episode::new(second(1), Some(second(301)), hung("ListContainers"), "");
         let status = Episode::new(second(3), Some(second(300)), hung("ContainerStatus"), "");
         let skipped = Episode::new(second(200), None, What::PodsSkipped, "");
-        // Another source shows a part of the same.
+        // Another source shows a part of the same episode.
         let again = skipped.clone().seen_until(Some(second(250)));
         let skipped = skipped.seen_until(Some(second(302)));
         let all = [list, status.about(who), again, skipped];

@@ -17,11 +17,11 @@ pub(crate) const COLOURS: &str = include_str!("colours.css");
 const WIDTH: f64 = 1200.0;
 const LABELS: f64 = 330.0;
 const ROW: f64 = 20.0;
-/// The time and the axis.
+/// The height of the time and the axis.
 const HEAD: f64 = 54.0;
-/// Wider characters are cut.
+/// Longer labels are cut.
 const LABEL_CHARACTERS: usize = 46;
-/// Longer lines are wrapped: they are as wide as the picture.
+/// Longer lines are wrapped at the width of the picture.
 const SUMMARY_CHARACTERS: usize = 130;
 const NOTE_CHARACTERS: usize = 175;
 
@@ -110,7 +110,7 @@ fn draw(picture: &Picture, row: &Row, y: f64, out: &mut String) {
         text(&label)
     );
     let room = WIDTH - LABELS - 12.0;
-    // Of bars that would be drawn on the same pixels one is drawn.
+    // Of several bars on the same pixels only one is drawn.
     let mut drawn: BTreeMap<(i64, i64), u64> = BTreeMap::new();
     for episode in row.episodes.iter().map(|index| &picture.episodes[*index]) {
         let (from, to) = picture.place(episode);
@@ -145,14 +145,14 @@ fn told(episode: &episodes::Episode) -> String {
     sentence(&line).into_owned()
 }
 
-/// The sentence in lines of at most so many characters.
+/// Wraps the sentence in lines of at most `most` characters.
 fn wrapped(said: &str, most: usize) -> Vec<String> {
     let said = sentence(said);
     let lines = textwrap::wrap(&said, most).into_iter();
     lines.map(Cow::into_owned).collect()
 }
 
-/// Cut at its beginning: names differ at their ends.
+/// Cuts the beginning of a name, because names differ at their ends.
 pub(crate) fn cut_beginning(text: &str, most: usize) -> String {
     let length = text.chars().count();
     match length <= most {
@@ -164,7 +164,7 @@ pub(crate) fn cut_beginning(text: &str, most: usize) -> String {
     }
 }
 
-/// Text within an element or an attribute.
+/// Escapes text for an element or an attribute.
 pub(crate) fn text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for character in escape::line(text).chars() {

@@ -13,12 +13,12 @@ use crate::rows::{Row, rows};
 use crate::scale::{marks, title};
 use crate::svg::cut_beginning;
 
-/// A line a second would be too much to read.
+/// One line for each second would be too long to read.
 const MAX_LINES: usize = 60;
 const LABEL: usize = 42;
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// The picture in lines of `width` characters: its rows, and what each bar is.
+/// The picture in lines of `width` characters: its rows, and a description of each bar.
 pub fn text(picture: &Picture, width: usize) -> String {
     let bars = width.saturating_sub(LABEL + 1).max(20);
     let mut page = String::new();
@@ -112,15 +112,14 @@ fn drawn(picture: &Picture, row: &Row, width: usize) -> String {
     cells.into_iter().collect()
 }
 
-/// What lasted, and what happened, in order of time. Of many events of containers only their
-/// number is told.
+/// Lists episodes in order of time. Of many events of containers only the number is listed.
 fn list(picture: &Picture, page: &mut String) {
     let is_event = |episode: &&Episode| matches!(episode.what, What::Event { .. });
     let events = picture.episodes.iter().filter(is_event).count();
     let show_events = picture.episodes.len() <= MAX_LINES;
     let wanted = |episode: &&Episode| show_events || !is_event(episode);
     let shown: Vec<&Episode> = picture.episodes.iter().filter(wanted).collect();
-    // Of a longer time the day belongs to it.
+    // A picture that spans more than a day shows the date.
     let form = match picture.spans() < DAY {
         true => "%H:%M:%S",
         false => "%Y-%m-%d %H:%M:%S",

@@ -1,8 +1,8 @@
-//! A frame as bytes: only the cells that differ from those on the screen, in one update, and
-//! nothing if none does.
+//! Encodes a frame as bytes: only the cells that differ from the screen, in one update, and
+//! nothing if no cell differs.
 //!
 //! ```text
-//!   state --view--> buffer --is it another than the last?--> begin, cells, end --> out
+//!   state --view--> buffer --does it differ from the last?--> begin, cells, end --> out
 //! ```
 
 use std::fmt;
@@ -18,17 +18,17 @@ use ratatui::{Terminal, TerminalOptions, Viewport};
 use crate::state::{Extent, State};
 use crate::view::{self, Theme};
 
-/// Draws states on whatever understands a terminal's sequences. Terminals that know the marks of an
-/// update show no half of a frame.
+/// Draws states on any output that understands a terminal's sequences. A terminal that knows the
+/// marks of an update shows no partial frame.
 pub struct Canvas<W: Write> {
     terminal: Terminal<CrosstermBackend<W>>,
     theme: Theme,
-    /// What is on the screen.
+    /// The content of the screen.
     shown: Buffer,
 }
 
 impl<W: Write> Canvas<W> {
-    /// Draws on a terminal of this size, which is empty.
+    /// Draws on an empty terminal of this size.
     pub fn new(out: W, size: Size, theme: Theme) -> io::Result<Self> {
         let area = Rect::from(size);
         let options = TerminalOptions {
@@ -43,25 +43,25 @@ impl<W: Write> Canvas<W> {
         })
     }
 
-    /// Others have used the terminal meanwhile: the next draw draws everything.
+    /// Another program has used the terminal, so the next draw draws everything.
     pub fn begin_anew(&mut self) -> io::Result<()> {
         self.shown = Buffer::empty(Rect::ZERO);
         self.terminal.hide_cursor()
     }
 
-    /// Draws a state on the terminal, which has this size now.
+    /// Draws a state on the terminal, whose size may have changed.
     pub fn draw(&mut self, state: &State, size: Size) -> io::Result<Extent> {
         let area = Rect::from(size);
         let is_resized = self.shown.area != area;
         if is_resized {
-            // Another size is the one reason to clear the screen, and belongs to the update.
+            // Only a new size clears the screen; that is part of the update.
             queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
             self.terminal.resize(area)?;
         }
         let mut frame = self.terminal.get_frame();
         let extent = view::draw(&mut frame, state, &self.theme);
         if *frame.buffer_mut() == self.shown {
-            // Even without a cell, a frame of the library is a few sequences long.
+            // A frame of the library has a few sequences even without a cell.
             self.terminal.current_buffer_mut().reset();
             return Ok(extent);
         }

@@ -1,4 +1,4 @@
-//! The doctor's answer as `pleg doctor -o json` prints it, as far as the screen shows it.
+//! The part of the doctor's report (`pleg doctor -o json`) that the screen shows.
 //!
 //! ```
 //! use top::diagnosis::Diagnosis;
@@ -12,40 +12,40 @@
 use pleg::out::status_report;
 use serde::Deserialize;
 
-/// What is wrong with the node.
+/// A report of the doctor.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub struct Diagnosis {
     /// `ok`, `problem` or `unknown`.
     pub verdict: String,
     /// One sentence, with names.
     pub summary: String,
-    /// What was found, root causes first.
+    /// The findings, root causes first.
     #[serde(default)]
     pub findings: Vec<Finding>,
 }
 
-/// One cause that was found.
+/// A finding.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Finding {
-    /// Its id, by which `pleg explain` has a page about it.
+    /// The id of the cause, for `pleg explain`.
     pub cause: String,
-    /// What it is, in one sentence.
+    /// The title of the cause, in one sentence.
     pub title: String,
-    /// The same of this node, with names; empty where the title says all that is known.
+    /// The finding on this node, with names; empty if the title says everything that is known.
     pub sentence: String,
     /// `problem` or `suspect`.
     pub verdict: String,
     /// `low`, `medium`, `high` or `certain`.
     pub confidence: String,
-    /// What shows it.
+    /// The evidence.
     pub evidence: Vec<String>,
-    /// What to do now.
+    /// The advice.
     pub advice: Vec<String>,
 }
 
 impl Finding {
-    /// What was found, with names if there are any.
+    /// The finding, with names if there are any.
     pub fn said(&self) -> &str {
         match self.sentence.is_empty() {
             true => &self.title,

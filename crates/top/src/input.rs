@@ -1,4 +1,4 @@
-//! What keys mean: where k9s has a key for it, the same one.
+//! Maps keys to actions, with the keys of k9s if it has the action.
 //!
 //! ```text
 //!   a prompt is open:  characters, Backspace, Enter, Esc  --> Type, Erase, Accept, Back
@@ -9,50 +9,50 @@ use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use crate::state::sort::Column;
 
-/// What the reader wants.
+/// An action of the reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Leave.
+    /// Quit.
     Quit,
-    /// See the keys.
+    /// Show the keys.
     Help,
     /// Type a filter.
     Filter,
-    /// Type a filter that leaves out what it matches.
+    /// Type a filter that hides what it matches.
     InverseFilter,
     /// Show only faults, or everything again.
     ToggleFaults,
-    /// Sort the pods, or turn the order round.
+    /// Sort the pods, or reverse the order.
     Sort(Column),
     /// Move to the next table.
     NextPanel,
     /// Move to the previous one.
     PreviousPanel,
-    /// Move by so many rows.
+    /// Move by this many rows.
     Step(isize),
-    /// Move by so many pages.
+    /// Move by this many pages.
     Page(isize),
-    /// See what is selected.
+    /// Open the selected row.
     Open,
-    /// Back to what was there before.
+    /// Go back to the previous view.
     Back,
-    /// Ask the doctor.
+    /// Run the doctor.
     Examine,
-    /// In a recording: to the next thing that was recorded.
+    /// In a recording: go to the next entry.
     Forward,
-    /// In a recording: to the previous one.
+    /// In a recording: go to the previous entry.
     Backward,
     /// In a recording: type a time.
     GoToTime,
     /// A character for the prompt.
     Type(char),
-    /// Take the last one back.
+    /// Remove the last character.
     Erase,
-    /// What was typed is right.
+    /// Accept the typed text.
     Accept,
 }
 
-/// What a key means depends on what is on the screen.
+/// The mode of the screen, on which the meaning of keys depends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// A live node.
@@ -63,7 +63,7 @@ pub enum Mode {
     Prompt,
 }
 
-/// What a key means; `None` if it means nothing here.
+/// The action of a key; `None` if it has none in this mode.
 pub fn action(key: KeyEvent, mode: Mode) -> Option<Action> {
     if key.kind == KeyEventKind::Release {
         return None;

@@ -1,16 +1,16 @@
 //! The screen of `pleg top`: a node at a glance, live or from a recording.
 //!
 //! ```text
-//!   an agent, or our own generator --Update--.
+//!   an agent, or a local engine -----Update--.
 //!                                            v
 //!   a Recording at a time ---------Update--> State --> view --> the terminal
 //!                                            ^   |
 //!   keys --input--> Action ------------------'   '--> Request: run the doctor, step, quit
 //! ```
 //!
-//! [`state`] is pure: what is known of the node, and what the reader has chosen to see; the time
+//! [`state`] is pure: it has what is known of the node and the reader's choices; the time
 //! is an argument. [`view`] draws a state and changes nothing. [`input`] gives keys their meaning.
-//! [`session`] is the loop around them, and [`terminal`] the terminal that is restored whatever
+//! [`session`] is the loop around them, and [`terminal`] restores the terminal whatever
 //! happens.
 
 pub mod canvas;

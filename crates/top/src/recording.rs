@@ -1,4 +1,4 @@
-//! What happened on a node, to be looked at later: a [`Recording`], and the place in it.
+//! A [`Recording`] of a node, and a position in it.
 //!
 //! ```text
 //!   first                    at                                  last
@@ -13,28 +13,29 @@ use pleg::model::wall_time::WallTime;
 
 use crate::update::Update;
 
-/// What was recorded of a node, in the order of time.
+/// The recording of a node, in order of time.
 pub trait Recording {
-    /// The times of the first and of the last thing that was recorded.
+    /// The times of the first and of the last entry.
     fn span(&self) -> (WallTime, WallTime);
     /// The time that is shown first.
     fn opening(&self) -> WallTime;
-    /// When the next thing was recorded after this time.
+    /// The time of the next entry after this time.
     fn next_after(&self, time: WallTime) -> Option<WallTime>;
-    /// When the last thing was recorded before this time.
+    /// The time of the last entry before this time.
     fn previous_before(&self, time: WallTime) -> Option<WallTime>;
-    /// All that makes the node as it was at this time: the last status, the records until then
-    /// that are still of interest, oldest first, and then the pods, which they have changed.
+    /// The updates that restore the state of the node at this time: the last status, the records
+    /// until then that still matter, oldest first, and then the pods, which these records have
+    /// changed.
     fn at(&self, time: WallTime) -> Vec<Update>;
 }
 
-/// A place in a recording.
+/// A position in a recording.
 pub struct Replay {
     recording: Box<dyn Recording>,
     at: WallTime,
 }
 
-/// Where a replay is.
+/// The position of a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The time that is shown.
@@ -46,13 +47,13 @@ pub struct Position {
 }
 
 impl Replay {
-    /// A recording where it opens.
+    /// Opens a recording.
     pub fn new(recording: Box<dyn Recording>) -> Self {
         let at = recording.opening();
         Self { recording, at }
     }
 
-    /// Where it is.
+    /// The position.
     pub fn position(&self) -> Position {
         let (first, last) = self.recording.span();
         Position {
@@ -62,23 +63,23 @@ impl Replay {
         }
     }
 
-    /// On to the next thing that was recorded, unless this is the last.
+    /// Goes to the next entry, unless this is the last.
     pub fn forward(&mut self) {
         self.at = self.recording.next_after(self.at).unwrap_or(self.at);
     }
 
-    /// Back to the previous thing that was recorded, unless this is the first.
+    /// Goes to the previous entry, unless this is the first.
     pub fn backward(&mut self) {
         self.at = self.recording.previous_before(self.at).unwrap_or(self.at);
     }
 
-    /// To a time, or to the end of the recording that is nearest to it.
+    /// Goes to a time, or to the nearest end of the recording.
     pub fn go_to(&mut self, time: WallTime) {
         let (first, last) = self.recording.span();
         self.at = time.max(first).min(last);
     }
 
-    /// All that makes the node as it was.
+    /// The updates that restore the state of the node.
     pub fn updates(&self) -> Vec<Update> {
         self.recording.at(self.at)
     }

@@ -1,4 +1,4 @@
-//! The loop: keys and updates change the state, and the state is drawn when it has changed.
+//! The loop: keys and updates change the state, and each change is drawn.
 //!
 //! ```text
 //!   key        --> act, and draw at once
@@ -24,30 +24,30 @@ use crate::recording::Replay;
 use crate::state::{Extent, Request, State};
 use crate::update::Update;
 
-/// The shortest time between two frames that no key asked for.
+/// The minimum interval between two frames without a key.
 const FRAME: Duration = Duration::from_millis(100);
 
-/// Ages are counted in seconds.
+/// Ages have a resolution of seconds.
 const TICK: Duration = Duration::from_secs(1);
 
-/// How many updates are taken in before the next look at keys and time.
+/// The maximum number of updates that are applied before keys and time are checked again.
 const BATCH: usize = 256;
 
-/// The doctor at work.
+/// A running doctor.
 pub type Examination = Pin<Box<dyn Future<Output = Result<Diagnosis, String>>>>;
 
-/// Where updates come from.
+/// The source of updates.
 #[derive(Debug)]
 pub enum Feed {
-    /// A node that is watched.
+    /// A live node.
     Live(Live),
     /// A recording, in which the reader steps.
     Recorded(Replay),
 }
 
-/// A node that is watched.
+/// A live node.
 pub struct Live {
-    /// What is learned of it, as it is learned. A sender waits while this is full.
+    /// The updates of the node. A sender waits while this is full.
     pub updates: mpsc::Receiver<Update>,
     /// Runs the doctor.
     pub examine: Box<dyn Fn() -> Examination>,
@@ -59,7 +59,7 @@ impl fmt::Debug for Live {
     }
 }
 
-/// Shows a feed until the reader quits. `keys` are what the terminal reports, and `draw` puts a
+/// Shows a feed until the reader quits. `keys` are the events of the terminal, and `draw` draws a
 /// state on it.
 pub async fn run(
     mut state: State,
@@ -79,7 +79,7 @@ pub async fn run(
         tokio::select! {
             biased;
             event = keys.next() => match event {
-                // Whoever reads the keys has gone.
+                // The sender of keys has ended.
                 None => return Ok(()),
                 Some(event) => {
                     state.tick(clock());
@@ -115,8 +115,8 @@ pub async fn run(
     }
 }
 
-/// What an event of the terminal wants. One that is no key, a change of size for example, wants
-/// to be drawn.
+/// Applies an event of the terminal. An event that is no key, such as a change of size, causes a
+/// draw.
 fn press(state: &mut State, event: &Event) -> Option<Request> {
     let Event::Key(key) = event else {
         return None;
@@ -153,13 +153,13 @@ async fn examined(examination: &mut Option<Examination>) -> Result<Diagnosis, St
     }
 }
 
-/// Waits for updates of a live node, and takes those that are there.
+/// Waits for updates of a live node, and takes all that are queued.
 async fn received(feed: &mut Feed, batch: &mut Vec<Update>) {
     let Feed::Live(live) = feed else {
         return pending().await;
     };
     if live.updates.recv_many(batch, BATCH).await == 0 {
-        // Nobody will send any more. A live source says why before it ends.
+        // No update will follow. A live source reports the reason before it ends.
         pending().await
     }
 }

@@ -1,4 +1,4 @@
-//! The terminal: taken over while the screen is shown, and given back as it was, whatever ends
+//! Takes the terminal over while the screen is shown, and restores it whatever ends
 //! the screen.
 //!
 //! ```text
@@ -46,7 +46,7 @@ impl Screen {
         Ok(Self { canvas })
     }
 
-    /// Gives the terminal back until [`Screen::resume`].
+    /// Restores the terminal until [`Screen::resume`].
     pub fn suspend(&mut self) {
         restore();
     }
@@ -68,7 +68,7 @@ impl Drop for Screen {
     }
 }
 
-/// Takes the terminal over and prepares it, or gives it back.
+/// Takes the terminal over and prepares it, or restores it.
 fn taken<T>(prepare: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     TAKEN.store(true, Ordering::SeqCst);
     let taken = enable_raw_mode()
@@ -77,7 +77,7 @@ fn taken<T>(prepare: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     taken.inspect_err(|_| restore())
 }
 
-/// Whether there is a terminal on both sides: keys come from one, and the screen goes to one.
+/// Whether both the input and the output are a terminal.
 pub fn is_available() -> bool {
     io::stdin().is_terminal() && stdout().is_terminal()
 }
@@ -86,8 +86,8 @@ fn size() -> io::Result<Size> {
     terminal::size().map(Size::from)
 }
 
-/// Gives the terminal back, if it is taken over. What fails here fails because the terminal has
-/// gone, and with it whoever could be told.
+/// Restores the terminal, if it is taken over. Errors are ignored, because they mean that the
+/// terminal is closed.
 pub fn restore() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = execute!(stdout(), EndSynchronizedUpdate, LeaveAlternateScreen, Show);
@@ -95,7 +95,8 @@ pub fn restore() {
     }
 }
 
-/// A panic that is reported on the alternate screen is gone with it.
+/// Restores the terminal before a panic is reported, because the alternate screen is lost with its
+/// content.
 fn report_panics_on_the_restored_terminal() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

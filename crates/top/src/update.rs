@@ -1,4 +1,4 @@
-//! What a state is made of: each [`Update`] is one thing that was learned about the node.
+//! Updates of a state: each [`Update`] is one new fact about the node.
 
 use pleg::model::wall_time::WallTime;
 use pleg::out::pods::PodReport;
@@ -7,59 +7,59 @@ use pleg::out::told::Record;
 
 use crate::diagnosis::Diagnosis;
 
-/// One thing that was learned about the node.
+/// A new fact about the node.
 #[derive(Clone, Debug)]
 pub enum Update {
-    /// Whether there is anyone to learn from.
+    /// The source of the updates.
     Source(Source),
-    /// How the node was at a time.
+    /// The status of the node at a time.
     Status {
-        /// When.
+        /// The time.
         taken: WallTime,
-        /// How it was.
+        /// The report.
         report: Box<StatusReport>,
     },
-    /// All pods as they were at a time. Events that are newer are applied to them.
+    /// All pods as of a time. Newer events are applied to them.
     Pods {
-        /// When; for an answer over a socket, when it was asked for.
+        /// The time; for an answer over a socket, the time of the request.
         taken: WallTime,
-        /// All of them.
+        /// The pods.
         pods: Vec<PodReport>,
     },
-    /// Something happened. What is told first is how the node is already.
+    /// A record. The first records describe the existing state.
     Record(Record),
-    /// Something that had happened was recorded.
+    /// A record of an earlier time, from a recording.
     Recorded {
-        /// What.
+        /// The record.
         record: Record,
-        /// When it had happened, by the runtime, if that was recorded.
+        /// The time of its event by the runtime, if it was recorded.
         happened: Option<WallTime>,
     },
-    /// What the doctor found, or why it found nothing.
+    /// The result of the doctor, or why it failed.
     Findings {
-        /// When it had finished.
+        /// When the doctor had finished.
         taken: WallTime,
-        /// What it found.
+        /// The result.
         result: Result<Diagnosis, String>,
     },
 }
 
-/// Who reports on the node.
+/// The source of reports on the node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Source {
-    /// Nobody yet.
+    /// Not connected yet.
     #[default]
     Connecting,
-    /// Somebody does.
+    /// Connected.
     Connected {
-        /// Who, as the header shows it: `agent at /run/pleg/agent.sock`.
+        /// The source, as the header shows it: `agent at /run/pleg/agent.sock`.
         to: String,
     },
-    /// Nobody any more: what is known is from before.
+    /// No longer connected: what is known is as of before.
     Disconnected {
-        /// Since when.
+        /// The time of the loss.
         since: WallTime,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }

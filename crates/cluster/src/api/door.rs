@@ -17,10 +17,10 @@ use tokio::time::timeout;
 
 use super::failure::{Failure, PATIENCE, chain, garbage};
 
-/// No object is as large: etcd takes 1.5 MB.
+/// The maximum size of an object: etcd allows 1.5 MB.
 const LONGEST_OBJECT: usize = 4 << 20;
 
-/// Whom the server takes us for; who only reads logs of its audit knows us by it.
+/// The name of this client in the server's audit log.
 const AGENT: &str = concat!("pleg/", env!("CARGO_PKG_VERSION"));
 
 /// An API server, with credentials for it.
@@ -29,19 +29,19 @@ pub(crate) struct Door {
     client: Client,
 }
 
-/// What a request asks for.
+/// The properties of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asks {
     /// The right that it needs, as RBAC names it.
     pub(crate) right: &'static str,
-    /// What is not found if it is not.
+    /// The object, for the error if it is not found.
     pub(crate) of: &'static str,
-    /// How many bytes the answer may have.
+    /// The maximum number of bytes of the answer.
     pub(crate) longest: usize,
 }
 
 impl Asks {
-    /// For a single object.
+    /// A request for a single object.
     pub(crate) const fn object(right: &'static str, of: &'static str) -> Self {
         Self {
             right,
@@ -54,29 +54,29 @@ impl Asks {
 /// A line of a watch.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Watched<T> {
-    /// It is there, and so.
+    /// The object exists, with this content.
     There(T),
-    /// It is gone.
+    /// The object was deleted.
     Gone(T),
     /// Nothing happened up to this version.
     Bookmark(T),
 }
 
-/// A watch that goes on.
+/// An open watch.
 pub(crate) struct Watch<T> {
     body: Body,
     longest: usize,
-    /// What has come, and is not told yet.
+    /// Received bytes that are not returned yet.
     came: BytesMut,
-    /// So far there is no line break in it.
+    /// Up to here there is no line break in it.
     searched: usize,
     of: PhantomData<fn() -> T>,
 }
 
 impl Door {
-    /// A way to the server that is configured so.
+    /// A client of the server with this configuration.
     pub(crate) fn new(mut config: Config) -> Result<Self, Failure> {
-        // When to try again is decided by whoever asks.
+        // The caller decides about retries.
         config.default_retry = false;
         check(&mut config)?;
         let client = Client::try_from(config);
@@ -94,7 +94,7 @@ impl Door {
         object(&self.send(request, Body::empty(), asks).await?)
     }
 
-    /// Sends a JSON value, of the content type that the request names.
+    /// Sends a JSON value with the content type of the request.
     pub(crate) async fn write(
         &self,
         request: request::Builder,
@@ -121,7 +121,7 @@ impl Door {
         answer.await?
     }
 
-    /// Begins to watch.
+    /// Opens a watch.
     pub(crate) async fn watch<T>(&self, path: &str, asks: Asks) -> Result<Watch<T>, Failure> {
         let request = http::Request::get(path).header(header::ACCEPT_ENCODING, "identity");
         let request = request.header(header::USER_AGENT, AGENT);
@@ -136,14 +136,14 @@ impl Door {
         })
     }
 
-    /// What comes in time.
+    /// Waits for an answer within the deadline.
     async fn answered<T>(
         &self,
         answer: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, Failure> {
         match timeout(PATIENCE, answer).await {
             Ok(Ok(answer)) => Ok(answer),
-            // What a command has printed may be a secret.
+            // The output of a command may contain a secret.
             Ok(Err(kube::Error::Auth(_))) => {
                 let why = "the file or the command that should give them does not";
                 Err(Failure::Credentials(why.to_owned()))
@@ -155,8 +155,8 @@ impl Door {
 }
 
 impl<T: DeserializeOwned> Watch<T> {
-    /// What happens next; `None` once the server has ended the watch. Nothing is lost if nobody
-    /// waits for it any more.
+    /// The next line; `None` once the server has ended the watch. Dropping the future loses
+    /// nothing.
     pub(crate) async fn next(&mut self) -> Result<Option<Watched<T>>, Failure> {
         loop {
             while let Some(line) = self.line() {
@@ -191,7 +191,7 @@ impl<T: DeserializeOwned> Watch<T> {
     }
 }
 
-/// Refuses what the client would panic at, or write into a log.
+/// Refuses what would make the client panic, or would be written to a log.
 fn check(config: &mut Config) -> Result<(), Failure> {
     let wrong = |what: &str| Err(Failure::Credentials(what.to_owned()));
     let authority = config.cluster_url.authority();
@@ -200,7 +200,7 @@ fn check(config: &mut Config) -> Result<(), Failure> {
     }
     let user = &mut config.auth_info;
     if let Some(token) = &user.token {
-        // One that was written by an editor has a line break at its end.
+        // A token that was written by an editor ends with a line break.
         let token = token.expose_secret().trim().to_owned();
         if HeaderValue::from_str(&token).is_err() {
             return wrong("the token holds characters that no token has");
@@ -215,7 +215,7 @@ fn check(config: &mut Config) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Reads what must be an object: what stands between may say 200 too.
+/// Parses an object: a proxy may answer 200 with something else.
 fn object<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
     match answer.trim_ascii_start().first() {
         Some(b'{') => serde_json::from_slice(answer).map_err(garbage),
@@ -250,7 +250,7 @@ fn watched<T: DeserializeOwned>(line: &[u8]) -> Result<Option<Watched<T>>, Failu
     })
 }
 
-/// The answer, unless it tells a failure.
+/// The answer, unless it is a failure.
 async fn good(response: Response<Body>, asks: Asks) -> Result<Response<Body>, Failure> {
     let status = response.status();
     if status.is_success() {
@@ -278,7 +278,7 @@ async fn good(response: Response<Body>, asks: Asks) -> Result<Response<Body>, Fa
     })
 }
 
-/// The whole body.
+/// Reads the whole body.
 async fn read(response: Response<Body>, longest: usize) -> Result<Vec<u8>, Failure> {
     let body = Limited::new(response.into_body(), longest);
     match body.collect().await {

@@ -1,28 +1,28 @@
-//! How requests fail, by what is to be done about it.
+//! Failures of requests, by the reaction that they need.
 
 use std::time::Duration;
 
 use kube::config::KubeconfigError;
 
-/// An answer that takes longer does not come.
+/// The deadline of a request.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
 
-/// Why something was not done.
+/// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// There is no way to the server, or no answer.
+    /// The server is unreachable, or does not answer.
     #[error("the API server cannot be reached: {0}")]
     Unreachable(String),
     /// It did not answer in time.
     #[error("the API server has not answered for {}s", PATIENCE.as_secs())]
     TimedOut,
-    /// The credentials are missing, or are none.
+    /// The credentials are missing or cannot be used.
     #[error("there are no usable credentials for the API server: {0}")]
     Credentials(String),
     /// 401.
     #[error("the API server does not accept the credentials (401)")]
     Unauthorized,
-    /// 403, and what would be needed.
+    /// 403, and the missing right.
     #[error("the right to {0} is missing (403): {1}")]
     Forbidden(&'static str, String),
     /// 404.
@@ -31,7 +31,7 @@ pub enum Failure {
     /// 409.
     #[error("another writer owns it (409): {0}")]
     Conflict(String),
-    /// 410: the watch must begin anew.
+    /// 410: the watch must be opened again.
     #[error("the watch has expired (410)")]
     Expired,
     /// 400 and 422.
@@ -42,16 +42,16 @@ pub enum Failure {
     Busy {
         /// The status code.
         code: u16,
-        /// When it wants to be asked again.
+        /// The requested time until the next try.
         retry_after: Duration,
     },
-    /// The answer makes no sense.
+    /// The answer cannot be parsed.
     #[error("the API server's answer cannot be read: {0}")]
     Garbage(String),
 }
 
 impl Failure {
-    /// As it is labelled in metrics.
+    /// The label in metrics.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
             Self::Unreachable(_) => "unreachable",
@@ -74,7 +74,8 @@ impl Failure {
     }
 }
 
-/// Why a kubeconfig cannot be used, without a word of what is in it: that would be in a log.
+/// Why a kubeconfig cannot be used. The error contains nothing of its content, because it is
+/// logged.
 pub(crate) fn unusable(error: &KubeconfigError) -> Failure {
     Failure::Credentials(match error {
         KubeconfigError::ReadConfig(error, path) => {
@@ -93,7 +94,7 @@ pub(super) fn garbage(error: impl std::error::Error) -> Failure {
     Failure::Garbage(error.to_string())
 }
 
-/// An error with its causes: only the last one tells what happened.
+/// An error with its causes: only the last one describes what happened.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

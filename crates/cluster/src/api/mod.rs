@@ -1,9 +1,9 @@
-//! The one way to an API server.
+//! The only client of an API server.
 //!
 //! ```text
 //!   own_node (what an agent writes) --\
 //!                                      door: deadlines, bounds --> kube's client
-//!   ../fleet (what people read) ------/        \-> Failure: what went wrong, by type
+//!   ../fleet (what people read) ------/        \-> Failure: what failed, by type
 //! ```
 
 mod door;

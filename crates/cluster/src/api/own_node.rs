@@ -1,4 +1,4 @@
-//! What an agent writes of its own Node, and how it watches it.
+//! What an agent writes about its own Node, and how it watches the Node.
 
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
@@ -21,16 +21,16 @@ use crate::episodes::{NewEvent, Regarding};
 use crate::node::{Node, Seen};
 use crate::summary::ANNOTATION;
 
-/// The API takes no longer names of objects.
+/// The maximum length of a name in the API.
 const LONGEST_NAME: usize = 253;
 
-/// Nor of who reports an event.
+/// The maximum length of the reporter of an event.
 const LONGEST_INSTANCE: usize = 128;
 
-/// The longest time for which a watch goes on at the server.
+/// The maximum duration of a watch.
 const LONGEST_WATCH: Duration = Duration::from_secs(3600);
 
-/// An API server, and the Node that we are.
+/// An API server, and the own Node.
 #[derive(Clone)]
 pub(crate) struct Api {
     door: Door,
@@ -38,7 +38,7 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    /// Reads the credentials: of a kubeconfig, or what is mounted into a pod.
+    /// Reads the credentials of a kubeconfig, or those that are mounted into a pod.
     pub(crate) async fn open(kubeconfig: Option<&Path>, node: &str) -> Result<Self, Failure> {
         let config = match kubeconfig {
             Some(path) => {
@@ -59,8 +59,8 @@ impl Api {
         })
     }
 
-    /// Writes our entry into the Node's conditions by server-side apply, with the summary of it
-    /// into an annotation: nothing else is touched, and if somebody else owns the entry that is a
+    /// Writes our entry into the Node's conditions by server-side apply, with its summary in an
+    /// annotation. Nothing else is changed. If another manager owns the entry, this returns
     /// [`Failure::Conflict`].
     pub(crate) async fn apply(&self, which: OurCondition, entry: &Entry) -> Result<(), Failure> {
         let mut metadata = json!({"name": self.node});
@@ -86,11 +86,11 @@ impl Api {
         self.write_status(which, form, &body).await
     }
 
-    /// Takes our entry of this type away, and what came with it.
+    /// Removes our entry of this type and its annotation.
     ///
-    /// By a patch that names it, never by applying nothing: a kubelet that has just registered its
-    /// Node owns nothing of the status, and a server then takes back all of it with the last entry
-    /// that was applied (seen with Kubernetes 1.36).
+    /// It uses a patch that names them, not an empty apply: a kubelet that has just registered its
+    /// Node owns nothing of the status, and a server then removes all of the status with the last
+    /// applied entry (observed with Kubernetes 1.36).
     pub(crate) async fn withdraw(&self, which: OurCondition, kind: &str) -> Result<(), Failure> {
         let mut body = json!({"status": {"conditions": [{"type": kind, "$patch": "delete"}]}});
         if which == OurCondition::PlegUnhealthy {
@@ -110,7 +110,7 @@ impl Api {
         let path = format!("/api/v1/nodes/{}/status?fieldManager={manager}", self.node);
         let request = Request::patch(path)
             .header(header::CONTENT_TYPE, form)
-            // Nothing of the answer is read: a Node may have a hundred kilobytes.
+            // The answer is not used: a Node may have a hundred kilobytes.
             .header(header::ACCEPT, METADATA_ONLY);
         let asks = Asks::object("patch nodes/status", "the Node");
         self.door.write(request, body, asks).await
@@ -126,7 +126,7 @@ impl Api {
         self.door.write(request, patch, asks).await
     }
 
-    /// Creates an event, or writes the series of one that has happened again.
+    /// Creates an event, or writes the series of a recurring one.
     pub(crate) async fn record(&self, event: &NewEvent, node_uid: &str) -> Result<(), Failure> {
         let event = self.event(event, node_uid);
         let namespace = event.metadata.namespace.as_deref().unwrap_or_default();
@@ -162,8 +162,8 @@ impl Api {
                     kind: Some("Pod".to_owned()),
                     namespace: Some(pod.namespace.to_string()),
                     name: Some(pod.name.to_string()),
-                    // Of a static pod this is its configuration's hash, by which kubectl looks
-                    // for the events of its mirror.
+                    // For a static pod this is the hash of its configuration, by which kubectl
+                    // finds the events of its mirror pod.
                     uid: Some(pod.uid.to_string()),
                     field_path: container
                         .as_ref()
@@ -173,7 +173,7 @@ impl Api {
                 (pod, Some(self.node_reference(node_uid)))
             }
         };
-        // Events of what has no namespace are in this one.
+        // Events of objects without a namespace are in this one.
         let namespace = regarding.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| "default".to_owned());
         let name = regarding.name.clone().unwrap_or_default();
@@ -218,13 +218,13 @@ impl Api {
         }
     }
 
-    /// Watches the own Node until the server ends the watch, or the receiver is gone.
+    /// Watches the own Node until the server ends the watch or the receiver is dropped.
     pub(crate) async fn watch(
         &self,
         sights: &mpsc::Sender<Result<Seen, Failure>>,
     ) -> Result<(), Failure> {
-        // At random: the watches of a whole fleet, which are opened together when a server starts,
-        // must not be opened together again.
+        // The duration is random: the watches of a fleet, which are opened together when a server
+        // starts, must not be reopened together.
         let timeout = fastrand::u64(LONGEST_WATCH.as_secs() / 2..=LONGEST_WATCH.as_secs());
         let path = format!(
             "/api/v1/nodes?watch=true&fieldSelector=metadata.name%3D{}&timeoutSeconds={timeout}",
@@ -246,19 +246,19 @@ impl Api {
     }
 }
 
-/// What a server makes of any object that it is asked for.
+/// The form in which a server returns only the metadata of an object.
 const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// The same for the same event: a write whose answer was lost is done again, and the server then
-/// says that the event exists.
+/// A fingerprint that is equal for equal events: a write whose answer was lost is repeated, and the
+/// server then answers that the event exists.
 fn fingerprint(event: &NewEvent) -> u16 {
     let mut hasher = DefaultHasher::new();
     (event.reason, &event.note).hash(&mut hasher);
     hasher.finish() as u16
 }
 
-/// As all recorders name theirs, and no longer than a name may be.
+/// A name in the form that all recorders use, within the maximum length.
 fn event_name(name: &str, nanos: i64, fingerprint: u16) -> String {
     let unique = format!("{nanos:x}{fingerprint:04x}");
     let name = cut(name, LONGEST_NAME - 1 - unique.len());
@@ -269,7 +269,7 @@ fn cut(name: &str, longest: usize) -> &str {
     name.get(..longest).unwrap_or(name)
 }
 
-/// As metav1.Time has it: whole seconds.
+/// The form of metav1.Time: whole seconds.
 fn seconds(time: WallTime) -> String {
     strtime::format("%Y-%m-%dT%H:%M:%SZ", time.timestamp()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! Which server, and as whom: kubectl's own flags, files and defaults.
+//! The server and the user: kubectl's own flags, files and defaults.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,8 +8,8 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::api::{Failure, unusable};
 
-/// What kubectl's flags say. What is not given is as the kubeconfig has it, which is the file of
-/// `KUBECONFIG` or `~/.kube/config`, or what is mounted into a pod.
+/// kubectl's flags. An absent flag has the value of the kubeconfig, which is the file of
+/// `KUBECONFIG` or `~/.kube/config`, or of the files that are mounted into a pod.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// The kubeconfig file.
@@ -24,15 +24,15 @@ pub struct Access {
     pub server: Option<String>,
     /// A bearer token.
     pub token: Option<String>,
-    /// Whom to act as.
+    /// The user to impersonate.
     pub impersonate: Option<String>,
-    /// In which groups.
+    /// The groups to impersonate.
     pub impersonate_groups: Vec<String>,
-    /// Who has signed the server's certificate.
+    /// The CA of the server's certificate.
     pub certificate_authority: Option<PathBuf>,
     /// The name in the server's certificate.
     pub tls_server_name: Option<String>,
-    /// Whether whoever answers is believed.
+    /// Whether the server's certificate is not verified.
     pub insecure: bool,
 }
 
@@ -62,8 +62,8 @@ impl Access {
         Ok(config)
     }
 
-    /// By the kubeconfig; where none is named and there is none, by what a pod has, or by the
-    /// address alone, as kubectl does.
+    /// Reads the kubeconfig. If none is named and none exists, uses the credentials of a pod, or
+    /// the address alone, as kubectl does.
     async fn read(&self) -> Result<Config, Failure> {
         let read = match &self.kubeconfig {
             Some(path) => Kubeconfig::read_from(path),

@@ -1,4 +1,4 @@
-//! The events of a node and of the pods that are stuck there, newest first.
+//! The events of a node and of the stuck pods on it, newest first.
 
 use pleg::model::wall_time::WallTime;
 use serde::{Deserialize, Serialize};
@@ -7,25 +7,25 @@ use super::{Fleet, NodeView, path};
 use crate::api::{Asks, Failure};
 use crate::config::is_domain;
 
-/// How many of one object are read.
+/// The maximum number of events of one object.
 const MOST: &str = "100";
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FleetEvent {
-    /// When it was last seen.
+    /// The last time at which it happened.
     pub time: Option<WallTime>,
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Why, in CamelCase.
+    /// The reason in CamelCase.
     pub reason: String,
-    /// What it is about: `node/NAME` or `pod/NAMESPACE/NAME`.
+    /// The object: `node/NAME` or `pod/NAMESPACE/NAME`.
     pub regarding: String,
-    /// What is said.
+    /// The note.
     pub note: String,
-    /// Who says it.
+    /// The reporter.
     pub reported_by: String,
 }
 
@@ -34,7 +34,7 @@ struct Page {
     items: Vec<Event>,
 }
 
-/// `events.k8s.io/v1`, as far as it matters here.
+/// The used part of `events.k8s.io/v1`.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Event {
@@ -64,11 +64,11 @@ struct Source {
 impl Fleet {
     /// The events of this node and of the pods of its culprits.
     pub async fn events(&self, view: &NodeView) -> Result<Vec<FleetEvent>, Failure> {
-        // Events of what has no namespace are in this one.
+        // Events of objects without a namespace are in this one.
         let node = [("Node", "default", view.node.as_str())];
         let pods = view.culprits.iter().filter_map(|culprit| {
             let (namespace, name) = (culprit.namespace.as_deref()?, culprit.pod.as_deref()?);
-            // Any other name is none in Kubernetes, and would lead elsewhere.
+            // Any other name is invalid in Kubernetes, and would change the path.
             (is_domain(namespace) && is_domain(name)).then_some(("Pod", namespace, name))
         });
         let mut about: Vec<_> = node.into_iter().chain(pods).collect();

@@ -1,4 +1,4 @@
-//! A whole fleet, as its Nodes tell it to whoever asks the API server.
+//! The state of a whole fleet, as the API server has it.
 //!
 //! ```text
 //!   access (kubeconfig, kubectl's flags) --> Fleet: nodes in pages, a watch, events
@@ -22,13 +22,13 @@ pub use access::Access;
 pub use events::FleetEvent;
 pub use view::{FleetState, NodeView};
 
-/// A page of nodes is larger than any single one: 500 Nodes of 64 kB.
+/// The maximum size of a page of nodes: 500 Nodes of 64 kB.
 const LONGEST_PAGE: usize = 32 << 20;
 
-/// How often a list is begun anew because the server has forgotten where it was.
+/// How often a list is begun again because the server has lost its continuation.
 const MOST_RESTARTS: usize = 3;
 
-/// For how many seconds a watch goes on at the server.
+/// The duration of a watch in seconds.
 const WATCH_SECONDS: u32 = 300;
 
 /// The Nodes of a cluster.
@@ -37,21 +37,21 @@ pub struct Fleet {
     clock: WallClock,
 }
 
-/// Nodes, and the version of the cluster that they are of.
+/// The Nodes of one version of the cluster.
 #[derive(Clone, Debug)]
 pub struct Listed {
-    /// The Nodes, as the server orders them.
+    /// The Nodes, in the order of the server.
     pub nodes: Vec<NodeView>,
-    /// What a watch goes on from.
+    /// The version from which a watch continues.
     pub version: String,
 }
 
-/// What happens to a Node.
+/// A change of a Node.
 #[derive(Clone, Debug)]
 pub enum Change {
-    /// It is there, and so.
+    /// The Node exists, with this content.
     There(Box<NodeView>),
-    /// It is gone.
+    /// The Node was deleted.
     Gone(String),
 }
 
@@ -63,8 +63,8 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// What happens next; `None` once the server has ended the watch, as it does every five
-    /// minutes. [`Failure::Expired`] says that Nodes have to be listed anew.
+    /// The next change; `None` once the server has ended the watch, as it does every five minutes.
+    /// [`Failure::Expired`] means that the Nodes must be listed again.
     pub async fn next(&mut self) -> Result<Option<Change>, Failure> {
         while let Some(watched) = self.watch.next().await? {
             let (Watched::There(node) | Watched::Gone(node) | Watched::Bookmark(node)) = &watched;
@@ -81,7 +81,7 @@ impl Watch {
         Ok(None)
     }
 
-    /// The version up to which it has told everything.
+    /// The version up to which all changes were returned.
     pub fn version(&self) -> &str {
         &self.version
     }
@@ -112,8 +112,8 @@ impl Fleet {
         Ok(Self { door, clock })
     }
 
-    /// All Nodes that a selector selects, in pages of so many; `progress` hears how many have come
-    /// and how many are to come, as far as the server says.
+    /// All Nodes that match a selector, in pages of this size. `progress` receives the number of
+    /// received Nodes, and the total if the server reports it.
     pub async fn nodes(
         &self,
         selector: Option<&str>,
@@ -172,7 +172,7 @@ impl Fleet {
         Ok(NodeView::of(&node, (self.clock)()))
     }
 
-    /// Begins to watch what happens after a version.
+    /// Opens a watch from a version on.
     pub async fn watch(&self, selector: Option<&str>, version: &str) -> Result<Watch, Failure> {
         let timeout = WATCH_SECONDS.to_string();
         let query = [

@@ -1,4 +1,4 @@
-//! A Node in one row: what its conditions and our annotation say, and as of when.
+//! A Node in one row: the content of its conditions and our annotation, and as of when.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use crate::summary::{ANNOTATION, Culprit, Summary};
 /// The condition's name, without a domain.
 const CONDITION: &str = "PLEGUnhealthy";
 
-/// What an agent has not confirmed for longer is not known any more: two heartbeats were missed.
+/// A condition that was not confirmed for longer is stale: two heartbeats are missing.
 const STALE: Duration = Duration::from_secs(11 * 60);
 
-/// A Node, and what its agent says of it.
+/// A Node, and what its agent reports about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeView {
@@ -23,39 +23,39 @@ pub struct NodeView {
     pub node: String,
     /// The status of its condition `Ready`: `True`, `False` or `Unknown`.
     pub ready: String,
-    /// How relisting goes there.
+    /// The state of pleg on it.
     pub state: FleetState,
-    /// Since when state and reason are so. Of an agent that tells only a condition, since when
-    /// that has its status.
+    /// Since when state and reason have not changed. If an agent reports only a condition, since
+    /// when it has its status.
     pub since: Option<WallTime>,
     /// The condition's reason.
     pub reason: Option<String>,
-    /// What a diagnosis found, by its id: `pleg explain` has a page of it.
+    /// The cause that a diagnosis has found, by its id, for `pleg explain`.
     pub cause: Option<String>,
-    /// Whose calls hang, as far as the agent names them.
+    /// The culprits, if the agent names them.
     pub culprits: Vec<Culprit>,
-    /// How many more hang.
+    /// The number of further culprits.
     pub more: usize,
     /// Whether a guard answers in place of the runtime.
     pub guarded: bool,
     /// The condition's message.
     pub message: Option<String>,
-    /// When the agent last confirmed all this.
+    /// When the agent last confirmed this.
     pub heartbeat: Option<WallTime>,
 }
 
-/// How relisting goes on a node, worst first.
+/// The state of pleg on a node, worst first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub enum FleetState {
-    /// No pod was seen for the threshold, or a guard reached its limit.
+    /// No pod was observed for the threshold, or a guard reached its limit.
     Unhealthy,
-    /// Something does not answer; all else is seen.
+    /// Calls hang, fail or are slow; everything else is observed.
     Degraded,
     /// The agent has not confirmed its condition for eleven minutes.
     Stale,
-    /// No agent has told anything.
+    /// No agent has reported anything.
     NotReported,
-    /// Everything is seen.
+    /// All pods are observed.
     Healthy,
 }
 
@@ -73,7 +73,7 @@ impl FleetState {
 }
 
 impl NodeView {
-    /// The Node as it is read at `now`.
+    /// The row of the Node, read at `now`.
     pub(super) fn of(node: &Node, now: WallTime) -> Self {
         let ready = node.condition("Ready");
         let listed = node.condition_in_any_domain(CONDITION);
@@ -102,12 +102,12 @@ impl NodeView {
         }
     }
 
-    /// Whether an operator should look at it.
+    /// Whether an operator should examine it.
     pub fn is_failing(&self) -> bool {
         self.ready != "True" || self.state < FleetState::Stale
     }
 
-    /// The order in which they are shown: what fails first, then what is not known, then by name.
+    /// The order of rows: failing nodes first, then unknown ones, then by name.
     pub fn rank(&self) -> impl Ord + use<> {
         let severity = match self.state {
             _ if self.ready != "True" => FleetState::Unhealthy,
@@ -130,7 +130,7 @@ fn state(listed: &Listed, now: WallTime) -> FleetState {
     }
 }
 
-/// What the annotation says, if it is of the same report as the condition.
+/// The content of the annotation, if it belongs to the same report as the condition.
 fn summary(node: &Node, listed: &Listed) -> Option<Summary> {
     let summary: Summary = serde_json::from_str(node.annotations()?.get(ANNOTATION)?).ok()?;
     let is_same = listed.reason.as_deref() == Some(summary.condition_reason());

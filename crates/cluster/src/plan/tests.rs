@@ -44,7 +44,7 @@ fn plan(agents: u32, seed: u64, began: Instant) -> Plan {
     plan
 }
 
-/// Does what is due at this time; says when, and what it was.
+/// Performs the writes that are due at this time, and returns their kinds.
 fn written(plan: &mut Plan, began: Instant, seconds: f64) -> Vec<Kind> {
     let mut kinds = Vec::new();
     while let Some(write) = plan.next(at(began, seconds)) {
@@ -127,7 +127,7 @@ async fn one_fault_on_five_thousand_nodes_is_at_most_two_hundred_writes_a_second
     }
     let most = per_second.values().max();
     assert!(most.is_some_and(|most| *most <= 200), "{most:?}");
-    // A condition and an event each, and some heartbeats.
+    // One condition and one event each, and some heartbeats.
     assert!((10_000..10_500).contains(&writes), "{writes}");
 }
 
@@ -141,7 +141,7 @@ async fn a_change_of_one_node_is_written_within_a_second() {
     assert_eq!(written(&mut plan, began, 20.8), [Kind::Condition]);
 }
 
-/// A report of one stuck container, in a pod of its own.
+/// A report of one stuck container in a separate pod.
 fn stuck(pod: u32) -> StatusReport {
     let mut report = report("Degraded", "ContainerStuck");
     let call = json!({"call": "ContainerStatus", "id": format!("id-{pod}"), "container": "app",
@@ -337,7 +337,7 @@ fn busy() -> Failure {
     }
 }
 
-/// How long it takes until something of this kind is written.
+/// The time until a write of this kind.
 fn wait_for(plan: &mut Plan, kind: Kind, began: Instant, from: f64) -> f64 {
     let mut seconds = from;
     while seconds < from + 20_000.0 {
@@ -360,7 +360,7 @@ async fn a_write_whose_answer_is_lost_is_corrected_if_it_is_wrong_by_now() {
     plan.on_report(&report("Unhealthy", "ListStuck"), at(began, 20.0));
     let write = plan.next(at(began, 21.0)).unwrap();
     plan.failed(&write, &Failure::TimedOut, at(began, 36.0).instant);
-    // As it was written last, as far as is known.
+    // The last written content, if known.
     plan.on_report(&report("Healthy", "AllSeen"), at(began, 36.0));
     assert!(wait_for(&mut plan, Kind::Condition, began, 36.0) < 5.0);
 }

@@ -1,4 +1,4 @@
-//! Reads what is in `deploy`, and what others make of it.
+//! Reads the files in `deploy`, and what other tools make of them.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
@@ -27,20 +27,21 @@ pub fn text(path: &str) -> String {
     fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The documents of some YAML; those that say nothing are left out.
+/// The documents of a YAML text; empty ones are skipped.
 pub fn documents(yaml: &str) -> Vec<Value> {
     let all: Vec<Value> = serde_saphyr::from_multiple(yaml).unwrap();
     all.into_iter().filter(|it| !it.is_null()).collect()
 }
 
-/// Reads it strictly: a field that the type does not have would be lost on the way back.
+/// Parses it strictly: a field that the type does not have would be lost when it is serialized
+/// again.
 pub fn read<T: DeserializeOwned + Serialize + DeepMerge>(document: &Value) -> T {
     let read: T = serde_json::from_value(document.clone()).unwrap();
     assert_eq!(&serde_json::to_value(&read).unwrap(), document);
     read
 }
 
-/// Each object under its kind and name. The hash behind the name of a ConfigMap is taken away.
+/// Each object by its kind and name. The hash in the name of a ConfigMap is removed.
 pub fn by_name(documents: Vec<Value>) -> Objects {
     let mut objects = Objects::new();
     for document in documents {
@@ -94,8 +95,8 @@ pub fn base() -> Objects {
     by_name(all)
 }
 
-/// What `kubectl kustomize` makes of a folder below `deploy/kubernetes`, where there is a kubectl
-/// that knows components.
+/// The output of `kubectl kustomize` for a folder below `deploy/kubernetes`; `None` without a
+/// kubectl that knows components.
 pub fn kustomized(path: &str) -> Option<Objects> {
     let version = run("kubectl", &["version", "--client", "-o", "json"])?;
     let version: Value = serde_json::from_str(&version).unwrap();
@@ -110,7 +111,7 @@ pub fn kustomized(path: &str) -> Option<Objects> {
     Some(by_name(documents(&made)))
 }
 
-/// What `helm` prints, where there is one.
+/// The output of `helm`, if it is installed.
 pub fn helm(arguments: &[&str]) -> Option<String> {
     run("helm", arguments)
 }
@@ -128,7 +129,7 @@ fn run(program: &str, arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// Says past the test's captured output what it did not look at.
+/// Prints what was not checked, around the test's captured output.
 fn leave_out(why: &str) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or_default();

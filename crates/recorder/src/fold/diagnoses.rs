@@ -1,8 +1,8 @@
-//! What the agent's diagnoses have found.
+//! Collects the findings of the agent's diagnoses.
 //!
-//! A diagnosis is an entry of its own, with culprit, evidence and advice. Older histories have only
-//! the sentence of its leading finding, in each status until the node was healthy again; what to do
-//! is then what the page of the cause advises.
+//! A diagnosis is an entry of its own, with culprit, evidence and advice. Older recordings have
+//! only the sentence of its leading finding, in each status until the node was healthy again; the
+//! advice is then that of the page of the cause.
 
 use std::borrow::Cow;
 
@@ -12,8 +12,8 @@ use pleg::out::status_report::{self, StatusReport};
 
 use crate::Diagnosed;
 
-/// How many findings are kept: the others are of the same faults, or of a node that no list of
-/// findings explains.
+/// The maximum number of findings. Others are of the same faults, or of a node with too many to
+/// read.
 const MAX_FINDINGS: usize = 100;
 
 #[derive(Debug, Default)]
@@ -23,18 +23,18 @@ pub(super) struct Diagnoses {
     shown: Option<WallTime>,
 }
 
-/// A fault, by its surest finding.
+/// A fault, by its finding with the highest confidence.
 #[derive(Debug)]
 struct Known {
     finding: Finding,
     /// Whether it has its own evidence, and not only a sentence.
     is_whole: bool,
-    /// When it was found last.
+    /// The time of its last finding.
     last: WallTime,
 }
 
 impl Diagnoses {
-    /// A diagnosis has found this.
+    /// Adds the findings of a diagnosis.
     pub(super) fn diagnosed(&mut self, diagnosed: Diagnosed) {
         let (time, bundle) = (diagnosed.began, diagnosed.bundle.as_deref());
         for found in diagnosed.findings {
@@ -50,7 +50,7 @@ impl Diagnoses {
         }
     }
 
-    /// The last status shows this.
+    /// Adds what the last status shows.
     pub(super) fn shown(&mut self, report: &StatusReport) {
         self.shown = report.finding.as_ref().map(|finding| finding.time);
         if let Some(status_report::Finding {
@@ -84,7 +84,7 @@ impl Diagnoses {
         }
     }
 
-    /// All of them, the surest first, and which are past.
+    /// All findings, those with the highest confidence first, with a mark for past ones.
     pub(super) fn findings(&self) -> Vec<Finding> {
         let mut all: Vec<Finding> = Vec::new();
         for known in &self.found {
@@ -97,7 +97,7 @@ impl Diagnoses {
     }
 }
 
-/// A finding of a diagnosis at this time; none if this pleg does not know the cause.
+/// A finding of a diagnosis at this time; `None` if this pleg does not know the cause.
 fn begun(cause: &str, confidence: &str, time: WallTime, bundle: Option<&str>) -> Option<Finding> {
     let mut all = Confidence::ALL.into_iter();
     let confidence = all.find(|it| it.as_str() == confidence)?;

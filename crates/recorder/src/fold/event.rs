@@ -1,4 +1,4 @@
-//! Events: deaths and starts.
+//! Events: exits and starts.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use pleg::model::wall_time::WallTime;
 use pleg::records::diff::Subject;
 use times::GoDuration;
 
-/// The episode of an event; `None` for what nobody looks for in a timeline.
+/// The episode of an event; `None` for an event without interest in a timeline.
 pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
     let verb = match event.event_type {
         EventType::ContainerStarted => "started",
@@ -41,21 +41,21 @@ pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episo
         id: event.id.as_ref().map(ToString::to_string),
         ..Culprit::default()
     };
-    // In the picture it is when it happened, if that is known.
+    // The picture shows when the event happened, if that is known.
     let time = happened.map_or(event.time, |happened| happened.min(event.time));
     Some(Episode::at(time, what, reason).about(who))
 }
 
-/// How many containers and sandboxes are remembered.
+/// The maximum number of containers and sandboxes that are remembered.
 const MAX_TOLD: usize = 10_000;
 
-/// The last event of each container and sandbox: an agent that starts again in the middle of a fault
-/// tells some of them a second time.
+/// The last event of each container and sandbox: an agent that starts again during a fault reports
+/// some of them a second time.
 #[derive(Debug, Default)]
 pub(super) struct Told(BTreeMap<Id, EventType>);
 
 impl Told {
-    /// Whether this was not told before.
+    /// Whether this event was not reported before.
     pub(super) fn is_news(&mut self, event: &Event) -> bool {
         let Some(id) = &event.id else {
             return true;
@@ -67,10 +67,11 @@ impl Told {
     }
 }
 
-/// An event that is reported later than this after it happened was held up: lists come every second.
+/// An event that is reported later than this was delayed, because lists are requested every second.
 const LATE: Duration = Duration::from_secs(10);
 
-/// How long a pod waited until an event of it was reported; `None` if that was soon, or is not known.
+/// How long it took until an event of the pod was reported; `None` if the event was not delayed, or
+/// if the delay is not known.
 pub(super) fn waited(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
     let happened = happened.filter(|happened| event.time.since(*happened) >= LATE)?;
     let verb = match event.event_type {

@@ -1,9 +1,9 @@
-//! The episodes that were found. Those of saved logs are joined if they repeat soon, because a log
-//! tells the same again and again; a recording tells each of them once, so each stays apart.
+//! The episodes of a recording. Unlike those of logs they are not merged: a log repeats a message
+//! many times, a recording contains each episode once.
 
 use episodes::Episode;
 
-/// So many are kept; the others are counted.
+/// The maximum number of episodes; the others are counted.
 const MAX_EPISODES: usize = 100_000;
 
 #[derive(Debug, Default)]
@@ -20,7 +20,7 @@ impl Found {
         }
     }
 
-    /// All in order of time, and how many there was no room for.
+    /// All episodes in order of time, and the number of those that did not fit.
     pub(super) fn sorted(mut self) -> (Vec<Episode>, u64) {
         self.episodes.sort_by_key(|episode| episode.from);
         (self.episodes, self.dropped)

@@ -1,4 +1,4 @@
-//! What lasts at a time.
+//! States that last at a time.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,7 +11,7 @@ use pleg::runtime::Rpc;
 
 use super::found::Found;
 
-/// What it is, and whom it is about.
+/// The kind of a state, and its object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Key {
     /// A call does not return.
@@ -30,7 +30,7 @@ pub(super) enum Key {
 }
 
 impl Key {
-    /// Whether it is about a call, of which only so many are recorded.
+    /// Whether it is about a call. Only a limited number of calls is recorded.
     pub(super) fn is_call(&self) -> bool {
         matches!(self, Self::Hung(..) | Self::Failing(..))
     }
@@ -40,24 +40,24 @@ impl Key {
         matches!(self, Self::Hung(_, Some(_)) | Self::Failing(..))
     }
 
-    /// Whether a change of health tells it.
+    /// Whether a change of health reports it.
     pub(super) fn is_health(&self) -> bool {
         matches!(self, Self::Health(..) | Self::Unreachable | Self::Silent)
     }
 }
 
-/// The episodes that have no end yet, and what was added once.
+/// The episodes that have no end yet, and the findings that were added.
 #[derive(Debug, Default)]
 pub(super) struct Lasting {
     open: BTreeMap<Key, Episode>,
     once: BTreeSet<(Cause, WallTime)>,
 }
 
-/// How many findings are remembered.
+/// The maximum number of findings that are remembered.
 const MAX_REMEMBERED: usize = 10_000;
 
 impl Lasting {
-    /// Of the keys that are `shown`, these last now; the others have ended.
+    /// Of the keys that are `shown`, those in `now` last; the others have ended.
     pub(super) fn replace(
         &mut self,
         shown: impl Fn(&Key) -> bool,
@@ -73,17 +73,18 @@ impl Lasting {
         self.learn(now);
     }
 
-    /// Whether this lasts, as far as is known.
+    /// Whether this lasts, if it is known at all.
     pub(super) fn is_open(&self, key: &Key) -> bool {
         self.open.contains_key(key)
     }
 
-    /// These last now, and nothing is known of the others.
+    /// The states of `now` last; nothing is known of the others.
     pub(super) fn learn(&mut self, now: Vec<(Key, Episode)>) {
         for (key, episode) in now {
             match self.open.get_mut(&key) {
                 Some(open) => {
-                    // The last words about the node's health are those of its end.
+                    // Health keeps its first reason, because the last report describes the
+                    // recovery.
                     if !key.is_health() {
                         open.reason = episode.reason;
                     }
@@ -97,14 +98,14 @@ impl Lasting {
         }
     }
 
-    /// Nobody knows when any of it ended: this is the last that was recorded.
+    /// The end of these states is not known: `time` is the last that was recorded.
     pub(super) fn leave_open(&mut self, time: WallTime, found: &mut Found) {
         for episode in std::mem::take(&mut self.open).into_values() {
             found.add(episode.seen_until(Some(time)));
         }
     }
 
-    /// A finding, which every status repeats.
+    /// Adds a finding once, although every status repeats it.
     pub(super) fn once(&mut self, (cause, finding): (Cause, Episode), found: &mut Found) {
         if self.once.len() < MAX_REMEMBERED && self.once.insert((cause, finding.from)) {
             found.add(finding);

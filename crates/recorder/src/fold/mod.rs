@@ -1,13 +1,13 @@
-//! Entries become episodes: what happened, and from when to when.
+//! Folds entries into episodes.
 //!
 //! ```text
 //!   Began, Ended, silence --> not recorded
 //!   Status --> what lasts now --> Lasting --begins, ends--> episodes
-//!   Told   --> deaths and starts; health at once ----------> episodes
+//!   Told   --> exits and starts; health at once -----------> episodes
 //! ```
 //!
-//! Whatever lasts is keyed by what it is and whom it is about. It begins when a status first shows
-//! it, or earlier, if the status tells since when; it ends with the first status that does not.
+//! A state is keyed by its kind and its object. It begins when a status first shows it,
+//! or earlier if the status contains its beginning; it ends with the first status that does not.
 
 use std::time::Duration;
 
@@ -31,10 +31,10 @@ use event::Told;
 use found::Found;
 use lasting::{Key, Lasting};
 
-/// What queues and threads make of the order of entries is less.
+/// Queues and threads reorder entries by less than this.
 const STEP: Duration = Duration::from_secs(5);
 
-/// The episodes of these entries in order of time, and how many there was no room for.
+/// The episodes of these entries in order of time, and the number of those that did not fit.
 pub fn episodes(entries: impl IntoIterator<Item = Entry>) -> (Vec<Episode>, u64) {
     let mut fold = Fold::default();
     for entry in entries {
@@ -43,25 +43,25 @@ pub fn episodes(entries: impl IntoIterator<Item = Entry>) -> (Vec<Episode>, u64)
     fold.finish()
 }
 
-/// What is known after some entries.
+/// The state after some entries.
 #[derive(Debug, Default)]
 pub struct Fold {
     found: Found,
     lasting: Lasting,
     told: Told,
     diagnoses: Diagnoses,
-    /// The entry before.
+    /// The previous entry.
     last: Option<Mark>,
     set_back: Duration,
     first: Option<WallTime>,
-    /// The time of its last status.
+    /// The time of the last status of this agent.
     last_status: Option<WallTime>,
-    /// When the agent began that recorded last.
+    /// The beginning of the last agent.
     began: Option<WallTime>,
 }
 
 impl Fold {
-    /// Takes in the next entry.
+    /// Folds the next entry.
     pub fn take(&mut self, entry: Entry) {
         let mark = Mark::from(&entry);
         let Entry { time, what } = entry;
@@ -80,7 +80,7 @@ impl Fold {
             }
             Recorded::Pods(_) | Recorded::Lists(_) => {}
             Recorded::Diagnosed(diagnosed) => self.diagnoses.diagnosed(diagnosed),
-            // What is unknown from now on has no known end.
+            // States that are not observed from now on have no known end.
             Recorded::Ended => self.lasting.leave_open(time, &mut self.found),
             Recorded::Told(told) => match told.record {
                 Record::Event(event) => {
@@ -88,7 +88,7 @@ impl Fold {
                         self.found.add(episode);
                     }
                     let is_news = self.told.is_news(&event);
-                    // What happened before an agent ran did not wait for it.
+                    // Events before an agent ran were not delayed by it.
                     let happened = told.happened.filter(|it| Some(*it) >= self.began);
                     let waited = event::waited(&event, happened);
                     if let Some(episode) = waited.filter(|_| is_news) {
@@ -112,8 +112,8 @@ impl Fold {
             },
             Recorded::Status(status) => {
                 let mut told = status::of(&status.report, time);
-                // A guard counts from when the lists began to hang; until the last status it did
-                // not answer.
+                // A guard counts from the time at which the lists began to hang. Until the last
+                // status it did not answer.
                 if let Some(before) = self.last_status
                     && !self.lasting.is_open(&Key::Guarding)
                 {
@@ -123,9 +123,9 @@ impl Fold {
                 }
                 self.last_status = Some(time);
                 self.diagnoses.shown(&status.report);
-                // While nobody is answered, it says nothing of one container's calls.
+                // An unresponsive runtime is no evidence about the calls of one container.
                 let is_silent = status.report.health.reason == Reason::RuntimeSilent;
-                // And a list that was cut does not show what has ended.
+                // A list that was cut does not show what has ended.
                 let is_shown = |key: &Key| {
                     !(is_silent && key.is_call_for_one())
                         && (status.left_out == 0 || !key.is_call())
@@ -143,13 +143,14 @@ impl Fold {
         }
     }
 
-    /// What diagnoses have found, the surest first. Past is what the last status does not show.
+    /// The findings of diagnoses, those with the highest confidence first. Findings that the last
+    /// status does not show are past.
     pub fn findings(&self) -> Vec<Finding> {
         self.diagnoses.findings()
     }
 
-    /// The agent that recorded the last entry still runs: what lasted then lasts at this time,
-    /// because it records each change.
+    /// The agent that recorded the last entry still runs. States that lasted then last at this
+    /// time, because it records each change.
     pub fn runs_at(&mut self, time: WallTime) {
         let now = Mark::other(time);
         self.last = self.last.map(|last| match Silence::between(last, now) {
@@ -168,13 +169,13 @@ impl Fold {
         self.last.map(|last| last.time)
     }
 
-    /// By how much the node's clock was set back at most: lengths around that are not right.
+    /// The largest step by which the node's clock was set back: durations around it are wrong.
     pub fn set_back(&self) -> Option<Duration> {
         Some(self.set_back).filter(|by| *by > STEP)
     }
 
-    /// The episodes in order of time, and how many there was no room for. What lasts still has no
-    /// end.
+    /// The episodes in order of time, and the number of those that did not fit. States that still
+    /// last have no end.
     pub fn finish(mut self) -> (Vec<Episode>, u64) {
         if let Some(time) = self.read_until() {
             self.lasting.leave_open(time, &mut self.found);

@@ -1,4 +1,4 @@
-//! What a status says that lasts, and what it says that was found.
+//! The lasting states and the findings that a status shows.
 
 use std::time::Duration;
 
@@ -15,26 +15,26 @@ use super::event::pod_name;
 use super::lasting::Key;
 use crate::changes::OVERDUE_SECONDS;
 
-/// What a status tells.
+/// The content of a status.
 pub(super) struct Told {
     /// What lasts now.
     pub(super) lasts: Vec<(Key, Episode)>,
-    /// What diagnoses have found.
+    /// The findings of diagnoses.
     pub(super) findings: Vec<(Cause, Episode)>,
 }
 
-/// All that this report tells.
+/// Reads a report.
 pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
     let ago = |seconds| before(time, seconds);
     let open = |from: WallTime, what, reason: &str| Episode::new(from, None, what, reason);
     let mut lasts = calls(&report.stuck, &report.failing, time);
     let overdue = report.in_flight.iter();
-    // While nobody is answered, it says nothing of a container that its status is not.
+    // An unresponsive runtime is no evidence about a container whose status is not answered.
     let is_silent = report.health.reason == Reason::RuntimeSilent;
     let overdue = overdue.filter(|call| call.id.is_none() || !is_silent);
     for call in overdue.filter(|call| call.age_seconds >= OVERDUE_SECONDS) {
         let key = Key::Hung(call.call, call.id.clone());
-        // A stuck call has a name.
+        // A stuck call has a more precise key.
         if lasts.iter().all(|(known, _)| *known != key) {
             let reason = format!("{} did not answer", call.call);
             let episode = open(ago(call.age_seconds), hung(call.call), &reason);
@@ -68,7 +68,7 @@ pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
             open(from, What::Guarding, &culprits.join("; ")),
         ));
     }
-    // By the first look it is still being opened.
+    // During the first relist the stream is still being opened.
     if report.stream.state == "retrying" && report.relist.count > 1 {
         let reason = "the runtime's event stream is down";
         lasts.push((Key::Stream, open(time, What::HintsMissing, reason)));
@@ -87,21 +87,21 @@ pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
     Told { lasts, findings }
 }
 
-/// What a change of health tells of the health itself, sooner than the next status.
+/// The state of health that a change of health reports, earlier than the next status.
 pub(super) fn health_change(health: &HealthReport) -> Vec<(Key, Episode)> {
     of_health(health.state, health.reason, &health.message, health.time)
 }
 
-/// The calls that a change of health names. They may have returned before the next status.
+/// The calls that a change of health names. They may have been answered before the next status.
 pub(super) fn named(health: &HealthReport) -> Vec<(Key, Episode)> {
     calls(&health.stuck, &health.failing, health.time)
 }
 
-/// What does not answer, and what fails.
+/// Stuck and failing calls.
 fn calls(stuck: &[StuckCall], failing: &[FailingCall], time: WallTime) -> Vec<(Key, Episode)> {
     let stuck = stuck.iter().map(|call| {
         let from = before(time, call.since_seconds);
-        // How long it lasted is known at its end.
+        // The duration is known at its end.
         let reason = format!("{} did not answer", call.named());
         let episode = Episode::new(from, None, hung(call.call), reason);
         let who = who(

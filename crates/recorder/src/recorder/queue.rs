@@ -9,13 +9,13 @@ use pleg::model::wall_time::WallTime;
 
 use crate::{Loss, Lost};
 
-/// How many bytes may wait to be written: on a quiet node more than an hour.
+/// The maximum number of queued bytes: on a quiet node more than an hour.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
-/// So much is written at once.
+/// When this many bytes are queued, they are written without delay.
 const MUCH: usize = MAX_BYTES / 8;
 
-/// What an entry takes besides its JSON.
+/// The memory of an entry besides its JSON.
 const OVERHEAD: usize = 64;
 
 /// An entry that is to be written.
@@ -28,37 +28,37 @@ pub(super) struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
-    /// Something is to be written, or the queue is closed.
+    /// Entries are to be written, or the queue is closed.
     changed: Condvar,
-    /// It is closed, or something is to be written at once.
+    /// The queue is closed, or an entry is to be written at once.
     urgent: Condvar,
 }
 
 #[derive(Debug, Default)]
 struct Inner {
     entries: VecDeque<Queued>,
-    /// The size of what is queued, and of what was taken and is not written yet.
+    /// The size of the queued entries, and of those that were taken and are not written yet.
     bytes: usize,
-    /// What was lost and is not recorded yet: at most one for each reason.
+    /// Losses that are not recorded yet: at most one for each reason.
     lost: Vec<Lost>,
-    /// Whether what is queued is to be written at once.
+    /// Whether the queued entries are to be written at once.
     is_urgent: bool,
     /// Why nothing can be written now.
     fault: Option<Loss>,
     is_closed: bool,
 }
 
-/// What is to be written next.
+/// The entries that are to be written next.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
     pub(super) entries: VecDeque<Queued>,
     pub(super) lost: Vec<Lost>,
-    /// Whether it was to be written at once.
+    /// Whether they were to be written at once.
     pub(super) is_urgent: bool,
 }
 
 impl Queued {
-    /// The room that it takes.
+    /// The memory that it takes.
     pub(super) fn bytes(&self) -> usize {
         self.json.len() + OVERHEAD
     }
@@ -84,7 +84,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Counts what is lost, to be recorded later.
+    /// Counts a lost entry, to be recorded later.
     pub(super) fn lose(&self, since: WallTime, why: Loss) {
         let lost = &mut self.lock().lost;
         match lost.iter_mut().find(|lost| lost.why == why) {
@@ -97,7 +97,7 @@ impl Queue {
         }
     }
 
-    /// Takes all that is queued; `None` once the queue is closed and empty.
+    /// Takes all queued entries; `None` once the queue is closed and empty.
     pub(super) fn take(&self) -> Option<Batch> {
         let inner = self.lock();
         let waiting = self.changed.wait_while(inner, |inner| {
@@ -112,27 +112,28 @@ impl Queue {
         (!batch.entries.is_empty() || !batch.lost.is_empty()).then_some(batch)
     }
 
-    /// What was taken needs so much room no more.
+    /// Releases the memory of entries that were taken.
     pub(super) fn release(&self, bytes: usize) {
         self.lock().bytes -= bytes;
     }
 
-    /// Why nothing can be written from now on, or that it can.
+    /// Sets why nothing can be written from now on, or that writing is possible again.
     pub(super) fn set_fault(&self, fault: Option<Loss>) {
         self.lock().fault = fault;
     }
 
-    /// Waits so long, or until the queue is closed, which it says.
+    /// Waits for `pause`, or until the queue is closed. Returns whether it is closed.
     pub(super) fn pause(&self, pause: Duration) -> bool {
         self.wait(pause, |inner| !inner.is_closed)
     }
 
-    /// Waits so long for more to be written together, unless something is to be written at once.
+    /// Waits for `pause` for more entries to be written together, unless an entry is to be written
+    /// at once.
     pub(super) fn gather(&self, pause: Duration) {
         self.wait(pause, |inner| !inner.is_closed && !inner.is_urgent);
     }
 
-    /// Waits so long, or while this is so; says whether the queue is closed.
+    /// Waits while the condition holds, at most for `pause`. Returns whether the queue is closed.
     fn wait(&self, pause: Duration, while_so: impl Fn(&Inner) -> bool) -> bool {
         let waited = self
             .urgent

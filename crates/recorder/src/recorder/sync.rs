@@ -1,6 +1,6 @@
-//! The thread that makes what was written survive a power cycle, which is the usual remedy for a stuck
-//! node. It is not the thread that writes: a sync may take as long as the disk likes, and what is
-//! recorded meanwhile must reach the kernel, where a kill of the process does not lose it.
+//! The thread that makes written entries survive a power cycle, which is the usual remedy for a
+//! stuck node. It is not the thread that writes: a sync may take any time, and entries that are
+//! recorded meanwhile must reach the kernel, so that a kill of the process does not lose them.
 
 use std::fs::File;
 use std::io;
@@ -26,11 +26,11 @@ impl Syncer {
         Ok(Self(requests))
     }
 
-    /// Requests that a segment is synced. Never waits: a segment that waits for its sync already is
-    /// not queued again.
+    /// Requests a sync of a segment. Never waits: a segment that already waits for its sync is not
+    /// queued again.
     pub(super) fn request(&self, segment: &Arc<Unsynced>) {
         if segment.enqueue() {
-            // The thread ends by a panic alone, which the log has.
+            // The thread ends only by a panic, which is in the log.
             let _ = self.0.send(segment.clone());
         }
     }
@@ -40,7 +40,7 @@ fn run(requests: &Receiver<Arc<Unsynced>>, sync: &SyncFile) {
     let mut is_failing = false;
     while let Ok(segment) = requests.recv() {
         let file = segment.dequeue();
-        // Without its directory, a new file has no name after a power cycle.
+        // Unless its directory is synced, a new file has no name after a power cycle.
         let folder = segment.path.parent().unwrap_or(Path::new("."));
         let synced = sync(file).and_then(|()| sync(&File::open(folder)?));
         if let Err(error) = &synced

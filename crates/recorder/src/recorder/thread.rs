@@ -1,4 +1,4 @@
-//! The thread that writes. It may hang in the disk for as long as the disk likes.
+//! The thread that writes. It may hang in the disk for any time.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -16,10 +16,10 @@ use super::sync::Syncer;
 use crate::store::{Framer, Limits, Now, Store, WriteError};
 use crate::{Entry, Loss, Recorded};
 
-/// As much is written with one system call.
+/// The maximum size of one write.
 const CHUNK: usize = 256 << 10;
 
-/// From one attempt to write to the next, while writing fails.
+/// The intervals between attempts to write, while writing fails.
 const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), 2, Duration::from_secs(60));
 
 pub(super) struct Writer {
@@ -31,7 +31,7 @@ pub(super) struct Writer {
     framer: Framer,
     syncer: Syncer,
     shared: Arc<Shared>,
-    /// None before the first attempt and after each error.
+    /// `None` before the first attempt and after each error.
     store: Option<Store>,
     /// While writing fails.
     failing: Option<Backoff>,
@@ -42,7 +42,7 @@ pub(super) struct Writer {
 struct Chunk {
     frames: Vec<u8>,
     entries: u64,
-    /// The room that they take in the queue.
+    /// Their size in the queue.
     queued: usize,
 }
 
@@ -82,7 +82,7 @@ impl Writer {
         }
     }
 
-    /// What was lost goes after what was queued when it was lost.
+    /// Losses are written after the entries that were queued when they happened.
     fn write_batch(&mut self, batch: Batch) -> Result<(), Closed> {
         let Batch {
             mut entries,
@@ -98,7 +98,7 @@ impl Writer {
             self.shared.queue.release(chunk.queued);
         }
         for lost in lost {
-            // Whoever died meanwhile is not told again.
+            // Exits during this time are not reported again, so all pods are recorded.
             if lost.why != Loss::TooLarge {
                 self.shared.wants_pods.store(true, Ordering::Relaxed);
             }
@@ -129,7 +129,7 @@ impl Writer {
         chunk
     }
 
-    /// Writes the frames, however long that takes.
+    /// Writes the frames, even if that takes long.
     fn write(&mut self, chunk: &Chunk) -> Result<(), Closed> {
         while !chunk.frames.is_empty() {
             match self.append(&chunk.frames) {

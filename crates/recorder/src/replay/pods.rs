@@ -6,7 +6,7 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::apply;
 use pleg::out::pods::PodReport;
 
-/// Changes the pods as the event tells.
+/// Applies an event to the pods.
 pub(super) fn apply(pods: &mut Vec<PodReport>, event: &Event, happened: Option<WallTime>) {
     let uid = &event.pod.uid;
     let place = pods.iter().position(|pod| pod.status.uid == *uid);

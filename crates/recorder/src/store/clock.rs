@@ -1,14 +1,14 @@
-//! Whether the time of day can be trusted. A clock that was set to the next century for a moment
-//! must not remove the history.
+//! Decides whether the time of day can be trusted. A clock that was set to the next century for a
+//! moment must not remove the recording.
 
 use std::time::Duration;
 
 use pleg::model::wall_time::WallTime;
 
-/// A moment on both clocks.
+/// A time on both clocks.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Now {
-    /// Since the recorder was started, on the monotonic clock.
+    /// The time since the recorder was started, on the monotonic clock.
     pub(crate) elapsed: Duration,
     /// The time of day, which may be set at any time.
     pub(crate) wall: WallTime,
@@ -17,10 +17,10 @@ pub(crate) struct Now {
 /// A larger difference between the two clocks is a step of the time of day.
 const STEP: Duration = Duration::from_secs(60);
 
-/// For how long the clock must have had no step. A node that has just booted sets its clock.
+/// How long the clock must have had no step. A node that has just booted sets its clock.
 const STEADY: Duration = Duration::from_secs(3600);
 
-/// Since when the clock had no step.
+/// The time of the last step of the clock.
 #[derive(Debug)]
 pub(super) struct Steadiness {
     since: Now,

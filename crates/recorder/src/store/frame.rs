@@ -1,4 +1,4 @@
-//! Frames: how an entry becomes bytes, and how bytes of any origin become entries again.
+//! Frames: encodes entries as bytes, and decodes bytes of any origin to entries.
 //!
 //! ```text
 //!   0       4        8          12     13      21
@@ -7,8 +7,8 @@
 //! ```
 //!
 //! Numbers are little-endian. The time is in nanoseconds since 1970, so that entries outside a
-//! range are skipped without parsing. After damage, reading goes on at the next marker whose frame
-//! has the right checksum.
+//! range are skipped without parsing. After damage, reading continues at the next marker whose
+//! frame has the right checksum.
 
 use std::io::{self, Read};
 
@@ -19,10 +19,10 @@ use pleg::model::wall_time::WallTime;
 
 use crate::Entry;
 
-/// What a frame begins with. The first byte occurs in no JSON.
+/// The beginning of a frame. The first byte occurs in no JSON.
 const MARKER: [u8; 4] = [0xf5, b'p', b'l', b'g'];
 
-/// Where the checksum is, what it covers besides the length, and where the payload begins.
+/// The offsets of the length, of the checksum and of what it covers, and of the payload.
 const LENGTH: usize = 4;
 const CHECKSUM: usize = 8;
 const COVERED: usize = 12;
@@ -32,10 +32,10 @@ const PAYLOAD: usize = 21;
 /// The flag of a payload that is deflated.
 const DEFLATED: u8 = 1;
 
-/// Shorter payloads hardly become smaller.
+/// Shorter payloads are hardly compressed.
 const DEFLATE_FROM: usize = 512;
 
-/// So much more of a payload is made room for at a time.
+/// The increment by which the buffer of a payload grows.
 const ROOM: usize = 4 << 10;
 
 /// The maximum length of a payload in a file.
@@ -44,13 +44,13 @@ const MAX_PAYLOAD: usize = 2 << 20;
 /// The maximum length of an entry's JSON.
 const MAX_JSON: usize = 16 << 20;
 
-/// Why an entry has no frame.
+/// Why an entry cannot be encoded.
 #[derive(Debug, thiserror::Error)]
 #[error("the entry is too large")]
 pub(crate) struct TooLarge;
 
-/// Makes frames. Its compressor takes a third of a megabyte: made for each frame, it broke up the
-/// heap, and clearing it cost more than compressing.
+/// Makes frames. Its compressor takes a third of a megabyte: a new one for each frame fragmented
+/// the heap, and clearing it cost more than compressing.
 #[derive(Debug)]
 pub(crate) struct Framer {
     deflate: Compress,
@@ -65,7 +65,7 @@ impl Default for Framer {
 }
 
 impl Framer {
-    /// The frame of an entry that is serialized already.
+    /// The frame of a serialized entry.
     pub(crate) fn frame(&mut self, time: WallTime, json: &[u8]) -> Result<Vec<u8>, TooLarge> {
         if json.len() > MAX_JSON {
             return Err(TooLarge);
@@ -109,7 +109,7 @@ impl Framer {
     }
 }
 
-/// Of a whole frame.
+/// The checksum of a whole frame.
 fn checksum(frame: &[u8]) -> u32 {
     let mut crc = Crc::new();
     crc.update(&frame[LENGTH..CHECKSUM]);
@@ -117,17 +117,17 @@ fn checksum(frame: &[u8]) -> u32 {
     crc.sum()
 }
 
-/// What is next in the bytes of a segment.
+/// The next part of the bytes of a segment.
 #[derive(Debug)]
 pub(crate) enum Next<'a> {
-    /// A frame that is as it was written.
+    /// An undamaged frame.
     Frame(Frame<'a>),
-    /// So many bytes that belong to no frame.
+    /// The number of bytes that belong to no frame.
     Damaged(usize),
-    /// A frame that was not written to its end: at the end of a segment whose writer was killed,
-    /// or is writing.
+    /// A frame that was not completely written: at the end of a segment whose writer was killed, or
+    /// still writes.
     Torn,
-    /// Nothing.
+    /// The end.
     End,
 }
 
@@ -140,21 +140,21 @@ pub(crate) struct Frame<'a> {
     payload: &'a [u8],
 }
 
-/// Reads the frames of a segment, one after the other.
+/// Reads the frames of a segment in order.
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     rest: &'a [u8],
-    /// How many more bytes may be hashed in search of the next frame: a hostile file could have
-    /// a marker everywhere.
+    /// How many more bytes may be hashed to find the next frame: a hostile file could have a marker
+    /// everywhere.
     search: usize,
 }
 
-/// What the beginning of the rest is.
+/// The kind of the next bytes.
 enum Beginning<'a> {
     Frame(Frame<'a>, usize),
-    /// It has the form of a frame, whose end is missing.
+    /// It has the form of a frame, but its end is missing.
     Torn,
-    /// It is no frame; so many bytes were hashed to find out.
+    /// It is no frame; this many bytes were hashed.
     None(usize),
 }
 
@@ -185,7 +185,7 @@ impl<'a> Frames<'a> {
         }
     }
 
-    /// Where the next frame after the first byte is.
+    /// The offset of the next frame after the first byte.
     fn next_frame(&mut self) -> Option<usize> {
         let mut from = 1;
         loop {
@@ -250,7 +250,7 @@ impl Frame<'_> {
     }
 }
 
-/// A few bytes may inflate to gigabytes.
+/// Inflates a payload, up to a limit: a few bytes may inflate to gigabytes.
 fn inflated(payload: &[u8]) -> io::Result<Vec<u8>> {
     let mut json = Vec::new();
     let mut bounded = DeflateDecoder::new(payload).take(MAX_JSON as u64 + 1);

@@ -1,13 +1,13 @@
-//! How much history is kept, and which segments are to be removed.
+//! How much of a recording is kept, and which segments are removed.
 
 use std::time::Duration;
 
-/// How much history is kept.
+/// The limits of a recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// How many bytes all segments may have together.
+    /// The maximum size of all segments together.
     pub max_bytes: u64,
-    /// How old a segment may be.
+    /// The maximum age of a segment.
     pub max_age: Duration,
 }
 
@@ -26,20 +26,19 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 const MAX_SEGMENT: u64 = 4 << 20;
 
 impl Limits {
-    /// How large a segment may become. A small history has small segments too, because only whole
+    /// The maximum size of a segment. A small recording has small segments too, because only whole
     /// segments are removed.
     pub(super) fn segment_bytes(&self) -> u64 {
         MAX_SEGMENT.min(self.max_bytes / 8)
     }
 
-    /// How long a segment may be written to.
+    /// How long entries may be appended to a segment.
     pub(super) fn segment_age(&self) -> Duration {
         DAY.min(self.max_age / 4)
     }
 
-    /// How many of the oldest segments must be removed so that `more` bytes can be written.
-    /// The segments are `(bytes, age)`, oldest first; an age is `None` if the clock cannot be
-    /// trusted.
+    /// The number of oldest segments that must be removed so that `more` bytes can be written. The
+    /// segments are `(bytes, age)`, oldest first; an age is `None` if the clock cannot be trusted.
     pub(super) fn surplus(&self, segments: &[(u64, Option<Duration>)], more: u64) -> usize {
         let mut total = more + segments.iter().map(|(bytes, _)| bytes).sum::<u64>();
         let mut surplus = 0;

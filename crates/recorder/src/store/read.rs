@@ -1,5 +1,5 @@
-//! Reads entries, of a folder or of one segment, in order. It asks nothing of the files: a segment
-//! may be torn, damaged, made up, written to, or removed meanwhile. What is skipped is counted.
+//! Reads the entries of a folder or of one segment in order. It trusts no file: a segment may be
+//! torn, damaged, forged, written to, or removed meanwhile. What is skipped is counted.
 
 use std::collections::VecDeque;
 use std::io;
@@ -11,7 +11,7 @@ use super::frame::{Frames, Next};
 use super::segment::{self, Content};
 use crate::Entry;
 
-/// The entries of which times are wanted, both ends included.
+/// The range of times of the wanted entries, both ends included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Range {
     /// The earliest time; `None` for all.
@@ -35,25 +35,25 @@ impl Range {
     }
 }
 
-/// What was not read.
+/// What was skipped.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Bytes in the middle of segments that are no frames.
     pub damaged_bytes: u64,
-    /// Segments whose last frame was not written to its end. That is usual: the writer was killed,
-    /// or is writing.
+    /// Segments whose last frame was not completely written. This is usual: the writer was killed,
+    /// or still writes.
     pub torn_segments: u64,
     /// Entries of a kind that this version of pleg does not know.
     pub unknown_entries: u64,
     /// Segments of a newer version of pleg.
     pub newer_segments: u64,
-    /// Segments that were removed before they were read, because newer ones needed the room.
+    /// Segments that were removed before they were read, because newer ones needed the space.
     pub removed_segments: u64,
     /// Files that cannot be read, or are no segments.
     pub unreadable_segments: u64,
 }
 
-/// Entries, one after the other. One segment is in memory at a time.
+/// Reads one entry after the other. One segment is in memory at a time.
 #[derive(Debug)]
 pub struct Reader {
     range: Range,
@@ -77,7 +77,7 @@ pub fn read(path: &Path, range: Range) -> io::Result<Reader> {
 }
 
 impl Reader {
-    /// What was skipped so far.
+    /// What was skipped until now.
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }

@@ -7,23 +7,23 @@ use std::path::{Path, PathBuf};
 
 use pleg::model::wall_time::WallTime;
 
-/// Where the history is by default.
+/// The default directory of the recording.
 pub const DIRECTORY: &str = "/var/lib/pleg/history";
 
-/// What a segment begins with.
+/// The first bytes of a segment.
 const MAGIC: [u8; 8] = *b"PLEGREC\0";
 
-/// The version of the format. Kinds of entries may be added within a version: a reader counts what
-/// it does not know.
+/// The version of the format. Kinds of entries may be added within a version: a reader counts the
+/// kinds that it does not know.
 const VERSION: u32 = 1;
 
-/// How a segment's name ends.
+/// The suffix of a segment's name.
 const SUFFIX: &str = ".plegrec";
 
-/// As much of a segment is read. We write up to 4 MB, and one entry more.
+/// The maximum size that is read of a segment. Segments are written with up to 4 MB and one entry.
 const MAX_READ: u64 = 8 << 20;
 
-/// How many segments of a folder are read. We keep far fewer.
+/// The maximum number of segments that are read of a folder. Far fewer are written.
 const MAX_SEGMENTS: usize = 10_000;
 
 /// The size of the header.
@@ -32,19 +32,19 @@ pub(super) const HEADER: usize = MAGIC.len() + size_of::<u32>();
 /// A segment in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Segment {
-    /// Its place in the order of all segments.
+    /// Its position in the order of all segments.
     pub(super) sequence: u64,
     pub(super) path: PathBuf,
 }
 
-/// What a file is.
+/// The kind of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// The bytes after the header.
     Frames(Vec<u8>),
     /// A segment of a newer version of pleg.
     Newer,
-    /// Something else, or a segment whose header was not written.
+    /// Another file, or a segment whose header was not written.
     Other,
 }
 
@@ -56,8 +56,7 @@ pub(super) fn header() -> [u8; HEADER] {
     header
 }
 
-/// The name of the segment with this sequence number that is begun at `time`. The time is for
-/// people.
+/// The name of the segment with this sequence number that begins at `time`. The time is for people.
 pub(super) fn name(sequence: u64, time: WallTime) -> String {
     let time = time.timestamp().strftime("%Y%m%dT%H%M%SZ");
     format!("{sequence:010}-{time}{SUFFIX}")
@@ -86,8 +85,7 @@ pub(super) fn list(folder: &Path) -> io::Result<Vec<Segment>> {
     Ok(segments)
 }
 
-/// Reads a segment as far as it is written. Of a link nothing is followed, and a pipe is not
-/// waited for.
+/// Reads the written part of a segment. Neither follows links nor waits for pipes.
 pub(super) fn load(path: &Path) -> io::Result<Content> {
     if !fs::symlink_metadata(path)?.is_file() {
         return Ok(Content::Other);
@@ -112,7 +110,7 @@ pub(super) fn load(path: &Path) -> io::Result<Content> {
 
 /// Whether the file is a segment, by its first bytes.
 fn is_segment(path: &Path) -> bool {
-    // Opening a pipe takes it from who reads it.
+    // Reading from a pipe would take bytes from its reader.
     if !path.metadata().is_ok_and(|about| about.is_file()) {
         return false;
     }
@@ -125,12 +123,12 @@ fn is_segment(path: &Path) -> bool {
 pub fn is_history(path: &Path) -> bool {
     match path.is_dir() {
         true => list(path).is_ok_and(|segments| !segments.is_empty()),
-        // Opening a pipe takes it from who reads it.
+        // Reading from a pipe would take bytes from its reader.
         false => path.is_file() && is_segment(path),
     }
 }
 
-/// A new file that only its owner reads.
+/// Creates a file that only its owner can read.
 pub(super) fn create(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.append(true).create_new(true).mode(0o600).open(path)

@@ -15,10 +15,10 @@ use super::Limits;
 use super::clock::{Now, Steadiness};
 use super::segment::{self, HEADER};
 
-/// The name of the file that the writer of a folder holds a lock on.
+/// The name of the file on which the writer of a folder holds a lock.
 const LOCK: &str = "lock";
 
-/// How often old segments are looked for, besides when a segment is begun.
+/// The interval at which old segments are removed, besides each beginning of a segment.
 const PRUNE: Duration = Duration::from_secs(3600);
 
 /// Why nothing can be written.
@@ -30,12 +30,12 @@ pub(crate) enum WriteError {
     /// The folder was removed.
     #[error("the directory was removed")]
     Removed,
-    /// The disk said no.
+    /// The disk returned an error.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// A folder of segments, and the one that is written to.
+/// A folder of segments, and the current segment.
 #[derive(Debug)]
 pub(crate) struct Store {
     folder: PathBuf,
@@ -50,7 +50,7 @@ pub(crate) struct Store {
     steadiness: Steadiness,
 }
 
-/// A segment, as the thread that syncs it needs it.
+/// A segment for the thread that syncs it.
 #[derive(Debug)]
 pub(crate) struct Unsynced {
     pub(crate) path: PathBuf,
@@ -59,19 +59,19 @@ pub(crate) struct Unsynced {
 }
 
 impl Unsynced {
-    /// Notes that it is to be synced; false if that was noted already.
+    /// Marks it as waiting for a sync; false if it was marked already.
     pub(crate) fn enqueue(&self) -> bool {
         !self.is_queued.swap(true, Ordering::AcqRel)
     }
 
-    /// The file to be synced now: what is written from now on needs another sync.
+    /// The file to be synced now. What is written from now on needs another sync.
     pub(crate) fn dequeue(&self) -> &File {
         self.is_queued.store(false, Ordering::Release);
         &self.file
     }
 }
 
-/// The segment that is written to.
+/// The current segment.
 #[derive(Debug)]
 struct Current {
     segment: Arc<Unsynced>,
@@ -80,8 +80,8 @@ struct Current {
 }
 
 impl Store {
-    /// Opens the folder, which is created if it does not exist. Nothing is written to what is in
-    /// there.
+    /// Opens the folder, which is created if it does not exist. Existing segments are not appended
+    /// to.
     pub(crate) fn open(folder: &Path, limits: Limits, now: Now) -> Result<Self, WriteError> {
         let mut builder = DirBuilder::new();
         builder.recursive(true).mode(0o700).create(folder)?;
@@ -101,7 +101,7 @@ impl Store {
         Ok(store)
     }
 
-    /// Appends whole frames, all or none of them. Says whether they are the first of a segment.
+    /// Appends all or none of these whole frames. Returns whether they are the first of a segment.
     pub(crate) fn append(&mut self, frames: &[u8], now: Now) -> Result<bool, WriteError> {
         self.steadiness.see(now);
         let length = frames.len() as u64;
@@ -126,7 +126,7 @@ impl Store {
         Ok(is_new)
     }
 
-    /// The segment that is written to.
+    /// The current segment.
     pub(crate) fn current(&self) -> Option<&Arc<Unsynced>> {
         self.current.as_ref().map(|current| &current.segment)
     }
@@ -143,13 +143,13 @@ impl Store {
         })
     }
 
-    /// Removes old segments until `more` bytes can be written, and takes stock of the others.
+    /// Removes old segments until `more` bytes can be written, and counts the size of the others.
     fn prune(&mut self, more: u64, now: Now) -> io::Result<()> {
         self.pruned = now;
         let written = self.current().map(|segment| &segment.path);
         let mut older = Vec::new();
         for segment in segment::list(&self.folder)? {
-            // It may be removed by somebody else at any time.
+            // Another process may remove it at any time.
             let Ok(about) = fs::symlink_metadata(&segment.path) else {
                 continue;
             };
@@ -196,7 +196,7 @@ impl Current {
     }
 
     fn append(&mut self, frames: &[u8]) -> Result<(), WriteError> {
-        // What is written to a removed file is seen by nobody.
+        // Bytes in a removed file cannot be read.
         let mut file = &self.segment.file;
         if file.metadata()?.nlink() == 0 {
             return Err(WriteError::Removed);
@@ -209,7 +209,7 @@ impl Current {
         Ok(())
     }
 
-    /// Takes back what was written in part. If that fails too, readers skip it.
+    /// Truncates a partly written frame. If that fails too, readers skip it.
     fn undo(&self) {
         let _ = match self.bytes > HEADER as u64 {
             true => self.segment.file.set_len(self.bytes),
@@ -218,8 +218,8 @@ impl Current {
     }
 }
 
-/// Whether an agent records in this folder now: it holds the lock. It starts a second later if it
-/// finds the lock taken by this check.
+/// Whether an agent records in this folder now: it holds the lock. An agent that starts during this
+/// check finds the lock taken, and retries a second later.
 pub fn is_recording(folder: &Path) -> bool {
     let lock = File::open(folder.join(LOCK));
     lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))

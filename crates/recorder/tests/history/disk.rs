@@ -1,4 +1,4 @@
-//! A disk that is full, gone or too small: the recorder goes on, and says what it lost.
+//! A disk that is full, removed or too small: the recorder continues, and records what it lost.
 
 use std::fs;
 use std::path::Path;
@@ -9,11 +9,11 @@ use recorder::{Loss, Recorded};
 
 use crate::support::{all, death, numbers, recorder, segments, status, stop, time, until, write};
 
-/// A file system of a few kilobytes, gone with the value.
+/// A file system of a few kilobytes, unmounted when the value is dropped.
 struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
-    /// `None` without the right to mount one.
+    /// `None` without the right to mount it.
     fn mount(place: &'a Path, bytes: u64) -> Option<Self> {
         let mut mount = Command::new("mount");
         mount.args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "none"]);
@@ -53,7 +53,7 @@ fn a_full_disk_loses_what_does_not_fit_in_the_queue_and_that_is_recorded() {
     assert!(began.elapsed().as_secs() < 30, "nobody waits for the disk");
     assert!(recorder.written().lost > 100_000 - 100);
     fs::remove_file(&ballast).unwrap();
-    // 4 MB were queued, and not all of that fits: what is written first is the beginning.
+    // 4 MB were queued, and not all of them fit: the oldest are written first.
     until(|| {
         segments(&folder)
             .iter()
@@ -69,7 +69,7 @@ fn a_full_disk_loses_what_does_not_fit_in_the_queue_and_that_is_recorded() {
 fn what_was_lost_is_recorded_once_writing_works_again() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("history");
-    // In place of the folder there is a file.
+    // A file takes the place of the folder.
     fs::write(&folder, "").unwrap();
     let recorder = recorder(&folder, Limits::default());
     let mut recorded = 0;
@@ -115,7 +115,7 @@ fn two_agents_do_not_write_in_one_folder() {
     second.record(&death(1));
     write(&first, [death(2)]);
     stop(first);
-    // It tries again, and then the folder is its own.
+    // It retries, and then holds the lock.
     until(|| second.written().written == 1);
     stop(second);
     assert_eq!(numbers(&all(folder.path()).0), [0, 2, 1]);

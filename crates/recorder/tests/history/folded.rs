@@ -1,4 +1,4 @@
-//! What a recorded history tells, as episodes.
+//! The episodes of a recording.
 
 use causes::finding::{Confidence, Finding};
 use episodes::{Episode, What};
@@ -30,7 +30,7 @@ fn healthy(seconds: u64) -> Entry {
     Entry::status(time(seconds), report("Healthy", "AllSeen", 0))
 }
 
-/// A status in which these places are others.
+/// A status with these changes.
 fn status(seconds: u64, changes: &[(&str, Value)]) -> Entry {
     let mut json = serde_json::to_value(report("Healthy", "AllSeen", 0)).unwrap();
     json["warnings"] = json!([]);
@@ -47,14 +47,14 @@ fn stuck(id: &str, seconds: f64) -> Value {
         "pod": {"uid": "u", "namespace": "default", "name": "web-0"}}])
 }
 
-/// A change of health, with what is stuck then.
+/// A change of health, with the calls that are stuck then.
 fn health(seconds: u64, state: &str, reason: &str, stuck: Value) -> Entry {
     let health = json!({"kind": "health", "time": time(seconds).to_string(), "state": state,
         "reason": reason, "message": "m", "stuck": stuck, "failing": [], "blind": []});
     Entry::told(serde_json::from_value(health).unwrap(), None).unwrap()
 }
 
-/// The title, whom it is about, from when to when.
+/// Title, object, beginning, end.
 type Row = (String, String, u64, Option<u64>);
 
 fn rows(entries: Vec<Entry>) -> Vec<Row> {
@@ -194,8 +194,8 @@ fn a_runtime_that_is_down_is_unreachable_from_the_change_of_health_on() {
         health(300, "Healthy", "AllSeen"),
         healthy(301),
     ];
-    // Silences of more than two and a half minutes are told too, and nobody knows what ended in
-    // them.
+    // Silences of more than two and a half minutes are reported too, and what ended in them is not
+    // known.
     let rows = rows(entries);
     let without: Vec<_> = rows.iter().filter(|row| row.0 != "not recorded").collect();
     let expected = [
@@ -271,7 +271,7 @@ fn times_in_which_nothing_was_recorded_are_shown_with_the_reason() {
     );
 }
 
-/// A death at 10 s that was reported then.
+/// An exit at 10 s that was reported at this time.
 fn died(reported: u64) -> Entry {
     let event = json!({"kind": "event", "time": time(reported), "type": "ContainerDied",
         "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "id": "61ac7eca54e9",
@@ -428,7 +428,7 @@ fn what_lasts_lasts_until_now_while_the_agent_runs_and_until_its_end_if_it_was_s
     let stuck = status(30, &[("/stuck", stuck("c1", 5.0))]);
     let running = vec![began(0), stuck];
     assert_eq!(lasts_until(running.clone(), 85), 85);
-    // Nothing was recorded for longer than a running agent records nothing.
+    // There were no entries for longer than a running agent records none.
     assert_eq!(lasts_until(running.clone(), 300), 30);
     let stopped = [running, vec![at(70, Recorded::Ended)]].concat();
     assert_eq!(lasts_until(stopped, 85), 70);

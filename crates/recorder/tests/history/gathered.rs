@@ -1,4 +1,4 @@
-//! Events that come soon after each other are written together, and all else at once.
+//! Events that follow each other soon are written together, and everything else at once.
 
 use std::path::Path;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use recorder::store::Limits;
 
 use crate::support::{PATIENCE, all, death, numbers, status, stop, time, until, write};
 
-/// A recorder that writes again only when nobody waits for it any more.
+/// A recorder whose interval between writes is longer than the test.
 fn seldom(folder: &Path) -> Recorder {
     let between = 10 * PATIENCE;
     Recorder::start(

@@ -1,5 +1,5 @@
-//! Files that nobody wrote this way: nothing panics, hangs or takes more memory than is bounded,
-//! and what is whole is read.
+//! Forged and damaged files: nothing panics, hangs or takes unbounded memory, and undamaged entries
+//! are read.
 
 use std::fs;
 use std::io::Write;
@@ -60,7 +60,7 @@ proptest! {
             damaged[place..end].fill(byte);
         }
         let (found, entries, _) = read_bytes(&damaged);
-        // Each place touches two frames at most.
+        // Each damage touches two frames at most.
         prop_assert!(entries >= 20 - 3 * 2, "{} entries", entries);
         prop_assert!(found.windows(2).all(|pair| pair[0] < pair[1]));
     }
@@ -89,7 +89,7 @@ fn segment_header() -> Vec<u8> {
     SEGMENT.with(|segment| segment[..12].to_vec())
 }
 
-/// A frame with the right checksum, whatever is in it.
+/// A frame with the right checksum and any content.
 fn frame(flags: u8, payload: &[u8]) -> Vec<u8> {
     let mut frame = vec![0xf5, b'p', b'l', b'g'];
     let length = (payload.len() as u32).to_le_bytes();
@@ -124,7 +124,7 @@ fn an_entry_that_this_version_does_not_know_is_counted_and_skipped() {
         frame(0, b""),
         // A bomb: 64 MB of blanks in 64 KB.
         frame(1, &deflated(&vec![b' '; 64 << 20])),
-        // Brackets as deep as no parser goes.
+        // Brackets that are nested deeper than any parser allows.
         frame(1, &deflated(&vec![b'['; 1 << 20])),
     ] {
         file.extend(frame);
@@ -140,7 +140,7 @@ fn an_entry_that_this_version_does_not_know_is_counted_and_skipped() {
 #[test]
 fn markers_everywhere_do_not_take_for_ever() {
     let mut file = segment_header();
-    // Each has the length of all that follows, and a wrong checksum.
+    // Each claims the length of all following bytes, and has a wrong checksum.
     while file.len() < 6 << 20 {
         file.extend([0xf5, b'p', b'l', b'g', 0, 0, 0x10, 0]);
     }

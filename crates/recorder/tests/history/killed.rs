@@ -1,4 +1,4 @@
-//! The writer is killed: whatever was written before is read, and nothing else.
+//! The writer is killed: exactly the entries that were written before are read.
 
 use std::fs;
 use std::io::Read;
@@ -66,7 +66,7 @@ fn killed_at_any_of_a_thousand_moments_all_that_was_written_before_is_read() {
     assert_eq!(entries_before[..2], [0, 250]);
 }
 
-/// What the test below starts and kills: it does nothing in an ordinary run of all tests.
+/// The process that the test below starts and kills. In an ordinary run it does nothing.
 #[test]
 fn a_process_that_records_until_it_is_killed() {
     let Some(folder) = std::env::var_os("RECORDER_TEST_FOLDER") else {
@@ -75,12 +75,12 @@ fn a_process_that_records_until_it_is_killed() {
     let recorder = recorder(Path::new(&folder), Limits::default());
     for it in 0.. {
         write(&recorder, [death(it)]);
-        // Whoever kills us knows what was on the disk.
+        // The parent reads which entries were on the disk.
         println!("{it}");
     }
 }
 
-/// After so many kills the history begins anew: each check reads all of it.
+/// The recording begins anew after this many kills, because each check reads all of it.
 const KILLS_PER_HISTORY: usize = 20;
 
 /// `PLEG_KILLS=1000` kills a thousand processes, each at a random moment.
@@ -103,8 +103,8 @@ fn a_process_killed_while_it_writes_loses_nothing_that_it_had_written() {
     }
 }
 
-/// Starts a process that records into `folder`, and kills it when it has reported more than
-/// `lines` entries. Gives the last entry that it reported.
+/// Starts a process that records into `folder`, and kills it when it has reported more than `lines`
+/// entries. Returns the last entry that it reported.
 fn killed_after(lines: usize, folder: &Path) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -131,13 +131,13 @@ fn killed_after(lines: usize, folder: &Path) -> u64 {
     child.kill().unwrap();
     child.wait().unwrap();
     out.read_to_string(&mut said).unwrap();
-    // The last line may be cut, as the process was.
+    // The last line may be cut, because the process was killed.
     let whole = said.trim_end_matches(|it: char| it.is_ascii_digit());
     let told = whole.lines().filter_map(|line| line.parse::<u64>().ok());
     told.max().unwrap()
 }
 
-/// Each of `sessions` processes left a beginning, and the last one all entries up to `told`.
+/// Each of `sessions` processes recorded its beginning, and the last one all entries up to `told`.
 #[track_caller]
 fn check_history(folder: &Path, sessions: usize, told: u64) {
     let (entries, reader) = all(folder);

@@ -1,4 +1,4 @@
-//! What is recorded of what an agent reports.
+//! Which reports of an agent are recorded.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use crate::support::{report, time};
 
-/// The seconds in which one is recorded, of a report each second.
+/// The seconds in which a report is recorded, with a report each second.
 fn recorded(
     seconds: u64,
     report: impl Fn(u64) -> pleg::out::status_report::StatusReport,

@@ -1,4 +1,4 @@
-//! Others read while the recorder writes, and while segments are removed.
+//! Reading while the recorder writes, and while segments are removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,4 @@
-//! The state of a node at a time of its history.
+//! The state of a node at a time of its recording.
 
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::support::{death, report, time};
 
-/// How many events are wanted.
+/// The number of events that are requested.
 const EVENTS: usize = 1000;
 
 fn pods(seconds: u64) -> Entry {
@@ -180,7 +180,7 @@ fn ended(seconds: u64) -> Entry {
     }
 }
 
-/// The silence at a time, since when and why, and the age of the call that hangs.
+/// The silence at a time, its beginning and reason, and the age of the call that hangs.
 fn silence(recording: &Recording, seconds: u64) -> (Option<(u64, String)>, Option<f64>) {
     let updates = recording.at(time(seconds), EVENTS);
     let silence = updates.iter().find_map(|update| match update {
@@ -211,7 +211,7 @@ fn nothing_goes_on_while_no_agent_records() {
     assert_eq!(silence(&stopped, 110), (None, Some(15.0)));
     assert_eq!(silence(&stopped, 111), (reason.clone(), Some(15.0)));
     assert_eq!(silence(&stopped, 309), (reason.clone(), Some(15.0)));
-    // Of the next agent nothing is known until its first status.
+    // Nothing is known of the next agent until its first status.
     assert_eq!(silence(&stopped, 311), (reason, None));
     assert_eq!(silence(&stopped, 312), (None, Some(5.0)));
 

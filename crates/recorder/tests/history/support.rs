@@ -12,13 +12,13 @@ use serde_json::json;
 
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// So many seconds after the beginning.
+/// This many seconds after the beginning.
 pub fn time(seconds: u64) -> WallTime {
     let nanos = (1_800_000_000 + seconds as i64) * 1_000_000_000;
     WallTime::from_unix_nanos(nanos).unwrap()
 }
 
-/// A container's death, which can be told from any other by its exit code.
+/// A container's exit, with its number as exit code.
 pub fn death(number: u64) -> Entry {
     death_at(number, time(number))
 }
@@ -32,7 +32,7 @@ pub fn death_at(number: u64, time: WallTime) -> Entry {
     Entry::told(record, None).unwrap()
 }
 
-/// The number that the death was made with; `None` for other entries.
+/// The number of an exit; `None` for other entries.
 pub fn number(entry: &Entry) -> Option<u64> {
     match &entry.what {
         Recorded::Told(told) => match &told.record {
@@ -47,7 +47,7 @@ pub fn numbers(entries: &[Entry]) -> Vec<u64> {
     entries.iter().filter_map(number).collect()
 }
 
-/// A status with so many stuck calls: a long entry, which is deflated.
+/// A status with `stuck` stuck calls: a long entry, which is deflated.
 pub fn status(time: WallTime, stuck: usize) -> Entry {
     Entry::status(time, report("Degraded", "ContainerStuck", stuck))
 }
@@ -83,7 +83,7 @@ pub fn recorder_with(folder: &Path, limits: Limits, clock: WallClock) -> Recorde
     Recorder::start(folder.to_owned(), limits, Duration::ZERO, clock).unwrap()
 }
 
-/// Waits for what must become true.
+/// Waits until the condition holds.
 #[track_caller]
 pub fn until(mut is_true: impl FnMut() -> bool) {
     let began = Instant::now();

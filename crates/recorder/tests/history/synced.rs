@@ -1,4 +1,4 @@
-//! A power cycle is the usual remedy for a stuck node: what led to it must be on the disk before.
+//! A power cycle is the usual remedy for a stuck node: its history must be on the disk before.
 
 use std::fs::File;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn recorder(folder: &Path, sync: SyncFile) -> Recorder {
     .unwrap()
 }
 
-/// The size of each file at its sync; of a directory none.
+/// The size of each file at its sync, and the number of synced directories.
 fn counted(bytes: &Arc<AtomicUsize>, folders: &Arc<AtomicUsize>) -> SyncFile {
     let (bytes, folders) = (bytes.clone(), folders.clone());
     Box::new(move |file: &File| {

@@ -42,7 +42,7 @@ impl Trace {
         trace
     }
 
-    /// One step, and what it is to do in words.
+    /// Performs one step, and returns its actions in words.
     fn step(&mut self, input: Input<&'static str>) -> Vec<String> {
         let began = self.began;
         let told = |action| match action {
@@ -80,7 +80,7 @@ impl Trace {
         self.step(Input::Errors(errors))
     }
 
-    /// Waits until there is something to do, and gives how long that took.
+    /// Waits until an action is due, and returns the elapsed time.
     fn wait(&mut self) -> Duration {
         let alarm = self.core.alarm().expect("there is something to wait for");
         let waited = alarm.saturating_duration_since(self.now);

@@ -1,4 +1,4 @@
-//! The cases of a kubelet's own test of its Ready condition, in our words.
+//! The cases of a kubelet's own test of its Ready condition, in other words.
 
 use super::*;
 

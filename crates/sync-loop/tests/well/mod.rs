@@ -1,4 +1,4 @@
-//! What a runtime's `Status` says that is well.
+//! The `Status` of a runtime without a fault.
 
 use pleg::runtime::{Condition, Conditions};
 

@@ -1,4 +1,4 @@
-//! The data of the page: short, because a day has thousands of episodes.
+//! The data of the page. The names are short, because a day has thousands of episodes.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ struct Data {
     from: i64,
     to: i64,
     rows: Vec<RowData>,
-    /// Texts that episodes name by number.
+    /// Texts, which episodes reference by number.
     texts: Vec<String>,
     episodes: Vec<EpisodeData>,
 }
@@ -27,8 +27,8 @@ struct RowData {
     section: &'static str,
 }
 
-/// Row, class, from, to (negative: seen until then, and not ended), title, whom, reason, file, line, text, count, id.
-/// Times are milliseconds after the beginning of the picture.
+/// Row, class, from, to (negative: still lasting at that time), title, object, reason, file, line,
+/// text, count, id. Times are milliseconds after the beginning of the picture.
 type EpisodeData = (
     usize,
     &'static str,
@@ -44,7 +44,7 @@ type EpisodeData = (
     usize,
 );
 
-/// Texts, each once.
+/// Texts without duplicates.
 #[derive(Default)]
 struct Texts {
     all: Vec<String>,
@@ -52,7 +52,8 @@ struct Texts {
 }
 
 impl Texts {
-    /// Its number. Nothing in it can act: control and format characters are escaped.
+    /// The number of a text. Control and format characters are escaped, so it has no effect on the
+    /// page.
     fn number(&mut self, text: &str) -> usize {
         let text = line(text);
         if let Some(number) = self.known.get(&*text) {
@@ -65,7 +66,7 @@ impl Texts {
     }
 }
 
-/// The data as JSON that may stand in a script element.
+/// The data as JSON for a script element.
 pub(super) fn json(picture: &Picture) -> String {
     let rows = rows(picture);
     let mut row_of = vec![0; picture.episodes.len()];
@@ -81,7 +82,7 @@ pub(super) fn json(picture: &Picture) -> String {
     let episodes = picture.episodes.iter().zip(row_of).map(|(episode, row)| {
         let source = episode.source.as_ref();
         let from = millis(episode.from) - begin;
-        // 0 has no sign, so what ended in the first millisecond ends in the next.
+        // 0 has no sign, so an episode that ended in the first millisecond ends in the next.
         let to = (millis(drawn_until(episode)) - begin).max(1);
         let to = if episode.to.is_none() { -to } else { to };
         (
@@ -111,7 +112,7 @@ pub(super) fn json(picture: &Picture) -> String {
         texts: texts.all,
         episodes,
     };
-    // Within strings only: JSON itself has none of these.
+    // JSON has these characters only within strings.
     serde_json::to_string(&data)
         .unwrap_or_default()
         .replace('<', "\\u003c")

@@ -23,7 +23,7 @@ const PAGE: &str = include_str!("page.html");
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The whole page.
+/// Renders the whole page.
 pub fn html(picture: &Picture) -> String {
     let data = data::json(picture);
     let filled = [
@@ -42,7 +42,7 @@ pub fn html(picture: &Picture) -> String {
     fill(PAGE, &filled)
 }
 
-/// Puts each text in its place, once: what a text itself contains is no place.
+/// Replaces each placeholder once. Placeholders in the inserted texts are not replaced.
 fn fill(page: &str, filled: &[(&str, String)]) -> String {
     let mut rest = page;
     let mut out = String::with_capacity(page.len());
@@ -93,7 +93,7 @@ fn causes(picture: &Picture) -> String {
     out + "</ol>"
 }
 
-/// Text in which what stands between backticks is code.
+/// Text in which backticks mark code.
 fn marked(sentence: &str) -> String {
     let parts = sentence.split('`').enumerate();
     let part = |(number, part)| match number % 2 {

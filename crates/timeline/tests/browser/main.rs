@@ -18,7 +18,7 @@ use times::WallTime;
 
 const BEGIN: i64 = 1_714_997_400; // 6 May 2024, 12:10:00
 
-/// What a name must not do.
+/// Markup that must not have an effect in a name.
 const HOSTILE: &str =
     "</script><script>window.hacked=1</script><img src=x onerror=hacked=1>\u{202e}";
 
@@ -41,7 +41,7 @@ fn call(name: &str) -> What {
     What::HungCall { call: name.into() }
 }
 
-/// An incident of five minutes, with names that try everything.
+/// An incident of five minutes, with hostile names.
 fn incident() -> Picture {
     let source = Source {
         file: format!("kubelet{HOSTILE}.log"),

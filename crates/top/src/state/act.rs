@@ -1,4 +1,4 @@
-//! What an action changes, and what it requests that a state cannot do by itself.
+//! Applies actions, and returns requests for what a state cannot do by itself.
 
 use pleg::model::wall_time::WallTime;
 use times::GoDuration;
@@ -10,23 +10,23 @@ use super::page::{Page, Panel, Prompt, Topic};
 use crate::input::Action;
 use crate::recording::Position;
 
-/// What a state cannot do by itself.
+/// A request for what a state cannot do by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
     /// End.
     Quit,
     /// Run the doctor.
     Examine,
-    /// In a recording: on to the next thing.
+    /// In a recording: go to the next entry.
     Forward,
-    /// In a recording: back to the previous thing.
+    /// In a recording: go to the previous entry.
     Backward,
-    /// In a recording: to this time.
+    /// In a recording: go to this time.
     GoTo(WallTime),
 }
 
 impl State {
-    /// Does what the reader wants.
+    /// Applies an action.
     pub fn act(&mut self, action: Action) -> Option<Request> {
         match action {
             Action::Quit => return Some(Request::Quit),
@@ -93,7 +93,7 @@ impl State {
         }
     }
 
-    /// Back by one step: the prompt, the page, the filter, the faults, the table.
+    /// Goes back by one step: closes the prompt, the page, the filter, the faults, the table.
     fn back(&mut self) {
         if let Some(prompt) = self.prompt.take() {
             if matches!(prompt, Prompt::Filter(_)) {
@@ -118,7 +118,7 @@ impl State {
         Some(Request::Examine)
     }
 
-    /// Changes what is typed. A filter applies while it is typed, as in k9s.
+    /// Changes the typed text. A filter applies while it is typed, as in k9s.
     fn type_(&mut self, change: impl FnOnce(&mut String)) {
         if let Some(prompt) = &mut self.prompt {
             change(prompt.typed_mut());
@@ -145,8 +145,8 @@ impl State {
     }
 }
 
-/// A time of a recording: `14:33:52` of the day that is shown, all of it in RFC 3339, or so much
-/// later or earlier (`+30s`, `-2m`).
+/// Parses a time of a recording: `14:33:52` of the day that is shown, RFC 3339, or a step (`+30s`,
+/// `-2m`).
 fn time(typed: &str, position: Position) -> Result<WallTime, String> {
     let typed = typed.trim();
     if let Some(later) = typed.strip_prefix('+') {

@@ -1,22 +1,22 @@
-//! Which row of a table is selected.
+//! The cursor of a table.
 
-/// A selected row. It stays with what it selects while rows come and go.
+/// A cursor. It follows its row while other rows appear and disappear.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cursor<K> {
-    /// The reader has not moved it: the first row, whatever that is.
+    /// The reader has not moved it: it is on the first row.
     #[default]
     First,
-    /// On this.
+    /// On a chosen row.
     On {
-        /// What is selected.
+        /// The key of the row.
         key: K,
-        /// Where it was last: the row that is selected when it has gone.
+        /// The last position of the row. It is selected if the row has disappeared.
         place: usize,
     },
 }
 
 impl<K: Clone + PartialEq> Cursor<K> {
-    /// The place of the selected row among `keys`; `None` if there are none.
+    /// The position of the selected row among `keys`; `None` if there are none.
     pub fn place(&self, keys: &[K]) -> Option<usize> {
         let last = keys.len().checked_sub(1)?;
         Some(match self {
@@ -28,19 +28,19 @@ impl<K: Clone + PartialEq> Cursor<K> {
         })
     }
 
-    /// What is selected.
+    /// The key of the selected row.
     pub fn selected(&self, keys: &[K]) -> Option<K> {
         self.place(keys).map(|place| keys[place].clone())
     }
 
-    /// Moves by so many rows, or as far as there are any.
+    /// Moves by this many rows, within the table.
     pub fn step(&mut self, keys: &[K], rows: isize) {
         let (Some(place), Some(last)) = (self.place(keys), keys.len().checked_sub(1)) else {
             return;
         };
         let place = place.saturating_add_signed(rows).min(last);
         *self = match place {
-            // At the top it follows what comes to the top.
+            // At the top it stays on the first row.
             0 => Self::First,
             place => Self::On {
                 key: keys[place].clone(),

@@ -1,4 +1,4 @@
-//! What happened recently, newest last.
+//! Recent events, newest last.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -8,41 +8,41 @@ use pleg::model::status::ContainerStatus;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::HealthReport;
 
-/// How many entries are kept.
+/// The maximum number of entries.
 pub const MAX_ENTRIES: usize = 1000;
 
-/// Something that happened, and its number since the start.
+/// An entry, and its number since the start.
 #[derive(Clone, Debug)]
 pub struct Entry {
-    /// Its number: it stays when older entries are dropped.
+    /// The number, which does not change when older entries are dropped.
     pub number: u64,
-    /// What happened.
+    /// The content.
     pub happened: Happened,
 }
 
-/// What happened.
+/// The content of an entry.
 #[derive(Clone, Debug)]
 pub enum Happened {
     /// An event of a pod.
     Event {
         /// The event.
         event: Event,
-        /// How long after it had happened it was reported, once that is known.
+        /// The time from the event to its report, once it is known.
         latency: Option<Duration>,
     },
     /// The health changed.
     Health(HealthReport),
-    /// Events were merged, because we were too slow.
+    /// Events were merged, because this process was too slow.
     Gap {
-        /// When.
+        /// The time.
         time: WallTime,
-        /// How many.
+        /// The number of events.
         conflated: u64,
     },
 }
 
 impl Happened {
-    /// When.
+    /// The time of the entry.
     pub fn time(&self) -> WallTime {
         match self {
             Self::Event { event, .. } => event.time,
@@ -60,7 +60,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// Adds one.
+    /// Adds an entry.
     pub fn push(&mut self, happened: Happened) {
         self.count += 1;
         self.entries.push_back(Entry {
@@ -72,12 +72,12 @@ impl Events {
         }
     }
 
-    /// How many there were in all, also those that are kept no more.
+    /// The number of all entries, including dropped ones.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// Oldest first.
+    /// The entries, oldest first.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Entry> {
         self.entries.iter()
     }
@@ -92,7 +92,7 @@ impl Events {
     }
 }
 
-/// How long after it had happened an event was reported, by the runtime's own time.
+/// The time from an event to its report, by the runtime's own time.
 pub fn latency(event: &Event, container: &ContainerStatus) -> Option<Duration> {
     let happened = match event.event_type {
         EventType::ContainerStarted => container.started_at,

@@ -1,4 +1,4 @@
-//! Which rows are shown: the text that the reader typed, as k9s understands it.
+//! Filters rows by a text that the reader typed, with the syntax of k9s.
 //!
 //! ```
 //! use top::state::filter::Filter;
@@ -10,7 +10,7 @@
 
 use std::fmt;
 
-/// A text that a row contains, or with `!` in front does not contain. Case does not matter.
+/// A text that a row must contain, or with a leading `!` must not contain. Case does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Filter {
     text: String,
@@ -18,7 +18,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The filter that was typed.
+    /// Parses a typed filter.
     pub fn new(typed: &str) -> Self {
         let (text, is_inverse) = match typed.strip_prefix('!') {
             Some(text) => (text, true),

@@ -1,4 +1,4 @@
-//! The state of the screen: what is known of the node, and what the reader has chosen to see.
+//! The state of the screen: what is known of the node, and the reader's choices.
 //!
 //! ```text
 //!   Update --> node: status, pods, events, outstanding, examination
@@ -35,44 +35,44 @@ use sort::Sort;
 /// A status that is older than this is not shown as current.
 const STALE_SECONDS: u64 = 5;
 
-/// What is on the screen.
+/// The state of the screen.
 #[derive(Debug)]
 pub struct State {
-    /// The time that is shown, and to which ages refer.
+    /// The current time of the screen, from which ages are computed.
     pub now: WallTime,
     /// What is known of the node.
     pub node: Node,
-    /// Where we are in a recording; `None` for a live node.
+    /// The position in a recording; `None` for a live node.
     pub position: Option<Position>,
     /// Only the pods of this namespace are shown, if there is one.
     pub namespace: Option<String>,
-    /// Which rows are shown.
+    /// The filter of the rows.
     pub filter: Filter,
     /// Whether only faults are shown.
     pub is_faults_only: bool,
     /// The order of the pods.
     pub sort: Sort,
-    /// The table that keys move in.
+    /// The table with the focus.
     pub panel: Panel,
-    /// What lies over the tables, the topmost last.
+    /// The pages over the tables, the topmost last.
     pub pages: Vec<Page>,
-    /// What is being typed.
+    /// The open prompt.
     pub prompt: Option<Prompt>,
     cursors: Cursors,
     extent: Extent,
 }
 
-/// How much of what could be shown fits on the screen, as it was last drawn.
+/// The part of the content that fitted on the screen at the last draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// The rows of the table, or the lines of the page, that are on the screen.
     pub rows: usize,
-    /// How far the page can be scrolled.
+    /// The maximum scroll position of the page.
     pub last_scroll: usize,
 }
 
 impl State {
-    /// A live node of which nothing is known yet.
+    /// The state for a live node, of which nothing is known yet.
     pub fn live(now: WallTime, namespace: Option<String>) -> Self {
         Self {
             now,
@@ -90,13 +90,13 @@ impl State {
         }
     }
 
-    /// Takes in what was learned of a live node.
+    /// Applies an update of a live node.
     pub fn apply(&mut self, update: Update, now: WallTime) {
         self.now = now;
         self.node.apply(update);
     }
 
-    /// Shows a recording as it was at a position, made of all these updates.
+    /// Shows a recording at a position, restored from these updates.
     pub fn replay(&mut self, position: Position, updates: Vec<Update>) {
         self.now = position.at;
         self.position = Some(position);
@@ -104,25 +104,25 @@ impl State {
         for update in updates {
             self.node.apply(update);
         }
-        // A diagnosis that was made after the recording says more than its last status.
+        // A diagnosis after the recording has more than the finding of its last status.
         if !self.node.examination.is_done() {
             self.node.show_recorded_finding();
         }
     }
 
-    /// Time has passed. A recording has a time of its own.
+    /// Advances the time. A recording has a time of its own.
     pub fn tick(&mut self, now: WallTime) {
         if self.position.is_none() {
             self.now = now;
         }
     }
 
-    /// Notes what has fit on the screen.
+    /// Stores the extent of the last draw.
     pub fn drawn(&mut self, extent: Extent) {
         self.extent = extent;
     }
 
-    /// How to read keys now.
+    /// The mode for keys.
     pub fn mode(&self) -> Mode {
         match (&self.prompt, self.position) {
             (Some(_), _) => Mode::Prompt,
@@ -131,24 +131,25 @@ impl State {
         }
     }
 
-    /// Since when what is shown is not current; `None` while it is.
+    /// Since when the content is not current; `None` while it is.
     pub fn stale_since(&self) -> Option<WallTime> {
         let taken = self.node.status.as_ref().map(|status| status.at);
         match (&self.node.source, self.position) {
             (Source::Disconnected { since, .. }, Some(_)) => Some(*since),
-            // That the last answer was the last one is noticed later.
+            // The loss of the source is noticed some time after its last answer.
             (Source::Disconnected { since, .. }, None) => Some(taken.unwrap_or(*since)),
             (_, Some(_)) => None,
             (_, None) => taken.filter(|at| self.now.since(*at).as_secs() >= STALE_SECONDS),
         }
     }
 
-    /// Up to when the node is known: a fault is not shown to last on while nobody watches it.
+    /// The time until which the node is known: a fault does not grow older while the node is not
+    /// observed.
     pub fn known_until(&self) -> WallTime {
         self.stale_since().unwrap_or(self.now)
     }
 
-    /// Whether anybody has seen the pods yet.
+    /// Whether the pods were observed at least once.
     pub fn has_seen_pods(&self) -> bool {
         let status = self.node.status.as_ref();
         let has_looked = status.is_none_or(|status| status.value.relist.count > 0);

@@ -1,4 +1,4 @@
-//! What is known of the node, and how old it is.
+//! What is known of the node, and its age.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -15,79 +15,79 @@ use super::pods::{Condition, Pod, Pods};
 use crate::diagnosis::Diagnosis;
 use crate::update::{Source, Update};
 
-/// How many relists the sparkline can show.
+/// The maximum number of relists in the sparkline.
 const MAX_RELISTS: usize = 120;
 
 /// What is known of the node.
 #[derive(Debug, Default)]
 pub struct Node {
-    /// Who reports on it.
+    /// The source of the reports.
     pub source: Source,
-    /// How it was when it was last asked.
+    /// The last status.
     pub status: Option<Taken<StatusReport>>,
     /// The pods.
     pub pods: Pods,
-    /// When they were last listed.
+    /// The time of the last list of pods.
     pub pods_taken: Option<WallTime>,
-    /// What happened.
+    /// The events.
     pub events: Events,
-    /// The calls that were not answered when the status was taken.
+    /// The calls that were outstanding when the status was taken.
     pub outstanding: Vec<Outstanding>,
-    /// What the doctor said.
+    /// The state of the doctor.
     pub examination: Examination,
-    /// How long each relist took, oldest first; several within a second count as one.
+    /// The duration of each relist, oldest first; several within a second count as one.
     pub relists: VecDeque<Duration>,
-    /// The health that was told last by those who report.
+    /// The last health that was reported.
     health: Option<HealthReport>,
     /// The pods whose calls hang or fail.
     trouble: BTreeMap<PodUid, Condition>,
 }
 
-/// Something, and when it was so.
+/// A value, and the time as of which it is known.
 #[derive(Clone, Debug)]
 pub struct Taken<T> {
-    /// When.
+    /// The time.
     pub at: WallTime,
-    /// What.
+    /// The value.
     pub value: T,
 }
 
-/// What the doctor said.
+/// The state of the doctor.
 #[derive(Clone, Debug, Default)]
 pub enum Examination {
-    /// It was not asked.
+    /// It was not run.
     #[default]
     NotAsked,
-    /// It is looking at the node.
+    /// It is running.
     Running {
-        /// Since when.
+        /// When it was started.
         since: WallTime,
     },
-    /// It has looked.
+    /// It has finished.
     Done {
         /// When it had finished.
         at: WallTime,
-        /// What it found.
+        /// Its report.
         diagnosis: Diagnosis,
     },
-    /// It could not look.
+    /// It failed.
     Failed {
-        /// When it gave up.
+        /// When it failed.
         at: WallTime,
-        /// Why.
+        /// The reason.
         why: String,
     },
 }
 
 impl Examination {
-    /// Whether it has found what there is to find.
+    /// Whether it has finished with a report.
     pub fn is_done(&self) -> bool {
         matches!(self, Self::Done { .. })
     }
 }
 
 impl Node {
-    /// Takes in what was learned.
+    /// Applies an update.
     pub fn apply(&mut self, update: Update) {
         match update {
             Update::Source(source) => self.source = source,
@@ -133,7 +133,7 @@ impl Node {
         self.judge();
     }
 
-    /// Whoever begins to report tells the health first, however long it has been so.
+    /// A new source reports the current health first, which is no change.
     fn take_health(&mut self, health: HealthReport) {
         let gist = |health: &HealthReport| (health.state, health.reason, health.message.clone());
         let last = self.health.replace(health.clone());
@@ -146,7 +146,7 @@ impl Node {
         match record {
             Record::Event(event) => {
                 self.pods.apply(&event);
-                // What was there before we looked did not just happen.
+                // What existed before the screen was opened is no event.
                 if !event.initial {
                     let latency = happened.map(|happened| event.time.since(happened));
                     if let Some(latency) = latency {
@@ -163,7 +163,8 @@ impl Node {
         }
     }
 
-    /// An event says when it was reported; when it happened is known once its pod is listed.
+    /// An event has the time of its report. The time at which it happened is known once its pod is
+    /// listed.
     fn find_latencies(&mut self) {
         for (event, unknown) in self.events.without_latency() {
             let uid = &event.pod.uid;
@@ -179,7 +180,7 @@ impl Node {
         }
     }
 
-    /// Derives what needs both the status and the pods.
+    /// Derives what depends on both the status and the pods.
     fn judge(&mut self) {
         let Some(Taken { value: report, .. }) = &self.status else {
             return;
@@ -192,7 +193,7 @@ impl Node {
         self.trouble = failing.chain(stuck).collect();
     }
 
-    /// Takes over what the doctor had found when the status was recorded.
+    /// Shows the finding that was recorded with the status.
     pub fn show_recorded_finding(&mut self) {
         let status = self.status.as_ref();
         if let Some(found) = status.and_then(|status| status.value.finding.as_ref()) {
@@ -203,7 +204,7 @@ impl Node {
         }
     }
 
-    /// How a pod is, with what is known of the calls about it.
+    /// The condition of a pod, including the calls about it.
     pub fn condition<'a>(&'a self, pod: &'a Pod) -> &'a Condition {
         let trouble = self.trouble.get(&pod.report.status.uid);
         trouble.unwrap_or(&pod.condition)

@@ -1,4 +1,4 @@
-//! The calls that the runtime has not answered yet, oldest first.
+//! The outstanding calls, oldest first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,10 +10,10 @@ use pleg::runtime::Rpc;
 
 use super::pods::Pods;
 
-/// When a kubelet gives up a call: its `runtimeRequestTimeout`, by default.
+/// When a kubelet gives up a call: the default of its `runtimeRequestTimeout`.
 pub const KUBELET_TIMEOUT: Duration = pleg::out::kubelet_view::REQUEST_TIMEOUT;
 
-/// A call that the runtime has not answered yet.
+/// An outstanding call.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outstanding {
     /// CRI's method name.
@@ -22,16 +22,16 @@ pub struct Outstanding {
     pub id: Option<Id>,
     /// The container's name.
     pub container: Option<Arc<str>>,
-    /// The pod, where it is known.
+    /// The pod, if it is known.
     pub pod: Option<PodRef>,
-    /// How long it had been outstanding when the status was taken.
+    /// Its age when the status was taken.
     pub age: Duration,
     /// Whether it is reported as stuck.
     pub is_stuck: bool,
 }
 
 impl Outstanding {
-    /// When a call of its kind is overdue, by the defaults.
+    /// When a call of its kind is overdue, by the default limits.
     pub fn overdue(&self) -> Duration {
         let config = Config::default();
         match self.id {
@@ -41,7 +41,7 @@ impl Outstanding {
     }
 }
 
-/// The calls of a report, oldest first, each with its pod as far as it is known.
+/// The outstanding calls of a report, oldest first, each with its pod if it is known.
 pub fn outstanding(report: &StatusReport, pods: &Pods) -> Vec<Outstanding> {
     let seconds = |seconds| Duration::try_from_secs_f64(seconds).unwrap_or_default();
     let stuck = report.stuck.iter().map(|stuck| Outstanding {

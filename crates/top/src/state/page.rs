@@ -1,4 +1,4 @@
-//! What the reader looks at: a table, a page over the tables, a prompt.
+//! What the reader views: a table, a page over the tables, a prompt.
 
 use pleg::model::id::PodUid;
 
@@ -8,11 +8,11 @@ pub enum Panel {
     /// The pods.
     #[default]
     Pods,
-    /// The calls that are outstanding.
+    /// The outstanding calls.
     Outstanding,
-    /// What happened.
+    /// The events.
     Events,
-    /// What the doctor found.
+    /// The doctor's findings.
     Findings,
 }
 
@@ -20,7 +20,7 @@ impl Panel {
     /// All tables, from top to bottom.
     pub const ALL: [Self; 4] = [Self::Pods, Self::Outstanding, Self::Events, Self::Findings];
 
-    /// The table that is so many further down.
+    /// The table this many further down.
     pub fn step(self, step: isize) -> Self {
         let count = Self::ALL.len() as isize;
         let place = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
@@ -28,47 +28,47 @@ impl Panel {
     }
 }
 
-/// A page that lies over the tables.
+/// A page over the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Page {
-    /// What it is about.
+    /// The topic.
     pub topic: Topic,
-    /// By how many lines it is scrolled.
+    /// The number of lines by which it is scrolled.
     pub scroll: usize,
 }
 
-/// What a page is about.
+/// The topic of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// A pod's story. The name is for when the pod has gone.
+    /// The history of a pod. The name is shown if the pod was removed.
     Pod {
-        /// Which pod.
+        /// The UID.
         uid: PodUid,
         /// Its namespace and name.
         name: String,
     },
-    /// A finding of the doctor, by its place.
+    /// A finding of the doctor, by its position.
     Finding(usize),
     /// The keys.
     Help,
 }
 
-/// What is being typed.
+/// An open prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Prompt {
-    /// A filter, as it is so far.
+    /// A filter.
     Filter(String),
     /// A time of a recording.
     Time {
-        /// As it is so far.
+        /// The typed text.
         typed: String,
-        /// What is wrong with what was typed before.
+        /// What is wrong with the previously typed text.
         error: Option<String>,
     },
 }
 
 impl Prompt {
-    /// What was typed so far.
+    /// The typed text.
     pub fn typed_mut(&mut self) -> &mut String {
         match self {
             Self::Filter(typed) | Self::Time { typed, .. } => typed,

@@ -1,4 +1,4 @@
-//! The pods: as they were listed last, with the events since.
+//! The pods as of the last list, with the events since.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,25 +11,25 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::apply::apply;
 use pleg::out::pods::PodReport;
 
-/// A pod, with what its row shows.
+/// A pod, with the content of its row.
 #[derive(Clone, Debug)]
 pub struct Pod {
-    /// As it was listed last, with the events since.
+    /// The pod as of the last list, with the events since.
     pub report: PodReport,
-    /// How it is, as far as the pod itself shows it.
+    /// The condition that the pod itself shows.
     pub condition: Condition,
-    /// How often its containers were started again.
+    /// The number of restarts of its containers.
     pub restarts: u32,
-    /// When anything last happened in it.
+    /// The time of the last change in it.
     pub changed: Option<WallTime>,
-    /// How long after it had happened the last event was reported.
+    /// The time from the last event to its report.
     pub latency: Option<Duration>,
 }
 
-/// How a pod is, worst first.
+/// The condition of a pod, worst first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
-    /// A call about it does not return.
+    /// A call about it is stuck.
     Stuck,
     /// A call about it fails.
     Failing,
@@ -37,19 +37,19 @@ pub enum Condition {
     Unknown,
     /// The newest instance of one of its containers ended with an error.
     Failed {
-        /// The exit code, where the runtime knows it.
+        /// The exit code, if the runtime knows it.
         exit_code: Option<i32>,
     },
-    /// It waits for something, as a static pod reports it: `CrashLoopBackOff`.
+    /// It waits, as a static pod reports it: `CrashLoopBackOff`.
     Waiting {
-        /// For what, in a word.
+        /// The reason, in one word.
         reason: String,
     },
     /// A container was created and does not run yet.
     Starting,
-    /// Something in it runs.
+    /// A container or sandbox runs.
     Running,
-    /// All its containers have ended well.
+    /// All its containers have exited with code 0.
     Completed,
     /// Neither its sandbox nor any container runs.
     Stopped,
@@ -81,7 +81,7 @@ impl Pod {
         pod
     }
 
-    /// Derives what the row shows.
+    /// Derives the content of the row.
     fn judge(&mut self) {
         let containers = &self.report.status.containers;
         let times = containers
@@ -145,7 +145,7 @@ fn has_ready_sandbox(status: &PodStatus) -> bool {
     sandboxes.any(|it| it.state == SandboxState::Ready)
 }
 
-/// The attempts of the newest instances; a static pod counts its restarts itself.
+/// The number of attempts of the newest instances; a static pod counts its restarts itself.
 fn restarts(report: &PodReport) -> u32 {
     match &report.static_pod {
         Some(its) => its.containers.iter().map(|it| it.restarts).sum(),
@@ -153,14 +153,14 @@ fn restarts(report: &PodReport) -> u32 {
     }
 }
 
-/// All pods that are known.
+/// All known pods.
 #[derive(Clone, Debug, Default)]
 pub struct Pods {
     pods: BTreeMap<PodUid, Pod>,
 }
 
 impl Pods {
-    /// Takes over a whole list.
+    /// Replaces all pods by a new list.
     pub fn replace(&mut self, reports: Vec<PodReport>) {
         let mut known = std::mem::take(&mut self.pods);
         let pods = reports.into_iter().map(|report| {
@@ -193,7 +193,7 @@ impl Pods {
             pod.changed = pod.changed.max(Some(event.time));
         }
         pod.judge();
-        // A static pod is there before its first sandbox, and after its last.
+        // A static pod exists before its first sandbox and after its last.
         let status = &pod.report.status;
         let is_gone = status.containers.is_empty() && status.sandboxes.is_empty();
         if is_gone && pod.report.static_pod.is_none() {
@@ -201,19 +201,19 @@ impl Pods {
         }
     }
 
-    /// Notes how long after it had happened an event of a pod was reported.
+    /// Sets the time from an event of a pod to its report.
     pub fn set_latency(&mut self, uid: &PodUid, latency: Duration) {
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.latency = Some(latency);
         }
     }
 
-    /// All of them, by UID.
+    /// All pods, by UID.
     pub fn all(&self) -> impl Iterator<Item = &Pod> {
         self.pods.values()
     }
 
-    /// How many there are.
+    /// The number of pods.
     pub fn count(&self) -> usize {
         self.pods.len()
     }

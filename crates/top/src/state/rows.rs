@@ -1,4 +1,4 @@
-//! The rows of each table, as filter and order want them, and which of them is selected.
+//! The rows of each table after filtering and sorting, and the selected one.
 
 use pleg::model::id::{Id, PodRef, PodUid};
 use pleg::runtime::Rpc;
@@ -22,7 +22,7 @@ pub(super) struct Cursors {
 }
 
 impl State {
-    /// The pods that are shown, in their order.
+    /// The shown pods, in their order.
     pub fn pods(&self) -> Vec<&Pod> {
         let is_shown = |pod: &&Pod| {
             let status = &pod.report.status;
@@ -39,7 +39,7 @@ impl State {
         pods
     }
 
-    /// The outstanding calls that are shown, oldest first.
+    /// The shown outstanding calls, oldest first.
     pub fn outstanding(&self) -> Vec<&Outstanding> {
         let is_shown = |call: &&Outstanding| {
             if self.is_faults_only && !call.is_stuck {
@@ -54,14 +54,14 @@ impl State {
                             id.chain(container).chain([call.call.name()]).collect()
                         })
                 }
-                // What holds up everybody is of interest to everybody.
+                // A call for the whole node matches each filter.
                 None => true,
             }
         };
         self.node.outstanding.iter().filter(is_shown).collect()
     }
 
-    /// What happened, newest first.
+    /// The shown events, newest first.
     pub fn events(&self) -> Vec<&Entry> {
         let is_shown = |entry: &&Entry| match &entry.happened {
             Happened::Event { event, .. } => {
@@ -79,7 +79,7 @@ impl State {
         self.node.events.iter().rev().filter(is_shown).collect()
     }
 
-    /// What the doctor found.
+    /// The doctor's findings.
     pub fn findings(&self) -> &[Finding] {
         match &self.node.examination {
             Examination::Done { diagnosis, .. } => &diagnosis.findings,
@@ -100,7 +100,7 @@ impl State {
         self.filter.shows([name.as_str()].into_iter().chain(more()))
     }
 
-    /// The place of the selected row in a table; `None` if the table is empty.
+    /// The position of the selected row in a table; `None` if the table is empty.
     pub fn selected(&self, panel: Panel) -> Option<usize> {
         match panel {
             Panel::Pods => self.selected_among(&self.pods()),
@@ -110,14 +110,14 @@ impl State {
         }
     }
 
-    /// The place of the selected pod among those that are shown: to sort thousands again for that
-    /// would be half the work of a frame.
+    /// The position of the selected pod among the shown ones: sorting thousands of pods again for
+    /// it would be half the work of a frame.
     pub fn selected_among(&self, pods: &[&Pod]) -> Option<usize> {
         let uids = pods.iter().map(|pod| pod.report.status.uid.clone());
         self.cursors.pods.place(&uids.collect::<Vec<_>>())
     }
 
-    /// Moves the cursor of the table that keys move in.
+    /// Moves the cursor of the table with the focus.
     pub(super) fn step(&mut self, rows: isize) {
         match self.panel {
             Panel::Pods => {

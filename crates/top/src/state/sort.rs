@@ -1,11 +1,11 @@
-//! In which order the pods are shown.
+//! The order of the pods.
 
 use std::cmp::Ordering;
 
 use super::node::Node;
 use super::pods::Pod;
 
-/// By which column.
+/// The column by which pods are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Column {
     /// The worst first.
@@ -24,14 +24,14 @@ pub enum Column {
 /// An order of pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sort {
-    /// By which column.
+    /// The column.
     pub column: Column,
-    /// The other way round.
+    /// Whether the order is reversed.
     pub is_reversed: bool,
 }
 
 impl Sort {
-    /// Sorts by a column, or the other way round if it was sorted by it already.
+    /// Sorts by a column, or reverses the order if it was sorted by it already.
     pub fn by(self, column: Column) -> Self {
         Self {
             column,
@@ -39,7 +39,7 @@ impl Sort {
         }
     }
 
-    /// Which of two pods comes first. Pods that are equal by the column are sorted by name.
+    /// Compares two pods. Pods that are equal by the column are sorted by name.
     pub fn compare(self, node: &Node, a: &Pod, b: &Pod) -> Ordering {
         let order = match self.column {
             Column::State => node.condition(a).cmp(node.condition(b)),

@@ -1,4 +1,4 @@
-//! What happened, newest first.
+//! The events, newest first.
 
 use pleg::model::event::{Event, EventType};
 use pleg::model::wall_time::WallTime;
@@ -16,7 +16,7 @@ use crate::state::State;
 use crate::state::events::{Entry, Happened};
 use crate::state::page::Panel;
 
-/// From this width on there is room for milliseconds.
+/// From this width on there is space for milliseconds.
 const WIDE: u16 = 100;
 
 pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
@@ -75,7 +75,7 @@ pub fn event_clock(state: &State, is_wide: bool) -> fn(WallTime) -> String {
     }
 }
 
-/// What happened, to whom, the rest of it, and how it is set off.
+/// The event, its object, the details, and the style.
 pub fn cells(happened: &Happened, theme: &Theme) -> (String, String, String, Style) {
     match happened {
         Happened::Event { event, latency } => {

@@ -1,4 +1,4 @@
-//! The page of a finding: what it is, what shows it, what to do.
+//! The page of a finding: title, evidence, advice.
 
 use ratatui::style::Style;
 use ratatui::text::Line;
@@ -22,7 +22,7 @@ pub fn lines(state: &State, place: usize, width: u16, theme: &Theme) -> Vec<Line
         finding.verdict, finding.confidence, finding.cause
     );
     lines.extend(wrapped(&about, width, theme.dim()));
-    // Of a finding that was recorded, only the sentence is known.
+    // A recorded finding of an older version has only its sentence.
     if !finding.evidence.is_empty() {
         lines.push(Line::default());
         lines.push(Line::styled("Evidence", theme.bold()));

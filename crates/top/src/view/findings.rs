@@ -1,4 +1,4 @@
-//! What the doctor found, once it was asked.
+//! The doctor's findings, after it was run.
 
 use pleg::model::wall_time::WallTime;
 use ratatui::layout::Constraint;
@@ -40,7 +40,7 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
 fn title(state: &State) -> String {
     let ago = |at| whole_age(state.now.since(at));
     match &state.node.examination {
-        // Nobody can look at a node of the past.
+        // The doctor cannot examine a node of the past.
         Examination::NotAsked if state.position.is_some() => {
             "Doctor: no finding was recorded".to_owned()
         }
@@ -51,7 +51,7 @@ fn title(state: &State) -> String {
                 ago(*since)
             )
         }
-        // Of a snapshot, which is taken after its recording.
+        // A snapshot is taken after the end of its recording.
         Examination::Done { at, diagnosis } if *at > state.now => {
             let at = clock_at(*at, state.now);
             format!("Doctor, at {at}{}", summary(diagnosis))
@@ -70,7 +70,7 @@ fn title(state: &State) -> String {
     }
 }
 
-/// The whole in a sentence, unless the first row says the same.
+/// The summary in a sentence, unless the first row has it.
 fn summary(diagnosis: &Diagnosis) -> String {
     let mut findings = diagnosis.findings.iter();
     match findings.any(|finding| finding.said() == diagnosis.summary) {
@@ -79,13 +79,13 @@ fn summary(diagnosis: &Diagnosis) -> String {
     }
 }
 
-/// Whether the node's health has changed since the doctor looked at it.
+/// Whether the node's health has changed since the diagnosis.
 fn is_of_the_past(state: &State, at: WallTime) -> bool {
     let status = state.node.status.as_ref();
     status.is_some_and(|status| status.value.health.since > at)
 }
 
-/// How a finding is set off.
+/// The style of a finding.
 pub fn style(finding: &Finding, theme: &Theme) -> Style {
     match finding.verdict.as_str() {
         "problem" => theme.bad(),

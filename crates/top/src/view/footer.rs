@@ -1,4 +1,4 @@
-//! The last line: what is being typed, or the keys.
+//! The last line: the prompt, or the keys.
 
 use ratatui::text::{Line, Span};
 

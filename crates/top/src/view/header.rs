@@ -1,4 +1,4 @@
-//! The node at a glance: a line for each part of the status, as `pleg status` has them.
+//! The header: one line for each part of the status, as `pleg status` has them.
 
 use std::time::Duration;
 
@@ -23,16 +23,16 @@ const LABEL: usize = 10;
 /// The columns of the sparkline.
 const SPARKLINE: u16 = 20;
 
-/// The line that says whether all others are current.
+/// The line that shows whether all others are current.
 pub const SOURCE_ROW: u16 = 1;
 
-/// The line with the sparkline is so many above the end of the header.
+/// The line with the sparkline, counted from the end of the header.
 const RELIST_FROM_END: u16 = 2;
 
-/// The lines that the health may take: its reason names the culprit.
+/// The maximum number of lines of the health, whose message names the culprit.
 const HEALTH_LINES: usize = 2;
 
-/// The lines of the header before a status is known.
+/// The number of lines before a status is known.
 const WITHOUT_STATUS: u16 = 2;
 
 /// The lines of the header.
@@ -56,7 +56,7 @@ pub fn lines(state: &State, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     lines
 }
 
-/// The cost of the last relists, the newest on the right.
+/// The durations of the last relists, the newest on the right.
 pub fn sparkline(frame: &mut Frame<'_>, state: &State, header: Rect, theme: &Theme) {
     if header.height <= WITHOUT_STATUS || header.width < 2 * SPARKLINE {
         return;
@@ -67,7 +67,7 @@ pub fn sparkline(frame: &mut Frame<'_>, state: &State, header: Rect, theme: &The
         .take(SPARKLINE.into())
         .collect();
     let longest = costs.iter().copied().max().unwrap_or(0).max(1);
-    // A relist that took next to nothing beside another is to be seen, too.
+    // A very short relist is visible too.
     let heights = costs.iter().map(|took| 1 + 7 * took / longest);
     let sparkline = Sparkline::default()
         .direction(RenderDirection::RightToLeft)
@@ -90,7 +90,7 @@ fn title(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
     };
     let time = match state.position {
         Some(position) => {
-            // The same time of day may be in it twice.
+            // The recording may contain the same time of day twice.
             let clock = match is_same_day(position.first, position.last) {
                 true => clock,
                 false => dated_clock,
@@ -122,7 +122,7 @@ fn runtime(report: &StatusReport) -> String {
     escape::sentence(&text).into_owned()
 }
 
-/// Who reports, and since when nobody does.
+/// The source, and since when it is lost.
 fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
     let label = "Source";
     let label = Span::styled(format!("{label:<LABEL$}"), theme.bold());
@@ -153,7 +153,7 @@ fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
     cut(vec![label, Span::styled(text, style)], columns)
 }
 
-/// How old the parts of a recording are that make what is shown.
+/// The ages of the shown parts of a recording.
 fn recorded(state: &State) -> String {
     let of = |taken: Option<_>| match taken {
         None => "none".to_owned(),
@@ -179,7 +179,7 @@ fn pods(state: &State) -> String {
     containers(report.pods, |state| count(state).unwrap_or(0))
 }
 
-/// The same of the pods in the table, which are newer than the status of a recording.
+/// The numbers of the pods in the table, which are newer than the status of a recording.
 fn recorded_pods(state: &State) -> String {
     let all = state.node.pods.all();
     let states = all.flat_map(|pod| pod.report.status.containers.iter().map(|it| it.state));
@@ -189,7 +189,7 @@ fn recorded_pods(state: &State) -> String {
     })
 }
 
-/// How many pods there are, and how many containers in the states that matter most.
+/// The number of pods, and of containers in the most important states.
 fn containers(pods: usize, count: impl Fn(ContainerState) -> usize) -> String {
     format!(
         "{}, {} running, {} exited",
@@ -199,7 +199,7 @@ fn containers(pods: usize, count: impl Fn(ContainerState) -> usize) -> String {
     )
 }
 
-/// The health with its reason, on as many lines as it may take.
+/// The health with its reason, on at most its maximum number of lines.
 fn health(
     state: &State,
     report: &StatusReport,
@@ -216,7 +216,7 @@ fn health(
     let room = columns.saturating_sub(LABEL);
     let mut wrapped = textwrap::wrap(&text, room).into_iter();
     let first = wrapped.next().unwrap_or_default();
-    // What does not fit on the lines is cut on the last of them.
+    // The rest that does not fit is cut on the last line.
     let rest: Vec<_> = wrapped.collect();
     let rest = fit(&rest.join(" "), room);
     let state_name = health.state.as_str();
@@ -232,7 +232,7 @@ fn health(
     lines
 }
 
-/// What a kubelet here would say, with the time that is left.
+/// What a kubelet here would report, with the remaining time.
 fn kubelet(
     state: &State,
     report: &StatusReport,
@@ -243,7 +243,7 @@ fn kubelet(
     let left = view.not_ready_in_seconds.filter(|_| view.ready);
     let left = left.map(|left| {
         let left = Duration::try_from_secs_f64(left).unwrap_or_default();
-        // Nothing counts down once nobody says that it does.
+        // The countdown stops when the node is not observed any more.
         left.saturating_sub(state.known_until().since(taken))
     });
     let (word, style) = match (view.ready, left) {
@@ -251,7 +251,7 @@ fn kubelet(
         (true, Some(left)) => (format!("NotReady in {}", whole_age(left)), theme.bad()),
         (true, None) => ("would be Ready".to_owned(), theme.good()),
     };
-    // The word in front of it has the time that is left.
+    // The word in front of it contains the remaining time.
     let why = match left {
         Some(_) if !view.why.is_empty() => &view.why,
         _ => &view.message,
@@ -331,7 +331,7 @@ fn guard(report: &StatusReport, theme: &Theme) -> (String, Style) {
     }
 }
 
-/// Cuts a line where the screen ends, with a mark.
+/// Cuts a line at the end of the screen, with a mark.
 fn cut(spans: Vec<Span<'static>>, columns: usize) -> Line<'static> {
     let mut room = columns;
     let mut kept = Vec::new();

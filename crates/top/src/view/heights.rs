@@ -1,4 +1,4 @@
-//! How many rows each table gets.
+//! Divides the rows of the screen among the tables.
 
 use crate::state::page::Panel;
 
@@ -8,11 +8,11 @@ const LEAST_PODS: u16 = 4;
 /// Title and three rows.
 const LEAST_EVENTS: u16 = 4;
 
-/// What a table other than the pods gets while another has the keys: title, column names, rows.
+/// The rows of a table while another one has the focus: title, column names, rows.
 const MODEST: u16 = 6;
 
-/// Divides `height` among the tables, which would fill `wanted` rows each. First everybody gets
-/// a little, then the table that keys move in what it wants, then the pods, then the events.
+/// Divides `height` among the tables, which would fill `wanted` rows each. First each table gets a
+/// few rows, then the table with the focus as many as it wants, then the pods, then the events.
 pub fn heights(height: u16, wanted: [u16; 4], focused: Panel) -> [u16; 4] {
     let mut given = [0; 4];
     let mut left = height;

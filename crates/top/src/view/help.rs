@@ -7,10 +7,10 @@ use super::Theme;
 use super::words::wrapped;
 use crate::state::State;
 
-/// The key that asks the doctor.
+/// The key that runs the doctor.
 const DOCTOR: &str = "d";
 
-/// What keys do. `pleg top --help` lists the same.
+/// The effects of the keys. `pleg top --help` lists the same.
 pub const KEYS: &[(&str, &str)] = &[
     ("↑ ↓  j k", "move; in a recording j and k step"),
     ("PgUp PgDn  g G", "move by a page, to the first or last row"),
@@ -43,7 +43,7 @@ const READING: &[&str] = &[
 pub fn lines(state: &State, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let mut lines = vec![Line::styled("Keys", theme.bold())];
     let is_recording = state.position.is_some();
-    // Nobody can look at a node of the past.
+    // The doctor cannot examine a node of the past.
     let keys = KEYS
         .iter()
         .filter(|(key, _)| !(is_recording && *key == DOCTOR));

@@ -46,10 +46,10 @@ pub mod words;
 
 pub use theme::Theme;
 
-/// What is smaller shows nothing that helps.
+/// A smaller screen shows nothing useful.
 const SMALLEST: (u16, u16) = (40, 12);
 
-/// Draws a state, and says how much of it fits.
+/// Draws a state, and returns how much of it fits.
 pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Extent {
     let area = frame.area();
     if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
@@ -77,7 +77,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Extent {
         }
         None => tables(frame, body, state, theme),
     };
-    // What is not current is grey. The banner in the header, which says so, is not.
+    // Content that is not current is grey, except the banner in the header that reports it.
     if state.stale_since().is_some() {
         for row in area.top()..area.bottom().saturating_sub(1) {
             if row != top.y + header::SOURCE_ROW {
@@ -90,7 +90,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Extent {
     extent
 }
 
-/// The first rows of an area, and the others.
+/// Splits an area into the first rows and the rest.
 fn split(area: Rect, rows: u16) -> (Rect, Rect) {
     let rows = rows.min(area.height);
     let first = Rect {
@@ -114,7 +114,7 @@ fn scrolled(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>, scroll
     Extent { rows, last_scroll }
 }
 
-/// The tables one below the other. The one that keys move in has the room that is left.
+/// Draws the tables one below the other. The one with the focus gets the remaining rows.
 fn tables(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) -> Extent {
     let tables = [
         pods::table(state, area.width, theme),

@@ -1,4 +1,4 @@
-//! What the runtime has not answered yet, with a bar for how long.
+//! The outstanding calls, with a bar for the age of each.
 //!
 //! ```text
 //!   0  │overdue 2m     a quarter of the bar: until the call is overdue
@@ -73,7 +73,7 @@ fn shown_id(id: &Id) -> &str {
     short(id)
 }
 
-/// Whose call it is.
+/// The object of a call.
 pub fn subject(call: &Outstanding) -> String {
     match (&call.pod, &call.container) {
         (Some(pod), Some(container)) => format!("{pod} {container}"),
@@ -83,7 +83,7 @@ pub fn subject(call: &Outstanding) -> String {
     }
 }
 
-/// What the marks of a bar mean.
+/// The scale above the bars.
 fn scale(width: usize) -> String {
     let mark = width / 4;
     let end = "2m";
@@ -91,7 +91,7 @@ fn scale(width: usize) -> String {
     format!("{:<mark$}│{:<room$}{end}", "0", "overdue")
 }
 
-/// How much of the time until a kubelet gives up has passed.
+/// The part of the time until a kubelet gives up that has passed.
 fn bar(age: Duration, overdue: Duration, width: usize, theme: &Theme) -> Line<'static> {
     let mark = width / 4;
     let part = |age: Duration, of: Duration, cells: usize| {
@@ -102,7 +102,7 @@ fn bar(age: Duration, overdue: Duration, width: usize, theme: &Theme) -> Line<'s
     let rest = width - mark - 1;
     let late = age.saturating_sub(overdue);
     let second = part(late, KUBELET_TIMEOUT - overdue, rest);
-    // Whoever is overdue is seen to be.
+    // An overdue call shows at least one mark.
     let second = second.max(usize::from(!late.is_zero()));
     let cells = |filled, of| format!("{}{}", "█".repeat(filled), "░".repeat(of - filled));
     Line::from(vec![

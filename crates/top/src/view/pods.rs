@@ -1,4 +1,4 @@
-//! The pods, by default stuck first.
+//! The pods, by default the stuck ones first.
 
 use std::time::Duration;
 
@@ -17,21 +17,21 @@ use crate::state::sort::Column;
 /// From this width of the screen on, the columns are wider.
 const WIDE: u16 = 100;
 
-/// Pods are listed when something has happened, and twice a minute otherwise.
+/// Pods are listed after events, and twice a minute otherwise.
 const LONG_AGO: Duration = Duration::from_secs(45);
 
 /// The space between two columns.
 const SPACING: u16 = 2;
 
-/// What a column shows.
+/// The content of a column.
 #[derive(Clone, Copy)]
 enum Shown {
     Sorted(Column),
     Running,
 }
 
-/// The columns after the name. Where the screen is narrow, those that say least are left out:
-/// without its name, no row says anything.
+/// The columns after the name. On a narrow screen the least important ones are left out, because a
+/// row without its name is useless.
 fn columns(width: u16) -> Vec<(Shown, u16)> {
     let (state, time) = if width >= WIDE { (22, 9) } else { (16, 8) };
     let all = [
@@ -161,7 +161,7 @@ pub fn condition_text(condition: &Condition, width: usize) -> String {
     }
 }
 
-/// How a condition is set off.
+/// The style of a condition.
 pub fn style(condition: &Condition, theme: &Theme) -> Style {
     match condition {
         Condition::Stuck | Condition::Failing | Condition::Failed { .. } => theme.bad(),

@@ -1,4 +1,4 @@
-//! A pod's story: how it is, its sandboxes and containers, its calls, what happened to it.
+//! The page of a pod: its condition, its sandboxes and containers, its calls, its events.
 
 use pleg::model::id::PodUid;
 use pleg::model::listed::ContainerState;
@@ -64,7 +64,7 @@ fn head(lines: &mut Vec<Line<'static>>, text: &'static str, theme: &Theme) {
 
 fn of_pod(lines: &mut Vec<Line<'static>>, state: &State, pod: &Pod, width: u16, theme: &Theme) {
     let condition = state.node.condition(pod);
-    // Pods are listed when something has happened: until then this is how old it is.
+    // Pods are listed after events: until then the list has this age.
     let mut confirmed = match state.node.pods_taken {
         Some(taken) => format!(", listed {} ago", whole_age(state.now.since(taken))),
         None => String::new(),

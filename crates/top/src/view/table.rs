@@ -8,15 +8,15 @@ use ratatui::widgets::{Cell, Paragraph, Row};
 use super::Theme;
 use super::words::fit;
 
-/// A table. Only the rows that are shown are made.
+/// A table. Only the shown rows are made.
 pub struct Table<'a> {
-    /// What it shows, and how much of it.
+    /// Its content, and how much of it is shown.
     pub title: String,
-    /// The names of the columns; none if there is no room for them, or no need.
+    /// The names of the columns; `None` if they do not fit or are not needed.
     pub header: Option<Row<'static>>,
     /// The widths of the columns.
     pub widths: Vec<Constraint>,
-    /// How many rows it has.
+    /// The number of rows.
     pub count: usize,
     /// Makes a row.
     pub row: Box<dyn Fn(usize) -> Vec<Cell<'static>> + 'a>,
@@ -25,7 +25,7 @@ pub struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// The rows of the screen that it would fill. An empty table is its title alone.
+    /// The number of screen rows that it would fill. An empty table is only its title.
     pub fn height(&self) -> u16 {
         let rows = match self.count {
             0 => 0,
@@ -34,7 +34,7 @@ impl Table<'_> {
         u16::try_from(rows + 1).unwrap_or(u16::MAX)
     }
 
-    /// Draws it, and says how many rows are shown.
+    /// Draws it, and returns the number of shown rows.
     pub fn draw(self, frame: &mut Frame<'_>, area: Rect, is_focused: bool, theme: &Theme) -> usize {
         if area.height == 0 {
             return 0;
@@ -45,7 +45,7 @@ impl Table<'_> {
             true => theme.bold(),
             false => theme.dim(),
         };
-        // The rule is cut without a mark, the title with one.
+        // The line is cut without a mark, the title with one.
         let title = fit(&format!("─ {} ", self.title), width);
         let rule: String = match title.ends_with('…') {
             true => title,
@@ -58,7 +58,7 @@ impl Table<'_> {
         let rows = usize::from(area.height) - usize::from(header.is_some());
         let rows = rows.min(self.count);
         let first = match self.selected.filter(|_| is_focused) {
-            // The selected row is in the middle, but for the ends of the table.
+            // The selected row is in the middle, except at the ends of the table.
             Some(selected) => selected.saturating_sub(rows / 2).min(self.count - rows),
             None => 0,
         };

@@ -1,9 +1,9 @@
-//! Colours, and what stands for them where there shall be none (NO_COLOR).
+//! Colours, and their replacements without colours (NO_COLOR).
 
 use pleg::out::health::HealthState;
 use ratatui::style::{Color, Modifier, Style};
 
-/// How things are set off.
+/// A set of styles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Theme {
     has_colours: bool,
@@ -22,12 +22,12 @@ impl Theme {
         }
     }
 
-    /// As it should be.
+    /// A good state.
     pub fn good(self) -> Style {
         self.colour(Color::Green, Modifier::empty())
     }
 
-    /// To be watched.
+    /// A state that needs attention.
     pub fn warning(self) -> Style {
         self.colour(Color::Yellow, Modifier::BOLD)
     }
@@ -52,12 +52,12 @@ impl Theme {
         Style::new().add_modifier(Modifier::REVERSED)
     }
 
-    /// What cannot be overlooked.
+    /// The most prominent style.
     pub fn banner(self) -> Style {
         self.bad().add_modifier(Modifier::REVERSED | Modifier::BOLD)
     }
 
-    /// What was so, and may be so no more.
+    /// Content that may not be current.
     pub fn stale(self) -> Style {
         Style::reset().add_modifier(Modifier::DIM)
     }

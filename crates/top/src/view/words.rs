@@ -1,5 +1,5 @@
-//! Text as the screen shows it: nothing from a runtime that could drive a terminal, durations
-//! with no more digits than a person reads, and `…` where something is cut off.
+//! Text for the screen: safe against control sequences of a runtime, durations with few digits, and
+//! `…` where text is cut.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use ratatui::text::{Line, Span};
 
 const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 
-/// How many characters of a date are the year and the mark after it.
+/// The number of characters of a date that are the year and the mark after it.
 const YEAR: usize = 5;
 
 /// A duration in two units at most: `12ms`, `3.2s`, `41s`, `1m53s`, `2h5m`, `3d4h`.
@@ -26,14 +26,14 @@ pub fn age(duration: Duration) -> String {
     }
 }
 
-/// The same without fractions of a second, for what is counted each second.
+/// The duration without fractions of a second, for values that are counted each second.
 pub fn whole_age(duration: Duration) -> String {
     age(Duration::from_secs(duration.as_secs()))
         .replace("0ms", "0s")
         .replace(".0s", "s")
 }
 
-/// The same for a number of seconds.
+/// The age for a number of seconds.
 pub fn seconds(seconds: f64) -> String {
     age(Duration::try_from_secs_f64(seconds).unwrap_or_default())
 }
@@ -43,12 +43,12 @@ pub fn clock(time: WallTime) -> String {
     part_of_day(time, 8)
 }
 
-/// The same, with month and day in front. The year is on the page of the keys.
+/// The time of day with month and day in front. The year is on the page of the keys.
 pub fn dated_clock(time: WallTime) -> String {
     format!("{} {}", month_and_day(time), clock(time))
 }
 
-/// The same to the millisecond.
+/// The time with month and day, to the millisecond.
 pub fn dated_precise_clock(time: WallTime) -> String {
     format!("{} {}", month_and_day(time), precise_clock(time))
 }
@@ -61,7 +61,7 @@ pub fn clock_at(time: WallTime, now: WallTime) -> String {
     }
 }
 
-/// The same to the millisecond.
+/// The time of day to the millisecond, with month and day in front if it is of another day.
 pub fn precise_clock_at(time: WallTime, now: WallTime) -> String {
     match is_same_day(time, now) {
         true => precise_clock(time),
@@ -94,12 +94,12 @@ fn part_of_day(time: WallTime, length: usize) -> String {
     clock.unwrap_or_default().to_owned()
 }
 
-/// A name, safe to show, in so many columns.
+/// A name, safe to show, cut to this width.
 pub fn name(text: &str, width: usize) -> String {
     fit(&escape::printable(text), width)
 }
 
-/// Text that is safe to show, in so many columns.
+/// Text that is safe to show, cut to this width.
 pub fn fit(text: &str, width: usize) -> String {
     if Span::raw(text).width() <= width {
         return text.to_owned();
@@ -125,7 +125,7 @@ pub fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
     indented(text, width, "", style)
 }
 
-/// The same with a mark in front of its first line and the others below.
+/// The wrapped sentence with a mark in front of its first line, and the other lines indented.
 pub fn indented(text: &str, width: u16, mark: &str, style: Style) -> Vec<Line<'static>> {
     let text = escape::sentence(text);
     let below = " ".repeat(mark.chars().count());

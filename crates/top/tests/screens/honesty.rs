@@ -1,4 +1,4 @@
-//! Nothing is shown as current that is not, and nothing that a runtime says drives the terminal.
+//! Old data is not shown as current, and no text of a runtime controls the terminal.
 
 use ratatui::style::{Color, Modifier};
 use serde_json::json;
@@ -42,9 +42,9 @@ fn when_the_agent_is_away_it_says_since_when_and_all_else_is_grey() {
         assert_eq!(cell.fg, Color::Reset, "{row} {column}");
         assert!(cell.modifier.contains(Modifier::DIM), "{row} {column}");
     }
-    // It was healthy for 1 s when it last answered. What has been since is not known.
+    // It was healthy for 1 s when it last answered. The later state is not known.
     screen.line("Healthy for 1s");
-    // It is back.
+    // The agent is connected again.
     screen.feed(16.0, [connected(), status(16.0, json!({}))]);
     assert!(!screen.text().contains("NOT CURRENT"));
 }
@@ -209,7 +209,7 @@ fn the_health_with_which_the_screen_opens_is_no_event_and_its_change_is_one() {
         [connected(), listed, healthy(), status(1.0, json!({}))],
     );
     screen.line("─ Events 0 ");
-    // The agent was away for a moment.
+    // The agent was disconnected for a moment.
     screen.feed(2.0, [connected(), healthy()]);
     screen.line("─ Events 0 ");
     screen.feed(3.0, [health(3.0, "Degraded", "ListStuck")]);

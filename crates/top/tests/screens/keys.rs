@@ -1,4 +1,4 @@
-//! What keys do.
+//! The effects of keys.
 
 use serde_json::json;
 use top::state::Request;
@@ -99,7 +99,7 @@ fn enter_opens_the_story_of_the_selected_row_of_each_table_and_esc_goes_back() {
     for (keys, wanted) in [
         ("<enter>", "Pod  default/db"),
         ("<esc>jj<enter>", "Pod  default/cache"),
-        // A list is about no pod.
+        // A list belongs to no pod.
         ("<esc><tab><enter>", "─ Outstanding"),
         ("j<enter>", "Pod  default/db"),
         ("<esc><tab><enter>", "Pod  default/cache"),
@@ -179,7 +179,7 @@ fn q_and_ctrl_c_quit_but_a_q_that_is_typed_is_a_letter() {
 #[test]
 fn the_latency_is_the_runtimes_time_to_the_event() {
     let mut screen = screen();
-    // It died at -2, and that was reported at -1.5; it started at -1, reported at 0.5.
+    // It exited at -2, reported at -1.5; it started at -1, reported at 0.5.
     assert!(screen.line("default/job ").contains("500ms"));
     assert!(screen.line("default/cache ").contains("1.5s"));
     assert!(screen.line("default/web ").ends_with(" -"));

@@ -1,4 +1,4 @@
-//! Each screen as it looks.
+//! The complete screens.
 
 use serde_json::json;
 use snapbox::{assert_data_eq, str};
@@ -456,7 +456,7 @@ fn an_event_of_another_day_has_its_date_on_a_live_screen() {
         let web = [pod("web", json!({ "startedAt": at(-FIVE_HOURS) }))];
         let died = |seconds| event(seconds, "web", "ContainerDied", json!({}));
         screen.feed(1.0, [connected(), pods(0.0, &web), died(1.0)]);
-        // While all events are of today, the date would only take room.
+        // While all events are of today, the date is not shown.
         assert!(screen.line("ContainerDied").starts_with("03:04:06"));
         screen.feed(2.0, [died(-FIVE_HOURS)]);
         assert!(screen.line(shown).contains("ContainerDied"));

@@ -11,7 +11,7 @@ use crate::support::*;
 /// Updates with their times, in memory.
 pub struct InMemory(pub Vec<(WallTime, Update)>);
 
-/// The same, which opens at its end.
+/// A recording that opens at its end.
 struct FromTheEnd(InMemory);
 
 impl Recording for FromTheEnd {
@@ -88,7 +88,7 @@ impl Replayed {
     fn of(recording: impl Recording + 'static) -> Self {
         let replay = Replay::new(Box::new(recording));
         let mut screen = Screen::new();
-        // The machine's clock has nothing to do with a recording.
+        // The machine's clock does not affect a recording.
         screen.now = at(999_999.0);
         screen.state = State::live(screen.now, None);
         screen.state.replay(replay.position(), replay.updates());
@@ -194,7 +194,7 @@ fn events_of_a_recording_of_several_days_carry_the_date() {
     assert!(of_days.contains("01-02 03:04:15"), "{of_days}");
 }
 
-/// What a snapshot's diagnosis said, 20 s after the recording ends.
+/// A snapshot whose diagnosis ended 20 s after the recording.
 fn diagnosed_afterwards() -> InMemory {
     let mut recording = recording();
     let diagnosis = json!({"verdict": "problem", "summary": "db holds the lock", "findings": [

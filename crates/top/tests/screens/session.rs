@@ -1,4 +1,4 @@
-//! The loop, in virtual time: when it draws, and what it asks for.
+//! The loop in virtual time: its draws and its requests.
 
 use std::cell::RefCell;
 use std::io;

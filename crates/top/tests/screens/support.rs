@@ -1,4 +1,4 @@
-//! A screen that a test feeds, presses keys on, and reads.
+//! A screen that a test feeds with updates and keys, and reads.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use pleg::model::wall_time::WallTime;
@@ -12,7 +12,7 @@ use top::update::Source;
 use top::view::{Theme, draw};
 use top::{State, Update};
 
-/// So many seconds after the beginning of every test.
+/// This many seconds after the beginning of every test.
 pub fn at(seconds: f64) -> WallTime {
     let nanos = 1_767_323_045_000_000_000 + (seconds * 1e9) as i64;
     WallTime::from_unix_nanos(nanos).unwrap()
@@ -43,7 +43,7 @@ pub fn status(seconds: f64, changes: Value) -> Update {
     }
 }
 
-/// A pod with a container `app`, whose fields can be others.
+/// A pod with a container `app`, with changed fields.
 pub fn pod(name: &str, changes: Value) -> Value {
     let mut app = json!({
         "id": format!("{name}/app.0"), "name": "app", "state": "running", "attempt": 0,
@@ -92,7 +92,7 @@ pub fn connected() -> Update {
     })
 }
 
-/// The node on which one status call hangs for so long, and with it the list.
+/// The node on which one status call has this age, and the list hangs because of it.
 pub fn locked(seconds: f64, age: f64) -> Update {
     let db = json!({"uid": "uid-db", "namespace": "default", "name": "db"});
     let stuck = json!([
@@ -148,7 +148,7 @@ impl Screen {
         self
     }
 
-    /// Feeds it at a time.
+    /// Applies updates at a time.
     pub fn feed(&mut self, seconds: f64, updates: impl IntoIterator<Item = Update>) -> &mut Self {
         self.now = at(seconds);
         for update in updates {
@@ -178,7 +178,7 @@ impl Screen {
                 }
             };
             rest = after;
-            // Where a page ends is known once it was drawn.
+            // The end of a page is known after it was drawn.
             self.buffer();
             let wanted = action(key, self.state.mode());
             request = wanted.and_then(|action| self.state.act(action));
@@ -198,7 +198,7 @@ impl Screen {
         terminal.backend().buffer().clone()
     }
 
-    /// What is on it: a line for each row.
+    /// The content of the screen: a line for each row.
     pub fn text(&mut self) -> String {
         let buffer = self.buffer();
         let width = usize::from(self.size.0);

@@ -12,7 +12,7 @@ use pleg::model::id::Id;
 use pleg::model::listed::{ListedContainer, ListedSandbox};
 use pleg::model::snapshot::Counts;
 use pleg::model::status::{ContainerStatus, SandboxStatus};
-use pleg::out::coverage::Look;
+use pleg::out::coverage::Pass;
 use pleg::runtime::{Announcements, CallError, Listing, Runtime, RuntimeVersion};
 use pleg::{Config, Environment, Mode, Observer, Pleg};
 use tokio::sync::Notify;
@@ -103,7 +103,7 @@ async fn relist(effort: Effort, containers: usize, changing: bool) -> anyhow::Re
 struct Ended(Notify);
 
 impl Observer for Ended {
-    fn seen(&self, _look: &Look, _counts: Counts) {
+    fn seen(&self, _look: &Pass, _counts: Counts) {
         self.0.notify_one();
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::model::event::{EventType, Source};
 use crate::model::snapshot::Counts;
-use crate::out::coverage::Look;
+use crate::out::coverage::Pass;
 use crate::runtime::{CallError, Rpc};
 
 /// Is told what goes on. Called from the task that does the work: return quickly.
@@ -43,7 +43,7 @@ pub trait Observer: Send + Sync {
     fn pod_relist_ended(&self, _took: Duration) {}
 
     /// A look is complete, and this is what there is. Its beginning is our `last_seen`.
-    fn seen(&self, _look: &Look, _counts: Counts) {}
+    fn seen(&self, _look: &Pass, _counts: Counts) {}
 
     /// An event was told, so long after the runtime's own time stamp where there is one.
     fn event(&self, _event_type: EventType, _source: Source, _latency: Option<Duration>) {}

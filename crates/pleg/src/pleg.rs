@@ -105,13 +105,13 @@ impl Pleg {
 
     /// Wants a relist that is begun after now: at once, or after the one under way.
     pub fn request_relist(&self) {
-        self.tell(Command::Relist(Instant::now()));
+        self.send(Command::Relist(Instant::now()));
     }
 
     /// Wants a pod inspected at the next relist although nothing about it differs; the
     /// end of it is a `PodSync` event.
     pub fn request_reinspect(&self, uid: PodUid) {
-        self.tell(Command::Reinspect(uid));
+        self.send(Command::Reinspect(uid));
     }
 
     async fn ask<T>(
@@ -119,11 +119,11 @@ impl Pleg {
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, Stopped> {
         let (answer, answered) = oneshot::channel();
-        self.tell(command(answer));
+        self.send(command(answer));
         answered.await.map_err(|_| Stopped)
     }
 
-    fn tell(&self, command: Command) {
+    fn send(&self, command: Command) {
         // That the task has stopped shows in the answer, where there is one.
         let _ = self.commands.send(command);
     }

@@ -19,7 +19,7 @@ use pleg::Pleg;
 use pleg::kernel::{Blocking, replace};
 use pleg::model::id::Id;
 use pleg::out::cache::Stopped;
-use pleg::out::coverage::LookKind;
+use pleg::out::coverage::PassKind;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
@@ -110,7 +110,7 @@ impl SavedSet {
             sleep(if kept.is_empty() { FIRST } else { PERIOD }).await;
             match pleg.status().await {
                 // What cannot be listed is known in part, which is no reason to forget.
-                Ok(status) if status.relist.last_kind != Some(LookKind::List) => continue,
+                Ok(status) if status.relist.last_kind != Some(PassKind::List) => continue,
                 Ok(_) => {}
                 Err(stopped) => return stopped,
             }

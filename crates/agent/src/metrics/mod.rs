@@ -8,7 +8,7 @@ use std::time::Duration;
 use pleg::Observer;
 use pleg::model::event::{EventType, Source};
 use pleg::model::snapshot::Counts;
-use pleg::out::coverage::{Look, LookKind};
+use pleg::out::coverage::{Pass, PassKind};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use prometheus::{Registry, TextEncoder};
@@ -152,11 +152,11 @@ impl Observer for Metrics {
         self.kubelet.pod_relist_duration.observe(took.as_secs_f64());
     }
 
-    fn seen(&self, look: &Look, counts: Counts) {
+    fn seen(&self, look: &Pass, counts: Counts) {
         let took = look.took.as_secs_f64();
         self.own.relist_duration.observe(took);
         // A kubelet makes no sweeps.
-        if look.kind == LookKind::List {
+        if look.kind == PassKind::List {
             self.kubelet.relist_duration.observe(took);
         }
         let time = look.begun.wall;

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use pleg::engine::{LATE, SUSPECT};
-use pleg::out::coverage::LookKind;
+use pleg::out::coverage::PassKind;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::{InFlight, StatusReport, SuspectCall};
@@ -128,7 +128,7 @@ impl Observed {
     /// that is never certain before the time is up.
     pub(super) fn is_complete(&self) -> bool {
         let is_without_a_list = LISTS.iter().any(|list| !self.is_answered(*list));
-        let has_swept = self.status.relist.last_kind == Some(LookKind::Sweep);
+        let has_swept = self.status.relist.last_kind == Some(PassKind::Sweep);
         let knows_a_pod = self.status.pods.max(self.pods.len()) > 0;
         self.unreachable().is_none()
             && !self.is_unresponsive()

@@ -2,17 +2,17 @@
 
 use tokio::time::Instant;
 
-use super::call::{Answer, Answered, Call, Key, Purpose, Question};
+use super::call::{Answer, Answered, Call, Key, Purpose, Request};
 use super::limits::LATE;
 use super::processes::Found;
 use super::state::{Action, Engine};
-use super::sweeper::Heard;
+use super::sweeper::Outcome;
 use crate::model::event::Source;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, Status};
 use crate::model::wall_time::Moment;
-use crate::records::{Hint, Look};
+use crate::records::{Hint, Interval};
 use crate::runtime::{About, CallError, NoConnection, OutstandingCall, Rpc};
 
 impl Engine {
@@ -22,24 +22,24 @@ impl Engine {
             begun,
             answer,
         } = answered;
-        let key = call.question.key();
+        let key = call.request.key();
         let lacked = self.lacked_by(&key);
         let was_stuck = self.ledger.is_stuck(&key);
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
                 match why.cause {
-                    NoConnection::Lost => self.quarantine.lost(&call.question, begun, now.instant),
-                    _ => self.quarantine.not_sent(&call.question),
+                    NoConnection::Lost => self.quarantine.lost(&call.request, begun, now.instant),
+                    _ => self.quarantine.not_sent(&call.request),
                 }
                 // What answers next may be another runtime, or have another configuration.
                 self.sweeper.runtime_changed();
-                self.reporting.rounds.give_up_all();
+                self.reporting.passes.give_up_all();
                 let soon = now.instant + self.config.relist_period;
                 self.relister.hurry_anyway(soon);
                 self.ledger.lost(&key)
             }
             error => {
-                self.quarantine.answered(&call.question, begun);
+                self.quarantine.answered(&call.request, begun);
                 match error {
                     Some(_) => self.ledger.failed(&key, now.instant),
                     None => self.ledger.answered(&key, now.instant),
@@ -93,7 +93,7 @@ impl Engine {
 
     /// A call is not sent for now.
     pub(super) fn withhold(&mut self, call: Call, about: About, now: Moment) {
-        let answer = call.question.failed(CallError::Withheld);
+        let answer = call.request.failed(CallError::Withheld);
         self.take_in(call, Some(about), now.instant, answer, now);
     }
 
@@ -105,23 +105,23 @@ impl Engine {
         answer: Answer,
         now: Moment,
     ) {
-        let key = call.question.key();
+        let key = call.request.key();
         let error = answer.error();
-        if let Some(about) = about.filter(|_| call.purpose.is_look()) {
+        if let Some(about) = about.filter(|_| call.purpose.is_observation()) {
             if let Some(pod) = &about.pod
                 && !matches!(call.purpose, Purpose::Sweep(_))
             {
-                let heard = match error {
-                    None => Heard::Known,
+                let outcome = match error {
+                    None => Outcome::Known,
                     // What a sandbox that is not found would have told, no sweep has heard.
-                    Some(CallError::NotFound(_)) => Heard::Lost,
-                    Some(_) => Heard::Nothing,
+                    Some(CallError::NotFound(_)) => Outcome::Lost,
+                    Some(_) => Outcome::Nothing,
                 };
-                self.sweeper.heard_elsewhere(&key, &pod.uid, heard);
+                self.sweeper.answered_elsewhere(&key, &pod.uid, outcome);
             }
             self.note_outcome(key, about, error, now.instant);
         }
-        let look = Look {
+        let interval = Interval {
             begun,
             ended: now.instant,
             source: Source::Sweep,
@@ -137,55 +137,55 @@ impl Engine {
             // That it came is all that these are asked for.
             (Purpose::Heartbeat | Purpose::Witness, _) => {}
             (_, Answer::Version(answer)) => self.on_version(answer, now),
-            (purpose, Answer::Sandboxes(answer)) => self.on_list(&purpose, answer, look, now),
-            (purpose, Answer::Containers(answer)) => self.on_list(&purpose, answer, look, now),
+            (purpose, Answer::Sandboxes(answer)) => self.on_list(&purpose, answer, interval, now),
+            (purpose, Answer::Containers(answer)) => self.on_list(&purpose, answer, interval, now),
             (Purpose::Sweep(uid), Answer::Sandbox(answer)) => {
                 if let (Some(_), Ok(status)) = (&uid, &answer) {
-                    self.learn_containers(status, look);
+                    self.learn_containers(status, interval);
                 }
-                self.on_swept(uid, &call.question, answer, look, now);
+                self.on_swept(uid, &call.request, answer, interval, now);
             }
             (Purpose::Sweep(uid), Answer::Container(answer)) => {
-                self.on_swept(uid, &call.question, answer, look, now);
+                self.on_swept(uid, &call.request, answer, interval, now);
             }
             (Purpose::Inspect(uid, number), Answer::Sandbox(answer)) => {
                 if let Ok(status) = &answer {
-                    self.learn_containers(status, look);
+                    self.learn_containers(status, interval);
                 }
                 let ended = self
                     .inspector
-                    .on_status(&uid, number, &call.question, answer);
+                    .on_status(&uid, number, &call.request, answer);
                 self.on_inspection(ended, now);
             }
             (Purpose::Inspect(uid, number), Answer::Container(answer)) => {
                 let ended = self
                     .inspector
-                    .on_status(&uid, number, &call.question, answer);
+                    .on_status(&uid, number, &call.request, answer);
                 self.on_inspection(ended, now);
             }
             (Purpose::Death, Answer::Container(answer)) => {
-                if let Question::Container(id) = &call.question {
-                    self.on_death_asked(
+                if let Request::Container(id) = &call.request {
+                    self.on_death_status(
                         id,
                         answer,
-                        Look {
+                        Interval {
                             source: Source::Kernel,
-                            ..look
+                            ..interval
                         },
                         now,
                     );
                 }
             }
             (_, Answer::Pid(answer)) => {
-                if let Question::Pid(id) = call.question {
+                if let Request::Pid(id) = call.request {
                     self.on_pid(id, answer, now);
                 }
             }
             (Purpose::Birth, Answer::Sandbox(answer)) => {
-                self.on_sandbox_followed(&call.question, answer, now);
+                self.on_sandbox_followed(&call.request, answer, now);
             }
             (Purpose::Birth, Answer::Container(answer)) => {
-                self.on_container_followed(&call.question, answer, now);
+                self.on_container_followed(&call.request, answer, now);
             }
             // Of these nobody else asks.
             (_, Answer::Sandbox(_) | Answer::Container(_)) => {}
@@ -237,11 +237,11 @@ impl Engine {
         }
     }
 
-    fn on_death_asked(
+    fn on_death_status(
         &mut self,
         id: &Id,
         answer: Result<ContainerStatus, CallError>,
-        look: Look,
+        interval: Interval,
         now: Moment,
     ) {
         if let Err(CallError::NotFound(_)) = answer {
@@ -259,7 +259,7 @@ impl Engine {
             return;
         };
         if let Some(status) = status.filter(|status| status.state == ContainerState::Exited) {
-            self.commit_exit(&pod.uid, status, look, now);
+            self.commit_exit(&pod.uid, status, interval, now);
         }
         self.hint(&pod, Hint::of_kernel(now.instant), now);
     }

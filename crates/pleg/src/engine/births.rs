@@ -16,9 +16,11 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::{Call, Purpose, Question};
+use super::call::{Call, Purpose, Request};
 use super::ledger::Ledger;
-use super::limits::{BIRTH_PAUSE, LONGEST_BIRTH, MOST_UNKNOWN, SIDE_BY_SIDE, UNWATCHED};
+use super::limits::{
+    FIRST_BIRTH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_BIRTH_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS,
+};
 use super::sweeper::about;
 use crate::kernel::UnwatchedBirths;
 use crate::model::id::Id;
@@ -82,14 +84,14 @@ impl Births {
 
     /// Follows an id; says whether there is room for it.
     pub(crate) fn follow(&mut self, id: Id, happened: Happened, now: Instant) -> bool {
-        if self.followed.len() >= MOST_UNKNOWN && !self.followed.contains_key(&id) {
+        if self.followed.len() >= MAX_UNKNOWN_IDS && !self.followed.contains_key(&id) {
             return false;
         }
         let followed = Followed {
             happened,
             since: now,
-            next: now + BIRTH_PAUSE,
-            pause: BIRTH_PAUSE,
+            next: now + FIRST_BIRTH_PAUSE,
+            pause: FIRST_BIRTH_PAUSE,
             may_be_sandbox: false,
         };
         self.followed.insert(id, followed);
@@ -100,7 +102,7 @@ impl Births {
     /// it would be requested.
     pub(crate) fn pass(&mut self, known: impl Fn(&Id, Happened) -> bool, now: Instant) {
         self.followed.retain(|id, followed| {
-            let is_old = now >= followed.since + UNWATCHED;
+            let is_old = now >= followed.since + FIRST_UNWATCHED_PAUSE;
             let is_known = now >= followed.next && known(id, followed.happened);
             !is_old && !is_known
         });
@@ -111,32 +113,29 @@ impl Births {
         if self.followed.is_empty() || !ledger.has_room() {
             return None;
         }
-        if self.waited_for(ledger) >= SIDE_BY_SIDE {
+        if self.waited_for(ledger) >= PARALLEL_CALLS {
             return None;
         }
-        let (id, question) = self.followed.iter().find_map(|(id, followed)| {
-            let question = match followed.may_be_sandbox {
-                false => Question::Container(id.clone()),
-                true => Question::Sandbox(id.clone()),
+        let (id, request) = self.followed.iter().find_map(|(id, followed)| {
+            let request = match followed.may_be_sandbox {
+                false => Request::Container(id.clone()),
+                true => Request::Sandbox(id.clone()),
             };
-            let is_free = !self.requested.contains(id) && !ledger.is_outstanding(&question.key());
-            (now >= followed.next && is_free).then(|| (id.clone(), question))
+            let is_free = !self.requested.contains(id) && !ledger.is_outstanding(&request.key());
+            (now >= followed.next && is_free).then(|| (id.clone(), request))
         })?;
-        let about = about(&question, None, None);
+        let about = about(&request, None, None);
         self.requested.insert(id);
         let purpose = Purpose::Birth;
-        Some((Call { question, purpose }, about))
+        Some((Call { request, purpose }, about))
     }
 
     /// How many of those that are requested may still be answered: one that is stuck takes no place
     /// from the others.
     fn waited_for(&self, ledger: &Ledger) -> usize {
         let is_stuck = |id: &Id| {
-            let questions = [
-                Question::Container(id.clone()),
-                Question::Sandbox(id.clone()),
-            ];
-            let mut keys = questions.iter().map(Question::key);
+            let requests = [Request::Container(id.clone()), Request::Sandbox(id.clone())];
+            let mut keys = requests.iter().map(Request::key);
             keys.any(|key| ledger.is_stuck(&key))
         };
         self.requested.iter().filter(|id| !is_stuck(id)).count()
@@ -148,15 +147,15 @@ impl Births {
     }
 
     /// A status was answered, or failed.
-    pub(crate) fn on_status(&mut self, question: &Question, shown: Shown, now: Instant) {
-        let (_, Some(id)) = question.key() else {
+    pub(crate) fn on_status(&mut self, request: &Request, shown: Shown, now: Instant) {
+        let (_, Some(id)) = request.key() else {
             return;
         };
         self.requested.remove(&id);
         let Some(followed) = self.followed.get_mut(&id) else {
             return;
         };
-        let is_container = matches!(question, Question::Container(_));
+        let is_container = matches!(request, Request::Container(_));
         match shown {
             Shown::Done => {
                 self.followed.remove(&id);
@@ -170,7 +169,7 @@ impl Births {
                 followed.may_be_sandbox = !is_container && shown == Shown::NotYet;
                 followed.pause = followed.pause * 3 / 2;
                 if shown == Shown::NotYet {
-                    followed.pause = followed.pause.min(LONGEST_BIRTH);
+                    followed.pause = followed.pause.min(MAX_BIRTH_PAUSE);
                 }
                 followed.next = now + followed.pause;
             }

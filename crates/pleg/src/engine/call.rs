@@ -12,7 +12,7 @@ pub type Key = (Rpc, Option<Id>);
 
 /// What the runtime is asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Question {
+pub(crate) enum Request {
     Version,
     List(List),
     Sandbox(Id),
@@ -37,7 +37,7 @@ impl List {
     }
 }
 
-impl Question {
+impl Request {
     pub(crate) fn key(&self) -> Key {
         match self {
             Self::Version => (Rpc::Version, None),
@@ -127,7 +127,7 @@ pub(crate) enum Purpose {
 
 impl Purpose {
     /// Whether the answer is taken for how it is with the id that was asked for.
-    pub(crate) fn is_look(&self) -> bool {
+    pub(crate) fn is_observation(&self) -> bool {
         matches!(self, Self::Sweep(_) | Self::Inspect(..) | Self::Death)
     }
 }
@@ -135,7 +135,7 @@ impl Purpose {
 /// A call to be made.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
-    pub(crate) question: Question,
+    pub(crate) request: Request,
     pub(crate) purpose: Purpose,
 }
 

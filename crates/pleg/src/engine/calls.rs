@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::call::{Call, Purpose, Question};
+use super::call::{Call, Purpose, Request};
 use super::limits::SUSPECT;
 use super::quarantine::Admission;
 use super::state::{Action, Engine};
@@ -40,7 +40,7 @@ impl Engine {
         if self.ledger.has_room()
             && let Some(call) = self.quarantine.take_next(now)
         {
-            self.ledger.make_postponed(&call.question.key(), now);
+            self.ledger.make_postponed(&call.request.key(), now);
             self.act(Action::Ask(call));
         }
     }
@@ -56,20 +56,20 @@ impl Engine {
         let found = kinds
             .into_iter()
             .find_map(|kind| self.another_pod_for(kind));
-        let (about, question) = found?;
+        let (about, request) = found?;
         self.liveness.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
         let purpose = Purpose::Witness;
-        Some((Call { question, purpose }, about))
+        Some((Call { request, purpose }, about))
     }
 
     /// A status call of this kind for the next pod of which none is outstanding.
-    fn another_pod_for(&self, kind: Rpc) -> Option<(About, Question)> {
+    fn another_pod_for(&self, kind: Rpc) -> Option<(About, Request)> {
         // Who fails is no witness.
-        let free = |question: &Question| {
-            let key = question.key();
+        let free = |request: &Request| {
+            let key = request.key();
             !self.ledger.is_outstanding(&key)
                 && !self.unobserved.failures.fails(&key)
-                && self.quarantine.may_be_witness(question)
+                && self.quarantine.may_be_witness(request)
         };
         let last = self.liveness.last_witness.as_ref();
         let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
@@ -78,36 +78,35 @@ impl Engine {
             .filter(is_next)
             .chain(listed().filter(|pod| !is_next(pod)));
         pods.find_map(|pod| {
-            let ids: Vec<Question> = match kind {
+            let ids: Vec<Request> = match kind {
                 Rpc::PodSandboxStatus => {
                     let rows = pod.sandboxes.iter();
-                    rows.map(|row| Question::Sandbox(row.id.clone())).collect()
+                    rows.map(|row| Request::Sandbox(row.id.clone())).collect()
                 }
                 _ => {
                     let rows = pod.containers.iter();
-                    rows.map(|row| Question::Container(row.id.clone()))
-                        .collect()
+                    rows.map(|row| Request::Container(row.id.clone())).collect()
                 }
             };
-            let question = ids.into_iter().find(|question| free(question))?;
-            let name = match &question {
-                Question::Container(id) => pod.container_name(id),
+            let request = ids.into_iter().find(|request| free(request))?;
+            let name = match &request {
+                Request::Container(id) => pod.container_name(id),
                 _ => None,
             };
-            Some((about(&question, name, Some(&pod.pod)), question))
+            Some((about(&request, name, Some(&pod.pod)), request))
         })
     }
 
     fn ask(&mut self, call: Call, about: About, now: Moment) {
-        let is_look = call.purpose.is_look();
+        let is_observation = call.purpose.is_observation();
         let instant = now.instant;
-        match self.quarantine.admit(&call.question, instant) {
+        match self.quarantine.admit(&call.request, instant) {
             Admission::Send => {
-                self.ledger.begin_as(about, is_look, instant);
+                self.ledger.begin_as(about, is_observation, instant);
                 self.act(Action::Ask(call));
             }
             Admission::Wait => {
-                self.ledger.postpone(about, is_look, instant);
+                self.ledger.postpone(about, is_observation, instant);
                 self.quarantine.wait(call);
             }
             Admission::Withhold => self.withhold(call, about, now),
@@ -115,10 +114,10 @@ impl Engine {
     }
 
     /// Asks something for the whole node.
-    pub(super) fn ask_node(&mut self, question: Question, purpose: Purpose, now: Instant) {
-        let about = About::node(question.key().0);
-        self.ledger.begin_as(about, purpose.is_look(), now);
-        self.act(Action::Ask(Call { question, purpose }));
+    pub(super) fn send_for_node(&mut self, request: Request, purpose: Purpose, now: Instant) {
+        let about = About::node(request.key().0);
+        self.ledger.begin_as(about, purpose.is_observation(), now);
+        self.act(Action::Ask(Call { request, purpose }));
     }
 
     pub(super) fn act(&mut self, action: Action) {
@@ -127,12 +126,12 @@ impl Engine {
 
     /// While a list is overdue the runtime is asked who it is, which waits for no lock: so a
     /// runtime that is stopped as a whole is told from one in which somebody is stuck.
-    pub(super) fn listen_for_heartbeat(&mut self, now: Instant) {
+    pub(super) fn send_heartbeat(&mut self, now: Instant) {
         let ages = self.ages(now);
         let due = self.liveness.heartbeat + SUSPECT;
         if ages.version.is_none() && now >= due && self.relister.history().is_overdue(ages) {
             self.liveness.heartbeat = now;
-            self.ask_node(Question::Version, Purpose::Heartbeat, now);
+            self.send_for_node(Request::Version, Purpose::Heartbeat, now);
         }
     }
 }

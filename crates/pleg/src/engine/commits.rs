@@ -15,7 +15,7 @@ use crate::out::cache::{Confirmed, Inspection};
 use crate::out::health::Blind;
 use crate::out::told::{Record, events_of};
 use crate::records::diff::Subject;
-use crate::records::{Commit, Look, Step};
+use crate::records::{Commit, Interval, Step};
 
 impl Engine {
     /// Does what the records want done about a pod.
@@ -26,11 +26,11 @@ impl Engine {
                 self.out.cache.remove(uid);
                 self.unobserved.differing.remove(uid);
                 self.unobserved.doubts.forget(uid);
-                self.unobserved.lasting.remove(uid);
+                self.unobserved.overdue_pods.remove(uid);
                 self.inspector.withdraw(uid);
                 self.unobserved.failures.forget(uid);
-                self.reporting.rounds.ended(uid);
-                self.tell(&commit, None, now);
+                self.reporting.passes.ended(uid);
+                self.publish_commit(&commit, None, now);
             }
             Step::Inspect { ticket, pod, begun } => {
                 self.unobserved.differing.note(uid, begun, now.instant);
@@ -59,7 +59,7 @@ impl Engine {
             Ok(mut status) => {
                 let last_good = self.out.reader.get(uid).status;
                 status.keep_exit_codes_of(&last_good);
-                self.records.looked(&ticket, &status, begun, now.instant);
+                self.records.inspected(&ticket, &status, begun, now.instant);
                 // The pod may be gone, and even back, since: then this tells nothing.
                 let Some(commit) = self.records.commit(&ticket) else {
                     self.note_overtaken(uid, now);
@@ -118,7 +118,7 @@ impl Engine {
                     self.did_without_lists(time.instant, now.instant);
                 }
                 if let Some(told) = &commit.after {
-                    self.out.cache.keep_told(uid, told);
+                    self.out.cache.keep_reported(uid, told);
                 }
                 if let Some(error) = self
                     .unobserved
@@ -133,7 +133,7 @@ impl Engine {
                 if let Judged::Contradicts | Judged::Fails { .. } = judged {
                     self.hurry(now);
                 }
-                self.tell(&commit, Some(&status), now);
+                self.publish_commit(&commit, Some(&status), now);
                 // What differed again meanwhile is due now, not at the next relist; it may have
                 // been so for as long as this inspection took, or since lists were requested that
                 // came meanwhile.
@@ -143,10 +143,10 @@ impl Engine {
                 let since = inspected_since.min(lists.unwrap_or(inspected_since));
                 self.unobserved.differing.note_earlier(uid, since);
                 // Nobody waits for it: what is said of all others is not said of it.
-                if self.unobserved.lasting.contains_key(uid)
+                if self.unobserved.overdue_pods.contains_key(uid)
                     && self.unobserved.differing.since(uid).is_some()
                 {
-                    self.note_lasting(uid, now);
+                    self.note_overdue(uid, now);
                 }
             }
             Err(error) => {
@@ -165,8 +165,8 @@ impl Engine {
         }
         // An inspection that was planned before may have missed what the lists show.
         let goes_on = self.records.inspecting().contains(uid);
-        if !goes_on || self.reporting.rounds.is_newer(ticket.number()) {
-            self.reporting.rounds.ended(uid);
+        if !goes_on || self.reporting.passes.is_newer(ticket.number()) {
+            self.reporting.passes.ended(uid);
         }
     }
 
@@ -208,40 +208,40 @@ impl Engine {
         &mut self,
         uid: &PodUid,
         status: ContainerStatus,
-        look: Look,
+        interval: Interval,
         now: Moment,
     ) {
         let known = self.out.reader.get(uid);
         if known.status.container(&status.id).is_none() {
             return;
         }
-        let Some(commit) = self.records.commit_exit(uid, &status.id, look) else {
+        let Some(commit) = self.records.commit_exit(uid, &status.id, interval) else {
             return;
         };
         self.inspector.exited(uid, &status);
         if let Some(status) = self.out.cache.set_container(uid, status) {
             if let Some(told) = &commit.after {
-                self.out.cache.keep_told(uid, told);
+                self.out.cache.keep_reported(uid, told);
             }
             self.unobserved.doubts.exited(&status, now.instant);
-            self.tell(&commit, Some(&status), now);
+            self.publish_commit(&commit, Some(&status), now);
         }
     }
 
     /// Ends that a slow inspection has found are told before the rest of it is known.
     pub(super) fn commit_exits_of_slow(&mut self, now: Moment) {
         for (uid, begun, status) in self.inspector.exits_of_slow(now.instant) {
-            let look = Look {
+            let interval = Interval {
                 begun,
                 ended: now.instant,
                 source: Source::Relist,
             };
-            self.commit_exit(&uid, status, look, now);
+            self.commit_exit(&uid, status, interval, now);
         }
     }
 
     /// What cannot be all is asked for again.
-    pub(super) fn ask_the_doubtful(&mut self, now: Moment) {
+    pub(super) fn retry_doubtful(&mut self, now: Moment) {
         for uid in self.unobserved.doubts.due(now.instant) {
             self.records.retry(&uid);
             self.take_step(&uid, now);
@@ -249,9 +249,9 @@ impl Engine {
     }
 
     /// Tells what a commit gave, and watches the processes of what runs now.
-    fn tell(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Moment) {
-        let first_round = self.reporting.rounds.looks() == 0;
-        for event in events_of(commit, status, now.wall, first_round) {
+    fn publish_commit(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Moment) {
+        let first_pass = self.reporting.passes.completed() == 0;
+        for event in events_of(commit, status, now.wall, first_pass) {
             self.expect_announcement(&event, commit, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
             self.observe(&event, announced, status);

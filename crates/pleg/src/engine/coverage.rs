@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-use super::limits::{RELAPSE, SMALLEST_WINDOW};
+use super::limits::{RELAPSE_WITHIN, SMALLEST_WINDOW};
 use super::lists::{Ages, PerList};
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
@@ -51,25 +51,26 @@ impl Engine {
         let named = stuck.iter().map(|call| &call.about.pod);
         let named = named.chain(failing.iter().map(|failing| &failing.pod));
         let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
-        let unasked: BTreeSet<PodUid> = self.inspector.unasked().cloned().collect();
-        let is_told = |uid: &PodUid| named.contains(uid) || unasked.contains(uid);
+        let waiting_for_room: BTreeSet<PodUid> =
+            self.inspector.waiting_for_room().cloned().collect();
+        let is_reported = |uid: &PodUid| named.contains(uid) || waiting_for_room.contains(uid);
         let unseen = self.not_inspected(instant);
         // Of those that are dead the runtime has not said so yet.
         let dead = self.sources.processes.dead().map(|(_, pod)| &pod.uid);
         let unseen = unseen.chain(dead);
-        let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_told(uid)).collect();
-        let failed = |uid: &PodUid| !is_told(uid) && !unseen.contains(uid);
+        let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_reported(uid)).collect();
+        let failed = |uid: &PodUid| !is_reported(uid) && !unseen.contains(uid);
         let mut uninspected = unseen.len() + self.out.reader.count_failed(failed);
         if !cannot_list && !is_late && !is_away {
-            let unseen = self.not_seen(is_told, instant);
+            let unseen = self.unexplained(is_reported, instant);
             let pods = unseen.iter().filter_map(|failing| failing.pod.as_ref());
             let pods = pods.map(|pod| (pod.uid.clone(), instant));
-            self.unobserved.lasting.extend(pods);
+            self.unobserved.overdue_pods.extend(pods);
             failing.extend(unseen);
         }
         let is_slow = |failing: &Failing| failing.error.is_slowness();
         let slow = failing.iter().filter(|failing| is_slow(failing)).count();
-        let wait = slow + unasked.len();
+        let wait = slow + waiting_for_room.len();
         if wait > SMALLEST_WINDOW || wait > 0 && self.ledger.is_slow_for_most(instant) {
             self.unobserved.too_slow = Some(instant);
         }
@@ -77,7 +78,7 @@ impl Engine {
         let is_too_slow = self
             .unobserved
             .too_slow
-            .is_some_and(|last| instant < last + RELAPSE);
+            .is_some_and(|last| instant < last + RELAPSE_WITHIN);
         let statuses = match is_late {
             true => Statuses::Late,
             false if wait > 0 && is_too_slow => Statuses::TooSlow,
@@ -92,10 +93,10 @@ impl Engine {
         self.out.cache.set_blind(!blind.is_empty());
         self.reporting.coverage = Coverage {
             started: self.reporting.coverage.started,
-            look: self.reporting.rounds.last(),
+            look: self.reporting.passes.last(),
             stuck,
             failing,
-            unasked: unasked.len(),
+            waiting_for_room: waiting_for_room.len(),
             uninspected,
             blind,
             lists,

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::model::id::PodUid;
 
 /// The next moment after one.
-const TICK: Duration = Duration::from_nanos(1);
+const CLOCK_CHECK_PERIOD: Duration = Duration::from_nanos(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Differing {
@@ -77,7 +77,7 @@ impl Differing {
     pub(crate) fn next_at(&self, long: Duration, now: Instant) -> Option<Instant> {
         let next = match now.checked_sub(long) {
             Some(before) => {
-                let first = (before + TICK, PodUid::from(""));
+                let first = (before + CLOCK_CHECK_PERIOD, PodUid::from(""));
                 self.by_time.range(first..).next()
             }
             None => self.by_time.first(),

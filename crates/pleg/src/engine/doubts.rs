@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::limits::{DOUBT_PAUSE, EXIT_CODE_TRIES, LONGEST_DOUBT};
+use super::limits::{FIRST_DOUBT_PAUSE, MAX_DOUBT_PAUSE, MAX_EXIT_CODE_TRIES};
 use crate::model::backoff::Backoff;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod, SandboxState};
@@ -120,7 +120,7 @@ impl Doubts {
             // A doubt of another kind begins anew: that one may not be asked for any more.
             let known = known.filter(|doubt| doubt.contradicts == found.contradicts());
             let mut doubt = known.unwrap_or_else(|| Doubt::new(found.contradicts(), now));
-            doubt.ask_again(&found, now);
+            doubt.retry_at(&found, now);
             contradicts |= found.contradicts();
             doubt.failing = match found {
                 Found::Contradicts(call, container) if is_listed_since(doubt.first) => {
@@ -250,7 +250,7 @@ impl Doubts {
 
 impl Doubt {
     fn new(contradicts: bool, now: Instant) -> Self {
-        let mut pauses = Backoff::new(DOUBT_PAUSE, 2, LONGEST_DOUBT);
+        let mut pauses = Backoff::new(FIRST_DOUBT_PAUSE, 2, MAX_DOUBT_PAUSE);
         Self {
             contradicts,
             first: now,
@@ -262,12 +262,12 @@ impl Doubt {
     }
 
     /// It is still in doubt. Only what was asked for this counts as a try.
-    fn ask_again(&mut self, found: &Found, now: Instant) {
+    fn retry_at(&mut self, found: &Found, now: Instant) {
         if self.next != Next::UnderWay {
             return;
         }
         self.asked += 1;
-        let is_enough = self.asked >= EXIT_CODE_TRIES;
+        let is_enough = self.asked >= MAX_EXIT_CODE_TRIES;
         self.next = match found {
             Found::LacksExitCode if is_enough => Next::Never,
             _ => Next::At(now + self.pauses.next()),

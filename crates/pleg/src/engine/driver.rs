@@ -14,7 +14,10 @@ use tokio::task::{AbortHandle, JoinError, JoinSet, yield_now};
 use tokio::time::{Instant, sleep_until};
 
 use super::call::{Answered, Call};
-use super::limits::{AT_ONCE, LONGEST_HELD, MOST_UNREAD, PAUSED, SHORTEST, TICK};
+use super::limits::{
+    CLOCK_CHECK_PERIOD, MAX_INPUTS_PER_TURN, MAX_STATUS_HELD_FOR, MAX_UNREAD_EVENTS, MIN_SLEEP,
+    PAUSED_AFTER,
+};
 use super::state::{Action, Engine, Input};
 use crate::config::{Config, Environment};
 use crate::model::id::{Id, PodUid};
@@ -79,7 +82,7 @@ impl<R: Runtime> Driver<R> {
         clock: RunClock,
     ) -> Self {
         let (reports, inbox) = mpsc::unbounded_channel();
-        let (announcer, announcements) = mpsc::channel(MOST_UNREAD);
+        let (announcer, announcements) = mpsc::channel(MAX_UNREAD_EVENTS);
         let now = Moment {
             instant: clock.now(),
             wall: (environment.clock)(),
@@ -117,10 +120,13 @@ impl<R: Runtime> Driver<R> {
         loop {
             let now = self.now().instant;
             // What is due and waits for something else must not keep us busy.
-            let alarm = self.engine.alarm(now).max(now + SHORTEST);
-            let held = self.holds_until().filter(|_| !self.held.is_empty());
+            let alarm = self.engine.alarm(now).max(now + MIN_SLEEP);
+            let held = self.held_until().filter(|_| !self.held.is_empty());
             let alarm = held.map_or(alarm, |until| until.clamp(now, alarm));
-            let tick = self.engine.awaits_answers().then(|| now + TICK);
+            let tick = self
+                .engine
+                .awaits_answers()
+                .then(|| now + CLOCK_CHECK_PERIOD);
             let tick = tick.filter(|tick| *tick < alarm);
             let next = tokio::select! {
                 biased;
@@ -158,7 +164,7 @@ impl<R: Runtime> Driver<R> {
                 }
             }
             let now = self.now().instant;
-            if self.holds_until().is_none_or(|until| now >= until) {
+            if self.held_until().is_none_or(|until| now >= until) {
                 for command in std::mem::take(&mut self.held) {
                     self.on_command(command);
                 }
@@ -174,13 +180,13 @@ impl<R: Runtime> Driver<R> {
     }
 
     /// Until when those who have asked are not answered.
-    fn holds_until(&self) -> Option<Instant> {
-        let until = self.engine.holds_until()?;
-        Some(until.min(self.held_since + LONGEST_HELD))
+    fn held_until(&self) -> Option<Instant> {
+        let until = self.engine.held_until()?;
+        Some(until.min(self.held_since + MAX_STATUS_HELD_FOR))
     }
 
     fn take_in_more(&mut self) {
-        for _ in 0..AT_ONCE {
+        for _ in 0..MAX_INPUTS_PER_TURN {
             if self.is_turn_long(self.clock.now()) {
                 return;
             }
@@ -194,7 +200,7 @@ impl<R: Runtime> Driver<R> {
     /// A turn begins. Time that has passed since it was `meant` to begin is time in which we did not run.
     fn wake(&mut self, meant: Instant) {
         let late = self.clock.now().saturating_duration_since(meant);
-        if late >= PAUSED {
+        if late >= PAUSED_AFTER {
             tracing::info!("this process did not run for {late:.1?}");
             self.clock.paused(late, Instant::now());
             self.engine.woke(late, self.clock.now());
@@ -204,7 +210,7 @@ impl<R: Runtime> Driver<R> {
 
     /// Whether answers may have waited since this turn began.
     fn is_turn_long(&self, now: Instant) -> bool {
-        now >= self.woken + PAUSED
+        now >= self.woken + PAUSED_AFTER
     }
 
     /// What time it is.
@@ -269,7 +275,7 @@ impl<R: Runtime> Driver<R> {
                     let _ = reports.send(Input::StreamEnded(ended));
                 });
             }
-            Action::AskHost => {
+            Action::ReadHostIds => {
                 let ids = (self.environment.ids)();
                 self.tasks.spawn(async move {
                     let _ = reports.send(Input::HostIds(ids.await));
@@ -321,7 +327,7 @@ impl<R: Runtime> Driver<R> {
 }
 
 async fn ask(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
-    let answer = call.question.clone().ask(runtime).await;
+    let answer = call.request.clone().ask(runtime).await;
     Answered {
         call,
         begun,

@@ -8,7 +8,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::Key;
-use super::limits::{MEASURED, MOST_SLOWER, REMEMBERED_CALLS, SLOWER};
+use super::limits::{
+    MAX_SLOWER_IDS, MEASUREMENT_VALID_FOR, REMEMBERED_ANSWERS, SLOWNESS_REMEMBERED_FOR,
+};
 use crate::model::id::PodUid;
 use crate::runtime::Rpc;
 
@@ -44,7 +46,7 @@ struct Took {
 
 impl Lately {
     fn add(&mut self, took: Took) {
-        if self.took.len() == REMEMBERED_CALLS {
+        if self.took.len() == REMEMBERED_ANSWERS {
             self.took.pop_front();
         }
         self.took.push_back(took);
@@ -53,7 +55,8 @@ impl Lately {
 
     fn forget_before(&mut self, now: Instant) {
         let remembered = self.took.len();
-        self.took.retain(|took| now < took.at + MEASURED);
+        self.took
+            .retain(|took| now < took.at + MEASUREMENT_VALID_FOR);
         if self.took.len() < remembered {
             self.usual = percentile_95(self.took.iter().map(|took| &took.time));
         }
@@ -72,7 +75,7 @@ impl Evidence {
         self.any = self.any.max(Some(begun));
         self.good = self.good.max(Some(begun));
         let of_kind = self.of_kind.entry(rpc).or_default();
-        if of_kind.len() == REMEMBERED_CALLS {
+        if of_kind.len() == REMEMBERED_ANSWERS {
             of_kind.pop_front();
         }
         of_kind.push_back(begun);
@@ -109,7 +112,8 @@ impl Evidence {
         for lately in self.took.values_mut() {
             lately.forget_before(now);
         }
-        self.slower.retain(|_, (at, _)| now < *at + SLOWER);
+        self.slower
+            .retain(|_, (at, _)| now < *at + SLOWNESS_REMEMBERED_FOR);
     }
 
     /// How long status calls of this kind usually take: the 95th percentile of the last ones,
@@ -132,7 +136,7 @@ impl Evidence {
 
     /// One that was suspected has answered after all.
     pub(super) fn is_slower(&mut self, key: Key, took: Duration, now: Instant) {
-        if self.slower.len() < MOST_SLOWER || self.slower.contains_key(&key) {
+        if self.slower.len() < MAX_SLOWER_IDS || self.slower.contains_key(&key) {
             self.slower.insert(key, (now, took));
         }
     }

@@ -1,6 +1,6 @@
 //! How many hints are followed.
 
-use super::limits::{A_SECOND, BURST};
+use super::limits::{HINT_BURST, HINTS_PER_SECOND};
 use tokio::time::Instant;
 
 /// How many status calls hints may still cause.
@@ -13,7 +13,7 @@ pub(crate) struct HintBudget {
 impl HintBudget {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
-            left: f64::from(BURST),
+            left: f64::from(HINT_BURST),
             as_of: now,
         }
     }
@@ -21,7 +21,7 @@ impl HintBudget {
     /// Takes so many, if there are as many left.
     pub(crate) fn take(&mut self, cost: u32, now: Instant) -> bool {
         let passed = now.duration_since(self.as_of).as_secs_f64();
-        self.left = (self.left + passed * f64::from(A_SECOND)).min(f64::from(BURST));
+        self.left = (self.left + passed * f64::from(HINTS_PER_SECOND)).min(f64::from(HINT_BURST));
         self.as_of = now;
         let may = self.left >= f64::from(cost);
         if may {

@@ -1,6 +1,6 @@
 //! Hints of the runtime's event stream, and how many of them are followed.
 
-use super::limits::{INSTEAD, NOBODY, STRANGER};
+use super::limits::{RELIST_FOR_HINTS_WITHIN, UNKNOWN_POD_COST, UNNAMED_POD_COST};
 use super::state::Engine;
 use crate::config::Mode;
 use crate::model::event::Source;
@@ -23,7 +23,7 @@ impl Engine {
         self.sources.streaming.announced(&id, now.instant);
         let cost = match &sandbox {
             Some(sandbox) => self.cost_of(&sandbox.pod),
-            None => NOBODY,
+            None => UNNAMED_POD_COST,
         };
         if !self.sources.budget.take(cost, now.instant) {
             // Where lists do not come, a sweep asks for it.
@@ -75,7 +75,7 @@ impl Engine {
     /// How many status calls a look at the pod takes.
     fn cost_of(&self, pod: &PodRef) -> u32 {
         match self.records.listed_as(&pod.uid) {
-            None => STRANGER,
+            None => UNKNOWN_POD_COST,
             Some(pod) => (pod.sandboxes.len() + pod.containers.len()) as u32,
         }
     }
@@ -88,7 +88,7 @@ impl Engine {
 
     /// A relist takes the place of hints that were lost.
     pub(super) fn list_soon(&mut self, now: Moment) {
-        let soon = INSTEAD.min(self.config.relist_period);
+        let soon = RELIST_FOR_HINTS_WITHIN.min(self.config.relist_period);
         self.relister.hurry(now.instant + soon);
     }
 

@@ -16,9 +16,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::Key;
-use super::call::{Call, Purpose, Question};
+use super::call::{Call, Purpose, Request};
 use super::ledger::Ledger;
-use super::limits::{SLOW, SUSPECT};
+use super::limits::{SLOW_AFTER, SUSPECT};
 use super::sweeper::about;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod};
@@ -54,7 +54,7 @@ struct Inspection {
     pod: Arc<ListedPod>,
     begun: Instant,
     /// What is still to be asked.
-    to_ask: VecDeque<Question>,
+    to_ask: VecDeque<Request>,
     outstanding: BTreeSet<Key>,
     found: PodStatus,
     error: Option<InspectError>,
@@ -109,7 +109,7 @@ impl Inspector {
         if !ledger.has_room() {
             return None;
         }
-        if let Some(call) = self.ask_active(ledger) {
+        if let Some(call) = self.next_of_active(ledger) {
             return Some(call);
         }
         let prompt = self.active.values();
@@ -121,14 +121,14 @@ impl Inspector {
             let pod = records.start(&ticket).unwrap_or(pod);
             let key = (ticket.uid.clone(), ticket.number());
             self.active.insert(key, Inspection::new(ticket, pod, now));
-            if let Some(call) = self.ask_active(ledger) {
+            if let Some(call) = self.next_of_active(ledger) {
                 return Some(call);
             }
         }
         None
     }
 
-    fn ask_active(&mut self, ledger: &mut Ledger) -> Option<(Call, About)> {
+    fn next_of_active(&mut self, ledger: &mut Ledger) -> Option<(Call, About)> {
         let mut active = self.active.values_mut();
         active.find_map(|inspection| inspection.ask(self.together, ledger))
     }
@@ -146,15 +146,15 @@ impl Inspector {
         &mut self,
         uid: &PodUid,
         number: u64,
-        question: &Question,
+        request: &Request,
         answer: Result<S, CallError>,
     ) -> Option<Inspected> {
         let key = (uid.clone(), number);
         let inspection = self.active.get_mut(&key)?;
-        if !inspection.outstanding.remove(&question.key()) {
+        if !inspection.outstanding.remove(&request.key()) {
             return None;
         }
-        if let Some(status) = inspection.unless_gone(question, answer) {
+        if let Some(status) = inspection.unless_gone(request, answer) {
             // What an event said of whose it is may be wrong.
             let pod = status.pod();
             if pod.is_none_or(|pod| pod.uid == inspection.pod.pod.uid) {
@@ -177,7 +177,7 @@ impl Inspector {
         let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
         for inspection in self.active.values_mut().filter(of_pod) {
             inspection.outstanding.remove(key);
-            inspection.to_ask.retain(|question| question.key() != *key);
+            inspection.to_ask.retain(|request| request.key() != *key);
         }
     }
 
@@ -194,18 +194,18 @@ impl Inspector {
         now: Instant,
     ) -> Vec<(PodUid, Instant, ContainerStatus)> {
         let slow = self.active.values_mut();
-        let slow = slow.filter(|inspection| now >= inspection.begun + SLOW);
+        let slow = slow.filter(|inspection| now >= inspection.begun + SLOW_AFTER);
         slow.flat_map(Inspection::exits).collect()
     }
 
     /// The pods that were reported as not asked for, and are not yet.
-    pub(crate) fn unasked(&self) -> impl Iterator<Item = &PodUid> {
+    pub(crate) fn waiting_for_room(&self) -> impl Iterator<Item = &PodUid> {
         let named = self.queue.iter().filter(|queued| queued.is_named);
         named.map(|queued| &queued.ticket.uid)
     }
 
     /// The pods of which nothing has been asked for so long, each once.
-    pub(crate) fn newly_unasked(&mut self, now: Instant, limit: Duration) -> Vec<PodUid> {
+    pub(crate) fn newly_waiting_for_room(&mut self, now: Instant, limit: Duration) -> Vec<PodUid> {
         let late = self.queue.iter_mut();
         let late = late.take_while(|queued| now >= queued.since + limit);
         let new = late.filter_map(|queued| {
@@ -241,7 +241,7 @@ impl Inspector {
         }
         let slow = self.active.values().flat_map(|inspection| {
             [
-                inspection.begun + SLOW,
+                inspection.begun + SLOW_AFTER,
                 inspection.keeps_place_until(self.together),
             ]
         });
@@ -257,15 +257,15 @@ impl Inspection {
         self.begun
             + match together {
                 1 => SUSPECT * rows as u32,
-                _ => SLOW,
+                _ => SLOW_AFTER,
             }
     }
 
     fn new(ticket: Ticket, pod: Arc<ListedPod>, begun: Instant) -> Self {
         let sandboxes = pod.sandboxes.iter();
-        let sandboxes = sandboxes.map(|row| Question::Sandbox(row.id.clone()));
+        let sandboxes = sandboxes.map(|row| Request::Sandbox(row.id.clone()));
         let containers = pod.containers.iter();
-        let containers = containers.map(|row| Question::Container(row.id.clone()));
+        let containers = containers.map(|row| Request::Container(row.id.clone()));
         let to_ask = sandboxes.chain(containers).collect();
         Self {
             ticket,
@@ -291,19 +291,19 @@ impl Inspection {
         if self.outstanding.len() >= together {
             return None;
         }
-        let free = self.to_ask.iter().position(|question| {
-            let key = question.key();
+        let free = self.to_ask.iter().position(|request| {
+            let key = request.key();
             let is_free = !ledger.is_outstanding(&key);
             if !is_free {
-                ledger.wait_behind(&key, &about_row(question, &self.pod));
+                ledger.wait_behind(&key, &about_row(request, &self.pod));
             }
             is_free
         })?;
-        let question = self.to_ask.remove(free)?;
-        self.outstanding.insert(question.key());
-        let about = about_row(&question, &self.pod);
+        let request = self.to_ask.remove(free)?;
+        self.outstanding.insert(request.key());
+        let about = about_row(&request, &self.pod);
         let purpose = Purpose::Inspect(self.ticket.uid.clone(), self.ticket.number());
-        Some((Call { question, purpose }, about))
+        Some((Call { request, purpose }, about))
     }
 
     fn exits(&mut self) -> Vec<(PodUid, Instant, ContainerStatus)> {
@@ -317,7 +317,7 @@ impl Inspection {
 
     fn awaits(&self, key: &Key) -> bool {
         let mut to_ask = self.to_ask.iter();
-        self.outstanding.contains(key) || to_ask.any(|question| question.key() == *key)
+        self.outstanding.contains(key) || to_ask.any(|request| request.key() == *key)
     }
 
     fn is_over(&self) -> bool {
@@ -327,12 +327,12 @@ impl Inspection {
     /// What was answered; one that the runtime does not have any more is skipped, as the
     /// kubelet does. Any other error fails the inspection, once all have answered: giving up
     /// the others would leave them with a runtime that is then asked again.
-    fn unless_gone<T>(&mut self, question: &Question, answer: Result<T, CallError>) -> Option<T> {
+    fn unless_gone<T>(&mut self, request: &Request, answer: Result<T, CallError>) -> Option<T> {
         match answer {
             Ok(status) => Some(status),
             Err(CallError::NotFound(_)) => None,
             Err(error) => {
-                if let (call, Some(id)) = question.key() {
+                if let (call, Some(id)) = request.key() {
                     let failed = InspectError::Failed { call, id, error };
                     self.error.get_or_insert(failed);
                 }
@@ -364,10 +364,10 @@ impl Inspection {
     }
 }
 
-fn about_row(question: &Question, pod: &ListedPod) -> About {
-    let name = match question {
-        Question::Container(id) => pod.container_name(id),
+fn about_row(request: &Request, pod: &ListedPod) -> About {
+    let name = match request {
+        Request::Container(id) => pod.container_name(id),
         _ => None,
     };
-    about(question, name, Some(&pod.pod))
+    about(request, name, Some(&pod.pod))
 }

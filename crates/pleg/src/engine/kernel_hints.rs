@@ -4,7 +4,7 @@
 use tokio::time::Instant;
 
 use super::births::{Happened, Shown};
-use super::call::Question;
+use super::call::Request;
 use super::processes::Processes;
 use super::state::Engine;
 use crate::kernel::{Birth, Unwatched};
@@ -54,7 +54,7 @@ impl Engine {
     /// The status of an id that is followed as a container.
     pub(super) fn on_container_followed(
         &mut self,
-        question: &Question,
+        request: &Request,
         answer: Result<ContainerStatus, CallError>,
         now: Moment,
     ) {
@@ -62,7 +62,7 @@ impl Engine {
             Ok(status) => {
                 let has_started = status.state != ContainerState::Created;
                 let shown = self.shown(
-                    question,
+                    request,
                     has_started,
                     status.state == ContainerState::Running,
                 );
@@ -75,28 +75,28 @@ impl Engine {
             }
             Err(error) => (shown_by(&error), None),
         };
-        self.on_followed(question, shown, hint, now);
+        self.on_followed(request, shown, hint, now);
     }
 
     /// The status of an id that is followed as a sandbox.
     pub(super) fn on_sandbox_followed(
         &mut self,
-        question: &Question,
+        request: &Request,
         answer: Result<SandboxStatus, CallError>,
         now: Moment,
     ) {
         let (shown, hint) = match answer {
             Ok(status) => {
-                let shown = self.shown(question, true, status.state == SandboxState::Ready);
+                let shown = self.shown(request, true, status.state == SandboxState::Ready);
                 (shown, Some((status.pod, Met::Sandbox(status.id))))
             }
             Err(error) => (shown_by(&error), None),
         };
-        self.on_followed(question, shown, hint, now);
+        self.on_followed(request, shown, hint, now);
     }
 
-    fn shown(&self, question: &Question, has_started: bool, runs: bool) -> Shown {
-        let (_, id) = question.key();
+    fn shown(&self, request: &Request, has_started: bool, runs: bool) -> Shown {
+        let (_, id) = request.key();
         let is_done = match id.and_then(|id| self.sources.births.happened(&id)) {
             None => return Shown::Nothing,
             Some(Happened::Appeared) => has_started,
@@ -110,12 +110,12 @@ impl Engine {
 
     fn on_followed(
         &mut self,
-        question: &Question,
+        request: &Request,
         shown: Shown,
         hint: Option<(Option<PodRef>, Met)>,
         now: Moment,
     ) {
-        self.sources.births.on_status(question, shown, now.instant);
+        self.sources.births.on_status(request, shown, now.instant);
         match hint.filter(|_| shown == Shown::Done) {
             None => {}
             Some((Some(pod), met)) => {

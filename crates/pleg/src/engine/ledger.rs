@@ -27,8 +27,8 @@ use liveness::expires_as_witness_at;
 use super::call::Key;
 use super::evidence::Evidence;
 use super::limits::{
-    LATE, LONGEST_STATUS, RESERVED, SLOW, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT, TIMES_USUAL,
-    WITNESSES,
+    LATE, MAX_STATUS_OVERDUE, OVERDUE_FACTOR, RESERVED_CALLS, SLOW_AFTER, SMALLEST_WINDOW,
+    STUCK_AFTER_LATER_ANSWERS, STUCK_FACTOR, SUSPECT,
 };
 use crate::config::Config;
 use crate::model::id::PodUid;
@@ -69,7 +69,7 @@ struct Entry {
     /// Since when it has been waited for: the same, and now while it has to wait for its turn.
     waits: Instant,
     /// Its answer is taken for how it is with what it asks for.
-    is_look: bool,
+    is_observation: bool,
     /// Who else wants to ask the same, and waits for its end: one id in two pods.
     behind: Vec<About>,
     /// How, and since when that is known.
@@ -94,7 +94,9 @@ impl Entry {
 impl Ledger {
     /// Nothing is outstanding, and the window is open.
     pub fn new(config: &Config, now: Instant) -> Self {
-        let most = config.max_outstanding_calls.max(SMALLEST_WINDOW + RESERVED);
+        let most = config
+            .max_outstanding_calls
+            .max(SMALLEST_WINDOW + RESERVED_CALLS);
         Self {
             most,
             open: most,
@@ -113,17 +115,18 @@ impl Ledger {
     /// Whether one more status call may be made.
     pub fn has_room(&self) -> bool {
         // As is usual; the rest need not be counted.
-        if self.outstanding.len() + RESERVED < self.open {
+        if self.outstanding.len() + RESERVED_CALLS < self.open {
             return true;
         }
         let (total, in_window) = self.load();
-        total + RESERVED < self.most * STUCK_FACTOR && in_window + RESERVED < self.open
+        total + RESERVED_CALLS < self.most * STUCK_FACTOR && in_window + RESERVED_CALLS < self.open
     }
 
     /// Whether a witness may be called, although all other places may be taken.
     pub fn has_room_for_witness(&self) -> bool {
         let (total, in_window) = self.load();
-        total + RESERVED <= self.most * STUCK_FACTOR && in_window + RESERVED <= self.most
+        total + RESERVED_CALLS <= self.most * STUCK_FACTOR
+            && in_window + RESERVED_CALLS <= self.most
     }
 
     /// How many calls are outstanding, and how many of them take a place in the window.
@@ -155,9 +158,9 @@ impl Ledger {
     }
 
     /// Whether this call is outstanding, and its answer is taken for how it is with its id.
-    pub fn is_look(&self, key: &Key) -> bool {
+    pub fn is_observation(&self, key: &Key) -> bool {
         let entry = self.outstanding.get(key);
-        entry.is_some_and(|entry| entry.is_look)
+        entry.is_some_and(|entry| entry.is_observation)
     }
 
     /// Since when a call for the whole node has been waited for.
@@ -179,14 +182,14 @@ impl Ledger {
     }
 
     /// A call is made, perhaps for something else, as a pid.
-    pub(crate) fn begin_as(&mut self, about: About, is_look: bool, now: Instant) {
+    pub(crate) fn begin_as(&mut self, about: About, is_observation: bool, now: Instant) {
         self.note_first(now);
-        self.insert(about, is_look, now, Some(now));
+        self.insert(about, is_observation, now, Some(now));
     }
 
     /// A call is wanted that has to wait for its turn.
-    pub(crate) fn postpone(&mut self, about: About, is_look: bool, now: Instant) {
-        self.insert(about, is_look, now, None);
+    pub(crate) fn postpone(&mut self, about: About, is_observation: bool, now: Instant) {
+        self.insert(about, is_observation, now, None);
     }
 
     /// It is sent now.
@@ -212,14 +215,20 @@ impl Ledger {
         }
     }
 
-    fn insert(&mut self, about: About, is_look: bool, since: Instant, made: Option<Instant>) {
+    fn insert(
+        &mut self,
+        about: About,
+        is_observation: bool,
+        since: Instant,
+        made: Option<Instant>,
+    ) {
         let key = (about.call, about.id.clone());
         let entry = Entry {
             about,
             since,
             made,
             waits: since,
-            is_look,
+            is_observation,
             behind: Vec::new(),
             stuck: None,
         };
@@ -296,7 +305,7 @@ impl Ledger {
         }
         while self.awaits_answers() && now >= self.moved + SUSPECT {
             self.moved += SUSPECT;
-            self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED);
+            self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED_CALLS);
         }
         self.evidence.pass(now);
         let soonest = SUSPECT.min(self.status_overdue);
@@ -317,7 +326,7 @@ impl Ledger {
             let own = self.evidence.own(&(*call, id.clone()));
             if age >= suspect_after(usual).max(own * 3 / 2)
                 && self.evidence.of_kind_since(*call, later)
-                && self.evidence.answers_since(*call, entry.since) >= WITNESSES
+                && self.evidence.answers_since(*call, entry.since) >= STUCK_AFTER_LATER_ANSWERS
             {
                 entry.stuck = Some((Stuck::Alone, now));
             } else if entry.stuck.is_none()
@@ -380,7 +389,7 @@ impl Ledger {
         let entry = self.outstanding.get(key)?;
         let usual = self.evidence.usual(key.0, entry.since);
         match entry.stuck? {
-            (Stuck::Alone, since) if now >= entry.waits + usual * TIMES_USUAL => Some(since),
+            (Stuck::Alone, since) if now >= entry.waits + usual * OVERDUE_FACTOR => Some(since),
             (Stuck::Alone | Stuck::WithItsKind, _) => None,
         }
     }
@@ -415,15 +424,15 @@ impl Ledger {
                 overdue_after(usual, self.status_overdue, false),
             ];
             let steps = steps.map(|step| entry.waits + step);
-            let last = self.last_asked(*call);
+            let last = self.last_sent(*call);
             let steps = steps
                 .into_iter()
                 .chain(last.map(|last| expires_as_witness_at(entry, last)));
             steps.filter(|time| *time > now).min()
         });
-        let witness = self.failed.map(|failed| failed + SLOW);
+        let witness = self.failed.map(|failed| failed + SLOW_AFTER);
         let witness = witness.filter(|_| self.awaits_answers());
-        let shrinks = self.awaits_answers() && self.open > SMALLEST_WINDOW + RESERVED;
+        let shrinks = self.awaits_answers() && self.open > SMALLEST_WINDOW + RESERVED_CALLS;
         let shrinks = shrinks.then(|| self.moved + SUSPECT);
         let others = shrinks.into_iter().chain(witness);
         let others = others.chain(self.sign_of_life_at());
@@ -433,12 +442,12 @@ impl Ledger {
 
 /// When a call is suspect while others of its kind are answered.
 fn suspect_after(usual: Duration) -> Duration {
-    (usual * TIMES_USUAL).clamp(SUSPECT, LONGEST_STATUS)
+    (usual * OVERDUE_FACTOR).clamp(SUSPECT, MAX_STATUS_OVERDUE)
 }
 
 /// When it is stuck as far as the runtime answers anything: later if others of its kind wait
 /// too, for then it is rather the kind that is slow.
 fn overdue_after(usual: Duration, overdue: Duration, is_alone: bool) -> Duration {
     let least = if is_alone { overdue } else { overdue * 2 };
-    (usual * 2).clamp(least, LONGEST_STATUS.max(least))
+    (usual * 2).clamp(least, MAX_STATUS_OVERDUE.max(least))
 }

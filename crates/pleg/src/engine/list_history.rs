@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
-use super::limits::{LONGEST_LIST, SLOW_PAUSE};
+use super::limits::{MAX_LIST_OVERDUE, SLOW_PAUSE_DIVISOR};
 use super::list_times::ListTimes;
 use super::lists::{Ages, PerList};
 use crate::out::coverage::Lists;
@@ -218,7 +218,7 @@ impl ListHistory {
         let list = unanswered.of_the_other().single()?;
         let OneList { late, taken_in, .. } = &self.lists[list];
         let late = late.filter(|_| self.pace == Pace::Slow)?;
-        let next = (*taken_in)? + late + late / SLOW_PAUSE;
+        let next = (*taken_in)? + late + late / SLOW_PAUSE_DIVISOR;
         (now >= next).then_some(list)
     }
 
@@ -329,7 +329,7 @@ impl ListHistory {
         let late = late.filter(|late| match self.pace {
             Pace::Quick => false,
             // One that took longer than any slow list was stuck.
-            Pace::Late => *late < LONGEST_LIST,
+            Pace::Late => *late < MAX_LIST_OVERDUE,
             Pace::Slow => true,
         });
         late.map_or(overdue, |late| overdue.max(twice(late)))
@@ -364,5 +364,5 @@ pub(super) fn is_of_the_list(error: &CallError) -> bool {
 
 /// When a list is stuck that was late and took `late`.
 fn twice(late: Duration) -> Duration {
-    (late * 2).min(LONGEST_LIST)
+    (late * 2).min(MAX_LIST_OVERDUE)
 }

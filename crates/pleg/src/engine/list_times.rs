@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 use super::evidence::percentile_95;
-use super::limits::{LATE, REMEMBERED_LISTS, SUSPECT, TIMES_USUAL};
+use super::limits::{LATE, OVERDUE_FACTOR, REMEMBERED_LISTS, SUSPECT};
 
 /// How long lists take on this node.
 #[derive(Clone, Debug)]
@@ -37,13 +37,13 @@ impl ListTimes {
 
     /// After which time a list is overdue.
     pub(super) fn overdue(&self) -> Duration {
-        let usual = self.usual * TIMES_USUAL;
+        let usual = self.usual * OVERDUE_FACTOR;
         usual.clamp(self.overdue, LATE.max(self.overdue))
     }
 
     /// After which time a list is suspect, while the other one answers.
     pub(super) fn suspect(&self) -> Duration {
-        let usual = self.usual * TIMES_USUAL;
+        let usual = self.usual * OVERDUE_FACTOR;
         usual.max(SUSPECT).min(self.overdue())
     }
 }

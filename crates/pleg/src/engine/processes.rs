@@ -18,9 +18,12 @@ use tokio::time::Instant;
 
 mod deaths;
 
-use super::call::{Call, Purpose, Question};
+use super::call::{Call, Purpose, Request};
 use super::ledger::Ledger;
-use super::limits::{DEATH_PAUSE, LONGEST_UNSEEN, LONGEST_WITHHELD, PIDS, UNWATCHED};
+use super::limits::{
+    FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_UNSEEN_PAUSE, MAX_WITHHELD_PAUSE,
+    PARALLEL_PID_CALLS,
+};
 use super::sweeper::about;
 use crate::kernel::Unwatched;
 use crate::model::id::{Id, PodRef};
@@ -91,8 +94,8 @@ impl State {
         Self::Dead {
             pid,
             since: now,
-            next: now + DEATH_PAUSE,
-            pause: DEATH_PAUSE,
+            next: now + FIRST_DEATH_PAUSE,
+            pause: FIRST_DEATH_PAUSE,
             asking: false,
             denied: false,
         }
@@ -122,7 +125,9 @@ impl Processes {
             let watch = Watch {
                 pod: pod.clone(),
                 name: name.clone(),
-                state: State::Wanted { pause: UNWATCHED },
+                state: State::Wanted {
+                    pause: FIRST_UNWATCHED_PAUSE,
+                },
             };
             self.watches.insert(id.clone(), watch);
             self.wanted.insert(id.clone());
@@ -185,13 +190,13 @@ impl Processes {
     }
 
     fn next_pid(&mut self, ledger: &Ledger) -> Option<(Call, About)> {
-        if waited_for(&self.asking_pids, ledger) >= PIDS {
+        if waited_for(&self.asking_pids, ledger) >= PARALLEL_PID_CALLS {
             return None;
         }
-        let free = |id: &&Id| !ledger.is_outstanding(&Question::Pid((*id).clone()).key());
+        let free = |id: &&Id| !ledger.is_outstanding(&Request::Pid((*id).clone()).key());
         let id = self.wanted.iter().find(free)?.clone();
         let watch = self.watches.get(&id)?;
-        let call = watch.call(Question::Pid(id.clone()), Purpose::Pid);
+        let call = watch.call(Request::Pid(id.clone()), Purpose::Pid);
         if let State::Wanted { pause } = watch.state {
             self.enter(&id, State::Opening { pause, pid: None });
         }
@@ -209,7 +214,7 @@ impl Processes {
     ) -> Option<Found> {
         self.asking_pids.remove(id);
         match answer {
-            Ok(Some(pid)) => self.on_pid_told(id, pid),
+            Ok(Some(pid)) => self.open(id, pid),
             Ok(None) => {
                 let why = "the runtime does not report the PIDs of its containers".to_owned();
                 self.refuse(id, why, None, None);
@@ -228,16 +233,21 @@ impl Processes {
         }
     }
 
-    fn on_pid_told(&mut self, id: &Id, told: u32) -> Option<Found> {
+    fn open(&mut self, id: &Id, reported: u32) -> Option<Found> {
         let watch = self.watches.get(id)?;
         let (pause, again) = match &watch.state {
             State::Opening { pause, .. } => (*pause, None),
-            State::Dead { pid, .. } if *pid != told => (UNWATCHED, Some(watch.pod.clone())),
+            State::Dead { pid, .. } if *pid != reported => {
+                (FIRST_UNWATCHED_PAUSE, Some(watch.pod.clone()))
+            }
             _ => return None,
         };
-        let pid = Some(told);
+        let pid = Some(reported);
         self.enter(id, State::Opening { pause, pid });
-        Some(Found { pid: told, again })
+        Some(Found {
+            pid: reported,
+            again,
+        })
     }
 
     /// The process was opened, or could not be.
@@ -294,11 +304,11 @@ impl Processes {
         let pause = *pause;
         tracing::debug!("{id} is not watched: {why}");
         let longest = match pid {
-            Some(_) => LONGEST_UNSEEN,
-            None => LONGEST_WITHHELD,
+            Some(_) => MAX_UNSEEN_PAUSE,
+            None => MAX_WITHHELD_PAUSE,
         };
         // That the PIDs are ours may have been found while this one was looked for.
-        let was_early = pid.is_some() && self.sees_pids && pause == UNWATCHED;
+        let was_early = pid.is_some() && self.sees_pids && pause == FIRST_UNWATCHED_PAUSE;
         let wait = match was_early {
             true => Duration::ZERO,
             false => pause,
@@ -329,9 +339,9 @@ impl Processes {
         let mut unseen = Vec::new();
         for (id, pause, pid) in again.collect::<Vec<_>>() {
             match pid {
-                Some(told) => {
+                Some(reported) => {
                     self.enter(&id, State::Opening { pause, pid });
-                    unseen.push((id, told));
+                    unseen.push((id, reported));
                 }
                 None => self.enter(&id, State::Wanted { pause }),
             }
@@ -410,13 +420,13 @@ impl Processes {
 /// Of those that are asked about, how many may still answer: one that is stuck takes no
 /// place from the others.
 fn waited_for(asking: &BTreeSet<Id>, ledger: &Ledger) -> usize {
-    let stuck = |id: &&Id| !ledger.is_stuck(&Question::Pid((*id).clone()).key());
+    let stuck = |id: &&Id| !ledger.is_stuck(&Request::Pid((*id).clone()).key());
     asking.iter().filter(stuck).count()
 }
 
 impl Watch {
-    fn call(&self, question: Question, purpose: Purpose) -> (Call, About) {
-        let about = about(&question, Some(&self.name), Some(&self.pod));
-        (Call { question, purpose }, about)
+    fn call(&self, request: Request, purpose: Purpose) -> (Call, About) {
+        let about = about(&request, Some(&self.name), Some(&self.pod));
+        (Call { request, purpose }, about)
     }
 }

@@ -18,7 +18,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::limits::{ENOUGH, MEMORY, MOST_HEARD, SETTLED};
+use super::limits::{
+    ANNOUNCEMENT_VALID_FOR, MAX_ANNOUNCEMENTS, SETTLED_AFTER, TRUSTED_AFTER_CHANGES,
+};
 use crate::model::id::Id;
 
 /// What the stream on this connection has done so far.
@@ -27,7 +29,7 @@ pub(super) struct Proof {
     /// When the stream was opened: what happened before could not be announced.
     opened: Instant,
     /// What was announced lately.
-    heard: BTreeMap<Id, Instant>,
+    announcements: BTreeMap<Id, Instant>,
     /// What happened and was not announced yet.
     awaited: BTreeMap<Id, Instant>,
     /// How many changes were announced since the last one that was missed.
@@ -44,12 +46,12 @@ impl Proof {
     pub(super) fn new(opened: Instant) -> Self {
         Self {
             opened,
-            heard: BTreeMap::new(),
+            announcements: BTreeMap::new(),
             awaited: BTreeMap::new(),
             announced: 0,
             has_missed: false,
             doubled: 0,
-            tidy: opened + MEMORY,
+            tidy: opened + ANNOUNCEMENT_VALID_FOR,
         }
     }
 
@@ -59,13 +61,13 @@ impl Proof {
     }
 
     /// The stream announced something of this id.
-    pub(super) fn heard(&mut self, id: &Id, now: Instant) {
+    pub(super) fn on_announced(&mut self, id: &Id, now: Instant) {
         if self.awaited.remove(id).is_some() {
             self.announced += 1;
         }
         // Who is not kept may count as missed, which only makes lists more frequent.
-        if self.heard.len() < MOST_HEARD {
-            self.heard.insert(id.clone(), now);
+        if self.announcements.len() < MAX_ANNOUNCEMENTS {
+            self.announcements.insert(id.clone(), now);
         }
     }
 
@@ -74,14 +76,14 @@ impl Proof {
     pub(super) fn happened(
         &mut self,
         id: &Id,
-        looked: Option<Instant>,
+        observed: Option<Instant>,
         listed: Instant,
         now: Instant,
     ) {
-        let announced = |heard: &Instant| looked.is_none_or(|looked| *heard >= looked);
-        if self.heard.get(id).is_some_and(announced) {
+        let announced = |at: &Instant| observed.is_none_or(|observed| *at >= observed);
+        if self.announcements.get(id).is_some_and(announced) {
             self.announced += 1;
-        } else if listed.max(looked.unwrap_or(listed)) >= self.opened {
+        } else if listed.max(observed.unwrap_or(listed)) >= self.opened {
             self.awaited.entry(id.clone()).or_insert(now);
         }
     }
@@ -89,11 +91,13 @@ impl Proof {
     /// Lets time pass, and gives the number of changes that have been missed by now.
     pub(super) fn pass(&mut self, now: Instant) -> u64 {
         if now >= self.tidy {
-            self.heard.retain(|_, heard| *heard + MEMORY > now);
-            self.tidy = now + MEMORY;
+            self.announcements
+                .retain(|_, at| *at + ANNOUNCEMENT_VALID_FOR > now);
+            self.tidy = now + ANNOUNCEMENT_VALID_FOR;
         }
         let before = self.awaited.len();
-        self.awaited.retain(|_, happened| *happened + SETTLED > now);
+        self.awaited
+            .retain(|_, happened| *happened + SETTLED_AFTER > now);
         let missed = before - self.awaited.len();
         if missed > 0 {
             self.has_missed = true;
@@ -107,7 +111,7 @@ impl Proof {
         self.awaited
             .values()
             .min()
-            .map(|happened| *happened + SETTLED)
+            .map(|happened| *happened + SETTLED_AFTER)
     }
 
     /// Nothing is proved any more.
@@ -118,7 +122,7 @@ impl Proof {
 
     /// Lists were good, and everything in them was known.
     pub(super) fn relisted(&mut self) {
-        if self.announced >= ENOUGH && self.awaited.is_empty() {
+        if self.announced >= TRUSTED_AFTER_CHANGES && self.awaited.is_empty() {
             self.has_missed = false;
             self.doubled = (self.doubled + 1).min(16);
         }
@@ -171,7 +175,7 @@ mod tests {
         fn announce(&mut self, changes: usize) {
             for change in 0..changes {
                 let id = Id::from(format!("{change}"));
-                self.proof.heard(&id, self.now);
+                self.proof.on_announced(&id, self.now);
                 self.proof.happened(&id, None, self.now, self.now);
             }
         }
@@ -204,7 +208,7 @@ mod tests {
         stream
             .proof
             .happened(&"missed".into(), None, stream.now, stream.now);
-        assert_eq!(stream.proof.due(), Some(stream.now + SETTLED));
+        assert_eq!(stream.proof.due(), Some(stream.now + SETTLED_AFTER));
         assert_eq!((stream.wait(1), stream.wait(1)), (0, 1));
         assert_eq!(stream.periods(2), [1, 1]);
         assert_eq!(stream.wait(60), 0, "it is counted once");
@@ -219,7 +223,7 @@ mod tests {
             .proof
             .happened(&"late".into(), None, stream.now, stream.now);
         stream.wait(1);
-        stream.proof.heard(&"late".into(), stream.now);
+        stream.proof.on_announced(&"late".into(), stream.now);
         assert_eq!(stream.wait(60), 0);
     }
 
@@ -252,7 +256,7 @@ mod tests {
         };
         happened(&mut stream, "late");
         assert_eq!(stream.periods(1), [1], "it is not announced yet");
-        stream.proof.heard(&"late".into(), stream.now);
+        stream.proof.on_announced(&"late".into(), stream.now);
         assert_eq!(stream.periods(1), [30]);
         happened(&mut stream, "missed");
         assert_eq!(stream.wait(2), 1);

@@ -19,8 +19,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-use super::call::{Call, Key, Question};
-use super::limits::{BACK_WITHIN, CRASH_WITHIN, LONGEST_WITHHELD};
+use super::call::{Call, Key, Request};
+use super::limits::{CRASH_WITHIN, MAX_WITHHELD_PAUSE, RECONNECT_WITHIN};
 use super::losses::Losses;
 use crate::model::id::Id;
 use crate::out::status_report::SuspectCall;
@@ -39,10 +39,10 @@ pub(crate) enum Admission {
 /// The calls during which the connection was lost, and those of them that wait for their turn.
 #[derive(Debug)]
 pub(crate) struct Quarantine {
-    suspects: BTreeMap<Question, Suspect>,
+    suspects: BTreeMap<Request, Suspect>,
     waiting: Vec<Call>,
     /// The quarantined call that is outstanding, and when it was sent.
-    sent: Option<(Question, Instant)>,
+    sent: Option<(Request, Instant)>,
     /// When the connection was last lost, until a call is answered that was sent since.
     lost_at: Option<Instant>,
     /// The losses of quarantined PID calls in succession, of any containers, and the last one.
@@ -68,7 +68,7 @@ impl Default for Quarantine {
             waiting: Vec::new(),
             sent: None,
             lost_at: None,
-            pids: Losses::new(LONGEST_WITHHELD),
+            pids: Losses::new(MAX_WITHHELD_PAUSE),
             pid_lost_at: None,
         }
     }
@@ -78,16 +78,16 @@ impl Suspect {
     fn new() -> Self {
         Self {
             is_quarantined: false,
-            alone: Losses::new(LONGEST_WITHHELD),
+            alone: Losses::new(MAX_WITHHELD_PAUSE),
             alone_at: None,
             is_wanted: true,
         }
     }
 
-    fn is_withheld(&self, question: &Question, now: Instant) -> bool {
-        match question {
+    fn is_withheld(&self, request: &Request, now: Instant) -> bool {
+        match request {
             // Useful, and not worth another crash.
-            Question::Pid(_) => !self.alone.is_none(),
+            Request::Pid(_) => !self.alone.is_none(),
             _ => self
                 .alone_at
                 .is_some_and(|at| now < at + self.alone.pause()),
@@ -97,18 +97,18 @@ impl Suspect {
 
 impl Quarantine {
     /// The connection was lost before the answer to a call that was `sent` then.
-    pub(crate) fn lost(&mut self, question: &Question, sent: Instant, now: Instant) {
+    pub(crate) fn lost(&mut self, request: &Request, sent: Instant, now: Instant) {
         self.lost_at = Some(now);
-        let was_alone = self.ended(question);
-        if question.key().1.is_none() {
+        let was_alone = self.ended(request);
+        if request.key().1.is_none() {
             return;
         }
         if now >= sent + CRASH_WITHIN {
-            self.suspects.remove(question);
+            self.suspects.remove(request);
             return;
         }
-        let Some(suspect) = self.suspects.get_mut(question) else {
-            self.suspects.insert(question.clone(), Suspect::new());
+        let Some(suspect) = self.suspects.get_mut(request) else {
+            self.suspects.insert(request.clone(), Suspect::new());
             return;
         };
         suspect.is_quarantined = true;
@@ -116,7 +116,7 @@ impl Quarantine {
         if was_alone {
             suspect.alone.count();
             suspect.alone_at = Some(now);
-            if let Question::Pid(_) = question {
+            if let Request::Pid(_) = request {
                 self.pids.count();
                 self.pid_lost_at = Some(now);
             }
@@ -124,37 +124,37 @@ impl Quarantine {
     }
 
     /// The runtime has answered a call that was `sent` then, perhaps by an error.
-    pub(crate) fn answered(&mut self, question: &Question, sent: Instant) {
-        self.ended(question);
-        self.suspects.remove(question);
-        if let Question::Pid(_) = question {
+    pub(crate) fn answered(&mut self, request: &Request, sent: Instant) {
+        self.ended(request);
+        self.suspects.remove(request);
+        if let Request::Pid(_) = request {
             self.pids.forget();
         }
         self.lost_at.take_if(|lost| sent > *lost);
     }
 
     /// There was no connection on which to send it.
-    pub(crate) fn not_sent(&mut self, question: &Question) {
-        self.ended(question);
+    pub(crate) fn not_sent(&mut self, request: &Request) {
+        self.ended(request);
     }
 
     /// A call has ended; whether it was the quarantined one that was outstanding.
-    fn ended(&mut self, question: &Question) -> bool {
-        self.sent.take_if(|(sent, _)| sent == question).is_some()
+    fn ended(&mut self, request: &Request) -> bool {
+        self.sent.take_if(|(sent, _)| sent == request).is_some()
     }
 
     /// Takes the quarantined call that has been outstanding for as long as a crash takes: the runtime
     /// is still there. The call may hang.
-    pub(crate) fn take_survivor(&mut self, now: Instant) -> Option<Question> {
-        let (question, _) = self.sent.take_if(|(_, sent)| now >= *sent + CRASH_WITHIN)?;
-        self.suspects.remove(&question);
-        Some(question)
+    pub(crate) fn take_survivor(&mut self, now: Instant) -> Option<Request> {
+        let (request, _) = self.sent.take_if(|(_, sent)| now >= *sent + CRASH_WITHIN)?;
+        self.suspects.remove(&request);
+        Some(request)
     }
 
     /// What is done about this call now.
-    pub(crate) fn admit(&self, question: &Question, now: Instant) -> Admission {
-        match self.suspects.get(question) {
-            Some(suspect) if suspect.is_withheld(question, now) => Admission::Withhold,
+    pub(crate) fn admit(&self, request: &Request, now: Instant) -> Admission {
+        match self.suspects.get(request) {
+            Some(suspect) if suspect.is_withheld(request, now) => Admission::Withhold,
             Some(suspect) if suspect.is_quarantined => Admission::Wait,
             _ => Admission::Send,
         }
@@ -174,36 +174,38 @@ impl Quarantine {
     /// Takes the call whose turn it is. One that was lost alone is sent after all others: a runtime that
     /// never stays for long loses another one each time.
     pub(crate) fn take_next(&mut self, now: Instant) -> Option<Call> {
-        let is_back = self.lost_at.is_none_or(|lost| now >= lost + BACK_WITHIN);
+        let is_back = self
+            .lost_at
+            .is_none_or(|lost| now >= lost + RECONNECT_WITHIN);
         if self.sent.is_some() || !is_back {
             return None;
         }
-        let alone_at = |call: &Call| self.suspects.get(&call.question)?.alone_at;
+        let alone_at = |call: &Call| self.suspects.get(&call.request)?.alone_at;
         let places = self.waiting.iter().enumerate();
         let (place, _) = places.min_by_key(|(_, call)| alone_at(call))?;
         let call = self.waiting.remove(place);
-        self.sent = Some((call.question.clone(), now));
+        self.sent = Some((call.request.clone(), now));
         Some(call)
     }
 
     /// When time alone lets the next call be sent.
     pub(crate) fn alarm(&self) -> Option<Instant> {
         let survives = self.sent.as_ref().map(|(_, sent)| *sent + CRASH_WITHIN);
-        let back = self.lost_at.map(|lost| lost + BACK_WITHIN);
+        let back = self.lost_at.map(|lost| lost + RECONNECT_WITHIN);
         survives.or(back.filter(|_| !self.waiting.is_empty()))
     }
 
     /// Whether it may be called only to see whether the runtime answers it.
-    pub(crate) fn may_be_witness(&self, question: &Question) -> bool {
-        let suspect = self.suspects.get(question);
+    pub(crate) fn may_be_witness(&self, request: &Request) -> bool {
+        let suspect = self.suspects.get(request);
         suspect.is_none_or(|suspect| !suspect.is_quarantined)
     }
 
     /// Lists were answered: of the ids of suspects these exist, and the status of some is wanted.
     /// What was observed of the others is remembered, for they may be called again.
     pub(crate) fn listed(&mut self, is_wanted: &BTreeMap<Id, bool>) {
-        self.suspects.retain(|question, suspect| {
-            let listed = question.key().1.and_then(|id| is_wanted.get(&id));
+        self.suspects.retain(|request, suspect| {
+            let listed = request.key().1.and_then(|id| is_wanted.get(&id));
             suspect.is_wanted = listed.copied().unwrap_or_default();
             listed.is_some()
         });
@@ -211,7 +213,7 @@ impl Quarantine {
 
     /// The ids of suspects.
     pub(crate) fn ids(&self) -> BTreeSet<Id> {
-        let ids = self.suspects.keys().filter_map(|question| question.key().1);
+        let ids = self.suspects.keys().filter_map(|request| request.key().1);
         ids.collect()
     }
 
@@ -229,10 +231,11 @@ impl Quarantine {
 
     /// A call for a PID shows nothing of the same call without it.
     fn needed(&self) -> impl Iterator<Item = Key> {
-        let needed = self.suspects.iter().filter(|(question, suspect)| {
-            suspect.is_wanted && !matches!(question, Question::Pid(_))
-        });
-        needed.map(|(question, _)| question.key())
+        let needed = self
+            .suspects
+            .iter()
+            .filter(|(request, suspect)| suspect.is_wanted && !matches!(request, Request::Pid(_)));
+        needed.map(|(request, _)| request.key())
     }
 }
 

@@ -17,10 +17,10 @@ mod availability;
 mod ending;
 
 pub(super) use asking::ListRow;
-use asking::{Asking, Reply, Rows};
+use asking::{OpenRelist, Reply, Rows};
 
 use super::call::List;
-use super::limits::{LONGEST_LOST_PAUSE, TOO_LARGE_LEAST};
+use super::limits::{MAX_LOSS_PAUSE, TOO_LARGE_RETRY_PAUSE};
 use super::list_history::ListHistory;
 use super::losses::Losses;
 use crate::config::Config;
@@ -28,7 +28,7 @@ use crate::model::event::Source;
 use crate::model::grouping::Grouping;
 use crate::model::snapshot::{Counts, Snapshot};
 use crate::model::wall_time::Moment;
-use crate::records::Look;
+use crate::records::Interval;
 use crate::runtime::{CallError, Listing, RuntimeVersion};
 
 /// Both lists, and when to ask for them.
@@ -39,9 +39,9 @@ pub(crate) struct Relister {
     /// Who answered when it was last asked for.
     runtime: Option<RuntimeVersion>,
     /// Nobody knows who answers: not asked yet, or the connection was lost since.
-    ask_version: bool,
+    is_version_unknown: bool,
     /// That was asked and is not answered: the next relist does without.
-    goes_on_without_version: bool,
+    skips_version: bool,
     /// In the last relist the connection of one list was lost before the other one came.
     lost_one: bool,
     /// Those soon after a relist was begun.
@@ -65,8 +65,8 @@ pub(crate) struct Relister {
 #[derive(Debug)]
 enum State {
     Waiting { due: Instant },
-    AskingVersion,
-    Asking(Asking),
+    AwaitingVersion,
+    OpenRelist(OpenRelist),
 }
 
 /// When lists were good.
@@ -113,7 +113,7 @@ impl Relister {
             period: config.relist_period,
             state: State::Waiting { due: now },
             runtime: None,
-            ask_version: true,
+            is_version_unknown: true,
             requested: None,
             hurried: None,
             history: ListHistory::new(config.list_overdue),
@@ -122,9 +122,9 @@ impl Relister {
             no_runtime: None,
             failed_at: None,
             orphaned: 0,
-            goes_on_without_version: false,
+            skips_version: false,
             lost_one: false,
-            losses: Losses::new(LONGEST_LOST_PAUSE),
+            losses: Losses::new(MAX_LOSS_PAUSE),
         }
     }
 
@@ -137,7 +137,7 @@ impl Relister {
     pub(crate) fn due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting { due } => Some(due),
-            State::AskingVersion | State::Asking(_) => None,
+            State::AwaitingVersion | State::OpenRelist(_) => None,
         }
     }
 
@@ -146,7 +146,7 @@ impl Relister {
         match &mut self.state {
             State::Waiting { .. } if self.good.last.is_some_and(|begun| begun > asked) => {}
             State::Waiting { due } => *due = asked.min(*due),
-            State::AskingVersion | State::Asking(_) => self.requested = Some(asked),
+            State::AwaitingVersion | State::OpenRelist(_) => self.requested = Some(asked),
         }
     }
 
@@ -154,28 +154,28 @@ impl Relister {
     /// made for nothing each time.
     pub(crate) fn hurry(&mut self, time: Instant) {
         if !self.is_too_large() {
-            self.ask_by(time);
+            self.make_due_by(time);
         }
     }
 
     /// The same although a list was too large: whether the runtime is there at all only lists tell.
     pub(crate) fn hurry_anyway(&mut self, time: Instant) {
         let least = match self.is_too_large() {
-            true => TOO_LARGE_LEAST,
+            true => TOO_LARGE_RETRY_PAUSE,
             false => self.losses.pause(),
         };
         let least = self.failed_at.map(|failed| failed + least);
-        self.ask_by(least.map_or(time, |least| time.max(least)));
+        self.make_due_by(least.map_or(time, |least| time.max(least)));
     }
 
     fn is_too_large(&self) -> bool {
         matches!(self.failure(), Some(CallError::TooLarge(_)))
     }
 
-    fn ask_by(&mut self, time: Instant) {
+    fn make_due_by(&mut self, time: Instant) {
         match &mut self.state {
             State::Waiting { due } => *due = time.min(*due),
-            State::AskingVersion | State::Asking(_) => {
+            State::AwaitingVersion | State::OpenRelist(_) => {
                 self.hurried = Some(self.hurried.map_or(time, |other| other.min(time)));
             }
         }
@@ -192,7 +192,7 @@ impl Relister {
 
     /// Whether nobody knows who answers, and the next relist asks for that first.
     pub(crate) fn needs_version(&self) -> bool {
-        self.ask_version && !self.goes_on_without_version
+        self.is_version_unknown && !self.skips_version
     }
 
     /// Begins a relist if one is due. Before anything else the runtime is asked who it is:
@@ -203,17 +203,17 @@ impl Relister {
             return None;
         }
         let needs_version = self.needs_version();
-        self.goes_on_without_version = false;
+        self.skips_version = false;
         Some(if needs_version {
-            self.state = State::AskingVersion;
+            self.state = State::AwaitingVersion;
             Ask::Version
         } else {
-            self.ask_lists(now)
+            self.begin_lists(now)
         })
     }
 
-    fn ask_lists(&mut self, begun: Moment) -> Ask {
-        self.state = State::Asking(Asking {
+    fn begin_lists(&mut self, begun: Moment) -> Ask {
+        self.state = State::OpenRelist(OpenRelist {
             begun,
             sandboxes: None,
             containers: None,
@@ -224,31 +224,31 @@ impl Relister {
 
     /// The runtime said who it is: then both lists are asked for, once nobody is asking for one.
     pub(crate) fn version_known(&mut self, now: Instant) {
-        self.ask_version = false;
-        self.goes_on_without_version = false;
-        if let State::AskingVersion = self.state {
+        self.is_version_unknown = false;
+        self.skips_version = false;
+        if let State::AwaitingVersion = self.state {
             self.state = State::Waiting { due: now };
         }
     }
 
     /// Another runtime may be there.
-    fn ask_version_again(&mut self) {
-        self.ask_version = true;
-        self.goes_on_without_version = false;
+    fn forget_version(&mut self) {
+        self.is_version_unknown = true;
+        self.skips_version = false;
     }
 
     /// The runtime does not say who it is: then it is asked for lists all the same, and before the
     /// next ones once more who it is.
-    pub(crate) fn go_on_without_version(&mut self, now: Instant) {
-        self.goes_on_without_version = self.ask_version;
-        if let State::AskingVersion = self.state {
+    pub(crate) fn skip_version(&mut self, now: Instant) {
+        self.skips_version = self.is_version_unknown;
+        if let State::AwaitingVersion = self.state {
             self.state = State::Waiting { due: now };
         }
     }
 
     /// The runtime cannot be asked who it is: nor for lists, unless they were asked for meanwhile.
     pub(crate) fn version_failed(&mut self, error: CallError, now: Instant) -> Option<Relisted> {
-        let State::AskingVersion = self.state else {
+        let State::AwaitingVersion = self.state else {
             return None;
         };
         Some(self.failed(error, now))
@@ -260,7 +260,7 @@ impl Relister {
         answer: Result<Listing<R>, CallError>,
         now: Instant,
     ) -> Option<Relisted> {
-        let State::Asking(asking) = &mut self.state else {
+        let State::OpenRelist(asking) = &mut self.state else {
             return None;
         };
         let answer = match answer {
@@ -299,7 +299,7 @@ impl Relister {
     }
 
     /// A list that a sweep asked for came after so long.
-    pub(crate) fn sweep_list_came(&mut self, list: List, took: Duration) {
+    pub(crate) fn sweep_list_received(&mut self, list: List, took: Duration) {
         self.is_reachable();
         self.history.received_beside_a_sweep(list, took);
     }
@@ -310,19 +310,19 @@ impl Relister {
     }
 
     /// What has come of this list and waits for the other one, unless as much is taken in.
-    pub(crate) fn waiting<R: ListRow>(&mut self) -> Option<(Rows<R>, Look)> {
-        let State::Asking(asking) = &mut self.state else {
+    pub(crate) fn waiting<R: ListRow>(&mut self) -> Option<(Rows<R>, Interval)> {
+        let State::OpenRelist(asking) = &mut self.state else {
             return None;
         };
         let begun = asking.begun.instant;
         let reply = R::reply(asking).as_ref()?;
         let rows = reply.rows.as_ref().ok()?;
-        let look = Look {
+        let interval = Interval {
             begun,
             ended: reply.at,
             source: Source::Sweep,
         };
-        (self.history.taken_in(R::LIST) < Some(begun)).then(|| (Arc::clone(rows), look))
+        (self.history.taken_in(R::LIST) < Some(begun)).then(|| (Arc::clone(rows), interval))
     }
 
     /// Whether lists have ever come.

@@ -10,9 +10,9 @@ use crate::model::event::Source;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox};
 use crate::model::wall_time::Moment;
-use crate::out::cache::Vouch;
-use crate::out::coverage::LookKind;
-use crate::records::{Look, Part};
+use crate::out::cache::Confirmation;
+use crate::out::coverage::PassKind;
+use crate::records::{Interval, Part};
 use crate::runtime::{CallError, Listing, OutstandingCall, RuntimeVersion};
 
 impl Engine {
@@ -20,14 +20,14 @@ impl Engine {
         &mut self,
         purpose: &Purpose,
         answer: Result<Listing<R>, CallError>,
-        look: Look,
+        interval: Interval,
         now: Moment,
     ) {
         match (purpose, answer) {
             (Purpose::SweepList, Ok(listing)) => {
-                let took = now.instant.duration_since(look.begun);
-                self.relister.sweep_list_came(R::LIST, took);
-                self.take_in_alone(&listing.rows, look, now);
+                let took = now.instant.duration_since(interval.begun);
+                self.relister.sweep_list_received(R::LIST, took);
+                self.take_in_one(&listing.rows, interval, now);
             }
             (Purpose::SweepList, Err(error)) => {
                 self.sweeper.list_failed(R::LIST);
@@ -44,10 +44,10 @@ impl Engine {
                             .observer
                             .list_received(R::LIST.rpc(), listing.bytes);
                         if self.sweeper.waits_for(R::LIST) || self.relister.is_failing() {
-                            self.take_in_alone(&listing.rows, look, now);
+                            self.take_in_one(&listing.rows, interval, now);
                         }
                     }
-                    Err(_) => self.take_in_what_waits(now),
+                    Err(_) => self.take_in_waiting_lists(now),
                 }
                 let relisted = self.relister.on_list(answer, now.instant);
                 self.on_relisted(relisted, now);
@@ -56,22 +56,22 @@ impl Engine {
     }
 
     /// Takes in a list without the other one, beside a sweep.
-    fn take_in_alone<R: ListRow + Part>(&mut self, rows: &[Arc<R>], look: Look, now: Moment) {
-        self.records.observe_list(rows, look);
-        self.relister.list_taken_in(R::LIST, look.begun);
-        self.sweeper.list_answered(R::LIST, look.begun);
+    fn take_in_one<R: ListRow + Part>(&mut self, rows: &[Arc<R>], interval: Interval, now: Moment) {
+        self.records.observe_list(rows, interval);
+        self.relister.list_taken_in(R::LIST, interval.begun);
+        self.sweeper.list_answered(R::LIST, interval.begun);
         self.settle(now);
     }
 
     /// Takes in the list that has come, and waits for the other one in vain.
-    pub(super) fn take_in_what_waits(&mut self, now: Moment) {
+    pub(super) fn take_in_waiting_lists(&mut self, now: Moment) {
         self.take_in_waiting::<ListedSandbox>(now);
         self.take_in_waiting::<ListedContainer>(now);
     }
 
     fn take_in_waiting<R: ListRow + Part>(&mut self, now: Moment) {
-        if let Some((rows, look)) = self.relister.waiting::<R>() {
-            self.take_in_alone(&rows, look, now);
+        if let Some((rows, interval)) = self.relister.waiting::<R>() {
+            self.take_in_one(&rows, interval, now);
         }
     }
 
@@ -95,7 +95,7 @@ impl Engine {
                 | CallError::NotFound(_)),
             ) => {
                 tracing::debug!("the runtime does not say who it is: {error}");
-                self.relister.go_on_without_version(now.instant);
+                self.relister.skip_version(now.instant);
             }
             Err(error) => {
                 let relisted = self.relister.version_failed(error, now.instant);
@@ -141,14 +141,14 @@ impl Engine {
         self.review_suspects(&pending);
         // Which of both is so, the next status of them tells.
         pending.extend(self.unobserved.doubts.awaiting_lists().cloned());
-        self.out.cache.vouch(Vouch {
+        self.out.cache.confirm(Confirmation {
             begun,
             pending,
             unseen: BTreeSet::new(),
             sees_new_pods: true,
             sees_new_containers: true,
         });
-        self.begin_round(begun, LookKind::List, older, now);
+        self.begin_pass(begun, PassKind::List, older, now);
         if !listed.late
             && let Some(proof) = self.sources.streaming.proof()
         {

@@ -27,7 +27,7 @@ impl Engine {
         now: Moment,
     ) -> Subscription {
         let mut then = Vec::new();
-        let synced = self.reporting.rounds.looks() > 0;
+        let synced = self.reporting.passes.completed() > 0;
         if synced {
             then.push(self.synced(now));
         }
@@ -51,7 +51,7 @@ impl Engine {
             .report(&self.reporting.coverage, now);
         let counts = Counts::of(self.records.listed().map(AsRef::as_ref));
         let containers = ContainerState::ALL.iter();
-        let look = self.reporting.rounds.last();
+        let pass = self.reporting.passes.last();
         let age = |since: Instant| now.instant.duration_since(since).as_secs_f64();
         StatusReport {
             kubelet_view: kubelet_view(now.instant, &self.reporting.coverage, clock),
@@ -60,13 +60,13 @@ impl Engine {
                     true => "evented".to_owned(),
                     false => "generic".to_owned(),
                 },
-                count: self.reporting.rounds.looks(),
+                count: self.reporting.passes.completed(),
                 period_seconds: self.period().as_secs_f64(),
-                last_duration_seconds: look.map(|look| look.took.as_secs_f64()),
-                last_kind: look.map(|look| look.kind),
+                last_duration_seconds: pass.map(|pass| pass.took.as_secs_f64()),
+                last_kind: pass.map(|pass| pass.kind),
                 last_failure: self.relister.failure().cloned(),
                 sweeping: self.sweeper.is_sweeping(),
-                progress: self.reporting.rounds.progress().map(|progress| Progress {
+                progress: self.reporting.passes.progress().map(|progress| Progress {
                     seen: progress.seen,
                     of: progress.of,
                 }),
@@ -76,9 +76,9 @@ impl Engine {
                 reason: health.reason,
                 since: self.reporting.reporter.since().wall,
                 message: health.message,
-                last_seen: look.map(|look| look.begun.wall),
-                age_seconds: look.map(|look| {
-                    let seen = clock.monotonic(look.begun.instant);
+                last_seen: pass.map(|pass| pass.begun.wall),
+                age_seconds: pass.map(|pass| {
+                    let seen = clock.monotonic(pass.begun.instant);
                     let age = clock.monotonic(now.instant).duration_since(seen);
                     age.as_secs_f64()
                 }),

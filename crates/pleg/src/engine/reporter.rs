@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::limits::{FIRST_HOLD, LONGEST_BLAME, RELAPSE, TOGETHER};
+use super::limits::{FIRST_HOLD, MAX_BLAME_HOLD, RELAPSE_WITHIN, REPORTED_TOGETHER_WITHIN};
 use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Coverage, Failing, Lists, Statuses};
@@ -26,8 +26,8 @@ use times::GoDuration;
 #[derive(Debug)]
 pub(crate) struct Reporter {
     threshold: Duration,
-    told: Key,
-    told_at: Instant,
+    reported: Key,
+    reported_at: Instant,
     /// Since when state and reason are as they were told.
     since: Moment,
     /// Something better than what was told has been so since then.
@@ -75,14 +75,14 @@ impl FailingKey {
 
 /// Whether what was seen is all that there is to see for now.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct Completeness {
     /// No round is under way, and nobody is still to be inspected.
     pub(crate) is_settled: bool,
     /// Somebody is not seen as of the last look.
-    pub(crate) has_missed: bool,
+    pub(crate) has_unobserved: bool,
     /// A round, or what is new since the last lists, is covered by no look yet: what differs there
     /// may be told by nothing else.
-    pub(crate) owes_a_look: bool,
+    pub(crate) owes_a_pass: bool,
     /// Only a sweep has looked since the last lists.
     pub(crate) owes_lists: bool,
     /// When the last call was made whose answer told of pods.
@@ -142,8 +142,8 @@ impl Reporter {
         let verdict = (HealthState::Starting, Reason::Starting);
         Self {
             threshold,
-            told: Key::of(&Coverage::none(now.instant), verdict, now.instant),
-            told_at: now.instant,
+            reported: Key::of(&Coverage::none(now.instant), verdict, now.instant),
+            reported_at: now.instant,
             since: now,
             better_since: None,
             fewer_since: None,
@@ -158,35 +158,35 @@ impl Reporter {
     pub(crate) fn review(
         &mut self,
         coverage: &Coverage,
-        seen: Seen,
+        seen: Completeness,
         now: Moment,
     ) -> Option<HealthReport> {
         let instant = now.instant;
         let verdict = match assess(coverage, instant, self.threshold) {
             // What fails is told at once where it has hung, or something has failed, before.
             (HealthState::Healthy, _)
-                if self.told.is_of_calls() && !coverage.failing.is_empty() =>
+                if self.reported.is_of_calls() && !coverage.failing.is_empty() =>
             {
                 (HealthState::Degraded, Reason::InspectionsFail)
             }
             verdict => verdict,
         };
         let key = Key::of(coverage, verdict, instant);
-        let better = key.severity() < self.told.severity();
+        let better = key.severity() < self.reported.severity();
         if !better {
             self.better_since = None;
         }
-        if key == self.told {
+        if key == self.reported {
             self.due = None;
             self.fewer_since = None;
             return None;
         }
         // Whatever was told: of what the lists have just shown nobody says that all is well.
         if key.state == HealthState::Healthy
-            && self.told.state != HealthState::Healthy
-            && match self.told.reason.blames() {
+            && self.reported.state != HealthState::Healthy
+            && match self.reported.reason.blames() {
                 true => seen.owes_lists,
-                false => seen.owes_a_look,
+                false => seen.owes_a_pass,
             }
         {
             return None;
@@ -194,31 +194,35 @@ impl Reporter {
         if better {
             let since = *self.better_since.get_or_insert(instant);
             let hold = self.hold_of(&key, seen.answered >= Some(since));
-            let looked = coverage.as_of().map(|seen| seen.instant);
-            let is_seen_since = |time| looked >= Some(time);
+            let as_of = coverage.as_of().map(|seen| seen.instant);
+            let is_seen_since = |time| as_of >= Some(time);
             let lasted = instant >= since + hold;
             self.due = (!lasted).then(|| since + hold);
-            let waits = match (self.told.state, self.told.reason) {
+            let waits = match (self.reported.state, self.reported.reason) {
                 (HealthState::Starting | HealthState::Unhealthy, _) => false,
                 // It answers again: that some do not is another trouble.
-                (told, Reason::RuntimeSilent | Reason::RuntimeUnreachable) if key.state == told => {
+                (reported, Reason::RuntimeSilent | Reason::RuntimeUnreachable)
+                    if key.state == reported =>
+                {
                     false
                 }
                 // Where pods change all the time one round follows the other, and some are being
                 // inspected whenever one looks.
-                (told, reason) if reason.blames() => key.state != told && seen.has_missed,
-                _ => !seen.is_settled && (seen.has_missed || !is_seen_since(since)),
+                (reported, reason) if reason.blames() => {
+                    key.state != reported && seen.has_unobserved
+                }
+                _ => !seen.is_settled && (seen.has_unobserved || !is_seen_since(since)),
             };
             if !lasted || waits {
                 return None;
             }
             self.improved = Some(instant);
-        } else if (key.state, key.reason) == (self.told.state, self.told.reason) {
-            let due = match self.told.against(&key) {
-                Names::New => self.told_at + TOGETHER,
+        } else if (key.state, key.reason) == (self.reported.state, self.reported.reason) {
+            let due = match self.reported.against(&key) {
+                Names::New => self.reported_at + REPORTED_TOGETHER_WITHIN,
                 // Often the beginning of the end of it all.
-                Names::Fewer => *self.fewer_since.get_or_insert(instant) + TOGETHER,
-                Names::Same => self.told_at + FIRST_HOLD,
+                Names::Fewer => *self.fewer_since.get_or_insert(instant) + REPORTED_TOGETHER_WITHIN,
+                Names::Same => self.reported_at + FIRST_HOLD,
             };
             if instant < due {
                 self.due = Some(due);
@@ -227,41 +231,41 @@ impl Reporter {
         } else {
             // Something worse: after an improvement that was reported just now, health flaps.
             self.hold = match self.improved {
-                Some(improved) if instant < improved + RELAPSE => {
-                    (self.hold * 2).clamp(FIRST_HOLD, RELAPSE)
+                Some(improved) if instant < improved + RELAPSE_WITHIN => {
+                    (self.hold * 2).clamp(FIRST_HOLD, RELAPSE_WITHIN)
                 }
                 _ => Duration::ZERO,
             };
         }
-        if (key.state, key.reason) != (self.told.state, self.told.reason) {
+        if (key.state, key.reason) != (self.reported.state, self.reported.reason) {
             self.since = now;
         }
         self.due = None;
         self.better_since = None;
         self.fewer_since = None;
-        self.told_at = instant;
-        self.told = key;
+        self.reported_at = instant;
+        self.reported = key;
         Some(self.report(coverage, now))
     }
 
     /// For how long this improvement must have lasted. `answers` says whether the runtime has answered
     /// about pods since it began.
     fn hold_of(&self, better: &Key, answers: bool) -> Duration {
-        let is_same_state = better.state == self.told.state;
-        let longest = match (self.told.state, self.told.reason) {
+        let is_same_state = better.state == self.reported.state;
+        let longest = match (self.reported.state, self.reported.reason) {
             // Nobody was seen for minutes, and now somebody is.
             (HealthState::Unhealthy, _) if !is_same_state => Duration::ZERO,
-            _ if !is_same_state => LONGEST_BLAME,
-            (_, reason) if reason.blames() => LONGEST_BLAME,
+            _ if !is_same_state => MAX_BLAME_HOLD,
+            (_, reason) if reason.blames() => MAX_BLAME_HOLD,
             // But a daemon that is going or coming refuses everything in between.
             (_, Reason::RuntimeUnreachable) if better.reason != Reason::ListFails || answers => {
-                LONGEST_BLAME
+                MAX_BLAME_HOLD
             }
-            _ => RELAPSE,
+            _ => RELAPSE_WITHIN,
         };
         // The end of one trouble is often that of all of it.
         let least = if is_same_state {
-            TOGETHER
+            REPORTED_TOGETHER_WITHIN
         } else {
             Duration::ZERO
         };
@@ -270,12 +274,12 @@ impl Reporter {
 
     /// The health that was told, with what is known of it now.
     pub(crate) fn report(&self, coverage: &Coverage, now: Moment) -> HealthReport {
-        let (state, reason) = (self.told.state, self.told.reason);
+        let (state, reason) = (self.reported.state, self.reported.reason);
         let stuck = coverage.stuck.iter();
         let failing = coverage.failing.iter();
         let is_clear = !self.is_trouble(coverage)
             && coverage.blind.is_empty()
-            && coverage.unasked == 0
+            && coverage.waiting_for_room == 0
             && coverage.uninspected == 0
             && coverage.statuses == Statuses::InTime;
         HealthReport {

@@ -5,7 +5,7 @@
 //!   a pause ends --> settling --a look begun since, or a list's time without one--> judging again
 //! ```
 
-use super::limits::HELD;
+use super::limits::STATUS_HELD_FOR;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -42,8 +42,8 @@ impl Settling {
     }
 
     /// Until when nobody is answered.
-    pub(crate) fn holds_until(&self) -> Option<Instant> {
-        self.0.as_ref().map(|since| since.woken + HELD)
+    pub(crate) fn held_until(&self) -> Option<Instant> {
+        self.0.as_ref().map(|since| since.woken + STATUS_HELD_FOR)
     }
 
     /// When we judge again at the latest.

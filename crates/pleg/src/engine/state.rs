@@ -7,17 +7,17 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::births::Births;
-use super::call::{Answered, Call, List, Purpose, Question};
+use super::call::{Answered, Call, List, Purpose, Request};
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
 use super::ledger::Ledger;
-use super::limits::{LASTING, SUSPECT};
+use super::limits::{INSPECTION_OVERDUE_AFTER, SUSPECT};
 use super::lists::{Ages, PerList};
+use super::passes::Passes;
 use super::processes::Processes;
 use super::quarantine::Quarantine;
 use super::relister::{Ask, Relister};
 use super::reporter::Reporter;
-use super::rounds::Rounds;
 use super::settling::Settling;
 use super::stream::{Due, Streaming};
 use super::sweeper::Sweeper;
@@ -71,7 +71,7 @@ pub(crate) enum Action {
     /// Read the stream of events.
     ReadStream,
     /// Ask the host which ids it knows.
-    AskHost,
+    ReadHostIds,
     /// Watch the process with this pid, of this container.
     Watch { id: Id, pid: u32 },
     /// Watch it no more.
@@ -114,7 +114,7 @@ pub(super) struct Liveness {
 
 /// What is reported about the node, and as of when.
 pub(super) struct Reporting {
-    pub(super) rounds: Rounds,
+    pub(super) passes: Passes,
     /// As of when a pod was inspected well last, and all pods were known.
     pub(super) last_inspected: Option<Moment>,
     pub(super) coverage: Coverage,
@@ -162,7 +162,7 @@ impl Engine {
             records: Records::default(),
             unobserved: Unobserved::default(),
             reporting: Reporting {
-                rounds: Rounds::default(),
+                passes: Passes::default(),
                 last_inspected: None,
                 coverage: Coverage::none(started),
                 settling: Settling::default(),
@@ -199,8 +199,8 @@ impl Engine {
     }
 
     /// Until when nobody is told how things are, since we have just woken up.
-    pub(crate) fn holds_until(&self) -> Option<Instant> {
-        self.reporting.settling.holds_until()
+    pub(crate) fn held_until(&self) -> Option<Instant> {
+        self.reporting.settling.held_until()
     }
 
     /// Whether any call is outstanding.
@@ -234,25 +234,25 @@ impl Engine {
             self.unobserved.failures.withdraw(&survivor.key());
         }
         self.ledger.pass(instant);
-        self.listen_for_heartbeat(instant);
+        self.send_heartbeat(instant);
         let missing = self.missing(instant);
         if self.sweeper.is_due(missing, &self.ledger, instant) {
-            self.act(Action::AskHost);
+            self.act(Action::ReadHostIds);
         }
         self.drive_stream(now);
         for (id, pid) in self.sources.processes.pass(instant) {
             self.act(Action::Watch { id, pid });
         }
         self.drop_known_births(instant);
-        self.ask_the_doubtful(now);
+        self.retry_doubtful(now);
         self.commit_exits_of_slow(now);
         self.make_calls(now);
         if !self.is_relist_next(instant)
             && let Some(list) = self.sweeper.take_list(&self.ledger)
         {
-            self.ask_node(Question::List(list), Purpose::SweepList, instant);
+            self.send_for_node(Request::List(list), Purpose::SweepList, instant);
         }
-        self.hurry_for_the_late(now);
+        self.hurry_for_overdue(now);
         // After what a hint has asked for, which is the quicker answer.
         self.begin_relist(now);
         while let Some(inspected) = self.inspector.ended() {
@@ -265,7 +265,7 @@ impl Engine {
 
     /// A status may be late because the whole runtime is stopped, which the lists tell. Beside a proven
     /// stream, and after lists that were too large, the next ones are far away.
-    fn hurry_for_the_late(&mut self, now: Moment) {
+    fn hurry_for_overdue(&mut self, now: Moment) {
         let due = self.relister.due();
         if due.is_none_or(|due| due <= now.instant + self.config.relist_period) {
             return;
@@ -289,13 +289,13 @@ impl Engine {
             .history()
             .is_version_suspect(self.ages(now.instant))
         {
-            self.relister.go_on_without_version(now.instant);
+            self.relister.skip_version(now.instant);
         }
         if self.relist_waits() {
             return;
         }
         if let Some(ask) = self.relister.begin(now) {
-            self.ask_for(ask, now);
+            self.begin_calls(ask, now);
         }
     }
 
@@ -315,16 +315,16 @@ impl Engine {
         is_due && self.relist_waits() && self.relister.history().may_be_answered(self.ages(now))
     }
 
-    pub(super) fn ask_for(&mut self, ask: Ask, now: Moment) {
+    pub(super) fn begin_calls(&mut self, ask: Ask, now: Moment) {
         match ask {
-            Ask::Version => self.ask_node(Question::Version, Purpose::Relist, now.instant),
+            Ask::Version => self.send_for_node(Request::Version, Purpose::Relist, now.instant),
             Ask::Lists => {
                 if let Some(last) = self.relister.last_good() {
                     let since = now.instant.duration_since(last);
                     self.out.observer.relist_interval(since);
                 }
                 for list in [List::Sandboxes, List::Containers] {
-                    self.ask_node(Question::List(list), Purpose::Relist, now.instant);
+                    self.send_for_node(Request::List(list), Purpose::Relist, now.instant);
                 }
             }
         }
@@ -413,8 +413,8 @@ impl Engine {
                 .filter(|_| self.relister.runtime().is_some()),
             self.inspector.alarm(now),
             self.reporting
-                .rounds
-                .has_waited_at(LASTING)
+                .passes
+                .awaited_until(INSPECTION_OVERDUE_AFTER)
                 .filter(|at| *at > now),
             self.unobserved.differing.next_at(INSPECTIONS_FAIL, now),
             self.sources.processes.alarm(now),

@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::limits::{LONGEST_RETRY, LONGEST_WITHHELD, STREAM_PAUSE, SUSPECT, UNSUPPORTED_PAUSE};
+use super::limits::{
+    FIRST_STREAM_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, SUSPECT, UNSUPPORTED_STREAM_PAUSE,
+};
 use super::losses::Losses;
 use super::proof::Proof;
 use crate::config::Mode;
@@ -81,8 +83,8 @@ impl Streaming {
         };
         Self {
             state,
-            pauses: Backoff::new(STREAM_PAUSE, 2, LONGEST_RETRY),
-            losses: Losses::new(LONGEST_WITHHELD),
+            pauses: Backoff::new(FIRST_STREAM_PAUSE, 2, MAX_RETRY_PAUSE),
+            losses: Losses::new(MAX_WITHHELD_PAUSE),
             events: 0,
             missed: 0,
             reconnects: 0,
@@ -128,7 +130,7 @@ impl Streaming {
     pub(super) fn announced(&mut self, id: &Id, now: Instant) {
         self.events += 1;
         if let Some(proof) = self.proof() {
-            proof.heard(id, now);
+            proof.on_announced(id, now);
         }
     }
 
@@ -138,7 +140,7 @@ impl Streaming {
             State::Live { proof } => Some(proof.age(now)),
             _ => None,
         };
-        if lived > Some(LONGEST_RETRY) {
+        if lived > Some(MAX_RETRY_PAUSE) {
             self.pauses.reset();
             self.losses.forget();
         }
@@ -155,11 +157,11 @@ impl Streaming {
         let pause = self.pauses.next();
         self.state = match result {
             Err(CallError::Unimplemented(_)) => State::Unsupported {
-                next: now + UNSUPPORTED_PAUSE,
+                next: now + UNSUPPORTED_STREAM_PAUSE,
             },
             // CRI-O without enable_pod_events.
             Ok(()) if lived.is_none() => State::Unsupported {
-                next: now + UNSUPPORTED_PAUSE,
+                next: now + UNSUPPORTED_STREAM_PAUSE,
             },
             _ => State::Retrying {
                 next: held.max(now + pause),

@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::call::{Call, Key, List, Question};
+use super::call::{Call, Key, List, Request};
 use super::ledger::Ledger;
-use super::limits::{MISSING, MOST_UNKNOWN};
+use super::limits::{MAX_UNKNOWN_IDS, NOT_FOUND_RETRIED_FOR};
 use super::lists::PerList;
 use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
@@ -29,7 +29,7 @@ use crate::runtime::About;
 
 mod sweep;
 
-pub(crate) use sweep::{Heard, Swept};
+pub(crate) use sweep::{Outcome, Swept};
 use sweep::{Sweep, Target};
 
 /// Sweeps, one after the other, for as long as a list does not come.
@@ -45,11 +45,11 @@ pub(crate) struct Sweeper {
     next: Instant,
     /// What the host knew of when it was last asked.
     host_ids: BTreeMap<Id, Option<Owner>>,
-    asking_host: bool,
+    reading_host: bool,
     /// Ids that the stream named, of which nobody knows whose they are, and when.
     hinted_ids: BTreeMap<Id, Instant>,
     /// What was known and did not exist when it was last asked for: it may, the next time.
-    lost: BTreeMap<Key, (Question, Instant)>,
+    lost: BTreeMap<Key, (Request, Instant)>,
     /// Whether the runtime tells a sandbox's containers with its status, once that is known.
     fills_sandboxes: Option<bool>,
 }
@@ -62,7 +62,7 @@ impl Sweeper {
             trailing: None,
             next: now,
             host_ids: BTreeMap::new(),
-            asking_host: false,
+            reading_host: false,
             hinted_ids: BTreeMap::new(),
             lost: BTreeMap::new(),
             fills_sandboxes: None,
@@ -82,9 +82,9 @@ impl Sweeper {
         // A sweep in place of one list is of no use once the other one is missing too.
         let goes_on = |sweep: &Sweep| sweep.asks(ledger) && sweep.covers(missing);
         let goes_on = self.sweep.as_ref().is_some_and(goes_on);
-        let due = !goes_on && now >= self.next && !self.asking_host;
+        let due = !goes_on && now >= self.next && !self.reading_host;
         if due {
-            self.asking_host = true;
+            self.reading_host = true;
             self.next = now + self.period;
         }
         due
@@ -93,7 +93,7 @@ impl Sweeper {
     /// The host said which ids it knows; `None` if it could not tell now, so that what it said
     /// before is the last that is known.
     pub(crate) fn on_host_ids(&mut self, ids: Option<Vec<HostId>>) {
-        self.asking_host = false;
+        self.reading_host = false;
         if let Some(ids) = ids {
             self.host_ids = ids.into_iter().map(|it| (it.id, it.owner)).collect();
         }
@@ -132,8 +132,8 @@ impl Sweeper {
             Some(_) => {}
         }
         self.next = now.instant + self.period;
-        let asks_sandboxes = self.fills_sandboxes == Some(true);
-        let sweep = Sweep::begin(missing, beside, asks_sandboxes, now);
+        let requests_sandboxes = self.fills_sandboxes == Some(true);
+        let sweep = Sweep::begin(missing, beside, requests_sandboxes, now);
         self.sweep = Some(sweep.of(targets, slow, ledger));
     }
 
@@ -160,56 +160,56 @@ impl Sweeper {
             ask
         };
         for pod in listed {
-            let target = |question: Question, container| Target {
+            let target = |request: Request, container| Target {
                 uid: Some(pod.pod.uid.clone()),
-                about: about(&question, container, Some(&pod.pod)),
-                question,
+                about: about(&request, container, Some(&pod.pod)),
+                request,
             };
             for row in &pod.sandboxes {
                 unknown.remove(&row.id);
                 let tells = missing.containers && asked_for_containers(pod, row);
                 if missing.sandboxes || tells {
-                    targets.push_back(target(Question::Sandbox(row.id.clone()), None));
+                    targets.push_back(target(Request::Sandbox(row.id.clone()), None));
                 }
             }
             for row in &pod.containers {
                 unknown.remove(&row.id);
                 if missing.containers {
-                    let question = Question::Container(row.id.clone());
-                    targets.push_back(target(question, Some(&row.name)));
+                    let request = Request::Container(row.id.clone());
+                    targets.push_back(target(request, Some(&row.name)));
                 }
             }
         }
-        let asked = targets.iter().map(|target| target.question.key());
+        let asked = targets.iter().map(|target| target.request.key());
         let asked: BTreeSet<Key> = asked.filter(|key| self.lost.contains_key(key)).collect();
         self.lost.retain(|key, (_, since)| {
             let is_unknown = key.1.as_ref().is_some_and(|id| unknown.contains(id));
-            asked.contains(key) || now < *since + MISSING && !is_unknown
+            asked.contains(key) || now < *since + NOT_FOUND_RETRIED_FOR && !is_unknown
         });
         let lost = self.lost.iter();
         let lost = lost.filter(|(key, _)| !asked.contains(*key));
-        for (_, (question, _)) in lost {
+        for (_, (request, _)) in lost {
             targets.push_back(Target {
                 uid: None,
-                about: about(question, None, None),
-                question: question.clone(),
+                about: about(request, None, None),
+                request: request.clone(),
             });
         }
         for id in unknown {
             // An owner without a container may be one whose name the host does not tell.
             let is_container = self.owner(&id).is_some_and(|it| it.container.is_some());
-            let questions = [
+            let requests = [
                 (
                     missing.sandboxes && !is_container,
-                    Question::Sandbox(id.clone()),
+                    Request::Sandbox(id.clone()),
                 ),
-                (missing.containers, Question::Container(id.clone())),
+                (missing.containers, Request::Container(id.clone())),
             ];
-            for (_, question) in questions.into_iter().filter(|(missing, _)| *missing) {
+            for (_, request) in requests.into_iter().filter(|(missing, _)| *missing) {
                 targets.push_back(Target {
                     uid: None,
-                    about: about(&question, None, None),
-                    question,
+                    about: about(&request, None, None),
+                    request,
                 });
             }
         }
@@ -231,25 +231,31 @@ impl Sweeper {
     }
 
     /// An id that a sweep has asked for was answered, or failed.
-    pub(crate) fn answered(&mut self, key: &Key, uid: Option<&PodUid>, heard: Heard, now: Instant) {
+    pub(crate) fn answered(
+        &mut self,
+        key: &Key,
+        uid: Option<&PodUid>,
+        outcome: Outcome,
+        now: Instant,
+    ) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
-            sweep.ended(key, uid, heard, now);
+            sweep.ended(key, uid, outcome, now);
         }
     }
 
     /// Somebody else asked for an id that a sweep may wait for.
-    pub(crate) fn heard_elsewhere(&mut self, key: &Key, uid: &PodUid, heard: Heard) {
+    pub(crate) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
-            sweep.heard_elsewhere(key, uid, heard);
+            sweep.answered_elsewhere(key, uid, outcome);
         }
     }
 
     /// An id that was known does not exist. Nobody but a list says so for good: it is asked
     /// for again by the next sweeps, for a while. Says whether this is the first time. Only what
     /// is known is remembered, however much that is: whoever had no place would be gone at once.
-    pub(crate) fn lost(&mut self, question: &Question, now: Instant) -> bool {
-        let lost = (question.clone(), now);
-        self.lost.insert(question.key(), lost).is_none()
+    pub(crate) fn lost(&mut self, request: &Request, now: Instant) -> bool {
+        let lost = (request.clone(), now);
+        self.lost.insert(request.key(), lost).is_none()
     }
 
     /// The beginning of the oldest sweep under way.
@@ -270,7 +276,7 @@ impl Sweeper {
 
     /// Whether a relist that asks for the other list itself leaves no time to ask for it here.
     pub(crate) fn waits_for(&self, list: List) -> bool {
-        self.sweep.as_ref().is_some_and(|it| it.is_to_ask_for(list))
+        self.sweep.as_ref().is_some_and(|it| it.is_to_request(list))
     }
 
     /// The other list answered, which was asked for at `asked`, by whomever: the runtime is not
@@ -283,14 +289,14 @@ impl Sweeper {
 
     /// The other list failed. One that had failed before is done without.
     pub(crate) fn list_failed(&mut self, list: List) {
-        self.trailing.take_if(|it| it.has_asked_for(list));
+        self.trailing.take_if(|it| it.has_requested(list));
         if let Some(sweep) = &mut self.sweep {
             sweep.list_failed();
         }
     }
 
     /// A sandbox's status told containers, or told none although it has some.
-    pub(crate) fn sandbox_told_containers(&mut self, told: bool, has_some: bool) {
+    pub(crate) fn sandbox_status_received(&mut self, told: bool, has_some: bool) {
         if told {
             self.fills_sandboxes = Some(true);
         } else if has_some {
@@ -313,7 +319,7 @@ impl Sweeper {
 
     /// Remembers an id that the stream named and nobody knows.
     pub(crate) fn remember(&mut self, id: Id, now: Instant) {
-        if self.hinted_ids.len() < MOST_UNKNOWN {
+        if self.hinted_ids.len() < MAX_UNKNOWN_IDS {
             self.hinted_ids.insert(id, now);
         }
     }
@@ -346,7 +352,7 @@ impl Sweeper {
         let trailing = self.trailing.as_ref().and_then(|it| it.due(ledger));
         let next = match &self.sweep {
             Some(sweep) if sweep.asks(ledger) => sweep.due(ledger),
-            _ if self.asking_host => None,
+            _ if self.reading_host => None,
             _ => Some(self.next),
         };
         [trailing, next].into_iter().flatten().min()
@@ -355,11 +361,11 @@ impl Sweeper {
 
 /// What a question about one id is for.
 pub(super) fn about(
-    question: &Question,
+    request: &Request,
     container: Option<&Arc<str>>,
     pod: Option<&PodRef>,
 ) -> About {
-    let (call, id) = question.key();
+    let (call, id) = request.key();
     About {
         call,
         id,

@@ -2,19 +2,19 @@
 
 use tokio::time::Instant;
 
-use super::call::Question;
+use super::call::Request;
 use super::limits::LATE;
 use super::lists::PerList;
 use super::state::Engine;
-use super::sweeper::Heard;
+use super::sweeper::Outcome;
 use super::unobserved::Why;
 use crate::model::id::{HostId, PodUid};
 use crate::model::listed::ListedContainer;
 use crate::model::status::{SandboxStatus, Status};
 use crate::model::wall_time::Moment;
-use crate::out::cache::Vouch;
-use crate::out::coverage::LookKind;
-use crate::records::{Look, Part};
+use crate::out::cache::Confirmation;
+use crate::out::coverage::PassKind;
+use crate::records::{Interval, Part};
 use crate::runtime::CallError;
 
 impl Engine {
@@ -32,7 +32,7 @@ impl Engine {
             // The relist requests the other list, once the one that is awaited has come.
             missing = PerList::BOTH;
         }
-        self.take_in_what_waits(now);
+        self.take_in_waiting_lists(now);
         let ages = self.ages(now.instant);
         let history = self.relister.history();
         let beside = history.beside_a_sweep(missing, ages, now.instant);
@@ -61,15 +61,15 @@ impl Engine {
     pub(super) fn on_swept<S>(
         &mut self,
         uid: Option<PodUid>,
-        question: &Question,
+        request: &Request,
         answer: Result<S, CallError>,
-        look: Look,
+        interval: Interval,
         now: Moment,
     ) where
         S: Status<Listed: Part>,
     {
         let known = known_now(answer);
-        let key = question.key();
+        let key = request.key();
         // Whose it is may have become known since the call was planned.
         let listed_in = || Some(self.records.pod_of(key.1.as_ref()?)?.uid);
         let uid = uid.or_else(listed_in);
@@ -78,20 +78,20 @@ impl Engine {
         let is_lost = is_listed
             && matches!(known, Some(None))
             && (self.list_will_decide(uid.as_ref(), now.instant)
-                || self.sweeper.lost(question, now.instant));
-        let heard = match known {
-            None => Heard::Nothing,
-            Some(_) if is_lost => Heard::Lost,
-            Some(_) => Heard::Known,
+                || self.sweeper.lost(request, now.instant));
+        let outcome = match known {
+            None => Outcome::Nothing,
+            Some(_) if is_lost => Outcome::Lost,
+            Some(_) => Outcome::Known,
         };
         self.sweeper
-            .answered(&key, uid.as_ref(), heard, now.instant);
+            .answered(&key, uid.as_ref(), outcome, now.instant);
         if let Some(uid) = uid.as_ref().filter(|_| is_lost) {
             // No sweep under way has seen it.
-            let begun = self.sweeper.begun().unwrap_or(look.begun);
+            let begun = self.sweeper.begun().unwrap_or(interval.begun);
             self.unobserved
                 .differing
-                .note(uid, begun.min(look.begun), now.instant);
+                .note(uid, begun.min(interval.begun), now.instant);
             return;
         }
         let (Some(known), (_, Some(id))) = (known, key.clone()) else {
@@ -107,14 +107,14 @@ impl Engine {
             (Some(uid), status) => {
                 let state = status.map(|status| status.state());
                 let records = &mut self.records;
-                records.observe_one::<S::Listed>(&uid, &id, state, look);
+                records.observe_one::<S::Listed>(&uid, &id, state, interval);
                 uid
             }
             (None, Some(status)) => {
                 let Some(pod) = status.pod().cloned() else {
                     return;
                 };
-                self.records.learn(&pod, status.into(), look);
+                self.records.learn(&pod, status.into(), interval);
                 pod.uid
             }
             (None, None) => return,
@@ -123,17 +123,17 @@ impl Engine {
     }
 
     /// Takes in the containers that a sandbox's status tells.
-    pub(super) fn learn_containers(&mut self, sandbox: &SandboxStatus, look: Look) {
+    pub(super) fn learn_containers(&mut self, sandbox: &SandboxStatus, interval: Interval) {
         let Some(pod) = &sandbox.pod else { return };
         let has_some = self.records.has_container_in(&pod.uid, &sandbox.id);
         self.sweeper
-            .sandbox_told_containers(!sandbox.containers.is_empty(), has_some);
+            .sandbox_status_received(!sandbox.containers.is_empty(), has_some);
         for container in &sandbox.containers {
             let row = ListedContainer {
                 sandbox_id: sandbox.id.clone(),
                 ..container.clone().into()
             };
-            self.records.learn(pod, row, look);
+            self.records.learn(pod, row, interval);
         }
     }
 
@@ -169,7 +169,7 @@ impl Engine {
         unseen.extend(hung.filter_map(|call| Some(call.about.pod?.uid)));
         let mut pending = self.pending();
         pending.extend(unseen.iter().cloned());
-        self.out.cache.vouch(Vouch {
+        self.out.cache.confirm(Confirmation {
             begun: swept.begun,
             pending,
             unseen,
@@ -178,8 +178,8 @@ impl Engine {
         });
         if sees_somebody {
             let older = self.records.newest_ticket();
-            self.begin_round(swept.begun, LookKind::Sweep, older, now);
-            self.complete_round(now);
+            self.begin_pass(swept.begun, PassKind::Sweep, older, now);
+            self.complete_pass(now);
         }
     }
 }

@@ -8,7 +8,9 @@ use super::call::Key;
 use super::differing::Differing;
 use super::doubts::Doubts;
 use super::failures::Failures;
-use super::limits::{LASTING, MOST_NOT_SEEN, RELAPSE, SETTLED};
+use super::limits::{
+    INSPECTION_OVERDUE_AFTER, MAX_UNEXPLAINED_PODS, RELAPSE_WITHIN, SETTLED_AFTER,
+};
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::wall_time::Moment;
@@ -45,7 +47,7 @@ pub(super) struct Unobserved {
     /// Those about which the runtime contradicts itself.
     pub(super) doubts: Doubts,
     /// Those that a round has waited for in vain, and when they were last named.
-    pub(super) lasting: BTreeMap<PodUid, Instant>,
+    pub(super) overdue_pods: BTreeMap<PodUid, Instant>,
     /// When more pods last waited for their status, each for long, than may be asked for at once.
     pub(super) too_slow: Option<Instant>,
 }
@@ -64,14 +66,14 @@ impl Engine {
         let denied = self.sources.processes.contradictions(now);
         let denied = denied.map(|contradiction| contradiction.pod);
         let of = |why| move |pod: PodRef| (pod.uid, why);
-        let unasked = self.inspector.unasked().cloned();
+        let waiting_for_room = self.inspector.waiting_for_room().cloned();
         // Before the first look nothing has confirmed what a list shows.
         let undecided = self.unobserved.doubts.awaiting_lists().cloned();
-        let undecided = undecided.filter(|_| self.reporting.rounds.looks() == 0);
+        let undecided = undecided.filter(|_| self.reporting.passes.completed() == 0);
         let stuck = stuck.map(of(Why::Stuck));
         stuck
             .chain(failing.map(of(Why::Fails)))
-            .chain(unasked.map(|uid| (uid, Why::NotAsked)))
+            .chain(waiting_for_room.map(|uid| (uid, Why::NotAsked)))
             .chain(disagree.map(of(Why::Contradicted)))
             .chain(undecided.map(|uid| (uid, Why::Contradicted)))
             .chain(denied.map(of(Why::Contradicted)))
@@ -85,18 +87,18 @@ impl Engine {
 
     /// The pods that are not seen as of the last look.
     pub(super) fn missed(&self) -> impl Iterator<Item = &PodUid> {
-        let looked = self.reporting.rounds.last().map(|look| look.begun.instant);
-        let missed = looked.into_iter();
-        let missed = missed.flat_map(|looked| self.unobserved.differing.up_to(looked));
+        let as_of = self.reporting.passes.last().map(|pass| pass.begun.instant);
+        let missed = as_of.into_iter();
+        let missed = missed.flat_map(|as_of| self.unobserved.differing.up_to(as_of));
         missed.map(|(uid, _)| uid)
     }
 
     /// Those, and the pods that differ for longer than an inspection takes, or at all while what has
     /// happened since the last lists is not seen yet.
     pub(super) fn not_inspected(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
-        let since = match self.reporting.rounds.owes_a_look() {
+        let since = match self.reporting.passes.owes_a_pass() {
             true => Some(now),
-            false => now.checked_sub(SETTLED),
+            false => now.checked_sub(SETTLED_AFTER),
         };
         let late = since.into_iter();
         let late = late.flat_map(|time| self.unobserved.differing.up_to(time));
@@ -105,7 +107,7 @@ impl Engine {
 
     /// Whether a pod is not inspected that neither fails nor hangs any more, whatever else is said of
     /// it: its inspection is under way.
-    pub(super) fn misses_somebody(&self, now: Instant) -> bool {
+    pub(super) fn awaits_inspections(&self, now: Instant) -> bool {
         let mut unseen = self.not_inspected(now).peekable();
         if unseen.peek().is_none() {
             return false;
@@ -138,7 +140,11 @@ impl Engine {
 
     /// The first pods that were not seen for long, although nothing says why: they are not
     /// reported otherwise, and are asked for.
-    pub(super) fn not_seen(&self, is_told: impl Fn(&PodUid) -> bool, now: Instant) -> Vec<Failing> {
+    pub(super) fn unexplained(
+        &self,
+        is_reported: impl Fn(&PodUid) -> bool,
+        now: Instant,
+    ) -> Vec<Failing> {
         let Some(long_ago) = now.checked_sub(INSPECTIONS_FAIL) else {
             return Vec::new();
         };
@@ -149,14 +155,14 @@ impl Engine {
                 .is_some_and(|at| at <= long_ago)
         };
         let pods = self.unobserved.differing.up_to(long_ago);
-        let pods = pods.filter(|(uid, _)| is_known(uid) && !is_told(uid));
+        let pods = pods.filter(|(uid, _)| is_known(uid) && !is_reported(uid));
         let pods = pods
-            .filter_map(|(uid, since)| self.unseen_pod(uid, InspectError::NotSeen, since, since));
-        pods.take(MOST_NOT_SEEN).collect()
+            .filter_map(|(uid, since)| self.failing_pod(uid, InspectError::NotSeen, since, since));
+        pods.take(MAX_UNEXPLAINED_PODS).collect()
     }
 
     /// A pod that is not seen as a whole, by its newest sandbox; by a container where it has none.
-    pub(super) fn unseen_pod(
+    pub(super) fn failing_pod(
         &self,
         uid: &PodUid,
         error: InspectError,
@@ -182,7 +188,7 @@ impl Engine {
     }
 
     /// Whether a call of this pod hangs or fails, so that there is nothing to say of it as a whole.
-    pub(super) fn is_call_named(&self, uid: &PodUid) -> bool {
+    pub(super) fn is_call_reported(&self, uid: &PodUid) -> bool {
         let mut stuck = self.stuck_statuses();
         let is_stuck = stuck.any(|call| call.about.pod.is_some_and(|pod| pod.uid == *uid));
         is_stuck || self.unobserved.failures.names_a_call_of(uid)
@@ -211,21 +217,21 @@ impl Engine {
 
     /// While no more calls can be made, for all that may be outstanding hang, nobody asks for
     /// the pods that wait: the round goes on without them too.
-    pub(super) fn set_aside_unasked(&mut self, now: Moment) {
+    pub(super) fn give_up_waiting(&mut self, now: Moment) {
         if self.ledger.has_room() {
             return;
         }
         let limit = self.config.status_overdue;
-        for uid in self.inspector.newly_unasked(now.instant, limit) {
+        for uid in self.inspector.newly_waiting_for_room(now.instant, limit) {
             let error = InspectError::NotAsked;
             self.out.cache.set_error(&uid, error, now.instant);
-            self.reporting.rounds.give_up(&uid);
+            self.reporting.passes.give_up(&uid);
         }
     }
 
     /// Calls became stuck: the round goes on without their pods, and whoever waits for the
     /// status of one is told why there is none.
-    pub(super) fn set_aside_stuck(&mut self, now: Moment) {
+    pub(super) fn give_up_stuck(&mut self, now: Moment) {
         let mut new = Vec::new();
         let mut overdue = BTreeMap::new();
         let is_polling = self.missing(now.instant).any();
@@ -259,22 +265,22 @@ impl Engine {
         }
         for uid in new {
             self.unobserved.failures.named(&uid);
-            self.reporting.rounds.give_up(&uid);
+            self.reporting.passes.give_up(&uid);
         }
     }
 
     /// A pod of very many containers, or one that the runtime is slow for, holds up nobody else:
     /// it is named, and not waited for before it has been prompt for a while.
-    pub(super) fn set_aside_lasting(&mut self, now: Moment) {
+    pub(super) fn give_up_overdue(&mut self, now: Moment) {
         let instant = now.instant;
         self.unobserved
-            .lasting
-            .retain(|_, named| instant < *named + RELAPSE);
-        let long_ago = instant.checked_sub(LASTING);
-        for uid in self.reporting.rounds.waited_for_since(long_ago) {
+            .overdue_pods
+            .retain(|_, named| instant < *named + RELAPSE_WITHIN);
+        let long_ago = instant.checked_sub(INSPECTION_OVERDUE_AFTER);
+        for uid in self.reporting.passes.awaited_since(long_ago) {
             if self.inspector.is_active(&uid) {
-                self.note_lasting(&uid, now);
-                self.unobserved.lasting.insert(uid, instant);
+                self.note_overdue(&uid, now);
+                self.unobserved.overdue_pods.insert(uid, instant);
             }
         }
     }
@@ -342,12 +348,12 @@ impl Engine {
         if let Some(pod) = &failing.pod {
             let error = failing.error.clone();
             self.out.cache.set_error(&pod.uid, error, failing.since);
-            self.reporting.rounds.give_up(&pod.uid);
+            self.reporting.passes.give_up(&pod.uid);
         }
         self.unobserved.failures.note(failing, now);
     }
 
-    pub(super) fn note_lasting(&mut self, uid: &PodUid, now: Moment) {
+    pub(super) fn note_overdue(&mut self, uid: &PodUid, now: Moment) {
         let since = self.unobserved.differing.since(uid).unwrap_or(now.instant);
         self.note_unseen(uid, InspectError::NotSeen, since, now);
     }
@@ -356,14 +362,16 @@ impl Engine {
     /// to its end for long is named, and not waited for: no look depends on it.
     pub(super) fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
         let since = self.unobserved.differing.since(uid);
-        let is_known = self.unobserved.lasting.contains_key(uid);
+        let is_known = self.unobserved.overdue_pods.contains_key(uid);
         let long_ago = now.instant.checked_sub(INSPECTIONS_FAIL);
         let is_long = self.unobserved.differing.noted(uid) <= long_ago;
         let Some(since) = since.filter(|_| is_known || is_long) else {
             return;
         };
         self.note_unseen(uid, InspectError::Overtaken, since, now);
-        self.unobserved.lasting.insert(uid.clone(), now.instant);
+        self.unobserved
+            .overdue_pods
+            .insert(uid.clone(), now.instant);
     }
 
     /// The pod as a whole is not seen, whatever is answered of its parts. If one of its calls hangs or
@@ -375,9 +383,9 @@ impl Engine {
         unseen_since: Instant,
         now: Moment,
     ) {
-        if error.is_slowness() && self.is_call_named(uid) {
-            self.reporting.rounds.give_up(uid);
-        } else if let Some(failing) = self.unseen_pod(uid, error, now.instant, unseen_since) {
+        if error.is_slowness() && self.is_call_reported(uid) {
+            self.reporting.passes.give_up(uid);
+        } else if let Some(failing) = self.failing_pod(uid, error, now.instant, unseen_since) {
             self.note_failing(failing, now.instant);
         }
     }

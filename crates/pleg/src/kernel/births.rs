@@ -32,7 +32,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 /// The first pause before directories that could not be watched are tried again; each further one is
 /// twice as long.
 const RETRY: Duration = Duration::from_secs(1);
-const LONGEST_RETRY: Duration = Duration::from_secs(30);
+const MAX_RETRY_PAUSE: Duration = Duration::from_secs(30);
 
 /// What is read at once: some thirty events that name an id.
 const BUFFER: usize = 4096;
@@ -139,7 +139,7 @@ impl Watcher {
                 self.news.push_back(Birth::Watched);
             }
             Err(why) => {
-                self.pause = (self.pause * 2).clamp(RETRY, LONGEST_RETRY);
+                self.pause = (self.pause * 2).clamp(RETRY, MAX_RETRY_PAUSE);
                 self.unwatched(why);
             }
         }

@@ -42,7 +42,7 @@ mod entry;
 mod writer;
 
 use contents::Contents;
-pub use entry::{Confirmed, Entry, Inspection, Vouch};
+pub use entry::{Confirmation, Confirmed, Entry, Inspection};
 pub use writer::CacheWriter;
 
 /// A reader of the cache. Clones read the same.

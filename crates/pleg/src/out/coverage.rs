@@ -2,7 +2,7 @@
 //! by. Nobody else defines *seen*.
 //!
 //! ```text
-//!   a look (relist or sweep) --every pod inspected, failing or stuck--> Look: as of when
+//!   a look (relist or sweep) --every pod inspected, failing or stuck--> Pass: as of when
 //!                                                                        |
 //!   who fails now, who is stuck now, what cannot be seen now ------> Coverage --> health
 //! ```
@@ -10,19 +10,19 @@
 //! **A look counts only if somebody was seen by it**: one in which every pod failed or hung
 //! has seen nothing, however complete it was.
 //!
-//! An [`Observer`](crate::Observer) is told each look:
+//! An [`Observer`](crate::Observer) is given each completed pass:
 //!
 //! ```
 //! use pleg::Observer;
 //! use pleg::model::snapshot::Counts;
-//! use pleg::out::coverage::{Look, LookKind};
+//! use pleg::out::coverage::{Pass, PassKind};
 //!
 //! struct Sweeps;
 //!
 //! impl Observer for Sweeps {
-//!     fn seen(&self, look: &Look, counts: Counts) {
-//!         if look.kind == LookKind::Sweep {
-//!             println!("{} pods polled one by one in {:?}", counts.pods, look.took);
+//!     fn seen(&self, pass: &Pass, counts: Counts) {
+//!         if pass.kind == PassKind::Sweep {
+//!             println!("{} pods polled one by one in {:?}", counts.pods, pass.took);
 //!         }
 //!     }
 //! }
@@ -42,14 +42,14 @@ use crate::runtime::{CallError, OutstandingCall, Rpc};
 /// How a look was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub enum LookKind {
+pub enum PassKind {
     /// With both lists.
     List,
     /// By id, in place of lists.
     Sweep,
 }
 
-impl LookKind {
+impl PassKind {
     /// The name under which it is shown.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -61,13 +61,13 @@ impl LookKind {
 
 /// A look by which every pod that is known was inspected, or is named.
 #[derive(Clone, Copy, Debug)]
-pub struct Look {
+pub struct Pass {
     /// When it was begun: what happened later may not have been seen.
     pub begun: Moment,
     /// How long it took, inspections included.
     pub took: Duration,
     /// How it was made.
-    pub kind: LookKind,
+    pub kind: PassKind,
 }
 
 /// A call about one pod that fails each time it is made.
@@ -147,13 +147,13 @@ pub struct Coverage {
     /// When we began.
     pub started: Instant,
     /// The last look in which somebody was seen.
-    pub look: Option<Look>,
+    pub look: Option<Pass>,
     /// The calls that hang: lists, and status calls while others are answered.
     pub stuck: Vec<OutstandingCall>,
     /// The calls about single pods that fail.
     pub failing: Vec<Failing>,
     /// How many pods are not inspected, because as many calls as may be outstanding hang.
-    pub unasked: usize,
+    pub waiting_for_room: usize,
     /// How many other pods have no fresh status yet, although no call about them is stuck or
     /// fails any more.
     pub uninspected: usize,
@@ -192,7 +192,7 @@ impl Coverage {
             look: None,
             stuck: Vec::new(),
             failing: Vec::new(),
-            unasked: 0,
+            waiting_for_room: 0,
             uninspected: 0,
             blind: Vec::new(),
             lists: Lists::Good,

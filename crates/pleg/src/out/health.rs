@@ -422,7 +422,9 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         (Lists::Late(_) | Lists::Slow(_), _) => Reason::ListSlow,
         (_, Statuses::Late | Statuses::TooSlow) => Reason::StatusSlow,
         // Whoever is not even asked for is not seen.
-        _ if fail_for(true) || coverage.unasked + coverage.lost > 0 => Reason::InspectionsFail,
+        _ if fail_for(true) || coverage.waiting_for_room + coverage.lost > 0 => {
+            Reason::InspectionsFail
+        }
         (_, Statuses::InTime) => Reason::AllSeen,
     }
 }

@@ -26,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::id::Id;
 use crate::model::wall_time::WallTime;
 use crate::out::call_costs::CallCost;
-use crate::out::coverage::LookKind;
+use crate::out::coverage::PassKind;
 use crate::out::health::{Blind, FailingCall, HealthReport, HealthState, Reason, StuckCall};
 use crate::out::kubelet_view::KubeletView;
 use crate::runtime::{CallError, Rpc, RuntimeVersion};
@@ -264,7 +264,7 @@ pub struct RelistStatus {
     /// How long the last one took, inspections included.
     pub last_duration_seconds: Option<f64>,
     /// `list`, or `sweep` for one by id.
-    pub last_kind: Option<LookKind>,
+    pub last_kind: Option<PassKind>,
     /// Why the last attempt to list failed, if it did.
     pub last_failure: Option<CallError>,
     /// Whether sweeps by id are made in place of a list that does not come.

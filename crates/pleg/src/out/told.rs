@@ -76,7 +76,7 @@ pub(crate) fn events_of(
     commit: &Commit,
     status: Option<&PodStatus>,
     time: WallTime,
-    first_round: bool,
+    first_pass: bool,
 ) -> Vec<Event> {
     let Some(listed) = commit.after.as_ref().or(commit.before.as_ref()) else {
         return Vec::new();
@@ -107,7 +107,7 @@ pub(crate) fn events_of(
             container: name.cloned(),
             exit_code: found.and_then(|container| container.exit_code),
             reason: found.and_then(|container| container.reason.clone()),
-            initial: first_round && !was_known(id),
+            initial: first_pass && !was_known(id),
             source: commit.source,
         }
     };

@@ -38,14 +38,14 @@ impl Gone {
         self.forgotten.take_if(|gone| *gone <= begun);
     }
 
-    /// Whether a look that was begun after `looked` found the pod gone.
-    pub(super) fn has(&self, uid: &PodUid, looked: Instant) -> bool {
-        self.pods.get(uid).is_some_and(|begun| *begun > looked)
+    /// Whether a look that was begun after `observed` found the pod gone.
+    pub(super) fn has(&self, uid: &PodUid, observed: Instant) -> bool {
+        self.pods.get(uid).is_some_and(|begun| *begun > observed)
     }
 
     /// Whether one may have found an unknown pod gone.
-    pub(super) fn may_have(&self, uid: &PodUid, looked: Instant) -> bool {
-        self.has(uid, looked) || self.forgotten > Some(looked)
+    pub(super) fn may_have(&self, uid: &PodUid, observed: Instant) -> bool {
+        self.has(uid, observed) || self.forgotten > Some(observed)
     }
 }
 

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::look::{Freshness, Look};
+use super::interval::{Freshness, Interval};
 use super::record::Record;
 use super::{Records, Ticket, note};
 use crate::model::event::Source;
@@ -144,7 +144,13 @@ impl Records {
     /// Then it can be committed; unless something newer is known, or nothing is left of
     /// the pod, which makes the ticket void. Of any other inspection only that is taken in
     /// which no list tells.
-    pub fn looked(&mut self, ticket: &Ticket, found: &PodStatus, begun: Instant, ended: Instant) {
+    pub fn inspected(
+        &mut self,
+        ticket: &Ticket,
+        found: &PodStatus,
+        begun: Instant,
+        ended: Instant,
+    ) {
         let Some(record) = self.pods.get(&ticket.uid) else {
             return;
         };
@@ -167,13 +173,14 @@ impl Records {
         let Some(hint) = hint else {
             return;
         };
-        let look = Look {
+        let interval = Interval {
             begun,
             ended,
             source: hint.source,
         };
-        let is_newer = record.sandboxes.admits_all(look) && record.containers.admits_all(look);
-        if is_newer || agrees(record, found, look) {
+        let is_newer =
+            record.sandboxes.admits_all(interval) && record.containers.admits_all(interval);
+        if is_newer || agrees(record, found, interval) {
             let Some(inspecting) = record.inspecting.as_mut() else {
                 return;
             };
@@ -182,8 +189,8 @@ impl Records {
             let is_known = |id: &Id| known.as_ref().is_some_and(|pod| pod.names(id));
             let stays = |id: &Id| is_known(id) && !hint.removed.contains(id);
             let seen = seen(&version, found, stays);
-            record.sandboxes.all(look);
-            record.containers.all(look);
+            record.sandboxes.all(interval);
+            record.containers.all(interval);
             inspecting.version = Arc::new(seen.clone());
             inspecting.begun = begun;
             let mut listed = seen;
@@ -195,13 +202,13 @@ impl Records {
             if listed.is_none() {
                 record.inspecting = None;
             }
-            record.list(listed, look.source);
+            record.list(listed, interval.source);
             // One that only the hint named, and that was not found for once, may be there: a list
             // tells.
-            let is_told = |id: &Id| is_known(id) || hint.removed.contains(id);
+            let is_reported = |id: &Id| is_known(id) || hint.removed.contains(id);
             let mut told = ListedPod::clone(&version);
-            told.sandboxes.retain(|row| is_told(&row.id));
-            told.containers.retain(|row| is_told(&row.id));
+            told.sandboxes.retain(|row| is_reported(&row.id));
+            told.containers.retain(|row| is_reported(&row.id));
             record.note_removed(&told, ended);
         } else {
             // Something was seen meanwhile, and which of both is newer nobody knows.
@@ -229,26 +236,26 @@ impl Records {
 
 /// Whether an inspection tells the same as what was seen of single ids meanwhile, so that it does not
 /// matter which of both is newer: while lists do not come, somebody is being asked for all the time.
-fn agrees(record: &Record, found: &PodStatus, look: Look) -> bool {
+fn agrees(record: &Record, found: &PodStatus, interval: Interval) -> bool {
     let mut sandboxes = found.sandboxes.iter();
     let mut containers = found.containers.iter();
     record.listed.is_some()
         && sandboxes.all(|status| {
             let known = record.state_of::<ListedSandbox>(&status.id);
-            let is_new = || is_new(record, &record.sandboxes, &status.id, look);
+            let is_new = || is_new(record, &record.sandboxes, &status.id, interval);
             known.map_or_else(is_new, |known| known == status.state)
         })
         && containers.all(|status| {
             let known = record.state_of::<ListedContainer>(&status.id);
-            let is_new = || is_new(record, &record.containers, &status.id, look);
+            let is_new = || is_new(record, &record.containers, &status.id, interval);
             known.map_or_else(is_new, |known| known == status.state)
         })
 }
 
 /// Whether an id of which nothing is known is new, and not gone since: no list has come meanwhile that
 /// does not show it, nor did anybody who asked for it not find it.
-fn is_new(record: &Record, part: &Freshness, id: &Id, look: Look) -> bool {
-    part.admits_one(look) && !record.is_looked_at_since(id, look.begun)
+fn is_new(record: &Record, part: &Freshness, id: &Id, interval: Interval) -> bool {
+    part.admits_one(interval) && !record.is_observed_since(id, interval.begun)
 }
 
 /// The pod as an inspection found it: rows that were not found are gone, unless a row `stays`

@@ -58,12 +58,12 @@ use crate::records::gone::Gone;
 pub mod diff;
 mod gone;
 mod hint;
-mod look;
+mod interval;
 mod observe;
 mod record;
 
 pub use hint::{Hint, Met};
-pub use look::Look;
+pub use interval::Interval;
 pub(crate) use record::Part;
 use record::{Inspecting, Record};
 
@@ -73,7 +73,7 @@ pub struct Records {
     pods: BTreeMap<PodUid, Record>,
     /// The snapshot that all records are as of, and the last look that gave it: the same
     /// one again says nothing new, and on a quiet node that is all there is to a relist.
-    as_of: Option<(Arc<ListedPods>, Look)>,
+    as_of: Option<(Arc<ListedPods>, Interval)>,
     /// Pods that are gone: a list that was held up may still show them.
     gone: Gone,
     /// Those of them that the last list showed all the same: it is older, or shows
@@ -173,10 +173,10 @@ impl Records {
 
     /// When the look was begun that a record's listing is of.
     fn begun(&self, record: &Record) -> Instant {
-        let looked = record.sandboxes.any.max(record.containers.any);
+        let observed = record.sandboxes.any.max(record.containers.any);
         match &self.as_of {
-            Some((_, snapshot)) => looked.max(snapshot.begun),
-            None => looked,
+            Some((_, snapshot)) => observed.max(snapshot.begun),
+            None => observed,
         }
     }
 
@@ -224,14 +224,14 @@ impl Records {
         let Some(record) = self.pods.get_mut(uid) else {
             return Step::Nothing;
         };
-        let looks = record.follows_hint();
+        let follows = record.follows_hint();
         let differs = || !diff(record.committed.as_deref(), Some(&listed)).is_empty();
-        if !record.is_asked_for() && !differs() {
+        if !record.is_requested() && !differs() {
             // Rows differ by what is no event: taken over as it is.
             record.committed = Some(listed);
             return Step::Nothing;
         }
-        let hint = record.hint.take_if(|_| looks);
+        let hint = record.hint.take_if(|_| follows);
         record.overtaken = false;
         record.contradicted = false;
         let listed = match &hint {
@@ -350,8 +350,8 @@ impl Records {
 
     /// A single container was seen to have ended: that is told at once, while the rest of its
     /// pod may still be asked for. `None` if it was told before, or is not known to have run.
-    pub fn commit_exit(&mut self, uid: &PodUid, id: &Id, look: Look) -> Option<Commit> {
-        self.observe_one::<ListedContainer>(uid, id, Some(ContainerState::Exited), look);
+    pub fn commit_exit(&mut self, uid: &PodUid, id: &Id, interval: Interval) -> Option<Commit> {
+        self.observe_one::<ListedContainer>(uid, id, Some(ContainerState::Exited), interval);
         let record = self.pods.get_mut(uid)?;
         let before = record.committed.clone()?;
         let ran = |pod: &ListedPod, state| {
@@ -377,8 +377,8 @@ impl Records {
             before: Some(before),
             after: Some(after),
             reinspected: false,
-            source: look.source,
-            begun: look.begun,
+            source: interval.source,
+            begun: interval.begun,
             hint: None,
             since: record.inspected,
             listed: None,
@@ -397,8 +397,8 @@ impl Records {
 
     /// When the lists were begun, the older of both, as in which the pod is listed.
     fn listed_at(&self, uid: &PodUid) -> Option<Instant> {
-        if let Some((_, looked)) = &self.as_of {
-            return Some(looked.begun);
+        if let Some((_, observed)) = &self.as_of {
+            return Some(observed.begun);
         }
         let record = self.pods.get(uid)?;
         record.sandboxes.listed().min(record.containers.listed())

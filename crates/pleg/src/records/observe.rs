@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::look::{Freshness, Look};
+use super::interval::{Freshness, Interval};
 use super::record::{Part, Record};
 use super::{Records, note};
 use crate::model::event::Source;
@@ -20,18 +20,18 @@ impl Records {
         let taken = snapshot.taken;
         self.note_list::<ListedSandbox>(ended);
         self.note_list::<ListedContainer>(ended);
-        let look = Look {
+        let interval = Interval {
             begun: taken,
             ended,
             source,
         };
-        if let Some((pods, looked)) = &mut self.as_of
+        if let Some((pods, observed)) = &mut self.as_of
             && Arc::ptr_eq(pods, &snapshot.pods)
         {
-            *looked = look;
+            *observed = interval;
             return;
         }
-        if self.observe_changes(snapshot, look) {
+        if self.observe_changes(snapshot, interval) {
             return;
         }
         let mut all = true;
@@ -41,7 +41,7 @@ impl Records {
                 self.gone_and_listed.insert(uid.clone());
                 all = false;
             } else if !self.pods.contains_key(uid) {
-                self.pods.insert(uid.clone(), Record::listed(look));
+                self.pods.insert(uid.clone(), Record::listed(interval));
             }
         }
         self.gone.listed(taken);
@@ -50,16 +50,16 @@ impl Records {
             // hint speaks of it again.
             let gone = self.gone.has(uid, taken);
             let listed = snapshot.pods.get(uid).filter(|_| !gone);
-            all &= record.look(listed, look);
+            all &= record.interval(listed, interval);
             note(&mut self.unsettled, uid, record);
         }
-        self.as_of = all.then(|| (snapshot.pods.clone(), look));
+        self.as_of = all.then(|| (snapshot.pods.clone(), interval));
     }
 
     /// Takes in only what has changed since the snapshot that all records are as of, and says
     /// whether that is all.
-    fn observe_changes(&mut self, snapshot: &Snapshot, look: Look) -> bool {
-        let Some((pods, looked)) = &self.as_of else {
+    fn observe_changes(&mut self, snapshot: &Snapshot, interval: Interval) -> bool {
+        let Some((pods, observed)) = &self.as_of else {
             return false;
         };
         let Some(changed) = snapshot.changed_since(pods) else {
@@ -70,31 +70,32 @@ impl Records {
         let changed: BTreeSet<PodUid> = changed.iter().chain(busy).cloned().collect();
         let admits = |uid| {
             let record = self.pods.get(uid);
-            !self.is_gone(uid, look.begun) && record.is_none_or(|record| record.admits(look))
+            !self.is_gone(uid, interval.begun)
+                && record.is_none_or(|record| record.admits(interval))
         };
-        if look.begun < looked.begun || !changed.iter().all(admits) {
+        if interval.begun < observed.begun || !changed.iter().all(admits) {
             return false;
         }
-        self.gone.listed(look.begun);
+        self.gone.listed(interval.begun);
         self.gone_and_listed.clear();
         for uid in changed {
             let listed = snapshot.pods.get(&uid);
             if listed.is_some() && !self.pods.contains_key(&uid) {
-                self.pods.insert(uid.clone(), Record::listed(look));
+                self.pods.insert(uid.clone(), Record::listed(interval));
             }
             if let Some(record) = self.pods.get_mut(&uid) {
-                record.look(listed, look);
+                record.interval(listed, interval);
                 note(&mut self.unsettled, &uid, record);
             }
         }
-        self.as_of = Some((snapshot.pods.clone(), look));
+        self.as_of = Some((snapshot.pods.clone(), interval));
         true
     }
 
     /// Takes in one list while the other one cannot be had.
-    pub(crate) fn observe_list<R: Part>(&mut self, rows: &[Arc<R>], look: Look) {
-        self.note_list::<R>(look.ended);
-        let listed = R::grouped(self, rows, look.begun);
+    pub(crate) fn observe_list<R: Part>(&mut self, rows: &[Arc<R>], interval: Interval) {
+        self.note_list::<R>(interval.ended);
+        let listed = R::grouped(self, rows, interval.begun);
         self.amended();
         self.gone_and_listed.clear();
         for (uid, pod) in &*listed.pods {
@@ -103,7 +104,7 @@ impl Records {
                 continue;
             }
             // Of the other list it has not been seen yet.
-            let new = || Record::new(Freshness::hinted(look.begun), look.source);
+            let new = || Record::new(Freshness::hinted(interval.begun), interval.source);
             let record = self.pods.entry(uid.clone()).or_insert_with(new);
             if record.listed.is_none() {
                 record.listed = Some(Arc::new(ListedPod::empty(pod.pod.clone())));
@@ -111,11 +112,11 @@ impl Records {
         }
         for (uid, record) in &mut self.pods {
             // Of a pod that was found gone since, and is there again, it says nothing.
-            if self.gone.has(uid, look.begun) {
+            if self.gone.has(uid, interval.begun) {
                 continue;
             }
             let pod = listed.pods.get(uid).map(AsRef::as_ref);
-            record.look_at_list::<R>(pod, look);
+            record.observe_list_of::<R>(pod, interval);
             note(&mut self.unsettled, uid, record);
         }
     }
@@ -126,18 +127,18 @@ impl Records {
         uid: &PodUid,
         id: &Id,
         state: Option<R::State>,
-        look: Look,
+        interval: Interval,
     ) {
         self.amended();
         let Some(record) = self.pods.get_mut(uid) else {
             return;
         };
-        let is_overtaken = record.is_looked_at_since(id, look.begun);
-        if R::freshness(record).admits_one(look) && !is_overtaken {
-            R::freshness(record).one(look);
-            R::found(record, id, state, look);
-            record.note_look(id.clone(), look.ended);
-            record.amend(look.source, |pod| {
+        let is_overtaken = record.is_observed_since(id, interval.begun);
+        if R::freshness(record).admits_one(interval) && !is_overtaken {
+            R::freshness(record).one(interval);
+            R::found(record, id, state, interval);
+            record.note_observed(id.clone(), interval.ended);
+            record.amend(interval.source, |pod| {
                 let rows = R::of_mut(pod);
                 match state {
                     None => rows.retain(|row| row.id() != id),
@@ -159,12 +160,12 @@ impl Records {
     }
 
     /// Takes in a container or sandbox that was not known, met by its id.
-    pub(crate) fn learn<R: Part>(&mut self, pod: &PodRef, row: R, look: Look) {
-        let is_listed_since = *R::listed(self) > Some(look.begun);
+    pub(crate) fn learn<R: Part>(&mut self, pod: &PodRef, row: R, interval: Interval) {
+        let is_listed_since = *R::listed(self) > Some(interval.begun);
         let is_unknown = !self.pods.contains_key(&pod.uid);
         // A list that has come since would show it, or it may be gone: of two looks that overlap the
         // first one stands.
-        if self.is_gone(&pod.uid, look.begun) || is_unknown && is_listed_since {
+        if self.is_gone(&pod.uid, interval.begun) || is_unknown && is_listed_since {
             return;
         }
         // Most statuses show what is known already: that amends nothing.
@@ -174,23 +175,23 @@ impl Records {
         }
         self.amended();
         let record = self.pods.entry(pod.uid.clone());
-        let record =
-            record.or_insert_with(|| Record::new(Freshness::hinted(look.begun), look.source));
+        let record = record
+            .or_insert_with(|| Record::new(Freshness::hinted(interval.begun), interval.source));
         let empty = || Arc::new(ListedPod::empty(pod.clone()));
         let listed = record.listed.get_or_insert_with(empty);
         // A runtime may not have found for a moment what was there all the time.
         let is_listed = listed.names(row.id());
-        let is_known = is_listed || record.is_looked_at_since(row.id(), look.begun);
+        let is_known = is_listed || record.is_observed_since(row.id(), interval.begun);
         // It was met elsewhere: an inspection tells which of both is so.
         let state = record.state_of::<R>(row.id());
         record.failed |= state.is_some_and(|known| known != row.state());
-        let is_newer = R::freshness(record).admits_one(look);
+        let is_newer = R::freshness(record).admits_one(interval);
         // The same for one that a list does not show that was under way meanwhile.
         record.contradicted |= !is_known && !is_newer;
         if !is_known && is_newer {
-            R::freshness(record).one(look);
-            record.note_look(row.id().clone(), look.ended);
-            record.amend(look.source, |listed| {
+            R::freshness(record).one(interval);
+            record.note_observed(row.id().clone(), interval.ended);
+            record.amend(interval.source, |listed| {
                 R::of_mut(listed).push(Arc::new(row));
                 listed.sort();
             });
@@ -204,19 +205,19 @@ impl Records {
     }
 
     /// Whether a look newer than this one found the pod gone, or may have.
-    fn is_gone(&self, uid: &PodUid, looked: Instant) -> bool {
+    fn is_gone(&self, uid: &PodUid, observed: Instant) -> bool {
         match self.pods.contains_key(uid) {
-            true => self.gone.has(uid, looked),
-            false => self.gone.may_have(uid, looked),
+            true => self.gone.has(uid, observed),
+            false => self.gone.may_have(uid, observed),
         }
     }
 
     /// The records are no longer those of one snapshot.
     pub(super) fn amended(&mut self) {
-        if let Some((_, looked)) = self.as_of.take() {
+        if let Some((_, observed)) = self.as_of.take() {
             for record in self.pods.values_mut() {
-                record.sandboxes.confirmed(looked);
-                record.containers.confirmed(looked);
+                record.sandboxes.confirmed(observed);
+                record.containers.confirmed(observed);
             }
         }
     }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::Records;
 use super::hint::Hint;
-use super::look::{Freshness, Look};
+use super::interval::{Freshness, Interval};
 use crate::model::event::Source;
 use crate::model::id::Id;
 use crate::model::listed::{
@@ -18,7 +18,7 @@ use crate::model::status::PodStatus;
 
 /// Of how many ids it is remembered when they were looked at, so that no older answer undoes that: more
 /// than calls may be outstanding.
-const MOST_LOOKED_AT: usize = 1024;
+const MAX_OBSERVED_IDS: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Record {
@@ -31,7 +31,7 @@ pub(crate) struct Record {
     pub(super) ended: BTreeMap<Id, Instant>,
     /// When the last look at each single id ended since the last list: those that are not listed it
     /// found gone.
-    pub(super) looked_at: BTreeMap<Id, Instant>,
+    pub(super) observed_at: BTreeMap<Id, Instant>,
     /// When the inspection was begun by which something was told last.
     pub(super) inspected: Option<Instant>,
     /// How fresh the listing's sandboxes are, and its containers.
@@ -69,8 +69,8 @@ pub(crate) struct Inspecting {
 
 impl Record {
     /// A pod that a list shows for the first time.
-    pub(super) fn listed(look: Look) -> Self {
-        Self::new(Freshness::of(look), look.source)
+    pub(super) fn listed(interval: Interval) -> Self {
+        Self::new(Freshness::of(interval), interval.source)
     }
 
     pub(super) fn new(freshness: Freshness, source: Source) -> Self {
@@ -78,7 +78,7 @@ impl Record {
             committed: None,
             listed: None,
             ended: BTreeMap::new(),
-            looked_at: BTreeMap::new(),
+            observed_at: BTreeMap::new(),
             inspected: None,
             sandboxes: freshness,
             containers: freshness,
@@ -94,44 +94,44 @@ impl Record {
 
     /// Takes in both lists of the pod. A part of it that was looked at since they were begun
     /// stays as it is; says whether there was none.
-    pub(super) fn look(&mut self, pod: Option<&Arc<ListedPod>>, look: Look) -> bool {
-        if self.admits(look) {
-            self.sandboxes = Freshness::of(look);
-            self.containers = Freshness::of(look);
-            self.looked_at.clear();
-            self.hint.take_if(|hint| hint.at < look.begun);
-            self.forget_ended(pod.map_or(&[], |pod| &pod.containers), look);
+    pub(super) fn interval(&mut self, pod: Option<&Arc<ListedPod>>, interval: Interval) -> bool {
+        if self.admits(interval) {
+            self.sandboxes = Freshness::of(interval);
+            self.containers = Freshness::of(interval);
+            self.observed_at.clear();
+            self.hint.take_if(|hint| hint.at < interval.begun);
+            self.forget_ended(pod.map_or(&[], |pod| &pod.containers), interval);
             let pod = pod.cloned().or_else(|| self.expected());
-            self.list(pod, look.source);
+            self.list(pod, interval.source);
             return true;
         }
         let pod = pod.map(AsRef::as_ref);
-        self.look_at_list::<ListedSandbox>(pod, look);
-        self.look_at_list::<ListedContainer>(pod, look);
+        self.observe_list_of::<ListedSandbox>(pod, interval);
+        self.observe_list_of::<ListedContainer>(pod, interval);
         false
     }
 
     /// Takes in one list of the pod. Where ids of it were looked at since it was begun, it
     /// says nothing new of them; it still tells of those that nobody has asked for.
-    pub(super) fn look_at_list<R: Part>(&mut self, pod: Option<&ListedPod>, look: Look) {
+    pub(super) fn observe_list_of<R: Part>(&mut self, pod: Option<&ListedPod>, interval: Interval) {
         let freshness = R::freshness(self);
-        if freshness.admits_list(look) {
-            *freshness = Freshness::of(look);
+        if freshness.admits_list(interval) {
+            *freshness = Freshness::of(interval);
             let rows = pod.map(R::of).unwrap_or_default();
-            R::came(self, rows, look);
-            self.amend(look.source, |known| *R::of_mut(known) = rows.to_vec());
-        } else if !freshness.is_listed_after(look.begun) {
+            R::received(self, rows, interval);
+            self.amend(interval.source, |known| *R::of_mut(known) = rows.to_vec());
+        } else if !freshness.is_listed_after(interval.begun) {
             // Of ids that were looked at since, an inspection tells which of both is so.
-            self.contradicted |= self.is_otherwise::<R>(pod);
+            self.contradicted |= self.differs_from_list::<R>(pod);
             if let Some(pod) = pod {
-                self.meet::<R>(pod, look);
+                self.meet::<R>(pod, interval);
             }
         }
     }
 
     /// Whether a list of the whole pod says something newer.
-    pub(super) fn admits(&self, look: Look) -> bool {
-        self.sandboxes.admits_list(look) && self.containers.admits_list(look)
+    pub(super) fn admits(&self, interval: Interval) -> bool {
+        self.sandboxes.admits_list(interval) && self.containers.admits_list(interval)
     }
 
     /// A pod that is gone, and of which a hint has come since: it may be there again.
@@ -147,18 +147,18 @@ impl Record {
     }
 
     /// Adds the rows of ids that are new to us, and were not found gone since the list was begun.
-    fn meet<R: Part>(&mut self, pod: &ListedPod, look: Look) {
+    fn meet<R: Part>(&mut self, pod: &ListedPod, interval: Interval) {
         let Some(known) = &self.listed else {
             return;
         };
-        let is_new = |id: &Id| !known.names(id) && !self.is_looked_at_since(id, look.begun);
+        let is_new = |id: &Id| !known.names(id) && !self.is_observed_since(id, interval.begun);
         let rows = R::of(pod).iter().filter(|row| is_new(row.id()));
         let rows: Vec<_> = rows.cloned().collect();
         for row in &rows {
-            self.note_look(row.id().clone(), look.ended);
+            self.note_observed(row.id().clone(), interval.ended);
         }
         if !rows.is_empty() {
-            self.amend(look.source, |pod| {
+            self.amend(interval.source, |pod| {
                 R::of_mut(pod).extend(rows);
                 pod.sort();
             });
@@ -166,7 +166,7 @@ impl Record {
     }
 
     /// Whether a list tells another state of an id that is known, or does not have it.
-    fn is_otherwise<R: Part>(&self, pod: Option<&ListedPod>) -> bool {
+    fn differs_from_list<R: Part>(&self, pod: Option<&ListedPod>) -> bool {
         let rows = pod.map(R::of).unwrap_or_default();
         let known = self.listed.as_deref().map(R::of).unwrap_or_default();
         known.iter().any(|known| {
@@ -190,23 +190,23 @@ impl Record {
         let gone = sandboxes.chain(containers).filter(|id| !names(id));
         let gone: Vec<_> = gone.cloned().collect();
         for id in gone {
-            self.note_look(id, ended);
+            self.note_observed(id, ended);
         }
     }
 
     /// Notes when a look at a single id ended.
-    pub(super) fn note_look(&mut self, id: Id, ended: Instant) {
-        self.looked_at.insert(id, ended);
-        if self.looked_at.len() > MOST_LOOKED_AT {
-            let oldest = self.looked_at.iter().min_by_key(|(_, ended)| **ended);
+    pub(super) fn note_observed(&mut self, id: Id, ended: Instant) {
+        self.observed_at.insert(id, ended);
+        if self.observed_at.len() > MAX_OBSERVED_IDS {
+            let oldest = self.observed_at.iter().min_by_key(|(_, ended)| **ended);
             let oldest = oldest.map(|(id, _)| id.clone());
-            oldest.and_then(|id| self.looked_at.remove(&id));
+            oldest.and_then(|id| self.observed_at.remove(&id));
         }
     }
 
     /// Whether a look at this id ended at that time or later.
-    pub(super) fn is_looked_at_since(&self, id: &Id, time: Instant) -> bool {
-        self.looked_at.get(id).is_some_and(|ended| *ended >= time)
+    pub(super) fn is_observed_since(&self, id: &Id, time: Instant) -> bool {
+        self.observed_at.get(id).is_some_and(|ended| *ended >= time)
     }
 
     /// Changes the listing; a pod of which nothing is left is gone.
@@ -235,12 +235,12 @@ impl Record {
 
     /// A list has come: who is not in it, or has exited in it too, need not be remembered, nor who
     /// runs in one that was asked for later, which runs again under its id.
-    fn forget_ended(&mut self, listed: &[Arc<ListedContainer>], look: Look) {
+    fn forget_ended(&mut self, listed: &[Arc<ListedContainer>], interval: Interval) {
         self.ended.retain(|id, known| {
             let row = listed.iter().find(|row| row.id == *id);
             row.is_some_and(|row| match row.state {
                 ContainerState::Exited => false,
-                ContainerState::Running => look.begun <= *known,
+                ContainerState::Running => interval.begun <= *known,
                 ContainerState::Created | ContainerState::Unknown => true,
             })
         });
@@ -273,13 +273,13 @@ impl Record {
     }
 
     /// Whether the pod is to be inspected although nothing differs.
-    pub(super) fn is_asked_for(&self) -> bool {
+    pub(super) fn is_requested(&self) -> bool {
         self.reinspect || self.failed || self.contradicted || self.hint.is_some()
     }
 
     /// A pod that is being inspected waits for the end of it, unless it is gone.
     pub(super) fn wants_step(&self) -> bool {
-        let wanted = self.is_asked_for() || self.listed != self.committed;
+        let wanted = self.is_requested() || self.listed != self.committed;
         self.listed.is_none() || wanted && self.inspecting.is_none()
     }
 }
@@ -296,10 +296,10 @@ pub(crate) trait Part: Row {
     fn freshness(record: &mut Record) -> &mut Freshness;
 
     /// The list has come, with these rows of the pod.
-    fn came(record: &mut Record, rows: &[Arc<Self>], look: Look);
+    fn received(record: &mut Record, rows: &[Arc<Self>], interval: Interval);
 
     /// A look at one id has told how it is; `None` says that it is gone.
-    fn found(record: &mut Record, id: &Id, state: Option<Self::State>, look: Look);
+    fn found(record: &mut Record, id: &Id, state: Option<Self::State>, interval: Interval);
 }
 
 impl Part for ListedSandbox {
@@ -315,9 +315,9 @@ impl Part for ListedSandbox {
         &mut record.sandboxes
     }
 
-    fn came(_: &mut Record, _: &[Arc<Self>], _: Look) {}
+    fn received(_: &mut Record, _: &[Arc<Self>], _: Interval) {}
 
-    fn found(_: &mut Record, _: &Id, _: Option<SandboxState>, _: Look) {}
+    fn found(_: &mut Record, _: &Id, _: Option<SandboxState>, _: Interval) {}
 }
 
 impl Part for ListedContainer {
@@ -337,13 +337,13 @@ impl Part for ListedContainer {
         &mut record.containers
     }
 
-    fn came(record: &mut Record, rows: &[Arc<Self>], look: Look) {
-        record.forget_ended(rows, look);
+    fn received(record: &mut Record, rows: &[Arc<Self>], interval: Interval) {
+        record.forget_ended(rows, interval);
     }
 
-    fn found(record: &mut Record, id: &Id, state: Option<ContainerState>, look: Look) {
+    fn found(record: &mut Record, id: &Id, state: Option<ContainerState>, interval: Interval) {
         match state {
-            Some(ContainerState::Exited) => record.ended.insert(id.clone(), look.ended),
+            Some(ContainerState::Exited) => record.ended.insert(id.clone(), interval.ended),
             _ => record.ended.remove(id),
         };
     }

@@ -112,7 +112,7 @@ impl GrpcRuntime {
 
     /// Asks for a list. One that is not served, and is in the other version, is asked for in that the
     /// next time, as all else is: the runtime is another one since, whose `Version` may hang.
-    async fn ask_list<Row>(
+    async fn request_list<Row>(
         &self,
         list: &List<Row>,
         mut each: impl FnMut(&[u8]) -> Result<(), Malformed>,
@@ -143,7 +143,7 @@ impl GrpcRuntime {
         answer
     }
 
-    async fn ask_container(
+    async fn request_container(
         &self,
         id: &Id,
         verbose: bool,
@@ -198,7 +198,7 @@ impl Runtime for GrpcRuntime {
             reading.item(sandbox, || convert::sandbox_row(&self.names, &sandbox));
             Ok(())
         };
-        let bytes = self.ask_list(&self.sandboxes, each).await?;
+        let bytes = self.request_list(&self.sandboxes, each).await?;
         Ok(self.sandboxes.keep(reading.end(), bytes))
     }
 
@@ -211,7 +211,7 @@ impl Runtime for GrpcRuntime {
             });
             Ok(())
         };
-        let bytes = self.ask_list(&self.containers, each).await?;
+        let bytes = self.request_list(&self.containers, each).await?;
         Ok(self.containers.keep(reading.end(), bytes))
     }
 
@@ -226,11 +226,11 @@ impl Runtime for GrpcRuntime {
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
-        convert::container_status(&self.names, self.ask_container(id, false).await?)
+        convert::container_status(&self.names, self.request_container(id, false).await?)
     }
 
     async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
-        Ok(convert::pid(&self.ask_container(id, true).await?))
+        Ok(convert::pid(&self.request_container(id, true).await?))
     }
 
     async fn announcements(&self) -> Result<Announcements, CallError> {

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use crate::node::{Node, STATUSES, broken, generic, many, named, pods, seconds};
 use pleg::Config;
-use pleg::out::coverage::LookKind;
+use pleg::out::coverage::PassKind;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
@@ -210,7 +210,7 @@ async fn an_id_of_a_folder_that_hangs_threatens_no_kubelet_once_the_lists_are_ba
     node.sim.lift(Rpc::ListContainers, None);
     node.at(20.0).await;
     let status = node.status().await;
-    assert_eq!(status.relist.last_kind, Some(LookKind::List));
+    assert_eq!(status.relist.last_kind, Some(PassKind::List));
     assert_eq!(status.kubelet_view.not_ready_in_seconds, None);
     assert!(status.kubelet_view.ready);
 }

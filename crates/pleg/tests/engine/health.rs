@@ -6,7 +6,7 @@ use crate::node::{LISTS, Node, many, seconds};
 use pleg::model::id::{Id, PodRef};
 use pleg::model::run_clock::RunClock;
 use pleg::model::wall_time::{Moment, WallTime};
-use pleg::out::coverage::{Coverage, Look, LookKind};
+use pleg::out::coverage::{Coverage, Pass, PassKind};
 use pleg::out::health::{HealthState, Reason, assess, kubelet_healthy, message};
 use pleg::out::kubelet_view::{self, GuardedLists, KubeletView, guarded_kubelet_view};
 use pleg::runtime::{About, CALLS, CallError, OutstandingCall, Rpc};
@@ -145,10 +145,10 @@ fn seen(now: Instant) -> Coverage {
         wall: WallTime::from_unix_nanos(1).unwrap(),
     };
     Coverage {
-        look: Some(Look {
+        look: Some(Pass {
             begun,
             took: Duration::ZERO,
-            kind: LookKind::List,
+            kind: PassKind::List,
         }),
         kubelet_listed: Some(now),
         ..Coverage::none(now)

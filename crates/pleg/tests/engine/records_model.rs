@@ -193,7 +193,7 @@ impl Run {
             self.records.defer(&ticket);
             return;
         }
-        self.records.looked(&ticket, &found, begun, self.now);
+        self.records.inspected(&ticket, &found, begun, self.now);
         if let Some(commit) = self.records.commit(&ticket) {
             self.told.hear(&commit);
         }

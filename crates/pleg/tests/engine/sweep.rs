@@ -3,7 +3,7 @@
 use crate::node::{LISTS, Node, STATUSES, broken, generic, many, pods, seconds, too_large};
 use pleg::Config;
 use pleg::model::id::{HostId, Owner, PodRef};
-use pleg::out::coverage::LookKind;
+use pleg::out::coverage::PassKind;
 use pleg::out::health::{Blind, HealthState, Reason};
 use pleg::runtime::{Announced, AnnouncedSandbox, CallError, Rpc};
 use sim::{Fault, Sim};
@@ -65,7 +65,7 @@ async fn under_the_status_lock_the_deaths_of_others_are_told_and_the_culprit_is_
         status.health.message
     );
     assert!(status.health.age_seconds.unwrap() < 7.0, "sweeps complete");
-    assert_eq!(status.relist.last_kind, Some(LookKind::Sweep));
+    assert_eq!(status.relist.last_kind, Some(PassKind::Sweep));
     assert_eq!(node.sim.most_outstanding(), 1);
     let view = status.kubelet_view;
     assert!(

@@ -14,7 +14,7 @@ use pleg::model::id::{HostId, Id, Owner, PodRef, PodUid};
 use pleg::model::listed::ContainerState;
 use pleg::model::snapshot::Counts;
 use pleg::model::wall_time::WallTime;
-use pleg::out::coverage::{Look, LookKind};
+use pleg::out::coverage::{Pass, PassKind};
 use pleg::out::health::{HealthReport, HealthState, StuckCall};
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
@@ -110,10 +110,10 @@ impl Observer for Counter {
         }
     }
 
-    fn seen(&self, look: &Look, counts: Counts) {
+    fn seen(&self, look: &Pass, counts: Counts) {
         *self.counts.lock().unwrap() = counts;
         self.seen.lock().unwrap().push(look.begun.wall);
-        *self.relists.lock().unwrap() += usize::from(look.kind == LookKind::List);
+        *self.relists.lock().unwrap() += usize::from(look.kind == PassKind::List);
     }
 
     fn relist_failed(&self, _took: Duration) {

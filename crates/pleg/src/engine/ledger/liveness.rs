@@ -6,7 +6,8 @@ use tokio::time::Instant;
 
 use super::{Entry, Ledger, STATUS_CALLS};
 use crate::engine::limits::{
-    LATE, LONGEST_LIST, LONGEST_STATUS, SIGN_OF_LIFE, SLOW, STUCK_FACTOR, SUSPECT, WITNESSES,
+    LATE, MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, SIGN_OF_LIFE_AFTER, SLOW_AFTER,
+    STUCK_AFTER_LATER_ANSWERS, STUCK_FACTOR, SUSPECT,
 };
 use crate::runtime::Rpc;
 
@@ -38,7 +39,7 @@ impl Ledger {
             }
         }
         let slow = pods.values().filter(|is_slow| **is_slow).count();
-        slow >= WITNESSES && slow * 2 > pods.len()
+        slow >= STUCK_AFTER_LATER_ANSWERS && slow * 2 > pods.len()
     }
 
     /// Since when nothing at all was answered of what was asked, and no answer has come, if anything
@@ -59,7 +60,7 @@ impl Ledger {
     /// After how long without an answer a runtime is silent, and not only slow: `least`, or twice the
     /// time that the last answer took.
     pub fn silent_after(&self, least: Duration) -> Duration {
-        (self.took * 2).min(LONGEST_STATUS).max(least)
+        (self.took * 2).min(MAX_STATUS_OVERDUE).max(least)
     }
 
     /// Whether any call was answered that was made at `time` or later.
@@ -73,7 +74,7 @@ impl Ledger {
     }
 
     /// When a call of this kind was made last, as far as that is remembered.
-    pub(super) fn last_asked(&self, kind: Rpc) -> Option<Instant> {
+    pub(super) fn last_sent(&self, kind: Rpc) -> Option<Instant> {
         let waiting = self.made().filter(|((call, _), ..)| *call == kind);
         let waiting = waiting.map(|(_, _, made)| made).max();
         waiting.max(self.evidence.last_of_kind(kind))
@@ -83,7 +84,7 @@ impl Ledger {
     /// lately.
     pub fn wants_witness(&self, now: Instant) -> Option<Rpc> {
         // Whom nobody can ask is no witness, nor who fails: another would be wanted at once.
-        if self.is_away || self.failed.is_some_and(|failed| now < failed + SLOW) {
+        if self.is_away || self.failed.is_some_and(|failed| now < failed + SLOW_AFTER) {
             return None;
         }
         let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
@@ -95,9 +96,9 @@ impl Ledger {
             let later = entry.waits + SUSPECT / 2;
             let others = self.made().filter(|((other, _), ..)| other == call);
             let asked = others.filter(|(_, _, made)| *made >= later).count();
-            let few = asked + self.evidence.answers_since(*call, later) < WITNESSES;
+            let few = asked + self.evidence.answers_since(*call, later) < STUCK_AFTER_LATER_ANSWERS;
             few || self
-                .last_asked(*call)
+                .last_sent(*call)
                 .is_none_or(|last| now >= expires_as_witness_at(entry, last))
         });
         alone.next().map(|((call, _), _)| *call)
@@ -110,19 +111,19 @@ impl Ledger {
             return None;
         }
         let mut kinds = STATUS_CALLS;
-        kinds.sort_by_key(|kind| self.last_asked(*kind));
+        kinds.sort_by_key(|kind| self.last_sent(*kind));
         Some(kinds)
     }
 
     /// When that is, while `Version` hangs, which is asked for otherwise.
     pub(super) fn sign_of_life_at(&self) -> Option<Instant> {
         self.node_call(Rpc::Version)?;
-        let last = STATUS_CALLS.map(|kind| self.last_asked(kind));
+        let last = STATUS_CALLS.map(|kind| self.last_sent(kind));
         let last = last.into_iter().flatten().max()?;
         let silent = last.saturating_duration_since(self.answered);
         let pause = match self.has_room_for_witness() {
-            true => silent.clamp(SIGN_OF_LIFE, LONGEST_STATUS),
-            false if self.made().count() < self.most * STUCK_FACTOR => LONGEST_LIST,
+            true => silent.clamp(SIGN_OF_LIFE_AFTER, MAX_STATUS_OVERDUE),
+            false if self.made().count() < self.most * STUCK_FACTOR => MAX_LIST_OVERDUE,
             false => return None,
         };
         Some(self.answered.max(last) + pause)

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::{Processes, State, waited_for};
-use crate::engine::call::{Call, Purpose, Question};
+use crate::engine::call::{Call, Purpose, Request};
 use crate::engine::ledger::Ledger;
-use crate::engine::limits::{CONTRADICTED, SETTLED, SIDE_BY_SIDE, SLOW};
+use crate::engine::limits::{CONTRADICTION_RETRY_PAUSE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
 use crate::model::id::{Id, PodRef};
 use crate::runtime::About;
 
@@ -22,7 +22,7 @@ pub(crate) struct Contradiction {
 
 impl Processes {
     pub(super) fn next_death(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        if waited_for(&self.asking_deaths, ledger) >= SIDE_BY_SIDE {
+        if waited_for(&self.asking_deaths, ledger) >= PARALLEL_CALLS {
             return None;
         }
         for id in &self.dead {
@@ -32,13 +32,13 @@ impl Processes {
             let State::Dead { next, asking, .. } = &mut watch.state else {
                 continue;
             };
-            let question = Question::Container(id.clone());
-            if *asking || now < *next || ledger.is_outstanding(&question.key()) {
+            let request = Request::Container(id.clone());
+            if *asking || now < *next || ledger.is_outstanding(&request.key()) {
                 continue;
             }
             *asking = true;
             self.asking_deaths.insert(id.clone());
-            return Some(watch.call(question, Purpose::Death));
+            return Some(watch.call(request, Purpose::Death));
         }
         None
     }
@@ -77,10 +77,10 @@ impl Processes {
             return self.watches.remove(id).map(|watch| watch.pod);
         }
         *denied |= runs == Some(true);
-        let contradicts = now >= *since + SETTLED;
+        let contradicts = now >= *since + SETTLED_AFTER;
         *pause = match contradicts {
-            true => CONTRADICTED,
-            false => (*pause * 3 / 2).min(SLOW),
+            true => CONTRADICTION_RETRY_PAUSE,
+            false => (*pause * 3 / 2).min(SLOW_AFTER),
         };
         *next = now + *pause;
         if contradicts && runs == Some(true) {
@@ -110,7 +110,7 @@ impl Processes {
                 since,
                 denied: true,
                 ..
-            } if now >= since + SETTLED => Some(Contradiction {
+            } if now >= since + SETTLED_AFTER => Some(Contradiction {
                 id: id.clone(),
                 container: watch.name.clone(),
                 pod: watch.pod.clone(),

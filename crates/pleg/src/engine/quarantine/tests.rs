@@ -5,12 +5,12 @@ use crate::engine::call::Purpose;
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn status(id: &str) -> Question {
-    Question::Container(id.into())
+fn status(id: &str) -> Request {
+    Request::Container(id.into())
 }
 
-fn pid(id: &str) -> Question {
-    Question::Pid(id.into())
+fn pid(id: &str) -> Request {
+    Request::Pid(id.into())
 }
 
 struct Case {
@@ -27,11 +27,11 @@ impl Case {
     }
 
     /// Each of these was lost twice in succession, and the runtime is back since 100 ms.
-    fn quarantined(questions: &[Question]) -> Self {
+    fn quarantined(requests: &[Request]) -> Self {
         let mut case = Self::new();
         for sent in [0, 50] {
-            for question in questions {
-                case.lost(question, sent, sent + 10);
+            for request in requests {
+                case.lost(request, sent, sent + 10);
             }
         }
         case.back(100);
@@ -42,14 +42,14 @@ impl Case {
         self.begun + Duration::from_millis(millis)
     }
 
-    fn lost(&mut self, question: &Question, sent: u64, now: u64) {
+    fn lost(&mut self, request: &Request, sent: u64, now: u64) {
         let (sent, now) = (self.at(sent), self.at(now));
-        self.quarantine.lost(question, sent, now);
+        self.quarantine.lost(request, sent, now);
     }
 
-    fn answered(&mut self, question: &Question, sent: u64) {
+    fn answered(&mut self, request: &Request, sent: u64) {
         let sent = self.at(sent);
-        self.quarantine.answered(question, sent);
+        self.quarantine.answered(request, sent);
     }
 
     /// Another call is answered, which was sent then.
@@ -57,25 +57,25 @@ impl Case {
         self.answered(&status("other"), sent);
     }
 
-    fn admit(&self, question: &Question, at: u64) -> Admission {
-        self.quarantine.admit(question, self.at(at))
+    fn admit(&self, request: &Request, at: u64) -> Admission {
+        self.quarantine.admit(request, self.at(at))
     }
 
-    fn wait(&mut self, question: &Question) {
-        let (question, purpose) = (question.clone(), Purpose::Death);
-        self.quarantine.wait(Call { question, purpose });
+    fn wait(&mut self, request: &Request) {
+        let (request, purpose) = (request.clone(), Purpose::Death);
+        self.quarantine.wait(Call { request, purpose });
     }
 
-    fn next(&mut self, at: u64) -> Option<Question> {
+    fn next(&mut self, at: u64) -> Option<Request> {
         let call = self.quarantine.take_next(self.at(at));
-        call.map(|call| call.question)
+        call.map(|call| call.request)
     }
 
     /// The connection is lost 10 ms after it was sent alone, and the runtime is back 20 ms later.
-    fn lost_alone(&mut self, question: &Question, at: u64) {
-        self.wait(question);
-        assert_eq!(self.next(at).as_ref(), Some(question), "at {at}");
-        self.lost(question, at, at + 10);
+    fn lost_alone(&mut self, request: &Request, at: u64) {
+        self.wait(request);
+        assert_eq!(self.next(at).as_ref(), Some(request), "at {at}");
+        self.lost(request, at, at + 10);
         self.back(at + 30);
     }
 }
@@ -152,8 +152,8 @@ fn what_was_lost_alone_is_sent_after_all_others() {
     let ids = ["a", "b", "c"].map(status);
     let mut case = Case::quarantined(&ids);
     let mut lost = Vec::new();
-    for round in 0..4 {
-        let at = 1000 * round + 200;
+    for pass in 0..4 {
+        let at = 1000 * pass + 200;
         for id in &ids {
             case.wait(id);
         }
@@ -170,7 +170,7 @@ fn what_was_lost_alone_is_sent_after_all_others() {
 fn quarantined_calls_wait_until_the_runtime_is_back_but_not_for_ever() {
     let a = status("a");
     let mut case = Case::quarantined(std::slice::from_ref(&a));
-    case.lost(&Question::Version, 150, 200);
+    case.lost(&Request::Version, 150, 200);
     case.wait(&a);
     // An answer that was on its way.
     case.back(199);
@@ -244,7 +244,7 @@ fn sixty_quarantined_calls_are_sent_without_a_pause() {
     }
     let end = case.begun + SECOND;
     assert_eq!(
-        case.quarantine.take_next(end).map(|call| call.question),
+        case.quarantine.take_next(end).map(|call| call.request),
         None
     );
     assert_eq!(case.quarantine.ids().len(), 0);

@@ -12,7 +12,7 @@ use crate::runtime::CallError;
 
 /// Both lists were requested.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub(crate) struct OpenRelist {
     pub(super) begun: Moment,
     pub(super) sandboxes: Option<Reply<ListedSandbox>>,
     pub(super) containers: Option<Reply<ListedContainer>>,
@@ -29,7 +29,7 @@ pub(crate) struct Reply<R> {
 
 pub(super) type Rows<R> = Arc<[Arc<R>]>;
 
-impl Asking {
+impl OpenRelist {
     pub(super) fn answered(&self) -> PerList<bool> {
         PerList {
             sandboxes: self.sandboxes.is_some(),
@@ -63,13 +63,13 @@ pub(crate) trait ListRow: Row {
     const LIST: List;
 
     /// The answer to this list.
-    fn reply(asking: &mut Asking) -> &mut Option<Reply<Self>>;
+    fn reply(asking: &mut OpenRelist) -> &mut Option<Reply<Self>>;
 }
 
 impl ListRow for ListedSandbox {
     const LIST: List = List::Sandboxes;
 
-    fn reply(asking: &mut Asking) -> &mut Option<Reply<Self>> {
+    fn reply(asking: &mut OpenRelist) -> &mut Option<Reply<Self>> {
         &mut asking.sandboxes
     }
 }
@@ -77,7 +77,7 @@ impl ListRow for ListedSandbox {
 impl ListRow for ListedContainer {
     const LIST: List = List::Containers;
 
-    fn reply(asking: &mut Asking) -> &mut Option<Reply<Self>> {
+    fn reply(asking: &mut OpenRelist) -> &mut Option<Reply<Self>> {
         &mut asking.containers
     }
 }

@@ -2,7 +2,7 @@
 
 use tokio::time::Instant;
 
-use super::asking::Asking;
+use super::asking::OpenRelist;
 use super::{Relister, State};
 use crate::engine::list_history::is_of_the_list;
 use crate::engine::lists::{Ages, PerList};
@@ -34,7 +34,7 @@ impl Relister {
 
     /// Notes which lists are not taken in now. One that is answered waits for the other one.
     pub(crate) fn note_blind(&mut self, ages: Ages) {
-        let received = self.of_asking(Asking::received);
+        let received = self.of_relist(OpenRelist::received);
         let absent = self.blind(ages).but_not(received);
         let unavailable = self.unavailable(ages);
         self.history.note_absent(absent, unavailable);
@@ -70,8 +70,10 @@ impl Relister {
         let is_waiting = ages
             .version
             .is_some_and(|age| age >= self.history.overdue_after());
-        let cannot = unreachable || is_waiting && matches!(self.state, State::AskingVersion);
-        let answered = self.of_asking(Asking::answered).zip(stuck.of_the_other());
+        let cannot = unreachable || is_waiting && matches!(self.state, State::AwaitingVersion);
+        let answered = self
+            .of_relist(OpenRelist::answered)
+            .zip(stuck.of_the_other());
         let cannot = answered
             .map(|(is_answered, is_other_stuck)| cannot && !(is_answered && is_other_stuck));
         cannot
@@ -93,13 +95,13 @@ impl Relister {
 
     /// Whether a list has failed in the relist under way.
     pub(crate) fn is_failing(&self) -> bool {
-        self.of_asking(Asking::failed).any()
+        self.of_relist(OpenRelist::failed).any()
     }
 
-    fn of_asking(&self, of: impl Fn(&Asking) -> PerList<bool>) -> PerList<bool> {
+    fn of_relist(&self, of: impl Fn(&OpenRelist) -> PerList<bool>) -> PerList<bool> {
         match &self.state {
-            State::Asking(asking) => of(asking),
-            State::Waiting { .. } | State::AskingVersion => PerList::default(),
+            State::OpenRelist(asking) => of(asking),
+            State::Waiting { .. } | State::AwaitingVersion => PerList::default(),
         }
     }
 

@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::asking::Asking;
+use super::asking::OpenRelist;
 use super::{Listed, Relisted, Relister, State};
 use crate::engine::call::List;
-use crate::engine::limits::{CRASH_WITHIN, LONGEST_RETRY, SLOW_PAUSE};
+use crate::engine::limits::{CRASH_WITHIN, MAX_RETRY_PAUSE, SLOW_PAUSE_DIVISOR};
 use crate::engine::list_history::{Pace, is_of_the_list};
 use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::runtime::grpc::MAX_MESSAGE_SIZE;
@@ -17,7 +17,7 @@ impl Relister {
     /// Ends the relist if both lists have answered, the last of them by the loss of its connection if
     /// it `is_lost`.
     pub(super) fn end(&mut self, is_lost: bool, now: Instant) -> Option<Relisted> {
-        let State::Asking(Asking {
+        let State::OpenRelist(OpenRelist {
             begun,
             sandboxes: Some(sandboxes),
             containers: Some(containers),
@@ -54,7 +54,7 @@ impl Relister {
                         Some(self.lost_one_list(now))
                     }
                     (None, Some(error)) => Some(self.failed(error.clone(), now)),
-                    (None, None) => Some(self.ask_again(now + self.period, now)),
+                    (None, None) => Some(self.retry_at(now + self.period, now)),
                 };
             }
         };
@@ -85,22 +85,22 @@ impl Relister {
     /// One list came, and the connection of the other was lost before that: both are asked for again.
     pub(super) fn lost_one_list(&mut self, now: Instant) -> Relisted {
         self.lost_one = true;
-        self.ask_version_again();
-        self.ask_again(now, now)
+        self.forget_version();
+        self.retry_at(now, now)
     }
 
     /// The relist has failed, and how it is with the lists only the `next` one tells.
-    pub(super) fn ask_again(&mut self, next: Instant, now: Instant) -> Relisted {
-        let took = self.asking_took(now);
+    pub(super) fn retry_at(&mut self, next: Instant, now: Instant) -> Relisted {
+        let took = self.relist_took(now);
         self.no_runtime = None;
         self.rest(next, None);
         Relisted::Failed(took)
     }
 
-    pub(super) fn asking_took(&self, now: Instant) -> Duration {
+    pub(super) fn relist_took(&self, now: Instant) -> Duration {
         match &self.state {
-            State::Asking(asking) => now.duration_since(asking.begun.instant),
-            State::Waiting { .. } | State::AskingVersion => Duration::ZERO,
+            State::OpenRelist(asking) => now.duration_since(asking.begun.instant),
+            State::Waiting { .. } | State::AwaitingVersion => Duration::ZERO,
         }
     }
 
@@ -111,25 +111,25 @@ impl Relister {
             error,
             CallError::Unavailable(_) | CallError::Unimplemented(_)
         ) {
-            self.ask_version_again();
+            self.forget_version();
         }
         let mut pause = match error {
             // Made for nothing each time, at a great cost to the runtime.
-            CallError::TooLarge(_) => LONGEST_RETRY.max(self.period),
+            CallError::TooLarge(_) => MAX_RETRY_PAUSE.max(self.period),
             _ => self.period.max(self.losses.pause()),
         };
-        let is_of_a_list = is_of_the_list(&error) && !matches!(self.state, State::AskingVersion);
+        let is_of_a_list = is_of_the_list(&error) && !matches!(self.state, State::AwaitingVersion);
         if is_of_a_list {
             // The other one may have come, and late.
             self.history.relist_ended();
-            pause = pause.max(self.history.slowest().unwrap_or_default() / SLOW_PAUSE);
+            pause = pause.max(self.history.slowest().unwrap_or_default() / SLOW_PAUSE_DIVISOR);
         }
         if !is_of_a_list && self.no_runtime.as_ref() != Some(&error) {
             tracing::debug!("unable to list: {error}");
         }
         self.no_runtime = (!is_of_a_list).then_some(error);
         self.failed_at = Some(now);
-        let took = self.asking_took(now);
+        let took = self.relist_took(now);
         self.rest(now + pause, None);
         Relisted::Failed(took)
     }
@@ -140,7 +140,7 @@ impl Relister {
         let CallError::Unavailable(why) = &error else {
             return error;
         };
-        if why.cause != NoConnection::Lost || self.asking_took(now) >= CRASH_WITHIN {
+        if why.cause != NoConnection::Lost || self.relist_took(now) >= CRASH_WITHIN {
             return error;
         }
         self.losses.count();
@@ -148,8 +148,10 @@ impl Relister {
             return error;
         }
         let why = match self.state {
-            State::AskingVersion => "the connection is lost each time it is asked for its version",
-            State::Waiting { .. } | State::Asking(_) => {
+            State::AwaitingVersion => {
+                "the connection is lost each time it is asked for its version"
+            }
+            State::Waiting { .. } | State::OpenRelist(_) => {
                 "the connection is lost each time it is asked for its lists"
             }
         };
@@ -163,9 +165,9 @@ impl Relister {
             // What happened while they were late is asked for at once, one time.
             (None, _) | (Some(_), Pace::Quick) => Duration::ZERO,
             // Beside a stream their next good end is not waited for longer than they took.
-            (Some(took), Pace::Late | Pace::Slow) => {
-                period.min(self.period.max(took)).max(took / SLOW_PAUSE)
-            }
+            (Some(took), Pace::Late | Pace::Slow) => period
+                .min(self.period.max(took))
+                .max(took / SLOW_PAUSE_DIVISOR),
         };
         self.history.relist_ended();
         self.rest(now + pause, Some(listed.begun.instant));

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::super::limits::{LONGEST_LIST, LONGEST_STATUS, PACE, SIDE_BY_SIDE, SLOW, SLOW_PACE};
-use crate::engine::call::{Call, Key, List, Purpose, Question};
+use super::super::limits::{
+    MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, PARALLEL_CALLS, SLOW_AFTER, SLOW_SWEEP_PACE, SWEEP_PACE,
+};
+use crate::engine::call::{Call, Key, List, Purpose, Request};
 use crate::engine::ledger::Ledger;
 use crate::engine::lists::PerList;
 use crate::model::id::PodUid;
@@ -18,14 +20,14 @@ use crate::runtime::About;
 pub(super) struct Target {
     /// Its pod; `None` for an id that only the host knows.
     pub(super) uid: Option<PodUid>,
-    pub(super) question: Question,
+    pub(super) request: Request,
     pub(super) about: About,
 }
 
 impl Target {
     pub(super) fn into_call(self) -> (Call, About) {
         let call = Call {
-            question: self.question,
+            request: self.request,
             purpose: Purpose::Sweep(self.uid),
         };
         (call, self.about)
@@ -44,7 +46,7 @@ pub(super) struct Sweep {
     waiting: BTreeMap<Key, Instant>,
     answered: usize,
     /// All sandboxes that may tell containers are asked for, as the runtime was known to tell them.
-    asks_sandboxes: bool,
+    requests_sandboxes: bool,
     /// How it is with the list that is asked for beside it.
     beside: Beside,
     /// The pods of which an id was answered well, was not found, or failed, or could not be asked
@@ -65,7 +67,7 @@ pub(super) struct Sweep {
 
 /// What was heard of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Heard {
+pub(crate) enum Outcome {
     /// Its status, or again that there is none.
     Known,
     /// That it does not exist, which may be a mistake.
@@ -91,7 +93,7 @@ impl Elsewhere {
         match ledger.asked(key) {
             None => Self::NotAsked,
             Some(_) if ledger.is_stuck(key) => Self::Stuck,
-            Some(since) if ledger.is_look(key) => Self::Asked(since),
+            Some(since) if ledger.is_observation(key) => Self::Asked(since),
             Some(_) => Self::AskedOther,
         }
     }
@@ -128,7 +130,7 @@ impl Sweep {
     pub(super) fn begin(
         missing: PerList<bool>,
         beside: Option<List>,
-        asks_sandboxes: bool,
+        requests_sandboxes: bool,
         now: Moment,
     ) -> Self {
         Self {
@@ -138,15 +140,15 @@ impl Sweep {
             targets: VecDeque::new(),
             waiting: BTreeMap::new(),
             answered: 0,
-            asks_sandboxes,
+            requests_sandboxes,
             beside: beside.map_or(Beside::None, Beside::Due),
             known: BTreeSet::new(),
             lost: BTreeSet::new(),
             failed: BTreeSet::new(),
             next: now.instant,
-            usual: PACE,
-            pace: PACE,
-            longest: SLOW,
+            usual: SWEEP_PACE,
+            pace: SWEEP_PACE,
+            longest: SLOW_AFTER,
             told: false,
         }
     }
@@ -154,7 +156,7 @@ impl Sweep {
     /// The same of these; at a gentler pace while lists come, but `slow` each time.
     pub(super) fn of(mut self, mut targets: VecDeque<Target>, slow: bool, ledger: &Ledger) -> Self {
         targets.retain(|target| {
-            let key = target.question.key();
+            let key = target.request.key();
             match Elsewhere::of(&key, ledger) {
                 Elsewhere::NotAsked | Elsewhere::AskedOther => true,
                 Elsewhere::Asked(since) => {
@@ -168,10 +170,10 @@ impl Sweep {
                 }
             }
         });
-        self.usual = if slow { SLOW_PACE } else { PACE };
+        self.usual = if slow { SLOW_SWEEP_PACE } else { SWEEP_PACE };
         self.pace = self.usual;
         let all = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
-        self.longest = (LONGEST_LIST / all).clamp(self.usual, SLOW);
+        self.longest = (MAX_LIST_OVERDUE / all).clamp(self.usual, SLOW_AFTER);
         self.targets = targets;
         self
     }
@@ -183,7 +185,7 @@ impl Sweep {
 
     /// Whether it is waited for no longer.
     pub(super) fn is_old(&self, now: Instant) -> bool {
-        now >= self.begun.instant + LONGEST_STATUS
+        now >= self.begun.instant + MAX_STATUS_OVERDUE
     }
 
     /// As of when all is that it has seen.
@@ -197,21 +199,21 @@ impl Sweep {
     }
 
     /// Somebody else asked for an id that it waits for.
-    pub(super) fn heard_elsewhere(&mut self, key: &Key, uid: &PodUid, heard: Heard) {
+    pub(super) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
         if self.waiting.contains_key(key) {
-            self.note(uid, heard);
+            self.note(uid, outcome);
             // What others have heard counts as of when they asked, which `complete` looks up.
-            if heard != Heard::Known {
+            if outcome != Outcome::Known {
                 self.waiting.remove(key);
             }
         }
     }
 
-    fn note(&mut self, uid: &PodUid, heard: Heard) {
-        let pods = match heard {
-            Heard::Known => &mut self.known,
-            Heard::Lost => &mut self.lost,
-            Heard::Nothing => &mut self.failed,
+    fn note(&mut self, uid: &PodUid, outcome: Outcome) {
+        let pods = match outcome {
+            Outcome::Known => &mut self.known,
+            Outcome::Lost => &mut self.lost,
+            Outcome::Nothing => &mut self.failed,
         };
         pods.insert(uid.clone());
     }
@@ -228,18 +230,18 @@ impl Sweep {
         })
     }
 
-    pub(super) fn is_to_ask_for(&self, list: List) -> bool {
+    pub(super) fn is_to_request(&self, list: List) -> bool {
         self.beside == Beside::Due(list)
     }
 
-    pub(super) fn has_asked_for(&self, list: List) -> bool {
+    pub(super) fn has_requested(&self, list: List) -> bool {
         self.beside == Beside::Asked(list)
     }
 
     /// A list answered, by whomever it was asked for.
     pub(super) fn list_answered(&mut self, list: List, asked: Instant) {
         self.answered += 1;
-        if self.is_to_ask_for(list) || self.has_asked_for(list) {
+        if self.is_to_request(list) || self.has_requested(list) {
             self.beside = Beside::Listed(list);
             self.as_of = asked.min(self.as_of);
         }
@@ -254,7 +256,7 @@ impl Sweep {
 
     /// It may be another runtime now, which does not tell a sandbox's containers.
     pub(super) fn runtime_changed(&mut self) {
-        self.asks_sandboxes = false;
+        self.requests_sandboxes = false;
     }
 
     /// When the next is to be asked for; `None` while that waits for an answer.
@@ -265,7 +267,7 @@ impl Sweep {
         }
         let mut asked: Vec<Instant> = self.waiting.values().copied().collect();
         asked.sort_unstable();
-        match asked.len().checked_sub(SIDE_BY_SIDE) {
+        match asked.len().checked_sub(PARALLEL_CALLS) {
             None => Some(self.next),
             Some(_) if self.answered == 0 && !ledger.has_answered_since(self.begun.instant) => None,
             // The window is free once all but so many of the younger ones are slow.
@@ -275,14 +277,14 @@ impl Sweep {
 
     /// After how long one gives its place in the window to others.
     fn slow(&self) -> Duration {
-        SLOW.min(self.longest * SIDE_BY_SIDE as u32)
+        SLOW_AFTER.min(self.longest * PARALLEL_CALLS as u32)
     }
 
     /// The first of which nobody is asking something else: it comes after the answer to that.
     fn next_target(&self, ledger: &Ledger) -> Option<usize> {
         let mut targets = self.targets.iter();
         targets.position(|target| {
-            let elsewhere = Elsewhere::of(&target.question.key(), ledger);
+            let elsewhere = Elsewhere::of(&target.request.key(), ledger);
             elsewhere != Elsewhere::AskedOther
         })
     }
@@ -290,7 +292,7 @@ impl Sweep {
     pub(super) fn take(&mut self, ledger: &Ledger, now: Instant) -> Option<Target> {
         while self.due(ledger).is_some_and(|due| now >= due) {
             let target = self.targets.remove(self.next_target(ledger)?)?;
-            let key = target.question.key();
+            let key = target.request.key();
             // Somebody else may have asked for it since.
             match Elsewhere::of(&key, ledger) {
                 Elsewhere::NotAsked => {
@@ -309,12 +311,18 @@ impl Sweep {
     }
 
     /// A runtime that takes longer is asked less often.
-    pub(super) fn ended(&mut self, key: &Key, uid: Option<&PodUid>, heard: Heard, now: Instant) {
+    pub(super) fn ended(
+        &mut self,
+        key: &Key,
+        uid: Option<&PodUid>,
+        outcome: Outcome,
+        now: Instant,
+    ) {
         let asked = self.waiting.remove(key);
         if let Some(uid) = uid {
-            self.note(uid, heard);
+            self.note(uid, outcome);
         }
-        if heard != Heard::Known {
+        if outcome != Outcome::Known {
             return;
         }
         self.answered += 1;
@@ -372,7 +380,7 @@ impl Sweep {
             unseen: &failed | &lost,
             partly,
             sandboxes_listed: self.beside == Beside::Listed(List::Sandboxes),
-            sees_new_containers: !self.missing.containers || self.asks_sandboxes,
+            sees_new_containers: !self.missing.containers || self.requests_sandboxes,
         })
     }
 }

@@ -39,10 +39,10 @@ fn pod() -> ListedPod {
 /// an inspection asks for.
 fn waiting(ledger: &mut Ledger, start: Instant) -> (Sweeper, Key) {
     let pod = pod();
-    let sandbox = Question::Sandbox("s".into());
+    let sandbox = Request::Sandbox("s".into());
     ledger.begin(about(&sandbox, None, Some(&pod.pod)), start);
     let mut sweeper = Sweeper::new(SECOND, start);
-    sweeper.sandbox_told_containers(true, true);
+    sweeper.sandbox_status_received(true, true);
     let missing = PerList {
         sandboxes: false,
         containers: true,
@@ -61,9 +61,9 @@ fn waiting(ledger: &mut Ledger, start: Instant) -> (Sweeper, Key) {
     );
     sweeper.list_answered(List::Sandboxes, now.instant);
     let (call, _) = sweeper.next_call(ledger, now.instant).unwrap();
-    let asked = call.question.key();
+    let asked = call.request.key();
     assert_eq!(asked.0, Rpc::ContainerStatus);
-    sweeper.answered(&asked, Some(&pod.pod.uid), Heard::Known, now.instant);
+    sweeper.answered(&asked, Some(&pod.pod.uid), Outcome::Known, now.instant);
     assert!(sweeper.complete(ledger).is_none());
     (sweeper, sandbox.key())
 }
@@ -89,7 +89,7 @@ fn of_a_sandbox_that_an_inspection_did_not_find_a_sweep_has_heard_nothing() {
     let (mut sweeper, sandbox) = waiting(&mut ledger, start);
     let about = ledger.answered(&sandbox, start + SECOND * 2).unwrap();
     let uid = about.pod.unwrap().uid;
-    sweeper.heard_elsewhere(&sandbox, &uid, Heard::Lost);
+    sweeper.answered_elsewhere(&sandbox, &uid, Outcome::Lost);
     let swept = sweeper.complete(&ledger).unwrap();
     assert_eq!(swept.unseen, BTreeSet::from([uid]));
 }

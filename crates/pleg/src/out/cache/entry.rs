@@ -109,7 +109,7 @@ pub struct Inspection {
 
 /// What a look vouches for: every pod but those that are `pending`.
 #[derive(Clone, Debug)]
-pub struct Vouch {
+pub struct Confirmation {
     /// When the look was begun.
     pub begun: Moment,
     /// The pods that differ from what the cache holds, fail, or do not answer.

@@ -26,8 +26,8 @@ fn moment(instant: Instant) -> Moment {
 }
 
 /// A look that has listed everything.
-fn look(begun: Instant, pending: BTreeSet<PodUid>) -> Vouch {
-    Vouch {
+fn look(begun: Instant, pending: BTreeSet<PodUid>) -> Confirmation {
+    Confirmation {
         begun: moment(begun),
         pending,
         unseen: BTreeSet::new(),
@@ -82,7 +82,7 @@ async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
         !has_newer(&cache, first + SECOND).await,
         "as old is not newer"
     );
-    writer.vouch(look(first + SECOND * 2, BTreeSet::new()));
+    writer.confirm(look(first + SECOND * 2, BTreeSet::new()));
     assert!(has_newer(&cache, first + SECOND).await);
     assert!(!has_newer(&cache, first + SECOND * 2).await);
 }
@@ -91,7 +91,7 @@ async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
 async fn a_pod_that_the_runtime_does_not_have_is_as_new_as_the_last_relist() {
     let (writer, cache) = cache(RunClock::default());
     let asked = Instant::now();
-    writer.vouch(look(asked + SECOND, BTreeSet::new()));
+    writer.confirm(look(asked + SECOND, BTreeSet::new()));
     let entry = cache.newer_than(&uid(), asked).await.unwrap();
     let unknown = Entry {
         complete_as_of: Some(asked + SECOND),
@@ -104,7 +104,7 @@ async fn a_pod_that_the_runtime_does_not_have_is_as_new_as_the_last_relist() {
 async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
     let (writer, cache) = cache(RunClock::default());
     let asked = Instant::now();
-    writer.vouch(look(asked + SECOND, [uid()].into()));
+    writer.confirm(look(asked + SECOND, [uid()].into()));
     assert!(!has_newer(&cache, asked).await);
     writer.set(&uid(), status(), listed(asked + SECOND));
     assert!(has_newer(&cache, asked).await);
@@ -114,17 +114,17 @@ async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
 async fn a_look_that_lists_no_sandboxes_says_of_no_pod_that_it_does_not_exist() {
     let (writer, cache) = cache(RunClock::default());
     let asked = Instant::now();
-    let sweep = Vouch {
+    let sweep = Confirmation {
         sees_new_pods: false,
         sees_new_containers: false,
         ..look(asked + SECOND, BTreeSet::new())
     };
-    writer.vouch(sweep);
+    writer.confirm(sweep);
     assert!(!has_newer(&cache, asked).await);
     writer.set(&uid(), status(), listed(asked));
     assert!(has_newer(&cache, asked).await, "known pods were seen");
     assert_eq!(cache.get(&uid()).complete_as_of, Some(asked));
-    writer.vouch(look(asked + SECOND * 2, BTreeSet::new()));
+    writer.confirm(look(asked + SECOND * 2, BTreeSet::new()));
     let complete_as_of = cache.get(&uid()).complete_as_of;
     assert_eq!(complete_as_of, Some(asked + SECOND * 2));
 }
@@ -133,7 +133,7 @@ async fn a_look_that_lists_no_sandboxes_says_of_no_pod_that_it_does_not_exist() 
 async fn an_inspection_that_follows_a_hint_is_no_answer_before_the_next_list() {
     let (writer, cache) = cache(RunClock::default());
     let start = Instant::now();
-    writer.vouch(look(start, BTreeSet::new()));
+    writer.confirm(look(start, BTreeSet::new()));
     let begun = start + SECOND * 2;
     writer.set(&uid(), status(), hinted(begun, start));
     assert!(!has_newer(&cache, start + SECOND).await);
@@ -142,7 +142,7 @@ async fn an_inspection_that_follows_a_hint_is_no_answer_before_the_next_list() {
     assert_eq!(times, (Some(begun), Some(start)));
     // Lists show that something is new, which is inspected then.
     let lists = start + SECOND * 3;
-    writer.vouch(look(lists, [uid()].into()));
+    writer.confirm(look(lists, [uid()].into()));
     assert!(!has_newer(&cache, start + SECOND).await);
     let again = Inspection {
         differs: true,
@@ -167,12 +167,12 @@ async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_ne
     };
     writer.set(&uid(), status(), lacking);
     assert_eq!(complete_as_of(), None);
-    writer.vouch(look(start + SECOND, BTreeSet::new()));
+    writer.confirm(look(start + SECOND, BTreeSet::new()));
     assert_eq!(complete_as_of(), None);
     assert!(has_newer(&cache, start).await, "nobody waits for it");
     writer.set(&uid(), status(), listed(start + SECOND));
     assert_eq!(complete_as_of(), Some(start + SECOND));
-    writer.vouch(look(start + SECOND * 2, BTreeSet::new()));
+    writer.confirm(look(start + SECOND * 2, BTreeSet::new()));
     assert_eq!(complete_as_of(), Some(start + SECOND * 2));
 }
 
@@ -183,21 +183,21 @@ async fn a_look_that_has_not_seen_a_pod_does_not_complete_what_is_inspected_of_i
     let complete_as_of = || cache.get(&uid()).complete_as_of;
     writer.set(&uid(), status(), listed(start));
     let sweep = start + SECOND;
-    let missed = Vouch {
+    let missed = Confirmation {
         unseen: [uid()].into(),
         ..look(sweep, [uid()].into())
     };
-    writer.vouch(missed);
+    writer.confirm(missed);
     writer.set(&uid(), status(), hinted(start + SECOND * 2, start));
     assert_eq!(complete_as_of(), Some(start));
     // One that cannot see what is new changes nothing about that.
-    let blind = Vouch {
+    let blind = Confirmation {
         sees_new_containers: false,
         ..look(start + SECOND * 3, BTreeSet::new())
     };
-    writer.vouch(blind);
+    writer.confirm(blind);
     assert_eq!(complete_as_of(), Some(start));
-    writer.vouch(look(start + SECOND * 4, BTreeSet::new()));
+    writer.confirm(look(start + SECOND * 4, BTreeSet::new()));
     assert_eq!(complete_as_of(), Some(start + SECOND * 4));
 }
 
@@ -207,10 +207,10 @@ async fn a_pod_that_differs_is_as_of_the_last_look_that_confirmed_it() {
     let start = Instant::now();
     let as_of = || cache.get(&uid()).as_of.map(|as_of| as_of.instant);
     writer.set(&uid(), status(), listed(start));
-    writer.vouch(look(start + SECOND, BTreeSet::new()));
-    writer.vouch(look(start + SECOND * 2, [uid()].into()));
+    writer.confirm(look(start + SECOND, BTreeSet::new()));
+    writer.confirm(look(start + SECOND * 2, [uid()].into()));
     assert_eq!(as_of(), Some(start + SECOND));
-    writer.vouch(look(start + SECOND * 3, [uid()].into()));
+    writer.confirm(look(start + SECOND * 3, [uid()].into()));
     assert_eq!(as_of(), Some(start + SECOND));
     writer.set(&uid(), status(), listed(start + SECOND * 3));
     assert_eq!(as_of(), Some(start + SECOND * 3));
@@ -226,9 +226,9 @@ async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal()
     let releases: [Release; 4] = [
         |writer, now, _| drop(writer.set(&uid(), status(), listed(now))),
         |writer, now, error| writer.set_error(&uid(), error, now),
-        |writer, now, _| writer.vouch(look(now, BTreeSet::new())),
+        |writer, now, _| writer.confirm(look(now, BTreeSet::new())),
         |writer, now, _| {
-            writer.vouch(look(now, BTreeSet::new()));
+            writer.confirm(look(now, BTreeSet::new()));
             writer.remove(&uid());
         },
     ];
@@ -264,8 +264,8 @@ async fn times_never_go_backwards() {
     writer.set(&uid(), status(), listed(start + SECOND * 5));
     writer.set(&uid(), status(), listed(start + SECOND));
     assert_eq!(cache.get(&uid()).modified, Some(start + SECOND * 5));
-    writer.vouch(look(start + SECOND * 9, BTreeSet::new()));
-    writer.vouch(look(start + SECOND * 2, BTreeSet::new()));
+    writer.confirm(look(start + SECOND * 9, BTreeSet::new()));
+    writer.confirm(look(start + SECOND * 2, BTreeSet::new()));
     assert!(has_newer(&cache, start + SECOND * 8).await);
 }
 

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::contents::Contents;
-use super::entry::{Confirmed, Inspection, Vouch, later};
+use super::entry::{Confirmation, Confirmed, Inspection, later};
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::ListedPod;
 use crate::model::status::{ContainerStatus, PodStatus};
@@ -65,7 +65,7 @@ impl CacheWriter {
     }
 
     /// Notes what has been told of a pod, where that is not what was written last.
-    pub(crate) fn keep_told(&self, uid: &PodUid, told: &Arc<ListedPod>) {
+    pub(crate) fn keep_reported(&self, uid: &PodUid, told: &Arc<ListedPod>) {
         let mut contents = self.write();
         let entry = contents.pods.get(uid);
         if entry.is_none_or(|entry| entry.status.is_as_listed(told)) {
@@ -195,29 +195,29 @@ impl CacheWriter {
     }
 
     /// Vouches for what a look has seen.
-    pub fn vouch(&self, vouch: Vouch) {
+    pub fn confirm(&self, confirm: Confirmation) {
         let mut contents = self.write();
         // Who is pending from now on was vouched for by the look before.
-        for uid in &vouch.pending {
+        for uid in &confirm.pending {
             contents.note_confirmed(uid);
         }
-        let begun = vouch.begun.instant;
+        let begun = confirm.begun.instant;
         if contents.looked.is_some_and(|looked| looked.instant > begun) {
             // Whom a newer look has not seen, an older one does not vouch for.
-            contents.pending.extend(vouch.pending);
+            contents.pending.extend(confirm.pending);
         } else {
-            contents.pending = vouch.pending;
+            contents.pending = confirm.pending;
         }
-        contents.looked = later(contents.looked, Some(vouch.begun));
-        if vouch.sees_new_pods && vouch.sees_new_containers {
-            contents.seen = later(contents.seen, Some(vouch.begun));
+        contents.looked = later(contents.looked, Some(confirm.begun));
+        if confirm.sees_new_pods && confirm.sees_new_containers {
+            contents.seen = later(contents.seen, Some(confirm.begun));
         }
-        if vouch.sees_new_pods {
+        if confirm.sees_new_pods {
             contents.complete = contents.complete.max(Some(begun));
         }
-        if vouch.sees_new_containers && contents.containers_complete < Some(begun) {
+        if confirm.sees_new_containers && contents.containers_complete < Some(begun) {
             contents.containers_complete = Some(begun);
-            contents.unseen = vouch.unseen;
+            contents.unseen = confirm.unseen;
         }
         drop(contents);
         self.changed.send_replace(());

@@ -60,7 +60,7 @@ pub fn message(
     let failing = coverage.failing.iter();
     details.extend(failing.map(|failing| FailingCall::new(failing, now).to_string()));
     let mut told = named(&details);
-    match coverage.unasked {
+    match coverage.waiting_for_room {
         0 => {}
         1 => told.push("1 pod waits, because too many calls have not been answered".to_owned()),
         pods => told.push(format!(

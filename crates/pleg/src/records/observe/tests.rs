@@ -19,7 +19,7 @@ enum Move {
     Hint(u8),
     Reinspect(u8),
     /// A container is looked at by its id.
-    Look(u8, Option<ContainerState>),
+    Interval(u8, Option<ContainerState>),
 }
 
 fn moves() -> impl Strategy<Value = Vec<Move>> {
@@ -36,7 +36,7 @@ fn moves() -> impl Strategy<Value = Vec<Move>> {
         4 => any::<bool>().prop_map(Move::End),
         1 => (0..12u8).prop_map(Move::Hint),
         1 => (0..12u8).prop_map(Move::Reinspect),
-        1 => (0..12u8, state()).prop_map(|(pod, state)| Move::Look(pod, state)),
+        1 => (0..12u8, state()).prop_map(|(pod, state)| Move::Interval(pod, state)),
     ];
     prop::collection::vec(step, 0..80)
 }
@@ -63,13 +63,13 @@ fn row(number: u8, state: ContainerState) -> Arc<ListedContainer> {
 
 /// Records with the inspections that they wanted, and what each of them came to.
 #[derive(Default)]
-struct Told {
+struct Consumer {
     records: Records,
     inspections: Vec<(Ticket, Arc<ListedPod>)>,
     changes: Vec<String>,
 }
 
-impl Told {
+impl Consumer {
     fn plan(&mut self, now: Instant) {
         for uid in self.records.unsettled() {
             match self.records.plan(&uid, now) {
@@ -92,7 +92,7 @@ impl Told {
             return;
         }
         self.records
-            .looked(&ticket, &PodStatus::from(&*pod), now, now);
+            .inspected(&ticket, &PodStatus::from(&*pod), now, now);
         let commit = self.records.commit(&ticket);
         let changes = commit.map(|commit| commit.changes);
         self.changes.push(format!("{}: {changes:?}", ticket.uid));
@@ -113,8 +113,8 @@ impl Clock {
         self.0 + Duration::from_millis(millis)
     }
 
-    fn look(&self, begun: u64, ended: u64) -> Look {
-        Look {
+    fn interval(&self, begun: u64, ended: u64) -> Interval {
+        Interval {
             begun: self.at(begun),
             ended: self.at(ended),
             source: Source::Sweep,
@@ -133,9 +133,9 @@ fn a_container_is_learned_that_was_asked_for_just_before_the_list_which_shows_it
         created_at: None,
     });
     let mut records = Records::default();
-    records.observe_list(&[sandbox], clock.look(1, 2));
+    records.observe_list(&[sandbox], clock.interval(1, 2));
     let container = ListedContainer::clone(&row(1, ContainerState::Exited));
-    records.learn(&pod(1), container, clock.look(0, 3));
+    records.learn(&pod(1), container, clock.interval(0, 3));
     let uid = pod(1).uid;
     let listed = records.listed_as(&uid);
     assert!(listed.is_some_and(|listed| listed.names(&"c1".into())));
@@ -157,33 +157,35 @@ fn what_is_remembered_of_gone_pods_is_bounded_while_only_one_list_is_taken_in() 
             created_at: None,
         })
     };
-    let mut told = Told::default();
+    let mut consumer = Consumer::default();
     for number in 0..3000 {
-        let look = clock.look(10 * number + 10, 10 * number + 11);
-        told.records.observe_list(&[sandbox(number)], look);
-        told.plan(look.ended);
-        told.end(true, look.ended);
+        let interval = clock.interval(10 * number + 10, 10 * number + 11);
+        consumer.records.observe_list(&[sandbox(number)], interval);
+        consumer.plan(interval.ended);
+        consumer.end(true, interval.ended);
     }
     assert!(
-        told.records.gone.len() < 2000,
+        consumer.records.gone.len() < 2000,
         "{}",
-        told.records.gone.len()
+        consumer.records.gone.len()
     );
     // A list that was begun before most of them ended, and shows one that is new since.
     let held_up = [sandbox(600), sandbox(2999), sandbox(9999)];
-    told.changes.clear();
-    told.records
-        .observe_list(&held_up, clock.look(5_000, 30_020));
-    told.plan(clock.at(30_020));
+    consumer.changes.clear();
+    consumer
+        .records
+        .observe_list(&held_up, clock.interval(5_000, 30_020));
+    consumer.plan(clock.at(30_020));
     assert_eq!(
-        told.records.listed().count(),
+        consumer.records.listed().count(),
         1,
         "those that are gone stay gone"
     );
-    told.records
-        .observe_list(&held_up[1..], clock.look(30_030, 30_031));
+    consumer
+        .records
+        .observe_list(&held_up[1..], clock.interval(30_030, 30_031));
     assert_eq!(
-        told.records.listed().count(),
+        consumer.records.listed().count(),
         2,
         "what is new is in the next list"
     );
@@ -196,40 +198,46 @@ fn a_look_at_an_id_that_overlaps_one_at_its_pod_and_says_otherwise_wants_an_insp
     let by_id = |records: &mut Records| {
         let state = Some(ContainerState::Exited);
         let (uid, id) = (pod(1).uid, "c1".into());
-        records.observe_one::<ListedContainer>(&uid, &id, state, clock.look(5, 12));
+        records.observe_one::<ListedContainer>(&uid, &id, state, clock.interval(5, 12));
     };
-    let by_sandbox = |records: &mut Records| records.learn(&pod(1), exited(), clock.look(5, 12));
+    let by_sandbox =
+        |records: &mut Records| records.learn(&pod(1), exited(), clock.interval(5, 12));
     let ways: [&dyn Fn(&mut Records); 2] = [&by_id, &by_sandbox];
-    for tell in ways {
-        let mut told = Told::default();
+    for observe in ways {
+        let mut consumer = Consumer::default();
         let running = row(1, ContainerState::Running);
-        told.records.observe_list(&[running], clock.look(0, 10));
-        told.plan(clock.at(11));
-        told.end(true, clock.at(11));
-        assert_eq!(told.records.unsettled(), []);
-        tell(&mut told.records);
-        assert_eq!(told.records.unsettled(), [pod(1).uid]);
+        consumer
+            .records
+            .observe_list(&[running], clock.interval(0, 10));
+        consumer.plan(clock.at(11));
+        consumer.end(true, clock.at(11));
+        assert_eq!(consumer.records.unsettled(), []);
+        observe(&mut consumer.records);
+        assert_eq!(consumer.records.unsettled(), [pod(1).uid]);
     }
 }
 
 #[test]
 fn an_older_look_at_a_container_does_not_undo_what_its_sandbox_told_since() {
     let clock = Clock(Instant::now());
-    let mut told = Told::default();
+    let mut consumer = Consumer::default();
     let exited = ListedContainer::clone(&row(1, ContainerState::Exited));
-    told.records.learn(&pod(1), exited, clock.look(5, 6));
-    told.plan(clock.at(7));
-    told.end(true, clock.at(7));
+    consumer
+        .records
+        .learn(&pod(1), exited, clock.interval(5, 6));
+    consumer.plan(clock.at(7));
+    consumer.end(true, clock.at(7));
 
     let (uid, id) = (pod(1).uid, "c1".into());
     let runs = Some(ContainerState::Running);
-    let look = clock.look(1, 9);
-    told.records
-        .observe_one::<ListedContainer>(&uid, &id, runs, look);
-    let listed = told.records.listed_as(&uid).expect("it was told");
+    let interval = clock.interval(1, 9);
+    consumer
+        .records
+        .observe_one::<ListedContainer>(&uid, &id, runs, interval);
+    let listed = consumer.records.listed_as(&uid).expect("it was told");
     assert_eq!(listed.containers[0].state, ContainerState::Exited);
     assert_eq!(
-        told.records.unsettled(),
+        consumer.records.unsettled(),
         [uid],
         "an inspection tells which of both is so"
     );
@@ -238,17 +246,21 @@ fn an_older_look_at_a_container_does_not_undo_what_its_sandbox_told_since() {
 #[test]
 fn a_container_that_a_list_under_way_does_not_show_wants_an_inspection() {
     let clock = Clock(Instant::now());
-    let mut told = Told::default();
+    let mut consumer = Consumer::default();
     let running = row(1, ContainerState::Running);
-    told.records.observe_list(&[running], clock.look(0, 10));
-    told.plan(clock.at(11));
-    told.end(true, clock.at(11));
+    consumer
+        .records
+        .observe_list(&[running], clock.interval(0, 10));
+    consumer.plan(clock.at(11));
+    consumer.end(true, clock.at(11));
     let other = ListedContainer {
         id: "c2".into(),
         ..ListedContainer::clone(&row(1, ContainerState::Created))
     };
-    told.records.learn(&pod(1), other, clock.look(5, 12));
-    assert_eq!(told.records.unsettled(), [pod(1).uid]);
+    consumer
+        .records
+        .learn(&pod(1), other, clock.interval(5, 12));
+    assert_eq!(consumer.records.unsettled(), [pod(1).uid]);
 }
 
 #[test]
@@ -264,24 +276,31 @@ fn who_has_exited_is_not_brought_back_by_a_list_that_was_held_up() {
         })
     };
     let running = || [row(1, ContainerState::Running)];
-    let mut told = Told::default();
-    told.records.observe_list(&running(), clock.look(0, 1));
-    told.plan(clock.at(1));
-    told.end(true, clock.at(1));
+    let mut consumer = Consumer::default();
+    consumer
+        .records
+        .observe_list(&running(), clock.interval(0, 1));
+    consumer.plan(clock.at(1));
+    consumer.end(true, clock.at(1));
 
-    told.records.request_reinspect(&pod(1).uid);
-    told.plan(clock.at(10));
-    let (ticket, listed) = told.inspections.remove(0);
+    consumer.records.request_reinspect(&pod(1).uid);
+    consumer.plan(clock.at(10));
+    let (ticket, listed) = consumer.inspections.remove(0);
     let mut exited = ListedPod::clone(&listed);
     exited.containers = vec![row(1, ContainerState::Exited)];
     let status = PodStatus::from(&exited);
-    told.records
-        .looked(&ticket, &status, clock.at(10), clock.at(11));
-    told.records.commit(&ticket);
+    consumer
+        .records
+        .inspected(&ticket, &status, clock.at(10), clock.at(11));
+    consumer.records.commit(&ticket);
     // One list of what does not concern it, and one that was asked for before it ended.
-    told.records.observe_list(&[sandbox()], clock.look(2, 20));
-    told.records.observe_list(&running(), clock.look(2, 30));
-    let listed = told.records.listed_as(&pod(1).uid).unwrap();
+    consumer
+        .records
+        .observe_list(&[sandbox()], clock.interval(2, 20));
+    consumer
+        .records
+        .observe_list(&running(), clock.interval(2, 30));
+    let listed = consumer.records.listed_as(&pod(1).uid).unwrap();
     assert_eq!(listed.containers[0].state, ContainerState::Exited);
 }
 
@@ -293,14 +312,14 @@ proptest! {
         let mut now = Instant::now();
         let mut rows: Vec<_> = (0..12).map(|pod| row(pod, ContainerState::Running)).collect();
         let mut grouping = Grouping::new(now, Arc::new([]), Arc::new([]));
-        let (mut in_part, mut whole) = (Told::default(), Told::default());
+        let (mut in_part, mut whole) = (Consumer::default(), Consumer::default());
         for what in moves {
             now += Duration::from_millis(1);
-            for told in [&mut in_part, &mut whole] {
+            for consumer in [&mut in_part, &mut whole] {
                 match &what {
                     Move::List(..) | Move::Relist => {}
-                    Move::Plan => told.plan(now),
-                    Move::End(well) => told.end(*well, now),
+                    Move::Plan => consumer.plan(now),
+                    Move::End(well) => consumer.end(*well, now),
                     Move::Hint(number) => {
                         let hint = Hint {
                             source: Source::Stream,
@@ -309,16 +328,16 @@ proptest! {
                             met: Vec::new(),
                             removed: Vec::new(),
                         };
-                        told.records.hint(&pod(*number), hint);
+                        consumer.records.hint(&pod(*number), hint);
                     }
                     Move::Reinspect(number) => {
-                        told.records.request_reinspect(&pod(*number).uid);
+                        consumer.records.request_reinspect(&pod(*number).uid);
                     }
-                    Move::Look(number, state) => {
+                    Move::Interval(number, state) => {
                         let (begun, ended) = (now, now);
-                        let look = Look { begun, ended, source: Source::Sweep };
+                        let interval = Interval { begun, ended, source: Source::Sweep };
                         let (uid, id) = (pod(*number).uid, format!("c{number}").into());
-                        told.records.observe_one::<ListedContainer>(&uid, &id, *state, look);
+                        consumer.records.observe_one::<ListedContainer>(&uid, &id, *state, interval);
                     }
                 }
             }

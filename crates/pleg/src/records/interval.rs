@@ -10,7 +10,7 @@ use crate::model::event::Source;
 
 /// A look at the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Look {
+pub struct Interval {
     /// When it was begun: what happened before is in it.
     pub begun: Instant,
     /// When its answer was there: what happened after is not.
@@ -35,7 +35,7 @@ pub(crate) struct Freshness {
 
 impl Freshness {
     /// As fresh as a list.
-    pub(super) fn of(list: Look) -> Self {
+    pub(super) fn of(list: Interval) -> Self {
         Self {
             whole: Some(list.ended),
             any: list.begun,
@@ -63,33 +63,33 @@ impl Freshness {
     }
 
     /// Whether a list says something newer.
-    pub(super) fn admits_list(&self, list: Look) -> bool {
+    pub(super) fn admits_list(&self, list: Interval) -> bool {
         list.begun >= self.any
     }
 
     /// Whether a look at a single id says something newer.
-    pub(super) fn admits_one(&self, look: Look) -> bool {
-        self.whole <= Some(look.begun)
+    pub(super) fn admits_one(&self, interval: Interval) -> bool {
+        self.whole <= Some(interval.begun)
     }
 
     /// Whether a look at all that is known says something newer.
-    pub(super) fn admits_all(&self, look: Look) -> bool {
-        self.admits_one(look) && after(look.begun) >= self.any
+    pub(super) fn admits_all(&self, interval: Interval) -> bool {
+        self.admits_one(interval) && after(interval.begun) >= self.any
     }
 
     /// A look at a single id was taken in.
-    pub(super) fn one(&mut self, look: Look) {
-        self.any = self.any.max(after(look.ended));
+    pub(super) fn one(&mut self, interval: Interval) {
+        self.any = self.any.max(after(interval.ended));
     }
 
     /// A look at all that is known was taken in.
-    pub(super) fn all(&mut self, look: Look) {
-        self.whole = Some(look.ended);
-        self.any = after(look.ended);
+    pub(super) fn all(&mut self, interval: Interval) {
+        self.whole = Some(interval.ended);
+        self.any = after(interval.ended);
     }
 
     /// A list was taken in that said nothing new.
-    pub(super) fn confirmed(&mut self, list: Look) {
+    pub(super) fn confirmed(&mut self, list: Interval) {
         self.whole = self.whole.max(Some(list.ended));
         self.any = self.any.max(list.begun);
         self.list = self.list.max(Some(list.begun));

@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 use super::call::List;
 use super::lists::PerList;
-use super::reporter::Seen;
-use super::rounds::{Awaited, Ended};
+use super::passes::{Awaited, Ended};
+use super::reporter::Completeness;
 use super::state::Engine;
 use super::unobserved::Why;
 use crate::model::id::PodUid;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
-use crate::out::coverage::{Lists, LookKind};
+use crate::out::coverage::{Lists, PassKind};
 use crate::out::health::{Blind, HealthState};
 use crate::out::told::Record;
 
@@ -23,15 +23,15 @@ const HEALTH_LOG: &str = "pleg::health";
 impl Engine {
     /// All pods have been looked at: what differs is being inspected; inspections up to `older`
     /// were planned before that.
-    pub(super) fn begin_round(&mut self, begun: Moment, kind: LookKind, older: u64, now: Moment) {
+    pub(super) fn begin_pass(&mut self, begun: Moment, kind: PassKind, older: u64, now: Moment) {
         let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
-        let (lasting, failures) = (&self.unobserved.lasting, &self.unobserved.failures);
+        let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
         self.reporting
-            .rounds
+            .passes
             .begin(now.instant, begun, kind, older, || {
                 // Who is named already is not waited for.
-                let mut named: BTreeSet<PodUid> = inspector.unasked().cloned().collect();
-                named.extend(lasting.keys().cloned());
+                let mut named: BTreeSet<PodUid> = inspector.waiting_for_room().cloned().collect();
+                named.extend(overdue_pods.keys().cloned());
                 let stuck = ledger.stuck(|uid| records.knows(uid));
                 named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
                 let inspecting = records.inspecting();
@@ -44,21 +44,21 @@ impl Engine {
             });
         let slow = self
             .unobserved
-            .lasting
+            .overdue_pods
             .keys()
             .filter(|uid| records.inspecting().contains(*uid));
         for uid in slow.cloned().collect::<Vec<_>>() {
-            self.note_lasting(&uid, now);
+            self.note_overdue(&uid, now);
         }
     }
 
-    pub(super) fn complete_round(&mut self, now: Moment) {
-        if !self.reporting.rounds.is_over() {
+    pub(super) fn complete_pass(&mut self, now: Moment) {
+        if !self.reporting.passes.is_over() {
             return;
         }
         match self
             .reporting
-            .rounds
+            .passes
             .complete(now.instant, self.seen_as_of(now))
         {
             Ended::Nothing => {}
@@ -66,20 +66,20 @@ impl Engine {
                 tracing::debug!("no pod was seen by this look");
                 self.hurry(now);
             }
-            Ended::Look {
-                look,
+            Ended::Pass {
+                pass,
                 first,
                 given_up,
             } => {
                 for uid in &given_up {
                     let differing = &mut self.unobserved.differing;
-                    differing.note_earlier(uid, look.begun.instant);
+                    differing.note_earlier(uid, pass.begun.instant);
                 }
-                let counts = match look.kind {
-                    LookKind::List => self.relister.counts(),
-                    LookKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
+                let counts = match pass.kind {
+                    PassKind::List => self.relister.counts(),
+                    PassKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
                 };
-                self.out.observer.seen(&look, counts);
+                self.out.observer.seen(&pass, counts);
                 if first {
                     let synced = self.synced(now);
                     self.publish(&synced);
@@ -94,20 +94,20 @@ impl Engine {
         if self.records.listed().next().is_none() {
             // Only a list of sandboxes shows that there are none: a sweep asks for what is known.
             let blind = self.relister.blind(self.ages(now.instant));
-            let is_list = self.reporting.rounds.kind() == Some(LookKind::List);
+            let is_list = self.reporting.passes.kind() == Some(PassKind::List);
             return (is_list || !blind.sandboxes).then_some(now);
         }
         // One that was never inspected, or that only an event has named, was not seen. And who
         // came after the first lists does not make a look of them.
-        let first = self.reporting.rounds.looks() == 0;
-        if first && self.reporting.rounds.has_given_up_all() {
+        let first = self.reporting.passes.completed() == 0;
+        if first && self.reporting.passes.has_given_up_all() {
             return None;
         }
         let reasons = [Why::Fails, Why::NotAsked, Why::Contradicted];
         let mut unseen = self.unobserved_for(&reasons, now.instant);
         // Lists show the pod although one of its calls hangs, unless it differs.
-        let pending = match self.reporting.rounds.kind() {
-            Some(LookKind::List) => Some(self.pending()),
+        let pending = match self.reporting.passes.kind() {
+            Some(PassKind::List) => Some(self.pending()),
             _ => None,
         };
         let needs_its_call = |uid: &PodUid| pending.as_ref().is_none_or(|it| it.contains(uid));
@@ -118,7 +118,7 @@ impl Engine {
         if committed.any(|pod| !unseen.contains(&pod.pod.uid)) {
             return Some(now);
         }
-        let last = self.reporting.rounds.last()?.begun.instant;
+        let last = self.reporting.passes.last()?.begun.instant;
         let mut failures = self.unobserved.failures.iter();
         let is_slow = failures.any(|failing| failing.error.is_slowness());
         let newest = self.reporting.last_inspected.filter(|_| is_slow);
@@ -138,41 +138,41 @@ impl Engine {
     /// When something was last seen without lists, if no look by later lists has come since.
     fn owes_lists_since(&self) -> Option<Instant> {
         let behind = self.relister.history().behind_since();
-        self.reporting.rounds.swept_since_lists().max(behind)
+        self.reporting.passes.swept_since_lists().max(behind)
     }
 
     /// Looks at how things are, and tells our health if it changed: between two rounds, too, of
     /// which one follows the other at once while something differs all the time.
     pub(super) fn review(&mut self, now: Moment) {
         self.review_once(now);
-        if let Some(next) = self.reporting.rounds.take_next() {
-            self.begin_round(next.begun, next.kind, next.older, now);
+        if let Some(next) = self.reporting.passes.take_next() {
+            self.begin_pass(next.begun, next.kind, next.older, now);
             self.review_once(now);
         }
     }
 
     fn review_once(&mut self, now: Moment) {
-        self.complete_round(now);
-        let looked = self.reporting.rounds.last().map(|look| look.begun.instant);
-        if !self.reporting.settling.is_over(looked, now.instant) {
+        self.complete_pass(now);
+        let as_of = self.reporting.passes.last().map(|pass| pass.begun.instant);
+        if !self.reporting.settling.is_over(as_of, now.instant) {
             return;
         }
-        self.set_aside_unasked(now);
-        self.set_aside_stuck(now);
-        self.set_aside_lasting(now);
-        self.complete_round(now);
+        self.give_up_waiting(now);
+        self.give_up_stuck(now);
+        self.give_up_overdue(now);
+        self.complete_pass(now);
         self.request_owed_lists(now.instant);
         self.update_coverage(now);
-        let mut lasting = self.unobserved.lasting.keys();
-        let is_settling = self.reporting.rounds.is_under_way()
+        let mut overdue_pods = self.unobserved.overdue_pods.keys();
+        let is_settling = self.reporting.passes.is_under_way()
             || self.relister.history().is_catching_up()
             || self.reporting.coverage.uninspected > 0
-            || self.misses_somebody(now.instant)
-            || lasting.any(|uid| self.unobserved.differing.since(uid).is_some());
-        let seen = Seen {
+            || self.awaits_inspections(now.instant)
+            || overdue_pods.any(|uid| self.unobserved.differing.since(uid).is_some());
+        let seen = Completeness {
             is_settled: !is_settling,
-            has_missed: self.missed().next().is_some(),
-            owes_a_look: self.reporting.rounds.owes_a_look()
+            has_unobserved: self.missed().next().is_some(),
+            owes_a_pass: self.reporting.passes.owes_a_pass()
                 || self.relister.history().behind().any(),
             owes_lists: self.owes_lists_since().is_some(),
             answered: self.ledger.last_answer_of_pods(),

@@ -1,6 +1,6 @@
 //! One round of seeing every pod: begun with good lists or a complete sweep, over once each
 //! pod that differed was inspected, fails, or is named as stuck. A round by which somebody
-//! was seen becomes the [`Look`] that all else goes by.
+//! was seen becomes the [`Pass`] that all else goes by.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,20 +9,20 @@ use tokio::time::Instant;
 
 use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
-use crate::out::coverage::{Look, LookKind};
+use crate::out::coverage::{Pass, PassKind};
 
 /// The round under way, and what the completed ones amount to.
 #[derive(Debug, Default)]
-pub(crate) struct Rounds {
-    current: Option<Round>,
+pub(crate) struct Passes {
+    current: Option<OpenPass>,
     /// The newest that was to begin meanwhile.
     next: Option<Next>,
     /// When the first was begun that no look covers since: it waited for another one to end, or ended
     /// without a look.
     owed: Option<Instant>,
     /// How many looks there were in which somebody was seen.
-    looks: u64,
-    last: Option<Look>,
+    completed: u64,
+    last: Option<Pass>,
     /// When the lists were asked for that a look went by: what is new since may not be seen.
     listed: Option<Instant>,
 }
@@ -31,7 +31,7 @@ pub(crate) struct Rounds {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
     pub(crate) begun: Moment,
-    pub(crate) kind: LookKind,
+    pub(crate) kind: PassKind,
     pub(crate) older: u64,
 }
 
@@ -45,11 +45,11 @@ pub(crate) struct Awaited {
 }
 
 #[derive(Debug)]
-struct Round {
+struct OpenPass {
     /// When it was begun to wait; what it goes by was asked for earlier.
     started: Instant,
     begun: Moment,
-    kind: LookKind,
+    kind: PassKind,
     waiting: BTreeSet<PodUid>,
     /// Those that are not waited for, because they are named: the look does not see them.
     given_up: BTreeSet<PodUid>,
@@ -69,14 +69,14 @@ pub(crate) struct Progress {
     pub(crate) of: usize,
 }
 
-impl Rounds {
+impl Passes {
     /// Begins a round; if one is under way, after it: otherwise what differs since would be waited for
     /// by none.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
         begun: Moment,
-        kind: LookKind,
+        kind: PassKind,
         older: u64,
         pods: impl FnOnce() -> Awaited,
     ) {
@@ -92,7 +92,7 @@ impl Rounds {
                 given_up,
                 all_fail,
             } = pods();
-            self.current = Some(Round {
+            self.current = Some(OpenPass {
                 started: now,
                 begun,
                 kind,
@@ -108,40 +108,40 @@ impl Rounds {
 
     /// Whether the round has given up whomever it has waited for, and not only those that fail anyway.
     pub(crate) fn has_given_up_all(&self) -> bool {
-        let round = self.current.as_ref();
-        round.is_some_and(|round| {
-            let gave_up = round.of > 0 && !round.has_ended_one && round.waiting.is_empty();
-            gave_up && !round.all_fail
+        let pass = self.current.as_ref();
+        pass.is_some_and(|pass| {
+            let gave_up = pass.of > 0 && !pass.has_ended_one && pass.waiting.is_empty();
+            gave_up && !pass.all_fail
         })
     }
 
     /// Those for whom the round has waited since then, or for longer.
-    pub(crate) fn waited_for_since(&self, time: Option<Instant>) -> Vec<PodUid> {
-        let round = self.current.as_ref();
-        let round = round.filter(|round| Some(round.started) <= time);
-        round.map_or_else(Vec::new, |round| round.waiting.iter().cloned().collect())
+    pub(crate) fn awaited_since(&self, time: Option<Instant>) -> Vec<PodUid> {
+        let pass = self.current.as_ref();
+        let pass = pass.filter(|pass| Some(pass.started) <= time);
+        pass.map_or_else(Vec::new, |pass| pass.waiting.iter().cloned().collect())
     }
 
     /// When it has waited for so long.
-    pub(crate) fn has_waited_at(&self, time: Duration) -> Option<Instant> {
-        let round = self.current.as_ref()?;
-        (!round.waiting.is_empty()).then(|| round.started + time)
+    pub(crate) fn awaited_until(&self, time: Duration) -> Option<Instant> {
+        let pass = self.current.as_ref()?;
+        (!pass.waiting.is_empty()).then(|| pass.started + time)
     }
 
     /// The pod is named: nobody waits for its inspection, and the look does not see it.
     pub(crate) fn give_up(&mut self, uid: &PodUid) {
-        if let Some(round) = &mut self.current
-            && round.waiting.remove(uid)
+        if let Some(pass) = &mut self.current
+            && pass.waiting.remove(uid)
         {
-            round.given_up.insert(uid.clone());
+            pass.given_up.insert(uid.clone());
         }
     }
 
     /// The connection was lost: whoever has not answered yet is not seen by this round, which
     /// ends without a look.
     pub(crate) fn give_up_all(&mut self) {
-        if let Some(round) = self.current.take() {
-            self.owed.get_or_insert(round.begun.instant);
+        if let Some(pass) = self.current.take() {
+            self.owed.get_or_insert(pass.begun.instant);
         }
         self.next = None;
     }
@@ -153,62 +153,61 @@ impl Rounds {
 
     /// The pod was inspected, or is gone.
     pub(crate) fn ended(&mut self, uid: &PodUid) {
-        if let Some(round) = &mut self.current {
-            round.has_ended_one |= round.waiting.remove(uid);
+        if let Some(pass) = &mut self.current {
+            pass.has_ended_one |= pass.waiting.remove(uid);
         }
     }
 
     /// Whether this inspection was planned knowing what the round began with.
     pub(crate) fn is_newer(&self, inspection: u64) -> bool {
-        let round = self.current.as_ref();
-        round.is_none_or(|round| inspection > round.older)
+        let pass = self.current.as_ref();
+        pass.is_none_or(|pass| inspection > pass.older)
     }
 
     /// Ends the round if no pod is waited for any more. It is a look if somebody was `seen`, as of
     /// this moment at the latest.
     pub(crate) fn complete(&mut self, now: Instant, seen: Option<Moment>) -> Ended {
-        let Some(round) = self.current.take_if(|round| round.waiting.is_empty()) else {
+        let Some(open) = self.current.take_if(|open| open.waiting.is_empty()) else {
             return Ended::Nothing;
         };
         let Some(seen) = seen else {
             return Ended::Blind;
         };
-        let begun = match seen.instant < round.begun.instant {
+        let begun = match seen.instant < open.begun.instant {
             true => seen,
-            false => round.begun,
+            false => open.begun,
         };
-        let mut look = Look {
+        let mut pass = Pass {
             begun,
-            took: now.duration_since(round.begun.instant),
-            kind: round.kind,
+            took: now.duration_since(open.begun.instant),
+            kind: open.kind,
         };
-        let given_up = round.given_up;
         match self.last {
             // Lists that were held up end after sweeps that were begun later.
-            Some(last) if last.begun.instant > look.begun.instant => look.begun = last.begun,
-            _ => self.last = Some(look),
+            Some(last) if last.begun.instant > pass.begun.instant => pass.begun = last.begun,
+            _ => self.last = Some(pass),
         }
-        self.looks += 1;
-        if round.kind == LookKind::List {
+        self.completed += 1;
+        if open.kind == PassKind::List {
             self.owed.take_if(|owed| *owed <= begun.instant);
             self.listed = self.listed.max(Some(begun.instant));
         }
-        Ended::Look {
-            look,
-            first: self.looks == 1,
-            given_up,
+        Ended::Pass {
+            pass,
+            first: self.completed == 1,
+            given_up: open.given_up,
         }
     }
 
     /// Whether a round is under way in which nobody is waited for any more.
     pub(crate) fn is_over(&self) -> bool {
-        let round = self.current.as_ref();
-        round.is_some_and(|round| round.waiting.is_empty())
+        let pass = self.current.as_ref();
+        pass.is_some_and(|pass| pass.waiting.is_empty())
     }
 
     /// What the round under way goes by.
-    pub(crate) fn kind(&self) -> Option<LookKind> {
-        self.current.as_ref().map(|round| round.kind)
+    pub(crate) fn kind(&self) -> Option<PassKind> {
+        self.current.as_ref().map(|pass| pass.kind)
     }
 
     /// Whether a round is under way.
@@ -218,32 +217,32 @@ impl Rounds {
 
     /// Whether there was a round that no look covers yet, or a sweep no lists: what differed or was
     /// new then may not be seen.
-    pub(crate) fn owes_a_look(&self) -> bool {
+    pub(crate) fn owes_a_pass(&self) -> bool {
         self.owed.is_some() || self.swept_since_lists().is_some()
     }
 
     /// When the last sweep was begun, if that was after the lists that a look went by.
     pub(crate) fn swept_since_lists(&self) -> Option<Instant> {
-        let last = self.last.map(|look| look.begun.instant);
+        let last = self.last.map(|pass| pass.begun.instant);
         last.filter(|last| self.listed.is_none_or(|listed| *last > listed))
     }
 
     /// How far the round under way has come.
     pub(crate) fn progress(&self) -> Option<Progress> {
-        let round = self.current.as_ref()?;
+        let pass = self.current.as_ref()?;
         Some(Progress {
-            seen: round.of - round.waiting.len(),
-            of: round.of,
+            seen: pass.of - pass.waiting.len(),
+            of: pass.of,
         })
     }
 
     /// How many looks there were.
-    pub(crate) fn looks(&self) -> u64 {
-        self.looks
+    pub(crate) fn completed(&self) -> u64 {
+        self.completed
     }
 
     /// The last look.
-    pub(crate) fn last(&self) -> Option<Look> {
+    pub(crate) fn last(&self) -> Option<Pass> {
         self.last
     }
 }
@@ -256,8 +255,8 @@ pub(crate) enum Ended {
     /// Nobody was seen by it.
     Blind,
     /// It is a look, perhaps the first one.
-    Look {
-        look: Look,
+    Pass {
+        pass: Pass,
         first: bool,
         /// The pods that it does not see.
         given_up: BTreeSet<PodUid>,
@@ -269,18 +268,18 @@ mod tests {
     use super::*;
     use crate::model::wall_time::WallTime;
 
-    fn begin(rounds: &mut Rounds, begun: Moment, waiting: &[&str]) {
-        begin_as(LookKind::List, rounds, begun, waiting);
+    fn begin(passes: &mut Passes, begun: Moment, waiting: &[&str]) {
+        begin_as(PassKind::List, passes, begun, waiting);
     }
 
-    fn begin_as(kind: LookKind, rounds: &mut Rounds, begun: Moment, waiting: &[&str]) {
+    fn begin_as(kind: PassKind, passes: &mut Passes, begun: Moment, waiting: &[&str]) {
         let waiting: BTreeSet<_> = waiting.iter().map(|uid| PodUid::from(*uid)).collect();
         let pods = || Awaited {
             waiting,
             given_up: BTreeSet::new(),
             all_fail: false,
         };
-        rounds.begin(begun.instant, begun, kind, 0, pods);
+        passes.begin(begun.instant, begun, kind, 0, pods);
     }
 
     fn moments() -> [Moment; 3] {
@@ -298,61 +297,61 @@ mod tests {
     #[test]
     fn of_the_rounds_that_are_to_begin_during_another_the_newest_comes_after_it() {
         let [first, second, third] = moments();
-        let mut rounds = Rounds::default();
-        begin(&mut rounds, first, &["a"]);
-        begin(&mut rounds, third, &["b"]);
-        begin(&mut rounds, second, &["c"]);
-        assert!(rounds.take_next().is_none(), "one is under way");
-        rounds.ended(&"a".into());
-        let ended = rounds.complete(third.instant, Some(third));
-        assert!(matches!(ended, Ended::Look { .. }));
-        assert!(rounds.owes_a_look());
-        let next = rounds.take_next().map(|next| next.begun);
+        let mut passes = Passes::default();
+        begin(&mut passes, first, &["a"]);
+        begin(&mut passes, third, &["b"]);
+        begin(&mut passes, second, &["c"]);
+        assert!(passes.take_next().is_none(), "one is under way");
+        passes.ended(&"a".into());
+        let ended = passes.complete(third.instant, Some(third));
+        assert!(matches!(ended, Ended::Pass { .. }));
+        assert!(passes.owes_a_pass());
+        let next = passes.take_next().map(|next| next.begun);
         assert_eq!(next.map(|begun| begun.instant), Some(third.instant));
-        assert!(rounds.take_next().is_none());
-        begin(&mut rounds, third, &["b"]);
-        rounds.ended(&"b".into());
-        rounds.complete(third.instant, Some(third));
-        assert!(!rounds.owes_a_look());
+        assert!(passes.take_next().is_none());
+        begin(&mut passes, third, &["b"]);
+        passes.ended(&"b".into());
+        passes.complete(third.instant, Some(third));
+        assert!(!passes.owes_a_pass());
     }
 
     #[test]
     fn a_round_that_a_lost_connection_ends_is_missing_until_another_is_a_look() {
         let [first, second, third] = moments();
-        let mut rounds = Rounds::default();
-        rounds.give_up_all();
-        assert!(!rounds.owes_a_look(), "there was none");
-        begin(&mut rounds, first, &["a"]);
-        rounds.give_up_all();
-        begin(&mut rounds, second, &[]);
+        let mut passes = Passes::default();
+        passes.give_up_all();
+        assert!(!passes.owes_a_pass(), "there was none");
+        begin(&mut passes, first, &["a"]);
+        passes.give_up_all();
+        begin(&mut passes, second, &[]);
         assert!(matches!(
-            rounds.complete(second.instant, None),
+            passes.complete(second.instant, None),
             Ended::Blind
         ));
-        assert!(rounds.owes_a_look());
-        begin(&mut rounds, third, &[]);
+        assert!(passes.owes_a_pass());
+        begin(&mut passes, third, &[]);
         assert!(matches!(
-            rounds.complete(third.instant, Some(third)),
-            Ended::Look { .. }
+            passes.complete(third.instant, Some(third)),
+            Ended::Pass { .. }
         ));
-        assert!(!rounds.owes_a_look());
+        assert!(!passes.owes_a_pass());
     }
 
     #[test]
     fn what_is_new_since_a_sweep_is_missing_until_lists_were_asked_for_after_it() {
         let [first, second, third] = moments();
-        let mut rounds = Rounds::default();
-        begin_as(LookKind::Sweep, &mut rounds, second, &[]);
-        rounds.complete(third.instant, Some(third));
-        assert!(rounds.owes_a_look());
+        let mut passes = Passes::default();
+        begin_as(PassKind::Sweep, &mut passes, second, &[]);
+        passes.complete(third.instant, Some(third));
+        assert!(passes.owes_a_pass());
         // These were held up.
-        begin(&mut rounds, first, &[]);
-        rounds.complete(third.instant, Some(third));
-        assert!(rounds.owes_a_look());
-        let seen = rounds.last().map(|look| look.begun.instant);
+        begin(&mut passes, first, &[]);
+        passes.complete(third.instant, Some(third));
+        assert!(passes.owes_a_pass());
+        let seen = passes.last().map(|pass| pass.begun.instant);
         assert_eq!(seen, Some(second.instant), "it never becomes older");
-        begin(&mut rounds, third, &[]);
-        rounds.complete(third.instant, Some(third));
-        assert!(!rounds.owes_a_look());
+        begin(&mut passes, third, &[]);
+        passes.complete(third.instant, Some(third));
+        assert!(!passes.owes_a_pass());
     }
 }

@@ -8,9 +8,9 @@
 //!   unknown        Started   Died     -         Died, Removed
 //! ```
 //!
-//! Created counts as unknown. Sandboxes are read by the same table as containers. A row that differs
-//! in anything but its state is also `Changed`: a kubelet would show what it once saw for ever.
-//! `Changed` is never told to anybody, but it makes the pod worth an inspection.
+//! Created counts as unknown. The table applies to sandboxes as to containers. A row that differs in
+//! anything but its state is also `Changed`, where a kubelet would keep the old row. `Changed` is never
+//! reported; it only causes an inspection.
 //! Source: `generateEvents` of `pkg/kubelet/pleg/generic.go`, Kubernetes 1.36.
 //!
 //! ```
@@ -32,14 +32,14 @@ use crate::model::listed::{
     ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState,
 };
 
-/// A state as the table knows it.
+/// A state in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     /// The container runs, or the sandbox is ready.
     Running,
     /// It has ended.
     Exited,
-    /// Created, or nobody knows.
+    /// Created, or unknown to the runtime.
     Unknown,
     /// It is not listed.
     Gone,
@@ -50,11 +50,11 @@ pub enum State {
 pub enum Happening {
     /// It runs now.
     Started,
-    /// It runs no more.
+    /// It has exited.
     Died,
     /// The runtime has forgotten it.
     Removed,
-    /// Something unclear, worth an inspection and no event.
+    /// Something that is no event, and needs an inspection.
     Changed,
 }
 
@@ -73,13 +73,13 @@ pub enum Subject {
 pub struct Change {
     /// What happened.
     pub happening: Happening,
-    /// To whom.
+    /// The container or sandbox.
     pub id: Id,
-    /// What that is.
+    /// Which of the two it is.
     pub subject: Subject,
 }
 
-/// The table: what happened to something that was `old` and is `new`.
+/// The table: what happened to a container or sandbox between `old` and `new`.
 pub fn happenings(old: State, new: State) -> &'static [Happening] {
     use Happening::{Changed, Died, Removed, Started};
     match (old, new) {
@@ -100,8 +100,8 @@ pub fn happenings(old: State, new: State) -> &'static [Happening] {
 /// In the kubelet's order: the old listing's containers, then its sandboxes, then what
 /// only the new listing has; `Died` before `Removed`.
 pub fn diff(old: Option<&ListedPod>, new: Option<&ListedPod>) -> Vec<Change> {
-    // On a quiet node every pod comes through here each second, and equal rows are
-    // shared with the last listing: this is a comparison of pointers.
+    // On a quiet node this is called for every pod each second. Equal rows are shared with the last
+    // listing, so this is a comparison of pointers.
     if old == new {
         return Vec::new();
     }
@@ -157,7 +157,7 @@ impl<'a> ListedRow<'a> {
     }
 }
 
-/// Containers first, then sandboxes, as the kubelet goes through a pod.
+/// Containers first, then sandboxes: the kubelet's order.
 fn entries(pod: Option<&ListedPod>) -> impl Iterator<Item = ListedRow<'_>> {
     pod.into_iter().flat_map(|pod| {
         let containers = pod.containers.iter();
@@ -168,7 +168,7 @@ fn entries(pod: Option<&ListedPod>) -> impl Iterator<Item = ListedRow<'_>> {
     })
 }
 
-/// The row by id; where an id names both, the container's counts.
+/// The rows by id. If an id names a container and a sandbox, the container's row counts.
 fn rows(pod: Option<&ListedPod>) -> HashMap<&Id, ListedRow<'_>> {
     let mut rows = HashMap::new();
     for row in entries(pod) {
@@ -261,7 +261,7 @@ mod tests {
         }
     }
 
-    fn told(changes: &[Change]) -> Vec<String> {
+    fn texts(changes: &[Change]) -> Vec<String> {
         let line = |change: &Change| format!("{:?} {}", change.happening, change.id);
         changes.iter().map(line).collect()
     }
@@ -283,7 +283,7 @@ mod tests {
             &[("t", SandboxState::Ready)],
         );
         assert_eq!(
-            told(&diff(Some(&old), Some(&new))),
+            texts(&diff(Some(&old), Some(&new))),
             [
                 "Died b",
                 "Removed b",
@@ -304,10 +304,10 @@ mod tests {
         );
         let mut new = old.clone();
         Arc::make_mut(&mut new.containers[0]).attempt = 1;
-        assert_eq!(told(&diff(Some(&old), Some(&new))), ["Changed a"]);
+        assert_eq!(texts(&diff(Some(&old), Some(&new))), ["Changed a"]);
         Arc::make_mut(&mut new.sandboxes[0]).attempt = 1;
         assert_eq!(
-            told(&diff(Some(&old), Some(&new))),
+            texts(&diff(Some(&old), Some(&new))),
             ["Changed a", "Changed s"]
         );
     }
@@ -318,8 +318,8 @@ mod tests {
             &[("x", ContainerState::Running)],
             &[("x", SandboxState::NotReady)],
         );
-        assert_eq!(told(&diff(None, Some(&both))), ["Started x"]);
-        assert_eq!(told(&diff(Some(&both), None)), ["Died x", "Removed x"]);
+        assert_eq!(texts(&diff(None, Some(&both))), ["Started x"]);
+        assert_eq!(texts(&diff(Some(&both), None)), ["Died x", "Removed x"]);
     }
 
     fn any_pod() -> impl Strategy<Value = ListedPod> {

@@ -1,4 +1,4 @@
-//! The pods that are gone, so that no older answer brings them back.
+//! The removed pods, so that no older answer adds them again.
 
 use std::collections::BTreeMap;
 
@@ -6,22 +6,22 @@ use tokio::time::Instant;
 
 use crate::model::id::PodUid;
 
-/// How many pods are remembered by name. Lists may be too large or hang for days, and pods come and
-/// go meanwhile.
+/// How many pods are remembered by UID. Lists may be too large or stuck for days while pods are
+/// created and removed.
 const MAX_GONE_PODS: usize = 1024;
 
-/// The pods that were found gone since the last lists.
+/// The pods that were removed since the last lists.
 #[derive(Debug, Default)]
 pub(super) struct Gone {
-    /// When the look was begun that found each of them gone.
+    /// When the call that showed the removal was sent.
     pods: BTreeMap<PodUid, Instant>,
-    /// The same of the newest that is not remembered by name any more: a pod that only an older look
-    /// shows may be gone.
+    /// The newest of these times that was dropped from `pods`: an unknown pod in an older answer may be
+    /// removed.
     forgotten: Option<Instant>,
 }
 
 impl Gone {
-    /// A look that was begun then found the pod gone.
+    /// Notes that a call sent at `begun` showed that the pod is removed.
     pub(super) fn insert(&mut self, uid: PodUid, begun: Instant) {
         self.pods.insert(uid, begun);
         if self.pods.len() > MAX_GONE_PODS {
@@ -32,18 +32,18 @@ impl Gone {
         }
     }
 
-    /// Lists of all pods have come that were begun then: no older ones are taken in.
+    /// Notes lists of all pods that were requested at `begun`: older ones are not applied.
     pub(super) fn listed(&mut self, begun: Instant) {
         self.pods.retain(|_, gone| *gone > begun);
         self.forgotten.take_if(|gone| *gone <= begun);
     }
 
-    /// Whether a look that was begun after `observed` found the pod gone.
+    /// Whether a call sent after `observed` showed that the pod is removed.
     pub(super) fn has(&self, uid: &PodUid, observed: Instant) -> bool {
         self.pods.get(uid).is_some_and(|begun| *begun > observed)
     }
 
-    /// Whether one may have found an unknown pod gone.
+    /// The same, or such a call may have shown it: for a pod that is not known.
     pub(super) fn may_have(&self, uid: &PodUid, observed: Instant) -> bool {
         self.has(uid, observed) || self.forgotten > Some(observed)
     }

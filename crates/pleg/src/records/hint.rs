@@ -1,14 +1,13 @@
-//! Hints: something may have happened in this pod, so look at it now.
+//! Hints: something may have happened in this pod, so inspect it now.
 //!
 //! ```text
-//!   hint(pod) --> plan(pod) --> Inspect, what is known and what was met --> looked(PodStatus)
-//!                                                                             |
-//!                    what the inspection found is the listing now: commit <---/
+//!   hint(pod) --> plan(pod) --> Inspect: known ids and hinted ids --> inspected(PodStatus)
+//!                                                                          |
+//!                        commit <-- the result counts as the newer listing /
 //! ```
 //!
-//! A look is an inspection that did not wait for a list: its result is the newer listing
-//! and the status of it in one. Hints about a pod that is being inspected already are one
-//! more look after that.
+//! An inspection that follows a hint does not wait for a list. Its result is both the newer listing
+//! and the status. Hints about a pod whose inspection is under way cause one more inspection.
 
 use std::sync::Arc;
 
@@ -25,25 +24,25 @@ use crate::model::listed::{
 use crate::model::status::PodStatus;
 use crate::model::wall_time::WallTime;
 
-/// How many ids a hint may name: more at once come from no pod, and the list tells them.
-const MOST_MET: usize = 32;
+/// How many ids one hint may name. No pod produces more at once; a list shows the others.
+const MAX_HINTED_IDS: usize = 32;
 
 /// Something may have happened in a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hint {
-    /// Who gave it.
+    /// Where the hint is from.
     pub source: Source,
-    /// When it came.
+    /// When it arrived.
     pub at: Instant,
-    /// When the runtime made the event that it came from.
+    /// The time in the runtime's event, if the hint is one.
     pub announced: Option<WallTime>,
-    /// Ids that it named, known or not.
+    /// The ids that it names, known or not.
     pub met: Vec<Met>,
-    /// Ids that may be gone: of any other that is listed only a list says so.
+    /// The ids that may be removed. Only a list shows that another listed id is.
     pub removed: Vec<Id>,
 }
 
-/// An id that a hint named.
+/// An id that a hint names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Met {
     /// A sandbox.
@@ -58,7 +57,7 @@ pub enum Met {
 }
 
 impl Hint {
-    /// The kernel says that a process of the pod is another, or is no more.
+    /// The kernel reports that a process of the pod exited, or has another PID.
     pub(crate) fn of_kernel(at: Instant) -> Self {
         Self {
             source: Source::Kernel,
@@ -69,15 +68,15 @@ impl Hint {
         }
     }
 
-    /// Two hints are one look. The newer one says when.
+    /// Merges two hints into one inspection. The time is that of the newer one.
     fn join(&mut self, newer: Self) {
         for met in newer.met {
-            if !self.met.contains(&met) && self.met.len() < MOST_MET {
+            if !self.met.contains(&met) && self.met.len() < MAX_HINTED_IDS {
                 self.met.push(met);
             }
         }
         for id in newer.removed {
-            if !self.removed.contains(&id) && self.removed.len() < MOST_MET {
+            if !self.removed.contains(&id) && self.removed.len() < MAX_HINTED_IDS {
                 self.removed.push(id);
             }
         }
@@ -86,8 +85,7 @@ impl Hint {
         self.announced = newer.announced;
     }
 
-    /// The pod with a row for each id that is not known, of which the status will tell
-    /// the rest.
+    /// The pod with a row for each hinted id that is not listed. The status will fill in the rest.
     pub(super) fn extend(&self, listed: &Arc<ListedPod>) -> Arc<ListedPod> {
         let mut pod = ListedPod::clone(listed);
         for met in &self.met {
@@ -116,7 +114,7 @@ impl Hint {
 }
 
 impl Records {
-    /// Takes in a hint; [`Self::plan`] then says to look at the pod, known or not.
+    /// Notes a hint. [`Self::plan`] then asks for an inspection of the pod, known or not.
     pub fn hint(&mut self, pod: &PodRef, hint: Hint) {
         if !self.pods.contains_key(&pod.uid) {
             self.amended();
@@ -139,11 +137,11 @@ impl Records {
         Some(pod.pod.clone())
     }
 
-    /// The inspection that followed a hint was good, and asked since `begun`: what it found
-    /// is the newer listing.
-    /// Then it can be committed; unless something newer is known, or nothing is left of
-    /// the pod, which makes the ticket void. Of any other inspection only that is taken in
-    /// which no list tells.
+    /// Applies the result of a successful inspection whose calls were sent at `begun` or later.
+    ///
+    /// If it followed a hint, the result is the newer listing and can be committed, unless something
+    /// newer is known or nothing is left of the pod, which makes the ticket void. Of any other
+    /// inspection only the exits are applied that the lists do not show yet.
     pub fn inspected(
         &mut self,
         ticket: &Ticket,
@@ -188,12 +186,12 @@ impl Records {
             let known = record.listed.clone();
             let is_known = |id: &Id| known.as_ref().is_some_and(|pod| pod.names(id));
             let stays = |id: &Id| is_known(id) && !hint.removed.contains(id);
-            let seen = seen(&version, found, stays);
+            let found = as_found(&version, found, stays);
             record.sandboxes.all(interval);
             record.containers.all(interval);
-            inspecting.version = Arc::new(seen.clone());
+            inspecting.version = Arc::new(found.clone());
             inspecting.begun = begun;
-            let mut listed = seen;
+            let mut listed = found;
             if let Some(known) = &record.listed {
                 listed.extend_beyond(known, &version);
             }
@@ -203,15 +201,14 @@ impl Records {
                 record.inspecting = None;
             }
             record.list(listed, interval.source);
-            // One that only the hint named, and that was not found for once, may be there: a list
-            // tells.
+            // An id that only the hint names, and that was not found once, may exist: a list decides.
             let is_reported = |id: &Id| is_known(id) || hint.removed.contains(id);
-            let mut told = ListedPod::clone(&version);
-            told.sandboxes.retain(|row| is_reported(&row.id));
-            told.containers.retain(|row| is_reported(&row.id));
-            record.note_removed(&told, ended);
+            let mut before = ListedPod::clone(&version);
+            before.sandboxes.retain(|row| is_reported(&row.id));
+            before.containers.retain(|row| is_reported(&row.id));
+            record.note_removed(&before, ended);
         } else {
-            // Something was seen meanwhile, and which of both is newer nobody knows.
+            // Another observation overlaps this one, and differs: neither is known to be newer.
             record.inspecting = None;
             record.failed = true;
             record.overtaken = true;
@@ -234,8 +231,8 @@ impl Records {
     }
 }
 
-/// Whether an inspection tells the same as what was seen of single ids meanwhile, so that it does not
-/// matter which of both is newer: while lists do not come, somebody is being asked for all the time.
+/// Whether an inspection agrees with what was observed of single ids meanwhile, so that it does not
+/// matter which is newer. During sweeps some id of the pod is requested all the time.
 fn agrees(record: &Record, found: &PodStatus, interval: Interval) -> bool {
     let mut sandboxes = found.sandboxes.iter();
     let mut containers = found.containers.iter();
@@ -252,15 +249,15 @@ fn agrees(record: &Record, found: &PodStatus, interval: Interval) -> bool {
         })
 }
 
-/// Whether an id of which nothing is known is new, and not gone since: no list has come meanwhile that
-/// does not show it, nor did anybody who asked for it not find it.
+/// Whether an unknown id is new, and not removed since: no list and no status call that overlaps
+/// `interval` has shown that it does not exist.
 fn is_new(record: &Record, part: &Freshness, id: &Id, interval: Interval) -> bool {
     part.admits_one(interval) && !record.is_observed_since(id, interval.begun)
 }
 
-/// The pod as an inspection found it: rows that were not found are gone, unless a row `stays`
-/// because the runtime has not said that it removed it.
-fn seen(version: &ListedPod, found: &PodStatus, stays: impl Fn(&Id) -> bool) -> ListedPod {
+/// The pod as an inspection found it. Rows that were not found are removed, unless a row `stays`
+/// because the runtime has not reported its removal.
+fn as_found(version: &ListedPod, found: &PodStatus, stays: impl Fn(&Id) -> bool) -> ListedPod {
     let sandboxes = version.sandboxes.iter().filter_map(|row| {
         let mut statuses = found.sandboxes.iter();
         let Some(status) = statuses.find(|status| status.id == row.id) else {
@@ -274,7 +271,7 @@ fn seen(version: &ListedPod, found: &PodStatus, stays: impl Fn(&Id) -> bool) -> 
         }))
     });
     let sandboxes: Vec<_> = sandboxes.collect();
-    // With a sandbox the runtime removes its containers.
+    // The runtime removes a sandbox's containers with it.
     let was_there = |id: &Id| version.sandboxes.iter().any(|row| row.id == *id);
     let is_gone = |id: &Id| was_there(id) && !sandboxes.iter().any(|row| row.id == *id);
     let containers = version.containers.iter().filter_map(|row| {

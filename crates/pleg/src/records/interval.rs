@@ -1,6 +1,8 @@
-//! Looks overlap: a list that was held up may come after a sweep that was begun later. So
-//! each says when it was begun and when it ended, and **an older look never undoes a newer
-//! one**; of two that overlap neither is known to be newer, and the first one stands.
+//! When an observation was made, and which of two is newer.
+//!
+//! Observations overlap: a list that was delayed may arrive after a sweep that began later. Each
+//! therefore carries its interval, from request to answer. **An older observation never overrides a
+//! newer one.** If two overlap, neither is known to be newer, and the first one stands.
 
 use std::time::Duration;
 
@@ -8,33 +10,32 @@ use tokio::time::Instant;
 
 use crate::model::event::Source;
 
-/// A look at the runtime.
+/// The interval from a request to its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interval {
-    /// When it was begun: what happened before is in it.
+    /// When the request was sent: the answer includes what happened before.
     pub begun: Instant,
-    /// When its answer was there: what happened after is not.
+    /// When the answer arrived: it does not include what happened later.
     pub ended: Instant,
-    /// What made us look.
+    /// What caused the request.
     pub source: Source,
 }
 
-/// How fresh a part of a listing is.
+/// How fresh one part of a pod is: its sandboxes, or its containers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Freshness {
-    /// When the last look at the whole part ended: one at a single id must be begun later. `None`
-    /// if there was none: of ids that nothing was said of, no answer is too old, in whatever order
-    /// they come.
+    /// When the last observation of the whole part ended. An observation of a single id must begin
+    /// later. `None` if there was none: then no answer is too old.
     pub(super) whole: Option<Instant>,
-    /// A list must be begun later: lists come one after the other, so the beginning of the
-    /// last one counts, but the end of a look at a single id.
+    /// A list must begin at this time or later: the beginning of the last list, since lists do not
+    /// overlap each other, or the end of a later observation of a single id.
     pub(super) any: Instant,
-    /// When the last list was begun; `None` if none has come yet.
+    /// When the last list was requested; `None` before the first one.
     pub(super) list: Option<Instant>,
 }
 
 impl Freshness {
-    /// As fresh as a list.
+    /// The freshness that a list gives.
     pub(super) fn of(list: Interval) -> Self {
         Self {
             whole: Some(list.ended),
@@ -43,7 +44,7 @@ impl Freshness {
         }
     }
 
-    /// As fresh as what first spoke of the pod, a hint or a look at a part of it.
+    /// The freshness of a pod that is known from a hint, or from one of its ids.
     pub(super) fn hinted(at: Instant) -> Self {
         Self {
             whole: None,
@@ -52,43 +53,43 @@ impl Freshness {
         }
     }
 
-    /// When the last list was begun.
+    /// When the last list was requested.
     pub(super) fn listed(&self) -> Option<Instant> {
         self.list
     }
 
-    /// Whether the last list was begun after `time`.
+    /// Whether the last list was requested after `time`.
     pub(super) fn is_listed_after(&self, time: Instant) -> bool {
         self.list > Some(time)
     }
 
-    /// Whether a list says something newer.
+    /// Whether a list is newer than what is known.
     pub(super) fn admits_list(&self, list: Interval) -> bool {
         list.begun >= self.any
     }
 
-    /// Whether a look at a single id says something newer.
+    /// Whether an observation of a single id is newer than what is known.
     pub(super) fn admits_one(&self, interval: Interval) -> bool {
         self.whole <= Some(interval.begun)
     }
 
-    /// Whether a look at all that is known says something newer.
+    /// Whether an observation of all known ids is newer than what is known.
     pub(super) fn admits_all(&self, interval: Interval) -> bool {
         self.admits_one(interval) && after(interval.begun) >= self.any
     }
 
-    /// A look at a single id was taken in.
+    /// Notes that an observation of a single id was applied.
     pub(super) fn one(&mut self, interval: Interval) {
         self.any = self.any.max(after(interval.ended));
     }
 
-    /// A look at all that is known was taken in.
+    /// Notes that an observation of all known ids was applied.
     pub(super) fn all(&mut self, interval: Interval) {
         self.whole = Some(interval.ended);
         self.any = after(interval.ended);
     }
 
-    /// A list was taken in that said nothing new.
+    /// Notes that a list showed nothing new.
     pub(super) fn confirmed(&mut self, list: Interval) {
         self.whole = self.whole.max(Some(list.ended));
         self.any = self.any.max(list.begun);
@@ -96,7 +97,7 @@ impl Freshness {
     }
 }
 
-/// A list that was begun as a look ended may have been answered before it.
+/// A list that was requested at `ended` may have been answered before it.
 fn after(ended: Instant) -> Instant {
     ended + Duration::from_nanos(1)
 }

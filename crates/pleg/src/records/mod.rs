@@ -1,16 +1,16 @@
-//! The heart: what was told about each pod, and what is known to differ from it.
+//! The core: what was reported of each pod, and what is known to differ from it.
 //!
 //! ```text
-//!   observe(Snapshot) --> plan(pod) --> Inspect --> commit: the record advances, these changes happened
-//!                              |                \-> defer:  nothing moves, the same difference is found again
-//!                              \------> Removed: nothing to inspect, the record goes
-//!   hint(pod) ---> plan(pod) ---> Inspect --> looked: what was found is what is listed now
+//!   observe(Snapshot) --> plan(pod) --> Inspect --> commit: the record advances, its changes are returned
+//!                              |                \-> defer:  nothing changes, the same difference is found again
+//!                              \------> Removed: nothing to inspect, the record is dropped
+//!   hint(pod) ---> plan(pod) ---> Inspect --> inspected: the result counts as the newer listing
 //! ```
 //!
-//! There is no IO here and no clock. A record advances only by a commit, and the changes
-//! that a commit gives are given once; so no event is lost when an inspection fails, and
-//! none is told twice. A pod that is being inspected is not planned again; when it has
-//! changed meanwhile, the difference is found after the commit.
+//! There is no IO here and no clock. A record advances only by a commit, and a commit returns its
+//! changes once. So no event is lost when an inspection fails, and none is reported twice. A pod whose
+//! inspection is under way is not planned again. If it changes meanwhile, the difference is found after
+//! the commit.
 //!
 //! ```
 //! use pleg::model::event::Source;
@@ -71,26 +71,25 @@ use record::{Inspecting, Record};
 #[derive(Debug, Default)]
 pub struct Records {
     pods: BTreeMap<PodUid, Record>,
-    /// The snapshot that all records are as of, and the last look that gave it: the same
-    /// one again says nothing new, and on a quiet node that is all there is to a relist.
+    /// The snapshot that all records equal, and the interval of the last relist that gave it. On a
+    /// quiet node each relist gives the same snapshot again, and nothing has to be done.
     as_of: Option<(Arc<ListedPods>, Interval)>,
-    /// Pods that are gone: a list that was held up may still show them.
+    /// The removed pods: a delayed list may still show them.
     gone: Gone,
-    /// Those of them that the last list showed all the same: it is older, or shows
-    /// what is new in them.
+    /// The removed pods that the last list shows: it is older, or they exist again.
     gone_and_listed: BTreeSet<PodUid>,
-    /// When the newest list of sandboxes had come, and that of containers: of whom they do not
-    /// show, no look that was begun before tells anything new.
+    /// When the newest list of each kind arrived. An answer that was requested earlier is no news for
+    /// an id that it does not show.
     sandboxes_listed: Option<Instant>,
     containers_listed: Option<Instant>,
-    /// The pods for which there is something to do.
+    /// The pods for which [`Self::plan`] has something to do.
     unsettled: BTreeSet<PodUid>,
     /// The pods whose inspection is under way.
     inspecting: BTreeSet<PodUid>,
     tickets: u64,
 }
 
-/// Names one inspection. It is void once the pod is gone.
+/// Identifies one inspection. It is void once the pod is removed.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ticket {
     /// The pod that is inspected.
@@ -99,58 +98,56 @@ pub struct Ticket {
 }
 
 impl Ticket {
-    /// Tells inspections of one pod apart.
+    /// Identifies the inspection among those of all pods.
     pub fn number(&self) -> u64 {
         self.number
     }
 }
 
-/// What is to be done about a pod.
+/// What to do about a pod.
 #[derive(Debug)]
 pub enum Step {
     /// Nothing differs, or its inspection is under way.
     Nothing,
     /// Inspect it as it is listed here, then [`Records::commit`] or [`Records::defer`].
     Inspect {
-        /// Names the inspection.
+        /// Identifies the inspection.
         ticket: Ticket,
         /// What to inspect.
         pod: Arc<ListedPod>,
-        /// When the look was begun that shows it so.
+        /// As of when it is listed so.
         begun: Instant,
     },
-    /// The pod is gone: this was its end, and its record is no more.
+    /// The pod is removed, and its record is dropped. These are its last changes.
     Removed(Commit),
 }
 
 /// What happened in a pod up to the version that was inspected.
 #[derive(Debug)]
 pub struct Commit {
-    /// The version that everything was told up to before; `None` for a new pod.
+    /// The version that was reported before; `None` for a new pod.
     pub before: Option<Arc<ListedPod>>,
-    /// The version up to which everything is told now; `None` for a pod that is gone.
+    /// The version that is reported now; `None` for a removed pod.
     pub after: Option<Arc<ListedPod>>,
-    /// What happened in between.
+    /// What happened between the two.
     pub changes: Vec<Change>,
-    /// Somebody had asked for the inspection.
+    /// Whether a caller requested the inspection.
     pub reinspected: bool,
-    /// What made us look.
+    /// What caused the inspection.
     pub source: Source,
-    /// When the look was begun.
+    /// As of when the version is listed.
     pub begun: Instant,
-    /// The hint that made us look, if one did.
+    /// The hint that caused the inspection, if one did.
     pub hint: Option<Hint>,
-    /// When the inspection before this one was planned, if there was one: the changes are
-    /// not older.
+    /// When the previous inspection was planned, if there was one: the changes are not older.
     pub since: Option<Instant>,
-    /// When the lists were begun by which it was inspected: whatever was there before was asked
-    /// for. A hint knows of nothing newer but what it named.
+    /// When the lists were requested by which the ids to inspect were chosen. Beyond them the
+    /// inspection covers only the ids that a hint named.
     pub listed: Option<Instant>,
 }
 
 impl Records {
-    /// Wants a pod inspected at the next occasion although nothing differs. A pod that is
-    /// not known has nothing to inspect.
+    /// Requests an inspection of a pod although nothing differs. Does nothing if the pod is unknown.
     pub fn request_reinspect(&mut self, uid: &PodUid) {
         if let Some(record) = self.pods.get_mut(uid) {
             record.reinspect = true;
@@ -158,7 +155,7 @@ impl Records {
         }
     }
 
-    /// Wants a pod inspected although nothing differs: a call about it failed.
+    /// Requests an inspection of a pod because a call about it failed.
     pub fn retry(&mut self, uid: &PodUid) {
         if let Some(record) = self.pods.get_mut(uid) {
             record.failed = true;
@@ -171,7 +168,7 @@ impl Records {
         self.unsettled.iter().cloned().collect()
     }
 
-    /// When the look was begun that a record's listing is of.
+    /// As of when a record's newest version is listed.
     fn begun(&self, record: &Record) -> Instant {
         let observed = record.sandboxes.any.max(record.containers.any);
         match &self.as_of {
@@ -180,7 +177,7 @@ impl Records {
         }
     }
 
-    /// Says what is to be done about a pod, and notes that it is being done as of `now`.
+    /// Returns what to do about a pod, and notes that it is being done as of `now`.
     pub fn plan(&mut self, uid: &PodUid, now: Instant) -> Step {
         self.unsettled.remove(uid);
         let Some(record) = self.pods.get(uid) else {
@@ -202,7 +199,7 @@ impl Records {
         let Some(record) = self.pods.remove(uid) else {
             return Step::Nothing;
         };
-        // One that only a hint spoke of was never there.
+        // A pod that only a hint named was never observed.
         if record.committed.is_some() {
             self.gone.insert(uid.clone(), begun);
         }
@@ -227,7 +224,7 @@ impl Records {
         let follows = record.follows_hint();
         let differs = || !diff(record.committed.as_deref(), Some(&listed)).is_empty();
         if !record.is_requested() && !differs() {
-            // Rows differ by what is no event: taken over as it is.
+            // The rows differ only by what causes no event.
             record.committed = Some(listed);
             return Step::Nothing;
         }
@@ -258,8 +255,8 @@ impl Records {
         }
     }
 
-    /// The inspection that was planned is begun only now: the pod is inspected as it is listed by
-    /// then. `None` for a ticket that is void, and for a pod that no list shows any more.
+    /// Notes that a planned inspection begins only now: it is of the pod as listed now. `None` for a
+    /// void ticket, and for a pod that no list shows any more.
     pub fn start(&mut self, ticket: &Ticket) -> Option<Arc<ListedPod>> {
         let lists = self.listed_at(&ticket.uid);
         let begun = self.begun(self.pods.get(&ticket.uid)?);
@@ -278,8 +275,8 @@ impl Records {
         Some(inspecting.version.clone())
     }
 
-    /// The inspection was good: everything up to the inspected version is told now.
-    /// `None` for a ticket that is void.
+    /// Commits a successful inspection: all changes up to the inspected version are returned, once.
+    /// `None` for a void ticket.
     pub fn commit(&mut self, ticket: &Ticket) -> Option<Commit> {
         let (record, inspected) = self.end(ticket)?;
         let before = record.committed.replace(inspected.version.clone());
@@ -301,12 +298,11 @@ impl Records {
         Some(commit)
     }
 
-    /// The inspection failed: nothing moves, and the next plan finds the same difference.
-    /// Gives when the look was begun; `None` for a ticket that is void.
+    /// Notes that the inspection failed: the next plan finds the same difference. Returns as of when
+    /// the version is listed; `None` for a void ticket.
     pub fn defer(&mut self, ticket: &Ticket) -> Option<Instant> {
         let (record, inspected) = self.end(ticket)?;
-        // What is listed is inspected again; an id that only a hint named may be the one
-        // that cannot be, and the list will tell.
+        // The pod is inspected again as listed: the failed id may be one that only a hint named.
         record.failed = true;
         self.unsettled.insert(ticket.uid.clone());
         Some(inspected.begun)
@@ -321,24 +317,24 @@ impl Records {
         Some((record, inspecting))
     }
 
-    /// The pods that differ from what was told of them.
+    /// The pods that differ from what was reported of them.
     pub fn pending(&self) -> BTreeSet<PodUid> {
         self.unsettled.union(&self.inspecting).cloned().collect()
     }
 
-    /// Whether something of the pod is still to be told, or to be looked at.
+    /// Whether something of the pod is still to be inspected or reported.
     pub fn is_pending(&self, uid: &PodUid) -> bool {
         self.unsettled.contains(uid) || self.inspecting.contains(uid)
     }
 
-    /// Whether the pod is listed otherwise than it was told.
+    /// Whether the newest version differs from the reported one.
     pub fn differs(&self, uid: &PodUid) -> bool {
         let record = self.pods.get(uid);
         record.is_some_and(|record| record.listed != record.committed)
     }
 
-    /// The pods that were found gone while they were being listed: only the next list says whether
-    /// there is something new of them.
+    /// The pods that were removed while a list that shows them was outstanding. The next list decides
+    /// whether they exist again.
     pub(crate) fn gone_and_listed(&self) -> &BTreeSet<PodUid> {
         &self.gone_and_listed
     }
@@ -348,8 +344,8 @@ impl Records {
         &self.inspecting
     }
 
-    /// A single container was seen to have ended: that is told at once, while the rest of its
-    /// pod may still be asked for. `None` if it was told before, or is not known to have run.
+    /// Commits the exit of a single container at once, while other calls of its pod may be outstanding.
+    /// `None` if the exit was reported before, or the container is not known to have run.
     pub fn commit_exit(&mut self, uid: &PodUid, id: &Id, interval: Interval) -> Option<Commit> {
         self.observe_one::<ListedContainer>(uid, id, Some(ContainerState::Exited), interval);
         let record = self.pods.get_mut(uid)?;
@@ -395,7 +391,7 @@ impl Records {
         self.pods.len()
     }
 
-    /// When the lists were begun, the older of both, as in which the pod is listed.
+    /// When the lists were requested that show the pod as listed: the older of the two.
     fn listed_at(&self, uid: &PodUid) -> Option<Instant> {
         if let Some((_, observed)) = &self.as_of {
             return Some(observed.begun);
@@ -404,7 +400,7 @@ impl Records {
         record.sandboxes.listed().min(record.containers.listed())
     }
 
-    /// Whether the pod is listed as in lists that were begun after `time`.
+    /// Whether the pod is listed as in lists that were requested after `time`.
     pub(crate) fn is_listed_since(&self, uid: &PodUid, time: Instant) -> bool {
         self.listed_at(uid) > Some(time)
     }
@@ -419,7 +415,7 @@ impl Records {
         self.pods.is_empty()
     }
 
-    /// The pod as a list or a look has shown it, if one has, and not only a hint named it.
+    /// The pod as last observed; `None` if only a hint has named it.
     pub fn listed_as(&self, uid: &PodUid) -> Option<&ListedPod> {
         let listed = self.pods.get(uid)?.listed.as_deref()?;
         (!listed.is_empty()).then_some(listed)
@@ -432,23 +428,23 @@ impl Records {
         rows.any(|row| row.sandbox_id == *sandbox)
     }
 
-    /// All pods as they were told, by UID.
+    /// All pods as last reported, by UID.
     pub fn committed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
         self.pods
             .values()
             .filter_map(|record| record.committed.as_ref())
     }
 
-    /// All pods as they are listed, by UID.
+    /// All pods as last observed, by UID.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
         let listed = self.pods.values();
         let listed = listed.filter_map(|record| record.listed.as_ref());
-        // A pod that a hint spoke of, and that nobody has seen yet.
+        // An empty one is known from a hint only.
         listed.filter(|pod| !pod.is_empty())
     }
 }
 
-/// The pod with this container exited.
+/// The pod, with this container as exited.
 fn exited(pod: &Arc<ListedPod>, id: &Id) -> Arc<ListedPod> {
     let mut pod = ListedPod::clone(pod);
     for row in pod.containers.iter_mut().filter(|row| row.id == *id) {
@@ -457,7 +453,7 @@ fn exited(pod: &Arc<ListedPod>, id: &Id) -> Arc<ListedPod> {
     Arc::new(pod)
 }
 
-/// Keeps the set of those for whom there is something to do.
+/// Updates the set of pods for which there is something to do.
 fn note(unsettled: &mut BTreeSet<PodUid>, uid: &PodUid, record: &Record) {
     if record.wants_step() {
         unsettled.insert(uid.clone());

@@ -1,4 +1,4 @@
-//! Taking in looks: at everything, at one of the lists, at a single id.
+//! Applies observations to the records: of both lists, of one list, of a single id.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -14,8 +14,8 @@ use crate::model::listed::{ListedContainer, ListedPod, ListedSandbox};
 use crate::model::snapshot::Snapshot;
 
 impl Records {
-    /// Takes in what is listed now; `ended` is when the lists had come. A pod that was
-    /// looked at after the snapshot was begun is left as it is known.
+    /// Applies both lists; `ended` is when the second one arrived. A pod that was observed after the
+    /// lists were requested stays as it is.
     pub fn observe(&mut self, snapshot: &Snapshot, ended: Instant, source: Source) {
         let taken = snapshot.taken;
         self.note_list::<ListedSandbox>(ended);
@@ -46,18 +46,18 @@ impl Records {
         }
         self.gone.listed(taken);
         for (uid, record) in &mut self.pods {
-            // Of a pod that was found gone since, an older list says nothing, also where a
-            // hint speaks of it again.
+            // An older list is no evidence about a pod that was removed since, even if a hint names
+            // the pod again.
             let gone = self.gone.has(uid, taken);
             let listed = snapshot.pods.get(uid).filter(|_| !gone);
-            all &= record.interval(listed, interval);
+            all &= record.observe_lists(listed, interval);
             note(&mut self.unsettled, uid, record);
         }
         self.as_of = all.then(|| (snapshot.pods.clone(), interval));
     }
 
-    /// Takes in only what has changed since the snapshot that all records are as of, and says
-    /// whether that is all.
+    /// Applies only what has changed since the snapshot that all records are as of. Returns whether
+    /// that was enough.
     fn observe_changes(&mut self, snapshot: &Snapshot, interval: Interval) -> bool {
         let Some((pods, observed)) = &self.as_of else {
             return false;
@@ -65,7 +65,7 @@ impl Records {
         let Some(changed) = snapshot.changed_since(pods) else {
             return false;
         };
-        // Of what goes on a list may say something new although it is as it was.
+        // An unchanged list may be news for a pod whose inspection is under way.
         let busy = self.unsettled.iter().chain(&self.inspecting);
         let changed: BTreeSet<PodUid> = changed.iter().chain(busy).cloned().collect();
         let admits = |uid| {
@@ -84,7 +84,7 @@ impl Records {
                 self.pods.insert(uid.clone(), Record::listed(interval));
             }
             if let Some(record) = self.pods.get_mut(&uid) {
-                record.interval(listed, interval);
+                record.observe_lists(listed, interval);
                 note(&mut self.unsettled, &uid, record);
             }
         }
@@ -92,7 +92,7 @@ impl Records {
         true
     }
 
-    /// Takes in one list while the other one cannot be had.
+    /// Applies one list while the other one is unavailable.
     pub(crate) fn observe_list<R: Part>(&mut self, rows: &[Arc<R>], interval: Interval) {
         self.note_list::<R>(interval.ended);
         let listed = R::grouped(self, rows, interval.begun);
@@ -103,7 +103,7 @@ impl Records {
                 self.gone_and_listed.insert(uid.clone());
                 continue;
             }
-            // Of the other list it has not been seen yet.
+            // The other list has not shown this pod yet.
             let new = || Record::new(Freshness::hinted(interval.begun), interval.source);
             let record = self.pods.entry(uid.clone()).or_insert_with(new);
             if record.listed.is_none() {
@@ -111,7 +111,7 @@ impl Records {
             }
         }
         for (uid, record) in &mut self.pods {
-            // Of a pod that was found gone since, and is there again, it says nothing.
+            // The pod was removed since, and exists again: this list is older than both.
             if self.gone.has(uid, interval.begun) {
                 continue;
             }
@@ -121,7 +121,7 @@ impl Records {
         }
     }
 
-    /// Takes in a look at one container or sandbox, by its id; `None` says that it is gone.
+    /// Applies the status of one container or sandbox; a `state` of `None` means that it is removed.
     pub(crate) fn observe_one<R: Part>(
         &mut self,
         uid: &PodUid,
@@ -153,22 +153,22 @@ impl Records {
             .state_of::<R>(id)
             .is_some_and(|known| Some(known) != state)
         {
-            // Another look was under way: an inspection tells which of both is so.
+            // The two observations overlap: an inspection decides between them.
             record.contradicted = true;
         }
         note(&mut self.unsettled, uid, record);
     }
 
-    /// Takes in a container or sandbox that was not known, met by its id.
+    /// Applies the status of a container or sandbox that no list has shown yet.
     pub(crate) fn learn<R: Part>(&mut self, pod: &PodRef, row: R, interval: Interval) {
         let is_listed_since = *R::listed(self) > Some(interval.begun);
         let is_unknown = !self.pods.contains_key(&pod.uid);
-        // A list that has come since would show it, or it may be gone: of two looks that overlap the
-        // first one stands.
+        // A list that was received since would show the pod, or the pod may be removed: if two
+        // observations overlap, the first one stands.
         if self.is_gone(&pod.uid, interval.begun) || is_unknown && is_listed_since {
             return;
         }
-        // Most statuses show what is known already: that amends nothing.
+        // Most statuses show what is known already.
         let known = self.pods.get(&pod.uid);
         if known.and_then(|record| record.state_of::<R>(row.id())) == Some(row.state()) {
             return;
@@ -179,14 +179,14 @@ impl Records {
             .or_insert_with(|| Record::new(Freshness::hinted(interval.begun), interval.source));
         let empty = || Arc::new(ListedPod::empty(pod.clone()));
         let listed = record.listed.get_or_insert_with(empty);
-        // A runtime may not have found for a moment what was there all the time.
+        // The runtime may have reported an existing id as not found for a moment.
         let is_listed = listed.names(row.id());
         let is_known = is_listed || record.is_observed_since(row.id(), interval.begun);
-        // It was met elsewhere: an inspection tells which of both is so.
+        // Another observation differs: an inspection decides between them.
         let state = record.state_of::<R>(row.id());
         record.failed |= state.is_some_and(|known| known != row.state());
         let is_newer = R::freshness(record).admits_one(interval);
-        // The same for one that a list does not show that was under way meanwhile.
+        // The same if an overlapping list does not show the id.
         record.contradicted |= !is_known && !is_newer;
         if !is_known && is_newer {
             R::freshness(record).one(interval);
@@ -204,7 +204,8 @@ impl Records {
         *listed = (*listed).max(Some(ended));
     }
 
-    /// Whether a look newer than this one found the pod gone, or may have.
+    /// Whether a newer observation than one as of `observed` showed that the pod is removed, or may
+    /// have.
     fn is_gone(&self, uid: &PodUid, observed: Instant) -> bool {
         match self.pods.contains_key(uid) {
             true => self.gone.has(uid, observed),
@@ -212,7 +213,7 @@ impl Records {
         }
     }
 
-    /// The records are no longer those of one snapshot.
+    /// Notes that the records no longer equal one snapshot.
     pub(super) fn amended(&mut self) {
         if let Some((_, observed)) = self.as_of.take() {
             for record in self.pods.values_mut() {

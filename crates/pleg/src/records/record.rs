@@ -1,4 +1,4 @@
-//! What is known of one pod: what was told, and what was seen since.
+//! One pod: the version that was reported, and what was observed since.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,40 +16,40 @@ use crate::model::listed::{
 use crate::model::snapshot::Snapshot;
 use crate::model::status::PodStatus;
 
-/// Of how many ids it is remembered when they were looked at, so that no older answer undoes that: more
-/// than calls may be outstanding.
+/// How many ids are remembered with the time of their last observation, so that no older answer
+/// overrides it. More than calls may be outstanding.
 const MAX_OBSERVED_IDS: usize = 1024;
 
 #[derive(Debug)]
 pub(crate) struct Record {
-    /// The listing up to which everything was told; the kubelet's `old`.
+    /// The version up to which all changes were reported; the kubelet's `old`.
     pub(super) committed: Option<Arc<ListedPod>>,
-    /// The newest listing; the kubelet's `current`.
+    /// The newest version; the kubelet's `current`.
     pub(super) listed: Option<Arc<ListedPod>>,
-    /// Containers whose status said that they have exited, while a list did not, and when that was
-    /// known.
+    /// The containers whose status shows an exit that the lists do not show yet, and when that status
+    /// arrived.
     pub(super) ended: BTreeMap<Id, Instant>,
-    /// When the last look at each single id ended since the last list: those that are not listed it
-    /// found gone.
+    /// When the last observation of each single id since the last list ended. Ids that are not listed
+    /// were observed as removed.
     pub(super) observed_at: BTreeMap<Id, Instant>,
-    /// When the inspection was begun by which something was told last.
+    /// When the inspection began whose changes were last reported.
     pub(super) inspected: Option<Instant>,
-    /// How fresh the listing's sandboxes are, and its containers.
+    /// How fresh the sandboxes and the containers in `listed` are.
     pub(super) sandboxes: Freshness,
     pub(super) containers: Freshness,
-    /// What made us look.
+    /// What caused the newest version.
     pub(super) source: Source,
-    /// Somebody wants the pod inspected although nothing differs.
+    /// A caller wants the pod inspected although nothing differs.
     pub(super) reinspect: bool,
-    /// The last inspection came to nothing, and may have left an error: one must be good,
-    /// though nothing differs.
+    /// The last inspection failed, and may have left an error: another one must succeed, even if nothing
+    /// differs.
     pub(super) failed: bool,
-    /// A look other than the inspection under way says otherwise than what is known: unlike a
-    /// failure, that stands when this inspection is good.
+    /// An observation other than the inspection under way contradicts what is known. Unlike `failed`,
+    /// this stands when that inspection succeeds.
     pub(super) contradicted: bool,
-    /// The last look was overtaken: what is listed meanwhile comes first.
+    /// The last inspection was overtaken: the next one is of the pod as listed, and not of the hint.
     pub(super) overtaken: bool,
-    /// Something may have happened that is not listed yet.
+    /// Something may have happened that no list shows yet.
     pub(super) hint: Option<Hint>,
     pub(super) inspecting: Option<Inspecting>,
 }
@@ -59,11 +59,11 @@ pub(crate) struct Inspecting {
     pub(super) ticket: u64,
     pub(super) version: Arc<ListedPod>,
     pub(super) begun: Instant,
-    /// When it was said what to ask for: ids that were announced since are not in it.
+    /// When the ids to inspect were chosen: ids that were announced later are not among them.
     pub(super) planned: Instant,
-    /// When the lists were begun that `version` is of.
+    /// When the lists were requested that `version` is from.
     pub(super) listed: Option<Instant>,
-    /// The hint that it follows, if no list asked for it.
+    /// The hint that it follows, if no list caused it.
     pub(super) hint: Option<Hint>,
 }
 
@@ -92,9 +92,13 @@ impl Record {
         }
     }
 
-    /// Takes in both lists of the pod. A part of it that was looked at since they were begun
-    /// stays as it is; says whether there was none.
-    pub(super) fn interval(&mut self, pod: Option<&Arc<ListedPod>>, interval: Interval) -> bool {
+    /// Applies both lists of the pod. A part that was observed after they were requested stays as it
+    /// is. Returns whether there was no such part.
+    pub(super) fn observe_lists(
+        &mut self,
+        pod: Option<&Arc<ListedPod>>,
+        interval: Interval,
+    ) -> bool {
         if self.admits(interval) {
             self.sandboxes = Freshness::of(interval);
             self.containers = Freshness::of(interval);
@@ -111,8 +115,8 @@ impl Record {
         false
     }
 
-    /// Takes in one list of the pod. Where ids of it were looked at since it was begun, it
-    /// says nothing new of them; it still tells of those that nobody has asked for.
+    /// Applies one list of the pod. It is no news for ids that were observed after it was requested,
+    /// but for all others.
     pub(super) fn observe_list_of<R: Part>(&mut self, pod: Option<&ListedPod>, interval: Interval) {
         let freshness = R::freshness(self);
         if freshness.admits_list(interval) {
@@ -121,7 +125,7 @@ impl Record {
             R::received(self, rows, interval);
             self.amend(interval.source, |known| *R::of_mut(known) = rows.to_vec());
         } else if !freshness.is_listed_after(interval.begun) {
-            // Of ids that were looked at since, an inspection tells which of both is so.
+            // For ids that were observed since, an inspection decides.
             self.contradicted |= self.differs_from_list::<R>(pod);
             if let Some(pod) = pod {
                 self.meet::<R>(pod, interval);
@@ -129,12 +133,12 @@ impl Record {
         }
     }
 
-    /// Whether a list of the whole pod says something newer.
+    /// Whether both lists of the pod are newer than what is known.
     pub(super) fn admits(&self, interval: Interval) -> bool {
         self.sandboxes.admits_list(interval) && self.containers.admits_list(interval)
     }
 
-    /// A pod that is gone, and of which a hint has come since: it may be there again.
+    /// An empty version of a removed pod that a hint has named since: it may exist again.
     pub(super) fn expected(&self) -> Option<Arc<ListedPod>> {
         self.hint.as_ref()?;
         let pod = self.listed.as_ref()?.pod.clone();
@@ -146,7 +150,8 @@ impl Record {
         self.hint.is_some() && !self.overtaken
     }
 
-    /// Adds the rows of ids that are new to us, and were not found gone since the list was begun.
+    /// Adds the rows of ids that are unknown, and were not observed as removed since the list was
+    /// requested.
     fn meet<R: Part>(&mut self, pod: &ListedPod, interval: Interval) {
         let Some(known) = &self.listed else {
             return;
@@ -165,7 +170,7 @@ impl Record {
         }
     }
 
-    /// Whether a list tells another state of an id that is known, or does not have it.
+    /// Whether a list shows another state of a known id, or does not show it.
     fn differs_from_list<R: Part>(&self, pod: Option<&ListedPod>) -> bool {
         let rows = pod.map(R::of).unwrap_or_default();
         let known = self.listed.as_deref().map(R::of).unwrap_or_default();
@@ -175,14 +180,14 @@ impl Record {
         })
     }
 
-    /// The state of an id as it is known.
+    /// The known state of an id.
     pub(super) fn state_of<R: Part>(&self, id: &Id) -> Option<R::State> {
         let rows = self.listed.as_deref().map(R::of).unwrap_or_default();
         let row = rows.iter().find(|row| row.id() == id)?;
         Some(row.state())
     }
 
-    /// Notes which ids of `before` a look that ended at `ended` found gone.
+    /// Notes the ids of `before` that an observation which ended at `ended` shows as removed.
     pub(super) fn note_removed(&mut self, before: &ListedPod, ended: Instant) {
         let names = |id: &Id| self.listed.as_ref().is_some_and(|pod| pod.names(id));
         let sandboxes = before.sandboxes.iter().map(|row| &row.id);
@@ -194,7 +199,7 @@ impl Record {
         }
     }
 
-    /// Notes when a look at a single id ended.
+    /// Notes when an observation of a single id ended.
     pub(super) fn note_observed(&mut self, id: Id, ended: Instant) {
         self.observed_at.insert(id, ended);
         if self.observed_at.len() > MAX_OBSERVED_IDS {
@@ -204,12 +209,12 @@ impl Record {
         }
     }
 
-    /// Whether a look at this id ended at that time or later.
+    /// Whether an observation of this id ended at `time` or later.
     pub(super) fn is_observed_since(&self, id: &Id, time: Instant) -> bool {
         self.observed_at.get(id).is_some_and(|ended| *ended >= time)
     }
 
-    /// Changes the listing; a pod of which nothing is left is gone.
+    /// Changes the newest version. A pod of which nothing is left is removed.
     pub(super) fn amend(&mut self, source: Source, change: impl FnOnce(&mut ListedPod)) {
         if let Some(listed) = &self.listed {
             let mut pod = ListedPod::clone(listed);
@@ -219,13 +224,13 @@ impl Record {
     }
 
     pub(super) fn list(&mut self, pod: Option<Arc<ListedPod>>, source: Source) {
-        // cri-dockerd lists a container as created whose start failed, and its status says that it
-        // exited; and a list that was held up tells of one as running that has exited since.
+        // cri-dockerd lists a container whose start failed as created, while its status is exited. And
+        // a delayed list shows a container as running that has exited since.
         let pod = pod.map(|pod| end_rows(pod, &self.ended));
         if self.listed != pod {
             self.source = source;
         }
-        // One version of an unchanged pod is kept, not one for each look.
+        // Unchanged pods share one version, so that comparing them is a comparison of pointers.
         self.listed = if pod == self.committed {
             self.committed.clone()
         } else {
@@ -233,8 +238,8 @@ impl Record {
         };
     }
 
-    /// A list has come: who is not in it, or has exited in it too, need not be remembered, nor who
-    /// runs in one that was asked for later, which runs again under its id.
+    /// Forgets the exits that a new list shows as well, those of containers that it does not show, and
+    /// those of containers that run in a list requested later: they run again under the same id.
     fn forget_ended(&mut self, listed: &[Arc<ListedContainer>], interval: Interval) {
         self.ended.retain(|id, known| {
             let row = listed.iter().find(|row| row.id == *id);
@@ -246,7 +251,7 @@ impl Record {
         });
     }
 
-    /// An inspection that has `ended` then has told how these containers are.
+    /// Applies the exits that an inspection found, which ended at `ended`.
     pub(super) fn found(&mut self, found: &PodStatus, ended: Instant) {
         let Some(inspecting) = &mut self.inspecting else {
             return;
@@ -272,12 +277,13 @@ impl Record {
         self.listed = settled;
     }
 
-    /// Whether the pod is to be inspected although nothing differs.
+    /// Whether the pod needs an inspection although nothing differs.
     pub(super) fn is_requested(&self) -> bool {
         self.reinspect || self.failed || self.contradicted || self.hint.is_some()
     }
 
-    /// A pod that is being inspected waits for the end of it, unless it is gone.
+    /// Whether there is something to do now. A pod under inspection waits for its end, unless the pod
+    /// is removed.
     pub(super) fn wants_step(&self) -> bool {
         let wanted = self.is_requested() || self.listed != self.committed;
         self.listed.is_none() || wanted && self.inspecting.is_none()
@@ -286,19 +292,19 @@ impl Record {
 
 /// One of the two lists, as a part of a record.
 pub(crate) trait Part: Row {
-    /// The pods by these rows alone.
+    /// The pods that these rows show.
     fn grouped(records: &Records, rows: &[Arc<Self>], taken: Instant) -> Snapshot;
 
-    /// When the newest list of them had come.
+    /// When the newest list of this kind arrived.
     fn listed(records: &mut Records) -> &mut Option<Instant>;
 
     /// How fresh this part of a record is.
     fn freshness(record: &mut Record) -> &mut Freshness;
 
-    /// The list has come, with these rows of the pod.
+    /// Notes the rows of the pod in a new list.
     fn received(record: &mut Record, rows: &[Arc<Self>], interval: Interval);
 
-    /// A look at one id has told how it is; `None` says that it is gone.
+    /// Notes the observed state of one id; `None` means that it is removed.
     fn found(record: &mut Record, id: &Id, state: Option<Self::State>, interval: Interval);
 }
 
@@ -322,7 +328,7 @@ impl Part for ListedSandbox {
 
 impl Part for ListedContainer {
     fn grouped(records: &Records, rows: &[Arc<Self>], taken: Instant) -> Snapshot {
-        // Whose a container is, its sandbox tells.
+        // Some runtimes name the pod of a container only through its sandbox.
         let known = records
             .listed()
             .flat_map(|pod| pod.sandboxes.iter().cloned());
@@ -349,7 +355,7 @@ impl Part for ListedContainer {
     }
 }
 
-/// The pod with these containers exited.
+/// The pod, with these containers as exited.
 fn end_rows(pod: Arc<ListedPod>, ended: &BTreeMap<Id, Instant>) -> Arc<ListedPod> {
     let is_wrong =
         |row: &ListedContainer| row.state != ContainerState::Exited && ended.contains_key(&row.id);

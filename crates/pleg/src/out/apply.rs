@@ -1,5 +1,5 @@
-//! What an event changes in the status of its pod, for who follows events, until it has the status
-//! itself again.
+//! What an event changes in the status of its pod: for clients that follow events, until they read the
+//! status again.
 //!
 //! ```
 //! use pleg::model::listed::SandboxState;
@@ -24,9 +24,8 @@ use crate::model::status::{ContainerStatus, PodStatus, SandboxStatus};
 use crate::model::wall_time::WallTime;
 use crate::records::diff::Subject;
 
-/// Applies an event of that pod, which happened then by the runtime, where that is known. Applying
-/// it twice changes nothing more. Events tell no image and no address: those of what is new are
-/// empty.
+/// Applies an event of the pod; `happened` is the runtime's time of it, if known. Applying it twice
+/// changes nothing more. Events carry no image and no address: those of a new container are empty.
 pub fn apply(status: &mut PodStatus, event: &Event, happened: Option<WallTime>) {
     let Some(id) = &event.id else {
         return;

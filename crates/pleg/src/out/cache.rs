@@ -1,10 +1,10 @@
 //! The pod status cache: one writer, many readers.
 //!
-//! A pod's entry is current as of the time at which its last inspection was begun, or, if
-//! nothing about it differed, as of the last relist. **What is new in a pod only the lists show**:
-//! an inspection that follows a hint looks at what was known, so it confirms the pod as of those
-//! lists. While lists are not to be had, and that is said, it confirms the pod as of itself; an entry
-//! also says as of when it is complete. [`Cache::newer_than`] waits for both.
+//! A pod's entry is current as of the beginning of its last inspection, or, if nothing differed, as of
+//! the last relist. **Only lists show what is new in a pod**: an inspection that follows a hint covers
+//! the known ids, so it confirms the pod as of the lists that showed them. While lists are unavailable,
+//! and this is reported, it confirms the pod as of itself. An entry also says as of when it is complete.
+//! [`Cache::newer_than`] waits for both.
 //!
 //! ```
 //! use std::time::Duration;
@@ -45,7 +45,7 @@ use contents::Contents;
 pub use entry::{Confirmation, Confirmed, Entry, Inspection};
 pub use writer::CacheWriter;
 
-/// A reader of the cache. Clones read the same.
+/// A reader of the cache. Clones read the same cache.
 #[derive(Clone)]
 pub struct Cache {
     contents: Arc<RwLock<Contents>>,
@@ -53,7 +53,7 @@ pub struct Cache {
     clock: RunClock,
 }
 
-/// Nobody will write the cache any more.
+/// The engine has stopped: the cache will not change any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the pod lifecycle event generator has stopped")]
 pub struct Stopped;
@@ -77,40 +77,39 @@ impl Cache {
             .collect()
     }
 
-    /// How many of the pods that have an error are such.
+    /// How many of the pods with an error match.
     pub(crate) fn count_failed(&self, is_such: impl Fn(&PodUid) -> bool) -> usize {
         let contents = self.read();
         contents.failed.iter().filter(|uid| is_such(uid)).count()
     }
 
-    /// What was told of all pods that were ever inspected, by UID.
+    /// The last reported status of each pod that was ever inspected, by UID.
     pub(crate) fn all_told(&self) -> VecDeque<Arc<PodStatus>> {
         let contents = self.read();
         let told = contents.pods.keys().filter_map(|uid| contents.told(uid));
         told.collect()
     }
 
-    /// The same of a single one.
+    /// The same for one pod.
     pub(crate) fn told(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
         self.read().told(uid)
     }
 
     /// Waits for an entry that is newer than `time`, with whatever was created before.
     ///
-    /// Whoever has started a container by then finds it in the answer, unless it is gone. Only
-    /// while sandboxes or containers cannot be listed, or in a pod of which containers are removed
-    /// all the time, there are answers that may lack some of them: then
-    /// [`Entry::complete_as_of`] is not newer than `time`. An answer with an
-    /// [error](Entry::error) shows what was known before.
+    /// A container that was started before `time` is in the answer, unless it was removed. The
+    /// exceptions are answers while sandboxes or containers cannot be listed, and answers about a pod
+    /// whose containers are removed continuously: then [`Entry::complete_as_of`] is not newer than
+    /// `time`. An answer with an [error](Entry::error) shows the last known status.
     ///
-    /// So an answer may have to wait for the next relist, also if a hint has told of the pod since.
-    /// Relists are up to [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart; who
-    /// cannot wait asks for one ([`Pleg::request_relist`](crate::Pleg::request_relist)).
+    /// An answer may wait for the next relist, even if a hint about the pod has arrived since. Relists
+    /// are up to [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart. A caller that cannot
+    /// wait requests one ([`Pleg::request_relist`](crate::Pleg::request_relist)).
     ///
-    /// Dropping the future gives up, so a deadline is `tokio::time::timeout` around it.
-    /// For a pod that the runtime does not have this is the default status, as soon as a
-    /// look newer than `time` did not find it; while sandboxes cannot be listed, nothing
-    /// says that a pod does not exist, and this waits.
+    /// Dropping the future cancels it; wrap it in `tokio::time::timeout` for a deadline. For a pod that
+    /// the runtime does not have the answer is the default status, as soon as a pass newer than `time`
+    /// did not find it. While sandboxes cannot be listed, nothing shows that a pod does not exist, and
+    /// this waits.
     pub async fn newer_than(&self, uid: &PodUid, time: Instant) -> Result<Entry, Stopped> {
         let mut changed = self.changed.clone();
         loop {
@@ -127,7 +126,7 @@ impl Cache {
     }
 }
 
-/// An empty cache. It is written in times of this clock, and read in times of the monotonic one.
+/// An empty cache. The writer uses times of the run clock, readers use times of the monotonic clock.
 pub fn cache(clock: RunClock) -> (CacheWriter, Cache) {
     let contents = Arc::<RwLock<Contents>>::default();
     let (sender, receiver) = watch::channel(());

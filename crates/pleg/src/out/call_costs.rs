@@ -31,14 +31,13 @@ use crate::runtime::{CallError, Rpc};
 /// How many calls of each kind are measured: a few relists of a large node.
 const MAX_SAMPLES: usize = 2000;
 
-/// How many calls that have ended are compared with one that was made beside them: more than may be
-/// outstanding.
+/// How many ended calls are remembered to find out which calls overlapped: more than may be outstanding.
 const MAX_COMPARED: usize = 64;
 
-/// What a call took longer ago than this describes another situation.
+/// How long a measurement is valid: older ones describe another situation.
 const MAX_AGE: Duration = Duration::from_secs(600);
 
-/// What the calls of one kind cost lately.
+/// What the recent calls of one kind cost.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CallCost {
@@ -55,19 +54,19 @@ pub struct CallCost {
     /// Why the newest call failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<CallError>,
-    /// Half of them took no longer.
+    /// The median, in seconds.
     pub p50: f64,
-    /// 90 of 100 took no longer.
+    /// The 90th percentile, in seconds.
     pub p90: f64,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile, in seconds.
     pub p99: f64,
-    /// The slowest.
+    /// The longest, in seconds.
     pub max: f64,
-    /// The mean of all.
+    /// The mean, in seconds.
     pub mean: f64,
-    /// How many were made when no other call was outstanding.
+    /// How many were sent while no other call was outstanding.
     pub alone: usize,
-    /// The mean of these.
+    /// The mean of these, in seconds.
     pub alone_mean: Option<f64>,
     /// The size of the last list, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +77,7 @@ pub struct CallCost {
 #[derive(Debug, Default)]
 pub(crate) struct CallCosts {
     kinds: BTreeMap<Rpc, Samples>,
-    /// When the last calls were made and ended.
+    /// When the last calls were sent and ended.
     ended: VecDeque<(Instant, Instant)>,
 }
 
@@ -100,8 +99,8 @@ struct Sample {
 }
 
 impl CallCosts {
-    /// Adds a call that was made at `begun` and has ended `now`; another that was made before may be
-    /// outstanding still.
+    /// Adds a call that was sent at `begun` and ended `now`. A call that was sent earlier may still be
+    /// outstanding.
     pub(crate) fn add(
         &mut self,
         call: Rpc,

@@ -1,14 +1,14 @@
-//! What was seen: the one value that health, readiness, the kubelet's view and the cache go
-//! by. Nobody else defines *seen*.
+//! Coverage: which pods are observed as of when, which are not, and why. Health, readiness, the
+//! kubelet's view and the cache are read from this one value.
 //!
 //! ```text
-//!   a look (relist or sweep) --every pod inspected, failing or stuck--> Pass: as of when
-//!                                                                        |
-//!   who fails now, who is stuck now, what cannot be seen now ------> Coverage --> health
+//!   a relist or sweep --every pod inspected, failing or stuck--> Pass: as of when
+//!                                                                 |
+//!   failing and stuck calls, unseen parts ------------------> Coverage --> health
 //! ```
 //!
-//! **A look counts only if somebody was seen by it**: one in which every pod failed or hung
-//! has seen nothing, however complete it was.
+//! **A pass counts only if it observed a pod.** A pass in which the calls of every pod failed or were
+//! stuck observed nothing.
 //!
 //! An [`Observer`](crate::Observer) is given each completed pass:
 //!
@@ -39,18 +39,18 @@ use crate::out::failure::InspectError;
 use crate::out::health::{Blind, INSPECTIONS_FAIL};
 use crate::runtime::{CallError, OutstandingCall, Rpc};
 
-/// How a look was made.
+/// What kind of pass it was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum PassKind {
-    /// With both lists.
+    /// A relist: with both lists.
     List,
-    /// By id, in place of lists.
+    /// A sweep: by id, in place of lists.
     Sweep,
 }
 
 impl PassKind {
-    /// The name under which it is shown.
+    /// The name in JSON and metrics.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::List => "list",
@@ -59,18 +59,18 @@ impl PassKind {
     }
 }
 
-/// A look by which every pod that is known was inspected, or is named.
+/// A relist or sweep in which every known pod was inspected, or is reported as failing or stuck.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    /// When it was begun: what happened later may not have been seen.
+    /// When it began: later changes may not have been observed.
     pub begun: Moment,
     /// How long it took, inspections included.
     pub took: Duration,
-    /// How it was made.
+    /// Whether it was a relist or a sweep.
     pub kind: PassKind,
 }
 
-/// A call about one pod that fails each time it is made.
+/// A call about one pod that fails each time it is sent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failing {
     /// The container or sandbox.
@@ -85,12 +85,12 @@ pub struct Failing {
     pub error: InspectError,
     /// Since when.
     pub since: Instant,
-    /// Since when its pod was not seen, which may be longer.
+    /// Since when its pod is unobserved, which may be longer.
     pub unseen_since: Instant,
 }
 
 impl Failing {
-    /// From when on the node is Degraded for it: what is tried again may be good the next time.
+    /// When the node becomes Degraded because of it: the next try may succeed.
     pub fn counts_at(&self) -> Instant {
         match self.error.is_withheld() {
             true => self.since,
@@ -99,93 +99,91 @@ impl Failing {
     }
 }
 
-/// How it is with the lists.
+/// The state of both lists together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Lists {
-    /// They come.
+    /// They are answered in time.
     #[default]
     Good,
-    /// One or both hang.
+    /// One or both are stuck.
     Stuck,
-    /// They came, and took so long; those that were asked for since are not in yet.
+    /// The last ones were late and took this long; those requested since are outstanding.
     Late(Duration),
-    /// They come, and take so long each time.
+    /// They are answered, and take this long each time.
     Slow(Duration),
     /// They fail.
     Failed(CallError),
-    /// None is asked for: the runtime answers, and does not serve CRI.
+    /// None is requested: the runtime answers, and does not serve CRI.
     Unserved(CallError),
 }
 
-/// How it is with one list.
+/// The state of one list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListState {
-    /// It comes.
+    /// It is answered.
     #[default]
     Comes,
-    /// It comes, and late each time.
+    /// It is answered, and late each time.
     Slow,
-    /// It hangs or fails, or did so when last heard of.
+    /// It is stuck or fails, or was or did when last requested.
     Unavailable,
 }
 
-/// How the status calls are answered that nobody is to blame for.
+/// How quickly status calls are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statuses {
     /// In time.
     InTime,
-    /// More pods wait for theirs than there is time for, until none has waited for long: they are
-    /// counted, and not said to fail.
+    /// The runtime is too slow for the number of pods that wait: they are counted, and not reported as
+    /// failing.
     TooSlow,
-    /// One of them is late by itself.
+    /// One of them is overdue.
     Late,
 }
 
-/// What was seen, and what was not.
+/// What is observed, and what is not.
 #[derive(Clone, Debug)]
 pub struct Coverage {
-    /// When we began.
+    /// When the engine started.
     pub started: Instant,
-    /// The last look in which somebody was seen.
+    /// The last pass that observed a pod.
     pub look: Option<Pass>,
-    /// The calls that hang: lists, and status calls while others are answered.
+    /// The stuck calls: lists, and status calls while others are answered.
     pub stuck: Vec<OutstandingCall>,
-    /// The calls about single pods that fail.
+    /// The failing calls about single pods.
     pub failing: Vec<Failing>,
-    /// How many pods are not inspected, because as many calls as may be outstanding hang.
+    /// How many pods are not inspected because no more calls may be outstanding.
     pub waiting_for_room: usize,
-    /// How many other pods have no fresh status yet, although no call about them is stuck or
-    /// fails any more.
+    /// How many other pods have no fresh status yet, although no call about them is stuck or failing.
     pub uninspected: usize,
-    /// What cannot be seen at all.
+    /// The unseen parts.
     pub blind: Vec<Blind>,
-    /// How it is with the lists.
+    /// The state of both lists together.
     pub lists: Lists,
-    /// How it is with the list of sandboxes.
+    /// The state of the list of sandboxes.
     pub sandboxes: ListState,
-    /// How it is with the list of containers.
+    /// The state of the list of containers.
     pub containers: ListState,
-    /// When the last lists were asked for that a kubelet could have received.
+    /// When the last lists were requested that a kubelet could have received.
     pub kubelet_listed: Option<Instant>,
     /// Whether a kubelet cannot list now.
     pub kubelet_cannot_list: bool,
-    /// Since when calls hang that a kubelet makes in every relist, one for each pod.
+    /// Since when calls are stuck that a kubelet sends in every relist, one for each pod.
     pub kubelet_waits: Vec<Instant>,
-    /// How long a kubelet, which asks for one list after the other, would have waited for the
-    /// last ones, and how much longer than we did.
+    /// How long a kubelet, which requests one list after the other, would have waited for the last
+    /// ones, and how much longer than this process did.
     pub kubelet_lists_took: (Duration, Duration),
-    /// Since when the runtime has answered nothing at all, where something was asked for
-    /// long enough to tell.
+    /// Since when the runtime is unresponsive, if it is.
     pub silent: Option<Instant>,
-    /// How it is with the status calls.
+    /// How quickly status calls are answered.
     pub statuses: Statuses,
-    /// During how many status calls the connection was lost whose answers are needed, and which are
-    /// not in `failing`.
+    /// How many needed status calls were outstanding when the connection was lost, beside those in
+    /// `failing`.
     pub lost: usize,
 }
 
 impl Coverage {
-    /// Before anything was looked at.
+    /// The coverage before the first pass.
     pub fn none(started: Instant) -> Self {
         Self {
             started,
@@ -208,7 +206,7 @@ impl Coverage {
         }
     }
 
-    /// As of when what is known was seen.
+    /// As of when the known pods are observed.
     pub fn as_of(&self) -> Option<Moment> {
         self.look.map(|look| look.begun)
     }

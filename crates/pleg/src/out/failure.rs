@@ -36,16 +36,16 @@ pub enum InspectError {
         /// Of which container or sandbox.
         id: Id,
     },
-    /// Each time that it was inspected, something newer was heard of it before the end.
+    /// Each inspection was overtaken by something newer before its end.
     #[error("its status changes faster than the runtime answers")]
     Overtaken,
-    /// No inspection of it has come to its end for long, whatever is answered.
+    /// No inspection has ended for long, although calls are answered.
     #[error("no inspection of this pod has ended since it changed")]
     NotSeen,
-    /// Nothing was asked for, because as many calls as may be outstanding hang.
+    /// No call was sent, because no more may be outstanding.
     #[error("its status was not requested, because too many calls have not been answered")]
     NotAsked,
-    /// The runtime's list tells another state than its status, or the status does not exist.
+    /// The runtime's list shows another state than its status, or the status does not exist.
     #[error("{call} of {} contradicts the runtime's list", short(.id))]
     Disagrees {
         /// Which call.
@@ -53,7 +53,7 @@ pub enum InspectError {
         /// Of which container or sandbox.
         id: Id,
     },
-    /// The kernel says that a container's process is dead, the runtime that it runs.
+    /// The kernel reports that a container's process exited; the runtime reports that it runs.
     #[error("the process of container {} is dead, but the runtime reports it as running", short(.id))]
     Contradicted {
         /// Of which container.
@@ -62,14 +62,13 @@ pub enum InspectError {
 }
 
 impl InspectError {
-    /// Whether a call is not made for now.
+    /// Whether a call is withheld.
     pub fn is_withheld(&self) -> bool {
         let is_withheld = |error: &CallError| *error == CallError::Withheld;
         matches!(self, Self::Failed { error, .. } if is_withheld(error))
     }
 
-    /// Whether nothing failed but the time did not suffice: of that a runtime that is slow as a
-    /// whole is the cause.
+    /// Whether nothing failed and only time was short: the runtime as a whole is slow.
     pub fn is_slowness(&self) -> bool {
         matches!(self, Self::Overtaken | Self::NotSeen)
     }

@@ -1,14 +1,14 @@
-//! Health, which tells the node from one pod.
+//! Health: a problem of one pod makes the node Degraded, never Unhealthy.
 //!
 //! ```text
-//!   Starting --first look--> Healthy <--> Degraded (a call is stuck or fails, a list is late)
+//!   Starting --first pass--> Healthy <--> Degraded (a call is stuck or fails, a list is slow)
 //!       \                        \            /
-//!        \--- threshold ----------> Unhealthy --- a look sees somebody --> back
+//!        \--- threshold ----------> Unhealthy --- a pass observes a pod --> back
 //! ```
 //!
-//! The kubelet knows two states, and one stuck container can make it say the second.
-//! Here a stuck call makes the node Degraded: every other pod is seen as before.
-//! Unhealthy means that nobody was seen within the threshold, whoever is to blame.
+//! The kubelet knows two states, and one stuck container can cause the second one. Here a stuck call
+//! makes the node Degraded: all other pods are observed as before. Unhealthy means that no pod was
+//! observed within the threshold.
 //!
 //! ```
 //! use std::time::Duration;
@@ -56,16 +56,16 @@ pub use message::message;
 /// The kubelet's `genericPlegRelistThreshold`.
 pub const RELIST_THRESHOLD: Duration = Duration::from_secs(180);
 
-/// How we are.
+/// The health of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum HealthState {
-    /// Nobody was seen yet, and the threshold has not passed.
+    /// No pod was observed yet, and the threshold has not passed.
     Starting,
-    /// Every known pod is seen.
+    /// Every known pod is observed.
     Healthy,
-    /// Pods are seen, and what is not is said.
+    /// Pods are observed; those that are not are reported.
     Degraded,
-    /// Nobody was seen within the threshold.
+    /// No pod was observed within the threshold.
     Unhealthy,
 }
 
@@ -95,18 +95,18 @@ impl fmt::Display for HealthState {
     }
 }
 
-/// Why our health is as it is, in the spelling of condition reasons.
+/// The reason of a health state, in the spelling of condition reasons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Reason {
-    /// Every pod was seen.
+    /// Every pod is observed.
     AllSeen,
-    /// Nothing was seen yet, and nothing went wrong yet.
+    /// Nothing was observed and nothing failed yet.
     Starting,
-    /// A status call hangs while others are answered.
+    /// A status call is stuck.
     ContainerStuck,
     /// Pods cannot be inspected: their status calls fail.
     InspectionsFail,
-    /// A list hangs.
+    /// A list is stuck.
     ListStuck,
     /// Lists are answered, but take long, every time.
     ListSlow,
@@ -118,9 +118,9 @@ pub enum Reason {
     ListTooLarge,
     /// There is no connection to the runtime.
     RuntimeUnreachable,
-    /// The runtime answers nothing at all.
+    /// The runtime is unresponsive: no call is answered.
     RuntimeSilent,
-    /// A guard answers in the runtime's place.
+    /// A guard answers in place of the runtime.
     Guarding,
 }
 
@@ -145,13 +145,12 @@ impl Reason {
 }
 
 impl Reason {
-    /// Whether it says of somebody that he does not answer: that is never told late, and
-    /// never for longer than it is so.
+    /// Whether it names a culprit: it is reported at once, and never for longer than it is true.
     pub fn blames(self) -> bool {
         matches!(self, Self::ContainerStuck | Self::RuntimeSilent)
     }
 
-    /// How bad it is beside the others, in the order in which they are judged.
+    /// How severe it is beside the others, in the order in which they are judged.
     pub fn severity(self) -> u8 {
         match self {
             Self::AllSeen => 0,
@@ -176,7 +175,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What cannot be seen at all at the moment.
+/// An unseen part: what cannot be observed at all now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Blind {
@@ -186,7 +185,7 @@ pub enum Blind {
     NewContainers,
 }
 
-/// A call about one pod that fails each time it is made.
+/// A call about one pod that fails each time it is sent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FailingCall {
@@ -205,17 +204,16 @@ pub struct FailingCall {
     pub cause: Option<CallError>,
     /// How long it has been failing.
     pub since_seconds: f64,
-    /// It is not made for now, because the connection was lost each time that it was.
+    /// It is withheld, because the connection was lost each time it was sent alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withheld: bool,
-    /// No call fails, but no inspection of the pod has an end: `call` and `id` only tell its newest
-    /// sandbox.
+    /// No call fails, but no inspection of the pod ends: `call` and `id` only name its newest sandbox.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole_pod: bool,
 }
 
 impl FailingCall {
-    /// Names a failing call.
+    /// Describes a failing call.
     pub fn new(failing: &Failing, now: Instant) -> Self {
         Self {
             call: failing.call,
@@ -251,7 +249,7 @@ impl fmt::Display for FailingCall {
     }
 }
 
-/// Whose call it is, as far as that is known.
+/// The container and pod of a call, where they are known.
 fn subject(
     f: &mut fmt::Formatter<'_>,
     container: Option<&str>,
@@ -264,7 +262,7 @@ fn subject(
     }
 }
 
-/// A call that is overdue, by name.
+/// A stuck or overdue call, for reports.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StuckCall {
@@ -281,7 +279,7 @@ pub struct StuckCall {
 }
 
 impl StuckCall {
-    /// Names an outstanding call.
+    /// Describes an outstanding call.
     pub fn new(call: &OutstandingCall, now: Instant) -> Self {
         let about = call.about.clone();
         Self {
@@ -293,7 +291,7 @@ impl StuckCall {
         }
     }
 
-    /// The call and whose it is: `ContainerStatus of app in default/web-0 (61ac7eca54e99)`.
+    /// The call with its container and pod: `ContainerStatus of app in default/web-0 (61ac7eca54e99)`.
     pub fn named(&self) -> impl fmt::Display {
         Named(self)
     }
@@ -335,7 +333,7 @@ pub fn short(id: &Id) -> &str {
         .map_or(text, |(end, _)| &text[..end])
 }
 
-/// Our health at a moment, as it is told when it changes.
+/// The health at a moment, as it is reported when it changes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
@@ -345,17 +343,17 @@ pub struct HealthReport {
     pub state: HealthState,
     /// Why.
     pub reason: Reason,
-    /// One sentence. While Unhealthy it begins with the kubelet's own.
+    /// One sentence. While Unhealthy it begins with the kubelet's sentence.
     pub message: String,
-    /// What does not answer.
+    /// The stuck calls.
     pub stuck: Vec<StuckCall>,
-    /// What fails.
+    /// The failing calls.
     pub failing: Vec<FailingCall>,
-    /// What cannot be seen.
+    /// The unseen parts.
     pub blind: Vec<Blind>,
 }
 
-/// The kubelet's verdict on itself (`GenericPLEG.Healthy`), to the letter.
+/// The kubelet's own sentence (`GenericPLEG.Healthy`), to the letter.
 pub fn kubelet_healthy(
     now: Instant,
     last_seen: Option<Instant>,
@@ -375,10 +373,10 @@ pub fn kubelet_healthy(
     Ok(())
 }
 
-/// How long an inspection may fail before the node is Degraded for it.
+/// How long an inspection may fail before the node is Degraded because of it.
 pub const INSPECTIONS_FAIL: Duration = Duration::from_secs(10);
 
-/// Judges what was seen.
+/// Judges the coverage.
 pub fn assess(coverage: &Coverage, now: Instant, threshold: Duration) -> (HealthState, Reason) {
     let reason = reason(coverage, now);
     let seen = coverage.as_of().map(|seen| seen.instant);
@@ -390,14 +388,14 @@ pub fn assess(coverage: &Coverage, now: Instant, threshold: Duration) -> (Health
     };
     let reason = match (state, reason) {
         (HealthState::Starting, Reason::AllSeen) => Reason::Starting,
-        // No call is late enough to be named, and no look at all pods has an end.
+        // No call is stuck, and no pass ends.
         (HealthState::Unhealthy, Reason::AllSeen) => Reason::StatusSlow,
         (_, reason) => reason,
     };
     (state, reason)
 }
 
-/// The most severe of what is wrong.
+/// The most severe problem.
 fn reason(coverage: &Coverage, now: Instant) -> Reason {
     let fails = |failing: &Failing| now >= failing.counts_at();
     match &coverage.lists {
@@ -421,7 +419,7 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         _ if fail_for(false) => Reason::InspectionsFail,
         (Lists::Late(_) | Lists::Slow(_), _) => Reason::ListSlow,
         (_, Statuses::Late | Statuses::TooSlow) => Reason::StatusSlow,
-        // Whoever is not even asked for is not seen.
+        // A pod that is not inspected is not observed.
         _ if fail_for(true) || coverage.waiting_for_room + coverage.lost > 0 => {
             Reason::InspectionsFail
         }

@@ -1,8 +1,8 @@
-//! What a kubelet on this node, with its defaults, says now, and when its Ready condition
-//! will turn: minutes of warning.
+//! What a kubelet with default settings on this node reports now, and when its Ready condition will turn
+//! False: minutes of warning.
 //!
-//! It lists and inspects one call after the other, waits two minutes for each, and is
-//! unhealthy three minutes after the start of the last relist whose lists were good.
+//! A kubelet sends one call after the other and waits two minutes for each. It is unhealthy three
+//! minutes after the start of its last relist with successful lists.
 //! Source: Kubernetes 1.36, `pkg/kubelet/pleg/generic.go` and `runtimeRequestTimeout`.
 //!
 //! ```
@@ -39,7 +39,7 @@ use times::GoDuration;
 /// The kubelet's `runtimeRequestTimeout`.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// For so long a kubelet's `Status` calls may fail before it is NotReady (`updateRuntimeUp`,
+/// How long a kubelet's `Status` calls may fail before it is NotReady (`updateRuntimeUp`,
 /// `maxWaitForContainerRuntime`).
 const RUNTIME_DOWN: Duration = Duration::from_secs(30);
 
@@ -52,13 +52,13 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub struct KubeletView {
     /// Whether it is Ready.
     pub ready: bool,
-    /// What it says, or what is going to happen.
+    /// What it reports, or what will happen.
     pub message: String,
-    /// What threatens it or has ended it, without the time that is left; the error of its PLEG
-    /// once it is not Ready; empty while nothing is wrong.
+    /// What threatens or ended readiness, without the time that is left; the error of its PLEG once it is
+    /// not Ready; empty while nothing is wrong.
     #[serde(default)]
     pub why: String,
-    /// When Ready turns false, noticed within 10 s of it; 0 once it has; `None` while
+    /// In how many seconds Ready turns False, which is noticed within 10 s; 0 once it has; `None` while
     /// nothing threatens.
     pub not_ready_in_seconds: Option<f64>,
 }
@@ -79,8 +79,8 @@ impl KubeletView {
     }
 }
 
-/// What a kubelet says at `now`, by what was seen. It runs while we do not, so its time is not that of
-/// our run clock, in which `now` and the coverage are.
+/// What a kubelet reports at `now`, derived from the coverage. A kubelet also runs while this process
+/// does not, so `now` and the coverage, which are in run-clock time, are converted.
 pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> KubeletView {
     let now = clock.monotonic(now);
     let its_time = |time| clock.monotonic(time);
@@ -100,7 +100,7 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> Kube
         coverage.kubelet_listed.map(its_time),
         took * 2 + PERIOD >= RELIST_THRESHOLD,
     ) {
-        // Until the next lists are good, the last relist is as old as both took.
+        // Until the next successful lists, the last relist is as old as both lists took.
         let relist = listed.checked_sub(longer * 2).unwrap_or(listed);
         let why = format!("lists take {}", GoDuration(whole_seconds(took)));
         return judge(now, relist, &why);
@@ -123,7 +123,7 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> Kube
                 ..KubeletView::ready(format!("ready, but {why}"))
             }
         }
-        // One time-out per stuck pod and relist, then the lists are good again for a moment.
+        // Each stuck pod costs one timeout per relist; then lists succeed again for a moment.
         Some(first) => {
             let cycle = REQUEST_TIMEOUT * pods as u32 + PERIOD;
             let into = now.saturating_duration_since(first).as_secs_f64() % cycle.as_secs_f64();
@@ -139,15 +139,15 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> Kube
     }
 }
 
-/// Since when the runtime answers nothing, where it does not.
+/// Since when the runtime is unresponsive, if it is.
 fn unanswered_since(coverage: &Coverage, listed: Instant, clock: &RunClock) -> Option<Instant> {
     let is_away = matches!(coverage.lists, Lists::Failed(CallError::Unavailable(_)));
     let silent = coverage.silent.map(|since| clock.monotonic(since));
     silent.or(is_away.then_some(listed))
 }
 
-/// Says that a kubelet is NotReady sooner if the runtime, which has answered nothing `since` then,
-/// does not answer its `Status` calls either: we make none, as they may hang by themselves.
+/// Adds that a kubelet is NotReady sooner if the runtime, unresponsive `since` then, does not answer its
+/// `Status` calls either. This process sends none, because they may get stuck on their own.
 fn may_be_sooner(view: &mut KubeletView, now: Instant, since: Instant) {
     if !view.ready {
         return;
@@ -160,25 +160,25 @@ fn may_be_sooner(view: &mut KubeletView, now: Instant, since: Instant) {
     view.message += &format!("; {when} if its Status calls fail too");
 }
 
-/// What a guard makes of a kubelet's lists while the runtime's hang.
+/// How a guard treats a kubelet's lists while the runtime's are stuck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardedLists {
-    /// It answers them in the runtime's place.
+    /// It answers them in place of the runtime.
     Answered,
     /// It has neither answered nor refused one yet.
     Waiting,
-    /// It passes them, although they hang.
+    /// It passes them, although they are stuck.
     Passed,
-    /// It refuses them, because not all that it knows is confirmed.
+    /// It refuses them, because not every known id is confirmed.
     Refused,
-    /// The runtime has answered nothing since then, so the guard does not answer either.
+    /// The runtime is unresponsive, so the guard does not answer either.
     Silent {
         /// When that began.
         since: Instant,
     },
 }
 
-/// What a kubelet behind a guard says that was last told lists at `listed`, while they hang.
+/// What a kubelet behind a guard reports that last received lists at `listed`, while they are stuck.
 pub fn guarded_kubelet_view(now: Instant, listed: Instant, lists: GuardedLists) -> KubeletView {
     if lists == GuardedLists::Answered && now < listed + GUARDED_LISTS {
         return KubeletView::ready("the guard answers its lists");

@@ -35,7 +35,7 @@ use crate::model::wall_time::WallTime;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodReport {
-    /// The last status that was seen.
+    /// The last observed status.
     #[serde(flatten)]
     pub status: PodStatus,
     /// When that was last confirmed; `None` if it never was.
@@ -43,12 +43,12 @@ pub struct PodReport {
     /// Why the newest inspection of the pod failed, if it did: then the status is the last
     /// known one.
     pub error: Option<String>,
-    /// How far a static pod is, which this process keeps running.
+    /// The progress of a static pod that this process keeps running.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub static_pod: Option<StaticPodReport>,
 }
 
-/// How far a static pod is.
+/// The progress of a static pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StaticPodReport {
@@ -63,7 +63,7 @@ pub struct StaticPodReport {
     pub containers: Vec<StaticContainerReport>,
 }
 
-/// How far a container of a static pod is.
+/// The progress of a container of a static pod.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StaticContainerReport {
@@ -71,14 +71,14 @@ pub struct StaticContainerReport {
     pub name: String,
     /// Whether it runs, and its probes say that it is ready.
     pub ready: bool,
-    /// How often it was started again.
+    /// How often it was restarted.
     pub restarts: u32,
-    /// What keeps it from being what it should be.
+    /// What it waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
 }
 
-/// What is waited for.
+/// What a pod or container waits for.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
@@ -86,7 +86,7 @@ pub struct Waiting {
     pub reason: String,
     /// In a sentence.
     pub message: String,
-    /// For how many more seconds, if it is a matter of time.
+    /// How many seconds are left, if only time is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }

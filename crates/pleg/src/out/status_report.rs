@@ -1,4 +1,4 @@
-//! Everything about us at a moment: what `pleg status` shows and `/v1/status` serves.
+//! The status report: what `pleg status` shows and `/v1/status` serves.
 //!
 //! ```
 //! use std::time::Duration;
@@ -31,29 +31,29 @@ use crate::out::health::{Blind, FailingCall, HealthReport, HealthState, Reason, 
 use crate::out::kubelet_view::KubeletView;
 use crate::runtime::{CallError, Rpc, RuntimeVersion};
 
-/// Everything about us at a moment.
+/// The state of the node and of this process at a moment.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct StatusReport {
-    /// How we are.
+    /// The health of the node.
     pub health: HealthStatus,
-    /// What a kubelet here would say.
+    /// What a kubelet here would report.
     pub kubelet_view: KubeletView,
-    /// How relisting goes.
+    /// Relists and sweeps.
     pub relist: RelistStatus,
-    /// The calls that are stuck.
+    /// The stuck calls.
     pub stuck: Vec<StuckCall>,
-    /// The calls that fail.
+    /// The failing calls.
     pub failing: Vec<FailingCall>,
-    /// What cannot be seen.
+    /// The unseen parts.
     pub blind: Vec<Blind>,
-    /// The calls that are outstanding, overdue or not.
+    /// All outstanding calls.
     pub in_flight: Vec<InFlight>,
-    /// The status calls during which the connection to the runtime was lost, as long as their answers
-    /// are needed: whoever makes one may make the runtime go away again.
+    /// The status calls during which the connection was lost, as long as their answers are needed. One
+    /// of them may crash the runtime again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<SuspectCall>,
-    /// What calls have cost lately.
+    /// What recent calls cost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub costs: Vec<CallCost>,
     /// The runtime's event stream.
@@ -62,13 +62,13 @@ pub struct StatusReport {
     pub kernel: KernelStatus,
     /// The runtime.
     pub runtime: RuntimeStatus,
-    /// What a guard in this process does.
+    /// The mode of a guard.
     #[serde(default)]
     pub guard: GuardStatus,
-    /// What a diagnosis of the trouble that goes on has found first.
+    /// The leading finding of the present problem.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finding: Option<Finding>,
-    /// What the last check-up has found that may become trouble.
+    /// Findings of the last check-up that may become a problem.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<Finding>,
     /// How many pods there are.
@@ -78,7 +78,7 @@ pub struct StatusReport {
 }
 
 impl StatusReport {
-    /// Our health as it is told when it changes.
+    /// The health, as it is reported when it changes.
     pub fn into_health(self, time: WallTime) -> HealthReport {
         let HealthStatus {
             state,
@@ -97,7 +97,7 @@ impl StatusReport {
         }
     }
 
-    /// Takes over a change of our health that was told after this report was made.
+    /// Applies a health report that is newer than this status.
     pub fn change_health(&mut self, told: HealthReport) {
         let health = &mut self.health;
         if (health.state, health.reason) != (told.state, told.reason) {
@@ -112,19 +112,19 @@ impl StatusReport {
     }
 }
 
-/// What a diagnosis of the node has found.
+/// A finding of the doctor.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// The cause, by its id: `pleg explain` has a page of it.
+    /// The id of the cause, for `pleg explain`.
     pub cause: String,
-    /// What it is, with names.
+    /// One sentence with names.
     pub sentence: String,
-    /// How sure that is: `low`, `medium`, `high` or `certain`.
+    /// The confidence: `low`, `medium`, `high` or `certain`.
     pub confidence: String,
-    /// When the node was looked at.
+    /// When the node was examined.
     pub time: WallTime,
-    /// Where all that was seen is kept, if it is.
+    /// The path of the saved bundle, if there is one.
     #[serde(default)]
     pub bundle: Option<String>,
 }
@@ -133,14 +133,14 @@ pub struct Finding {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum GuardMode {
-    /// There is none.
+    /// There is no guard.
     #[default]
     Off,
     /// It passes everything, and compares what it would have answered.
     Shadow,
     /// It passes everything.
     Pass,
-    /// It answers what the runtime does not.
+    /// It answers in place of the runtime while lists or statuses are stuck.
     Guard,
 }
 
@@ -163,40 +163,39 @@ impl GuardMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GuardStatus {
-    /// What it does.
+    /// Its mode.
     pub mode: GuardMode,
     /// The endpoint that it serves: a kubelet's, in place of the runtime's.
     #[serde(default)]
     pub socket: Option<String>,
-    /// Whether lists are answered in the runtime's place now.
+    /// Whether it is guarding: answering lists in place of the runtime now.
     pub guarding: bool,
-    /// Whether the runtime answers no call at all, so that there is nothing to answer lists from.
+    /// Whether the runtime is unresponsive, so that no id can be confirmed.
     #[serde(default)]
     pub runtime_silent: bool,
-    /// Whether lists are overdue, and none has been answered or refused yet.
+    /// Whether lists are overdue, and the guard has neither answered nor refused one yet.
     #[serde(default)]
     pub waiting: bool,
-    /// Whether the last list that was asked for was refused, as not everything in it could be
-    /// confirmed.
+    /// Whether the last requested list was refused, because not every id in it is confirmed.
     #[serde(default)]
     pub refusing: bool,
-    /// Whether one fault was guarded for as long as the limit allows: everything passes.
+    /// Whether a fault outlasted the limit: everything passes.
     pub limit_reached: bool,
-    /// For how long they are.
+    /// How long it has been guarding.
     pub since_seconds: Option<f64>,
-    /// How long ago a client last asked the guard for both lists, or since the guard started.
+    /// How long ago a client last requested both lists from the guard, or the guard started.
     pub idle_seconds: Option<f64>,
-    /// Whose calls are stuck meanwhile.
+    /// The culprits: whose calls are stuck.
     pub culprits: Vec<StuckCall>,
-    /// How many calls were answered in the runtime's place.
+    /// How many calls were answered in place of the runtime.
     pub answers: BTreeMap<Rpc, u64>,
-    /// How many calls were ended with an error, because nothing better could be said.
+    /// How many calls were ended with an error because they could not be answered.
     pub given_up: BTreeMap<Rpc, u64>,
-    /// How many changes were proved to be done while their answers were held up.
+    /// How many calls were completed: the runtime itself showed that the change is done.
     pub completed: BTreeMap<Rpc, u64>,
     /// How many changes were refused because an earlier one of the same id is overdue.
     pub refused: BTreeMap<Rpc, u64>,
-    /// In the mode `shadow`: how many entries of lists would have been others than the runtime's.
+    /// In the mode `shadow`: how many entries of lists would have differed from the runtime's.
     pub differences: u64,
     /// How many lists were compared.
     pub compared: u64,
@@ -205,8 +204,8 @@ pub struct GuardStatus {
 }
 
 impl GuardStatus {
-    /// A kubelet lists every second, and every five minutes while it follows events
-    /// (`EventedPLEG`): one that has not asked for ten is not connected to the guard.
+    /// A kubelet lists every second, and every five minutes while it follows events (`EventedPLEG`). One
+    /// that has not listed for ten minutes is not connected to the guard.
     const IDLE_SECONDS: f64 = 600.0;
 
     /// Whether there is a guard that no kubelet uses.
@@ -221,9 +220,9 @@ impl GuardStatus {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// Of which list.
+    /// Which list.
     pub list: Rpc,
-    /// The id that it is about.
+    /// The id of the entry.
     pub id: Id,
     /// The state that the guard would have shown; `None` if it would have left it out.
     pub shown: Option<String>,
@@ -239,27 +238,27 @@ pub struct HealthStatus {
     pub state: HealthState,
     /// Why.
     pub reason: Reason,
-    /// Since when the state and the reason are as they are.
+    /// Since when the state and the reason hold.
     pub since: WallTime,
     /// One sentence.
     pub message: String,
-    /// The beginning of the last look in which somebody was seen.
+    /// The beginning of the last pass that observed a pod.
     pub last_seen: Option<WallTime>,
     /// How long ago that was.
     pub age_seconds: Option<f64>,
-    /// How long ago it may be.
+    /// The age at which the node becomes Unhealthy.
     pub threshold_seconds: f64,
 }
 
-/// How relisting goes.
+/// Relists and sweeps.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RelistStatus {
     /// `generic`, or `evented` while a stream of events gives hints.
     pub mode: String,
-    /// How many relists and sweeps there were in which somebody was seen.
+    /// How many relists and sweeps have observed pods.
     pub count: u64,
-    /// From the end of one to the next.
+    /// The time from the end of one to the next.
     pub period_seconds: f64,
     /// How long the last one took, inspections included.
     pub last_duration_seconds: Option<f64>,
@@ -267,24 +266,24 @@ pub struct RelistStatus {
     pub last_kind: Option<PassKind>,
     /// Why the last attempt to list failed, if it did.
     pub last_failure: Option<CallError>,
-    /// Whether sweeps by id are made in place of a list that does not come.
+    /// Whether sweeps replace a list that is unavailable.
     pub sweeping: bool,
-    /// How far the look under way has come, if one is.
+    /// The progress of the pass under way, if there is one.
     #[serde(default)]
     pub progress: Option<Progress>,
 }
 
-/// How far a look has come.
+/// The progress of a pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Progress {
-    /// How many pods were inspected, or are named.
+    /// How many pods are inspected, or reported as failing or stuck.
     pub seen: usize,
-    /// How many are to be.
+    /// How many pods the pass covers.
     pub of: usize,
 }
 
-/// A call that has not been answered yet.
+/// An outstanding call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InFlight {
@@ -292,7 +291,7 @@ pub struct InFlight {
     pub call: Rpc,
     /// The container or sandbox; `None` for a list.
     pub id: Option<Id>,
-    /// How long ago it was made.
+    /// How long ago it was sent.
     pub age_seconds: f64,
 }
 
@@ -312,9 +311,9 @@ pub struct SuspectCall {
 pub struct StreamStatus {
     /// `live`, `retrying`, `unsupported` or `off`.
     pub state: String,
-    /// How many events it brought.
+    /// How many events arrived.
     pub events: u64,
-    /// How many changes a relist found that it had not announced.
+    /// How many changes a relist found that no event had announced.
     pub missed: u64,
     /// How often it was opened again.
     pub reconnects: u64,
@@ -328,14 +327,14 @@ pub struct KernelStatus {
     pub state: String,
     /// How many processes are watched.
     pub watched: usize,
-    /// Why there are no hints, where there are none.
+    /// Why there are no hints, if there are none.
     pub why: Option<String>,
-    /// Whether the kernel reports what the runtime is about to start.
+    /// Whether births are watched.
     #[serde(default)]
     pub births: BirthsStatus,
 }
 
-/// Whether the runtime's directories of tasks are watched, where it makes one for each container and
+/// Whether the runtime's task directories are watched: the runtime creates one for each container and
 /// sandbox before it starts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -346,7 +345,7 @@ pub struct BirthsStatus {
     pub why: Option<String>,
 }
 
-/// The runtime: its version is null until it has answered once.
+/// The runtime. Its version is null until it has answered once.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeStatus {

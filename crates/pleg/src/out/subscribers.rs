@@ -1,4 +1,4 @@
-//! Subscribers: many, each with a bounded queue, and none ever loses the end.
+//! Subscribers: each has a bounded queue, and always receives the final state.
 //!
 //! ```text
 //!   publish --> queue (bounded) --next()--> consumer
@@ -7,9 +7,9 @@
 //!               gap: pods and a count --> the present state of these pods, from the cache
 //! ```
 //!
-//! A subscriber that falls behind holds nobody up. Its queued events are conflated into
-//! "these pods changed", counted, and once it reads again it is told how those pods are
-//! now. So intermediate events can be missed, visibly; the end cannot.
+//! A slow subscriber delays no other. Its queued events are merged into "these pods changed" and
+//! counted. When it reads again it receives the present state of those pods. So it may miss intermediate
+//! events, which is reported, and never the final state.
 //!
 //! ```
 //! use std::time::Duration;
@@ -51,13 +51,13 @@ use crate::out::told::{Record, present_events};
 /// How many records a subscriber may be behind; the kubelet's channel holds as many.
 pub const QUEUE: usize = 1000;
 
-/// A gap over more pods than this is not told pod by pod: everything is to be read again.
-pub const MOST_IN_GAP: usize = 256;
+/// A gap with more pods than this does not name them: the subscriber must read all pods again.
+pub const MAX_PODS_IN_GAP: usize = 256;
 
 /// Keeps the generator running for as long as it is held.
 pub(crate) type Lifeline = Box<dyn Any + Send + Sync>;
 
-/// Those who are told.
+/// All subscribers.
 #[derive(Default)]
 pub(crate) struct Subscribers {
     queues: Vec<Weak<Shared>>,
@@ -82,10 +82,10 @@ struct Gap {
     pods: Changed,
 }
 
-/// The pods of conflated events.
+/// The pods of merged events.
 enum Changed {
     These(BTreeSet<PodUid>),
-    /// So many that all pods are to be read again.
+    /// Too many to name.
     All,
 }
 
@@ -99,7 +99,7 @@ impl Changed {
     fn add(&mut self, uid: PodUid) {
         if let Self::These(pods) = self {
             pods.insert(uid);
-            if pods.len() > MOST_IN_GAP {
+            if pods.len() > MAX_PODS_IN_GAP {
                 *self = Self::All;
             }
         }
@@ -112,24 +112,23 @@ impl Shared {
     }
 }
 
-/// The reading end. The generator runs for as long as there is one; dropping it ends the
-/// subscription.
+/// The reading end. The engine runs while there is one; dropping it ends the subscription.
 pub struct Subscription {
     _lifeline: Lifeline,
     shared: Arc<Shared>,
     cache: Cache,
     clock: WallClock,
-    /// Pods whose present state is told before anything else: an event for each of their
-    /// containers, made when it is read.
+    /// Pods whose present state is delivered before anything else, as events that are made when they are
+    /// read.
     present: VecDeque<Arc<PodStatus>>,
-    /// The events of the one that is being told.
+    /// The remaining events of the current one.
     events: VecDeque<Event>,
-    /// What is told after that, and before anything from the queue.
+    /// What is delivered after that, and before the queue.
     first: VecDeque<Record>,
 }
 
 impl Subscribers {
-    /// Adds a subscriber that is told what the cache holds now, and `then` before all else.
+    /// Adds a subscriber. It receives the state in the cache, then `then`, then what is published.
     pub(crate) fn subscribe(
         &mut self,
         lifeline: Lifeline,
@@ -138,7 +137,7 @@ impl Subscribers {
         clock: WallClock,
     ) -> Subscription {
         let shared = Arc::<Shared>::default();
-        // Those that nobody reads any more go, on a node without news too.
+        // Remove subscribers that were dropped, even if nothing is published.
         self.queues.retain(|queue| queue.strong_count() > 0);
         self.queues.push(Arc::downgrade(&shared));
         Subscription {
@@ -152,7 +151,7 @@ impl Subscribers {
         }
     }
 
-    /// Tells everybody, and gives the number of events that were conflated for it.
+    /// Delivers a record to all subscribers. Returns the number of events that were merged for it.
     pub(crate) fn publish(&mut self, record: &Record) -> u64 {
         let mut conflated = 0;
         self.queues.retain(|queue| {
@@ -178,7 +177,7 @@ impl Drop for Subscribers {
 
 impl Queue {
     fn push(&mut self, record: Record) -> u64 {
-        // Of our health only the newest counts: it holds all that is stuck, each time.
+        // Only the newest health counts: each one names everything that is stuck.
         if matches!(record, Record::Health(_)) {
             self.records
                 .retain(|record| !matches!(record, Record::Health(_)));
@@ -192,7 +191,7 @@ impl Queue {
         conflated
     }
 
-    /// Turns the queued events into a gap. Of other records the newest of a kind says all.
+    /// Turns the queued events into a gap. Of other records the newest of each kind is kept.
     fn conflate(&mut self) -> u64 {
         let gap = self.gap.get_or_insert_default();
         let before = gap.conflated;
@@ -205,7 +204,7 @@ impl Queue {
                 }
                 Record::Synced { .. } => synced = Some(record),
                 Record::Health(_) => health = Some(record),
-                // Gaps are made when a queue is read, so none is queued.
+                // Gaps are made when a queue is read, and never queued.
                 Record::Gap { .. } => {}
             }
         }
@@ -215,7 +214,7 @@ impl Queue {
 }
 
 impl Subscription {
-    /// The next record; `None` once the generator has stopped and all was told.
+    /// The next record; `None` once the engine has stopped and everything was delivered.
     pub async fn next(&mut self) -> Option<Record> {
         loop {
             if let Some(event) = self.events.pop_front() {
@@ -245,7 +244,7 @@ impl Subscription {
         }
     }
 
-    /// The gap if there is one; the present state of its pods is then told next.
+    /// The gap, if there is one; the present state of its pods is delivered next.
     fn take_gap(&mut self) -> Option<Record> {
         let gap = self.shared.lock().gap.take()?;
         let (pods, all) = match gap.pods {

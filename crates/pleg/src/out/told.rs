@@ -1,5 +1,4 @@
-//! What consumers are told: the [`Record`]s that a subscription delivers, and how events
-//! are made of what the records gave and the inspection found.
+//! What subscribers receive: [`Record`]s, and how a commit becomes events.
 //!
 //! ```
 //! use pleg::out::told::Record;
@@ -28,13 +27,13 @@ use crate::out::health::HealthReport;
 use crate::records::Commit;
 use crate::records::diff::{Change, Happening, State, Subject, happenings};
 
-/// What a subscription delivers, one after the other.
+/// One item of a subscription.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 pub enum Record {
     /// Something happened in a pod.
     Event(Event),
-    /// All that was there at the beginning has been told.
+    /// All pods that existed at the beginning have been reported.
     Synced {
         /// When.
         time: WallTime,
@@ -43,26 +42,25 @@ pub enum Record {
         /// How many containers, in any state.
         containers: usize,
     },
-    /// Our health changed.
+    /// Health changed.
     Health(HealthReport),
-    /// The subscriber was too slow: some events were not kept apart. Events that tell
-    /// the present state of these pods follow.
+    /// The subscriber was too slow, and events were merged. Events with the present state of these pods
+    /// follow.
     Gap {
         /// When.
         time: WallTime,
-        /// How many events were conflated.
+        /// How many events were merged.
         conflated: u64,
-        /// The pods that they were of; none if they were too many.
+        /// Their pods; empty if there were too many.
         pods: Vec<PodUid>,
-        /// The pods were too many to name: events that tell the present state of every pod
-        /// follow.
+        /// There were too many pods: events with the present state of every pod follow.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         all: bool,
     },
 }
 
-/// The type under which a happening is told; a change is told to nobody.
-fn told(happening: Happening) -> Option<EventType> {
+/// The event type of a happening; `Changed` causes no event.
+fn event_type(happening: Happening) -> Option<EventType> {
     match happening {
         Happening::Started => Some(EventType::ContainerStarted),
         Happening::Died => Some(EventType::ContainerDied),
@@ -71,7 +69,7 @@ fn told(happening: Happening) -> Option<EventType> {
     }
 }
 
-/// The events of a commit, in its order, with what the inspection found about each.
+/// The events of a commit, in its order, with details from the inspection.
 pub(crate) fn events_of(
     commit: &Commit,
     status: Option<&PodStatus>,
@@ -81,7 +79,7 @@ pub(crate) fn events_of(
     let Some(listed) = commit.after.as_ref().or(commit.before.as_ref()) else {
         return Vec::new();
     };
-    // Whatever the first round meets was there before we looked.
+    // What the first pass finds existed before.
     let was_known = |id: Option<&Id>| match (&commit.before, id) {
         (Some(before), Some(id)) => before.names(id),
         (Some(_), None) => true,
@@ -94,7 +92,7 @@ pub(crate) fn events_of(
             let mut listed = versions.into_iter().flatten();
             listed.find_map(|pod| pod.container_name(id))
         });
-        // A removed container's exit code was told with its death.
+        // A removed container's exit code was reported with its exit.
         let found = id
             .filter(|_| event_type == EventType::ContainerDied)
             .and_then(|id| status?.container(id));
@@ -114,7 +112,7 @@ pub(crate) fn events_of(
     let mut events: Vec<Event> = commit
         .changes
         .iter()
-        .filter_map(|change| told(change.happening).map(|kind| event(kind, Some(change))))
+        .filter_map(|change| event_type(change.happening).map(|kind| event(kind, Some(change))))
         .collect();
     if events.is_empty() && commit.reinspected {
         events.push(event(EventType::PodSync, None));
@@ -122,8 +120,7 @@ pub(crate) fn events_of(
     events
 }
 
-/// Events that tell how a pod is, for those who have not seen how it came to be: those
-/// of its first sight.
+/// The events that describe a pod's present state to a new subscriber.
 pub(crate) fn present_events(status: &PodStatus, time: WallTime) -> Vec<Event> {
     let first_sight = |state: State| happenings(State::Gone, state).first().copied();
     let event = |id: &Id, subject, event_type| {
@@ -153,7 +150,7 @@ pub(crate) fn present_events(status: &PodStatus, time: WallTime) -> Vec<Event> {
     containers
         .chain(sandboxes)
         .filter_map(|(id, subject, state)| {
-            let event_type = told(first_sight(state)?)?;
+            let event_type = event_type(first_sight(state)?)?;
             Some(event(id, subject, event_type))
         })
         .collect()

@@ -1,4 +1,4 @@
-//! The contents of the cache: what was written, and what the newest looks vouch for.
+//! The contents of the cache: what was written, and what the newest passes confirm.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -14,34 +14,32 @@ use crate::out::failure::InspectError;
 
 #[derive(Default)]
 pub(super) struct Contents {
-    /// As they were written: an entry that is read has what is `overdue` and `dead`, too.
+    /// The entries as written. An entry that is read also shows what is in `overdue` and `dead`.
     pub(super) pods: BTreeMap<PodUid, Entry>,
-    /// Those of them that have an error.
+    /// The pods whose entry has an error.
     pub(super) failed: BTreeSet<PodUid>,
-    /// The pods of which a call does not return that is needed to know them.
+    /// The pods with an overdue call that is needed for their status.
     pub(super) overdue: BTreeMap<PodUid, InspectError>,
-    /// The containers whose death the runtime denies.
+    /// The containers whose process is dead, and which the runtime reports as running.
     pub(super) dead: BTreeMap<PodUid, BTreeSet<Id>>,
-    /// Pods that differ from what the cache holds: no look vouches for their entry
-    /// until they are inspected.
+    /// The pods that differ from their entry: no pass confirms the entry until they are inspected.
     pub(super) pending: BTreeSet<PodUid>,
-    /// Pods whose status lacks what is listed: no look makes them complete, but only an
-    /// inspection.
+    /// The pods whose status lacks something that is listed: only an inspection makes them complete.
     pub(super) lacking: BTreeSet<PodUid>,
-    /// What was told of pods that were found otherwise: whoever begins to listen is told the same,
-    /// and then what all others are.
+    /// The last reported status, where it differs from the entry: a new subscriber receives it first,
+    /// and then the same events as all others.
     pub(super) told: BTreeMap<PodUid, Arc<ListedPod>>,
-    /// The newest look, which vouches for the pods that are known.
+    /// The newest pass, which confirms the known pods.
     pub(super) looked: Option<Moment>,
-    /// The newest look that would have seen whatever is new.
+    /// The newest pass that would have observed new pods and containers.
     pub(super) seen: Option<Moment>,
-    /// Whether it is said that something new cannot be seen.
+    /// Whether unseen parts are reported.
     pub(super) blind: bool,
-    /// As of when pods were confirmed but for what was new in them.
+    /// As of when pods were confirmed, except for what was new in them.
     pub(super) known: BTreeMap<PodUid, Moment>,
-    /// The beginning of the newest look that would have seen a new pod.
+    /// The beginning of the newest pass that would have observed a new pod.
     pub(super) complete: Option<Instant>,
-    /// The same for a new container, and the pods in which that look has not seen one.
+    /// The same for a new container, and the pods in which that pass would not have.
     pub(super) containers_complete: Option<Instant>,
     pub(super) unseen: BTreeSet<PodUid>,
 }
@@ -65,18 +63,18 @@ impl Contents {
         }
     }
 
-    /// When the newest look was begun that would have seen whatever is new.
+    /// The beginning of the newest pass that would have observed new pods and containers.
     pub(super) fn listed(&self) -> Option<Instant> {
         self.complete.min(self.containers_complete)
     }
 
-    /// When that look was begun by which the status of a pod is complete, if it lacks nothing.
+    /// As of when the status of a pod is complete, if it lacks nothing.
     pub(super) fn completed(&self, uid: &PodUid) -> Option<Instant> {
         let lacks = self.lacking.contains(uid) || self.unseen.contains(uid);
         self.listed().filter(|_| !lacks)
     }
 
-    /// What was told of an inspected pod.
+    /// The last reported status of an inspected pod.
     pub(super) fn told(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
         let entry = self.pods.get(uid).filter(|entry| entry.inspected)?;
         let Some(listed) = self.told.get(uid) else {
@@ -88,12 +86,12 @@ impl Contents {
         Some(Arc::new(told))
     }
 
-    /// Whether something is known of a pod because of which no look confirms it.
+    /// Whether something is known of a pod that keeps passes from confirming it.
     pub(super) fn is_doubtful(&self, uid: &PodUid) -> bool {
         self.overdue.contains_key(uid) || self.dead.contains_key(uid)
     }
 
-    /// The entry as far as the last look vouches for it.
+    /// The entry, as of the last pass that confirms it.
     pub(super) fn entry(&self, uid: &PodUid, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
         entry.error = entry.error.or_else(|| self.overdue.get(uid).cloned());
@@ -114,7 +112,7 @@ impl Contents {
         entry
     }
 
-    /// Notes as of when the last look vouches for a pod, for the next one may not.
+    /// Notes as of when the last pass confirms a pod, because the next one may not.
     pub(super) fn note_confirmed(&mut self, uid: &PodUid) {
         let (looked, seen, listed) = (self.looked, self.seen, self.completed(uid));
         if !self.pending.contains(uid)
@@ -129,8 +127,8 @@ impl Contents {
         }
     }
 
-    /// A pod was inspected. A look that was begun later did not wait for it, and so does not
-    /// vouch for it: the next one will.
+    /// Notes the inspection of a pod. A pass that began later did not wait for it, and does not confirm
+    /// it; the next one will.
     pub(super) fn note_inspected(&mut self, uid: &PodUid, inspection: Inspection) {
         let begun = inspection.begun.instant;
         let looked = self.looked.is_some_and(|look| look.instant > begun);
@@ -146,7 +144,7 @@ impl Contents {
         }
     }
 
-    /// From now on no look vouches for a pod, and that is news.
+    /// Notes that passes no longer confirm a pod, and wakes readers.
     pub(super) fn note_doubt(&mut self, uid: &PodUid, now: Instant) {
         self.note_confirmed(uid);
         if let Some(entry) = self.pods.get_mut(uid) {
@@ -154,7 +152,7 @@ impl Contents {
         }
     }
 
-    /// The newest inspection of a known pod failed, or did not.
+    /// Notes whether the newest inspection of a known pod failed.
     pub(super) fn note_error(&mut self, uid: &PodUid, error: Option<InspectError>) {
         match error {
             Some(_) => self.failed.insert(uid.clone()),

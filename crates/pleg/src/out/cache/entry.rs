@@ -14,27 +14,26 @@ use crate::out::failure::InspectError;
 /// What the cache holds for a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The last good status; of a pod that was never inspected what the lists tell of it.
+    /// The status of the last successful inspection; before the first one, what the lists show.
     pub status: Arc<PodStatus>,
-    /// Whether the status is of an inspection, and not only of the lists.
+    /// Whether the status is from an inspection, and not only from lists.
     pub inspected: bool,
-    /// Why the newest inspection failed, if it did, or why what it found is not true, or which of
-    /// its calls does not return.
+    /// Why the newest inspection failed, which of its calls is overdue, or what contradicts it.
     pub error: Option<InspectError>,
-    /// The containers that the runtime reports as running although their process is dead, as the
-    /// kernel has told for seconds. There is an error then, which may be another one.
+    /// The containers that the runtime reports as running although the kernel has reported the exit of
+    /// their process seconds ago. Then there is an error, which may be another one.
     pub dead: BTreeSet<Id>,
     /// As of when the status, or the error beside it, is known.
     pub modified: Option<Instant>,
-    /// As of when the status was last confirmed: by an inspection, or by a look that found
-    /// nothing changed. What is new in a pod must be known then. Only while it is
-    /// [said](crate::out::health::Blind) that this cannot be seen, what confirms all else counts
-    /// too; once it can be seen again, this is as of the last time that it was, which is earlier.
+    /// As of when the status was last confirmed: by an inspection, or by a pass that found no change.
+    /// This includes what is new in the pod. Only while unseen parts are
+    /// [reported](crate::out::health::Blind), a confirmation of everything else counts too. Once they
+    /// can be observed again, this goes back to the last time that they were.
     pub as_of: Option<Moment>,
-    /// As of when the status is complete: it has every sandbox and container that was there then,
-    /// unless it is gone. It stays behind while either of them cannot be listed, and is `None`
-    /// while the status lacks one that is listed: that may have been removed since, or the
-    /// runtime does not find it for a moment.
+    /// As of when the status is complete: it has every sandbox and container that existed then, unless
+    /// it was removed. It does not advance while one of the lists is unavailable. It is `None` while the
+    /// status lacks something that is listed: it may have been removed since, or the runtime does not
+    /// find it for a moment.
     pub complete_as_of: Option<Instant>,
 }
 
@@ -51,7 +50,7 @@ impl Entry {
         }
     }
 
-    /// Its times on the monotonic clock, which readers use.
+    /// The entry with its times on the monotonic clock, which readers use.
     pub(super) fn on_monotonic(self, clock: &RunClock) -> Self {
         let monotonic = |time: Instant| clock.monotonic(time);
         Self {
@@ -65,12 +64,12 @@ impl Entry {
         }
     }
 
-    /// Whether it shows what an inspection has found.
+    /// Whether it shows the result of an inspection.
     pub(super) fn is_good(&self) -> bool {
         self.inspected && self.error.is_none()
     }
 
-    /// A look that was begun then found nothing changed, and nothing new since it was `listed`.
+    /// Notes that a pass which began at `begun` found no change, and nothing new as of `listed`.
     pub(super) fn confirm(&mut self, looked: Option<Moment>, listed: Option<Instant>) {
         if self.is_good() {
             self.as_of = later(self.as_of, looked);
@@ -84,39 +83,39 @@ impl Entry {
 pub enum Confirmed {
     /// It does not.
     No,
-    /// As of this moment it is known which sandboxes and containers there are.
+    /// As of this moment: then it was known which sandboxes and containers exist.
     Seen(Moment),
-    /// Nothing shows what is new in the pod: this counts for as long as that is said.
+    /// As of the inspection, for as long as unseen parts are reported.
     Blindly(Moment),
 }
 
-/// As of when that is known which an inspection found.
+/// As of when the result of an inspection is known.
 #[derive(Clone, Copy, Debug)]
 pub struct Inspection {
-    /// When it was begun, or the look that showed what to inspect.
+    /// When it began, or the pass that showed what to inspect.
     pub begun: Moment,
     /// As of when it confirms the pod.
     pub confirmed: Confirmed,
-    /// When the lists were begun that showed what to ask for.
+    /// When the lists were requested that showed which ids to inspect.
     pub listed: Option<Instant>,
-    /// The pod differs again, or contradicts the lists, so nothing vouches for it.
+    /// The pod differs again, or contradicts the lists, so nothing confirms it.
     pub differs: bool,
-    /// Something that was asked for was not found, and is listed.
+    /// An inspected id was not found, and is listed.
     pub lacks_listed: bool,
-    /// It found a container running whose process was dead by then, so it confirms nothing.
+    /// It found a container running whose process had exited by then, so it confirms nothing.
     pub disproved: bool,
 }
 
-/// What a look vouches for: every pod but those that are `pending`.
+/// What a pass confirms: every pod but those that are `pending`.
 #[derive(Clone, Debug)]
 pub struct Confirmation {
-    /// When the look was begun.
+    /// When the pass began.
     pub begun: Moment,
     /// The pods that differ from what the cache holds, fail, or do not answer.
     pub pending: BTreeSet<PodUid>,
-    /// Those of them that it has not seen: it does not say what is new in them.
+    /// The pending pods that it did not observe: it does not show what is new in them.
     pub unseen: BTreeSet<PodUid>,
-    /// Whether sandboxes were listed: a pod that is not known does not exist then.
+    /// Whether sandboxes were listed: then a pod that is not known does not exist.
     pub sees_new_pods: bool,
     /// Whether containers were listed.
     pub sees_new_containers: bool,

@@ -25,7 +25,7 @@ fn moment(instant: Instant) -> Moment {
     }
 }
 
-/// A look that has listed everything.
+/// A pass with both lists.
 fn look(begun: Instant, pending: BTreeSet<PodUid>) -> Confirmation {
     Confirmation {
         begun: moment(begun),
@@ -36,7 +36,7 @@ fn look(begun: Instant, pending: BTreeSet<PodUid>) -> Confirmation {
     }
 }
 
-/// An inspection that lists asked for which were begun then.
+/// An inspection caused by lists that were requested then.
 fn listed(begun: Instant) -> Inspection {
     Inspection {
         begun: moment(begun),
@@ -48,7 +48,7 @@ fn listed(begun: Instant) -> Inspection {
     }
 }
 
-/// One that a hint asked for, after lists that were begun then.
+/// An inspection caused by a hint, after lists that were requested then.
 fn hinted(begun: Instant, lists: Instant) -> Inspection {
     Inspection {
         listed: Some(lists),
@@ -140,7 +140,7 @@ async fn an_inspection_that_follows_a_hint_is_no_answer_before_the_next_list() {
     let entry = cache.get(&uid());
     let times = (entry.modified, entry.complete_as_of);
     assert_eq!(times, (Some(begun), Some(start)));
-    // Lists show that something is new, which is inspected then.
+    // Lists show something new, which is inspected.
     let lists = start + SECOND * 3;
     writer.confirm(look(lists, [uid()].into()));
     assert!(!has_newer(&cache, start + SECOND).await);
@@ -159,7 +159,7 @@ async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_ne
     let start = Instant::now();
     let complete_as_of = || cache.get(&uid()).complete_as_of;
     writer.set(&uid(), status(), listed(start));
-    // Another inspection of what the same lists show.
+    // Another inspection of the same lists.
     let lacking = Inspection {
         lacks_listed: true,
         disproved: false,
@@ -190,7 +190,7 @@ async fn a_look_that_has_not_seen_a_pod_does_not_complete_what_is_inspected_of_i
     writer.confirm(missed);
     writer.set(&uid(), status(), hinted(start + SECOND * 2, start));
     assert_eq!(complete_as_of(), Some(start));
-    // One that cannot see what is new changes nothing about that.
+    // A pass that does not show what is new changes nothing about that.
     let blind = Confirmation {
         sees_new_containers: false,
         ..look(start + SECOND * 3, BTreeSet::new())

@@ -20,8 +20,8 @@ pub struct CacheWriter {
 }
 
 impl CacheWriter {
-    /// Writes what an inspection found, and returns it as it stands in the cache: a pod that is
-    /// ending keeps its addresses, and an exit code that was known.
+    /// Writes the result of an inspection, and returns it as cached: a terminating pod keeps its
+    /// addresses and known exit codes.
     pub fn set(
         &self,
         uid: &PodUid,
@@ -52,7 +52,7 @@ impl CacheWriter {
         if inspection.lacks_listed {
             entry.complete_as_of = None;
         }
-        // An error that was noted since this was begun tells nothing of how old the status is.
+        // An error that was noted since the inspection began does not make the status older.
         entry.modified = later(entry.as_of, known).map(|as_of| as_of.instant);
         if inspection.disproved {
             entry.modified = entry.modified.max(Some(inspection.begun.instant));
@@ -64,7 +64,7 @@ impl CacheWriter {
         status
     }
 
-    /// Notes what has been told of a pod, where that is not what was written last.
+    /// Notes what was reported of a pod, where it differs from what was written last.
     pub(crate) fn keep_reported(&self, uid: &PodUid, told: &Arc<ListedPod>) {
         let mut contents = self.write();
         let entry = contents.pods.get(uid);
@@ -75,8 +75,8 @@ impl CacheWriter {
         }
     }
 
-    /// Writes what an inspection found that contradicts what is `listed`: what it did not find
-    /// stays as it was last known, and nothing of it is confirmed.
+    /// Writes the result of an inspection that contradicts what is `listed`: what it did not find keeps
+    /// its last known status, and nothing is confirmed.
     pub fn set_in_doubt(
         &self,
         uid: &PodUid,
@@ -99,7 +99,7 @@ impl CacheWriter {
         status
     }
 
-    /// Writes what was found of one container, and returns the pod's status with it.
+    /// Writes the status of one container, and returns the pod's status with it.
     pub fn set_container(&self, uid: &PodUid, found: ContainerStatus) -> Option<Arc<PodStatus>> {
         let mut contents = self.write();
         let entry = contents.pods.get_mut(uid)?;
@@ -113,10 +113,10 @@ impl CacheWriter {
         Some(status)
     }
 
-    /// Notes that an inspection begun at `begun` failed. The last good status stays.
+    /// Notes that an inspection which began at `begun` failed. The last successful status stays.
     pub fn set_error(&self, uid: &PodUid, error: InspectError, begun: Instant) {
         let mut contents = self.write();
-        // From now on no look vouches for it.
+        // From now on no pass confirms it.
         contents.note_confirmed(uid);
         let Some(entry) = contents.pods.get_mut(uid) else {
             return;
@@ -127,19 +127,18 @@ impl CacheWriter {
         self.changed.send_replace(());
     }
 
-    /// Notes for which pods a call is waited for that does not return: no look confirms what is
-    /// known of them.
+    /// Notes which pods have an overdue call: no pass confirms them.
     pub(crate) fn set_overdue(&self, overdue: BTreeMap<PodUid, InspectError>, now: Instant) {
         self.set_doubts(|contents| &mut contents.overdue, overdue, now);
     }
 
-    /// Notes which containers are dead although the runtime reports them as running. No look and
-    /// no inspection confirms what is known of their pods.
+    /// Notes which containers are dead although the runtime reports them as running. No pass and no
+    /// inspection confirms their pods.
     pub(crate) fn set_dead(&self, dead: BTreeMap<PodUid, BTreeSet<Id>>, now: Instant) {
         self.set_doubts(|contents| &mut contents.dead, dead, now);
     }
 
-    /// Replaces all doubts of a kind. From now on no look vouches for a pod whose doubt is new.
+    /// Replaces all doubts of a kind. From now on no pass confirms a pod whose doubt is new.
     fn set_doubts<Doubt: PartialEq>(
         &self,
         kind: fn(&mut Contents) -> &mut BTreeMap<PodUid, Doubt>,
@@ -160,7 +159,7 @@ impl CacheWriter {
         self.changed.send_replace(());
     }
 
-    /// Notes whether it is said that something new cannot be seen.
+    /// Notes whether unseen parts are reported.
     pub(crate) fn set_blind(&self, blind: bool) {
         let mut contents = self.write();
         if contents.blind && !blind {
@@ -169,7 +168,7 @@ impl CacheWriter {
         contents.blind = blind;
     }
 
-    /// Forgets a pod that is gone.
+    /// Removes the entry of a removed pod.
     pub fn remove(&self, uid: &PodUid) {
         let mut contents = self.write();
         contents.pods.remove(uid);
@@ -182,8 +181,8 @@ impl CacheWriter {
         self.changed.send_replace(());
     }
 
-    /// Notes that a pod differs from its entry, which nothing vouches for any more. A new
-    /// pod that is listed is known from here on, by what the lists tell of it.
+    /// Notes that a pod differs from its entry, which nothing confirms any more. A new listed pod gets
+    /// an entry with what the lists show.
     pub fn set_pending(&self, uid: &PodUid, listed: Option<&ListedPod>) {
         let mut contents = self.write();
         contents.note_confirmed(uid);
@@ -194,16 +193,16 @@ impl CacheWriter {
         }
     }
 
-    /// Vouches for what a look has seen.
+    /// Confirms what a pass observed.
     pub fn confirm(&self, confirm: Confirmation) {
         let mut contents = self.write();
-        // Who is pending from now on was vouched for by the look before.
+        // The previous pass confirmed the pods that are pending from now on.
         for uid in &confirm.pending {
             contents.note_confirmed(uid);
         }
         let begun = confirm.begun.instant;
         if contents.looked.is_some_and(|looked| looked.instant > begun) {
-            // Whom a newer look has not seen, an older one does not vouch for.
+            // A pass does not confirm pods that a newer one did not observe.
             contents.pending.extend(confirm.pending);
         } else {
             contents.pending = confirm.pending;

@@ -1,10 +1,10 @@
-//! The sentence that goes with a verdict.
+//! The sentence for a state and its reason.
 //!
 //! ```text
-//!   what is so: the first three calls that are stuck or fail; and 2 more; 1 pod has yet to be inspected
+//!   the problem: the first three stuck or failing calls; and 2 more; 1 pod has yet to be inspected
 //! ```
 //!
-//! What is only counted stands at the end, and is never cut.
+//! Counts stand at the end, and are never cut.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::engine::LATE;
 use crate::out::coverage::{Coverage, ListState, Lists, Statuses};
 use crate::runtime::Rpc;
 
-/// The sentence that goes with a verdict. While Unhealthy it begins with the kubelet's own.
+/// The sentence for a state and its reason. While Unhealthy it begins with the kubelet's sentence.
 pub fn message(
     coverage: &Coverage,
     state: HealthState,
@@ -40,7 +40,7 @@ pub fn message(
         .map(|call| StuckCall::new(call, now).to_string())
         .collect();
     match &coverage.lists {
-        // How long they took when they came is of no use while nothing comes.
+        // How long lists took is of no use while none is answered.
         Lists::Late(_) | Lists::Slow(_) if reason == Reason::RuntimeSilent => {}
         Lists::Failed(error) | Lists::Unserved(error) => details.push(error.to_string()),
         Lists::Late(took) => details.push(format!("the last list took {}", tenths(*took))),
@@ -85,23 +85,23 @@ pub fn message(
     }
 }
 
-/// A time that changes with each list, in tenths of a second.
+/// A duration that changes with each list, in tenths of a second.
 fn tenths(took: Duration) -> GoDuration {
     GoDuration(Duration::from_millis(took.as_millis() as u64 / 100 * 100))
 }
 
-/// What a degraded node's pods are known by.
+/// How a degraded node's pods are observed.
 fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
     match reason {
         Reason::RuntimeUnreachable => "pods cannot be listed",
-        // Nobody is polled there.
+        // There is nothing to poll.
         _ if matches!(coverage.lists, Lists::Unserved(_)) => "pods cannot be listed",
         Reason::RuntimeSilent => "the runtime does not answer any call",
         _ => unavailable_list(coverage).unwrap_or_else(|| until_next_list(coverage, reason)),
     }
 }
 
-/// Which list is unavailable, and what that keeps from being seen.
+/// Which list is unavailable, and what is unobserved because of it.
 fn unavailable_list(coverage: &Coverage) -> Option<&'static str> {
     use ListState::{Comes, Slow, Unavailable};
     let is_blind = |what| coverage.blind.contains(&what);
@@ -128,7 +128,7 @@ fn unavailable_list(coverage: &Coverage) -> Option<&'static str> {
             "ListContainers is unavailable; polling containers one by one, \
              new containers may be missed",
         ),
-        // New containers are seen without it.
+        // New containers are observed without it.
         (Comes, Unavailable) => {
             Some("ListContainers is unavailable; polling containers one by one")
         }
@@ -136,7 +136,7 @@ fn unavailable_list(coverage: &Coverage) -> Option<&'static str> {
     }
 }
 
-/// What is not seen where no list is unavailable.
+/// What is unobserved although no list is unavailable.
 fn until_next_list(coverage: &Coverage, reason: Reason) -> &'static str {
     let is_blind = |what| coverage.blind.contains(&what);
     let mut stuck = coverage.stuck.iter();
@@ -154,10 +154,10 @@ fn until_next_list(coverage: &Coverage, reason: Reason) -> &'static str {
     }
 }
 
-/// How many details a sentence can carry before it becomes a list.
+/// How many details a sentence names.
 const NAMED: usize = 3;
 
-/// The first of them, and how many others there are.
+/// The first details, and how many others there are.
 fn named(details: &[String]) -> Vec<String> {
     let (named, others) = details.split_at(details.len().min(NAMED));
     let others = (!others.is_empty()).then(|| format!("and {} more", others.len()));

@@ -1,5 +1,4 @@
-//! What can be set, with the kubelet's figures where it has them, and what comes from
-//! outside.
+//! The settings, with the kubelet's defaults where it has them, and the environment.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,16 +16,16 @@ use crate::out::health::RELIST_THRESHOLD;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
-    /// By the runtime's events where it has them, and by relisting.
+    /// By the runtime's events, if it has them, and by relists.
     #[default]
     Auto,
-    /// By relisting, as the kubelet does.
+    /// By relists, like the kubelet.
     Generic,
-    /// As `Auto`, and a runtime without events is worth a warning.
+    /// Like `Auto`, with a warning for a runtime without events.
     Evented,
 }
 
-/// How to relist. [`Default`] is what a node wants.
+/// The settings. [`Default`] suits a node.
 ///
 /// ```
 /// use std::time::Duration;
@@ -44,26 +43,23 @@ pub enum Mode {
 pub struct Config {
     /// How changes are found.
     pub mode: Mode,
-    /// From the end of one pair of lists to the next; the kubelet's 1 s.
+    /// The time from the end of one relist to the next; the kubelet's 1 s.
     pub relist_period: Duration,
-    /// How far that may grow while the event stream has proved itself. A change that a
-    /// proved stream does not announce, and a runtime that stops with nobody dying, is seen after
-    /// this time at the latest.
+    /// The longest period while all changes are announced by the stream or the kernel. A change that is
+    /// not announced, and a runtime that stops while no process exits, is observed within this time.
     pub relist_ceiling: Duration,
-    /// For how long nobody may have been seen before we are Unhealthy; the kubelet's 3 min.
+    /// How long no pod may be observed before the node is Unhealthy; the kubelet's 3 min.
     pub relist_threshold: Duration,
-    /// When a list counts as overdue, unless our own lists have been slower: then at four
-    /// times their 95th percentile.
+    /// When a list is overdue. On a node with slower lists: at four times their 95th percentile.
     pub list_overdue: Duration,
-    /// When a status call counts as overdue if any other call is answered. If others of its
-    /// kind are, it is suspect after [`SUSPECT`](crate::engine::SUSPECT).
+    /// When a status call is overdue if any other call is answered. If others of its kind are answered,
+    /// it is suspect after [`SUSPECT`](crate::engine::SUSPECT).
     pub status_overdue: Duration,
     /// How many pods are inspected at once.
     pub max_inspections: usize,
     /// How many status calls of one pod are outstanding at once.
     pub calls_per_pod: usize,
-    /// How many calls may be outstanding at once. Those that are stuck while others of their
-    /// kind are answered are counted apart, up to
+    /// How many calls may be outstanding at once. Stuck calls are counted separately, up to
     /// [`STUCK_FACTOR`](crate::engine::STUCK_FACTOR) times as many in all.
     pub max_outstanding_calls: usize,
 }
@@ -84,31 +80,30 @@ impl Default for Config {
     }
 }
 
-/// What the generator takes from outside besides the runtime.
+/// What the generator needs besides the runtime.
 #[derive(Clone)]
 pub struct Environment {
     /// Where the runtime listens, for display.
     pub endpoint: Arc<str>,
     /// The time of day.
     pub clock: WallClock,
-    /// Who counts.
+    /// Receives what happens, for metrics.
     pub observer: Arc<dyn Observer>,
-    /// Ids that the host knows of, asked for while a list does not come.
+    /// Returns the ids that the host knows, for sweeps.
     pub ids: IdSource,
-    /// Who knows which processes live; `None` where nobody is to be asked.
+    /// The kernel's hints; `None` to use none.
     pub kernel: Option<Arc<dyn Kernel>>,
 }
 
-/// Ids of containers and sandboxes from somewhere else than the runtime's lists, such as
-/// the runtime's own folders. More than there are does no harm. What may block is done
-/// elsewhere (see [`Blocking`](crate::kernel::Blocking)), and has a deadline.
+/// A source of container and sandbox ids other than the runtime's lists, such as the runtime's
+/// directories. Ids that do not exist do no harm. It must not block (see
+/// [`Blocking`](crate::kernel::Blocking)), and has a deadline.
 pub type IdSource = Arc<dyn Fn() -> Ids + Send + Sync>;
 
-/// The attempt to read ids: none where there is nothing to be read, and `None` if what is there
-/// could not be read now.
+/// An attempt to read ids: empty if there is nothing to read, and `None` if it could not be read now.
 pub type Ids = Pin<Box<dyn Future<Output = Option<Vec<HostId>>> + Send>>;
 
-/// For a host of which nothing is known.
+/// A source without ids.
 pub fn no_ids() -> IdSource {
     Arc::new(|| Box::pin(async { Some(Vec::new()) }))
 }

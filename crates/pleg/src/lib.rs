@@ -34,10 +34,10 @@
 //!
 //! ```text
 //!         runtime: CRI over a unix socket                            kernel: pidfds
-//!             |  lists            |  statuses          |  events        |  deaths
+//!             |  lists            |  statuses          |  events        |  exits
 //!             v                   v                    v                v
-//!         Snapshot  --->  records: plan  --->  inspections  <---  hints: look at this pod now
-//!                           |  diff (pure)          |  (per pod, bounded, watched over)
+//!         Snapshot  --->  records: plan  --->  inspections  <---  hints: inspect this pod now
+//!                           |  diff (pure)          |  (per pod, bounded, supervised)
 //!                           v                       v
 //!                      commit | defer  <---  PodStatus | failed | stuck
 //!                           |

@@ -1,4 +1,4 @@
-//! Whoever wants to count: the library knows no metrics, it tells an [`Observer`].
+//! Measurements: the library has no metrics of its own, and reports to an [`Observer`].
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use crate::model::snapshot::Counts;
 use crate::out::coverage::Pass;
 use crate::runtime::{CallError, Rpc};
 
-/// Is told what goes on. Called from the task that does the work: return quickly.
+/// Receives what happens. Called from the task that does the work: return quickly.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,23 +29,23 @@ pub trait Observer: Send + Sync {
     /// A call was answered, or failed.
     fn call_ended(&self, _call: Rpc, _took: Duration, _error: Option<&CallError>) {}
 
-    /// A list came, of so many bytes.
+    /// A list of this many bytes was received.
     fn list_received(&self, _call: Rpc, _bytes: usize) {}
 
-    /// A relist could not list. Others end in [`Self::seen`]; together they are the
-    /// kubelet's `relist_duration`.
+    /// A relist failed to list. Others end in [`Self::seen`]; together they are the kubelet's
+    /// `relist_duration`.
     fn relist_failed(&self, _took: Duration) {}
 
-    /// A relist began so long after the last good one did. The kubelet's `relist_interval`.
+    /// A relist began this long after the last successful one. The kubelet's `relist_interval`.
     fn relist_interval(&self, _since_last: Duration) {}
 
-    /// One pod was inspected out of turn, because of a hint that came so long ago.
+    /// One pod was inspected because of a hint that arrived this long ago.
     fn pod_relist_ended(&self, _took: Duration) {}
 
-    /// A look is complete, and this is what there is. Its beginning is our `last_seen`.
+    /// A relist or sweep is complete, with these counts. Its beginning is `last_seen`.
     fn seen(&self, _look: &Pass, _counts: Counts) {}
 
-    /// An event was told, so long after the runtime's own time stamp where there is one.
+    /// An event was reported, this long after the runtime's own time stamp, if there is one.
     fn event(&self, _event_type: EventType, _source: Source, _latency: Option<Duration>) {}
 
     /// The event stream was opened.
@@ -54,10 +54,10 @@ pub trait Observer: Send + Sync {
     /// The event stream could not be opened, or ended.
     fn stream_failed(&self) {}
 
-    /// The stream brought an event, so long after the runtime made it.
+    /// An event of the stream arrived, this long after the runtime created it.
     fn stream_event(&self, _latency: Option<Duration>) {}
 
-    /// So many events were conflated for a slow subscriber.
+    /// This many events were merged for a slow subscriber.
     fn conflated(&self, _events: u64) {}
 }
 

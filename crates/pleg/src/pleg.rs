@@ -1,4 +1,4 @@
-//! The handle: how everybody else speaks with the task that owns the truth.
+//! The handle to the task that owns the engine.
 
 use std::sync::Arc;
 
@@ -14,11 +14,11 @@ use crate::out::status_report::StatusReport;
 use crate::out::subscribers::Subscription;
 use crate::runtime::Runtime;
 
-/// A running generator. Clones are handles to the same; it stops when the last is dropped.
+/// A running generator. Clones are handles to the same one; it stops when the last handle is dropped.
 ///
 /// # Example
 ///
-/// A simulated runtime, in virtual time: one list hangs, and other events keep flowing.
+/// A simulated runtime, in virtual time: one list is stuck, and events continue.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -66,7 +66,7 @@ pub struct Pleg {
 }
 
 impl Pleg {
-    /// Starts to relist. Must be called within a tokio runtime.
+    /// Starts the generator. Must be called within a tokio runtime.
     pub fn start<R: Runtime>(runtime: Arc<R>, config: Config, environment: Environment) -> Self {
         let (commands, inbox) = mpsc::unbounded_channel();
         let clock = RunClock::default();
@@ -85,31 +85,30 @@ impl Pleg {
         &self.cache
     }
 
-    /// Begins a subscription: first what is there now (`initial` events, then `synced`),
-    /// then what happens.
+    /// Begins a subscription: first the present state (`initial` events, then `synced`), then changes.
     pub async fn subscribe(&self) -> Result<Subscription, Stopped> {
         self.ask(|answer| Command::Subscribe(Box::new(self.clone()), answer))
             .await
     }
 
-    /// Everything about us now. Answers at once, whatever hangs.
+    /// The status report. Returns at once, whatever is stuck.
     pub async fn status(&self) -> Result<StatusReport, Stopped> {
         self.ask(Command::Status).await
     }
 
-    /// Waits until the task has stopped, which it does only if it fails.
+    /// Waits until the task has stopped. It stops only if it fails.
     pub async fn stopped(&self) -> Stopped {
         self.commands.closed().await;
         Stopped
     }
 
-    /// Wants a relist that is begun after now: at once, or after the one under way.
+    /// Requests a relist that begins after now: at once, or after the one under way.
     pub fn request_relist(&self) {
         self.send(Command::Relist(Instant::now()));
     }
 
-    /// Wants a pod inspected at the next relist although nothing about it differs; the
-    /// end of it is a `PodSync` event.
+    /// Requests an inspection of a pod at the next relist although nothing differs. It ends with a
+    /// `PodSync` event.
     pub fn request_reinspect(&self, uid: PodUid) {
         self.send(Command::Reinspect(uid));
     }
@@ -124,7 +123,7 @@ impl Pleg {
     }
 
     fn send(&self, command: Command) {
-        // That the task has stopped shows in the answer, where there is one.
+        // If the task has stopped, the answer shows it.
         let _ = self.commands.send(command);
     }
 }

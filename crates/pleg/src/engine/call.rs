@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::status::{ContainerStatus, SandboxStatus};
-use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion, of_the_asked};
+use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion, of_the_requested};
 
 /// By what calls are told apart: of the same, one at most is outstanding.
 pub type Key = (Rpc, Option<Id>);
@@ -67,11 +67,11 @@ impl Request {
             Self::List(List::Containers) => Answer::Containers(runtime.list_containers().await),
             Self::Sandbox(id) => {
                 let answer = runtime.sandbox_status(&id).await;
-                Answer::Sandbox(answer.and_then(|status| of_the_asked(&id, status)))
+                Answer::Sandbox(answer.and_then(|status| of_the_requested(&id, status)))
             }
             Self::Container(id) => {
                 let answer = runtime.container_status(&id).await;
-                Answer::Container(answer.and_then(|status| of_the_asked(&id, status)))
+                Answer::Container(answer.and_then(|status| of_the_requested(&id, status)))
             }
             Self::Pid(id) => Answer::Pid(runtime.container_pid(&id).await),
         }

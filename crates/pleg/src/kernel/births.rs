@@ -1,5 +1,5 @@
-//! Births of containers and sandboxes: the runtime makes a directory for each before it starts, and
-//! removes it once its process has ended.
+//! Births of containers and sandboxes: the runtime creates a directory for each one before it starts,
+//! and removes it after its process has exited.
 //!
 //! ```text
 //!   watch the directories (inotify) --> Watched --> Appeared(id), Disappeared(id), Lost --\
@@ -26,30 +26,29 @@ use super::directories::is_id;
 use super::readable::readable;
 use crate::model::id::Id;
 
-/// How long it may take to watch the directories.
+/// The deadline for watching the directories.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// The first pause before directories that could not be watched are tried again; each further one is
-/// twice as long.
+/// The first pause before directories that could not be watched are tried again; it doubles.
 const RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(30);
 
-/// What is read at once: some thirty events that name an id.
+/// How many bytes are read at once: some thirty events that name an id.
 const BUFFER: usize = 4096;
 
-/// What is reported of the runtime's directories of tasks. Does not end by itself.
+/// The changes in the runtime's task directories. The stream does not end.
 pub type Births = Pin<Box<dyn Stream<Item = Birth> + Send>>;
 
-/// Something that happened in the runtime's directories of tasks.
+/// A change in the runtime's task directories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Birth {
     /// From now on each change is reported.
     Watched,
     /// From now on no change is reported, for this reason.
     Unwatched(UnwatchedBirths),
-    /// A directory of this id appeared: a container or sandbox is about to start.
+    /// A directory with this id appeared: a container or sandbox is about to start.
     Appeared(Id),
-    /// The directory of this id is gone: the process of a container or sandbox has ended.
+    /// The directory with this id was removed: the process of a container or sandbox has exited.
     Disappeared(Id),
     /// Changes were lost.
     Lost,
@@ -58,7 +57,7 @@ pub enum Birth {
 /// Why births are not watched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UnwatchedBirths {
-    /// There is no such directory, or none that is known for this runtime.
+    /// There is no such directory, or none is known for this runtime.
     #[error("{0} does not exist")]
     Missing(PathBuf),
     /// The kernel refuses.
@@ -69,10 +68,10 @@ pub enum UnwatchedBirths {
         /// Why.
         why: String,
     },
-    /// There cannot be one more inotify instance.
+    /// The limit of inotify instances is reached.
     #[error("no inotify instance can be made: {0}")]
     NoInstance(String),
-    /// The directory that was watched is gone.
+    /// The watched directory was removed.
     #[error("the runtime's directory of tasks was removed")]
     Removed,
     /// The kernel does not answer.
@@ -83,7 +82,7 @@ pub enum UnwatchedBirths {
     Unsupported,
 }
 
-/// Watches these directories, as far as they exist; they may appear, vanish and return.
+/// Watches those of these directories that exist. They may be created and removed at any time.
 pub(super) fn births(directories: Vec<PathBuf>, blocking: Blocking) -> Births {
     let watcher = Watcher {
         directories,
@@ -102,9 +101,9 @@ struct Watcher {
     directories: Vec<PathBuf>,
     blocking: Blocking,
     open: Option<AsyncFd<OwnedFd>>,
-    /// What was read and not reported yet.
+    /// What was read and is not reported yet.
     news: VecDeque<Birth>,
-    /// Why births are not watched, as it was reported.
+    /// The reported reason why births are not watched.
     why: Option<UnwatchedBirths>,
     /// How long to wait before the directories are tried again.
     pause: Duration,
@@ -154,7 +153,7 @@ impl Watcher {
     }
 
     async fn read(&mut self, open: AsyncFd<OwnedFd>) {
-        // An error would mean that the tokio runtime ends, and this task with it.
+        // An error means that the tokio runtime ends, and this task with it.
         let Ok(mut ready) = open.readable().await else {
             return;
         };
@@ -169,7 +168,7 @@ impl Watcher {
     }
 }
 
-/// A descriptor that reports what happens in these directories. May block.
+/// An inotify descriptor for these directories. May block.
 fn watch(directories: &[PathBuf]) -> Result<OwnedFd, UnwatchedBirths> {
     let no_instance = |error| {
         UnwatchedBirths::NoInstance(match error {
@@ -208,7 +207,7 @@ fn refused(path: &Path, error: Errno) -> UnwatchedBirths {
     }
 }
 
-/// Reads all that has happened. Fails if a directory is no longer watched.
+/// Reads all pending changes. Fails if a directory is no longer watched.
 fn read(descriptor: BorrowedFd<'_>, news: &mut VecDeque<Birth>) -> Result<(), UnwatchedBirths> {
     let mut buffer = [std::mem::MaybeUninit::uninit(); BUFFER];
     let mut reader = Reader::new(descriptor, &mut buffer);

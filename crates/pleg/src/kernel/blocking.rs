@@ -1,8 +1,8 @@
-//! Reads of the host that may block for ever: `/proc/PID/cgroup` takes `cgroup_mutex` on
-//! kernels before 6.8, a folder may lie on a disk that is gone.
+//! Reads of the host that may block for ever: `/proc/PID/cgroup` takes `cgroup_mutex` on kernels before
+//! 6.8, and a directory may be on an unreachable disk.
 //!
-//! Each is done in a thread of its own and waited for so long at most; one that does not
-//! return is left alone, and while [`MOST`] of them do not, no further one is begun.
+//! Each read runs in a thread of its own, with a deadline. A read that does not return is left alone.
+//! While [`MAX_BLOCKED_READS`] reads do not return, no other one begins.
 
 use std::sync::Arc;
 use std::thread;
@@ -11,10 +11,10 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// How many reads may be under way at once, those that never return included.
-const MOST: usize = 8;
+/// How many reads may be under way at once, including those that never return.
+const MAX_BLOCKED_READS: usize = 8;
 
-/// Does what may block.
+/// Runs reads that may block.
 #[derive(Clone, Debug)]
 pub struct Blocking {
     places: Arc<Semaphore>,
@@ -23,21 +23,21 @@ pub struct Blocking {
 impl Default for Blocking {
     fn default() -> Self {
         Self {
-            places: Arc::new(Semaphore::new(MOST)),
+            places: Arc::new(Semaphore::new(MAX_BLOCKED_READS)),
         }
     }
 }
 
 impl Blocking {
-    /// One that begins nothing while an earlier read, or write, has not returned.
+    /// An instance that begins nothing while an earlier read or write has not returned.
     pub fn one_at_a_time() -> Self {
         Self {
             places: Arc::new(Semaphore::new(1)),
         }
     }
 
-    /// Runs `read` in a thread, and gives what it returned; `None` if it has not after
-    /// `deadline`, or could not be begun until then.
+    /// Runs `read` in a thread and returns its result; `None` if it did not return, or could not begin,
+    /// within `deadline`.
     pub async fn run<T: Send + 'static>(
         &self,
         deadline: Duration,
@@ -46,11 +46,11 @@ impl Blocking {
         let answered = async {
             let place = self.places.clone().acquire_owned().await.ok()?;
             let (answer, answered) = oneshot::channel();
-            // A thread of its own, and not one of tokio's: those are waited for at the end.
+            // Not a thread of tokio's pool: tokio waits for those at shutdown.
             let spawned = thread::Builder::new()
                 .name("blocking".to_owned())
                 .spawn(move || {
-                    // Nobody listens any more after the deadline.
+                    // After the deadline the receiver is gone; ignore the error.
                     let _ = answer.send(read());
                     drop(place);
                 });
@@ -74,7 +74,7 @@ mod tests {
         let blocking = Blocking::default();
         let (release, never) = mpsc::channel::<()>();
         let never = Arc::new(std::sync::Mutex::new(never));
-        for _ in 0..MOST {
+        for _ in 0..MAX_BLOCKED_READS {
             let never = never.clone();
             let read = move || never.lock().map(|never| never.recv().is_ok()).ok();
             assert!(blocking.run(SOON, read).await.is_none());

@@ -1,25 +1,25 @@
 //! Where runtimes keep one directory for each container and sandbox, named after its id.
 //!
-//! Where that is follows from the socket: containerd keeps a directory for each task under its
-//! state directory, where its socket is too. CRI-O keeps its own in the storage that it shares with
-//! podman; the containerd behind dockerd keeps the tasks of dockerd.
+//! The place follows from the socket. containerd keeps task directories in its state directory, beside
+//! its socket. CRI-O keeps directories in the storage that it shares with podman. dockerd's tasks are in
+//! the state directory of its containerd.
 
 use std::path::{Path, PathBuf};
 
-/// containerd's state directory, from the socket's: the same, or one of its own, as k0s and
-/// MicroK8s have it.
+/// containerd's state directory, relative to the socket's: the same one, or one below it, as in k0s and
+/// MicroK8s.
 const STATE: [&str; 3] = ["", "state", "containerd"];
 
-/// The tasks of Kubernetes, below containerd's state directory.
+/// The task directories of Kubernetes, below containerd's state directory.
 const CONTAINERD_TASKS: [&str; 1] = ["io.containerd.runtime.v2.task/k8s.io"];
 
-/// What its CRI plugin keeps there, from the creation of a container or sandbox to its removal.
+/// The directories of its CRI plugin there, which exist from creation to removal.
 const CONTAINERD_KEPT: [&str; 2] = [
     "io.containerd.grpc.v1.cri/containers",
     "io.containerd.grpc.v1.cri/sandboxes",
 ];
 
-/// Where CRI-O keeps its containers, sandboxes included, by the driver of its storage.
+/// Where CRI-O keeps containers and sandboxes, by storage driver.
 const CRIO: [&str; 4] = [
     "/run/containers/storage/overlay-containers",
     "/run/containers/storage/vfs-containers",
@@ -27,25 +27,25 @@ const CRIO: [&str; 4] = [
     "/run/containers/storage/zfs-containers",
 ];
 
-/// The tasks of dockerd: of its own containerd, or of that of the machine.
+/// The task directories of dockerd: in its own containerd, or in the machine's.
 const DOCKER: [&str; 2] = [
     "/run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
     "/run/containerd/io.containerd.runtime.v2.task/moby",
 ];
 
-/// Where the containerd that listens on `socket` may keep its state.
+/// The possible state directories of the containerd that listens on `socket`.
 pub fn state_directories(socket: &Path) -> impl Iterator<Item = PathBuf> {
     let parent = socket.parent().into_iter();
     parent.flat_map(|parent| STATE.map(|state| parent.join(state)))
 }
 
-/// Where the runtime that listens on `socket` may keep the directories of its tasks: each appears
-/// before a container or sandbox starts.
+/// The possible task directories of the runtime that listens on `socket`. An entry appears before a
+/// container or sandbox starts.
 pub fn task_directories(socket: &Path) -> Vec<PathBuf> {
     directories(socket, &CONTAINERD_TASKS)
 }
 
-/// The same, and all other directories whose names are ids of that runtime.
+/// Those, and all other directories whose entries are ids of that runtime.
 pub fn id_directories(socket: &Path) -> Vec<PathBuf> {
     directories(socket, &[&CONTAINERD_KEPT[..], &CONTAINERD_TASKS].concat())
 }
@@ -62,8 +62,7 @@ fn directories(socket: &Path, of_containerd: &[&str]) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// Whether a directory of this name is that of a container or sandbox. All runtimes name them by 64
-/// hexadecimal digits; the rest is something else.
+/// Whether this is the name of a container or sandbox: 64 hexadecimal digits, in all runtimes.
 pub fn is_id(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -1,7 +1,7 @@
-//! The kernel as a source of hints: it knows that a process died the moment it does, and that the
-//! runtime is about to start another one, on any runtime, and while no call is answered.
+//! The kernel as a source of hints. It reports at once that a process exited, and that the runtime is
+//! about to start one, for any runtime, even while no call is answered.
 //!
-//! [`Kernel`] is what the generator asks; [`Pidfds`] is Linux.
+//! [`Kernel`] is what the engine uses; [`Pidfds`] implements it for Linux.
 //!
 //! ```
 //! use pleg::kernel::{Kernel, Pidfds, Unwatched};
@@ -40,20 +40,20 @@ pub use pidfd::Pidfds;
 pub use replace::replace;
 pub use tasks::Tasks;
 
-/// Ends when the process does.
+/// Completes when the process exits.
 pub type Death = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// The attempt to watch a process.
+/// An attempt to watch a process.
 pub type Watching = Pin<Box<dyn Future<Output = Result<Death, Unwatched>> + Send>>;
 
-/// Knows which processes live, and which are about to.
+/// Reports exits of processes, and births of containers.
 pub trait Kernel: Send + Sync {
-    /// Watches the process `pid`, which the runtime says is the init process of the
-    /// container `id`. What may block is done elsewhere, and has a deadline.
+    /// Watches the process `pid`, which the runtime reports as the init process of the container `id`.
+    /// Does not block, and has a deadline.
     fn watch(&self, pid: u32, id: &Id) -> Watching;
 
-    /// Watches where the runtime makes a directory for each container and sandbox that it starts. What
-    /// may block is done elsewhere, and has a deadline.
+    /// Watches the directories in which the runtime creates one for each container and sandbox. Does not
+    /// block, and has a deadline.
     fn births(&self) -> Births {
         Box::pin(once(ready(Birth::Unwatched(UnwatchedBirths::Unsupported))))
     }
@@ -62,22 +62,22 @@ pub trait Kernel: Send + Sync {
 /// Why a process is not watched.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unwatched {
-    /// This kernel cannot, or we may not.
+    /// The kernel does not support it, or refuses it.
     #[error("processes cannot be watched: {0}")]
     Unsupported(String),
-    /// No such process: it is dead already, or its pid is of another pid namespace.
+    /// There is no such process: it exited, or its PID is of another PID namespace.
     #[error("process {0} is not visible: it has ended, or hostPID is missing in our pod")]
     NotSeen(u32),
-    /// There is one, of something else: the pid is of another namespace, or was used again.
+    /// The process is not the container's: the PID is of another namespace, or was reused.
     #[error("process {0} is not the container's: that has ended, or hostPID is missing in our pod")]
     NotIts(u32),
-    /// No process of the container is there any more, although the runtime says that it runs.
+    /// The container has no process any more, although the runtime reports that it runs.
     #[error("process {0} has ended")]
     Ended(u32),
-    /// The kernel does not answer: something else holds a lock that reading needs.
+    /// The kernel does not answer: another process holds a lock that reading needs.
     #[error("the kernel does not answer about processes")]
     Silent,
-    /// All descriptors that may be used for this are in use.
+    /// The limit of descriptors is reached.
     #[error("{0} processes are watched, and the limit of open files allows no more")]
     TooMany(usize),
 }

@@ -1,4 +1,4 @@
-//! A pidfd on each process: readable once the process has died. Births come from inotify.
+//! A pidfd for each process: readable once the process has exited. Births are reported by inotify.
 
 use std::fs;
 use std::io;
@@ -18,7 +18,7 @@ use super::readable::readable;
 use super::{Death, Kernel, Tasks, Unwatched, Watching};
 use crate::model::id::Id;
 
-/// How long the kernel may take to say which cgroup a process is in.
+/// The deadline for reading which cgroup a process is in.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Watches processes by pidfds (Linux 5.3).
@@ -27,7 +27,7 @@ pub struct Pidfds {
     proc: PathBuf,
     tasks: Tasks,
     task_directories: Vec<PathBuf>,
-    /// A process was found by the PID that the runtime had told: they are PIDs of our namespace.
+    /// Whether a process was found by a PID from the runtime: then PIDs are of this namespace.
     has_our_pids: Arc<AtomicBool>,
     open: Arc<AtomicUsize>,
     most: usize,
@@ -55,7 +55,7 @@ fn is_its(proc: &Path, pid: u32, id: &Id) -> Result<bool, Unwatched> {
     match fs::read(proc.join(pid.to_string()).join("cgroup")) {
         Ok(text) => Ok(String::from_utf8_lossy(&text).contains(id.as_str())),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Unwatched::NotSeen(pid)),
-        // The process ended between opening and reading.
+        // The process exited between opening and reading.
         Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {
             Err(Unwatched::NotSeen(pid))
         }
@@ -80,7 +80,7 @@ impl Kernel for Pidfds {
             if !has_our_pids.load(Ordering::Relaxed) {
                 return Err(unseen);
             }
-            // A process that is hidden from us is there all the same.
+            // The process exists, although it is hidden.
             let gone = matches!(open(pid), Err(Unwatched::NotSeen(_))).then_some(pid);
             let has_ended = blocking.run(DEADLINE, move || tasks.has_ended(&id, gone));
             Err(match has_ended.await {
@@ -101,8 +101,8 @@ impl Pidfds {
         let (proc, id, blocking) = (self.proc.clone(), id.clone(), self.blocking.clone());
         Box::pin(async move {
             let seat = seat?;
-            // First the descriptor, then the cgroup: what is checked is what is held, though
-            // the pid were used again in between.
+            // Open the descriptor first, then read the cgroup: so the check is of the process that is
+            // held, even if the PID is reused in between.
             let process = open(pid)?;
             let its = blocking.run(DEADLINE, move || is_its(&proc, pid, &id));
             if !its.await.ok_or(Unwatched::Silent)?? {
@@ -112,7 +112,7 @@ impl Pidfds {
                 readable(process).map_err(|error| Unwatched::Unsupported(error.to_string()))?;
             let death: Death = Box::pin(async move {
                 let _seat = seat;
-                // An error would mean that the tokio runtime ends, and we with it.
+                // An error means that the tokio runtime ends, and this task with it.
                 let _ = process.readable().await;
             });
             Ok(death)
@@ -125,13 +125,13 @@ fn open(pid: u32) -> Result<OwnedFd, Unwatched> {
     let number = number.ok_or(Unwatched::NotSeen(pid))?;
     pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
         Errno::SRCH => Unwatched::NotSeen(pid),
-        // A thread's number, which no init process has.
+        // The number of a thread, which no init process has.
         Errno::INVAL => Unwatched::NotIts(pid),
         error => Unwatched::Unsupported(error.to_string()),
     })
 }
 
-/// One of the descriptors that may be open, given back when dropped.
+/// A permit for one open descriptor, returned when dropped.
 struct Seat(Arc<AtomicUsize>);
 
 impl Seat {
@@ -158,10 +158,10 @@ mod tests {
 
     use super::*;
 
-    /// No runtime, and none of its directories.
+    /// No runtime, and no directories.
     const NOWHERE: &str = "/nowhere/runtime.sock";
 
-    /// A folder in which the process is in a cgroup of that name.
+    /// A `/proc` in which the process is in a cgroup of that name.
     fn proc_with(pid: u32, cgroup: &str) -> tempfile::TempDir {
         let proc = tempfile::tempdir().unwrap();
         let folder = proc.path().join(pid.to_string());

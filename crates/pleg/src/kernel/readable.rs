@@ -6,7 +6,7 @@ use std::os::fd::OwnedFd;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A descriptor that is waited for until it can be read.
+/// A descriptor that can be awaited until it is readable.
 pub(super) fn readable(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     #[expect(
         deprecated,

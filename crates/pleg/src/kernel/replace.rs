@@ -1,13 +1,13 @@
-//! Files that are replaced whole, or not at all, also when the power fails.
+//! Atomic replacement of files, which also holds when the power fails.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// Replaces the file at `path`, or makes it, with this `content` and these permission bits (`0o600`).
-/// It has them from the moment at which it exists. Afterwards the content and the name are on the
-/// disk. One process at a time may replace a file.
+/// Creates or replaces the file at `path` with this `content` and these permission bits (`0o600`). The
+/// file has the bits from its creation. On return the content and the name are on the disk. One process
+/// at a time may replace a file.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     replace_with(path, content, mode, &mut File::sync_all)
 }
@@ -21,11 +21,11 @@ fn replace_with(
     let mut new = path.as_os_str().to_owned();
     new.push(".new");
     let new = PathBuf::from(new);
-    // What a process left that was killed while it wrote.
+    // A process that was killed while it wrote may have left one.
     let _ = fs::remove_file(&new);
     let mut options = File::options();
     let mut file = options.write(true).create_new(true).mode(mode).open(&new)?;
-    // The umask may have taken some of the bits.
+    // The umask may have cleared some of the bits.
     file.set_permissions(fs::Permissions::from_mode(mode))?;
     file.write_all(content)?;
     sync(&file)?;

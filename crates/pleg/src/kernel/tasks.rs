@@ -1,13 +1,13 @@
-//! containerd's directories of tasks: one for each container that has a process, from its start
-//! until its shim is gone.
+//! containerd's task directories: one for each container with a process, from its start to the end of
+//! its shim.
 //!
 //! ```text
 //!   <state>/io.containerd.runtime.v2.task/k8s.io/<id>/init.pid
 //! ```
 //!
-//! Beside them a PID that names no process proves that its container has ended: there is no
-//! directory, or it names the same PID. A PID alone proves nothing: it may be that of a guest, whose
-//! directory names none.
+//! They show whether a container has exited whose PID names no process: then there is no directory, or
+//! it names the same PID. A PID alone is no evidence: it may be of a virtual machine, whose directory
+//! names none.
 
 use std::fs;
 use std::io;
@@ -16,23 +16,23 @@ use std::path::{Path, PathBuf};
 use super::directories::state_directories;
 use crate::model::id::Id;
 
-/// The name of its socket everywhere.
+/// The name of containerd's socket.
 const SOCKET: &str = "containerd.sock";
 
-/// The tasks of Kubernetes, below the directory of any of containerd's plugins: of the shims of
-/// today, and of those before containerd 1.4.
+/// The task directories of Kubernetes, below the directory of a containerd plugin: of present shims, and
+/// of shims before containerd 1.4.
 const NAMESPACE: &str = "k8s.io";
 const PLUGINS: &str = "io.containerd.";
 
-/// The directories of the tasks of one runtime.
+/// The task directories of one runtime.
 #[derive(Clone, Debug)]
 pub struct Tasks {
     states: Vec<PathBuf>,
 }
 
 impl Tasks {
-    /// Those of the runtime that listens on `socket`; of others than containerd there are none, and
-    /// nothing is proved.
+    /// The task directories of the runtime that listens on `socket`. There are none for runtimes other
+    /// than containerd.
     pub fn of(socket: &Path) -> Self {
         let states = state_directories(socket).filter(|_| socket.ends_with(SOCKET));
         Self {
@@ -40,14 +40,14 @@ impl Tasks {
         }
     }
 
-    /// Whether the container `id` has no process any more, although the runtime may say that it
-    /// runs: it has no task, or one whose first process is `gone`. Holds where the PIDs of the
-    /// runtime are those that are seen here. May block.
+    /// Whether the container `id` has no process any more, although the runtime may report that it runs:
+    /// it has no task, or a task whose first process is `gone`. Valid only if the runtime's PIDs are of
+    /// this PID namespace. May block.
     pub fn has_ended(&self, id: &Id, gone: Option<u32>) -> bool {
         self.is_without(id, gone).unwrap_or(false)
     }
 
-    /// Fails if a directory cannot be read: what is in it is not known then.
+    /// Fails if a directory cannot be read.
     fn is_without(&self, id: &Id, gone: Option<u32>) -> io::Result<bool> {
         let mut has_tasks = false;
         for directory in self.directories()? {

@@ -1,5 +1,5 @@
-//! Pauses between tries that grow by a factor up to a longest one. Without a clock: the caller decides
-//! what a pause is counted from.
+//! Pauses between retries that grow by a factor up to a maximum. Has no clock: the caller decides when a
+//! pause begins.
 //!
 //! ```
 //! use std::time::Duration;
@@ -17,7 +17,7 @@
 
 use std::time::Duration;
 
-/// The pauses of one thing that is tried again and again.
+/// The pauses between the retries of one action.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backoff {
     first: Duration,
@@ -27,7 +27,7 @@ pub struct Backoff {
 }
 
 impl Backoff {
-    /// Pauses of `first`, of `factor` times as long, and so on; none is longer than `longest`.
+    /// Pauses that begin with `first`, grow by `factor`, and are at most `longest`.
     pub const fn new(first: Duration, factor: u32, longest: Duration) -> Self {
         Self {
             first,
@@ -48,7 +48,7 @@ impl Backoff {
         pause
     }
 
-    /// A success: the next pause is the first one again.
+    /// Notes a success: the next pause is the first one again.
     pub fn reset(&mut self) {
         self.next = self.first;
     }

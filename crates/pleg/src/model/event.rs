@@ -1,4 +1,4 @@
-//! What was inferred: an [`Event`] says what happened in a pod.
+//! Events: what happened in a pod, inferred from observations.
 //!
 //! ```
 //! use pleg::model::event::{Event, EventType};
@@ -35,11 +35,11 @@ use crate::records::diff::Subject;
 pub enum EventType {
     /// A container or sandbox runs.
     ContainerStarted,
-    /// It runs no more.
+    /// It has exited.
     ContainerDied,
     /// The runtime has forgotten it.
     ContainerRemoved,
-    /// The pod was inspected because somebody asked for it, and nothing else happened.
+    /// The pod was inspected on request, and nothing happened.
     PodSync,
 }
 
@@ -63,17 +63,17 @@ impl EventType {
     }
 }
 
-/// What made us look at the pod.
+/// What caused the observation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Source {
     /// The periodic list.
     Relist,
-    /// A sweep by id, while a list hangs.
+    /// A sweep by id, while a list is unavailable.
     Sweep,
     /// A hint of the runtime's event stream.
     Stream,
-    /// A hint of the kernel: the process died.
+    /// A hint of the kernel: the process exited.
     Kernel,
 }
 
@@ -93,25 +93,25 @@ impl Source {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// When we told it.
+    /// When it was reported.
     pub time: WallTime,
     /// What happened.
     #[serde(rename = "type")]
     pub event_type: EventType,
-    /// In which pod.
+    /// The pod.
     pub pod: PodRef,
-    /// To which container or sandbox; `None` for `PodSync`.
+    /// The container or sandbox; `None` for `PodSync`.
     pub id: Option<Id>,
-    /// What the id names; `None` for `PodSync`.
+    /// Whether the id is of a container or a sandbox; `None` for `PodSync`.
     pub subject: Option<Subject>,
     /// The container's name; `None` for a sandbox.
     pub container: Option<Arc<str>>,
     /// The exit code of a container that died, where the runtime still knows it.
     pub exit_code: Option<i32>,
-    /// The runtime's word for the death (`Error`, `OOMKilled`, `Completed`).
+    /// The runtime's reason for the exit (`Error`, `OOMKilled`, `Completed`).
     pub reason: Option<Arc<str>>,
-    /// Found as it is when we first looked, rather than seen to happen.
+    /// Whether it was found by the first pass, rather than observed to happen.
     pub initial: bool,
-    /// What made us look.
+    /// What caused the observation.
     pub source: Source,
 }

@@ -1,11 +1,11 @@
-//! The rows of both lists by pod, brought up to date by what differs from the lists before.
+//! Groups the rows of both lists by pod, incrementally.
 //!
 //! ```text
-//!   rows then, rows now --which came, which went--> their pods are grouped anew --> Snapshot
+//!   previous rows, new rows --added, removed--> only their pods are grouped again --> Snapshot
 //! ```
 //!
-//! A row that is as it was is the same `Arc` as in the last answer, so what differs is seen
-//! without reading a row, and a pod that is as it was stays the same `Arc` too.
+//! An unchanged row is the same `Arc` as in the last answer, so differences are found without reading
+//! rows, and an unchanged pod stays the same `Arc` too.
 //!
 //! ```
 //! use pleg::model::grouping::Grouping;
@@ -38,10 +38,10 @@ use super::id::{Id, PodUid};
 use super::listed::{ListedContainer, ListedPod, ListedSandbox};
 use super::snapshot::{Changes, Counts, ListedPods, Snapshot};
 
-/// Where more than one of so many rows differ, all are grouped anew.
+/// If more than one of this many rows differs, all are grouped again.
 const MANY: usize = 4;
 
-/// The last lists, and what was made of them.
+/// The last lists, and their snapshot.
 #[derive(Debug)]
 pub struct Grouping {
     sandboxes: Arc<[Arc<ListedSandbox>]>,
@@ -49,8 +49,8 @@ pub struct Grouping {
     /// The pod of each sandbox.
     homes: HashMap<Id, PodUid>,
     snapshot: Snapshot,
-    /// Rows belong to no pod or contradict each other. Which of them count depends on all of
-    /// them, so the next lists are grouped anew.
+    /// Whether rows belong to no pod or contradict each other. Which of them count depends on all rows,
+    /// so the next lists are grouped as a whole.
     odd: bool,
 }
 
@@ -78,7 +78,7 @@ impl Grouping {
             }
         }
         for container in &*containers {
-            // In a sandbox that is listed in several pods a container is where it says itself.
+            // If a sandbox is listed in several pods, the container's own labels decide.
             let own = container.pod.as_ref().map(|pod| &pod.uid);
             let own = own.filter(|_| shared.contains(&container.sandbox_id));
             let uid = own.or_else(|| homes.get(&container.sandbox_id));
@@ -119,7 +119,7 @@ impl Grouping {
         }
     }
 
-    /// Takes in the next lists.
+    /// Applies the next lists.
     pub fn update(
         &mut self,
         taken: Instant,
@@ -146,13 +146,13 @@ impl Grouping {
         }
     }
 
-    /// What the rows make of it all; nothing was looked at but these two lists.
+    /// The snapshot of the last lists.
     pub fn snapshot(&self) -> &Snapshot {
         &self.snapshot
     }
 
-    /// Groups the pods anew of which a row came or went, and gives who they are. `None` where
-    /// that is not to be known from these alone; then all are to be grouped anew.
+    /// Groups the pods of added and removed rows again, and returns their UIDs. `None` if these rows
+    /// alone do not suffice; then all pods must be grouped again.
     fn regroup(
         &mut self,
         sandboxes: &[Arc<ListedSandbox>],
@@ -168,11 +168,11 @@ impl Grouping {
             return None;
         }
         let mut pods = Regrouped::of(&self.snapshot.pods);
-        // Sandboxes that are another pod's from now on, or nobody's: their containers go with
-        // them, also those whose rows are as they were.
+        // Sandboxes that changed their pod or were removed: their containers follow, even if their
+        // rows are unchanged.
         let mut moved: HashSet<&Id> = HashSet::new();
         let mut homes: HashMap<&Id, &PodUid> = HashMap::new();
-        for row in &of_sandboxes.came {
+        for row in &of_sandboxes.added {
             let pod = row.pod.as_ref().filter(|_| !row.id.is_empty())?;
             if homes.insert(&row.id, &pod.uid).is_some() {
                 return None;
@@ -181,7 +181,7 @@ impl Grouping {
                 moved.insert(&row.id);
             }
         }
-        for row in &of_sandboxes.went {
+        for row in &of_sandboxes.removed {
             if !homes.contains_key(&row.id) {
                 moved.insert(&row.id);
             }
@@ -197,28 +197,28 @@ impl Grouping {
             }
         };
         let stays = |row: &&Arc<ListedContainer>| !moved.contains(&row.sandbox_id);
-        for row in of_containers.went.iter().filter(stays).chain(moving) {
+        for row in of_containers.removed.iter().filter(stays).chain(moving) {
             let pod = pods.pod(home(&self.homes, row)?)?;
             pod.containers.retain(|other| !Arc::ptr_eq(other, row));
         }
-        for row in &of_sandboxes.went {
+        for row in &of_sandboxes.removed {
             let pod = pods.pod(self.homes.get(&row.id)?)?;
             pod.sandboxes.retain(|other| !Arc::ptr_eq(other, row));
         }
-        for row in &of_sandboxes.went {
+        for row in &of_sandboxes.removed {
             self.homes.remove(&row.id);
         }
-        for row in &of_sandboxes.came {
+        for row in &of_sandboxes.added {
             let pod = row.pod.as_ref()?;
             let before = self.homes.insert(row.id.clone(), pod.uid.clone());
-            // One of the same id is listed still.
+            // A row with the same id is still listed.
             if before.is_some() {
                 return None;
             }
             let listed = pods.pod_or_new(&pod.uid, || ListedPod::empty(pod.clone()));
             listed.sandboxes.push(row.clone());
         }
-        for row in of_containers.came.iter().filter(stays).chain(staying) {
+        for row in of_containers.added.iter().filter(stays).chain(staying) {
             if row.id.is_empty() {
                 return None;
             }
@@ -256,7 +256,7 @@ impl Grouping {
     }
 }
 
-/// The pods of which a row came or went, as they are from now on.
+/// The pods with added or removed rows, and their new rows.
 struct Regrouped<'a> {
     before: &'a ListedPods,
     touched: BTreeMap<PodUid, ListedPod>,
@@ -291,8 +291,8 @@ fn home<'a>(homes: &'a HashMap<Id, PodUid>, row: &'a ListedContainer) -> Option<
     homes.get(&row.sandbox_id).or_else(labelled)
 }
 
-/// Puts a pod's rows in order, and says whether each of them counts. What the pod is called
-/// is what its newest sandbox says, or else its newest container.
+/// Sorts a pod's rows, and returns whether each of them counts. The pod's name is from its newest
+/// sandbox, or else from its newest container.
 fn settle(pod: &mut ListedPod) -> bool {
     pod.sort();
     let rows = pod.sandboxes.len() + pod.containers.len();
@@ -308,25 +308,25 @@ fn settle(pod: &mut ListedPod) -> bool {
     rows == pod.sandboxes.len() + pod.containers.len()
 }
 
-/// The rows that are in one of two lists only.
+/// The rows that are in only one of two lists.
 struct Difference<Row> {
-    went: Vec<Arc<Row>>,
-    came: Vec<Arc<Row>>,
+    removed: Vec<Arc<Row>>,
+    added: Vec<Arc<Row>>,
 }
 
 impl<Row> Difference<Row> {
-    /// Of lists that are mostly the same in the same places.
+    /// Compares lists that mostly have the same rows in the same places.
     fn between(before: &[Arc<Row>], after: &[Arc<Row>]) -> Self {
         let differ = |(one, other): &(&Arc<Row>, &Arc<Row>)| !Arc::ptr_eq(one, other);
         let in_place = before.iter().zip(after).filter(differ);
-        let (mut went, mut came): (Vec<_>, Vec<_>) = in_place
+        let (mut removed, mut added): (Vec<_>, Vec<_>) = in_place
             .map(|(one, other)| (one.clone(), other.clone()))
             .unzip();
-        went.extend(before.iter().skip(after.len()).cloned());
-        came.extend(after.iter().skip(before.len()).cloned());
-        // A row that has only another place is in both.
-        let mut places: HashMap<*const Row, usize> = HashMap::with_capacity(went.len());
-        for row in &went {
+        removed.extend(before.iter().skip(after.len()).cloned());
+        added.extend(after.iter().skip(before.len()).cloned());
+        // A row that only moved is in both.
+        let mut places: HashMap<*const Row, usize> = HashMap::with_capacity(removed.len());
+        for row in &removed {
             *places.entry(Arc::as_ptr(row)).or_default() += 1;
         }
         let mut take = |row: &Arc<Row>| match places.get_mut(&Arc::as_ptr(row)) {
@@ -336,13 +336,13 @@ impl<Row> Difference<Row> {
             }
             _ => false,
         };
-        came.retain(|row| !take(row));
-        went.retain(|row| take(row));
-        Self { went, came }
+        added.retain(|row| !take(row));
+        removed.retain(|row| take(row));
+        Self { removed, added }
     }
 
     fn len(&self) -> usize {
-        self.went.len() + self.came.len()
+        self.removed.len() + self.added.len()
     }
 }
 

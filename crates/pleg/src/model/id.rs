@@ -1,4 +1,4 @@
-//! Names of things: opaque strings of the runtime, cheap to clone.
+//! Identifiers: opaque strings of the runtime, cheap to clone.
 //!
 //! ```
 //! use pleg::model::id::{Id, PodUid};
@@ -22,12 +22,12 @@ macro_rules! name_type {
         pub struct $name(Arc<str>);
 
         impl $name {
-            /// Whether there is no text to it.
+            /// Whether the text is empty.
             pub fn is_empty(&self) -> bool {
                 self.0.is_empty()
             }
 
-            /// The text of it.
+            /// The text.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -65,14 +65,14 @@ name_type! {
 }
 
 name_type! {
-    /// The runtime's id of a container or of a sandbox: they share one space of names.
+    /// The runtime's id of a container or sandbox: they share one namespace.
     Id
 }
 
-/// Which pod: its UID, and the names that people know it by.
+/// A reference to a pod: its UID, namespace and name.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct PodRef {
-    /// The UID; empty where a container bears no pod label and its sandbox is unknown.
+    /// The UID; empty if a container has no pod label and its sandbox is unknown.
     pub uid: PodUid,
     /// The namespace.
     pub namespace: Arc<str>,
@@ -92,7 +92,7 @@ impl fmt::Debug for PodRef {
     }
 }
 
-/// Whose a container or sandbox is.
+/// The owner of a container or sandbox.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     /// Its pod.
@@ -101,12 +101,12 @@ pub struct Owner {
     pub container: Option<Arc<str>>,
 }
 
-/// A container or sandbox of which somebody else than the runtime's lists knows.
+/// A container or sandbox that is known from the host, and not from the runtime's lists.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostId {
     /// Its id.
     pub id: Id,
-    /// Whose it is, where that is known, too: names for people, and no proof of anything.
+    /// Its owner, if known: for display only, not evidence.
     pub owner: Option<Owner>,
 }
 

@@ -1,4 +1,4 @@
-//! What the runtime's two lists say: rows, and the rows of one pod together.
+//! The rows of the runtime's two lists, alone and by pod.
 //!
 //! ```
 //! use pleg::model::listed::{ContainerState, ListedContainer, Row};
@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::id::{Id, PodRef};
 use crate::model::wall_time::WallTime;
 
-/// A container's state as CRI has it.
+/// A container's state in CRI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum ContainerState {
@@ -31,9 +31,9 @@ pub enum ContainerState {
     Created,
     /// Its process runs.
     Running,
-    /// Its process has ended.
+    /// Its process has exited.
     Exited,
-    /// The runtime does not know, or said a number that CRI has no name for.
+    /// Unknown to the runtime, or a number that CRI does not define.
     Unknown,
 }
 
@@ -52,7 +52,7 @@ impl ContainerState {
     }
 }
 
-/// A sandbox's state as CRI has it.
+/// A sandbox's state in CRI.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum SandboxState {
@@ -60,7 +60,7 @@ pub enum SandboxState {
     Ready,
     /// It has stopped.
     NotReady,
-    /// A number that CRI has no name for.
+    /// A number that CRI does not define.
     Unknown,
 }
 
@@ -97,7 +97,7 @@ pub struct ListedContainer {
     pub id: Id,
     /// The sandbox that it runs in.
     pub sandbox_id: Id,
-    /// Its pod by its own labels; `None` where it bears none.
+    /// Its pod by its own labels; `None` if it has none.
     pub pod: Option<PodRef>,
     /// Its name in the pod.
     pub name: Arc<str>,
@@ -109,20 +109,20 @@ pub struct ListedContainer {
     pub created_at: Option<WallTime>,
 }
 
-/// What the rows of both lists have in common.
+/// What rows of both lists have in common.
 pub trait Row: Clone {
-    /// The state that the row tells.
+    /// The type of the state.
     type State: Copy + Eq;
 
-    /// What it is a row of.
+    /// The id of the container or sandbox.
     fn id(&self) -> &Id;
     /// Its state.
     fn state(&self) -> Self::State;
-    /// Takes in a newer state.
+    /// Sets a newer state.
     fn set_state(&mut self, state: Self::State);
     /// The rows of this kind in a pod.
     fn of(pod: &ListedPod) -> &[Arc<Self>];
-    /// The same, to be changed.
+    /// The same, mutable.
     fn of_mut(pod: &mut ListedPod) -> &mut Vec<Arc<Self>>;
 }
 
@@ -201,7 +201,7 @@ impl ListedPod {
         self.sandboxes.is_empty() && self.containers.is_empty()
     }
 
-    /// Adds the rows of `known` that `asked` does not name.
+    /// Adds the rows of `known` that `asked` does not have.
     pub(crate) fn extend_beyond(&mut self, known: &Self, asked: &Self) {
         let sandboxes = known.sandboxes.iter().filter(|row| !asked.names(&row.id));
         self.sandboxes.extend(sandboxes.cloned());
@@ -210,8 +210,8 @@ impl ListedPod {
         self.sort();
     }
 
-    /// Puts the rows into the kubelet's order, so that events come in the same order in
-    /// every run although a runtime's lists do not: what is as old goes by its id.
+    /// Sorts the rows into the kubelet's order; rows of the same age are sorted by id. So events have
+    /// the same order in every run, although a runtime's lists do not.
     pub(crate) fn sort(&mut self) {
         self.sandboxes.sort_by(|a, b| {
             (b.attempt, b.created_at)

@@ -1,5 +1,4 @@
-//! The nouns: what was listed, what was inspected, what was inferred, and how things are
-//! named. Plain data without behaviour of its own.
+//! Plain data: ids, listed rows, statuses, events, and times.
 //!
 //! ```
 //! use pleg::model::id::{Id, PodRef};

@@ -1,12 +1,12 @@
 //! The run clock: the time in which this process was running. It stands still while the process is
-//! stopped, frozen, starved, or swapped out, so that nobody is blamed for such a time.
+//! stopped, frozen, starved, or swapped out, so that no call is blamed for that time.
 //!
 //! ```text
 //!   monotonic clock   0 ---- 10 [ a pause of 60 s ] 70 ---- 80
 //!   run clock         0 ---- 10                     10 ---- 20
 //! ```
 //!
-//! The engine uses this clock alone. Its times are converted where they come in or go out.
+//! The engine uses only this clock. Times are converted at its boundary.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,18 +27,17 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many pauses are remembered one by one. A time before all of them is older than anything
-/// that is still in use.
+/// How many pauses are remembered individually. Times before all of them are no longer in use.
 const REMEMBERED: usize = 64;
 
-/// Clones show the same time.
+/// A clock. Clones show the same time.
 #[derive(Clone, Debug, Default)]
 pub struct RunClock(Arc<RwLock<Pauses>>);
 
 #[derive(Debug, Default)]
 struct Pauses {
     last: VecDeque<Pause>,
-    /// How long those took that are not remembered.
+    /// The total of the pauses that are no longer remembered.
     before: Duration,
 }
 
@@ -80,7 +79,7 @@ impl RunClock {
         })
     }
 
-    /// The process did not run for so long until `end`.
+    /// Notes that the process was paused for `took` until `end`.
     pub fn paused(&self, took: Duration, end: Instant) {
         let mut pauses = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if pauses.last.len() == REMEMBERED

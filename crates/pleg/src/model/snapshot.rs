@@ -1,4 +1,4 @@
-//! A [`Snapshot`]: both lists of one moment, grouped by pod.
+//! Snapshots: both lists of one relist, grouped by pod.
 //!
 //! ```
 //! use pleg::model::listed::ContainerState;
@@ -33,14 +33,14 @@ use crate::model::listed::{ContainerState, ListedContainer, ListedPod, ListedSan
 /// Pods by UID.
 pub type ListedPods = BTreeMap<PodUid, Arc<ListedPod>>;
 
-/// What the runtime listed, by pod.
+/// Both lists of one relist, by pod.
 #[derive(Clone, Debug)]
 pub struct Snapshot {
-    /// When the first of the lists was asked for: what happened later may be missing.
+    /// When the first list was requested: later changes may be missing.
     pub taken: Instant,
     /// The pods, in the order of their UIDs.
     pub pods: Arc<ListedPods>,
-    /// How many there are of what.
+    /// The numbers of pods and containers.
     pub counts: Counts,
     /// Rows that belong to no pod: sandboxes without metadata, containers with neither a
     /// known sandbox nor labels, and anything without an id.
@@ -51,9 +51,9 @@ pub struct Snapshot {
 impl Snapshot {
     /// Groups the rows by pod.
     ///
-    /// A container belongs to its sandbox's pod; where the sandbox is not listed, to the
-    /// pod that its labels name, so a container without a sandbox still makes a pod. An
-    /// id that is listed twice in one pod counts once.
+    /// A container belongs to its sandbox's pod. If the sandbox is not listed, it belongs to the pod in
+    /// its labels, so a container without a sandbox still has a pod. An id that is listed twice in one
+    /// pod counts once.
     pub fn new(
         taken: Instant,
         sandboxes: &[Arc<ListedSandbox>],
@@ -64,8 +64,7 @@ impl Snapshot {
             .clone()
     }
 
-    /// The pods that are not as they were in an earlier snapshot, if that is known: all
-    /// others are.
+    /// The pods that differ from an earlier snapshot, if that is known.
     pub fn changed_since(&self, earlier: &Arc<ListedPods>) -> Option<&[PodUid]> {
         let changes = self.changes.as_ref();
         let changes = changes.filter(|changes| Arc::ptr_eq(&changes.since, earlier));
@@ -73,7 +72,7 @@ impl Snapshot {
     }
 }
 
-/// What is not as it was in an earlier snapshot.
+/// What differs from an earlier snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct Changes {
     since: Arc<ListedPods>,
@@ -86,7 +85,7 @@ impl Changes {
     }
 }
 
-/// How many pods run, and how many containers there are in each state.
+/// The numbers of pods, and of containers in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Pods of any kind.
@@ -98,8 +97,8 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Counts the pods and their containers. A state that no container is in counts 0:
-    /// it is never left at its last figure.
+    /// Counts the pods and their containers. A state without containers counts 0, so that a metric does
+    /// not keep its last value.
     pub fn of<'a>(pods: impl IntoIterator<Item = &'a ListedPod>) -> Self {
         let mut counts = Self::default();
         for pod in pods {
@@ -116,7 +115,7 @@ impl Counts {
         }
     }
 
-    /// Takes back what [`Self::add`] has counted.
+    /// The opposite of [`Self::add`].
     pub(super) fn subtract(&mut self, pod: &ListedPod) {
         self.pods -= 1;
         self.running_pods -= usize::from(pod.is_running());

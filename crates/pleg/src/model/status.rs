@@ -1,4 +1,4 @@
-//! What inspecting a pod found: its [`PodStatus`].
+//! The result of an inspection: a [`PodStatus`].
 //!
 //! ```
 //! use std::time::Duration;
@@ -45,13 +45,12 @@ pub struct SandboxStatus {
     pub attempt: u32,
     /// When it was created.
     pub created_at: Option<WallTime>,
-    /// Its addresses, the primary one first; none for the host's network.
+    /// Its addresses, the primary one first; empty with the host's network.
     pub ips: Vec<IpAddr>,
-    /// Its pod; not part of what is shown.
+    /// Its pod; not serialised.
     #[serde(skip)]
     pub pod: Option<PodRef>,
-    /// Its containers, where the runtime tells them with it (CRI-O with pod events); not
-    /// part of what is shown.
+    /// Its containers, if the runtime includes them (CRI-O with pod events); not serialised.
     #[serde(skip)]
     pub containers: Vec<ContainerStatus>,
 }
@@ -70,30 +69,29 @@ pub struct ContainerStatus {
     pub attempt: u32,
     /// The exit code, once it has exited.
     pub exit_code: Option<i32>,
-    /// The runtime's word for why it is not running (`Error`, `OOMKilled`, `Completed`).
+    /// The runtime's reason why it is not running (`Error`, `OOMKilled`, `Completed`).
     pub reason: Option<Arc<str>>,
     /// When it was created.
     pub created_at: Option<WallTime>,
     /// When it was started.
     pub started_at: Option<WallTime>,
-    /// When it ended.
+    /// When it exited.
     pub finished_at: Option<WallTime>,
-    /// The image as the pod named it.
+    /// The image, as in the pod's specification.
     pub image: Arc<str>,
-    /// The pod by the container's own labels; not part of what is shown.
+    /// The pod by the container's own labels; not serialised.
     #[serde(skip)]
     pub pod: Option<PodRef>,
 }
 
 impl ContainerStatus {
-    /// Whether it has exited, and the runtime does not know how: CRI-O then tells -1, and
-    /// knows better once the exit file is there.
+    /// Whether it has exited with an unknown exit code: CRI-O reports -1 until the exit file exists.
     pub fn lacks_exit_code(&self) -> bool {
         self.exit_code == Some(-1)
     }
 }
 
-/// What the lists tell of a pod that was not inspected yet.
+/// The status of a pod that was not inspected yet: what the lists show.
 impl From<&ListedPod> for PodStatus {
     fn from(listed: &ListedPod) -> Self {
         let sandboxes = listed.sandboxes.iter().map(|row| SandboxStatus {
@@ -128,20 +126,20 @@ impl From<&ListedPod> for PodStatus {
     }
 }
 
-/// What the statuses of both kinds have in common.
+/// What statuses of both kinds have in common.
 pub trait Status: Sized + Into<Self::Listed> {
-    /// The row that a list would show of it.
+    /// The type of its row in a list.
     type Listed: Row;
 
     /// Its id.
     fn id(&self) -> &Id;
     /// Its state.
     fn state(&self) -> <Self::Listed as Row>::State;
-    /// The pod that it names, if it does.
+    /// The pod in its labels, if there is one.
     fn pod(&self) -> Option<&PodRef>;
-    /// What is shown of it.
+    /// Removes what is not serialised.
     fn shown(self) -> Self;
-    /// The statuses of this kind in a pod's.
+    /// The statuses of this kind in a pod's status.
     fn of_mut(pod: &mut PodStatus) -> &mut Vec<Self>;
 }
 
@@ -197,7 +195,7 @@ impl Status for ContainerStatus {
     }
 }
 
-/// The row that a list would show of it.
+/// The row in a list that corresponds to the status.
 impl From<SandboxStatus> for ListedSandbox {
     fn from(status: SandboxStatus) -> Self {
         Self {
@@ -210,7 +208,7 @@ impl From<SandboxStatus> for ListedSandbox {
     }
 }
 
-/// The row that a list would show of it, but for the sandbox, which a status does not tell.
+/// The row in a list that corresponds to the status, without the sandbox, which a status does not name.
 impl From<ContainerStatus> for ListedContainer {
     fn from(status: ContainerStatus) -> Self {
         Self {
@@ -225,7 +223,7 @@ impl From<ContainerStatus> for ListedContainer {
     }
 }
 
-/// All that one inspection of a pod found.
+/// The result of one inspection of a pod.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PodStatus {
     /// The pod's UID.
@@ -241,8 +239,8 @@ pub struct PodStatus {
 }
 
 impl PodStatus {
-    /// The status of a pod of which nothing is known but its UID: the kubelet's default
-    /// for a pod that the runtime does not have.
+    /// The status of a pod of which only the UID is known: the kubelet's default for a pod that the
+    /// runtime does not have.
     pub fn unknown(uid: PodUid) -> Self {
         Self {
             uid,
@@ -253,7 +251,7 @@ impl PodStatus {
         }
     }
 
-    /// Which pod this is.
+    /// A reference to the pod.
     pub fn pod(&self) -> PodRef {
         PodRef {
             uid: self.uid.clone(),
@@ -262,7 +260,7 @@ impl PodStatus {
         }
     }
 
-    /// The addresses of the pod: those of its newest sandbox that has any.
+    /// The addresses of the pod: those of its newest sandbox with addresses.
     pub fn ips(&self) -> &[IpAddr] {
         self.sandboxes
             .iter()
@@ -282,10 +280,9 @@ impl PodStatus {
         sandboxes.any(|sandbox| sandbox.id == *id) || self.container(id).is_some()
     }
 
-    /// Keeps the exit codes that were known where this one has lost them.
+    /// Keeps known exit codes that this status lacks.
     ///
-    /// CRI-O answers -1 for a container whose exit file is gone, also where it told the code
-    /// before.
+    /// CRI-O reports -1 for a container whose exit file was removed, even if it reported the code before.
     pub fn keep_exit_codes_of(&mut self, last_good: &PodStatus) {
         for container in &mut self.containers {
             let known = last_good.container(&container.id);
@@ -298,8 +295,7 @@ impl PodStatus {
         }
     }
 
-    /// Takes over from the last good status what is `listed` and has no status now: what is
-    /// shown then is what was last known.
+    /// Copies from the last successful status what is `listed` and has no status now.
     pub fn keep_parts_of(&mut self, last_good: &PodStatus, listed: &ListedPod) {
         let rows = &listed.sandboxes;
         let place = |id: &Id| rows.iter().position(|row| row.id == *id);
@@ -309,7 +305,7 @@ impl PodStatus {
         let place = |id: &Id| rows.iter().position(|row| row.id == *id);
         let of = |status: &ContainerStatus| status.id.clone();
         let mut last_good = last_good.containers.clone();
-        // That it has ended is known by the list, though not how.
+        // The list shows the exit, without the exit code.
         for status in &mut last_good {
             let mut rows = rows.iter();
             let row = rows.find(|row| row.id == status.id);
@@ -321,7 +317,7 @@ impl PodStatus {
         keep(&mut self.containers, last_good, of, place);
     }
 
-    /// Whether it has all that is listed, in the same states.
+    /// Whether it has everything that is listed, in the same states.
     pub(crate) fn is_as_listed(&self, listed: &ListedPod) -> bool {
         let is_so = |id: &Id, state| self.container(id).is_some_and(|it| it.state == state);
         let mut rows = listed.containers.iter();
@@ -332,7 +328,7 @@ impl PodStatus {
             })
     }
 
-    /// Takes over the states in which it is listed.
+    /// Copies the listed states.
     pub(crate) fn take_states_of(&mut self, listed: &ListedPod) {
         for status in &mut self.containers {
             let mut rows = listed.containers.iter();
@@ -348,11 +344,11 @@ impl PodStatus {
         }
     }
 
-    /// Keeps the addresses of the last good status where this one has none although no
-    /// sandbox runs: a pod that is ending is still known by its address.
+    /// Keeps the addresses of the last successful status if this one has none and no sandbox runs: a
+    /// terminating pod is still known by its address.
     ///
-    /// The kubelet does the same (`getPodIPs`), but forgets the addresses when an
-    /// inspection failed in between; here the last *good* status counts.
+    /// The kubelet does the same (`getPodIPs`), but loses the addresses if an inspection fails in
+    /// between.
     pub fn keep_ips_of(&mut self, last_good: &PodStatus) {
         let runs = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
         if self.ips().is_empty() && !self.sandboxes.iter().any(runs) {
@@ -364,7 +360,7 @@ impl PodStatus {
     }
 }
 
-/// Takes over what has a `place` and is not `found`, and puts all in their places.
+/// Copies what has a `place` and is not `found`, and sorts by place.
 fn keep<T>(
     found: &mut Vec<T>,
     last_good: Vec<T>,

@@ -1,5 +1,5 @@
-//! Both clocks: nothing here is decided by the time of day, so a step of it changes no event.
-//! Whoever needs the time of day takes a [`WallClock`].
+//! Both clocks. No decision depends on the time of day, so a step of it changes no event. Code that needs
+//! the time of day takes a [`WallClock`].
 //!
 //! ```
 //! use std::time::Duration;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 pub use times::WallTime;
 use tokio::time::Instant;
 
-/// One moment on both clocks: decisions go by `instant`, `wall` is only shown.
+/// One moment on both clocks. Decisions use `instant`; `wall` is for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
     /// On the monotonic clock.
@@ -28,7 +28,7 @@ pub struct Moment {
 }
 
 impl Moment {
-    /// The moment at which the monotonic clock showed `instant`, by the clocks of now.
+    /// The moment at `instant` of the monotonic clock, computed from this one.
     pub fn back_at(self, instant: Instant) -> Self {
         let ago = self.instant.saturating_duration_since(instant);
         Self {
@@ -38,7 +38,7 @@ impl Moment {
     }
 }
 
-/// Tells the time of day.
+/// Returns the time of day.
 pub type WallClock = Arc<dyn Fn() -> WallTime + Send + Sync>;
 
 /// The machine's clock.

@@ -1,4 +1,4 @@
-//! Calls by the names that people know: which RPC, of which container, of which pod.
+//! Calls with the names for display: which RPC, which container, which pod.
 
 use std::sync::Arc;
 
@@ -7,12 +7,12 @@ use tokio::time::Instant;
 use super::Rpc;
 use crate::model::id::{Id, PodRef};
 
-/// What a call asks for, by the names that people know.
+/// What a call is about, with names for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
     /// Which RPC.
     pub call: Rpc,
-    /// The container or sandbox that it asks for; `None` for a list.
+    /// The container or sandbox; `None` for a call for the whole node.
     pub id: Option<Id>,
     /// The container's name.
     pub container: Option<Arc<str>>,
@@ -32,11 +32,11 @@ impl About {
     }
 }
 
-/// A call that has not been answered yet.
+/// An outstanding call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutstandingCall {
-    /// What it asks for.
+    /// What it is about.
     pub about: About,
-    /// When it was made.
+    /// When it was sent.
     pub since: Instant,
 }

@@ -1,6 +1,5 @@
-//! What the runtime's event stream says. It is a hint and no more: something may have
-//! happened to this id, so look. What the event says beyond that is not believed, since
-//! events come late, twice, out of order and without a status.
+//! Events of the runtime's stream. An event is only a hint to inspect the pod of this id. Its other
+//! content is not used: events arrive late, twice, out of order and without a status.
 
 use std::pin::Pin;
 
@@ -13,18 +12,17 @@ use crate::model::wall_time::WallTime;
 /// An event of the runtime's stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Announced {
-    /// Of which container or sandbox.
+    /// The container or sandbox.
     pub id: Id,
     /// When the runtime made the event.
     pub created_at: Option<WallTime>,
-    /// In which sandbox, where the event says it.
+    /// Its sandbox, if the event names it.
     pub sandbox: Option<AnnouncedSandbox>,
-    /// Whether the event says that the runtime has removed it. It counts only together with a
-    /// status that does not exist.
+    /// Whether the event reports a removal. It counts only together with a status that is not found.
     pub is_removal: bool,
 }
 
-/// The sandbox that an event speaks of.
+/// The sandbox in an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AnnouncedSandbox {
     /// Its id.
@@ -33,5 +31,5 @@ pub struct AnnouncedSandbox {
     pub pod: PodRef,
 }
 
-/// The stream. It ends when the connection does, or when the runtime ends it.
+/// The stream of events. It ends with the connection, or when the runtime ends it.
 pub type Announcements = Pin<Box<dyn Stream<Item = Result<Announced, CallError>> + Send>>;

@@ -1,4 +1,4 @@
-//! What a runtime says of itself when it is asked for its `Status`.
+//! The runtime's own conditions: the answer of `Status`.
 
 use cri::v1;
 use serde::{Deserialize, Serialize};
@@ -7,28 +7,28 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Conditions {
-    /// `RuntimeReady` and `NetworkReady`, by which the kubelet goes.
+    /// `RuntimeReady` and `NetworkReady`, which the kubelet uses.
     pub conditions: Vec<Condition>,
-    /// The types of the CNI plugins of the networks that are loaded, where it tells them.
+    /// The types of the CNI plugins of the loaded networks, if the runtime reports them.
     pub network_plugins: Vec<String>,
 }
 
-/// Something that is so, or is not.
+/// One condition of the runtime.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Condition {
-    /// What.
+    /// Its type.
     #[serde(rename = "type")]
     pub kind: String,
-    /// Whether it is so.
+    /// Whether it is true.
     pub met: bool,
-    /// The runtime's word for why not.
+    /// The runtime's reason, in one word.
     pub reason: String,
-    /// The runtime's sentence for why not.
+    /// The runtime's sentence.
     pub message: String,
 }
 
-/// Of containerd's `cniconfig` the part that names plugins; all else is dropped unread.
+/// The part of containerd's `cniconfig` that names plugins.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "PascalCase", default)]
 struct CniConfig {

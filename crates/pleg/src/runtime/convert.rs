@@ -1,5 +1,5 @@
-//! From CRI's messages to our own types. Nothing a runtime sends makes this panic:
-//! unknown numbers become `Unknown`, absent messages become absent values.
+//! Converts CRI's messages to this library's types. No input makes it panic: unknown numbers become
+//! `Unknown`, absent messages become absent values.
 
 use std::net::IpAddr;
 
@@ -13,7 +13,7 @@ use crate::model::wall_time::WallTime;
 use crate::runtime::names::Names;
 use crate::runtime::{Announced, AnnouncedSandbox, CallError};
 
-/// Ids have 64 characters, and names of Kubernetes objects 253 at most.
+/// Ids have 64 characters, and names of Kubernetes objects at most 253.
 const LONGEST_ANNOUNCED: usize = 1024;
 
 const POD_UID: &str = "io.kubernetes.pod.uid";
@@ -62,7 +62,7 @@ pub(super) fn container_row(names: &Names, listed: &lean::Container<'_>) -> List
     ListedContainer {
         id: listed.id.into(),
         sandbox_id: names.one(listed.sandbox_id).into(),
-        // Labels that cannot be read are no labels: the sandbox may still tell the pod.
+        // Unreadable labels count as absent: the sandbox may still name the pod.
         pod: pod_of_labels(names, listed.labels().unwrap_or_default()),
         name: names.one(listed.name),
         state: container_state(listed.state),
@@ -158,8 +158,7 @@ fn status_of(names: &Names, status: v1::ContainerStatus) -> ContainerStatus {
     }
 }
 
-/// An event without a sandbox status says only the id. None of it is longer than an id or a
-/// name can be, because it is kept for a while; the lists tell what else there is.
+/// An event without a sandbox status has only the id. Nothing longer than an id or a name is kept.
 pub(super) fn announced(event: v1::ContainerEventResponse) -> Option<Announced> {
     let is_removal = event.container_event_type() == v1::ContainerEventType::ContainerDeletedEvent;
     let status = event.pod_sandbox_status;
@@ -193,14 +192,14 @@ pub(super) fn announced(event: v1::ContainerEventResponse) -> Option<Announced> 
     (longest <= Some(LONGEST_ANNOUNCED)).then_some(announced)
 }
 
-/// What is read of the verbose answer: it holds the container's environment too, which is
-/// nobody's business.
+/// The part of the verbose answer that is read. The answer also holds the container's environment, which
+/// is never read.
 #[derive(Deserialize)]
 struct Process {
     pid: Option<u32>,
 }
 
-/// The pid that containerd and CRI-O tell under `info`; theirs is 0 where there is none.
+/// The PID that containerd and CRI-O report under `info`; 0 means none.
 pub(super) fn pid(answer: &v1::ContainerStatusResponse) -> Option<u32> {
     let info = answer.info.get("info")?;
     let process: Process = serde_json::from_str(info).ok()?;

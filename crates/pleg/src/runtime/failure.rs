@@ -1,4 +1,4 @@
-//! Why a call failed, by what the caller does next.
+//! Why a call failed, classified by what the caller does next.
 
 use std::error::Error;
 use std::io;
@@ -16,7 +16,7 @@ pub enum CallError {
     /// There is no connection: try again later.
     #[error("the runtime cannot be reached: {0}")]
     Unavailable(Unreachable),
-    /// The runtime has no such container or sandbox: it is gone.
+    /// The runtime has no such container or sandbox: it was removed.
     #[error("not found: {0}")]
     NotFound(Arc<str>),
     /// The runtime does not have this method.
@@ -25,13 +25,13 @@ pub enum CallError {
     /// The answer exceeds the receive limit; the runtime's sentence holds both figures.
     #[error("the answer is larger than the receive limit: {0}")]
     TooLarge(Arc<str>),
-    /// The answer is not what CRI says it should be.
+    /// The answer is not valid CRI.
     #[error("the response is malformed: {0}")]
     Malformed(Arc<str>),
     /// The runtime refused; holds the gRPC code and the runtime's sentence.
     #[error("the runtime answered {0}")]
     Refused(Arc<str>),
-    /// It is not made for now: the connection was lost each time that it was made alone.
+    /// It is withheld: the connection was lost each time it was sent alone.
     #[error("the connection to the runtime is lost each time this is called")]
     Withheld,
 }
@@ -47,45 +47,45 @@ pub struct Unreachable {
     pub message: Arc<str>,
 }
 
-/// What keeps a connection from being made, or ended it.
+/// What prevents a connection, or ended it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NoConnection {
     /// There is no socket at that path (`ENOENT`).
     NoSocket,
-    /// There is a socket, and nobody listens on it (`ECONNREFUSED`).
+    /// There is a socket, and no process listens on it (`ECONNREFUSED`).
     Refused,
-    /// What is at that path is no socket.
+    /// The path is not a socket.
     NotASocket,
-    /// We may not use the socket (`EACCES`, `EPERM`).
+    /// This process may not use the socket (`EACCES`, `EPERM`).
     Forbidden,
     /// The listener does not accept connections any more (`EAGAIN`).
     QueueFull,
-    /// There was a connection, and it ended before the answer.
+    /// The connection was lost before the answer.
     Lost,
-    /// Something else, or nobody told.
+    /// Another cause, or an unknown one.
     Other,
 }
 
 impl CallError {
-    /// There is no connection, for this cause, which the system tells in these words.
+    /// An error for a missing connection, with the system's message.
     pub fn unavailable(cause: NoConnection, message: impl Into<Arc<str>>) -> Self {
         let message = message.into();
         Self::Unavailable(Unreachable { cause, message })
     }
 
-    /// Nobody listens on the socket.
+    /// Whether no process listens on the socket.
     pub fn connection_refused() -> Self {
         Self::unavailable(NoConnection::Refused, "connection refused")
     }
 }
 
 impl NoConnection {
-    /// The cause that is behind a status of the transport.
+    /// The cause behind a status of the transport.
     fn behind(status: &Status) -> Self {
         match behind::<io::Error>(status) {
             Some(error) => Self::of(error),
-            // The connection was there, and HTTP/2 ended it.
+            // There was a connection, and HTTP/2 ended it.
             None => Self::Lost,
         }
     }
@@ -107,7 +107,7 @@ impl NoConnection {
     }
 }
 
-/// The error of this type that is behind a status.
+/// The error of this type behind a status.
 fn behind<E: Error + 'static>(status: &Status) -> Option<&E> {
     let mut source = status.source();
     while let Some(error) = source {
@@ -119,7 +119,7 @@ fn behind<E: Error + 'static>(status: &Status) -> Option<&E> {
     None
 }
 
-/// Whether the runtime has ended this call alone (`RST_STREAM`): the connection is as it was.
+/// Whether the runtime ended only this call (`RST_STREAM`): the connection continues.
 fn is_reset(status: &Status) -> bool {
     behind::<h2::Error>(status).is_some_and(|error| error.is_reset() && error.is_remote())
 }
@@ -132,18 +132,18 @@ impl From<Malformed> for CallError {
 
 impl From<Status> for CallError {
     fn from(status: Status) -> Self {
-        // A runtime quotes requests, registries and mounts, and the message is shown and saved.
+        // Runtimes quote requests, registries and mounts, and the message is shown and saved.
         let message: Arc<str> = escape::redacted(message(&status)).into();
         match status.code() {
             Code::NotFound => Self::NotFound(message),
             Code::Unimplemented => Self::Unimplemented(message),
-            // grpc-go refuses to send by ResourceExhausted; tonic refuses to receive by OutOfRange.
+            // grpc-go refuses to send with ResourceExhausted; tonic refuses to receive with OutOfRange.
             Code::OutOfRange => Self::TooLarge(message),
             Code::ResourceExhausted if message.contains("larger than max") => {
                 Self::TooLarge(message)
             }
-            // What the transport could not do arrives as one of these with its cause behind it;
-            // without one the runtime itself said so, of a shim that is gone for example.
+            // A failure of the transport arrives as one of these, with its cause behind it. Without a
+            // cause the runtime itself sent it, for example about a shim that exited.
             Code::Unavailable | Code::Unknown | Code::Internal | Code::Cancelled
                 if status.source().is_some() && !is_reset(&status) =>
             {
@@ -156,8 +156,7 @@ impl From<Status> for CallError {
     }
 }
 
-/// The innermost cause, which is what tells a person what happened ("No such file or
-/// directory"), in place of tonic's "transport error".
+/// The innermost cause, such as "No such file or directory", in place of tonic's "transport error".
 fn message(status: &Status) -> String {
     let mut source = status.source();
     let mut innermost = None;

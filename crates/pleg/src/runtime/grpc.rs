@@ -32,8 +32,7 @@ use crate::model::status::{ContainerStatus, SandboxStatus};
 /// The kubelet's receive limit (`maxMsgSize`).
 pub const MAX_MESSAGE_SIZE: usize = 16 << 20;
 
-/// A runtime behind a unix socket. Connects when first called, and again after the
-/// connection was lost.
+/// A runtime behind a unix socket. Connects at the first call, and again after the connection was lost.
 #[derive(Debug)]
 pub struct GrpcRuntime {
     client: Client,
@@ -52,7 +51,7 @@ impl GrpcRuntime {
         Self::on(Client::new(endpoint, max_message_size))
     }
 
-    /// The same on connections that somebody else makes.
+    /// The same, on connections that the caller makes.
     pub fn via(connect: Connect, max_message_size: usize) -> Self {
         Self::on(Client::via(connect, max_message_size))
     }
@@ -68,7 +67,7 @@ impl GrpcRuntime {
         }
     }
 
-    /// The same for a runtime that is spoken to in v1alpha2 although it may know v1.
+    /// The same in v1alpha2, although the runtime may know v1.
     pub fn in_v1alpha2(endpoint: &Endpoint, max_message_size: usize) -> Self {
         Self {
             asks_for_v1: false,
@@ -77,7 +76,8 @@ impl GrpcRuntime {
         }
     }
 
-    /// What the runtime says of itself: not needed to see pods, so no part of [`Runtime`].
+    /// The runtime's own conditions. Observing pods does not need them, so this is not part of
+    /// [`Runtime`].
     pub async fn conditions(&self) -> Result<Conditions, CallError> {
         let request = v1::StatusRequest { verbose: true };
         let answer: v1::StatusResponse =
@@ -99,7 +99,7 @@ impl GrpcRuntime {
             answer => return Ok((ApiVersion::V1, answer?)),
         };
         match self.version_in(ApiVersion::V1Alpha2).await {
-            // Neither is served: what v1 said is what a person wants to read.
+            // Neither version is served: report the error of v1.
             Err(CallError::Unimplemented(_)) => Err(CallError::Unimplemented(why)),
             answer => Ok((ApiVersion::V1Alpha2, answer?)),
         }
@@ -110,8 +110,8 @@ impl GrpcRuntime {
         self.speaks_only_v1alpha2.store(is_old, Ordering::Relaxed);
     }
 
-    /// Asks for a list. One that is not served, and is in the other version, is asked for in that the
-    /// next time, as all else is: the runtime is another one since, whose `Version` may hang.
+    /// Requests a list. If only the other API version serves it, that version is used from the next call
+    /// on: the runtime is another one since, and its `Version` may be stuck.
     async fn request_list<Row>(
         &self,
         list: &List<Row>,
@@ -124,7 +124,7 @@ impl GrpcRuntime {
                 ApiVersion::V1 => ApiVersion::V1Alpha2,
                 ApiVersion::V1Alpha2 => ApiVersion::V1,
             };
-            // Whoever refuses, for example a proxy, has not shown that it is served.
+            // A refusal, for example by a proxy, does not show that the version is served.
             let is_served = match list.ask(&self.client, other, each).await {
                 Ok(_) | Err(CallError::TooLarge(_) | CallError::Malformed(_)) => true,
                 Err(
@@ -139,7 +139,7 @@ impl GrpcRuntime {
                 self.speak(other);
             }
         }
-        // It fails, so that the runtime is asked who it is.
+        // The call fails, so that `Version` is requested.
         answer
     }
 
@@ -156,7 +156,7 @@ impl GrpcRuntime {
         Ok(self.client.unary(self.api(), method, request).await?)
     }
 
-    /// How many connections were made so far: one more shows a restart during which no call was
+    /// How many connections were made so far. A change shows a restart during which no call was
     /// outstanding.
     pub fn connections(&self) -> usize {
         self.client.connections()
@@ -172,7 +172,7 @@ impl GrpcRuntime {
 }
 
 impl Runtime for GrpcRuntime {
-    /// Settles the API version too: v1 first, v1alpha2 where the runtime does not know v1.
+    /// Also decides the API version: v1, or v1alpha2 if the runtime does not know v1.
     async fn version(&self) -> Result<RuntimeVersion, CallError> {
         let (api, answer) = match self.asks_for_v1 {
             true => self.settle_version().await?,

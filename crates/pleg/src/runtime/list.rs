@@ -1,9 +1,9 @@
-//! One of the two lists over gRPC: how it is asked for, and what it said last.
+//! One of the two lists over gRPC: how it is requested, and its last rows.
 //!
 //! ```text
 //!   whole --above the receive limit--> in a stream of messages (KEP-5825)
 //!     ^                                    |  the runtime has no such method
-//!     \-------- too large, and said so ----/
+//!     \---- fails, with the size error ----/
 //! ```
 
 use std::sync::{Arc, Mutex};
@@ -22,14 +22,14 @@ pub(super) struct List<Row> {
     rows: Mutex<Rows<Row>>,
 }
 
-/// How the list is asked for.
+/// How the list is requested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// Whole, and in a stream if that is too large.
+    /// In one message, and as a stream if that is too large.
     Whole,
-    /// In a stream: it was too large, and making it again would be for nothing.
+    /// As a stream, because one message was too large.
     Streamed,
-    /// Whole: the runtime has no stream of it.
+    /// In one message: the runtime has no stream of it.
     OnlyWhole,
 }
 
@@ -43,32 +43,32 @@ impl<Row> List<Row> {
         }
     }
 
-    /// The runtime may be another one.
+    /// Notes that the runtime may be another one.
     pub(super) fn forget_way(&self) {
         self.set_way(Way::Whole);
     }
 
-    /// Reads an answer beside the last one. A list that fails leaves none, and the next
-    /// makes its rows anew.
+    /// Reads an answer and compares it with the last one. A failed list keeps no rows, and the next one
+    /// decodes all of them.
     pub(super) fn read(&self) -> Reading<Row> {
         std::mem::take(&mut *self.rows.lock().expect("no panic while it is held")).read()
     }
 
-    /// Keeps what was read, and gives it.
+    /// Keeps the rows, and returns them.
     pub(super) fn keep(&self, rows: Rows<Row>, bytes: usize) -> Listing<Row> {
         let all: Arc<_> = rows.all();
         *self.rows.lock().expect("no panic while it is held") = rows;
         Listing { rows: all, bytes }
     }
 
-    /// Asks for the list; gives its size in bytes.
+    /// Requests the list; returns its size in bytes.
     pub(super) async fn ask(
         &self,
         client: &Client,
         api: ApiVersion,
         mut each: impl FnMut(&[u8]) -> Result<(), Malformed>,
     ) -> Result<usize, CallError> {
-        // Without a filter all four requests are the same: empty.
+        // Without a filter all four requests are empty.
         let request = v1::ListContainersRequest::default;
         let way = *self.way.lock().expect("no panic while it is held");
         let too_large = if way == Way::Streamed {
@@ -92,7 +92,7 @@ impl<Row> List<Row> {
                 self.set_way(Way::Streamed);
                 Ok(bytes)
             }
-            // Another runtime is there since.
+            // Another runtime has taken its place.
             (Err(error @ CallError::Unimplemented(_)), None) => {
                 self.set_way(Way::Whole);
                 Err(error)

@@ -1,5 +1,5 @@
-//! The runtime as the rest of the library sees it: a few calls, their answers in our own
-//! types, and why a call failed. [`grpc`] is the door to a real one.
+//! The runtime as a trait: a few calls, their answers in this library's types, and why a call failed.
+//! [`grpc`] implements it for a real runtime.
 //!
 //! ```
 //! use pleg::runtime::{CallError, Runtime};
@@ -48,8 +48,7 @@ pub use announced::{Announced, AnnouncedSandbox, Announcements};
 pub use conditions::{Condition, Conditions};
 pub use failure::{CallError, NoConnection, Unreachable};
 
-/// The calls that are made and have an end, in the order in which they are shown. The
-/// stream of events is the only other that is made.
+/// The unary calls that this library sends, in display order. The only other one is the stream of events.
 pub const CALLS: [Rpc; 5] = [
     Rpc::Version,
     Rpc::ListPodSandbox,
@@ -58,15 +57,15 @@ pub const CALLS: [Rpc; 5] = [
     Rpc::ContainerStatus,
 ];
 
-/// Who answers.
+/// The name and versions of a runtime.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct RuntimeVersion {
     /// `containerd`, `cri-o`.
     pub name: Arc<str>,
-    /// Its version, as it says it.
+    /// Its version, as reported.
     pub version: Arc<str>,
-    /// The generation of CRI that we speak with it: `v1` or `v1alpha2`.
+    /// The CRI version in use: `v1` or `v1alpha2`.
     pub api_version: Arc<str>,
 }
 
@@ -80,20 +79,19 @@ impl fmt::Display for RuntimeVersion {
     }
 }
 
-/// A list and what it weighed on the wire.
+/// A list, and its size.
 #[derive(Clone, Debug)]
 pub struct Listing<Row> {
-    /// The rows. One that is as it was in the last answer is the same `Arc`; where all
-    /// are, so may be the whole.
+    /// The rows. An unchanged row is the same `Arc` as in the last answer. If all are unchanged, the
+    /// slice may be the same too.
     pub rows: Arc<[Arc<Row>]>,
     /// The answer's size in bytes.
     pub bytes: usize,
 }
 
-/// A container runtime. Calls have no deadline of their own: who calls watches over them
-/// (see [`crate::engine`]).
+/// A container runtime. Calls have no deadline: the caller supervises them (see [`crate::engine`]).
 pub trait Runtime: Send + Sync + 'static {
-    /// Asks who answers.
+    /// Requests the runtime's name and versions.
     fn version(&self) -> impl Future<Output = Result<RuntimeVersion, CallError>> + Send;
 
     /// Lists all sandboxes.
@@ -106,30 +104,30 @@ pub trait Runtime: Send + Sync + 'static {
         &self,
     ) -> impl Future<Output = Result<Listing<ListedContainer>, CallError>> + Send;
 
-    /// Inspects a sandbox.
+    /// Requests the status of a sandbox.
     fn sandbox_status(
         &self,
         id: &Id,
     ) -> impl Future<Output = Result<SandboxStatus, CallError>> + Send;
 
-    /// Inspects a container.
+    /// Requests the status of a container.
     fn container_status(
         &self,
         id: &Id,
     ) -> impl Future<Output = Result<ContainerStatus, CallError>> + Send;
 
-    /// The pid of a container's init process, by a verbose `ContainerStatus`; `None` where
-    /// the runtime does not tell it, or the container has no process.
+    /// The PID of a container's init process, from a verbose `ContainerStatus`; `None` if the runtime does
+    /// not report it, or the container has no process.
     fn container_pid(&self, id: &Id)
     -> impl Future<Output = Result<Option<u32>, CallError>> + Send;
 
-    /// Opens the stream of events. A runtime may answer only with the first of them, so
-    /// one that does not return has not failed.
+    /// Opens the stream of events. A runtime may answer only with the first event, so a call that does not
+    /// return has not failed.
     fn announcements(&self) -> impl Future<Output = Result<Announcements, CallError>> + Send;
 }
 
-/// The status, if it is of the id that was asked for; any other says nothing of it.
-pub fn of_the_asked<S: Status>(asked: &Id, status: S) -> Result<S, CallError> {
+/// The status, if it is of the requested id; any other status is an error.
+pub fn of_the_requested<S: Status>(asked: &Id, status: S) -> Result<S, CallError> {
     let told = status.id();
     if told == asked {
         return Ok(status);

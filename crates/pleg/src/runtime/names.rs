@@ -1,25 +1,24 @@
-//! Texts that a runtime tells again and again: names, namespaces, images, a pod's UID in each of
-//! its rows and statuses. Each is kept once.
+//! Interned texts: names, namespaces, images and UIDs repeat in every row and status. Each is kept once.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-/// So many texts are not worth a look for those that nobody holds any more.
+/// Below this number of texts unused ones are not removed.
 const FEW: usize = 1024;
 
-/// The texts that are known.
+/// The interned texts.
 #[derive(Debug, Default)]
 pub(super) struct Names(Mutex<Known>);
 
 #[derive(Debug, Default)]
 struct Known {
     texts: HashSet<Arc<str>>,
-    /// How many there were after the last look for those that nobody holds.
+    /// How many there were after unused ones were last removed.
     held: usize,
 }
 
 impl Names {
-    /// The text, as everybody else has it who was told the same.
+    /// The shared copy of the text.
     pub(super) fn one(&self, text: &str) -> Arc<str> {
         let mut known = self.0.lock().expect("no panic while it is held");
         if let Some(one) = known.texts.get(text) {

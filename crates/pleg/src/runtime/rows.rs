@@ -1,9 +1,8 @@
-//! Rows by the fingerprint of what was listed.
+//! Rows by the fingerprint of their bytes.
 //!
-//! On a quiet node one answer is like the last. That is seen by fingerprints alone,
-//! without touching a row, and then the whole listing is the same `Arc` as before; where
-//! something differs, the rows that do not are the same `Arc` still, and mostly in the same
-//! place. So a relist that finds nothing costs what reading the answer costs.
+//! On a quiet node each answer equals the last one. Fingerprints show this without decoding a row, and
+//! then the whole listing is the same `Arc`. If something differs, unchanged rows are still the same
+//! `Arc`, mostly in the same place. So a relist without changes costs only the reading of the answer.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, BuildHasherDefault, Hash, Hasher, RandomState};
@@ -18,15 +17,15 @@ pub(super) struct Rows<Row> {
     /// The number of the answer that each was last in.
     seen: HashMap<u64, u32, BuildHasherDefault<Fingerprinted>>,
     answer: u32,
-    /// Random keys: nobody can make an item that passes for another.
+    /// Random keys, so that no item can be crafted to collide with another.
     hasher: RandomState,
 }
 
-/// An answer that is being read.
+/// An answer while it is read.
 pub(super) struct Reading<Row> {
     rows: Rows<Row>,
     new: Vec<(u64, Arc<Row>)>,
-    /// How many of the last answer's rows are in this one.
+    /// How many rows of the last answer are in this one.
     same: usize,
 }
 
@@ -53,14 +52,14 @@ impl<Row> Rows<Row> {
         }
     }
 
-    /// All rows, each once. A runtime's order is another each time, so it is not kept.
+    /// All rows, each once. The order is not kept, because a runtime's order changes each time.
     pub(super) fn all(&self) -> Arc<[Arc<Row>]> {
         self.all.clone()
     }
 }
 
 impl<Row> Reading<Row> {
-    /// Takes in an item; a row is made of it only if it was not in the last answer.
+    /// Adds an item. It is decoded only if it was not in the last answer.
     pub(super) fn item(&mut self, item: impl Hash, row: impl FnOnce() -> Row) {
         let fingerprint = self.rows.hasher.hash_one(item);
         let answer = self.rows.answer;
@@ -71,7 +70,7 @@ impl<Row> Reading<Row> {
         }
     }
 
-    /// The answer was read to its end.
+    /// Ends the answer.
     pub(super) fn end(self) -> Rows<Row> {
         let Self {
             mut rows,
@@ -107,7 +106,7 @@ impl<Row> Reading<Row> {
     }
 }
 
-/// Of a fingerprint nothing is to be hashed.
+/// A hasher for fingerprints, which are hashes already.
 #[derive(Default)]
 struct Fingerprinted(u64);
 
@@ -116,7 +115,7 @@ impl Hasher for Fingerprinted {
         self.0 = fingerprint;
     }
 
-    /// A fingerprint is a number; of what it is made is nothing else.
+    /// Not used: a fingerprint is hashed as one number.
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = self.0.rotate_left(8) ^ u64::from(*byte);

@@ -8,14 +8,14 @@ use tokio::time::timeout;
 
 use super::*;
 
-/// Far longer than anything here takes.
+/// The deadline of each step, far longer than it takes.
 const LONG: Duration = Duration::from_secs(20);
 
 fn id(digit: char) -> String {
     digit.to_string().repeat(64)
 }
 
-/// A runtime with a directory of tasks, which need not exist.
+/// A runtime with a task directory, which need not exist.
 struct Runtime {
     root: tempfile::TempDir,
 }
@@ -70,7 +70,7 @@ async fn each_directory_of_an_id_is_reported_as_it_appears_and_disappears() {
     fs::create_dir(runtime.tasks().join("not-an-id")).unwrap();
     runtime.start('b');
     assert_eq!(next(&mut births).await, appeared('b'));
-    // containerd renames a directory before it removes what is in it.
+    // containerd renames a directory before it removes its content.
     let removed = runtime.tasks().join(format!(".{}", id('a')));
     fs::rename(runtime.tasks().join(id('a')), &removed).unwrap();
     fs::remove_dir(removed).unwrap();
@@ -120,7 +120,7 @@ async fn a_directory_that_takes_the_place_of_another_is_watched() {
     assert_eq!(next(&mut births).await, Birth::Watched);
 }
 
-/// A link to itself can be followed by no process, not even by one of root.
+/// A link to itself cannot be followed, not even by root.
 #[tokio::test]
 async fn a_directory_that_cannot_be_watched_is_reported_with_the_reason() {
     let runtime = Runtime::new();

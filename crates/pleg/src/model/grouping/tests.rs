@@ -3,7 +3,7 @@ use proptest::sample::Index;
 
 use super::*;
 
-/// Sandboxes, containers, and what happens to them from one pair of lists to the next.
+/// Sandboxes, containers, and their changes from one pair of lists to the next.
 type Listings = (Vec<Row>, Vec<Row>, Vec<Vec<(bool, Move)>>);
 use crate::model::id::PodRef;
 use crate::model::listed::{ContainerState, SandboxState};
@@ -13,7 +13,7 @@ use crate::model::wall_time::WallTime;
 #[derive(Clone, Debug)]
 enum Move {
     Add(Index, Row),
-    /// It is read anew, and says the same.
+    /// It is decoded again, and equal.
     Renew(Index),
     Replace(Index, Row),
     Remove(Index),
@@ -22,7 +22,7 @@ enum Move {
     Repeat(Index),
 }
 
-/// A row of either list, of few ids, pods and states, so that they meet.
+/// A row of either list, with few ids, pods and states, so that they collide.
 #[derive(Clone, Debug)]
 struct Row {
     id: u8,
@@ -77,7 +77,7 @@ impl Row {
     }
 }
 
-/// Rows as real ones are: each id is listed once, and belongs to the pod that it says.
+/// Rows like real ones: each id is listed once, and belongs to the pod in its labels.
 fn plain_row() -> BoxedStrategy<Row> {
     let row = (1..40u8, any::<bool>(), 1..3u8).prop_map(|(id, state, age)| Row {
         id,
@@ -89,7 +89,7 @@ fn plain_row() -> BoxedStrategy<Row> {
     row.boxed()
 }
 
-/// Rows of which anything may be said.
+/// Rows with arbitrary values.
 fn any_row() -> BoxedStrategy<Row> {
     let pod = prop::option::weighted(0.9, (0..4u8, 0..2u8));
     let row = (0..30u8, 0..9u8, pod, any::<bool>(), 1..3u8);
@@ -115,7 +115,7 @@ fn moves(row: BoxedStrategy<Row>) -> impl Strategy<Value = Move> {
     ]
 }
 
-/// Lists, each made of the one before by a few moves.
+/// Lists, each derived from the previous one by a few moves.
 fn lists(row: BoxedStrategy<Row>) -> impl Strategy<Value = Listings> {
     let list = || prop::collection::vec(row.clone(), 0..30);
     let some = prop::collection::vec((any::<bool>(), moves(row.clone())), 0..4);

@@ -98,13 +98,13 @@ async fn comes_back_in_a_sweep(list: Rpc, call: Rpc, id: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_exist_for_a_moment_is_known_again_although_no_list_comes() {
+async fn a_pod_that_is_not_found_for_a_moment_is_known_again_without_a_list() {
     comes_back_in_a_sweep(Rpc::ListContainers, Rpc::ContainerStatus, "a/app.0").await;
     comes_back_in_a_sweep(Rpc::ListPodSandbox, Rpc::PodSandboxStatus, "a.0").await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_seen_while_every_pod_contradicts_the_kernel() {
+async fn no_pod_is_observed_while_every_pod_contradicts_the_kernel() {
     let node = Node::watch_with_kernel(generic(), pods).await;
     node.at(5.5).await;
     for pod in PODS {
@@ -117,7 +117,7 @@ async fn nobody_is_seen_while_every_pod_contradicts_the_kernel() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_seen_whose_status_never_existed() {
+async fn a_pod_whose_status_never_existed_is_not_observed() {
     let node = Node::watch(|sim| {
         pods(sim);
         for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
@@ -133,7 +133,7 @@ async fn nobody_is_seen_whose_status_never_existed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_status_does_not_exist_is_shown_and_told_as_it_was_last_known() {
+async fn a_pod_whose_status_is_not_found_is_shown_and_reported_as_last_known() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
@@ -162,7 +162,7 @@ async fn a_pod_whose_status_does_not_exist_is_shown_and_told_as_it_was_last_know
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_contradiction_is_as_old_as_when_it_was_found_and_not_as_the_list_that_confirms_it() {
+async fn the_age_of_a_contradiction_counts_from_when_it_was_found() {
     let node = Node::watch(pods).await;
     node.at(5.5).await;
     let slow = Fault::Slow(seconds(1.5));
@@ -180,7 +180,7 @@ async fn a_contradiction_is_as_old_as_when_it_was_found_and_not_as_the_list_that
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_the_list_says_of_an_end_is_shown_although_no_status_exists() {
+async fn a_listed_exit_is_shown_although_no_status_exists() {
     let node = Node::watch(|sim| sim.run("two", &["x", "y"])).await;
     node.at(5.5).await;
     node.sim.exit("two", "x", 3);

@@ -8,7 +8,7 @@ use sim::Fault;
 use tokio::time::Instant;
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_lost_in_the_first_round_leaves_nobody_seen() {
+async fn a_connection_lost_in_the_first_pass_leaves_no_pod_observed() {
     let node = Node::watch(|sim| {
         many(sim, 5, &["app"]);
         sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(1.5)));
@@ -28,7 +28,7 @@ async fn a_connection_that_is_lost_in_the_first_round_leaves_nobody_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_is_lost_in_a_round_makes_no_look_of_it() {
+async fn a_pass_in_which_the_connection_is_lost_does_not_count() {
     let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
     node.at(8.1).await;
     node.sim
@@ -53,7 +53,7 @@ async fn a_connection_that_is_lost_in_a_round_makes_no_look_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inspection_says_nothing_of_what_a_later_list_has_shown() {
+async fn an_inspection_does_not_confirm_what_a_later_list_shows() {
     let node = Node::watch(|sim| many(sim, 3, &["app", "b"])).await;
     node.at(3.5).await;
     node.sim
@@ -78,7 +78,7 @@ async fn an_inspection_says_nothing_of_what_a_later_list_has_shown() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_not_seen_for_ten_seconds_is_named_whatever_ends_the_inspections() {
+async fn a_pod_that_was_not_observed_for_ten_seconds_is_reported_whatever_ends_its_inspections() {
     for another_fails in [false, true] {
         let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
         node.at(8.4).await;
@@ -127,7 +127,7 @@ async fn keeps_replacing(node: &Node, every: f64, kept: usize, time: f64) -> f64
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_single_pod_is_seen_however_often_it_changes_while_its_inspections_take_long() {
+async fn a_single_pod_is_observed_however_often_it_changes_during_slow_inspections() {
     for (every, kept, takes) in [(0.7, 40, 0.3), (3.1, 5, 1.0), (1.3, 20, 0.6)] {
         let node = Node::watch_stream(|sim| many(sim, 1, &["app"])).await;
         node.at(20.0).await;
@@ -141,7 +141,7 @@ async fn a_single_pod_is_seen_however_often_it_changes_while_its_inspections_tak
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_look_ends_although_the_only_pod_is_never_as_it_was_listed() {
+async fn the_first_pass_ends_although_the_only_pod_always_differs_from_its_list() {
     let node = Node::watch_with(crate::node::generic(), |sim| {
         many(sim, 1, &["app"]);
         sim.fault(Rpc::PodSandboxStatus, None, Fault::Slow(seconds(0.01)));
@@ -158,7 +158,7 @@ async fn the_first_look_ends_although_the_only_pod_is_never_as_it_was_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn beside_lists_that_are_slow_each_time_nothing_is_as_of_a_time_that_no_list_shows() {
+async fn beside_slow_lists_nothing_is_as_of_a_time_that_no_list_shows() {
     for (slow, hangs) in [(3.0, None), (6.0, None), (6.0, Some(48.0)), (12.0, None)] {
         let node = Node::watch_knowing_no_host(|sim| many(sim, 2, &["app"])).await;
         node.at(4.0).await;
@@ -197,7 +197,7 @@ async fn beside_lists_that_are_slow_each_time_nothing_is_as_of_a_time_that_no_li
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_node_is_seen_although_one_list_was_slow_each_time_and_the_other_one_hangs() {
+async fn a_node_is_observed_although_one_list_is_slow_and_the_other_one_is_stuck() {
     let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
     for (slow, hangs) in [(lists[0], lists[1]), (lists[1], lists[0])] {
         let node = Node::watch_knowing_no_host(|sim| many(sim, 2, &["app"])).await;
@@ -244,7 +244,7 @@ async fn a_node_is_seen_although_one_list_was_slow_each_time_and_the_other_one_h
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_no_list_shows_that_was_asked_for_since_is_not_said_to_be_seen() {
+async fn what_no_later_list_shows_is_not_reported_as_observed() {
     for (slow, period) in [(3.0, 3.75), (5.0, 6.25), (10.0, 12.5)] {
         for list in LISTS {
             // Whatever happens meanwhile, and once lists are slow each time.
@@ -281,7 +281,7 @@ async fn what_no_list_shows_that_was_asked_for_since_is_not_said_to_be_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_lists_show_unchanged_are_seen_although_a_call_of_each_hangs() {
+async fn unchanged_pods_are_observed_by_lists_although_a_call_of_each_is_stuck() {
     let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
     node.at(6.0).await;
     for list in LISTS {
@@ -306,7 +306,7 @@ async fn pods_that_lists_show_unchanged_are_seen_although_a_call_of_each_hangs()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_was_inspected_without_lists_is_seen_as_soon_as_they_are_back() {
+async fn a_pod_that_was_inspected_without_lists_is_observed_as_soon_as_lists_return() {
     for hangs in [&LISTS[..1], &LISTS[1..], &LISTS[..]] {
         let node = Node::watch_stream(|sim| many(sim, 6, &["app"])).await;
         node.at(2.0).await;

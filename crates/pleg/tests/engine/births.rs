@@ -73,7 +73,7 @@ async fn a_change_that_nothing_announced_brings_the_period_back_to_one_second() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_falls_silent_is_noticed_at_the_next_birth_or_death() {
+async fn a_stream_that_stops_is_noticed_at_the_next_birth_or_exit() {
     for is_birth in [true, false] {
         let node = watched().await;
         node.at(10.0).await;
@@ -153,7 +153,7 @@ async fn a_start_that_takes_seconds_is_reported_within_a_tenth_of_a_second_too()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_pod_is_reported_while_both_lists_hang_and_before_that_is_known() {
+async fn a_new_pod_is_reported_while_both_lists_are_stuck() {
     let node = watched().await;
     node.at(10.0).await;
     node.told();
@@ -196,7 +196,7 @@ async fn changes_that_are_lost_are_found_by_a_list_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_directory_that_goes_away_brings_the_period_back_until_it_is_there_again() {
+async fn a_removed_directory_brings_the_period_back_until_it_exists_again() {
     let node = watched().await;
     node.at(10.0).await;
     let lists = node.sim.calls_made(Rpc::ListContainers);
@@ -217,7 +217,7 @@ async fn a_directory_that_goes_away_brings_the_period_back_until_it_is_there_aga
 }
 
 #[tokio::test(start_paused = true)]
-async fn without_births_all_is_as_before() {
+async fn without_births_everything_works() {
     let node = Node::watch_with_kernel(Config::default(), ten).await;
     node.at(60.0).await;
     let status = node.status().await;
@@ -246,7 +246,7 @@ async fn a_process_that_cannot_be_watched_brings_the_period_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_fails_or_hangs_is_inspected_again_each_second() {
+async fn a_pod_that_fails_or_is_stuck_is_inspected_again_each_second() {
     let refused = || Fault::Fail(CallError::Refused("Unknown: broken".into()));
     for fault in [refused(), Fault::Hang] {
         let node = watched().await;
@@ -305,7 +305,7 @@ async fn many_births_at_once_are_left_to_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_birth_whose_status_hangs_delays_no_other() {
+async fn a_birth_with_a_stuck_status_delays_no_other() {
     let node = watched().await;
     node.at(10.0).await;
     node.told();

@@ -22,7 +22,7 @@ fn statuses_asked(sim: &Sim) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_answers_for_nobody_is_met_with_64_calls_from_the_beginning() {
+async fn a_runtime_that_answers_no_status_receives_64_calls_from_the_start() {
     let node = Node::watch_with_kernel(Config::default(), |sim| {
         many(sim, 2000, &["app"]);
         for call in STATUSES {
@@ -40,7 +40,8 @@ async fn a_runtime_that_answers_for_nobody_is_met_with_64_calls_from_the_beginni
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_thousand_who_die_while_no_status_is_answered_are_64_calls_and_told_afterwards() {
+async fn two_thousand_exits_while_no_status_is_answered_cause_64_calls_and_are_reported_afterwards()
+{
     let node = Node::watch_with_kernel(generic(), |sim| many(sim, 2000, &["app"])).await;
     node.at(30.4).await;
     for call in STATUSES {
@@ -87,7 +88,7 @@ async fn restarted_while_statuses_are(held_up: Fault, config: Config) -> Node {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_made_again_after_a_restart_keep_to_the_window() {
+async fn calls_that_are_sent_again_after_a_restart_stay_within_the_window() {
     for config in [generic(), Config::default()] {
         let node = restarted_while_statuses_are(Fault::Hang, config).await;
         let most = node.sim.most_outstanding_in_all();
@@ -103,7 +104,7 @@ async fn calls_that_are_made_again_after_a_restart_keep_to_the_window() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_are_made_again_do_not_wait_until_nothing_else_is_to_be_called_for() {
+async fn calls_that_are_sent_again_do_not_wait_for_all_others() {
     for config in [generic(), Config::default()] {
         let slow = Fault::Slow(seconds(2.0));
         let node = restarted_while_statuses_are(slow, config).await;
@@ -117,7 +118,7 @@ async fn calls_that_are_made_again_do_not_wait_until_nothing_else_is_to_be_calle
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_who_are_stuck_hold_up_none_of_two_hundred_others() {
+async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
     let node = Node::watch(|sim| many(sim, 300, &["app"])).await;
     node.at(1.5).await;
     let mut stuck: Vec<String> = (0..100).map(|number| format!("p{number}/app.0")).collect();
@@ -229,17 +230,17 @@ async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_of_containers_that_is_always_slow_is_said_once_and_lived_with() {
+async fn a_list_of_containers_that_is_always_slow_is_reported_once() {
     lists_that_are_slow_for_ever(&[(Rpc::ListContainers, 9.0)]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn both_lists_that_are_always_slow_are_said_once_and_lived_with() {
+async fn both_lists_that_are_always_slow_are_reported_once() {
     lists_that_are_slow_for_ever(&[(Rpc::ListContainers, 9.0), (Rpc::ListPodSandbox, 9.0)]).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_of_which_one_is_always_slow_and_the_other_slower_are_said_once_and_lived_with() {
+async fn a_slow_list_and_a_slower_one_are_reported_once() {
     for other in [3.0, 5.0, 6.5] {
         let lists = [(Rpc::ListContainers, 7.0), (Rpc::ListPodSandbox, other)];
         lists_that_are_slow_for_ever(&lists).await;
@@ -267,7 +268,7 @@ fn health_records(records: &[Record]) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_read_is_kept_a_thousand_records_one_gap_and_the_newest_health() {
+async fn a_slow_subscriber_has_at_most_a_thousand_records_one_gap_and_the_newest_health() {
     const PODS: usize = 20;
     let node = Node::watch(|sim| many(sim, PODS, &["app"])).await;
     node.at(0.5).await;
@@ -311,7 +312,7 @@ async fn who_does_not_read_is_kept_a_thousand_records_one_gap_and_the_newest_hea
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_does_not_read_is_not_kept_each_list_of_who_is_stuck() {
+async fn a_slow_subscriber_does_not_keep_each_list_of_stuck_calls() {
     const PODS: usize = 200;
     let node = Node::watch(|sim| many(sim, PODS, &["app"])).await;
     node.at(0.5).await;
@@ -382,17 +383,17 @@ async fn flooded(flood: Flood) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_ids_that_nobody_has_is_no_more_than_a_relist() {
+async fn a_flood_of_unknown_ids_causes_no_more_than_a_relist() {
     flooded(Flood::UnknownIds).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_pods_that_nobody_has_makes_no_pods() {
+async fn a_flood_of_unknown_pods_creates_no_pods() {
     flooded(Flood::UnknownPods).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_events_at_the_start_delays_the_first_look_by_no_more_than_a_second() {
+async fn a_flood_of_events_at_the_start_delays_the_first_pass_by_at_most_a_second() {
     let synced = async |flood: Option<Flood>| {
         let node = Node::watch_stream(|sim| {
             many(sim, 60, &["app"]);

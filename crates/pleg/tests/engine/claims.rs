@@ -36,7 +36,7 @@ fn lists_are_stuck(status: &StatusReport) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_cannot_be_inspected_for_ten_seconds_is_named_and_the_node_is_degraded() {
+async fn a_pod_that_cannot_be_inspected_for_ten_seconds_is_reported_and_the_node_is_degraded() {
     let node = Node::watch(pods).await;
     node.at(1.5).await;
     node.sim.fault(Rpc::ContainerStatus, None, broken());
@@ -78,7 +78,7 @@ async fn whoever_cannot_be_inspected_for_ten_seconds_is_named_and_the_node_is_de
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inspection_that_fails_for_a_moment_degrades_nobody() {
+async fn an_inspection_that_fails_for_a_moment_does_not_degrade_the_node() {
     let node = Node::watch(pods).await;
     node.at(1.5).await;
     node.sim.fault(Rpc::ContainerStatus, None, broken());
@@ -96,7 +96,7 @@ async fn an_inspection_that_fails_for_a_moment_degrades_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_call_is_answered_again_fails_until_it_is_inspected_whole() {
+async fn a_pod_whose_call_is_answered_again_fails_until_its_inspection_succeeds() {
     let node = Node::watch(|sim| {
         pods(sim);
         sim.run("two", &["app", "side"]);
@@ -123,7 +123,7 @@ async fn a_pod_whose_call_is_answered_again_fails_until_it_is_inspected_whole() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_synced_before_somebody_was_seen() {
+async fn nothing_is_synced_before_a_pod_was_observed() {
     for call in STATUSES {
         let node = Node::watch(|sim| {
             pods(sim);
@@ -144,7 +144,7 @@ async fn nothing_is_synced_before_somebody_was_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_thousand_pods_of_which_nobody_was_seen_are_not_synced() {
+async fn a_thousand_unobserved_pods_are_not_synced() {
     let node = Node::watch(|sim| {
         for number in 0..1000 {
             sim.run(&format!("p{number}"), &["app"]);
@@ -168,7 +168,7 @@ async fn a_thousand_pods_of_which_nobody_was_seen_are_not_synced() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_observer_is_told_to_be_seen_moves_with_good_sweeps() {
+async fn last_seen_advances_with_complete_sweeps() {
     let node = Node::watch(pods).await;
     node.at(1.5).await;
     node.sim.status_lock("locked", "app");
@@ -184,7 +184,7 @@ async fn what_an_observer_is_told_to_be_seen_moves_with_good_sweeps() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_is_no_relist_of_a_kubelet() {
+async fn a_sweep_does_not_count_as_a_kubelets_relist() {
     let node = Node::watch(pods).await;
     node.at(1.5).await;
     node.sim.status_lock("locked", "app");
@@ -197,7 +197,7 @@ async fn a_sweep_is_no_relist_of_a_kubelet() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_id_of_a_folder_that_hangs_threatens_no_kubelet_once_the_lists_are_back() {
+async fn a_stuck_id_from_the_host_threatens_no_kubelet_once_lists_are_answered() {
     let node = Node::watch_knowing_also(&["ghost"], pods).await;
     node.at(1.5).await;
     for call in STATUSES {
@@ -216,7 +216,7 @@ async fn an_id_of_a_folder_that_hangs_threatens_no_kubelet_once_the_lists_are_ba
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stall_does_not_teach_to_overlook_the_next_one() {
+async fn a_stall_does_not_hide_the_next_one() {
     for stalls in [4, 8, 16] {
         let node = Node::watch(pods).await;
         node.at(1.5).await;
@@ -254,7 +254,7 @@ async fn a_stall_does_not_teach_to_overlook_the_next_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_blamed_while_the_whole_runtime_is_stopped() {
+async fn no_call_is_blamed_while_the_whole_runtime_is_stopped() {
     for (stalls, dies_after) in [
         (0, Some(0.2)),
         (0, None),
@@ -316,7 +316,7 @@ async fn nobody_is_blamed_while_the_whole_runtime_is_stopped() {
 
 /// As with SIGSTOP: the runtime goes on, and its answers lie in the socket.
 #[tokio::test(start_paused = true)]
-async fn the_time_in_which_we_did_not_run_ourselves_is_no_fault_of_the_runtime() {
+async fn a_pause_of_this_process_is_not_blamed_on_the_runtime() {
     let phases = (0..14).map(|phase| f64::from(phase) / 10.0);
     let pauses = [0.6, 6.0, 12.0, 18.0, 200.0];
     for (phase, pause) in phases.flat_map(|phase| pauses.map(|pause| (phase, pause))) {
@@ -352,7 +352,7 @@ async fn is_well(node: &Node, time: f64, case: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_runs_for_a_moment_now_and_then_blames_nobody() {
+async fn a_process_that_runs_only_now_and_then_blames_no_call() {
     for slow in [0.0, 0.2] {
         let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app", "side"])).await;
         node.at(3.0).await;
@@ -374,7 +374,7 @@ async fn whoever_runs_for_a_moment_now_and_then_blames_nobody() {
 
 /// On a throttled node the process runs, and slowly: what is outstanding becomes older meanwhile.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_hangs_is_reported_although_each_turn_of_our_own_takes_long() {
+async fn a_stuck_list_is_reported_although_each_step_of_this_process_takes_long() {
     let node = Node::watch_stream(|sim| many(sim, 12, &["app"])).await;
     node.at(3.5).await;
     node.counter.make_turns_take(seconds(0.4));
@@ -399,7 +399,7 @@ async fn a_list_that_hangs_is_reported_although_each_turn_of_our_own_takes_long(
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_runtime_is_not_blamed_for_a_long_turn_of_our_own() {
+async fn the_runtime_is_not_blamed_for_a_long_step_of_this_process() {
     for turn in [0.4, 1.5, 2.5, 6.0] {
         let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app", "side"])).await;
         node.at(3.0).await;
@@ -419,7 +419,7 @@ async fn the_runtime_is_not_blamed_for_a_long_turn_of_our_own() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_came_in_a_pause_was_not_late() {
+async fn a_list_that_arrived_during_a_pause_was_not_late() {
     for (took, phase, pause) in [(1.9, 1.05, 1.8), (1.5, 1.2, 0.5), (1.2, 1.05, 40.0)] {
         let node = Node::watch_with(generic(), pods).await;
         node.at(3.5).await;
@@ -440,7 +440,7 @@ async fn a_list_that_came_in_a_pause_was_not_late() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_death_that_was_asked_about_before_a_pause_is_no_contradiction() {
+async fn a_status_requested_before_a_pause_does_not_contradict_an_exit() {
     for (phase, pause) in [
         (0.03, 3.0),
         (0.06, 3.0),
@@ -462,7 +462,7 @@ async fn a_death_that_was_asked_about_before_a_pause_is_no_contradiction() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_hangs_while_we_do_not_run_is_named_soon_after() {
+async fn a_call_that_is_stuck_during_a_pause_is_reported_soon_after() {
     let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app"])).await;
     node.at(3.5).await;
     node.sim.status_lock("p2", "app");
@@ -542,7 +542,7 @@ async fn a_sweep_refuses_the_status_of_another_id_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_vouches_for_an_unknown_pod_while_sandboxes_cannot_be_listed() {
+async fn no_pass_confirms_an_unknown_pod_while_sandboxes_cannot_be_listed() {
     for lists in [&LISTS[1..], &LISTS] {
         let node = Node::watch(pods).await;
         node.at(1.5).await;
@@ -582,7 +582,7 @@ const WHERE_NOBODY_IS_SEEN: [(&str, Break); 4] = [
 ];
 
 #[tokio::test(start_paused = true)]
-async fn the_cache_vouches_for_nobody_whom_no_look_could_see() {
+async fn the_cache_confirms_no_pod_that_no_pass_could_observe() {
     for (what, make) in WHERE_NOBODY_IS_SEEN {
         let node = Node::watch(pods).await;
         node.at(3.5).await;
@@ -607,7 +607,7 @@ async fn the_cache_vouches_for_nobody_whom_no_look_could_see() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_never_saw_anybody_for_longer_than_the_threshold_is_unhealthy() {
+async fn a_node_without_an_observed_pod_for_longer_than_the_threshold_is_unhealthy() {
     for fault in [broken(), Fault::Hang] {
         let node = Node::watch(|sim| {
             pods(sim);
@@ -624,7 +624,7 @@ async fn who_never_saw_anybody_for_longer_than_the_threshold_is_unhealthy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_seen_is_never_newer_than_the_last_look_that_saw_somebody() {
+async fn last_seen_is_never_newer_than_the_last_pass_that_observed_a_pod() {
     for (what, make) in WHERE_NOBODY_IS_SEEN {
         let node = Node::watch(pods).await;
         node.at(5.5).await;
@@ -647,7 +647,7 @@ async fn last_seen_is_never_newer_than_the_last_look_that_saw_somebody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn last_seen_never_goes_back_when_lists_come_that_were_held_up() {
+async fn last_seen_never_goes_back_when_delayed_lists_arrive() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     node.sim
@@ -671,7 +671,7 @@ async fn last_seen_never_goes_back_when_lists_come_that_were_held_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn calls_that_hang_of_pods_that_are_gone_hide_nobody() {
+async fn stuck_calls_of_removed_pods_hide_no_other_pod() {
     let node = Node::watch(|sim| {
         for name in ["web", "db", "job"] {
             sim.run(name, &["app"]);
@@ -696,7 +696,7 @@ async fn calls_that_hang_of_pods_that_are_gone_hide_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_list_that_fails_in_whatever_way_is_done_without() {
+async fn a_list_that_fails_in_any_way_is_replaced_by_a_sweep() {
     for error in [
         CallError::Refused("Unavailable: ttrpc: closed".into()),
         CallError::NotFound("no such list".into()),
@@ -728,7 +728,7 @@ async fn one_list_that_fails_in_whatever_way_is_done_without() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_whose_list_and_status_contradict_each_other_is_asked_until_they_do_not() {
+async fn a_pod_whose_list_and_status_contradict_each_other_is_inspected_until_they_agree() {
     let missing = |what: &str| Fault::Fail(CallError::NotFound(what.into()));
     for (call, id) in [
         (Rpc::ContainerStatus, "a/app.0"),
@@ -765,7 +765,7 @@ async fn a_runtime_whose_list_and_status_contradict_each_other_is_asked_until_th
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_fails_while_lists_hang_is_shown_as_last_known_and_inspected_afterwards() {
+async fn a_pod_that_fails_while_lists_are_stuck_is_shown_as_last_known_and_inspected_afterwards() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     set(&node.sim, &LISTS, Fault::Hang);
@@ -782,7 +782,7 @@ async fn a_pod_that_fails_while_lists_hang_is_shown_as_last_known_and_inspected_
 }
 
 #[tokio::test(start_paused = true)]
-async fn more_hang_than_may_be_asked_for_and_whoever_waits_is_told() {
+async fn pods_that_wait_because_too_many_calls_are_stuck_are_reported() {
     let node = Node::watch(|sim| {
         for number in 0..300 {
             sim.run(&format!("p{number:03}"), &["app"]);
@@ -828,7 +828,7 @@ async fn more_hang_than_may_be_asked_for_and_whoever_waits_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_code_that_comes_late_is_asked_for_whatever_else_happens_in_the_pod() {
+async fn a_late_exit_code_is_requested_whatever_else_happens_in_the_pod() {
     let node = Node::watch_stream(|sim| sim.run("p", &["a", "b"])).await;
     node.at(3.0).await;
     node.sim.exit_with_late_code("p", "a", 7, seconds(2.0));
@@ -845,7 +845,7 @@ async fn an_exit_code_that_comes_late_is_asked_for_whatever_else_happens_in_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_is_only_slow_does_not_contradict_itself() {
+async fn a_slow_runtime_does_not_contradict_itself() {
     let node = Node::watch(|sim| {
         for pod in ["a", "b", "c"] {
             sim.run(pod, &["app"]);
@@ -871,7 +871,7 @@ async fn a_runtime_that_is_only_slow_does_not_contradict_itself() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_does_not_exist_for_a_moment_ends_nobody_who_is_listed() {
+async fn a_status_that_is_not_found_for_a_moment_ends_no_listed_container() {
     let node = Node::watch_stream(pods).await;
     node.at(3.0).await;
     node.told();
@@ -903,7 +903,7 @@ async fn a_status_that_does_not_exist_for_a_moment_ends_nobody_who_is_listed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_not_answered_beside_a_proven_stream_has_the_whole_runtime_looked_at() {
+async fn an_unanswered_status_beside_a_proven_stream_causes_a_relist() {
     let node = Node::watch_with_kernel(Config::default(), pods).await;
     node.at(1.4).await;
     for _ in 0..6 {
@@ -928,7 +928,7 @@ async fn a_status_that_is_not_answered_beside_a_proven_stream_has_the_whole_runt
 }
 
 #[tokio::test(start_paused = true)]
-async fn whom_the_last_look_missed_is_said_to_be_missing_until_inspected_as_listed() {
+async fn a_pod_that_the_last_pass_did_not_observe_is_unobserved_until_inspected_as_listed() {
     let calls = |pod: usize| format!("p{pod}/app.0");
     let node = Node::watch(|sim| {
         many(sim, 5, &["app"]);
@@ -965,7 +965,7 @@ async fn whom_the_last_look_missed_is_said_to_be_missing_until_inspected_as_list
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_inspected_since_lists_are_back_is_counted_beside_who_fails() {
+async fn pods_not_inspected_since_lists_returned_are_counted_beside_failing_ones() {
     for slow in [0.5, 1.9] {
         let node = Node::watch_knowing_no_host(pods).await;
         node.at(2.5).await;
@@ -995,7 +995,7 @@ async fn who_is_not_inspected_since_lists_are_back_is_counted_beside_who_fails()
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_answer_after_a_pause_is_of_now() {
+async fn the_first_status_report_after_a_pause_is_current() {
     for pause in [1.2, 5.0, 40.0] {
         let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app"])).await;
         node.at(3.5).await;
@@ -1021,7 +1021,7 @@ async fn the_first_answer_after_a_pause_is_of_now() {
 
 /// As on a node whose processors are taken away again and again.
 #[tokio::test(start_paused = true)]
-async fn who_asks_between_pauses_is_answered_within_a_second() {
+async fn a_status_request_between_pauses_is_answered_within_a_second() {
     let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app"])).await;
     node.at(3.5).await;
     node.sim

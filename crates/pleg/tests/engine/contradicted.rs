@@ -56,7 +56,7 @@ async fn dead_under_a_lock() -> Node {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_has_an_error_is_told_of_until_it_has_none() {
+async fn a_pod_with_an_error_is_reported_until_it_has_none() {
     for slow in [0.0, 0.3, 1.0] {
         for known_after in [0.0, 0.05, 1.5, 5.0] {
             let node = dead_under_a_lock().await;
@@ -159,7 +159,7 @@ async fn a_runtime_that_comes_back_with_the_dead_running_is_not_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_dead_containers_both_are_known_and_the_end_of_one_says_nothing_of_the_other() {
+async fn two_dead_containers_are_independent() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         sim.run("victim", &["app", "side"]);
     })

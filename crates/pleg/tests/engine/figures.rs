@@ -18,7 +18,7 @@ fn assert_all_told_within(latencies: &Latencies, longest: Duration) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hung_pods_do_not_make_the_events_of_others_later() {
+async fn stuck_pods_do_not_delay_the_events_of_others() {
     for hung in HUNG {
         let latencies = restarts_beside_hung_pods(Mode::Generic, hung).await;
         assert_all_told_within(&latencies, Duration::from_millis(1300));
@@ -26,7 +26,7 @@ async fn hung_pods_do_not_make_the_events_of_others_later() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn hung_pods_do_not_make_the_events_of_a_stream_later() {
+async fn stuck_pods_do_not_delay_the_events_of_a_stream() {
     for hung in HUNG {
         let latencies = restarts_beside_hung_pods(Mode::Auto, hung).await;
         assert_all_told_within(&latencies, Duration::from_millis(300));
@@ -44,7 +44,7 @@ async fn all_pods_may_restart_at_once_although_each_status_takes_20_ms() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_reader_is_told_the_end_of_every_pod_and_how_much_it_missed() {
+async fn a_stopped_reader_receives_the_final_state_of_every_pod_and_the_number_of_merged_events() {
     let caught = restarts_before_a_stopped_reader(800).await;
     let Caught {
         events,

@@ -21,7 +21,7 @@ fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_kubelets_sentences_are_to_the_letter() {
+async fn the_kubelets_sentences_are_exact() {
     let seen = Instant::now();
     let threshold = MINUTE * 3;
     assert_eq!(
@@ -59,7 +59,8 @@ async fn a_runtime_that_never_answered_is_starting_and_then_unhealthy() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_answers_nothing_is_degraded_at_once_and_unhealthy_after_the_threshold() {
+async fn an_unresponsive_runtime_makes_the_node_degraded_at_once_and_unhealthy_after_the_threshold()
+{
     let node = Node::watch(|sim| many(sim, 40, &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -103,7 +104,7 @@ async fn a_runtime_that_answers_nothing_is_degraded_at_once_and_unhealthy_after_
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_fail_are_said_and_tried_again_every_period() {
+async fn failing_lists_are_reported_and_retried_every_period() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -180,7 +181,7 @@ fn more_than_three_details_are_counted() {
 }
 
 #[test]
-fn a_kubelet_that_cannot_list_turns_three_minutes_after_the_last_good_lists() {
+fn a_kubelet_that_cannot_list_is_not_ready_three_minutes_after_its_last_lists() {
     let start = Instant::now();
     let failing = Coverage {
         kubelet_cannot_list: true,
@@ -199,7 +200,7 @@ fn a_kubelet_that_cannot_list_turns_three_minutes_after_the_last_good_lists() {
 }
 
 #[test]
-fn of_a_kubelet_nothing_is_known_before_a_list_was_answered() {
+fn the_kubelets_view_is_unknown_before_a_list_was_answered() {
     let start = Instant::now();
     let view = kubelet_view(start, &Coverage::none(start));
     assert!(
@@ -213,7 +214,7 @@ fn of_a_kubelet_nothing_is_known_before_a_list_was_answered() {
 }
 
 #[test]
-fn a_kubelet_behind_a_guard_depends_on_what_the_guard_makes_of_its_lists() {
+fn a_kubelet_behind_a_guard_depends_on_how_the_guard_treats_its_lists() {
     let start = Instant::now();
     let view = |elapsed, lists| guarded_kubelet_view(start + seconds(elapsed), start, lists);
     let answered = view(10.0, GuardedLists::Answered);
@@ -258,7 +259,7 @@ fn one_stuck_pod_makes_a_kubelet_slow_and_two_make_it_flap() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn names_that_come_in_the_same_moment_are_told_together() {
+async fn culprits_found_in_the_same_moment_are_reported_together() {
     let node = Node::watch(|sim| many(sim, 20, &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -280,7 +281,7 @@ async fn names_that_come_in_the_same_moment_are_told_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_hangs_after_a_restart_is_not_unreachable() {
+async fn a_runtime_that_is_stuck_after_a_restart_is_not_unreachable() {
     for version_alone in [false, true] {
         let node = Node::watch(|sim| sim.run("a", &["app"])).await;
         node.at(5.5).await;
@@ -305,7 +306,7 @@ async fn a_runtime_that_hangs_after_a_restart_is_not_unreachable() {
 
 /// Nobody turns NotReady without it having been said before, nor is it said of who does not.
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_flaps_where_both_its_lists_take_longer_than_half_of_its_threshold() {
+async fn a_kubelet_flaps_if_both_lists_take_longer_than_half_of_its_threshold() {
     for (containers, sandboxes) in [(100.0, 0.0), (130.0, 0.0), (60.0, 60.0)] {
         let node = Node::watch(|sim| sim.run("a", &["app"])).await;
         node.at(5.5).await;
@@ -347,7 +348,7 @@ async fn is_never_threatened(node: &Node) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_kubelet_does_not_wait_for_pods_that_are_gone() {
+async fn a_kubelet_does_not_wait_for_removed_pods() {
     let node = Node::watch(two_and_more).await;
     node.at(5.5).await;
     hang(&node);
@@ -381,7 +382,7 @@ async fn a_kubelet_does_not_inspect_what_has_not_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_waits_for_the_status_of_a_container_that_is_removed() {
+async fn the_status_of_a_removed_container_is_not_awaited() {
     let node = Node::watch(|sim| sim.run("a", &["x", "y"])).await;
     node.at(5.5).await;
     node.sim
@@ -403,7 +404,7 @@ async fn nobody_waits_for_the_status_of_a_container_that_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_restarts_all_the_time_is_seen_all_the_same() {
+async fn a_pod_that_restarts_continuously_is_observed() {
     for (pods, slow, every) in [(1, 0.05, 1.0), (3, 1.0, 1.0), (10, 2.0, 2.0)] {
         let node = Node::watch(|sim| {
             for number in 0..pods {
@@ -434,7 +435,7 @@ async fn a_pod_that_restarts_all_the_time_is_seen_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_name_is_taken_back_although_others_restart_all_the_time() {
+async fn a_culprit_is_cleared_although_other_pods_restart_continuously() {
     let node = Node::watch(|sim| many(sim, 60, &["app"])).await;
     node.at(5.5).await;
     node.sim
@@ -465,7 +466,7 @@ async fn a_name_is_taken_back_although_others_restart_all_the_time() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_a_sweep_is_asking_for_is_not_asked_for_twice() {
+async fn a_list_that_a_sweep_requests_is_not_requested_twice() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(5.5).await;
     let broken = Fault::Fail(CallError::Refused("Unknown: broken".into()));
@@ -485,7 +486,7 @@ async fn a_list_that_a_sweep_is_asking_for_is_not_asked_for_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_of_a_container_that_is_removed_is_named_once() {
+async fn a_call_of_a_removed_container_is_reported_once() {
     let node = Node::watch(|sim| sim.run("a", &["x", "y"])).await;
     node.at(5.5).await;
     node.sim
@@ -503,7 +504,7 @@ async fn a_call_of_a_container_that_is_removed_is_named_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_hung_once_was_late_and_one_that_is_slow_each_time_takes_long() {
+async fn a_list_that_was_stuck_once_is_late_and_one_that_is_slow_each_time_is_slow() {
     let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
     node.at(8.4).await;
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);

@@ -8,7 +8,7 @@ use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_inspection_is_cached_and_its_events_come_when_it_is_good() {
+async fn a_failed_inspection_is_cached_and_its_events_are_reported_once_it_succeeds() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
@@ -45,7 +45,7 @@ async fn a_failed_inspection_is_cached_and_its_events_come_when_it_is_good() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_death_is_told_once_even_if_its_inspection_fails_many_times() {
+async fn an_exit_is_reported_once_even_if_its_inspection_fails_many_times() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -59,7 +59,7 @@ async fn a_death_is_told_once_even_if_its_inspection_fails_many_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_is_gone_by_its_inspection_is_skipped() {
+async fn a_container_that_was_removed_before_its_inspection_is_skipped() {
     let node = Node::watch(|sim| sim.run("a", &["app", "other"])).await;
     node.at(0.5).await;
     node.told();
@@ -71,7 +71,7 @@ async fn a_container_that_is_gone_by_its_inspection_is_skipped() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wanted_inspection_ends_in_a_pod_sync() {
+async fn a_requested_inspection_ends_in_a_pod_sync() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -81,7 +81,7 @@ async fn a_wanted_inspection_ends_in_a_pod_sync() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wanted_inspection_that_fails_is_wanted_still() {
+async fn a_requested_inspection_that_fails_is_repeated() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -96,7 +96,7 @@ async fn a_wanted_inspection_that_fails_is_wanted_still() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wanted_inspection_that_finds_a_change_tells_only_the_change() {
+async fn a_requested_inspection_that_finds_a_change_reports_only_the_change() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -107,7 +107,7 @@ async fn a_wanted_inspection_that_finds_a_change_tells_only_the_change() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_inspected_that_nobody_wants_and_nothing_changed() {
+async fn an_unchanged_pod_is_not_inspected_without_a_request() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.pleg.request_reinspect("uid-of-nobody".into());
@@ -117,7 +117,7 @@ async fn nothing_is_inspected_that_nobody_wants_and_nothing_changed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wanted_inspection_of_a_pod_that_went_ends_with_it() {
+async fn a_requested_inspection_of_a_removed_pod_ends_with_it() {
     let node = Node::watch(|sim| sim.run("a", &[])).await;
     node.at(0.5).await;
     node.told();
@@ -131,7 +131,7 @@ async fn a_wanted_inspection_of_a_pod_that_went_ends_with_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_ends_keeps_its_addresses_even_across_a_failed_inspection() {
+async fn a_terminating_pod_keeps_its_addresses_even_across_a_failed_inspection() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     let ips = || node.pleg.cache().get(&"uid-a".into()).status.ips().to_vec();
@@ -151,7 +151,7 @@ async fn a_pod_that_ends_keeps_its_addresses_even_across_a_failed_inspection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_pod_is_named_and_holds_nobody_up() {
+async fn a_stuck_pod_is_reported_and_delays_no_other() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
@@ -190,7 +190,7 @@ async fn a_stuck_pod_is_named_and_holds_nobody_up() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_waits_for_a_stuck_pod_is_told_why() {
+async fn a_reader_that_waits_for_a_stuck_pod_receives_the_reason() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
@@ -244,7 +244,7 @@ async fn any_number_of_stuck_pods_leaves_the_others_as_fast_as_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_pods_are_inspected_at_once_but_not_more_than_there_are_places() {
+async fn many_pods_are_inspected_at_once_but_no_more_than_the_limit() {
     let config = Config {
         max_inspections: 4,
         ..Config::default()
@@ -290,7 +290,7 @@ async fn a_pod_that_waits_for_its_inspection_is_inspected_as_it_is_listed_by_the
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_hundred_and_ten_pods_that_restart_at_once_are_told_within_a_second() {
+async fn a_hundred_and_ten_pods_that_restart_at_once_are_reported_within_a_second() {
     let node = Node::watch(|sim| {
         for number in 0..110 {
             sim.run(&format!("p{number}"), &["one", "two"]);
@@ -322,7 +322,7 @@ async fn a_hundred_and_ten_pods_that_restart_at_once_are_told_within_a_second() 
 
 /// A container that fails each time is replaced by another that does so too.
 #[tokio::test(start_paused = true)]
-async fn a_container_that_is_gone_is_not_reported_as_failing_although_its_pod_still_is() {
+async fn a_removed_container_is_not_reported_as_failing_although_its_pod_still_is() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);

@@ -9,7 +9,7 @@ use sim::Fault;
 use tokio::time::timeout;
 
 #[tokio::test(start_paused = true)]
-async fn a_death_is_told_while_the_list_hangs_and_no_sweep_is_due() {
+async fn an_exit_is_reported_while_the_list_is_stuck_and_no_sweep_is_due() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
@@ -32,7 +32,7 @@ async fn a_death_is_told_while_the_list_hangs_and_no_sweep_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_had_died_before_is_found_as_soon_as_it_is_known_whose_the_pids_are() {
+async fn an_earlier_exit_is_found_as_soon_as_the_pid_namespace_is_known() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         // The first to be asked for.
         sim.run("a", &["app"]);
@@ -47,7 +47,7 @@ async fn who_had_died_before_is_found_as_soon_as_it_is_known_whose_the_pids_are(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_is_started_later_is_watched_too_and_one_that_is_dead_no_more() {
+async fn a_container_that_starts_later_is_watched_and_a_dead_one_is_not() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -66,7 +66,7 @@ async fn a_container_that_is_started_later_is_watched_too_and_one_that_is_dead_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_never_learns_of_a_death_is_not_asked_for_ever() {
+async fn a_runtime_that_never_notices_an_exit_is_not_called_for_ever() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -86,7 +86,7 @@ async fn a_runtime_that_never_learns_of_a_death_is_not_asked_for_ever() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_is_started_again_under_its_own_id_is_not_dead() {
+async fn a_container_that_starts_again_under_its_own_id_is_not_dead() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -106,7 +106,7 @@ async fn a_container_that_is_started_again_under_its_own_id_is_not_dead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_does_not_tell_pids_leaves_the_kernel_unavailable_and_says_why() {
+async fn a_runtime_without_pids_leaves_kernel_hints_unavailable_with_the_reason() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         sim.run("a", &["app"]);
         sim.tell_no_pids();
@@ -123,7 +123,7 @@ async fn a_runtime_that_does_not_tell_pids_leaves_the_kernel_unavailable_and_say
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pid_that_cannot_be_had_holds_up_nobody_else() {
+async fn a_pid_that_fails_delays_no_other() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         for pod in 0..20 {
             sim.run(&format!("p{pod}"), &["app"]);
@@ -165,7 +165,7 @@ async fn a_pid_that_cannot_be_had_holds_up_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_is_gone_when_somebody_dies_is_asked_until_it_is_back() {
+async fn an_exit_while_the_runtime_is_unreachable_is_requested_until_it_reconnects() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -189,7 +189,7 @@ impl Kernel for Broken {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_task_that_panics_stops_all_and_leaves_nobody_to_believe() {
+async fn a_task_that_panics_stops_the_engine_and_its_readers_notice() {
     let node = Node::watch_with_this_kernel(Broken, |sim| sim.run("a", &["app"])).await;
     let stopped = timeout(seconds(5.0), node.pleg.stopped()).await;
     assert!(stopped.is_ok(), "it goes on without the task");

@@ -32,7 +32,7 @@ async fn watch_the_past() -> (Node, Odd) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_dies_of_not_being_found_once_however_many_are_not() {
+async fn no_container_dies_because_it_is_not_found_once_however_many_are_not() {
     let (node, odd) = watch_odd(generic(), |sim, _| many(sim, 300, &["app"])).await;
     node.at(8.4).await;
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
@@ -45,7 +45,7 @@ async fn nobody_dies_of_not_being_found_once_however_many_are_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_answer_does_not_bring_a_pod_back_that_lists_have_shown_to_be_gone() {
+async fn a_late_answer_does_not_add_a_pod_that_lists_show_as_removed() {
     // Once by its sandbox, which tells its containers, and once by an id that the host knew.
     for by_sandbox in [true, false] {
         let (node, odd) = watch_the_past().await;
@@ -76,7 +76,7 @@ async fn a_late_answer_does_not_bring_a_pod_back_that_lists_have_shown_to_be_gon
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_refuses_connections_while_a_call_hangs_is_asked_for_no_witness() {
+async fn a_runtime_that_refuses_connections_while_a_call_is_stuck_receives_no_witness() {
     for (call, id) in [
         (Rpc::ContainerStatus, "victim/app.0"),
         (Rpc::PodSandboxStatus, "victim.0"),
@@ -112,7 +112,7 @@ fn announce_ghost(sim: &Sim, number: usize) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_only_an_event_named_is_not_seen() {
+async fn a_pod_that_only_an_event_named_is_not_observed() {
     for is_seen_before in [true, false] {
         let begin_to_fail = |sim: &Sim, odd: &Odd| {
             odd.oddities().containers_fail_after = Some(seconds(0.4));
@@ -149,7 +149,7 @@ async fn a_pod_that_only_an_event_named_is_not_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_could_not_ask() {
+async fn an_older_list_does_not_confirm_a_pod_that_a_newer_sweep_could_not_request() {
     let (node, _odd) = watch_the_past().await;
     node.at(8.4).await;
     let slow = Fault::Slow(seconds(8.0));
@@ -177,7 +177,7 @@ async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_could_not_ask() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_did_not_find() {
+async fn an_older_list_does_not_confirm_a_pod_that_a_newer_sweep_did_not_find() {
     let (node, _odd) = watch_the_past().await;
     node.at(8.9).await;
     let slow = Fault::Slow(seconds(1.5));
@@ -198,7 +198,7 @@ async fn an_older_list_does_not_vouch_for_whom_a_newer_sweep_did_not_find() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_found_nobody_is_no_look() {
+async fn a_sweep_that_found_no_pod_is_no_pass() {
     let (node, odd) = watch_odd(generic(), |sim, _| many(sim, 3, &["app"])).await;
     node.at(8.4).await;
     for list in LISTS {
@@ -216,7 +216,7 @@ async fn a_sweep_that_found_nobody_is_no_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_was_not_found_once_is_there_as_soon_as_a_list_shows_it_whatever_else_happens() {
+async fn a_container_that_was_not_found_once_exists_as_soon_as_a_list_shows_it() {
     // The list is asked for before it is not found, or after.
     for list_first in [false, true] {
         let (node, odd) = watch_odd(Config::default(), |sim, _| {
@@ -264,7 +264,7 @@ async fn who_was_not_found_once_is_there_as_soon_as_a_list_shows_it_whatever_els
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_found_once_long_after_its_exit_code_was_given_up_fails_for_a_moment() {
+async fn a_container_that_is_not_found_once_long_after_its_exit_fails_for_a_moment() {
     let (node, odd) = watch_odd(generic(), |sim, _| {
         many(sim, 3, &["app"]);
         sim.run("victim", &["app", "side", "other"]);
@@ -283,7 +283,7 @@ async fn who_is_not_found_once_long_after_its_exit_code_was_given_up_fails_for_a
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stuck_call_that_tells_the_past_at_last_vouches_for_nothing_newer() {
+async fn a_stuck_call_that_is_answered_at_last_confirms_nothing_newer() {
     let (node, _) = watch_the_past().await;
     node.at(8.4).await;
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
@@ -310,7 +310,7 @@ async fn a_stuck_call_that_tells_the_past_at_last_vouches_for_nothing_newer() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_with_the_labels_of_another_pod_fails_its_pod_and_hides_nothing() {
+async fn a_status_with_labels_of_another_pod_makes_its_pod_fail_and_hides_nothing() {
     let (node, odd) = watch_odd(generic(), |sim, _| {
         many(sim, 3, &["app"]);
         sim.run("victim", &["app", "side"]);
@@ -337,7 +337,7 @@ async fn a_status_with_the_labels_of_another_pod_fails_its_pod_and_hides_nothing
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_two_pods_in_which_a_sandbox_is_listed_the_one_that_its_status_does_not_name_fails() {
+async fn if_a_sandbox_is_listed_in_two_pods_the_pod_that_its_status_does_not_name_fails() {
     let (node, _) = watch_odd(generic(), |sim, _| many(sim, 3, &["app"])).await;
     node.at(8.4).await;
     node.told();
@@ -355,7 +355,7 @@ async fn of_two_pods_in_which_a_sandbox_is_listed_the_one_that_its_status_does_n
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_from_before_a_list_that_was_held_up_brings_nobody_back() {
+async fn an_answer_from_before_a_delayed_list_adds_no_removed_pod() {
     let prepare = |sim: &Sim, odd: &Odd| {
         sim.fill_sandboxes();
         odd.oddities().fills_sandboxes = true;
@@ -403,7 +403,7 @@ fn make_anew(sim: &Sim) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_list_that_was_held_up_brings_nothing_back_into_a_pod_that_was_made_anew() {
+async fn a_delayed_list_adds_nothing_to_a_pod_that_was_created_again() {
     let [sandboxes, containers] = LISTS;
     for (too_large, held_up) in [(sandboxes, containers), (containers, sandboxes)] {
         let (node, odd) = watch_odd(generic(), |sim, _| crate::node::pods(sim)).await;

@@ -256,7 +256,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn what_was_told_leads_to_how_it_is(steps in any_steps()) {
+    fn the_reported_events_lead_to_the_present_state(steps in any_steps()) {
         let mut run = Run::new();
         for step in steps {
             match step {
@@ -303,7 +303,7 @@ fn a_void_ticket_does_nothing() {
 }
 
 #[test]
-fn an_older_look_does_not_undo_a_newer_one() {
+fn an_older_observation_does_not_override_a_newer_one() {
     let mut run = Run::new();
     let world = |state| World::from([(0, BTreeMap::from([(0, state)]))]);
     let older = snapshot(&world(ContainerState::Running), run.now);

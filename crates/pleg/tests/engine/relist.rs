@@ -4,7 +4,7 @@ use crate::node::Node;
 use pleg::model::listed::{ContainerState, SandboxState};
 
 #[tokio::test(start_paused = true)]
-async fn the_first_relist_tells_what_runs_and_what_has_ended_and_nothing_of_the_rest() {
+async fn the_first_relist_reports_what_runs_and_what_has_exited_and_nothing_else() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app", "done"]);
         sim.exit("a", "done", 3);
@@ -25,7 +25,7 @@ async fn the_first_relist_tells_what_runs_and_what_has_ended_and_nothing_of_the_
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_change_is_told_once_by_the_next_relist() {
+async fn each_change_is_reported_once_by_the_next_relist() {
     let node = Node::watch(|sim| {
         sim.run("a", &["gone", "dies"]);
         sim.exit("a", "gone", 0);
@@ -76,7 +76,7 @@ async fn a_running_container_that_vanishes_has_died_and_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_vanishes_is_told_to_the_end_and_leaves_the_cache() {
+async fn a_pod_that_vanishes_is_reported_to_its_end_and_leaves_the_cache() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app", "done"]);
         sim.exit("a", "done", 0);
@@ -100,7 +100,7 @@ async fn a_pod_that_vanishes_is_told_to_the_end_and_leaves_the_cache() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn sandboxes_are_told_by_the_same_table() {
+async fn sandboxes_follow_the_same_table() {
     let node = Node::watch(|sim| sim.run("a", &[])).await;
     node.at(0.5).await;
     node.told();
@@ -118,7 +118,7 @@ async fn sandboxes_are_told_by_the_same_table() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_are_told_in_the_same_order_in_every_run() {
+async fn pods_are_reported_in_the_same_order_in_every_run() {
     let run = || async {
         let node = Node::watch(|sim| {
             for name in ["d", "b", "e", "a", "c"] {
@@ -166,7 +166,7 @@ async fn counts_are_of_pods_with_a_running_sandbox_and_of_containers_by_state() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_count_of_a_state_that_nothing_is_in_any_more_is_zero() {
+async fn the_count_of_a_state_without_containers_is_zero() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app"]);
         sim.exit("a", "app", 0);
@@ -184,7 +184,7 @@ async fn the_count_of_a_state_that_nothing_is_in_any_more_is_zero() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_is_wanted_begins_at_once() {
+async fn a_requested_relist_begins_at_once() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.3).await;
     node.told();
@@ -195,7 +195,7 @@ async fn a_relist_that_is_wanted_begins_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_relist_that_is_wanted_during_another_follows_it_at_once() {
+async fn a_relist_that_is_requested_during_another_follows_it_at_once() {
     use pleg::runtime::Rpc;
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
@@ -216,7 +216,7 @@ async fn a_relist_that_is_wanted_during_another_follows_it_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_wishes_for_a_relist_are_one() {
+async fn many_requests_for_a_relist_cause_one() {
     use pleg::runtime::Rpc;
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;

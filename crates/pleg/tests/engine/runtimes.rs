@@ -21,7 +21,7 @@ fn two_pods(sim: &Sim) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_dead_by_the_kernel_and_runs_by_the_runtime_fails_until_they_agree() {
+async fn a_container_that_is_dead_for_the_kernel_and_runs_for_the_runtime_fails_until_they_agree() {
     let node = Node::watch_with_kernel(generic(), two_pods).await;
     node.at(3.5).await;
     node.sim.kill("a", "app");
@@ -47,7 +47,7 @@ async fn who_is_dead_by_the_kernel_and_runs_by_the_runtime_fails_until_they_agre
 }
 
 #[tokio::test(start_paused = true)]
-async fn another_runtime_says_who_it_is_although_its_list_hangs_too() {
+async fn another_runtimes_version_is_known_although_its_list_is_stuck_too() {
     for down in [0.2, 0.5, 0.9, 3.0] {
         let node = Node::watch(two_pods).await;
         node.at(5.5).await;
@@ -63,7 +63,7 @@ async fn another_runtime_says_who_it_is_although_its_list_hangs_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_never_learns_of_a_death_is_not_called_well() {
+async fn a_runtime_that_never_notices_an_exit_is_not_healthy() {
     let node = Node::watch_with_kernel(generic(), two_pods).await;
     node.at(3.5).await;
     node.sim.kill("a", "app");
@@ -158,21 +158,21 @@ async fn disagreement(way: (Mode, bool), listed: ContainerState) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_created_by_the_list_and_exited_by_the_status_dies_once() {
+async fn a_container_that_is_listed_as_created_and_has_exited_dies_once() {
     for way in WAYS {
         disagreement(way, ContainerState::Created).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_runs_by_the_list_and_is_exited_by_the_status_dies_once() {
+async fn a_container_that_is_listed_as_running_and_has_exited_dies_once() {
     for way in WAYS {
         disagreement(way, ContainerState::Running).await;
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_found_created_by_the_list_and_exited_by_the_status_dies_once() {
+async fn a_container_that_is_first_listed_as_created_and_has_exited_dies_once() {
     for way in WAYS {
         let node = watched(way, |sim| {
             two_pods(sim);
@@ -235,7 +235,7 @@ async fn health_records(this: CallError, that: CallError) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_that_take_turns_are_not_told_in_turns() {
+async fn alternating_failures_are_not_reported_alternately() {
     let dead = "Unknown: Cannot connect to the Docker daemon. Is the docker daemon running?";
     let half = "Unknown: error during connect: EOF";
     let refused = |why: &str| CallError::Refused(why.into());
@@ -244,14 +244,14 @@ async fn failures_that_take_turns_are_not_told_in_turns() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn failures_of_two_kinds_that_take_turns_are_not_told_in_turns() {
+async fn alternating_failures_of_two_kinds_are_not_reported_alternately() {
     let half = CallError::Refused("Unknown: error during connect: EOF".into());
     let minutes = health_records(CallError::connection_refused(), half).await;
     assert!(minutes.iter().all(|records| *records <= 5), "{minutes:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_death_beside_a_slow_container_is_told_as_soon_as_it_is_known() {
+async fn an_exit_beside_a_slow_container_is_reported_as_soon_as_it_is_known() {
     // A stopped conmon makes the status of its container slow, or that of its sandbox.
     let slow_ones = [
         &[(Rpc::ContainerStatus, "a/side.0")][..],
@@ -281,7 +281,7 @@ async fn a_death_beside_a_slow_container_is_told_as_soon_as_it_is_known() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_code_that_is_not_known_yet_is_asked_for_again() {
+async fn an_unknown_exit_code_is_requested_again() {
     for way in WAYS {
         let node = watched(way, two_pods).await;
         node.at(3.5).await;
@@ -306,7 +306,7 @@ async fn an_exit_code_that_is_not_known_yet_is_asked_for_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pid_that_could_not_be_had_once_is_asked_for_again() {
+async fn a_pid_that_failed_once_is_requested_again() {
     let node = Node::watch_with_kernel(generic(), two_pods).await;
     node.at(0.5).await;
     let now = node.sim.now();

@@ -39,7 +39,7 @@ async fn named_while_slow(fault: Option<Fault>, slow: f64, calls: &[Rpc]) -> BTr
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_fails_at_once_is_no_witness_against_those_that_are_slow() {
+async fn a_status_that_fails_at_once_is_no_witness_against_slow_ones() {
     let gone = Fault::Fail(CallError::NotFound("no such container".into()));
     for slow in [2.0, 4.0, 6.0] {
         for calls in [&CALLS[..1], &CALLS[..]] {
@@ -89,7 +89,7 @@ async fn silent_in_vain(slow: impl FnOnce(&Sim)) -> f64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_answers_each_call_late_is_not_called_silent() {
+async fn a_runtime_that_answers_each_call_late_is_not_unresponsive() {
     for slow in [2.5, 3.0, 3.5, 4.0, 5.0] {
         let in_vain = silent_in_vain(|sim| sim.fault_everything(&Fault::Slow(seconds(slow)))).await;
         // What was said while nothing had been answered yet may stand for a moment.
@@ -103,7 +103,7 @@ async fn a_runtime_that_answers_each_call_late_is_not_called_silent() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hangs_beside_many_that_fail_is_named_as_soon_as_beside_few() {
+async fn a_stuck_call_beside_many_failing_ones_is_reported_as_soon_as_beside_few() {
     for good in [2, 4] {
         let node = Node::watch(|sim| {
             many(sim, 20, &["app"]);
@@ -134,7 +134,7 @@ async fn who_hangs_beside_many_that_fail_is_named_as_soon_as_beside_few() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_hangs_on_a_runtime_that_is_slow_is_named() {
+async fn a_stuck_call_on_a_slow_runtime_is_reported() {
     for slow in [1.0, 2.0, 3.0, 4.0, 6.0] {
         let node = slow_node(|sim| {
             sim.fault_everything(&Fault::Slow(seconds(slow)));
@@ -155,7 +155,7 @@ async fn who_hangs_on_a_runtime_that_is_slow_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_pod_that_changes_faster_than_a_slow_runtime_answers_no_call_is_said_to_fail() {
+async fn a_pod_that_changes_faster_than_a_slow_runtime_answers_has_no_failing_call() {
     for slow in [2.5, 4.0, 6.0] {
         let node = slow_node(|sim| sim.fault_everything(&Fault::Slow(seconds(slow)))).await;
         let mut reasons = BTreeSet::new();
@@ -173,7 +173,7 @@ async fn of_a_pod_that_changes_faster_than_a_slow_runtime_answers_no_call_is_sai
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_there_is_no_time_for_all_pods_the_runtime_is_slow_and_no_pod_is_at_fault() {
+async fn a_runtime_too_slow_for_all_pods_is_slow_and_no_pod_is_blamed() {
     for slow in [1.0, 2.0, 3.2] {
         let node = Node::watch(|sim| many(sim, 1000, &["app"])).await;
         node.at(20.0).await;
@@ -232,7 +232,7 @@ async fn longest_unseen(list: Fault, slow: f64, apart: f64) -> f64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn pods_that_change_beside_slow_statuses_and_a_list_that_does_not_come_are_seen() {
+async fn changing_pods_are_observed_beside_slow_statuses_and_a_stuck_list() {
     for list in [broken(), Fault::Hang] {
         for (slow, apart, most) in [(2.0, 1.0, 25.0), (4.0, 1.0, 50.0), (9.0, 0.5, 100.0)] {
             let longest = longest_unseen(list.clone(), slow, apart).await;
@@ -243,7 +243,7 @@ async fn pods_that_change_beside_slow_statuses_and_a_list_that_does_not_come_are
 
 /// A sweep asks for somebody all the time, so that it overlaps every inspection.
 #[tokio::test(start_paused = true)]
-async fn an_inspection_that_says_the_same_as_the_sweep_beside_it_is_not_made_again() {
+async fn an_inspection_that_agrees_with_the_sweep_beside_it_is_not_repeated() {
     let node = Node::watch_stream(|sim| {
         sim.fill_sandboxes();
         many(sim, 24, &["app"]);
@@ -272,7 +272,7 @@ async fn an_inspection_that_says_the_same_as_the_sweep_beside_it_is_not_made_aga
 
 /// A sandbox whose status takes long each time, in a pod that changes all the time.
 #[tokio::test(start_paused = true)]
-async fn a_call_that_is_slow_each_time_is_not_called_stuck_after_it_has_answered() {
+async fn a_call_that_is_slow_each_time_is_not_stuck_after_it_has_answered() {
     let node = Node::watch_stream(|sim| many(sim, 6, &["app"])).await;
     node.at(3.0).await;
     let slow = Fault::Slow(seconds(2.5));

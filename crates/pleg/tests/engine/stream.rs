@@ -27,7 +27,7 @@ fn period(status: &StatusReport) -> f64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_announced_is_told_at_once_by_a_look_at_that_pod_alone() {
+async fn an_announced_change_is_reported_at_once_by_an_inspection_of_that_pod_alone() {
     let node = Node::watch_stream(|sim| {
         sim.run("a", &["app", "other"]);
         sim.run("b", &["app"]);
@@ -52,7 +52,7 @@ async fn what_is_announced_is_told_at_once_by_a_look_at_that_pod_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_pod_is_told_before_any_list_shows_it_and_its_end_too() {
+async fn a_new_pod_and_its_end_are_reported_before_any_list_shows_them() {
     let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
     node.at(1.5).await;
     node.told();
@@ -168,7 +168,7 @@ async fn an_inspection_that_fails_is_repeated_soon_although_the_period_had_grown
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_is_opened_again_for_ever_and_a_relist_finds_what_it_missed() {
+async fn a_stream_that_ends_is_reopened_for_ever_and_a_relist_finds_what_it_missed() {
     let node = Node::watch_stream(ten).await;
     node.at(1.5).await;
     restart(&node.sim, 0..5);
@@ -196,7 +196,7 @@ async fn a_stream_that_ends_is_opened_again_for_ever_and_a_relist_finds_what_it_
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_without_a_stream_is_asked_again_after_it_was_restarted() {
+async fn a_runtime_without_a_stream_is_tried_again_after_a_restart() {
     let none = || Fault::Fail(CallError::Unimplemented("unknown method".into()));
     let node = Node::watch_stream(|sim| {
         ten(sim);
@@ -246,7 +246,7 @@ async fn generic_mode_opens_no_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_a_list_overtakes_tells_nothing_that_is_not_so() {
+async fn an_inspection_that_a_list_overtakes_reports_nothing_false() {
     let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
     node.at(1.5).await;
     node.told();
@@ -271,7 +271,7 @@ async fn a_look_that_a_list_overtakes_tells_nothing_that_is_not_so() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_has_not_said_who_it_is_is_waited_for_in_sleep() {
+async fn an_engine_that_waits_for_a_version_sleeps() {
     let node = Node::watch_stream(|sim| sim.fault(Rpc::Version, None, Fault::Hang)).await;
     // Were the loop to spin, time would stand still.
     node.at(100.0).await;
@@ -282,7 +282,7 @@ async fn a_runtime_that_has_not_said_who_it_is_is_waited_for_in_sleep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_is_not_as_of_a_time_of_which_a_late_stream_has_not_told_yet() {
+async fn a_pod_is_not_as_of_a_time_that_a_late_stream_has_not_reached() {
     let node = Node::watch_stream(ten).await;
     node.at(1.5).await;
     restart(&node.sim, 0..6);

@@ -8,7 +8,7 @@ use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
 use sim::{Fault, StreamFault};
 
 #[tokio::test(start_paused = true)]
-async fn a_hint_that_comes_before_the_first_list_hides_nothing_of_it() {
+async fn a_hint_before_the_first_list_hides_nothing_in_it() {
     // containerd 1.7 keeps events while nobody reads, and brings them as soon as somebody
     // does: before its list, and about a part of a pod.
     let node = Node::watch_stream(|sim| {
@@ -25,7 +25,7 @@ async fn a_hint_that_comes_before_the_first_list_hides_nothing_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_first_round_waits_for_a_pod_of_which_a_hint_told_a_part() {
+async fn the_first_pass_waits_for_a_pod_that_a_hint_showed_in_part() {
     let node = Node::watch_stream(|sim| {
         sim.run("a", &["app"]);
         sim.fault(Rpc::ListContainers, None, Fault::Slow(seconds(0.2)));
@@ -41,7 +41,7 @@ async fn the_first_round_waits_for_a_pod_of_which_a_hint_told_a_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_announcement_of_a_start_does_not_speak_for_the_death_that_follows() {
+async fn the_announcement_of_a_start_does_not_count_for_the_exit_that_follows() {
     let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
     node.at(1.5).await;
     let now = node.sim.now();
@@ -59,7 +59,7 @@ async fn the_announcement_of_a_start_does_not_speak_for_the_death_that_follows()
 }
 
 #[tokio::test(start_paused = true)]
-async fn looks_that_sweeps_overtake_do_not_hold_back_what_the_sweeps_have_seen() {
+async fn inspections_that_sweeps_overtake_do_not_delay_what_the_sweeps_observed() {
     let node = Node::watch_stream(|sim| {
         sim.run("web", &["nginx"]);
         sim.run("db", &["postgres"]);
@@ -77,7 +77,7 @@ async fn looks_that_sweeps_overtake_do_not_hold_back_what_the_sweeps_have_seen()
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_is_not_believed_whose_an_id_is() {
+async fn the_owner_of_an_id_in_an_event_is_not_trusted() {
     let node = Node::watch_stream(|sim| {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
@@ -108,7 +108,7 @@ async fn an_event_is_not_believed_whose_an_id_is() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_events_stops_nobody_and_ends_with_the_truth() {
+async fn a_flood_of_events_delays_no_pod_and_ends_with_the_true_state() {
     let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
     node.at(1.5).await;
     node.told();

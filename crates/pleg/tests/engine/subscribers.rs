@@ -17,7 +17,7 @@ async fn read_all(subscription: &mut Subscription) -> Vec<Record> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_subscriber_begins_with_what_is_there() {
+async fn a_late_subscriber_begins_with_the_present_state() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app", "done"]);
         sim.exit("a", "done", 7);
@@ -43,7 +43,7 @@ async fn a_late_subscriber_begins_with_what_is_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_stops_reading_holds_nobody_up_and_still_learns_the_end() {
+async fn a_reader_that_stops_delays_no_other_and_still_receives_the_final_state() {
     let node = Node::watch(|sim| {
         for number in 0..800 {
             sim.run(&format!("p{number}"), &["app"]);
@@ -112,7 +112,7 @@ async fn a_reader_that_stops_reading_holds_nobody_up_and_still_learns_the_end() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_subscribes_while_a_container_is_not_found_is_told_that_it_runs() {
+async fn a_subscriber_that_begins_while_a_container_is_not_found_receives_it_as_running() {
     let node = Node::watch(|sim| {
         many(sim, 3, &["app"]);
         sim.run("victim", &["app", "side"]);
@@ -135,7 +135,7 @@ async fn who_subscribes_while_a_container_is_not_found_is_told_that_it_runs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_subscribes_between_two_lists_is_told_once_what_the_next_one_shows() {
+async fn a_subscriber_that_begins_between_two_lists_receives_the_next_changes_once() {
     let node = Node::watch(|sim| {
         many(sim, 3, &["app"]);
         sim.run("victim", &["app", "side"]);

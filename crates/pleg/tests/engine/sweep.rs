@@ -21,7 +21,7 @@ fn three_pods(sim: &Sim) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn under_the_status_lock_the_deaths_of_others_are_told_and_the_culprit_is_named() {
+async fn under_the_status_lock_exits_of_other_pods_and_the_culprit_are_reported() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     node.told();
@@ -75,7 +75,7 @@ async fn under_the_status_lock_the_deaths_of_others_are_told_and_the_culprit_is_
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_the_list_returns_relisting_resumes_and_nothing_is_told_twice() {
+async fn when_the_list_is_answered_relists_resume_and_nothing_is_reported_twice() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     node.told();
@@ -102,7 +102,7 @@ async fn when_the_list_returns_relisting_resumes_and_nothing_is_told_twice() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn new_and_removed_pods_are_seen_while_only_containers_cannot_be_listed() {
+async fn new_and_removed_pods_are_observed_while_only_containers_cannot_be_listed() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     node.told();
@@ -131,7 +131,7 @@ async fn new_and_removed_pods_are_seen_while_only_containers_cannot_be_listed() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_container_is_met_in_the_status_of_its_sandbox_where_the_runtime_tells_it() {
+async fn a_new_container_is_found_in_the_status_of_its_sandbox_if_the_runtime_includes_it() {
     for fills in [true, false] {
         let node = Node::watch_knowing_no_host(|sim| {
             three_pods(sim);
@@ -157,7 +157,7 @@ async fn a_new_container_is_met_in_the_status_of_its_sandbox_where_the_runtime_t
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_starts_in_the_middle_of_the_fault_sees_by_what_the_host_knows() {
+async fn an_engine_that_starts_during_the_fault_observes_the_ids_that_the_host_knows() {
     for lists in [
         &[Rpc::ListContainers][..],
         &[Rpc::ListContainers, Rpc::ListPodSandbox],
@@ -208,7 +208,7 @@ async fn whoever_starts_in_the_middle_of_the_fault_sees_by_what_the_host_knows()
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_starts_in_the_middle_of_the_fault_and_knows_no_id_sees_nothing_new() {
+async fn an_engine_that_starts_during_the_fault_without_ids_observes_nothing() {
     for list in LISTS {
         let node = Node::watch_knowing_no_host(|sim| {
             three_pods(sim);
@@ -232,7 +232,7 @@ async fn whoever_starts_in_the_middle_of_the_fault_and_knows_no_id_sees_nothing_
 
 /// A list that comes after twenty seconds shows pods that were not asked for until then.
 #[tokio::test(start_paused = true)]
-async fn after_a_list_that_hung_from_the_start_nobody_fails_and_all_are_there_at_once() {
+async fn after_a_list_that_was_stuck_from_the_start_all_pods_are_observed_at_once_and_none_fails() {
     for pods in [30, 300] {
         let node = Node::watch_knowing_no_host(|sim| {
             many(sim, pods, &["app", "side"]);
@@ -253,7 +253,7 @@ async fn after_a_list_that_hung_from_the_start_nobody_fails_and_all_are_there_at
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_uid_the_host_does_not_tell_is_the_listed_one_of_its_name() {
+async fn a_pod_without_uid_on_the_host_is_the_listed_pod_with_its_name() {
     let owner = Owner {
         pod: PodRef {
             uid: "".into(),
@@ -292,7 +292,7 @@ async fn a_pod_whose_uid_the_host_does_not_tell_is_the_listed_one_of_its_name() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_for_a_container_that_only_an_event_has_shown_has_the_name_that_the_host_tells() {
+async fn a_call_for_a_container_that_only_an_event_has_shown_has_its_name_from_the_host() {
     let node = Node::watch_stream(|sim| {
         three_pods(sim);
         sim.status_lock("locked", "app");
@@ -347,7 +347,7 @@ async fn sandboxes_that_cannot_be_listed_are_swept_too() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_both_lists_hung_known_pods_are_seen_and_it_stays_degraded() {
+async fn with_both_lists_stuck_known_pods_are_observed_and_the_node_stays_degraded() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     node.told();
@@ -367,7 +367,7 @@ async fn with_both_lists_hung_known_pods_are_seen_and_it_stays_degraded() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_too_large_is_swept_and_seldom_asked_for() {
+async fn a_list_that_is_too_large_is_replaced_by_a_sweep_and_rarely_requested() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     node.told();
@@ -392,7 +392,7 @@ async fn a_list_that_is_too_large_is_swept_and_seldom_asked_for() {
 
 /// Containers are listed slowly each time, and then are too many for a message.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_was_slow_and_is_too_large_is_swept_although_the_other_one_hangs_for_a_while() {
+async fn a_slow_list_that_is_too_large_is_replaced_although_the_other_one_is_stuck_for_a_while() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     let slow = Fault::Slow(seconds(2.5));
@@ -412,7 +412,7 @@ async fn a_list_that_was_slow_and_is_too_large_is_swept_although_the_other_one_h
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_was_slow_is_asked_for_although_the_other_one_is_too_large() {
+async fn a_slow_list_is_requested_although_the_other_one_is_too_large() {
     for (slow, large) in [
         (Rpc::ListPodSandbox, Rpc::ListContainers),
         (Rpc::ListContainers, Rpc::ListPodSandbox),
@@ -436,7 +436,7 @@ async fn a_list_that_was_slow_is_asked_for_although_the_other_one_is_too_large()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_becomes_slow_beside_one_that_fails_is_not_said_to_be_stuck() {
+async fn a_list_that_becomes_slow_beside_one_that_fails_is_not_reported_as_stuck() {
     for fails in [too_large(), broken()] {
         let node = Node::watch(three_pods).await;
         node.at(0.5).await;
@@ -459,7 +459,7 @@ async fn a_list_that_becomes_slow_beside_one_that_fails_is_not_said_to_be_stuck(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_is_only_slow_beside_one_that_fails_is_not_called_unavailable() {
+async fn a_slow_list_beside_one_that_fails_is_not_unavailable() {
     let lists = [Rpc::ListContainers, Rpc::ListPodSandbox];
     for (fails, slow) in [(lists[0], lists[1]), (lists[1], lists[0])] {
         for fault in [too_large(), broken()] {
@@ -484,7 +484,7 @@ async fn a_list_that_is_only_slow_beside_one_that_fails_is_not_called_unavailabl
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_comes_again_beside_a_slow_one_is_not_called_unavailable() {
+async fn a_list_that_is_answered_again_beside_a_slow_one_is_not_unavailable() {
     let lists = [Rpc::ListContainers, Rpc::ListPodSandbox];
     for (fails, slow) in [(lists[0], lists[1]), (lists[1], lists[0])] {
         for took in [0.0, 1.0, 2.5, 4.0] {
@@ -543,7 +543,7 @@ async fn a_pod_whose_container_was_removed_beside_a_sweep_is_inspected() {
 
 /// The containers come late in each relist, in which the sandboxes have failed.
 #[tokio::test(start_paused = true)]
-async fn a_list_that_comes_is_taken_in_although_the_other_one_has_failed() {
+async fn a_list_is_applied_although_the_other_one_has_failed() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     node.sim.fault(Rpc::ListPodSandbox, None, broken());
@@ -563,7 +563,7 @@ async fn a_list_that_comes_is_taken_in_although_the_other_one_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_the_runtime_serves_no_cri_nobody_is_said_to_be_polled() {
+async fn a_runtime_that_does_not_serve_cri_is_not_reported_as_polled() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     for call in [
@@ -587,7 +587,7 @@ async fn where_the_runtime_serves_no_cri_nobody_is_said_to_be_polled() {
 
 /// In each relist the sandboxes fail first, and the containers come late.
 #[tokio::test(start_paused = true)]
-async fn the_error_of_a_list_that_has_come_since_is_told_of_no_other_list() {
+async fn the_error_of_a_list_that_was_answered_since_is_reported_for_no_other_list() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     let slow = Fault::Slow(seconds(6.5));
@@ -606,7 +606,7 @@ async fn the_error_of_a_list_that_has_come_since_is_told_of_no_other_list() {
 
 /// Both are asked for at 9.7 s, and what comes at 11.6 s waits for the other one.
 #[tokio::test(start_paused = true)]
-async fn what_a_list_has_shown_is_not_held_back_once_the_other_one_is_done_without() {
+async fn a_received_list_is_applied_once_a_sweep_replaces_the_other_one() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     let slow = Fault::Slow(seconds(1.9));
@@ -661,7 +661,7 @@ async fn a_slow_runtime_is_swept_more_slowly() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn status_calls_that_fail_do_not_hold_up_a_sweep() {
+async fn failing_status_calls_do_not_delay_a_sweep() {
     let node = Node::watch(|sim| {
         for number in 0..12 {
             sim.run(&format!("broken-{number}"), &["app"]);
@@ -715,13 +715,13 @@ async fn a_list_fails_once_beside_a_hanging_one(hangs: Rpc, fails: Rpc) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_failed_once_beside_one_that_hangs_is_asked_for_again() {
+async fn a_list_that_failed_once_beside_a_stuck_one_is_requested_again() {
     a_list_fails_once_beside_a_hanging_one(Rpc::ListContainers, Rpc::ListPodSandbox).await;
     a_list_fails_once_beside_a_hanging_one(Rpc::ListPodSandbox, Rpc::ListContainers).await;
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_hangs_again_right_after_its_release_is_said_within_seconds() {
+async fn a_list_that_is_stuck_again_right_after_its_release_is_reported_within_seconds() {
     let node = Node::watch(three_pods).await;
     node.at(5.5).await;
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
@@ -742,7 +742,7 @@ async fn a_list_that_hangs_again_right_after_its_release_is_said_within_seconds(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_takes_longer_than_the_period_comes_to_its_end() {
+async fn a_sweep_that_takes_longer_than_the_period_ends() {
     for (pods, slow) in [(250, 0.002), (120, 0.045), (50, 0.1), (28, 0.28), (10, 2.0)] {
         let node = Node::watch(|sim| many(sim, pods, &["app"])).await;
         node.at(3.5).await;
@@ -762,7 +762,7 @@ async fn a_sweep_that_takes_longer_than_the_period_comes_to_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_not_found_once_beside_a_list_that_hangs_is_not_dead() {
+async fn a_container_that_is_not_found_once_beside_a_stuck_list_is_not_dead() {
     let node = Node::watch(three_pods).await;
     node.at(8.4).await;
     lock_status(&node.sim, "locked/app.0");
@@ -784,7 +784,7 @@ async fn who_is_not_found_once_beside_a_list_that_hangs_is_not_dead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_large_node_of_which_every_status_is_slow_is_seen_long_before_it_would_be_unhealthy() {
+async fn a_large_node_with_slow_statuses_is_observed_long_before_it_would_be_unhealthy() {
     for (pods, slow) in [(250, 1.0), (500, 2.0), (110, 3.0)] {
         let node = Node::watch(|sim| many(sim, pods, &["app", "sidecar"])).await;
         node.at(3.5).await;
@@ -805,7 +805,7 @@ async fn a_large_node_of_which_every_status_is_slow_is_seen_long_before_it_would
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_waits_for_the_other_list_however_late_it_comes() {
+async fn a_sweep_waits_for_the_other_list_however_late_it_is() {
     for hangs in [true, false] {
         for (list, other) in [
             (Rpc::ListContainers, Rpc::ListPodSandbox),
@@ -832,7 +832,7 @@ async fn a_sweep_waits_for_the_other_list_however_late_it_comes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_failed_and_then_hangs_beside_the_other_holds_up_no_sweep() {
+async fn a_list_that_failed_and_is_then_stuck_beside_the_other_delays_no_sweep() {
     for list in LISTS {
         let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
         node.at(8.4).await;
@@ -866,7 +866,7 @@ async fn a_pid_is_not_told(list: Fault) -> Node {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pid_that_is_not_told_holds_up_no_sweep() {
+async fn an_unanswered_pid_call_delays_no_sweep() {
     for list in [Fault::Hang, too_large()] {
         let node = a_pid_is_not_told(list.clone()).await;
         node.at(2.6).await;
@@ -883,7 +883,7 @@ async fn a_pid_that_is_not_told_holds_up_no_sweep() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_a_pid_held_up_is_a_look_once_that_is_told() {
+async fn a_sweep_that_waited_for_a_pid_call_is_a_pass_once_that_is_answered() {
     let node = a_pid_is_not_told(Fault::Hang).await;
     let began = node.sim.now();
     node.at(4.3).await;
@@ -897,7 +897,7 @@ async fn a_sweep_that_a_pid_held_up_is_a_look_once_that_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_first_sweep_counts_what_answers_in_another_order_than_it_was_asked() {
+async fn a_first_sweep_counts_answers_that_arrive_out_of_order() {
     let both = [Rpc::ListContainers, Rpc::ListPodSandbox];
     // A single list is done without after a second, both after two; a second later comes the next.
     for (lists, once) in [(&both[..1], 1.9), (&both, 2.9)] {
@@ -930,7 +930,7 @@ async fn a_first_sweep_counts_what_answers_in_another_order_than_it_was_asked() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_an_id_that_the_host_knows_as_a_container_no_sandbox_is_asked_for() {
+async fn an_id_that_the_host_knows_as_a_container_is_not_requested_as_a_sandbox() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     for list in LISTS {

@@ -32,7 +32,7 @@ fn restart(node: &Node, pod: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn events_of_one_slow_pod_do_not_hold_up_the_look() {
+async fn events_of_one_slow_pod_do_not_delay_the_pass() {
     let node = Node::watch_stream(pods).await;
     node.at(3.5).await;
     for call in STATUSES {
@@ -62,7 +62,7 @@ async fn events_of_one_slow_pod_do_not_hold_up_the_look() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_of_very_many_slow_containers_holds_up_nobody_else() {
+async fn a_pod_with_very_many_slow_containers_delays_no_other() {
     let node = Node::watch(pods).await;
     let names: Vec<String> = (0..1600).map(|number| format!("c{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -86,7 +86,7 @@ async fn a_pod_of_very_many_slow_containers_holds_up_nobody_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_pod_that_changes_all_the_time_holds_up_nobody_and_does_not_flap() {
+async fn a_slow_pod_that_changes_continuously_delays_no_other_and_does_not_flap() {
     for (containers, slow) in [(20, 2.0), (50, 1.2), (100, 1.0)] {
         let node = Node::watch_with_kernel(generic(), pods).await;
         let names: Vec<String> = (0..containers).map(|it| format!("c{it}")).collect();
@@ -122,7 +122,7 @@ async fn a_slow_pod_that_changes_all_the_time_holds_up_nobody_and_does_not_flap(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_hangs_keeps_no_list_from_being_asked_for() {
+async fn a_stuck_version_prevents_no_list() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     node.sim.fault(Rpc::Version, None, Fault::Hang);
@@ -143,7 +143,7 @@ async fn a_version_that_hangs_keeps_no_list_from_being_asked_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_version_that_hangs_from_the_start_keeps_nobody_from_being_seen() {
+async fn a_version_that_is_stuck_from_the_start_prevents_no_observation() {
     let node = Node::watch(|sim| {
         pods(sim);
         sim.fault(Rpc::Version, None, Fault::Hang);
@@ -189,7 +189,7 @@ async fn a_version_that_hangs_from_the_start_keeps_nobody_from_being_seen() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_answers_statuses_alone_after_a_restart_is_swept() {
+async fn a_runtime_that_answers_only_statuses_after_a_restart_is_swept() {
     for restarts in [1.0, 4.8] {
         let node = Node::watch(pods).await;
         node.at(5.5).await;
@@ -205,7 +205,7 @@ async fn a_runtime_that_answers_statuses_alone_after_a_restart_is_swept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn healthy_hides_nobody_who_is_dead_and_not_found() {
+async fn healthy_hides_no_dead_container_that_is_not_found() {
     let node = Node::watch_with_kernel(generic(), pods).await;
     node.at(3.5).await;
     node.sim
@@ -225,7 +225,7 @@ async fn healthy_hides_nobody_who_is_dead_and_not_found() {
 /// A new pod of which its sandbox was seen alone, and whose container is being asked for, is nobody
 /// who was seen.
 #[tokio::test(start_paused = true)]
-async fn it_is_not_synced_while_the_status_of_every_container_hangs() {
+async fn a_node_is_not_synced_while_the_status_of_every_container_is_stuck() {
     let node = Node::watch_stream(|sim| {
         many(sim, 2, &["app", "side"]);
         sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
@@ -247,7 +247,7 @@ async fn it_is_not_synced_while_the_status_of_every_container_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_fails_is_said_after_a_start_under_a_lock() {
+async fn failing_pods_are_reported_after_a_start_under_the_lock() {
     let node = Node::watch(|sim| {
         pods(sim);
         sim.status_lock("locked", "app");
@@ -269,7 +269,7 @@ async fn who_fails_is_said_after_a_start_under_a_lock() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_connection_that_was_lost_is_nobodys_fault() {
+async fn a_lost_connection_is_blamed_on_no_pod() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     node.sim
@@ -283,7 +283,7 @@ async fn a_connection_that_was_lost_is_nobodys_fault() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_named_because_the_runtime_is_away() {
+async fn no_pod_is_reported_because_the_runtime_is_unreachable() {
     let node = Node::watch(|sim| many(sim, 20, &["app", "side"])).await;
     node.at(9.3).await;
     for call in STATUSES {
@@ -328,7 +328,7 @@ async fn a_list_that_is_answered_is_not_unavailable() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_worse_is_told_at_once_after_whatever_came_before() {
+async fn a_change_for_the_worse_is_reported_at_once() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     node.sim.fault(Rpc::ListContainers, None, broken());
@@ -347,7 +347,7 @@ async fn what_is_worse_is_told_at_once_after_whatever_came_before() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_not_recovering_while_a_list_fails() {
+async fn a_node_is_not_recovering_while_a_list_fails() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     node.sim.fault(Rpc::ListContainers, None, broken());
@@ -367,7 +367,7 @@ async fn it_is_not_recovering_while_a_list_fails() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_gone_does_not_fail_while_a_list_hangs() {
+async fn a_removed_pod_does_not_fail_while_a_list_is_stuck() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     node.sim
@@ -386,7 +386,7 @@ async fn who_is_gone_does_not_fail_while_a_list_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_time_an_hour_ago_delays_no_name() {
+async fn a_slow_time_an_hour_ago_delays_no_report() {
     for slow in [0.9, 4.5] {
         for lock in [false, true] {
             let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
@@ -424,7 +424,7 @@ async fn a_slow_time_an_hour_ago_delays_no_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_waits_for_room_does_not_turn() {
+async fn an_engine_that_waits_for_room_does_not_spin() {
     let mut took = BTreeMap::new();
     for kills in [0, 20] {
         let node = Node::watch_with_kernel(generic(), |sim| many(sim, 100, &["app"])).await;
@@ -442,7 +442,7 @@ async fn who_waits_for_room_does_not_turn() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_does_not_say_who_it_is_is_listed_all_the_same() {
+async fn a_runtime_without_a_version_is_listed() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     node.sim.fault(Rpc::Version, None, broken());
@@ -455,7 +455,7 @@ async fn a_runtime_that_does_not_say_who_it_is_is_listed_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_list_that_failed_beside_a_sweep_is_asked_for_again_before_all_is_well() {
+async fn a_list_that_failed_beside_a_sweep_is_requested_again_before_the_node_is_healthy() {
     let node = Node::watch_stream(|sim| many(sim, 20, &["app"])).await;
     node.at(5.0).await;
     for pod in 0..20 {
@@ -499,7 +499,7 @@ async fn a_list_that_failed_beside_a_sweep_is_asked_for_again_before_all_is_well
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_goes_away_is_unreachable_although_a_list_was_too_large() {
+async fn a_stopped_runtime_is_unreachable_although_a_list_was_too_large() {
     for list in LISTS {
         let node = Node::watch(pods).await;
         node.at(2.5).await;
@@ -514,7 +514,7 @@ async fn a_runtime_that_goes_away_is_unreachable_although_a_list_was_too_large()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_falls_silent_is_silent_although_both_lists_were_too_large() {
+async fn a_runtime_becomes_unresponsive_although_both_lists_were_too_large() {
     let node = Node::watch(pods).await;
     node.at(2.5).await;
     for list in LISTS {
@@ -553,7 +553,7 @@ async fn a_lost_connection_is_not_hidden_by_a_list_that_is_too_large() {
 /// The list that a sweep asks for was slow each time, so that it is long before it is stuck: only
 /// `Version` shows that the runtime is back.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_is_back_is_not_unreachable_although_a_list_that_was_slow_hangs() {
+async fn a_reconnected_runtime_is_not_unreachable_although_a_slow_list_is_stuck() {
     for down in [5.0, 5.25, 5.5, 5.75] {
         let node = Node::watch(pods).await;
         node.at(2.5).await;
@@ -575,7 +575,7 @@ async fn a_runtime_that_is_back_is_not_unreachable_although_a_list_that_was_slow
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_is_back_and_refuses_lists_is_not_unreachable_whatever_came_before() {
+async fn a_reconnected_runtime_that_refuses_lists_is_not_unreachable() {
     for hangs in [false, true] {
         let node = Node::watch(pods).await;
         for cycle in 0..3 {
@@ -599,8 +599,8 @@ async fn a_runtime_that_is_back_and_refuses_lists_is_not_unreachable_whatever_ca
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_a_list_that_hangs_hides_is_hidden_until_it_comes_however_often_the_runtime_restarts()
-{
+async fn what_a_stuck_list_hides_stays_unseen_until_it_is_answered_however_often_the_runtime_restarts()
+ {
     for list in LISTS {
         for down in [0.1, 0.3, 2.5] {
             let node = Node::watch(|sim| many(sim, 8, &["app"])).await;

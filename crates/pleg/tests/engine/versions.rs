@@ -106,7 +106,7 @@ async fn a_list_that_is_refused_in_the_other_version_too_is_not_served_in_it() {
 }
 
 #[tokio::test]
-async fn a_version_that_is_refused_or_hangs_in_v1alpha2_does_not_turn_everything_to_it() {
+async fn a_version_that_is_refused_or_stuck_in_v1alpha2_does_not_select_it() {
     for refuses in [
         |path: &str| match path {
             "/runtime.v1.RuntimeService/Version" => UNIMPLEMENTED,

@@ -58,7 +58,7 @@ async fn an_error_that_was_noted_meanwhile_does_not_make_an_old_inspection_newer
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_does_not_vouch_for_an_inspection_that_it_did_not_wait_for() {
+async fn a_pass_does_not_confirm_an_inspection_that_it_did_not_wait_for() {
     let node = Node::watch(|sim| {
         sim.run("victim", &["app", "side", "third"]);
         many(sim, 300, &["app"]);
@@ -103,7 +103,7 @@ async fn a_look_does_not_vouch_for_an_inspection_that_it_did_not_wait_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_of_the_long_gone_are_no_look_at_anybody() {
+async fn ids_that_were_removed_long_ago_observe_no_pod() {
     for fault in [Fault::Hang, broken()] {
         let node = Node::watch_knowing_only(&["old-1", "old-2"], |sim| {
             many(sim, 5, &["app"]);
@@ -127,7 +127,7 @@ async fn ids_of_the_long_gone_are_no_look_at_anybody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_without_a_sandbox_is_named_like_any_other() {
+async fn a_pod_without_a_sandbox_is_reported_like_any_other() {
     let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
     node.at(8.4).await;
     node.sim.world().pod("p0").sandboxes.clear();
@@ -149,7 +149,7 @@ async fn a_pod_without_a_sandbox_is_named_like_any_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nobody_is_asked_for_the_pods_that_came_and_went_while_all_statuses_hung() {
+async fn pods_that_were_created_and_removed_while_all_statuses_were_stuck_are_not_requested() {
     let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
     node.at(8.4).await;
     for call in STATUSES {
@@ -209,7 +209,7 @@ fn runs_as_of(node: &Node, uid: &PodUid, container: &str, time: Instant) -> bool
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_answer_with_a_pid_is_no_look_at_a_container() {
+async fn the_answer_to_a_pid_call_does_not_observe_a_container() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         many(sim, 150, &["app"]);
         sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.3)));
@@ -255,7 +255,7 @@ async fn ids_that_only_the_host_knew_do_not_fail_once_it_does_not_know_them() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_pod_is_seen_with_the_containers_that_its_sandbox_tells() {
+async fn a_new_pod_is_observed_with_the_containers_in_its_sandbox_status() {
     let node = Node::watch_knowing_no_host(|sim| {
         sim.fill_sandboxes();
         many(sim, 600, &["app"]);
@@ -278,7 +278,7 @@ async fn a_new_pod_is_seen_with_the_containers_that_its_sandbox_tells() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_only_finds_out_that_sandboxes_tell_their_containers_has_not_seen_all() {
+async fn a_sweep_that_first_finds_containers_in_sandbox_statuses_is_not_complete() {
     let node = Node::watch_knowing_no_host(|sim| {
         sim.fill_sandboxes();
         many(sim, 3, &["app"]);
@@ -312,7 +312,7 @@ async fn a_sweep_that_only_finds_out_that_sandboxes_tell_their_containers_has_no
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_sees_what_began_and_ended_in_a_sandbox_that_has_ended_since() {
+async fn a_sweep_observes_what_started_and_exited_in_a_sandbox_that_has_stopped_since() {
     let node = Node::watch_with_kernel_knowing_no_host(|sim| {
         sim.fill_sandboxes();
         sim.run("victim", &["app"]);
@@ -354,7 +354,7 @@ async fn a_sweep_sees_what_began_and_ended_in_a_sandbox_that_has_ended_since() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_has_started_a_container_is_not_told_that_there_is_none() {
+async fn a_reader_that_started_a_container_is_never_answered_without_it() {
     for (config, kernel) in [(generic(), true), (Config::default(), false)] {
         let prepare = |sim: &Sim| {
             sim.run("victim", &["app"]);
@@ -387,7 +387,7 @@ async fn whoever_has_started_a_container_is_not_told_that_there_is_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_says_that_it_lacks_what_was_started_while_containers_cannot_be_listed() {
+async fn an_answer_shows_that_it_is_incomplete_while_containers_cannot_be_listed() {
     let node = Node::watch_knowing_no_host(|sim| {
         sim.run("victim", &["app"]);
         many(sim, 3, &["app"]);
@@ -425,7 +425,7 @@ fn state_of(entry: &Entry, container: &str) -> Option<ContainerState> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_lacks_what_is_listed_is_not_complete_and_is_no_answer() {
+async fn a_status_without_something_listed_is_incomplete_and_no_answer() {
     for kernel in [false, true] {
         for (call, id) in [
             (Rpc::ContainerStatus, "victim/app.0"),
@@ -515,7 +515,7 @@ async fn a_pod_is_complete_again_with_the_first_list_that_confirms_a_removal() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_lacks_what_is_listed_while_lists_hang_is_answered_and_not_complete() {
+async fn an_incomplete_pod_is_answered_as_incomplete_while_lists_are_stuck() {
     for lasts in [0.1, 30.0] {
         let node = Node::watch_with_kernel(generic(), |sim| {
             sim.run("victim", &["app", "side"]);
@@ -541,7 +541,7 @@ async fn who_lacks_what_is_listed_while_lists_hang_is_answered_and_not_complete(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_status_is_stuck_has_an_error_while_it_is_polled_in_place_of_a_list() {
+async fn a_pod_with_a_stuck_status_has_an_error_during_sweeps() {
     let node = Node::watch(|sim| {
         sim.run("web", &["nginx"]);
         sim.run("db", &["postgres"]);
@@ -572,7 +572,7 @@ async fn a_pod_whose_status_is_stuck_has_an_error_while_it_is_polled_in_place_of
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_status_is_stuck_keeps_its_error_whatever_else_happens_in_it() {
+async fn a_pod_with_a_stuck_status_keeps_its_error_whatever_else_happens_in_it() {
     for is_listed in [false, true] {
         let node = Node::watch(|sim| sim.run("db", &["postgres", "backup"])).await;
         node.at(10.0).await;

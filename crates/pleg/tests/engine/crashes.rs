@@ -20,7 +20,7 @@ fn names(status: &StatusReport, id: &str) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn others_are_seen_beside_a_pod_whose_status_crashes_the_runtime() {
+async fn other_pods_are_observed_beside_a_pod_whose_status_crashes_the_runtime() {
     for with_kernel in [false, true] {
         let node = match with_kernel {
             false => Node::watch(pods).await,
@@ -44,7 +44,7 @@ async fn others_are_seen_beside_a_pod_whose_status_crashes_the_runtime() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_crashes_by_one_call_is_called_so_less_and_less() {
+async fn a_call_that_crashes_the_runtime_is_sent_less_and_less_often() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     one_crashes(&node.sim);
@@ -63,7 +63,7 @@ async fn a_runtime_that_crashes_by_one_call_is_called_so_less_and_less() {
 
 /// An observer that is started beside a container that nobody has asked for since the runtime was.
 #[tokio::test(start_paused = true)]
-async fn a_node_is_learned_although_the_runtime_crashes_by_one_call() {
+async fn a_node_is_observed_although_one_call_crashes_the_runtime() {
     let node = Node::watch(|sim| {
         many(sim, 50, &["app"]);
         sim.run("b", &["app"]);
@@ -115,7 +115,7 @@ async fn sixty_exits_are_reported_within_two_seconds_after_restarts() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_is_refused_beside_a_crash_is_no_reason_for_it() {
+async fn a_status_that_is_refused_beside_a_crash_is_not_its_cause() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     one_crashes(&node.sim);
@@ -163,7 +163,7 @@ async fn all_are_seen_but_one(slow: Fault, limit: f64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn others_are_seen_however_slow_their_statuses_are() {
+async fn other_pods_are_observed_however_slow_their_statuses_are() {
     all_are_seen_but_one(Fault::Slow(seconds(0.002)), 10.0).await;
     all_are_seen_but_one(Fault::Slow(seconds(0.07)), 10.0).await;
     all_are_seen_but_one(Fault::Slow(seconds(0.15)), 10.0).await;
@@ -172,7 +172,7 @@ async fn others_are_seen_however_slow_their_statuses_are() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_hangs_beside_one_that_crashes_the_runtime_is_not_blamed() {
+async fn a_stuck_container_beside_one_that_crashes_the_runtime_is_not_blamed() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     one_crashes(&node.sim);
@@ -192,7 +192,7 @@ async fn a_container_that_hangs_beside_one_that_crashes_the_runtime_is_not_blame
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_hangs_at_each_restart_is_not_blamed_and_seen_once_it_answers() {
+async fn a_container_that_is_stuck_at_each_restart_is_not_blamed_and_observed_once_it_answers() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     node.sim
@@ -214,7 +214,7 @@ async fn a_container_that_hangs_at_each_restart_is_not_blamed_and_seen_once_it_a
 
 /// Who asks at the wrong moment is not to blame.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_restarts_all_the_time_by_itself_blames_nobody() {
+async fn a_runtime_that_restarts_on_its_own_blames_no_call() {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
     node.at(3.5).await;
     let slow = Fault::Jitter(seconds(0.1), seconds(0.4));
@@ -235,7 +235,7 @@ async fn a_runtime_that_restarts_all_the_time_by_itself_blames_nobody() {
 
 /// As systemd restarts one that ends again and again.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_never_stays_for_long_blames_nobody_and_all_are_told_at_last() {
+async fn a_runtime_that_never_stays_long_blames_no_call_and_all_exits_are_reported() {
     for up in [0.9, 1.3, 2.3] {
         let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
         node.at(3.5).await;
@@ -262,7 +262,7 @@ async fn a_runtime_that_never_stays_for_long_blames_nobody_and_all_are_told_at_l
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_made_the_runtime_go_away_and_only_hangs_now_is_stuck() {
+async fn a_call_that_crashed_the_runtime_and_only_hangs_now_is_stuck() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     one_crashes(&node.sim);
@@ -280,7 +280,7 @@ async fn a_call_that_made_the_runtime_go_away_and_only_hangs_now_is_stuck() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_does_not_make_a_withheld_call_be_made_again() {
+async fn a_restart_does_not_cause_a_withheld_call_to_be_sent() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     one_crashes(&node.sim);
@@ -302,7 +302,7 @@ async fn a_restart_does_not_make_a_withheld_call_be_made_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_three_that_crash_the_runtime_each_is_found() {
+async fn each_of_three_calls_that_crash_the_runtime_is_found() {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
     node.at(3.5).await;
     let killers = ["p2/app.0", "p6/app.0", "p9/app.0"];
@@ -334,7 +334,7 @@ async fn of_three_that_crash_the_runtime_each_is_found() {
 
 /// Relists are rare beside a stream, and what fails is inspected again all the same.
 #[tokio::test(start_paused = true)]
-async fn one_is_found_in_a_pod_of_several_beside_a_stream() {
+async fn a_crashing_call_is_found_in_a_pod_of_several_beside_a_stream() {
     for stream in [false, true] {
         let prepare = |sim: &Sim| {
             sim.run("a", &["x"]);
@@ -355,7 +355,7 @@ async fn one_is_found_in_a_pod_of_several_beside_a_stream() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_is_found_although_lists_are_answered_all_the_time() {
+async fn a_crashing_call_is_found_although_lists_are_answered() {
     let config = Config {
         relist_period: seconds(0.05),
         ..generic()
@@ -372,7 +372,7 @@ async fn one_is_found_although_lists_are_answered_all_the_time() {
 
 /// Which makes it go away once more at each of its own relists.
 #[tokio::test(start_paused = true)]
-async fn one_is_found_beside_a_kubelet_that_calls_it_too() {
+async fn a_crashing_call_is_found_beside_a_kubelet_that_sends_it_too() {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
     node.at(3.5).await;
     let crash = Fault::Crash(seconds(0.3));
@@ -420,7 +420,7 @@ async fn the_node_is_degraded_until_what_was_lost_is_answered() {
 
 /// Of which nobody needs to know anything: it is asked to see whether the runtime answers.
 #[tokio::test(start_paused = true)]
-async fn a_witness_that_crashes_the_runtime_is_not_asked_again() {
+async fn a_witness_that_crashes_the_runtime_is_not_sent_again() {
     let node = Node::watch(|sim| many(sim, 4, &["app"])).await;
     node.at(3.5).await;
     let call = Rpc::ContainerStatus;
@@ -436,7 +436,7 @@ async fn a_witness_that_crashes_the_runtime_is_not_asked_again() {
 
 /// Which nobody else opens, and which is of no need.
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_crashes_the_runtime_is_opened_less_and_less() {
+async fn a_stream_that_crashes_the_runtime_is_opened_less_and_less_often() {
     let node = Node::watch_stream(|sim| {
         many(sim, 8, &["app"]);
         let crash = Fault::Crash(seconds(0.05));
@@ -457,7 +457,7 @@ async fn a_stream_that_crashes_the_runtime_is_opened_less_and_less() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_that_crashes_a_runtime_which_answers_nothing_in_time_is_held() {
+async fn a_call_that_crashes_a_slow_runtime_is_withheld() {
     let node = Node::watch(|sim| many(sim, 8, &["app"])).await;
     node.at(3.5).await;
     node.sim.fault_everything(&Fault::Slow(seconds(8.0)));
@@ -473,7 +473,7 @@ async fn one_that_crashes_a_runtime_which_answers_nothing_in_time_is_held() {
 
 /// An innocent call that is always made last would be lost each time.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_goes_away_every_few_seconds_blames_nobody_and_exits_are_told() {
+async fn a_runtime_that_exits_every_few_seconds_blames_no_call_and_exits_are_reported() {
     const HANG: usize = 20;
     const EXITS: usize = 80;
     for shift in [0.0, 0.37, 1.1] {
@@ -513,7 +513,7 @@ async fn a_runtime_that_goes_away_every_few_seconds_blames_nobody_and_exits_are_
 
 /// Whoever else asks for it, nothing is gained by doing so every second.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_crashes_by_its_lists_or_its_version_is_asked_less_often() {
+async fn lists_and_version_that_crash_the_runtime_are_sent_less_often() {
     for call in [Rpc::ListContainers, Rpc::ListPodSandbox, Rpc::Version] {
         let node = Node::watch(pods).await;
         node.at(3.5).await;
@@ -543,7 +543,7 @@ async fn a_runtime_that_crashes_by_its_lists_or_its_version_is_asked_less_often(
 
 /// Restarts between which the lists were answered, though one of them was refused, are no succession.
 #[tokio::test(start_paused = true)]
-async fn lists_that_are_refused_between_two_restarts_are_not_why() {
+async fn lists_that_are_refused_between_two_restarts_are_not_the_cause() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     let refused = CallError::Refused("Unknown: busy".into());
@@ -565,7 +565,7 @@ async fn lists_that_are_refused_between_two_restarts_are_not_why() {
 /// Those that were lost once are no witness while it is not known that the runtime is back: none of
 /// them would be made, and another would be chosen at once.
 #[tokio::test(start_paused = true)]
-async fn a_withheld_call_is_not_chosen_as_a_witness_again_and_again() {
+async fn a_withheld_call_is_not_a_witness() {
     let node = Node::watch_stream(|sim| many(sim, 2, &["app"])).await;
     node.at(3.5).await;
     // A sweep calls for both, and the connection is lost meanwhile.

@@ -7,7 +7,7 @@ use pleg::runtime::{CALLS, CallError, Rpc};
 use sim::Fault;
 
 #[tokio::test(start_paused = true)]
-async fn one_container_id_in_two_pods_is_told_for_both() {
+async fn one_container_id_in_two_pods_is_reported_for_both() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
@@ -29,7 +29,7 @@ async fn one_container_id_in_two_pods_is_told_for_both() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_stuck_id_in_two_pods_names_both_and_rounds_go_on() {
+async fn one_stuck_id_in_two_pods_reports_both_and_passes_continue() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
@@ -53,7 +53,7 @@ async fn one_stuck_id_in_two_pods_names_both_and_rounds_go_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_outlives_its_pod_is_named_once_when_another_pod_has_its_id() {
+async fn a_call_that_outlives_its_pod_is_reported_once_when_another_pod_has_its_id() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app"]);
         sim.run("c", &["app"]);
@@ -76,7 +76,7 @@ async fn a_call_that_outlives_its_pod_is_named_once_when_another_pod_has_its_id(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_uid_that_comes_back_is_a_new_pod() {
+async fn a_reused_uid_is_a_new_pod() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -92,7 +92,7 @@ async fn a_uid_that_comes_back_is_a_new_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_went_and_came_back_while_its_inspection_hung_is_told_once() {
+async fn a_pod_that_was_removed_and_created_during_a_stuck_inspection_is_reported_once() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.told();
@@ -119,7 +119,7 @@ async fn a_pod_that_went_and_came_back_while_its_inspection_hung_is_told_once() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_of_the_runtime_that_keeps_all_ids_tells_only_what_happened_meanwhile() {
+async fn a_restart_of_the_runtime_reports_only_what_happened_meanwhile() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
@@ -197,7 +197,7 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sandbox_without_metadata_and_a_row_without_an_id_disturb_nobody() {
+async fn a_sandbox_without_metadata_and_a_row_without_an_id_disturb_no_pod() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);

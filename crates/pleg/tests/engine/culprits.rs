@@ -17,7 +17,7 @@ fn age_of(sim: &Sim, rpc: Rpc) -> Option<f64> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn under_the_status_lock_the_culprit_is_named_three_and_a_half_seconds_after_the_list() {
+async fn under_the_status_lock_the_culprit_is_reported_three_and_a_half_seconds_after_the_list() {
     // The lock is taken at all times of the period, and with the kernel's hints and without.
     for (pods, phase, kernel) in [
         (3, 0.1, false),
@@ -57,7 +57,7 @@ async fn under_the_status_lock_the_culprit_is_named_three_and_a_half_seconds_aft
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_culprit_is_named_too_where_the_list_of_sandboxes_hangs() {
+async fn a_culprit_is_also_reported_while_the_list_of_sandboxes_is_stuck() {
     let node = Node::watch(|sim| many(sim, 10, &["app"])).await;
     node.at(8.4).await;
     node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
@@ -74,7 +74,7 @@ async fn a_culprit_is_named_too_where_the_list_of_sandboxes_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_hangs_after_a_change_is_named_within_four_seconds() {
+async fn a_status_that_is_stuck_after_a_change_is_reported_within_four_seconds() {
     for kernel in [true, false] {
         let prepare = |sim: &Sim| many(sim, 10, &["app"]);
         let node = match kernel {
@@ -136,7 +136,7 @@ async fn names_on_a_slow_node(fault: Fault, kernel: bool, from_the_beginning: bo
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_a_runtime_that_is_slow_as_a_whole_nobody_is_named() {
+async fn a_runtime_that_is_slow_as_a_whole_has_no_culprit() {
     for slow in [1.2, 1.5, 3.0] {
         for kernel in [false, true] {
             names_on_a_slow_node(Fault::Slow(seconds(slow)), kernel, slow == 1.5).await;
@@ -145,7 +145,7 @@ async fn on_a_runtime_that_is_slow_as_a_whole_nobody_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn on_a_runtime_that_is_now_slow_and_now_slower_nobody_is_named() {
+async fn a_runtime_of_changing_slowness_has_no_culprit() {
     for kernel in [false, true] {
         let jitter = Fault::Jitter(seconds(1.0), seconds(3.0));
         names_on_a_slow_node(jitter, kernel, kernel).await;
@@ -153,7 +153,7 @@ async fn on_a_runtime_that_is_now_slow_and_now_slower_nobody_is_named() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stop_of_the_whole_runtime_does_not_make_the_next_hang_go_unnoticed() {
+async fn a_stop_of_the_whole_runtime_does_not_hide_the_next_stuck_call() {
     let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
     node.at(5.5).await;
     node.sim.exit("p0", "app", 1);
@@ -206,7 +206,7 @@ async fn names_under(faults: &[(Rpc, Fault)], kernel: bool) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_all_calls_of_a_kind_are_slow_nobody_is_named() {
+async fn if_all_calls_of_a_kind_are_slow_there_is_no_culprit() {
     for kernel in [false, true] {
         for kind in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
             for slow in [4.0, 6.0, 8.0] {
@@ -219,7 +219,7 @@ async fn where_all_calls_of_a_kind_are_slow_nobody_is_named() {
 
 /// Right after the beginning three witnesses may be quick by chance, and the fourth call takes seconds.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_begins_to_answer_now_soon_and_now_late_has_hardly_anybody_named() {
+async fn a_runtime_that_becomes_irregular_has_hardly_any_culprit() {
     let all = [
         Rpc::ContainerStatus,
         Rpc::PodSandboxStatus,
@@ -242,7 +242,7 @@ async fn a_runtime_that_begins_to_answer_now_soon_and_now_late_has_hardly_anybod
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_stuck_after_a_silence_is_told_in_seconds() {
+async fn a_call_that_is_stuck_after_an_unresponsive_time_is_reported_within_seconds() {
     let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
     node.at(4.0).await;
     node.sim.stop();
@@ -263,7 +263,7 @@ async fn who_is_stuck_after_a_silence_is_told_in_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_was_made_before_its_pod_was_known_is_named_once() {
+async fn a_call_that_was_sent_before_its_pod_was_known_is_reported_once() {
     let node = Node::watch(|sim| {
         many(sim, 3, &["app"]);
         sim.status_lock("p1", "app");
@@ -281,7 +281,7 @@ async fn a_call_that_was_made_before_its_pod_was_known_is_named_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_is_not_called_silent_because_each_call_that_it_was_asked_hangs() {
+async fn a_runtime_is_not_unresponsive_because_each_outstanding_call_is_stuck() {
     let node = Node::watch(|sim| many(sim, 40, &["app"])).await;
     node.at(4.0).await;
     for call in [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers] {

@@ -32,7 +32,7 @@ async fn watched(manner: Manner, kernel: bool) -> Node {
 }
 
 #[tokio::test(start_paused = true)]
-async fn lives_and_deaths_are_told_once_behind_every_runtime() {
+async fn lifecycles_are_reported_once_on_every_runtime() {
     for manner in ALL {
         for kernel in [true, false] {
             let case = format!("{manner:?}, kernel {kernel}");
@@ -58,7 +58,7 @@ async fn lives_and_deaths_are_told_once_behind_every_runtime() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn who_is_gone_while_a_list_hangs_is_gone_in_whatever_words_that_is_said() {
+async fn a_pod_removed_while_a_list_is_stuck_is_removed_whatever_error_reports_it() {
     for manner in ALL {
         let node = watched(manner, false).await;
         node.at(3.3).await;
@@ -95,7 +95,7 @@ async fn pod_events_that_are_switched_on_in_cri_o_are_used_from_then_on() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_dockerd_is_dead_no_container_is_blamed_and_what_died_meanwhile_is_told_once() {
+async fn while_dockerd_is_dead_no_container_is_blamed_and_exits_are_reported_once() {
     let dead = "Unknown: Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is \
                 the docker daemon running?";
     for kernel in [true, false] {

@@ -26,7 +26,7 @@ async fn proven(count: usize) -> Node {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_runs_again_under_its_id_is_not_taken_for_dead() {
+async fn a_container_that_runs_again_under_its_id_is_not_dead() {
     for gap in [0.01, 0.1, 0.3, 0.6, 1.1, 2.0] {
         for slow in [0.0, 0.3, 1.0, 3.0] {
             let node = Node::watch_with_kernel(generic(), pods).await;
@@ -47,7 +47,7 @@ async fn a_container_that_runs_again_under_its_id_is_not_taken_for_dead() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_too_large_is_asked_for_seldom_however_slow_statuses_are() {
+async fn a_list_that_is_too_large_is_rarely_requested_however_slow_statuses_are() {
     for is_proven in [false, true] {
         for (least, most) in [(0.1, 1.1), (1.1, 1.2), (2.0, 3.0)] {
             let node = match is_proven {
@@ -89,7 +89,7 @@ async fn said_of_slow(slow: f64, reason: Reason) -> (f64, f64) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn where_every_call_takes_seconds_lists_are_slow_and_version_is_not_stuck() {
+async fn if_every_call_takes_seconds_lists_are_slow_and_version_is_not_stuck() {
     for slow in [4.0, 6.0, 8.0] {
         let (list_slow, version) = said_of_slow(slow, Reason::ListSlow).await;
         assert!(
@@ -104,7 +104,7 @@ async fn where_every_call_takes_seconds_lists_are_slow_and_version_is_not_stuck(
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_become_slow_are_three_reports_of_health_at_most() {
+async fn lists_that_become_slow_cause_at_most_three_health_reports() {
     let node = Node::watch(|sim| many(sim, 50, &["app", "sidecar"])).await;
     node.at(5.0).await;
     for list in LISTS {
@@ -118,7 +118,7 @@ async fn lists_that_become_slow_are_three_reports_of_health_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_was_stopped_for_minutes_is_well_at_once_when_it_goes_on() {
+async fn a_runtime_that_was_stopped_for_minutes_is_healthy_at_once_when_it_continues() {
     for count in [1, 3] {
         for stopped in [100.0, 160.0, 200.0] {
             let node = proven(count).await;
@@ -136,7 +136,7 @@ async fn a_runtime_that_was_stopped_for_minutes_is_well_at_once_when_it_goes_on(
 }
 
 #[tokio::test(start_paused = true)]
-async fn lists_that_were_late_are_not_called_slow_for_a_streams_period() {
+async fn lists_that_were_late_once_are_not_reported_as_slow_for_a_streams_period() {
     let all: [fn(&Sim); 2] = [
         |sim| sim.fault_everything(&Fault::Slow(seconds(2.5))),
         |sim| {

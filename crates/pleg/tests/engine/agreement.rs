@@ -66,23 +66,26 @@ async fn a_status_that_does_not_exist_for_a_moment_after_a_death_removes_nothing
     })
     .await;
     node.at(5.5).await;
-    node.told();
+    node.reported();
     node.sim
         .fault(Rpc::ContainerStatus, Some("two/x.0"), no_such());
     node.sim.kill("two", "x");
     node.at(5.6).await;
     node.sim.lift_all();
     node.at(8.0).await;
-    let told = node.told();
-    assert!(!told.contains("two/x.0"), "it runs, by the runtime: {told}");
+    let reported = node.reported();
+    assert!(
+        !reported.contains("two/x.0"),
+        "it runs, by the runtime: {reported}"
+    );
     node.sim.exit("two", "x", 7);
     node.at(12.0).await;
-    let told = node.told();
-    assert_eq!(told.matches("two/x.0").count(), 1, "{told}");
-    assert!(told.contains("Died two/x.0 with 7"), "{told}");
+    let reported = node.reported();
+    assert_eq!(reported.matches("two/x.0").count(), 1, "{reported}");
+    assert!(reported.contains("Died two/x.0 with 7"), "{reported}");
 }
 
-/// While no list can tell, an id that is gone is asked for again: it may come back.
+/// While lists are unavailable, a removed id is requested again: it may exist again.
 async fn comes_back_in_a_sweep(list: Rpc, call: Rpc, id: &str) {
     let node = Node::watch_knowing_no_host(pods).await;
     node.at(5.5).await;

@@ -87,7 +87,7 @@ async fn a_pod_that_was_not_observed_for_ten_seconds_is_reported_whatever_ends_i
                 .fault(Rpc::ContainerStatus, Some("p1/app.0"), broken());
             node.sim.exit("p1", "app", 1);
         }
-        // Whoever asks for it ends the runtime, which is back at once.
+        // Each call for it crashes the runtime, which reconnects at once.
         let id = "p0/app.0";
         node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
         node.sim.exit("p0", "app", 1);
@@ -217,8 +217,8 @@ async fn a_node_is_observed_although_one_list_is_slow_and_the_other_one_is_stuck
             );
         })
         .await;
-        // The slow one is asked for all the same, and shows what is new; and that it is slow no more.
-        node.told();
+        // The slow list is requested, and shows what is new, and that it is no longer slow.
+        node.reported();
         let before = node.sim.calls_made(slow);
         match slow {
             Rpc::ListPodSandbox => node.sim.run("new", &["app"]),
@@ -232,8 +232,8 @@ async fn a_node_is_observed_although_one_list_is_slow_and_the_other_one_is_stuck
             Rpc::ListPodSandbox => "Started new.0",
             _ => "Started p0/app.1",
         };
-        let told = node.told();
-        assert!(told.contains(new), "{slow:?}: {told}");
+        let reported = node.reported();
+        assert!(reported.contains(new), "{slow:?}: {reported}");
         let calls = node.sim.calls_made(slow) - before;
         assert!((2..=4).contains(&calls), "{slow:?}: {calls} in 20 s");
         node.sim.lift(slow, None);

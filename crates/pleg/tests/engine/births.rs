@@ -51,7 +51,7 @@ async fn a_quiet_node_is_listed_every_thirty_seconds_right_away() {
 async fn a_change_that_nothing_announced_brings_the_period_back_to_one_second() {
     let node = watched().await;
     node.at(10.0).await;
-    node.told();
+    node.reported();
     // What ends without the kernel's and the stream's knowing is found by a list.
     node.sim.disturb_stream(StreamFault::Silent);
     node.sim.lose_births(|sim| {
@@ -59,7 +59,7 @@ async fn a_change_that_nothing_announced_brings_the_period_back_to_one_second() 
         sim.world().pod("p9").create("more", now).start(now);
     });
     node.at(11.0).await;
-    assert!(node.told().contains("Started p9/more.0"));
+    assert!(node.reported().contains("Started p9/more.0"));
     node.at(14.0).await;
     let status = node.status().await;
     assert_eq!((period(&status), status.stream.missed), (1.0, 1));
@@ -77,7 +77,7 @@ async fn a_stream_that_stops_is_noticed_at_the_next_birth_or_exit() {
     for is_birth in [true, false] {
         let node = watched().await;
         node.at(10.0).await;
-        node.told();
+        node.reported();
         node.sim.disturb_stream(StreamFault::Silent);
         let expected = match is_birth {
             true => {
@@ -91,8 +91,8 @@ async fn a_stream_that_stops_is_noticed_at_the_next_birth_or_exit() {
             }
         };
         node.at(10.1).await;
-        let told = node.told();
-        assert!(told.contains(expected), "{told}");
+        let reported = node.reported();
+        assert!(reported.contains(expected), "{reported}");
         node.at(14.0).await;
         let status = node.status().await;
         assert_eq!(period(&status), 1.0);
@@ -110,7 +110,7 @@ async fn a_start_is_reported_within_a_tenth_of_a_second_while_the_list_hangs() {
     node.at(0.5).await;
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(8.0).await;
-    node.told();
+    node.reported();
     let now = node.sim.now();
     node.sim.world().pod("p3").create("late", now);
     // Its directory is there, and its process is not yet.
@@ -124,20 +124,23 @@ async fn a_start_is_reported_within_a_tenth_of_a_second_while_the_list_hangs() {
         .unwrap()
         .start(now);
     node.at(8.23).await;
-    let told = node.told();
-    assert!(told.contains("Started p3/late.0 (kernel)"), "{told}");
+    let reported = node.reported();
+    assert!(
+        reported.contains("Started p3/late.0 (kernel)"),
+        "{reported}"
+    );
     // And its process is watched from then on.
     node.sim.kill("p3", "late");
     node.sim.exit("p3", "late", 2);
     node.at(8.33).await;
-    assert!(node.told().contains("Died p3/late.0 with 2 (kernel)"));
+    assert!(node.reported().contains("Died p3/late.0 with 2 (kernel)"));
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_start_that_takes_seconds_is_reported_within_a_tenth_of_a_second_too() {
     let node = watched().await;
     node.at(10.0).await;
-    node.told();
+    node.reported();
     node.sim.disturb_stream(StreamFault::Silent);
     let now = node.sim.now();
     node.sim.world().pod("p3").create("slow", now);
@@ -148,15 +151,18 @@ async fn a_start_that_takes_seconds_is_reported_within_a_tenth_of_a_second_too()
     world.pod("p3").container("slow").unwrap().start(now);
     drop(world);
     node.at(13.15).await;
-    let told = node.told();
-    assert!(told.contains("Started p3/slow.0 (kernel)"), "{told}");
+    let reported = node.reported();
+    assert!(
+        reported.contains("Started p3/slow.0 (kernel)"),
+        "{reported}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_new_pod_is_reported_while_both_lists_are_stuck() {
     let node = watched().await;
     node.at(10.0).await;
-    node.told();
+    node.reported();
     node.sim.disturb_stream(StreamFault::Silent);
     for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         node.sim.fault(list, None, Fault::Hang);
@@ -174,25 +180,25 @@ async fn a_new_pod_is_reported_while_both_lists_are_stuck() {
 async fn the_end_of_a_sandbox_is_reported_although_no_event_announces_it() {
     let node = watched().await;
     node.at(10.0).await;
-    node.told();
+    node.reported();
     node.sim.disturb_stream(StreamFault::Silent);
     let now = node.sim.now();
     node.sim.world().pod("p4").stop(now);
     node.at(10.2).await;
-    let told = node.told();
-    assert!(told.contains("Died p4.0 (kernel)"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("Died p4.0 (kernel)"), "{reported}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn changes_that_are_lost_are_found_by_a_list_at_once() {
     let node = watched().await;
     node.at(10.0).await;
-    node.told();
+    node.reported();
     node.sim.disturb_stream(StreamFault::Silent);
     node.sim.lose_births(|sim| sim.run("new", &["app"]));
     node.at(10.3).await;
-    let told = node.told();
-    assert!(told.contains("Started new/app.0"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("Started new/app.0"), "{reported}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -291,16 +297,16 @@ async fn an_id_of_another_client_is_requested_a_few_times_and_no_more() {
 async fn many_births_at_once_are_left_to_a_list() {
     let node = watched().await;
     node.at(10.0).await;
-    node.told();
+    node.reported();
     node.sim.disturb_stream(StreamFault::Silent);
     for pod in 0..400 {
         node.sim.run(&format!("new{pod}"), &["app"]);
     }
     node.pass(2.0).await;
-    let told = node.told();
+    let reported = node.reported();
     for pod in 0..400 {
         let started = format!("Started new{pod}/app.0");
-        assert_eq!(told.matches(&started).count(), 1, "{started}");
+        assert_eq!(reported.matches(&started).count(), 1, "{started}");
     }
 }
 
@@ -308,7 +314,7 @@ async fn many_births_at_once_are_left_to_a_list() {
 async fn a_birth_with_a_stuck_status_delays_no_other() {
     let node = watched().await;
     node.at(10.0).await;
-    node.told();
+    node.reported();
     node.sim.disturb_stream(StreamFault::Silent);
     for pod in 0..20 {
         let id = format!("p0/hung{pod}.0");
@@ -321,9 +327,9 @@ async fn a_birth_with_a_stuck_status_delays_no_other() {
             .start(now);
     }
     node.pass(5.5).await;
-    node.told();
+    node.reported();
     node.sim.run("new", &["app"]);
     node.pass(0.1).await;
-    let told = node.told();
-    assert!(told.contains("Started new/app.0"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("Started new/app.0"), "{reported}");
 }

@@ -1,4 +1,4 @@
-//! What it asks of a runtime, and what it keeps, is bounded, whatever the runtime does.
+//! The calls to a runtime, and the data that is kept, are bounded, whatever the runtime does.
 
 use std::time::Duration;
 
@@ -129,8 +129,8 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
     node.pass(0.6).await;
     node.sim.exit("p299", "app", 1);
     node.pass(6.0).await;
-    let told = node.deaths("p299/app.0").len();
-    assert_eq!(told, 1, "in the first moment, too");
+    let reported = node.deaths("p299/app.0").len();
+    assert_eq!(reported, 1, "in the first moment, too");
     node.at(15.0).await;
     for number in 100..130 {
         node.sim.exit(&format!("p{number}"), "app", 1);
@@ -138,12 +138,12 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
         // Each at another time of the period.
         node.pass(2.37).await;
         let id = format!("p{number}/app.0");
-        let told = node.deaths(&id);
+        let reported = node.deaths(&id);
         let period = 1.0;
-        let in_time = |told: &f64| told - died <= 2.0 * period + 0.01;
+        let in_time = |reported: &f64| reported - died <= 2.0 * period + 0.01;
         assert!(
-            told.first().is_some_and(in_time),
-            "{id} at {died}: {told:?}"
+            reported.first().is_some_and(in_time),
+            "{id} at {died}: {reported:?}"
         );
     }
     let most = node.sim.most_outstanding_in_all();
@@ -161,7 +161,7 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
     }
 }
 
-/// These lists always take so many seconds.
+/// These lists always take this many seconds.
 async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
     let node = Node::watch(|sim| many(sim, 50, &["one", "two"])).await;
     node.at(4.5).await;
@@ -197,15 +197,15 @@ async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
             }
         }
 
-        // A death now and then, at all times of what goes round.
+        // An exit now and then, at every phase of the cycle.
         match death.take() {
             None if ((at * 4.0) as u64).is_multiple_of(69) => {
                 node.sim.exit(&format!("p{victim}"), "two", 3);
                 death = Some(at);
             }
             Some(died) => {
-                let told = node.deaths(&format!("p{victim}/two.0"));
-                if told.is_empty() {
+                let reported = node.deaths(&format!("p{victim}/two.0"));
+                if reported.is_empty() {
                     assert!(at - died <= 6.0, "p{victim} died {} s ago", at - died);
                     death = Some(died);
                 } else {
@@ -222,7 +222,7 @@ async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
         assert!(pause >= 0.99, "a pause of {pause} s");
     }
     let changes = node.health_reports(settled).len();
-    assert!(changes <= 10, "what is steady is not told again");
+    assert!(changes <= 10, "what is steady is not reported again");
 
     node.sim.lift_all();
     let well = node.wait(12.0, is_healthy).await;
@@ -277,7 +277,7 @@ async fn a_slow_subscriber_has_at_most_a_thousand_records_one_gap_and_the_newest
         sleepers.push(node.pleg.subscribe().await.unwrap());
     }
     let mut round = 0;
-    while node.heard_events() < 100_000 {
+    while node.event_count() < 100_000 {
         round += 1;
         if round % 7 == 0 {
             let gone = Fault::Fail(CallError::connection_refused());
@@ -295,7 +295,7 @@ async fn a_slow_subscriber_has_at_most_a_thousand_records_one_gap_and_the_newest
         node.pass(1.0).await;
     }
     let health = node.health_reports(0.0).len();
-    assert!(health > 200, "who reads is told each change");
+    assert!(health > 200, "who reads is reported each change");
     for mut sleeper in sleepers {
         let records = read_all(&mut sleeper).await;
         assert!(

@@ -1,4 +1,4 @@
-//! What it says of itself is so: healthy, synced, seen, as of, and who is to blame.
+//! Every claim is true: healthy, synced, last seen, as of, and the culprit.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -61,13 +61,13 @@ async fn a_pod_that_cannot_be_inspected_for_ten_seconds_is_reported_and_the_node
         assert_eq!(failing.call, Rpc::ContainerStatus);
         assert!(failing.since_seconds >= FAILING, "{failing:?}");
     }
-    let told = node.heard().into_iter().any(|heard| match heard.record {
+    let reported = node.trace().into_iter().any(|entry| match entry.record {
         Record::Health(health) => {
             health.reason == Reason::InspectionsFail && health.failing.len() == 2
         }
         _ => false,
     });
-    assert!(told, "{}", node.told());
+    assert!(reported, "{}", node.reported());
     node.sim.lift_all();
     let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
     node.wait(3.0, healthy).await.expect("it is well again");
@@ -232,7 +232,7 @@ async fn a_stall_does_not_hide_the_next_one() {
 
         node.sim.status_lock("locked", "app");
         let locked = node.elapsed();
-        // A period until the list is asked for, and what is promised of that.
+        // One period until the list is requested, and the promised time after that.
         let degraded = node.wait(4.2, lists_are_stuck).await;
         degraded.unwrap_or_else(|status| {
             panic!("after {stalls} stalls nothing is said: {:?}", status.health)
@@ -271,7 +271,7 @@ async fn no_call_is_blamed_while_the_whole_runtime_is_stopped() {
             node.sim.lift_all();
             node.pass(5.0).await;
         }
-        let told_before = node.heard().len();
+        let reported_before = node.trace().len();
         node.sim.stop();
         let stopped = node.elapsed();
         let blames = |at: f64, status: &StatusReport| {
@@ -299,9 +299,9 @@ async fn no_call_is_blamed_while_the_whole_runtime_is_stopped() {
         }
         node.sample(30.0 - dies_after.unwrap_or_default(), blames)
             .await;
-        for heard in &node.heard()[told_before..] {
-            if let Record::Health(health) = &heard.record {
-                assert_eq!(named(&health.stuck), [], "{case}: told at {}", heard.at);
+        for entry in &node.trace()[reported_before..] {
+            if let Record::Health(health) = &entry.record {
+                assert_eq!(named(&health.stuck), [], "{case}: reported at {}", entry.at);
             }
         }
         assert!(node.sim.outstanding().len() <= 64, "{case}");
@@ -336,7 +336,7 @@ async fn a_pause_of_this_process_is_not_blamed_on_the_runtime() {
     }
 }
 
-/// Nobody is blamed for anything.
+/// No culprit is reported.
 async fn is_well(node: &Node, time: f64, case: &str) {
     node.sample(time, |at, status| {
         let message = &status.health.message;
@@ -484,7 +484,7 @@ async fn the_status_of_another_id_is_refused() {
     ] {
         let node = Node::watch(pods).await;
         node.at(1.5).await;
-        node.told();
+        node.reported();
         let another = Fault::Malformed(Malformation::OfAnother);
         node.sim.fault(call, Some(id), another);
         node.sim.exit("a", "app", 1);
@@ -519,12 +519,12 @@ async fn the_status_of_another_id_is_refused() {
 async fn a_sweep_refuses_the_status_of_another_id_too() {
     let node = Node::watch(pods).await;
     node.at(1.5).await;
-    node.told();
+    node.reported();
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     let another = Fault::Malformed(Malformation::OfAnother);
     node.sim
         .fault(Rpc::ContainerStatus, Some("a/app.0"), another);
-    // The one that is told in place of a.
+    // The one that is reported in place of a.
     node.sim.exit("b", "app", 5);
     node.at(20.0).await;
     assert_eq!(node.deaths("b/app.0").len(), 1);
@@ -564,7 +564,7 @@ async fn no_pass_confirms_an_unknown_pod_while_sandboxes_cannot_be_listed() {
 
 type Break = fn(&Sim);
 
-/// What keeps every look from seeing anybody.
+/// What keeps every pass from observing a pod.
 const WHERE_NOBODY_IS_SEEN: [(&str, Break); 4] = [
     ("the runtime is stopped", Sim::stop),
     ("lists and statuses hang", |sim| {
@@ -641,7 +641,7 @@ async fn last_seen_is_never_newer_than_the_last_pass_that_observed_a_pod() {
         let seen = node.counter.seen.lock().unwrap().last().copied();
         assert!(
             seen.unwrap() <= broken,
-            "{what}: an observer is told otherwise"
+            "{what}: an observer is reported otherwise"
         );
     }
 }
@@ -667,7 +667,10 @@ async fn last_seen_never_goes_back_when_delayed_lists_arrive() {
     })
     .await;
     let seen = node.counter.seen.lock().unwrap().clone();
-    assert!(seen.is_sorted(), "an observer is told otherwise: {seen:?}");
+    assert!(
+        seen.is_sorted(),
+        "an observer is reported otherwise: {seen:?}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -832,7 +835,7 @@ async fn a_late_exit_code_is_requested_whatever_else_happens_in_the_pod() {
     let node = Node::watch_stream(|sim| sim.run("p", &["a", "b"])).await;
     node.at(3.0).await;
     node.sim.exit_with_late_code("p", "a", 7, seconds(2.0));
-    // Other looks at the pod are no tries.
+    // Other observations of the pod do not count as tries.
     for _ in 0..8 {
         node.pass(0.1).await;
         let now = node.sim.now();
@@ -874,7 +877,7 @@ async fn a_slow_runtime_does_not_contradict_itself() {
 async fn a_status_that_is_not_found_for_a_moment_ends_no_listed_container() {
     let node = Node::watch_stream(pods).await;
     node.at(3.0).await;
-    node.told();
+    node.reported();
     let missing = Fault::Fail(CallError::NotFound("no such container".into()));
     for (call, id) in [
         (Rpc::ContainerStatus, "a/app.0"),
@@ -887,16 +890,16 @@ async fn a_status_that_is_not_found_for_a_moment_ends_no_listed_container() {
         node.pass(0.3).await;
         node.sim.lift_all();
         node.pass(3.0).await;
-        let told = node.told();
-        assert!(!told.contains("Died a"), "{told}");
-        assert!(!told.contains("Removed a"), "{told}");
+        let reported = node.reported();
+        assert!(!reported.contains("Died a"), "{reported}");
+        assert!(!reported.contains("Removed a"), "{reported}");
         node.sim
             .world()
             .pod("a")
             .containers
             .retain(|it| it.name != "late");
         node.pass(3.0).await;
-        node.told();
+        node.reported();
         let entry = node.pleg.cache().get(&"uid-a".into());
         assert_eq!((entry.error, entry.status.containers.len()), (None, 1));
     }
@@ -913,7 +916,7 @@ async fn an_unanswered_status_beside_a_proven_stream_causes_a_relist() {
     }
     let is_proven = |status: &StatusReport| status.relist.period_seconds >= 30.0;
     node.wait(120.0, is_proven).await.unwrap();
-    // Right after a list: the next one is far away.
+    // Right after a list: the next one is not due soon.
     let listed = node.sim.calls_made(Rpc::ListContainers);
     while node.sim.calls_made(Rpc::ListContainers) == listed {
         node.pass(0.01).await;
@@ -950,9 +953,9 @@ async fn a_pod_that_the_last_pass_did_not_observe_is_unobserved_until_inspected_
             .fault(Rpc::ContainerStatus, Some(&calls(pod)), slow);
     }
     node.at(8.3).await;
-    // The inspection that hung ends, and has not asked for the new container.
+    // The stuck inspection ends, and has not requested the new container.
     node.sim.lift(Rpc::PodSandboxStatus, Some("p1.0"));
-    while !node.told().contains("Started p1/new.0") {
+    while !node.reported().contains("Started p1/new.0") {
         node.pass(0.05).await;
         let health = node.status().await.health;
         assert!(
@@ -1019,7 +1022,7 @@ async fn the_first_status_report_after_a_pause_is_current() {
     }
 }
 
-/// As on a node whose processors are taken away again and again.
+/// As on a node that is starved of CPU again and again.
 #[tokio::test(start_paused = true)]
 async fn a_status_request_between_pauses_is_answered_within_a_second() {
     let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app"])).await;

@@ -1,4 +1,4 @@
-//! A runtime that goes away when it is called for the status of one container.
+//! A runtime that crashes on the status call of one container.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, NoConnection, Rpc};
 use sim::{Fault, Sim};
 
-/// `b` has a container whose status makes the runtime go away.
+/// `b` has a container whose status call crashes the runtime.
 fn one_crashes(sim: &Sim) {
     let crash = Fault::Crash(seconds(1.0));
     sim.fault(Rpc::ContainerStatus, Some("b/app.0"), crash);
@@ -33,10 +33,10 @@ async fn other_pods_are_observed_beside_a_pod_whose_status_crashes_the_runtime()
         node.at(9.0).await;
         node.sim.exit("c", "app", 1);
         node.at(20.0).await;
-        let told = node.deaths("a/app.0");
-        assert!(told.len() == 1 && told[0] < 8.0, "{told:?}");
-        let told = node.deaths("c/app.0");
-        assert!(told.len() == 1 && told[0] < 13.0, "{told:?}");
+        let reported = node.deaths("a/app.0");
+        assert!(reported.len() == 1 && reported[0] < 8.0, "{reported:?}");
+        let reported = node.deaths("c/app.0");
+        assert!(reported.len() == 1 && reported[0] < 13.0, "{reported:?}");
         let status = node.status().await;
         assert!(names(&status, "b/app.0"), "{:?}", status.failing);
         assert_eq!(status.failing.len(), 1, "{:?}", status.failing);
@@ -61,7 +61,7 @@ async fn a_call_that_crashes_the_runtime_is_sent_less_and_less_often() {
     assert!(crate::node::is_healthy(&node.status().await));
 }
 
-/// An observer that is started beside a container that nobody has asked for since the runtime was.
+/// An observer that starts beside a container that no call has named since the runtime started.
 #[tokio::test(start_paused = true)]
 async fn a_node_is_observed_although_one_call_crashes_the_runtime() {
     let node = Node::watch(|sim| {
@@ -99,9 +99,9 @@ async fn last_of_sixty_exits(restarts: usize, slow: f64) -> f64 {
     node.pass(60.0).await;
     let mut last = 0f64;
     for pod in 0..60 {
-        let told = node.deaths(&format!("p{pod}/app.0"));
-        assert_eq!(told.len(), 1, "p{pod}: {told:?}");
-        last = last.max(told[0] - back);
+        let reported = node.deaths(&format!("p{pod}/app.0"));
+        assert_eq!(reported.len(), 1, "p{pod}: {reported:?}");
+        last = last.max(reported[0] - back);
     }
     last
 }
@@ -137,7 +137,7 @@ async fn a_status_that_is_refused_beside_a_crash_is_not_its_cause() {
     assert!(crash.contains("is lost each time"), "{crash}");
 }
 
-/// All twelve have changed, and one of them makes the runtime go away.
+/// All twelve have changed, and the status call of one crashes the runtime.
 async fn all_are_seen_but_one(slow: Fault, limit: f64) {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
     node.at(3.5).await;
@@ -157,8 +157,11 @@ async fn all_are_seen_but_one(slow: Fault, limit: f64) {
     assert!(others.is_empty(), "{others:?}");
     assert!(names(&node.status().await, "p6/app.0"));
     for pod in (0..12).filter(|pod| *pod != 6) {
-        let told = node.deaths(&format!("p{pod}/app.0"));
-        assert!(told.len() == 1 && told[0] < limit, "p{pod}: {told:?}");
+        let reported = node.deaths(&format!("p{pod}/app.0"));
+        assert!(
+            reported.len() == 1 && reported[0] < limit,
+            "p{pod}: {reported:?}"
+        );
     }
 }
 
@@ -212,7 +215,7 @@ async fn a_container_that_is_stuck_at_each_restart_is_not_blamed_and_observed_on
     assert_eq!(node.deaths("a/app.0").len(), 1);
 }
 
-/// Who asks at the wrong moment is not to blame.
+/// A call that is outstanding at the wrong moment is not blamed.
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_restarts_on_its_own_blames_no_call() {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
@@ -255,8 +258,8 @@ async fn a_runtime_that_never_stays_long_blames_no_call_and_all_exits_are_report
         }
         node.pass(12.0).await;
         for pod in 0..12 {
-            let told = node.deaths(&format!("p{pod}/app.0"));
-            assert_eq!(told.len(), 1, "up for {up}, p{pod}: {told:?}");
+            let reported = node.deaths(&format!("p{pod}/app.0"));
+            assert_eq!(reported.len(), 1, "up for {up}, p{pod}: {reported:?}");
         }
     }
 }
@@ -323,8 +326,11 @@ async fn each_of_three_calls_that_crash_the_runtime_is_found() {
         assert!(["p2", "p6", "p9"].contains(&&**pod), "{failing:?}");
     }
     for pod in (0..12).filter(|pod| ![2, 6, 9].contains(pod)) {
-        let told = node.deaths(&format!("p{pod}/app.0"));
-        assert!(told.len() == 1 && told[0] < 20.0, "p{pod}: {told:?}");
+        let reported = node.deaths(&format!("p{pod}/app.0"));
+        assert!(
+            reported.len() == 1 && reported[0] < 20.0,
+            "p{pod}: {reported:?}"
+        );
     }
     let before = node.sim.calls_made(Rpc::ContainerStatus);
     node.at(1200.0).await;
@@ -370,7 +376,7 @@ async fn a_crashing_call_is_found_although_lists_are_answered() {
     assert_eq!(node.deaths("a/app.0").len(), 1);
 }
 
-/// Which makes it go away once more at each of its own relists.
+/// The kubelet's call crashes the runtime once more at each of its own relists.
 #[tokio::test(start_paused = true)]
 async fn a_crashing_call_is_found_beside_a_kubelet_that_sends_it_too() {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
@@ -392,8 +398,11 @@ async fn a_crashing_call_is_found_beside_a_kubelet_that_sends_it_too() {
     assert!(others.is_empty(), "{others:?}");
     assert!(names(&node.status().await, "p6/app.0"));
     for pod in 0..6 {
-        let told = node.deaths(&format!("p{pod}/app.0"));
-        assert!(told.len() == 1 && told[0] < 20.0, "p{pod}: {told:?}");
+        let reported = node.deaths(&format!("p{pod}/app.0"));
+        assert!(
+            reported.len() == 1 && reported[0] < 20.0,
+            "p{pod}: {reported:?}"
+        );
     }
     // It is cured, and held for 16 or 64 s then.
     node.sim.lift_all();
@@ -418,7 +427,7 @@ async fn the_node_is_degraded_until_what_was_lost_is_answered() {
     assert!(crate::node::is_healthy(&node.status().await));
 }
 
-/// Of which nobody needs to know anything: it is asked to see whether the runtime answers.
+/// Its status is not needed: it is requested only to see whether the runtime answers.
 #[tokio::test(start_paused = true)]
 async fn a_witness_that_crashes_the_runtime_is_not_sent_again() {
     let node = Node::watch(|sim| many(sim, 4, &["app"])).await;
@@ -434,7 +443,7 @@ async fn a_witness_that_crashes_the_runtime_is_not_sent_again() {
     assert!(crate::node::is_healthy(&node.status().await));
 }
 
-/// Which nobody else opens, and which is of no need.
+/// The stream is a hint only, and no other client opens it.
 #[tokio::test(start_paused = true)]
 async fn a_stream_that_crashes_the_runtime_is_opened_less_and_less_often() {
     let node = Node::watch_stream(|sim| {
@@ -504,20 +513,25 @@ async fn a_runtime_that_exits_every_few_seconds_blames_no_call_and_exits_are_rep
         node.pass(20.0).await;
         assert!(named.is_empty(), "{shift}: {named:?}");
         for exit in 0..EXITS {
-            let told = node.deaths(&format!("p{}/app.0", HANG + exit));
-            let late = told.first().map(|told| told - 8.4 - exit as f64);
-            assert!(told.len() == 1 && late < Some(15.0), "{shift}: {late:?}");
+            let reported = node.deaths(&format!("p{}/app.0", HANG + exit));
+            let late = reported
+                .first()
+                .map(|reported| reported - 8.4 - exit as f64);
+            assert!(
+                reported.len() == 1 && late < Some(15.0),
+                "{shift}: {late:?}"
+            );
         }
     }
 }
 
-/// Whoever else asks for it, nothing is gained by doing so every second.
+/// Requesting it every second gains nothing.
 #[tokio::test(start_paused = true)]
 async fn lists_and_version_that_crash_the_runtime_are_sent_less_often() {
     for call in [Rpc::ListContainers, Rpc::ListPodSandbox, Rpc::Version] {
         let node = Node::watch(pods).await;
         node.at(3.5).await;
-        // From then on its version is asked for, too.
+        // From then on its version is requested too.
         let crash = Fault::Crash(seconds(0.3));
         node.sim.fault(Rpc::ListContainers, None, crash.clone());
         node.at(5.5).await;
@@ -525,7 +539,7 @@ async fn lists_and_version_that_crash_the_runtime_are_sent_less_often() {
         node.sim.fault(call, None, crash);
         node.at(120.0).await;
         let crashes = node.sim.crashes();
-        // A sweep asks for a list that is not to be had, too.
+        // A sweep also requests the unavailable list.
         assert!((3..=20).contains(&crashes), "{call}: {crashes}");
         let health = node.status().await.health;
         let what = match call {

@@ -1,4 +1,4 @@
-//! Who holds things up is named soon, and nobody else ever.
+//! The culprit is reported soon, and no victim ever is.
 
 use crate::node::{Node, generic, many, named, seconds};
 use pleg::model::id::Id;
@@ -103,7 +103,7 @@ async fn a_status_that_is_stuck_after_a_change_is_reported_within_four_seconds()
     }
 }
 
-/// Whether somebody is named on a node on which nobody hangs.
+/// Whether a culprit is reported on a node without a stuck call.
 async fn names_on_a_slow_node(fault: Fault, kernel: bool, from_the_beginning: bool) {
     let prepare = |sim: &Sim| {
         many(sim, 12, &["app"]);
@@ -161,7 +161,7 @@ async fn a_stop_of_the_whole_runtime_does_not_hide_the_next_stuck_call() {
     for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
         node.sim.fault(call, None, Fault::Slow(seconds(0.01)));
     }
-    // The lists have shown both ends; their statuses are asked for when the runtime stops.
+    // The lists have shown both exits; their statuses are requested when the runtime stops.
     node.at(6.005).await;
     node.sim.stop();
     node.at(15.0).await;
@@ -188,7 +188,7 @@ async fn names_under(faults: &[(Rpc, Fault)], kernel: bool) -> String {
     for (call, fault) in faults {
         node.sim.fault(*call, None, fault.clone());
     }
-    let mut told = Vec::new();
+    let mut reported = Vec::new();
     for round in 0..30 {
         let name = format!("p{}", round % 12);
         let now = node.sim.now();
@@ -197,12 +197,12 @@ async fn names_under(faults: &[(Rpc, Fault)], kernel: bool) -> String {
         node.sample(6.3, |at, status| {
             let names = named(&status.stuck);
             if !names.is_empty() {
-                told.push(format!("{at} {names:?}"));
+                reported.push(format!("{at} {names:?}"));
             }
         })
         .await;
     }
-    told.join("\n")
+    reported.join("\n")
 }
 
 #[tokio::test(start_paused = true)]
@@ -210,8 +210,8 @@ async fn if_all_calls_of_a_kind_are_slow_there_is_no_culprit() {
     for kernel in [false, true] {
         for kind in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
             for slow in [4.0, 6.0, 8.0] {
-                let told = names_under(&[(kind, Fault::Slow(seconds(slow)))], kernel).await;
-                assert_eq!(told, "", "{kind} takes {slow} s");
+                let reported = names_under(&[(kind, Fault::Slow(seconds(slow)))], kernel).await;
+                assert_eq!(reported, "", "{kind} takes {slow} s");
             }
         }
     }
@@ -231,11 +231,11 @@ async fn a_runtime_that_becomes_irregular_has_hardly_any_culprit() {
         for (least, most) in [(0.01, 2.0), (0.05, 4.0), (0.05, 6.0)] {
             let jitter = Fault::Jitter(seconds(least), seconds(most));
             let faults = all.map(|call| (call, jitter.clone()));
-            let told = names_under(&faults, kernel).await;
-            let time = told.lines().count() as f64 * 0.05;
+            let reported = names_under(&faults, kernel).await;
+            let time = reported.lines().count() as f64 * 0.05;
             assert!(
                 time < 5.0,
-                "{least} to {most} s, for {time} of 189 s: {told}"
+                "{least} to {most} s, for {time} of 189 s: {reported}"
             );
         }
     }
@@ -249,16 +249,16 @@ async fn a_call_that_is_stuck_after_an_unresponsive_time_is_reported_within_seco
     node.at(12.0).await;
     let health = node.status().await.health;
     assert_eq!(health.reason, Reason::RuntimeSilent);
-    node.told();
+    node.reported();
     node.sim.status_lock("p1", "app");
     node.sim.go_on();
     node.at(17.0).await;
     let health = node.status().await.health;
     assert_eq!(health.reason, Reason::ContainerStuck, "{}", health.message);
-    let told = node.told();
+    let reported = node.reported();
     assert!(
-        told.contains("ContainerStatus of app in default/p1"),
-        "{told}"
+        reported.contains("ContainerStatus of app in default/p1"),
+        "{reported}"
     );
 }
 
@@ -270,7 +270,7 @@ async fn a_call_that_was_sent_before_its_pod_was_known_is_reported_once() {
     })
     .await;
     node.at(12.0).await;
-    // The list comes, and the status goes on hanging.
+    // The list is answered, and the status stays stuck.
     node.sim
         .fault(Rpc::ContainerStatus, Some("p1/app.0"), Fault::Hang);
     node.sim.status_unlock("p1", "app");
@@ -287,7 +287,7 @@ async fn a_runtime_is_not_unresponsive_because_each_outstanding_call_is_stuck() 
     for call in [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers] {
         node.sim.fault(call, None, Fault::Hang);
     }
-    // More than it asks for while nothing is answered.
+    // More than are requested while nothing is answered.
     for number in (0..40).filter(|number| number % 8 < 5) {
         let app = format!("p{number}/app.0");
         let sandbox = format!("p{number}.0");
@@ -302,9 +302,9 @@ async fn a_runtime_is_not_unresponsive_because_each_outstanding_call_is_stuck() 
         assert_ne!(health.reason, Reason::RuntimeSilent, "{}", health.message);
     })
     .await;
-    node.told();
+    node.reported();
     node.sim.exit("p39", "app", 3);
     node.pass(6.0).await;
-    let told = node.told();
-    assert!(told.contains("Died p39/app.0 with 3"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("Died p39/app.0 with 3"), "{reported}");
 }

@@ -1,4 +1,4 @@
-//! Health: the kubelet's sentences at the kubelet's times, and who is to blame.
+//! Health: the kubelet's sentences at the kubelet's times, and the culprit.
 
 use std::time::Duration;
 
@@ -63,12 +63,12 @@ async fn an_unresponsive_runtime_makes_the_node_degraded_at_once_and_unhealthy_a
 {
     let node = Node::watch(|sim| many(sim, 40, &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     for call in CALLS {
         node.sim.fault(call, None, Fault::Hang);
     }
     node.at(179.0).await;
-    let degraded = node.told();
+    let degraded = node.reported();
     let first = degraded.lines().next().unwrap_or_default();
     assert!(
         first.starts_with(
@@ -81,16 +81,16 @@ async fn an_unresponsive_runtime_makes_the_node_degraded_at_once_and_unhealthy_a
     assert!(!degraded.contains("Unhealthy"));
     node.at(200.0).await;
     // The last relist with good lists was begun at 0.000.
-    let told = node.told();
+    let reported = node.reported();
     assert!(
-        told.starts_with(
+        reported.starts_with(
             "180.001 Unhealthy: PLEG is not healthy: \
              pleg was last seen active 3m0.001s ago; threshold is 3m0s: ListPodSandbox"
         ),
-        "{told}"
+        "{reported}"
     );
     assert_eq!(node.sim.most_outstanding(), 1);
-    // A runtime that is down as a whole is not asked for everything.
+    // A runtime that is down as a whole does not receive every call.
     // Both lists, a heartbeat, eight of a sweep, and one at least every ten seconds that may be a sign
     // of life.
     let calls = node.status().await.in_flight.len();
@@ -98,16 +98,19 @@ async fn an_unresponsive_runtime_makes_the_node_degraded_at_once_and_unhealthy_a
 
     node.sim.lift_all();
     node.at(201.5).await;
-    let told = node.told();
-    assert!(told.ends_with("Healthy: all pods are up to date"), "{told}");
-    assert!(!told.contains("Died"), "{told}");
+    let reported = node.reported();
+    assert!(
+        reported.ends_with("Healthy: all pods are up to date"),
+        "{reported}"
+    );
+    assert!(!reported.contains("Died"), "{reported}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn failing_lists_are_reported_and_retried_every_period() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     let gone = Fault::Fail(CallError::connection_refused());
     node.sim.fault(Rpc::ListContainers, None, gone.clone());
     node.sim.fault(Rpc::Version, None, gone);
@@ -262,7 +265,7 @@ fn one_stuck_pod_makes_a_kubelet_slow_and_two_make_it_flap() {
 async fn culprits_found_in_the_same_moment_are_reported_together() {
     let node = Node::watch(|sim| many(sim, 20, &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     // What was started a little later is overdue a little later.
     let slow = Fault::Slow(seconds(0.01));
     node.sim.fault(Rpc::PodSandboxStatus, None, slow);
@@ -273,11 +276,11 @@ async fn culprits_found_in_the_same_moment_are_reported_together() {
     }
     // While no other of their kind is answered it takes twice as long as for one alone.
     node.at(14.0).await;
-    let told = node.told();
-    let records = told.matches("Degraded: ").count();
-    // First that they are slow, then who is stuck: the first at once, the others together.
-    assert_eq!(records, 3, "{told}");
-    assert!(told.contains("and 17 more"), "{told}");
+    let reported = node.reported();
+    let records = reported.matches("Degraded: ").count();
+    // First the slow lists, then the stuck calls: the first at once, the others together.
+    assert_eq!(records, 3, "{reported}");
+    assert!(reported.contains("and 17 more"), "{reported}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -304,7 +307,7 @@ async fn a_runtime_that_is_stuck_after_a_restart_is_not_unreachable() {
     }
 }
 
-/// Nobody turns NotReady without it having been said before, nor is it said of who does not.
+/// A NotReady is always announced before, and never announced wrongly.
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_flaps_if_both_lists_take_longer_than_half_of_its_threshold() {
     for (containers, sandboxes) in [(100.0, 0.0), (130.0, 0.0), (60.0, 60.0)] {

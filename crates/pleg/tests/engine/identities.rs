@@ -16,11 +16,11 @@ async fn one_container_id_in_two_pods_is_reported_for_both() {
     })
     .await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.exit("a", "app", 1);
     node.sim.exit("b", "app", 1);
     node.at(1.5).await;
-    assert_eq!(node.told().matches("Died a/app.0").count(), 2);
+    assert_eq!(node.reported().matches("Died a/app.0").count(), 2);
     assert_eq!(
         node.sim.most_outstanding(),
         1,
@@ -79,10 +79,10 @@ async fn a_call_that_outlives_its_pod_is_reported_once_when_another_pod_has_its_
 async fn a_reused_uid_is_a_new_pod() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.world().remove("a");
     node.at(1.5).await;
-    node.told();
+    node.reported();
     node.sim.run("a", &["app"]);
     node.at(2.5).await;
     node.assert_told(
@@ -95,7 +95,7 @@ async fn a_reused_uid_is_a_new_pod() {
 async fn a_pod_that_was_removed_and_created_during_a_stuck_inspection_is_reported_once() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim
         .fault(Rpc::PodSandboxStatus, Some("a.0"), Fault::Hang);
     node.sim.exit("a", "app", 1);
@@ -126,7 +126,7 @@ async fn a_restart_of_the_runtime_reports_only_what_happened_meanwhile() {
     })
     .await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     let gone = Fault::Fail(CallError::connection_refused());
     for call in CALLS {
         node.sim.fault(call, None, gone.clone());
@@ -167,7 +167,7 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
         kernel: None,
     };
     let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
-    let mut told = pleg.subscribe().await.unwrap();
+    let mut reported = pleg.subscribe().await.unwrap();
     tokio::time::sleep(crate::node::seconds(0.5)).await;
     const DAY: i64 = 86_400_000_000_000;
     for step in [DAY, -DAY, 0] {
@@ -180,7 +180,8 @@ async fn a_step_of_the_wall_clock_changes_no_event_and_no_health() {
     sim.exit("a", "app", 1);
     tokio::time::sleep(crate::node::seconds(2.0)).await;
     let mut lines = Vec::new();
-    while let Ok(Some(record)) = tokio::time::timeout(crate::node::seconds(0.1), told.next()).await
+    while let Ok(Some(record)) =
+        tokio::time::timeout(crate::node::seconds(0.1), reported.next()).await
     {
         lines.push(crate::node::line(&record));
     }

@@ -1,4 +1,4 @@
-//! Inspections that fail, are asked for, or hang: nothing is lost, nobody else waits.
+//! Inspections that fail, are requested, or get stuck: nothing is lost, and no other pod waits.
 
 use crate::node::{Node, broken, seconds};
 use pleg::Config;
@@ -48,7 +48,7 @@ async fn a_failed_inspection_is_cached_and_its_events_are_reported_once_it_succe
 async fn an_exit_is_reported_once_even_if_its_inspection_fails_many_times() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.exit("a", "app", 9);
     node.sim.fault(Rpc::PodSandboxStatus, None, broken());
     node.at(7.5).await;
@@ -62,7 +62,7 @@ async fn an_exit_is_reported_once_even_if_its_inspection_fails_many_times() {
 async fn a_container_that_was_removed_before_its_inspection_is_skipped() {
     let node = Node::watch(|sim| sim.run("a", &["app", "other"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.exit("a", "other", 1);
     let gone = Fault::Fail(CallError::NotFound("no such container".into()));
     node.sim.fault(Rpc::ContainerStatus, Some("a/app.0"), gone);
@@ -74,7 +74,7 @@ async fn a_container_that_was_removed_before_its_inspection_is_skipped() {
 async fn a_requested_inspection_ends_in_a_pod_sync() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.pleg.request_reinspect("uid-a".into());
     node.at(3.5).await;
     node.assert_told("1.000 PodSync a");
@@ -84,7 +84,7 @@ async fn a_requested_inspection_ends_in_a_pod_sync() {
 async fn a_requested_inspection_that_fails_is_repeated() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.fault(Rpc::ContainerStatus, None, broken());
     node.pleg.request_reinspect("uid-a".into());
     node.at(2.5).await;
@@ -99,7 +99,7 @@ async fn a_requested_inspection_that_fails_is_repeated() {
 async fn a_requested_inspection_that_finds_a_change_reports_only_the_change() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.pleg.request_reinspect("uid-a".into());
     node.sim.exit("a", "app", 1);
     node.at(3.5).await;
@@ -120,7 +120,7 @@ async fn an_unchanged_pod_is_not_inspected_without_a_request() {
 async fn a_requested_inspection_of_a_removed_pod_ends_with_it() {
     let node = Node::watch(|sim| sim.run("a", &[])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.pleg.request_reinspect("uid-a".into());
     node.sim.world().remove("a");
     node.at(3.5).await;
@@ -158,7 +158,7 @@ async fn a_stuck_pod_is_reported_and_delays_no_other() {
     })
     .await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim
         .fault(Rpc::ContainerStatus, Some("a/app.0"), Fault::Hang);
     node.sim.exit("a", "app", 1);
@@ -218,7 +218,7 @@ async fn any_number_of_stuck_pods_leaves_the_others_as_fast_as_before() {
     })
     .await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     for number in 0..60 {
         let name = format!("stuck-{number}");
         let id = format!("{name}/app.0");
@@ -230,9 +230,9 @@ async fn any_number_of_stuck_pods_leaves_the_others_as_fast_as_before() {
         let now = node.sim.now();
         node.sim.world().pod("free").restart("app", 7, now);
         node.at(f64::from(second) + 0.999).await;
-        let told = node.told();
-        let died = told.lines().find(|line| line.contains("Died free"));
-        assert!(died.is_some(), "at {second}: {told}");
+        let reported = node.reported();
+        let died = reported.lines().find(|line| line.contains("Died free"));
+        assert!(died.is_some(), "at {second}: {reported}");
     }
     let status = node.status().await;
     assert_eq!(status.stuck.len(), 60);
@@ -259,7 +259,7 @@ async fn many_pods_are_inspected_at_once_but_no_more_than_the_limit() {
     node.at(0.05).await;
     assert_eq!(node.status().await.in_flight.len(), 4);
     node.at(0.25).await;
-    assert!(node.told().contains("0.200 synced 8 pods"));
+    assert!(node.reported().contains("0.200 synced 8 pods"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -269,7 +269,7 @@ async fn a_pod_that_waits_for_its_inspection_is_inspected_as_it_is_listed_by_the
         calls_per_pod: 1,
         ..Config::default()
     };
-    // The sandboxes are taken in alone while the list of containers takes so long.
+    // The list of sandboxes is applied alone while the list of containers takes long.
     let node = Node::watch_with(config, |sim| {
         for number in 0..20 {
             sim.run(&format!("p{number}"), &["app"]);
@@ -283,8 +283,12 @@ async fn a_pod_that_waits_for_its_inspection_is_inspected_as_it_is_listed_by_the
     node.at(1.6).await;
     let before = node.sim.calls_made(Rpc::PodSandboxStatus);
     node.at(14.0).await;
-    let told = node.told();
-    assert_eq!(told.matches("app.0 (initial)").count(), 20, "{told}");
+    let reported = node.reported();
+    assert_eq!(
+        reported.matches("app.0 (initial)").count(),
+        20,
+        "{reported}"
+    );
     let made = node.sim.calls_made(Rpc::PodSandboxStatus) - before;
     assert!(made <= 24, "{made} for 20 pods: most were inspected twice");
 }
@@ -298,7 +302,7 @@ async fn a_hundred_and_ten_pods_that_restart_at_once_are_reported_within_a_secon
     })
     .await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     let now = node.sim.now();
     for number in 0..110 {
         node.sim
@@ -310,10 +314,10 @@ async fn a_hundred_and_ten_pods_that_restart_at_once_are_reported_within_a_secon
     node.sim.fault(Rpc::PodSandboxStatus, None, slow.clone());
     node.sim.fault(Rpc::ContainerStatus, None, slow);
     node.at(2.0).await;
-    let told = node.told();
-    assert_eq!(told.matches("Died").count(), 110);
-    assert_eq!(told.matches("Started").count(), 110);
-    let last = told.lines().last().unwrap();
+    let reported = node.reported();
+    assert_eq!(reported.matches("Died").count(), 110);
+    assert_eq!(reported.matches("Started").count(), 110);
+    let last = reported.lines().last().unwrap();
     assert!(
         last < "1.9",
         "the relist began at 1.000, the last event came at {last}"

@@ -1,4 +1,4 @@
-//! The kernel's hints: a death is told as soon as the runtime knows it, whatever hangs.
+//! The kernel's hints: an exit is reported as soon as the runtime knows it, whatever is stuck.
 
 use crate::node::{Node, generic, seconds};
 use pleg::kernel::{Kernel, Watching};
@@ -16,7 +16,7 @@ async fn an_exit_is_reported_while_the_list_is_stuck_and_no_sweep_is_due() {
     })
     .await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     assert_eq!(node.status().await.kernel.watched, 2);
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.sim
@@ -34,7 +34,7 @@ async fn an_exit_is_reported_while_the_list_is_stuck_and_no_sweep_is_due() {
 #[tokio::test(start_paused = true)]
 async fn an_earlier_exit_is_found_as_soon_as_the_pid_namespace_is_known() {
     let node = Node::watch_with_kernel(generic(), |sim| {
-        // The first to be asked for.
+        // The first that is requested.
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
         sim.kill("a", "app");
@@ -50,11 +50,11 @@ async fn an_earlier_exit_is_found_as_soon_as_the_pid_namespace_is_known() {
 async fn a_container_that_starts_later_is_watched_and_a_dead_one_is_not() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.run("late", &["app"]);
     node.at(1.5).await;
     assert_eq!(node.status().await.kernel.watched, 2);
-    node.told();
+    node.reported();
     node.sim.kill("late", "app");
     node.sim.exit("late", "app", 1);
     node.at(1.6).await;
@@ -69,7 +69,7 @@ async fn a_container_that_starts_later_is_watched_and_a_dead_one_is_not() {
 async fn a_runtime_that_never_notices_an_exit_is_not_called_for_ever() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.kill("a", "app");
     node.at(20.0).await;
     let asked = node.sim.calls_made(Rpc::ContainerStatus);
@@ -78,10 +78,10 @@ async fn a_runtime_that_never_notices_an_exit_is_not_called_for_ever() {
     node.at(60.0).await;
     let more = node.sim.calls_made(Rpc::ContainerStatus) - asked;
     assert!(more <= 20, "then one in two seconds, not {more} in forty");
-    let told = node.told();
+    let reported = node.reported();
     assert!(
-        told.contains("the process of container a/app.0 is dead"),
-        "{told}"
+        reported.contains("the process of container a/app.0 is dead"),
+        "{reported}"
     );
 }
 
@@ -89,15 +89,15 @@ async fn a_runtime_that_never_notices_an_exit_is_not_called_for_ever() {
 async fn a_container_that_starts_again_under_its_own_id_is_not_dead() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.kill("a", "app");
     node.sim.start_again("a", "app");
     node.at(12.0).await;
     let status = node.status().await;
     assert_eq!(status.health.state, HealthState::Healthy);
     assert_eq!(status.kernel.watched, 1);
-    let told = node.told();
-    assert!(!told.contains("Died"), "{told}");
+    let reported = node.reported();
+    assert!(!reported.contains("Died"), "{reported}");
     // And its new process is watched.
     node.sim.kill("a", "app");
     node.sim.exit("a", "app", 1);
@@ -131,7 +131,7 @@ async fn a_pid_that_fails_delays_no_other() {
     })
     .await;
     node.at(0.5).await;
-    // Slow for the inspection that finds them, and hung for the pid that is then asked for.
+    // Slow for the inspection that finds them, and stuck for the PID call that follows.
     let id = |pod| format!("p{pod}/app.1");
     for pod in 0..10 {
         let slow = Fault::Slow(seconds(0.2));
@@ -152,11 +152,11 @@ async fn a_pid_that_fails_delays_no_other() {
     assert_eq!(status.stuck.len(), 10, "{:?}", status.stuck);
     assert_eq!(status.kernel.watched, 10);
     node.at(10.0).await;
-    node.told();
+    node.reported();
     let now = node.sim.now();
     node.sim.world().pod("p19").restart("app", 1, now);
     node.at(11.5).await;
-    node.told();
+    node.reported();
     node.sim.kill("p19", "app");
     node.sim.exit("p19", "app", 1);
     node.at(11.6).await;
@@ -168,7 +168,7 @@ async fn a_pid_that_fails_delays_no_other() {
 async fn an_exit_while_the_runtime_is_unreachable_is_requested_until_it_reconnects() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     let down = || Fault::Fail(CallError::connection_refused());
     node.sim.fault(Rpc::ContainerStatus, None, down());
     node.sim.kill("a", "app");
@@ -176,7 +176,7 @@ async fn an_exit_while_the_runtime_is_unreachable_is_requested_until_it_reconnec
     node.at(0.7).await;
     node.sim.lift_all();
     node.at(0.9).await;
-    assert!(node.told().contains("Died a/app.0 with 1 (kernel)"));
+    assert!(node.reported().contains("Died a/app.0 with 1 (kernel)"));
 }
 
 /// A kernel whose watch has a bug.

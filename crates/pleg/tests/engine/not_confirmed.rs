@@ -95,7 +95,7 @@ async fn a_pass_does_not_confirm_an_inspection_that_it_did_not_wait_for() {
         );
     })
     .await;
-    // And is told once it does not.
+    // And is reported once it does not.
     node.sim.lift_all();
     node.pass(5.0).await;
     assert_eq!(node.deaths("victim/app.0").len(), 1);
@@ -132,7 +132,7 @@ async fn a_pod_without_a_sandbox_is_reported_like_any_other() {
     node.at(8.4).await;
     node.sim.world().pod("p0").sandboxes.clear();
     node.pass(10.0).await;
-    // Whoever asks for it ends the runtime, which is back at once.
+    // Each call for it crashes the runtime, which reconnects at once.
     let id = "p0/app.0";
     node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
     node.sim.exit("p0", "app", 1);
@@ -174,9 +174,13 @@ async fn pods_that_were_created_and_removed_while_all_statuses_were_stuck_are_no
     let exited = node.elapsed();
     node.sim.exit("p0", "app", 3);
     node.pass(10.0).await;
-    let told: Vec<f64> = node.deaths("p0/app.0");
-    assert_eq!(told.len(), 1);
-    assert!(told[0] - exited < 2.0, "told after {} s", told[0] - exited);
+    let reported: Vec<f64> = node.deaths("p0/app.0");
+    assert_eq!(reported.len(), 1);
+    assert!(
+        reported[0] - exited < 2.0,
+        "reported after {} s",
+        reported[0] - exited
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -215,7 +219,7 @@ async fn the_answer_to_a_pid_call_does_not_observe_a_container() {
         sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.3)));
     })
     .await;
-    // Four pids at a time are being asked for.
+    // Four PIDs are requested at a time.
     node.at(6.2).await;
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.pass(0.9).await;
@@ -319,14 +323,14 @@ async fn a_sweep_observes_what_started_and_exited_in_a_sandbox_that_has_stopped_
         many(sim, 3, &["app"]);
     })
     .await;
-    // A first fault shows that sandboxes tell their containers.
+    // A first fault shows that statuses of sandboxes include their containers.
     node.at(8.4).await;
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(14.4).await;
     node.sim.lift_all();
     node.at(20.4).await;
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
-    // The list is outstanding, and not yet missed, when the kernel has the pod looked at.
+    // The list is outstanding, and not yet overdue, when a hint of the kernel causes an inspection.
     node.at(21.2).await;
     let now = node.sim.now();
     {
@@ -373,7 +377,7 @@ async fn a_reader_that_started_a_container_is_never_answered_without_it() {
         node.sim.calm_stream();
         let started = Instant::now();
         node.pass(0.01).await;
-        // Which the kernel or the stream tells, and an inspection of what is known follows.
+        // The kernel or the stream reports it, and an inspection of the known ids follows.
         node.sim.exit("victim", "app", 1);
         let uid = victim();
         let newer = node.pleg.cache().newer_than(&uid, started);
@@ -468,7 +472,7 @@ async fn a_status_without_something_listed_is_incomplete_and_no_answer() {
                 let side = state_of(&entry, "side");
                 assert_eq!(side, Some(ContainerState::Exited), "{case}");
                 assert!(entry.complete_as_of > Some(exited), "{case}");
-                // Nothing of it is told.
+                // Nothing of it is reported.
                 assert_eq!(node.deaths("victim/side.0").len(), 1, "{case}");
                 assert_eq!(node.deaths("victim/app.0").len(), 0, "{case}");
                 assert_eq!(node.deaths("victim.0").len(), 0, "{case}");
@@ -485,7 +489,7 @@ async fn a_pod_is_complete_again_with_the_first_list_that_confirms_a_removal() {
     })
     .await;
     node.at(8.95).await;
-    node.told();
+    node.reported();
     // The lists of 9.0 show it for the last time.
     let slow = Fault::Slow(seconds(0.1));
     node.sim

@@ -12,7 +12,7 @@ use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
 use sim::{Fault, Outstanding, Sim, StreamFault};
 use tokio::time::Instant;
 
-/// A node whose runtime may be odd, with the folder of a container that is long gone.
+/// A node whose runtime may be odd, with the directory of a container that was removed long ago.
 async fn watch_odd(config: Config, prepare: impl FnOnce(&Sim, &Odd)) -> (Node, Odd) {
     let sim = Sim::new();
     let odd = Odd::new(sim.clone());
@@ -21,7 +21,7 @@ async fn watch_odd(config: Config, prepare: impl FnOnce(&Sim, &Odd)) -> (Node, O
     (node, odd)
 }
 
-/// A node whose runtime tells how things were when it was asked, with a victim of `app` and `side`.
+/// A node whose runtime answers with the state at the time of the request, with a victim of `app` and `side`.
 async fn watch_the_past() -> (Node, Odd) {
     let prepare = |sim: &Sim, odd: &Odd| {
         many(sim, 5, &["app"]);
@@ -38,7 +38,7 @@ async fn no_container_dies_because_it_is_not_found_once_however_many_are_not() {
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     let ids = (0..300).map(|pod| Id::from(format!("p{pod}/app.0").as_str()));
     odd.oddities().not_found_once = ids.collect();
-    node.told();
+    node.reported();
     node.pass(20.0).await;
     assert!(odd.oddities().not_found_once.is_empty());
     node.assert_told_no_event();
@@ -46,7 +46,7 @@ async fn no_container_dies_because_it_is_not_found_once_however_many_are_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_does_not_add_a_pod_that_lists_show_as_removed() {
-    // Once by its sandbox, which tells its containers, and once by an id that the host knew.
+    // Once by the status of its sandbox, and once by an id that the host knew.
     for by_sandbox in [true, false] {
         let (node, odd) = watch_the_past().await;
         odd.oddities().fills_sandboxes = by_sandbox;
@@ -67,11 +67,11 @@ async fn a_late_answer_does_not_add_a_pod_that_lists_show_as_removed() {
         node.at(25.4).await;
         node.sim.world().remove("victim");
         node.at(30.4).await;
-        node.told();
+        node.reported();
         node.sim.lift_all();
         node.pass(20.0).await;
-        let told = node.told();
-        assert!(!told.contains("victim"), "{told}");
+        let reported = node.reported();
+        assert!(!reported.contains("victim"), "{reported}");
     }
 }
 
@@ -85,7 +85,7 @@ async fn a_runtime_that_refuses_connections_while_a_call_is_stuck_receives_no_wi
         node.at(8.4).await;
         node.sim.fault(call, Some(id), Fault::Hang);
         node.sim.exit("victim", "side", 1);
-        // Its inspection hangs since 9 s; a runtime that stops gracefully waits for the call.
+        // Its inspection is stuck since 9 s; a runtime that stops gracefully waits for the call.
         node.at(9.8).await;
         odd.oddities().refuses = true;
         node.pass(30.0).await;
@@ -94,7 +94,7 @@ async fn a_runtime_that_refuses_connections_while_a_call_is_stuck_receives_no_wi
     }
 }
 
-/// An event tells of a pod that nobody can find.
+/// An event names a pod that does not exist.
 fn announce_ghost(sim: &Sim, number: usize) {
     let name = format!("ghost-{number}");
     let id = Id::from(name.as_str());
@@ -182,7 +182,7 @@ async fn an_older_list_does_not_confirm_a_pod_that_a_newer_sweep_did_not_find() 
     node.at(8.9).await;
     let slow = Fault::Slow(seconds(1.5));
     node.sim.fault(Rpc::ListContainers, None, slow);
-    // The list is asked for at 9 s.
+    // The list is requested at 9 s.
     node.at(9.5).await;
     node.sim.lift_all();
     let containers = |pod: &mut sim::Pod| pod.containers.retain(|it| it.name != "app");
@@ -217,7 +217,7 @@ async fn a_sweep_that_found_no_pod_is_no_pass() {
 
 #[tokio::test(start_paused = true)]
 async fn a_container_that_was_not_found_once_exists_as_soon_as_a_list_shows_it() {
-    // The list is asked for before it is not found, or after.
+    // The list is requested before it is not found, or after.
     for list_first in [false, true] {
         let (node, odd) = watch_odd(Config::default(), |sim, _| {
             many(sim, 3, &["app"]);
@@ -239,13 +239,13 @@ async fn a_container_that_was_not_found_once_exists_as_soon_as_a_list_shows_it()
         node.pleg.request_relist();
         node.pass(0.1).await;
         node.sim.calm_stream();
-        // Events have the pod looked at while the list is under way.
+        // Events cause an inspection while the list is outstanding.
         let now = node.sim.now();
         node.sim.world().container("victim", "late").start(now);
         node.sim.exit("victim", "side", 1);
         if list_first {
             let is_to_come = odd.oddities().not_found_once.contains(&Id::from(late));
-            assert!(is_to_come, "only its start has told of it");
+            assert!(is_to_come, "only its start has reported of it");
         }
         let uid = "uid-victim".into();
         for _ in 0..300 {
@@ -340,7 +340,7 @@ async fn a_status_with_labels_of_another_pod_makes_its_pod_fail_and_hides_nothin
 async fn if_a_sandbox_is_listed_in_two_pods_the_pod_that_its_status_does_not_name_fails() {
     let (node, _) = watch_odd(generic(), |sim, _| many(sim, 3, &["app"])).await;
     node.at(8.4).await;
-    node.told();
+    node.reported();
     {
         let mut world = node.sim.world();
         let shared = world.pod("p0").sandboxes[0].clone();
@@ -363,7 +363,7 @@ async fn an_answer_from_before_a_delayed_list_adds_no_removed_pod() {
     };
     let (node, odd) = watch_odd(generic(), prepare).await;
     node.at(3.5).await;
-    // The lists hang, and so do those whom a sweep asks for: they will tell how it was.
+    // The lists are stuck, and so are the calls of a sweep: their answers will be of the past.
     node.sim.stop();
     node.at(6.0).await;
     odd.oddities().tells_the_past = true;
@@ -372,19 +372,19 @@ async fn an_answer_from_before_a_delayed_list_adds_no_removed_pod() {
     node.at(8.0).await;
     node.sim.world().remove("p0");
     node.at(10.0).await;
-    node.told();
+    node.reported();
     node.sim.go_on();
     node.at(40.0).await;
-    let told = node.told();
+    let reported = node.reported();
     for line in [
         "Died p0/app.0",
         "Removed p0/app.0",
         "Died p0.0",
         "Removed p0.0",
     ] {
-        assert_eq!(told.matches(line).count(), 1, "{line}: {told}");
+        assert_eq!(reported.matches(line).count(), 1, "{line}: {reported}");
     }
-    assert!(!told.contains("Started"), "{told}");
+    assert!(!reported.contains("Started"), "{reported}");
 }
 
 /// The pod `c` as it is made anew under its UID.
@@ -415,13 +415,13 @@ async fn a_delayed_list_adds_nothing_to_a_pod_that_was_created_again() {
         node.at(8.0).await;
         node.sim.world().remove("c");
         node.at(14.0).await;
-        assert_eq!(node.told().matches("Removed c/app.0").count(), 1);
+        assert_eq!(node.reported().matches("Removed c/app.0").count(), 1);
         make_anew(&node.sim);
         node.at(20.0).await;
         node.sim.lift(held_up, None);
         node.at(40.0).await;
-        let told = node.told();
-        let is_old = told.contains("c/app.0") || told.contains("c.0");
-        assert!(!is_old, "{held_up} came late: {told}");
+        let reported = node.reported();
+        let is_old = reported.contains("c/app.0") || reported.contains("c.0");
+        assert!(!is_old, "{held_up} came late: {reported}");
     }
 }

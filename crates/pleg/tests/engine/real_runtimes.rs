@@ -1,4 +1,4 @@
-//! A day of a node behind each runtime: whatever its words are, what happens is told once, and
+//! A day of a node behind each runtime: whatever its words are, what happens is reported once, and
 //! nobody is blamed who has nothing to do with it.
 
 use crate::node::{Node, named, seconds};

@@ -1,5 +1,5 @@
 //! Records against a naive model: whatever is listed, fails and vanishes in whatever
-//! order, what was told about an id leads step by step to how it is.
+//! order, what was reported about an id leads step by step to how it is.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,11 +28,11 @@ enum Move {
     Plan,
     /// The oldest inspection ends, well or not.
     End { well: bool },
-    /// Somebody wants a pod inspected.
+    /// A caller requests an inspection of a pod.
     Reinspect(u8),
     /// The runtime changes to this, and no list shows it.
     Change(World),
-    /// A hint comes about a pod, known or not, and about one of its containers.
+    /// A hint about a pod, known or not, and about one of its containers arrives.
     Hint(u8, u8),
 }
 
@@ -89,14 +89,14 @@ fn uid(pod: u8) -> PodUid {
     format!("{pod}").into()
 }
 
-/// What follows from what was told about each id.
+/// What follows from what was reported about each id.
 #[derive(Default)]
-struct Told {
+struct Consumer {
     running: BTreeMap<Id, bool>,
 }
 
-impl Told {
-    fn hear(&mut self, commit: &Commit) {
+impl Consumer {
+    fn apply(&mut self, commit: &Commit) {
         for change in &commit.changes {
             let running = self.running.get(&change.id).copied();
             match change.happening {
@@ -104,7 +104,7 @@ impl Told {
                     assert_ne!(running, Some(true), "{:?} started twice", change.id);
                     self.running.insert(change.id.clone(), true);
                 }
-                // A container that ran and is unclear now runs no more; nobody is told.
+                // A container that ran and is unclear now runs no more; nobody is reported.
                 Happening::Died | Happening::Changed => {
                     self.running.insert(change.id.clone(), false);
                 }
@@ -123,7 +123,7 @@ struct Run {
     world: World,
     last: Option<Snapshot>,
     inspections: Vec<Ticket>,
-    told: Told,
+    reported: Consumer,
     exited: BTreeSet<(u8, u8)>,
 }
 
@@ -135,7 +135,7 @@ impl Run {
             world: World::new(),
             last: None,
             inspections: Vec::new(),
-            told: Told::default(),
+            reported: Consumer::default(),
             exited: BTreeSet::new(),
         }
     }
@@ -176,7 +176,7 @@ impl Run {
             match self.records.plan(&uid, self.now) {
                 Step::Nothing => {}
                 Step::Inspect { ticket, .. } => self.inspections.push(ticket),
-                Step::Removed(commit) => self.told.hear(&commit),
+                Step::Removed(commit) => self.reported.apply(&commit),
             }
         }
     }
@@ -195,7 +195,7 @@ impl Run {
         }
         self.records.inspected(&ticket, &found, begun, self.now);
         if let Some(commit) = self.records.commit(&ticket) {
-            self.told.hear(&commit);
+            self.reported.apply(&commit);
         }
     }
 
@@ -277,9 +277,9 @@ proptest! {
             let running = containers.iter().filter(|(_, state)| **state == ContainerState::Running);
             running.map(move |(name, _)| Id::from(format!("{pod}/{name}")))
         });
-        let told = run.told.running.iter().filter(|(_, running)| **running);
-        let told: Vec<Id> = told.map(|(id, _)| id.clone()).collect();
-        prop_assert_eq!(running.collect::<Vec<_>>(), told);
+        let reported = run.reported.running.iter().filter(|(_, running)| **running);
+        let reported: Vec<Id> = reported.map(|(id, _)| id.clone()).collect();
+        prop_assert_eq!(running.collect::<Vec<_>>(), reported);
         prop_assert!(run.records.inspecting().is_empty());
         let listed: Vec<_> = run.records.listed().cloned().collect();
         let committed: Vec<_> = run.records.committed().cloned().collect();

@@ -1,4 +1,4 @@
-//! What a relist tells: the kubelet's behaviours, one by one.
+//! What a relist reports: the kubelet's behaviours, one by one.
 
 use crate::node::Node;
 use pleg::model::listed::{ContainerState, SandboxState};
@@ -34,7 +34,7 @@ async fn each_change_is_reported_once_by_the_next_relist() {
     })
     .await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
 
     let now = node.sim.now();
     node.sim.exit("a", "dies", 1);
@@ -63,7 +63,7 @@ async fn a_running_container_that_vanishes_has_died_and_is_removed() {
         })
         .await;
         node.at(relists).await;
-        node.told();
+        node.reported();
         node.sim.world().pod("a").containers.clear();
         node.at(relists + 1.0).await;
         let at = relists.ceil();
@@ -83,7 +83,7 @@ async fn a_pod_that_vanishes_is_reported_to_its_end_and_leaves_the_cache() {
     })
     .await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.world().remove("a");
     node.at(1.5).await;
     node.assert_told(
@@ -103,7 +103,7 @@ async fn a_pod_that_vanishes_is_reported_to_its_end_and_leaves_the_cache() {
 async fn sandboxes_follow_the_same_table() {
     let node = Node::watch(|sim| sim.run("a", &[])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.world().pod("a").sandbox().unwrap().state = SandboxState::NotReady;
     node.at(1.5).await;
     node.assert_told("1.000 Died a.0");
@@ -132,7 +132,7 @@ async fn pods_are_reported_in_the_same_order_in_every_run() {
             node.sim.exit(name, "x", 2);
         }
         node.at(1.5).await;
-        node.told()
+        node.reported()
     };
     let first = run().await;
     assert!(
@@ -187,7 +187,7 @@ async fn the_count_of_a_state_without_containers_is_zero() {
 async fn a_requested_relist_begins_at_once() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.3).await;
-    node.told();
+    node.reported();
     node.sim.exit("a", "app", 4);
     node.pleg.request_relist();
     node.at(0.5).await;
@@ -199,7 +199,7 @@ async fn a_relist_that_is_requested_during_another_follows_it_at_once() {
     use pleg::runtime::Rpc;
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     let slow = sim::Fault::Slow(crate::node::seconds(0.4));
     node.sim.fault(Rpc::ListContainers, None, slow);
     node.at(1.2).await;

@@ -10,7 +10,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 use sim::{Fault, Sim};
 
-/// A node of so many pods, whose stream has announced every change.
+/// A node with this many pods, whose stream has announced every change.
 async fn proven(count: usize) -> Node {
     let node = Node::watch_stream(|sim| many(sim, count, &["app"])).await;
     node.at(5.0).await;
@@ -40,8 +40,12 @@ async fn a_container_that_runs_again_under_its_id_is_not_dead() {
             node.sim.start_again("a", "app");
             node.pass(60.0).await;
             let state = node.pleg.cache().get(&"uid-a".into()).status.containers[0].state;
-            let told = node.told();
-            assert_eq!(state, ContainerState::Running, "{gap} s, {slow} s: {told}");
+            let reported = node.reported();
+            assert_eq!(
+                state,
+                ContainerState::Running,
+                "{gap} s, {slow} s: {reported}"
+            );
         }
     }
 }

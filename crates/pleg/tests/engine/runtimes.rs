@@ -74,7 +74,7 @@ async fn a_runtime_that_never_notices_an_exit_is_not_healthy() {
         assert_eq!(status.health.state, HealthState::Degraded);
         assert_eq!(status.failing.len(), 1);
     }
-    // And nobody else waits for it.
+    // And no other pod waits for it.
     node.at(600.3).await;
     node.sim.kill("b", "app");
     node.sim.exit("b", "app", 1);
@@ -108,7 +108,7 @@ async fn watched((mode, kernel): (Mode, bool), prepare: impl FnOnce(&Sim)) -> No
     }
 }
 
-/// Its list says one thing and its status that it has ended, whatever makes us look.
+/// Its list contradicts its status, which shows an exit, whatever causes the inspection.
 async fn disagreement(way: (Mode, bool), listed: ContainerState) {
     let case = format!("{way:?}, listed as {listed:?}");
     let node = watched(way, two_pods).await;
@@ -135,7 +135,7 @@ async fn disagreement(way: (Mode, bool), listed: ContainerState) {
     }
     node.pass(5.0).await;
     let id = "a/late.0";
-    assert_eq!(node.deaths(id).len(), 1, "{case}:\n{}", node.told());
+    assert_eq!(node.deaths(id).len(), 1, "{case}:\n{}", node.reported());
     let entry = node.pleg.cache().get(&"uid-a".into());
     let state = entry.status.container(&Id::from(id)).map(|it| it.state);
     assert_eq!(state, Some(ContainerState::Exited), "{case}");
@@ -153,7 +153,7 @@ async fn disagreement(way: (Mode, bool), listed: ContainerState) {
     node.sim.world().remove_container(id);
     node.pass(40.0).await;
     assert_eq!(node.deaths(id).len(), 1, "{case}");
-    let removed = node.told().matches("Removed a/late.0").count();
+    let removed = node.reported().matches("Removed a/late.0").count();
     assert!(removed <= 1, "{case}");
 }
 
@@ -200,7 +200,7 @@ async fn health_records(this: CallError, that: CallError) -> Vec<usize> {
     })
     .await;
     node.at(5.2).await;
-    let told_before = node.heard().len();
+    let reported_before = node.trace().len();
     node.sim.end_announcements();
     let calls = [
         Rpc::ListPodSandbox,
@@ -222,13 +222,13 @@ async fn health_records(this: CallError, that: CallError) -> Vec<usize> {
         turn += 1;
         node.pass(0.37).await;
     }
-    let heard = node.heard();
-    let health = heard[told_before..]
+    let entry = node.trace();
+    let health = entry[reported_before..]
         .iter()
-        .filter(|heard| matches!(heard.record, Record::Health(_)));
+        .filter(|entry| matches!(entry.record, Record::Health(_)));
     let mut minutes = vec![0; 3];
-    for heard in health {
-        let minute = (heard.at - begun) / 60.0;
+    for entry in health {
+        let minute = (entry.at - begun) / 60.0;
         minutes[(minute as usize).min(2)] += 1;
     }
     minutes
@@ -272,9 +272,9 @@ async fn an_exit_beside_a_slow_container_is_reported_as_soon_as_it_is_known() {
             node.sim.kill("a", "app");
             node.sim.exit("a", "app", 137);
             node.at(30.0).await;
-            let told = node.deaths("a/app.0");
-            assert_eq!(told.len(), 1);
-            let after = told[0] - 10.3;
+            let reported = node.deaths("a/app.0");
+            assert_eq!(reported.len(), 1);
+            let after = reported[0] - 10.3;
             assert!(after <= most, "kernel {kernel}, {slow:?}: after {after} s");
         }
     }
@@ -294,7 +294,7 @@ async fn an_unknown_exit_code_is_requested_again() {
         let code = code.and_then(|container| container.exit_code);
         assert_eq!(code, Some(143), "{way:?}");
         assert_eq!(node.deaths("a/app.0").len(), 1, "{way:?}");
-        // A code that never comes is not asked for for ever.
+        // A code that never appears is not requested for ever.
         node.sim.exit_with_late_code("b", "app", 143, seconds(1e6));
         node.at(60.0).await;
         let asked = node.sim.calls_made(Rpc::ContainerStatus);
@@ -311,7 +311,7 @@ async fn a_pid_that_failed_once_is_requested_again() {
     node.at(0.5).await;
     let now = node.sim.now();
     node.sim.world().pod("b").restart("app", 1, now);
-    // Slow for the inspection that finds it; the pid that is then asked for fails.
+    // Slow for the inspection that finds it; the PID call that follows fails.
     let id = Some("b/app.1");
     let slow = Fault::Slow(seconds(0.2));
     node.sim.fault(Rpc::ContainerStatus, id, slow);
@@ -321,7 +321,7 @@ async fn a_pid_that_failed_once_is_requested_again() {
     node.at(1.5).await;
     assert_eq!(node.status().await.kernel.watched, 2);
     node.sim.lift_all();
-    // Nothing happens to the pod that would make us look at it.
+    // Nothing happens to the pod that would cause an inspection.
     node.at(32.0).await;
     assert_eq!(node.status().await.kernel.watched, 3);
     node.at(32.3).await;

@@ -1,4 +1,4 @@
-//! A runtime that is slow for everybody is no runtime that is silent, and nobody in it is stuck.
+//! A runtime that is slow as a whole is not unresponsive, and has no stuck container.
 
 use std::collections::BTreeSet;
 
@@ -183,16 +183,16 @@ async fn a_runtime_too_slow_for_all_pods_is_slow_and_no_pod_is_blamed() {
         for pod in 0..1000 {
             node.sim.exit(&format!("p{pod}"), "app", 1);
         }
-        let mut told = BTreeSet::new();
+        let mut reported = BTreeSet::new();
         node.sample(150.0, |at, status| {
-            told.insert(status.health.reason);
+            reported.insert(status.health.reason);
             assert_eq!(status.failing, [], "at {at}: {}", status.health.message);
         })
         .await;
         let right = [Reason::AllSeen, Reason::StatusSlow];
         assert!(
-            told.iter().all(|reason| right.contains(reason)),
-            "{slow} s: {told:?}"
+            reported.iter().all(|reason| right.contains(reason)),
+            "{slow} s: {reported:?}"
         );
     }
 }
@@ -241,7 +241,7 @@ async fn changing_pods_are_observed_beside_slow_statuses_and_a_stuck_list() {
     }
 }
 
-/// A sweep asks for somebody all the time, so that it overlaps every inspection.
+/// A sweep sends calls all the time, so that it overlaps every inspection.
 #[tokio::test(start_paused = true)]
 async fn an_inspection_that_agrees_with_the_sweep_beside_it_is_not_repeated() {
     let node = Node::watch_stream(|sim| {

@@ -1,4 +1,4 @@
-//! The runtime's events as hints: what is announced is told at once, and what is not is
+//! The runtime's events as hints: what is announced is reported at once, and what is not is
 //! found by the relist, which is rare only while the stream deserves it.
 
 use crate::node::{Node, seconds};
@@ -8,7 +8,7 @@ use pleg::{Config, Mode};
 use sim::{Fault, Serving, Sim, StreamFault};
 use tokio::time::Instant;
 
-/// Ten pods with a container each, of which so many are restarted: two changes each.
+/// Ten pods with a container each, of which this many are restarted: two changes each.
 fn ten(sim: &Sim) {
     for pod in 0..10 {
         sim.run(&format!("p{pod}"), &["app"]);
@@ -34,7 +34,7 @@ async fn an_announced_change_is_reported_at_once_by_an_inspection_of_that_pod_al
     })
     .await;
     node.at(1.5).await;
-    node.told();
+    node.reported();
     let lists = node.sim.calls_made(Rpc::ListContainers);
     let looks = node.sim.calls_made(Rpc::ContainerStatus);
 
@@ -55,7 +55,7 @@ async fn an_announced_change_is_reported_at_once_by_an_inspection_of_that_pod_al
 async fn a_new_pod_and_its_end_are_reported_before_any_list_shows_them() {
     let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
     node.at(1.5).await;
-    node.told();
+    node.reported();
     node.sim.run("new", &["app"]);
     node.at(1.6).await;
     node.assert_told(
@@ -114,13 +114,13 @@ async fn one_change_that_is_not_announced_brings_the_period_back() {
     restart(&node.sim, 0..5);
     node.at(100.0).await;
     assert_eq!(period(&node.status().await), 30.0);
-    node.told();
+    node.reported();
 
-    // A stream that is silent looks like a quiet node, until the next relist.
+    // A stream without events looks like a quiet node, until the next relist.
     node.sim.disturb_stream(StreamFault::Silent);
     node.sim.exit("p9", "app", 9);
     node.at(130.0).await;
-    assert!(node.told().contains("Died p9/app.0 with 9"));
+    assert!(node.reported().contains("Died p9/app.0 with 9"));
     node.at(134.0).await;
     let status = node.status().await;
     assert_eq!((period(&status), status.stream.missed), (1.0, 1));
@@ -143,7 +143,7 @@ async fn a_stuck_call_brings_the_period_back() {
     node.sim.exit("p7", "app", 7);
     node.at(106.0).await;
     assert_eq!(period(&node.status().await), 1.0);
-    node.told();
+    node.reported();
     node.sim.exit("p8", "app", 8);
     node.at(106.1).await;
     node.assert_told("106.000 Died p8/app.0 with 8 (stream)");
@@ -155,7 +155,7 @@ async fn an_inspection_that_fails_is_repeated_soon_although_the_period_had_grown
     node.at(1.5).await;
     restart(&node.sim, 0..5);
     node.at(100.0).await;
-    node.told();
+    node.reported();
     let broken = Fault::Fail(CallError::Refused("Unknown: broken".into()));
     node.sim
         .fault(Rpc::ContainerStatus, Some("p7/app.0"), broken);
@@ -173,7 +173,7 @@ async fn a_stream_that_ends_is_reopened_for_ever_and_a_relist_finds_what_it_miss
     node.at(1.5).await;
     restart(&node.sim, 0..5);
     node.at(100.0).await;
-    node.told();
+    node.reported();
     for outage in 1..=20 {
         let begun = 100.0 * f64::from(outage);
         node.at(begun).await;
@@ -185,7 +185,7 @@ async fn a_stream_that_ends_is_reopened_for_ever_and_a_relist_finds_what_it_miss
         node.at(begun + 20.0).await;
         assert_eq!(node.status().await.stream.state, "retrying");
         let died = format!("Died p9/app.{} with 1", outage - 1);
-        assert!(node.told().contains(&died), "{died}");
+        assert!(node.reported().contains(&died), "{died}");
         node.sim.lift_all();
         node.at(begun + 60.0).await;
         let status = node.status().await;
@@ -249,8 +249,8 @@ async fn generic_mode_opens_no_stream() {
 async fn an_inspection_that_a_list_overtakes_reports_nothing_false() {
     let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
     node.at(1.5).await;
-    node.told();
-    // The look asks before the death and is answered after the list that saw it.
+    node.reported();
+    // The inspection is requested before the exit and answered after the list that shows it.
     node.sim
         .fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(3.0)));
     let now = node.sim.now();
@@ -258,16 +258,16 @@ async fn an_inspection_that_a_list_overtakes_reports_nothing_false() {
     node.at(3.6).await;
     node.sim.exit("a", "app", 2);
     node.at(60.0).await;
-    let told = node.told();
+    let reported = node.reported();
     for once in [
         "Died a/app.0 with 1",
         "Started a/app.1",
         "Died a/app.1 with 2",
     ] {
-        assert!(told.matches(once).count() <= 1, "{told}");
+        assert!(reported.matches(once).count() <= 1, "{reported}");
     }
-    assert!(told.contains("Died a/app.0 with 1"), "{told}");
-    assert!(told.contains("Died a/app.1 with 2"), "{told}");
+    assert!(reported.contains("Died a/app.0 with 1"), "{reported}");
+    assert!(reported.contains("Died a/app.1 with 2"), "{reported}");
 }
 
 #[tokio::test(start_paused = true)]

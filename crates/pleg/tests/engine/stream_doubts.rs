@@ -19,9 +19,12 @@ async fn a_hint_before_the_first_list_hides_nothing_in_it() {
     node.at(0.1).await;
     node.sim.world().pod("a").sandboxes[0].state = SandboxState::NotReady;
     node.at(2.0).await;
-    let told = node.told();
-    assert!(told.contains("Started a/app.0 (initial)"), "{told}");
-    assert!(told.contains("synced 1 pods, 1 containers"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("Started a/app.0 (initial)"), "{reported}");
+    assert!(
+        reported.contains("synced 1 pods, 1 containers"),
+        "{reported}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -35,9 +38,12 @@ async fn the_first_pass_waits_for_a_pod_that_a_hint_showed_in_part() {
     node.at(0.1).await;
     node.sim.world().pod("a").sandboxes[0].state = SandboxState::NotReady;
     node.at(2.0).await;
-    let told = node.told();
-    assert!(told.contains("Started a/app.0 (initial)"), "{told}");
-    assert!(told.contains("synced 1 pods, 1 containers"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("Started a/app.0 (initial)"), "{reported}");
+    assert!(
+        reported.contains("synced 1 pods, 1 containers"),
+        "{reported}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -46,7 +52,7 @@ async fn the_announcement_of_a_start_does_not_count_for_the_exit_that_follows() 
     node.at(1.5).await;
     let now = node.sim.now();
     node.sim.world().pod("a").restart("app", 1, now);
-    // Here a look begins in the instant of its event; elsewhere it takes a moment longer.
+    // Here an inspection begins in the instant of its event; elsewhere it takes a moment longer.
     node.at(3.5).await;
     node.pleg.request_reinspect("uid-a".into());
     // A crash loop: lists have shown that it runs, and now its stream has another reader.
@@ -54,7 +60,7 @@ async fn the_announcement_of_a_start_does_not_count_for_the_exit_that_follows() 
     node.sim.disturb_stream(StreamFault::Silent);
     node.sim.exit("a", "app", 1);
     node.at(12.0).await;
-    assert!(node.told().contains("Died a/app.1 with 1"));
+    assert!(node.reported().contains("Died a/app.1 with 1"));
     assert_eq!(node.status().await.stream.missed, 1);
 }
 
@@ -70,10 +76,10 @@ async fn inspections_that_sweeps_overtake_do_not_delay_what_the_sweeps_observed(
     node.sim.fault(Rpc::ContainerStatus, None, slow);
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(15.0).await;
-    node.told();
+    node.reported();
     node.sim.exit("web", "nginx", 7);
     node.at(25.0).await;
-    assert!(node.told().contains("Died web/nginx.0 with 7"));
+    assert!(node.reported().contains("Died web/nginx.0 with 7"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -84,7 +90,7 @@ async fn the_owner_of_an_id_in_an_event_is_not_trusted() {
     })
     .await;
     node.at(1.5).await;
-    node.told();
+    node.reported();
     // Of a container of a it is said that it is in b, and of a pod that there is one.
     let wrong = |pod: &str, id: &str| Announced {
         id: id.into(),
@@ -111,7 +117,7 @@ async fn the_owner_of_an_id_in_an_event_is_not_trusted() {
 async fn a_flood_of_events_delays_no_pod_and_ends_with_the_true_state() {
     let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
     node.at(1.5).await;
-    node.told();
+    node.reported();
     for number in 0..50_000 {
         node.sim.say(Announced {
             id: format!("garbage-{number}").into(),
@@ -124,5 +130,5 @@ async fn a_flood_of_events_delays_no_pod_and_ends_with_the_true_state() {
     node.at(1.6).await;
     assert_eq!(node.status().await.pods, 1);
     node.at(4.0).await;
-    assert!(node.told().contains("Died a/app.0 with 5"));
+    assert!(node.reported().contains("Died a/app.0 with 5"));
 }

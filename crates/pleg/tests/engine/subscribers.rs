@@ -54,7 +54,7 @@ async fn a_reader_that_stops_delays_no_other_and_still_receives_the_final_state(
     let mut slow = node.pleg.subscribe().await.unwrap();
     let first = read_all(&mut slow).await;
     assert_eq!(first.len(), 1602);
-    node.told();
+    node.reported();
 
     for round in 0..3 {
         for number in 0..800 {
@@ -66,7 +66,7 @@ async fn a_reader_that_stops_delays_no_other_and_still_receives_the_final_state(
         }
         node.at(f64::from(round) + 1.9).await;
     }
-    let fast = node.told();
+    let fast = node.reported();
     assert_eq!(fast.matches("Died").count(), 2400);
     assert!(!fast.contains("gap"));
 
@@ -87,12 +87,12 @@ async fn a_reader_that_stops_delays_no_other_and_still_receives_the_final_state(
     assert_eq!(
         *conflated as usize + apart,
         4800,
-        "every event is told or counted"
+        "every event is reported or counted"
     );
-    // So many pods are not named one by one.
+    // Too many pods to name.
     assert!(*all && pods.is_empty());
 
-    // What was told last about each container is how it is now.
+    // What was reported last about each container is how it is now.
     let mut last = std::collections::BTreeMap::new();
     for record in &records {
         if let Record::Event(event) = record {
@@ -129,9 +129,11 @@ async fn a_subscriber_that_begins_while_a_container_is_not_found_receives_it_as_
     node.sim.lift_all();
     node.pass(60.0).await;
     let records = read_all(&mut subscription).await;
-    let told: Vec<String> = records.iter().map(line).collect();
-    let is_told = told.iter().any(|it| it.starts_with("Started victim/app.0"));
-    assert!(is_told, "{told:#?}");
+    let reported: Vec<String> = records.iter().map(line).collect();
+    let is_told = reported
+        .iter()
+        .any(|it| it.starts_with("Started victim/app.0"));
+    assert!(is_told, "{reported:#?}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -149,7 +151,7 @@ async fn a_subscriber_that_begins_between_two_lists_receives_the_next_changes_on
     let side = Some("victim/side.0");
     node.sim.fault(Rpc::ContainerStatus, side, slow);
     node.at(9.05).await;
-    // Which its status tells now, and the next list.
+    // Its status shows it now, and the next list.
     let now = node.sim.now();
     {
         let mut world = node.sim.world();
@@ -161,14 +163,14 @@ async fn a_subscriber_that_begins_between_two_lists_receives_the_next_changes_on
     let mut subscription = node.pleg.subscribe().await.unwrap();
     node.pass(20.0).await;
     let records = read_all(&mut subscription).await;
-    let told: Vec<String> = records.iter().map(line).collect();
+    let reported: Vec<String> = records.iter().map(line).collect();
     for what in [
         "Died victim.0",
         "Died victim/app.0",
         "Died victim/side.0",
         "Started victim/late.0",
     ] {
-        let times = told.iter().filter(|it| it.starts_with(what)).count();
-        assert_eq!(times, 1, "{what}: {told:#?}");
+        let times = reported.iter().filter(|it| it.starts_with(what)).count();
+        assert_eq!(times, 1, "{what}: {reported:#?}");
     }
 }

@@ -1,4 +1,4 @@
-//! A list that hangs is not the end: sweeps by id see on, and name the culprit.
+//! A sweep by id replaces a list that is stuck, and finds the culprit.
 
 use crate::node::{LISTS, Node, STATUSES, broken, generic, many, pods, seconds, too_large};
 use pleg::Config;
@@ -24,7 +24,7 @@ fn three_pods(sim: &Sim) {
 async fn under_the_status_lock_exits_of_other_pods_and_the_culprit_are_reported() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     lock_status(&node.sim, "locked/app.0");
     node.at(3.5).await;
     node.assert_told(
@@ -41,10 +41,10 @@ async fn under_the_status_lock_exits_of_other_pods_and_the_culprit_are_reported(
         let pod = if round % 2 == 0 { "a" } else { "b" };
         node.sim.exit(pod, "app", round);
         node.at(at + 0.7).await;
-        let told = node.told();
+        let reported = node.reported();
         assert!(
-            told.contains(&format!("Died {pod}/app.0 with {round}")),
-            "at {at}: {told}"
+            reported.contains(&format!("Died {pod}/app.0 with {round}")),
+            "at {at}: {reported}"
         );
         {
             let mut world = node.sim.world();
@@ -78,23 +78,26 @@ async fn under_the_status_lock_exits_of_other_pods_and_the_culprit_are_reported(
 async fn when_the_list_is_answered_relists_resume_and_nothing_is_reported_twice() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     lock_status(&node.sim, "locked/app.0");
     node.sim.exit("locked", "app", 1);
     node.at(9.5).await;
     node.sim.exit("a", "app", 2);
     node.at(60.5).await;
-    let told = node.told();
-    assert_eq!(told.matches("Died a/app.0").count(), 1, "{told}");
-    assert!(!told.contains("Died locked"), "{told}");
+    let reported = node.reported();
+    assert_eq!(reported.matches("Died a/app.0").count(), 1, "{reported}");
+    assert!(!reported.contains("Died locked"), "{reported}");
     node.sim.lift_all();
     node.at(70.5).await;
-    let told = node.told();
-    assert_eq!(told.matches("Died").count(), 1, "{told}");
-    assert!(told.contains("60.500 Died locked/app.0 with 1"), "{told}");
+    let reported = node.reported();
+    assert_eq!(reported.matches("Died").count(), 1, "{reported}");
     assert!(
-        told.contains("60.500 Healthy: all pods are up to date"),
-        "{told}"
+        reported.contains("60.500 Died locked/app.0 with 1"),
+        "{reported}"
+    );
+    assert!(
+        reported.contains("60.500 Healthy: all pods are up to date"),
+        "{reported}"
     );
     let lists = node.sim.calls_made(Rpc::ListContainers);
     node.at(75.5).await;
@@ -105,14 +108,14 @@ async fn when_the_list_is_answered_relists_resume_and_nothing_is_reported_twice(
 async fn new_and_removed_pods_are_observed_while_only_containers_cannot_be_listed() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     lock_status(&node.sim, "locked/app.0");
     node.at(9.5).await;
-    node.told();
+    node.reported();
     node.sim.run("new", &["app"]);
     node.sim.world().remove("b");
     node.at(12.5).await;
-    let told = node.told();
+    let reported = node.reported();
     let lines = [
         "Started new.0",
         // Its id is learned from the host.
@@ -123,7 +126,7 @@ async fn new_and_removed_pods_are_observed_while_only_containers_cannot_be_liste
         "Removed b.0",
     ];
     for line in lines {
-        assert_eq!(told.matches(line).count(), 1, "{line}: {told}");
+        assert_eq!(reported.matches(line).count(), 1, "{line}: {reported}");
     }
     node.sim.lift_all();
     node.at(14.5).await;
@@ -141,16 +144,16 @@ async fn a_new_container_is_found_in_the_status_of_its_sandbox_if_the_runtime_in
         })
         .await;
         node.at(0.5).await;
-        node.told();
+        node.reported();
         lock_status(&node.sim, "locked/app.0");
         node.at(9.5).await;
-        node.told();
+        node.reported();
         let asked = node.sim.calls_made(Rpc::PodSandboxStatus);
         let now = node.sim.now();
         node.sim.world().pod("a").create("late", now).start(now);
         node.at(11.5).await;
-        let told = node.told();
-        assert_eq!(told.contains("Started a/late.0"), fills, "{told}");
+        let reported = node.reported();
+        assert_eq!(reported.contains("Started a/late.0"), fills, "{reported}");
         let asked = node.sim.calls_made(Rpc::PodSandboxStatus) - asked;
         assert_eq!(asked > 0, fills, "{asked} calls in vain");
     }
@@ -172,13 +175,13 @@ async fn an_engine_that_starts_during_the_fault_observes_the_ids_that_the_host_k
         })
         .await;
         node.at(12.0).await;
-        let told = node.told();
+        let reported = node.reported();
         for line in [
             "Started a/app.0 (initial)",
             "Died b/app.0 with 7 (initial)",
             "synced",
         ] {
-            assert_eq!(told.matches(line).count(), 1, "{line}: {told}");
+            assert_eq!(reported.matches(line).count(), 1, "{line}: {reported}");
         }
         let status = node.status().await;
         assert_eq!(status.health.state, HealthState::Degraded);
@@ -192,18 +195,18 @@ async fn an_engine_that_starts_during_the_fault_observes_the_ids_that_the_host_k
         );
         node.sim.exit("a", "app", 1);
         node.at(13.5).await;
-        assert!(node.told().contains("Died a/app.0 with 1"));
+        assert!(node.reported().contains("Died a/app.0 with 1"));
         assert_eq!(node.sim.most_outstanding(), 1);
 
         node.sim.lift_all();
         node.at(16.0).await;
-        let told = node.told();
+        let reported = node.reported();
         assert_eq!(
-            told.matches("Started").count() + told.matches("Died").count(),
+            reported.matches("Started").count() + reported.matches("Died").count(),
             1,
-            "{told}"
+            "{reported}"
         );
-        assert!(told.contains("Started locked/app.0"), "{told}");
+        assert!(reported.contains("Started locked/app.0"), "{reported}");
     }
 }
 
@@ -225,12 +228,12 @@ async fn an_engine_that_starts_during_the_fault_without_ids_observes_nothing() {
         );
         node.sim.lift_all();
         node.at(16.0).await;
-        assert!(node.told().contains("synced"));
+        assert!(node.reported().contains("synced"));
         assert_eq!(node.status().await.blind, []);
     }
 }
 
-/// A list that comes after twenty seconds shows pods that were not asked for until then.
+/// A list that is answered after twenty seconds shows pods that were not requested until then.
 #[tokio::test(start_paused = true)]
 async fn after_a_list_that_was_stuck_from_the_start_all_pods_are_observed_at_once_and_none_fails() {
     for pods in [30, 300] {
@@ -241,14 +244,14 @@ async fn after_a_list_that_was_stuck_from_the_start_all_pods_are_observed_at_onc
         })
         .await;
         node.at(20.0).await;
-        node.told();
+        node.reported();
         node.sim.lift(Rpc::ListContainers, None);
         node.sample(5.0, |at, status| {
             assert!(status.failing.is_empty(), "{at}: {}", status.health.message);
         })
         .await;
-        let told = node.told();
-        assert!(told.contains(&format!("synced {pods}")), "{told}");
+        let reported = node.reported();
+        assert!(reported.contains(&format!("synced {pods}")), "{reported}");
     }
 }
 
@@ -320,28 +323,28 @@ async fn a_call_for_a_container_that_only_an_event_has_shown_has_its_name_from_t
 async fn sandboxes_that_cannot_be_listed_are_swept_too() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
     node.at(5.5).await;
-    let told = node.told();
+    let reported = node.reported();
     assert!(
-        told.starts_with(
+        reported.starts_with(
             "3.000 Degraded: ListPodSandbox is unavailable; polling sandboxes one by one"
         ),
-        "{told}"
+        "{reported}"
     );
     let now = node.sim.now();
     node.sim.world().pod("a").stop(now);
     node.sim.world().pod("b").restart("app", 4, now);
     node.at(7.5).await;
-    let told = node.told();
+    let reported = node.reported();
     for line in [
         "Died a.0",
         "Died a/app.0 with 137",
         "Died b/app.0 with 4",
         "Started b/app.1",
     ] {
-        assert_eq!(told.matches(line).count(), 1, "{line}: {told}");
+        assert_eq!(reported.matches(line).count(), 1, "{line}: {reported}");
     }
     assert_eq!(node.status().await.health.state, HealthState::Degraded);
 }
@@ -350,19 +353,19 @@ async fn sandboxes_that_cannot_be_listed_are_swept_too() {
 async fn with_both_lists_stuck_known_pods_are_observed_and_the_node_stays_degraded() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(3.5).await;
-    let told = node.told();
-    assert!(told.contains("new pods may be missed"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("new pods may be missed"), "{reported}");
     node.at(600.0).await;
     node.sim.exit("a", "app", 6);
     node.sim.world().remove("b");
     node.at(602.0).await;
-    let told = node.told();
-    assert!(told.contains("Died a/app.0 with 6"), "{told}");
-    assert!(told.contains("Removed b.0"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("Died a/app.0 with 6"), "{reported}");
+    assert!(reported.contains("Removed b.0"), "{reported}");
     assert_eq!(node.status().await.health.state, HealthState::Degraded);
 }
 
@@ -370,7 +373,7 @@ async fn with_both_lists_stuck_known_pods_are_observed_and_the_node_stays_degrad
 async fn a_list_that_is_too_large_is_replaced_by_a_sweep_and_rarely_requested() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     let large = CallError::TooLarge("found 17000000 bytes, the limit is: 16777216 bytes".into());
     node.sim
         .fault(Rpc::ListContainers, None, Fault::Fail(large));
@@ -378,13 +381,17 @@ async fn a_list_that_is_too_large_is_replaced_by_a_sweep_and_rarely_requested() 
     node.at(5.5).await;
     node.sim.exit("a", "app", 1);
     node.at(300.5).await;
-    let told = node.told();
+    let reported = node.reported();
     assert!(
-        told.contains("1.000 Degraded: ListContainers is unavailable; polling containers one by one, new containers may be missed: \
+        reported.contains("1.000 Degraded: ListContainers is unavailable; polling containers one by one, new containers may be missed: \
          the answer is larger than the receive limit: found 17000000 bytes, the limit is: 16777216 bytes"),
-        "{told}"
+        "{reported}"
     );
-    assert_eq!(told.matches("Died a/app.0 with 1").count(), 1, "{told}");
+    assert_eq!(
+        reported.matches("Died a/app.0 with 1").count(),
+        1,
+        "{reported}"
+    );
     assert_eq!(node.status().await.health.state, HealthState::Degraded);
     let made = node.sim.calls_made(Rpc::ListContainers) - lists;
     assert!((9..=12).contains(&made), "{made} lists in five minutes");
@@ -407,8 +414,8 @@ async fn a_slow_list_that_is_too_large_is_replaced_although_the_other_one_is_stu
     node.at(32.0).await;
     node.sim.exit("a", "app", 6);
     node.at(35.0).await;
-    let told = node.told();
-    assert!(told.contains("Died a/app.0 with 6"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("Died a/app.0 with 6"), "{reported}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -446,14 +453,14 @@ async fn a_list_that_becomes_slow_beside_one_that_fails_is_not_reported_as_stuck
         node.sim.fault(Rpc::ListPodSandbox, None, slow);
         node.at(30.0).await;
         let lists = node.sim.calls_made(Rpc::ListPodSandbox);
-        node.told();
+        node.reported();
         node.at(130.0).await;
         let made = node.sim.calls_made(Rpc::ListPodSandbox) - lists;
         assert!((10..=17).contains(&made), "{fails:?}: {made} in 100 s");
-        let told = node.told();
+        let reported = node.reported();
         assert!(
-            !told.contains("ListPodSandbox has not"),
-            "{fails:?}: {told}"
+            !reported.contains("ListPodSandbox has not"),
+            "{fails:?}: {reported}"
         );
     }
 }
@@ -511,7 +518,7 @@ async fn a_list_that_is_answered_again_beside_a_slow_one_is_not_unavailable() {
     }
 }
 
-/// The sweep asks for it while it is removed, and hears that only once that is known.
+/// The sweep requests it while it is removed, and is answered only once that is known.
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_container_was_removed_beside_a_sweep_is_inspected() {
     for list in [
@@ -541,7 +548,7 @@ async fn a_pod_whose_container_was_removed_beside_a_sweep_is_inspected() {
     }
 }
 
-/// The containers come late in each relist, in which the sandboxes have failed.
+/// In each relist the list of sandboxes fails, and the list of containers is late.
 #[tokio::test(start_paused = true)]
 async fn a_list_is_applied_although_the_other_one_has_failed() {
     let node = Node::watch(three_pods).await;
@@ -556,9 +563,9 @@ async fn a_list_is_applied_although_the_other_one_has_failed() {
         node.sim.world().pod("a").restart("app", 4, now);
         new.push(format!("Started a/app.{}", new.len() + 1));
         node.at(time + 13.0).await;
-        let told = node.told();
+        let reported = node.reported();
         let newest = new.last().unwrap();
-        assert!(told.contains(newest.as_str()), "{newest}: {told}");
+        assert!(reported.contains(newest.as_str()), "{newest}: {reported}");
     }
 }
 
@@ -585,7 +592,7 @@ async fn a_runtime_that_does_not_serve_cri_is_not_reported_as_polled() {
     );
 }
 
-/// In each relist the sandboxes fail first, and the containers come late.
+/// In each relist the list of sandboxes fails first, and the list of containers is late.
 #[tokio::test(start_paused = true)]
 async fn the_error_of_a_list_that_was_answered_since_is_reported_for_no_other_list() {
     let node = Node::watch(three_pods).await;
@@ -597,14 +604,14 @@ async fn the_error_of_a_list_that_was_answered_since_is_reported_for_no_other_li
     node.at(5.0).await;
     node.sim.lift(Rpc::ListPodSandbox, None);
     node.at(6.5).await;
-    let told = node.told();
-    assert!(told.contains("of sandboxes"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("of sandboxes"), "{reported}");
     node.at(40.0).await;
-    let since = node.told();
+    let since = node.reported();
     assert!(!since.contains("of sandboxes"), "{since}");
 }
 
-/// Both are asked for at 9.7 s, and what comes at 11.6 s waits for the other one.
+/// Both are requested at 9.7 s, and the one that is answered at 11.6 s waits for the other one.
 #[tokio::test(start_paused = true)]
 async fn a_received_list_is_applied_once_a_sweep_replaces_the_other_one() {
     let node = Node::watch(three_pods).await;
@@ -615,13 +622,13 @@ async fn a_received_list_is_applied_once_a_sweep_replaces_the_other_one() {
     node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
     node.sim.exit("a", "app", 6);
     node.at(20.0).await;
-    let told = node.told();
-    let mut lines = told.lines();
+    let reported = node.reported();
+    let mut lines = reported.lines();
     let degraded = lines.find(|line| line.contains("ListPodSandbox is unavailable"));
     let (done_without, _) = degraded.and_then(|line| line.split_once(' ')).unwrap();
     let done_without: f64 = done_without.parse().unwrap();
     let died = node.deaths("a/app.0")[0];
-    assert!(died < done_without + 0.5, "{told}");
+    assert!(died < done_without + 0.5, "{reported}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -670,7 +677,7 @@ async fn failing_status_calls_do_not_delay_a_sweep() {
     })
     .await;
     node.at(0.5).await;
-    node.told();
+    node.reported();
     node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     let refused = Fault::Fail(CallError::Refused("Unknown: broken".into()));
@@ -687,11 +694,11 @@ async fn failing_status_calls_do_not_delay_a_sweep() {
     }
     node.sim.exit("well", "app", 3);
     node.at(6.0).await;
-    let told = node.told();
-    assert!(told.contains("Died well/app.0 with 3"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("Died well/app.0 with 3"), "{reported}");
 }
 
-/// The list that fails for a moment, beside one that hangs, is asked for again.
+/// The list that fails for a moment, beside a stuck one, is requested again.
 async fn a_list_fails_once_beside_a_hanging_one(hangs: Rpc, fails: Rpc) {
     let node = Node::watch_knowing_no_host(three_pods).await;
     node.at(5.5).await;
@@ -707,11 +714,11 @@ async fn a_list_fails_once_beside_a_hanging_one(hangs: Rpc, fails: Rpc) {
         _ => ("new/app.0", Blind::NewPods),
     };
     assert_eq!(node.status().await.blind, [blind], "{fails} comes");
-    node.told();
+    node.reported();
     node.sim.run("new", &["app"]);
     node.at(75.0).await;
-    let told = node.told();
-    assert!(told.contains(sees), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains(sees), "{reported}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -726,7 +733,7 @@ async fn a_list_that_is_stuck_again_right_after_its_release_is_reported_within_s
     node.at(5.5).await;
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(155.5).await;
-    // What was held up is answered; the next list, asked for at once, is a little slow.
+    // The delayed list is answered; the next one, requested at once, is a little slow.
     let slow = Fault::Slow(seconds(0.002));
     node.sim.fault(Rpc::ListContainers, None, slow);
     node.pass(0.001).await;
@@ -767,20 +774,20 @@ async fn a_container_that_is_not_found_once_beside_a_stuck_list_is_not_dead() {
     node.at(8.4).await;
     lock_status(&node.sim, "locked/app.0");
     node.at(20.0).await;
-    node.told();
+    node.reported();
     let not_found = || Fault::Fail(CallError::NotFound("no such container".into()));
     let id = Some("a/app.0");
     node.sim.fault(Rpc::ContainerStatus, id, not_found());
     node.pass(0.3).await;
     node.sim.lift(Rpc::ContainerStatus, id);
     node.pass(10.0).await;
-    let told = node.told();
-    assert!(!told.contains("a/app.0"), "{told}");
-    // Who is not found again and again is gone.
+    let reported = node.reported();
+    assert!(!reported.contains("a/app.0"), "{reported}");
+    // A container that is not found again and again is removed.
     node.sim.fault(Rpc::ContainerStatus, id, not_found());
     node.pass(5.0).await;
-    let told = node.told();
-    assert!(told.contains("Removed a/app.0"), "{told}");
+    let reported = node.reported();
+    assert!(reported.contains("Removed a/app.0"), "{reported}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -875,9 +882,13 @@ async fn an_unanswered_pid_call_delays_no_sweep() {
         node.at(3.3).await;
         node.sim.exit("a", "app", 5);
         node.at(4.3).await;
-        let told = node.told();
+        let reported = node.reported();
         for line in ["Started a/app.1", "Died a/app.1 with 5"] {
-            assert_eq!(told.matches(line).count(), 1, "{list:?}: {line}: {told}");
+            assert_eq!(
+                reported.matches(line).count(),
+                1,
+                "{list:?}: {line}: {reported}"
+            );
         }
     }
 }
@@ -899,7 +910,7 @@ async fn a_sweep_that_waited_for_a_pid_call_is_a_pass_once_that_is_answered() {
 #[tokio::test(start_paused = true)]
 async fn a_first_sweep_counts_answers_that_arrive_out_of_order() {
     let both = [Rpc::ListContainers, Rpc::ListPodSandbox];
-    // A single list is done without after a second, both after two; a second later comes the next.
+    // A single list is replaced after one second, both after two; the next sweep follows a second later.
     for (lists, once) in [(&both[..1], 1.9), (&both, 2.9)] {
         for slow in ["p0.0", "p0/app.0", "p0/side.0"] {
             let node = Node::watch(|sim| {

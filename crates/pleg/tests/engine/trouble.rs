@@ -240,10 +240,10 @@ async fn a_node_is_not_synced_while_the_status_of_every_container_is_stuck() {
         node.pass(1.0).await;
         assert_eq!(node.status().await.relist.count, 0);
     }
-    assert!(!node.told().contains("synced"));
+    assert!(!node.reported().contains("synced"));
     node.sim.lift_all();
     node.pass(4.0).await;
-    assert!(node.told().contains("synced"));
+    assert!(node.reported().contains("synced"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -316,7 +316,7 @@ async fn a_list_that_is_answered_is_not_unavailable() {
     let is_new =
         |record: &Record| matches!(record, Record::Event(event) if &*event.pod.name == "new");
     assert!(
-        node.heard().iter().any(|heard| is_new(&heard.record)),
+        node.trace().iter().any(|entry| is_new(&entry.record)),
         "it is seen"
     );
     let status = node.status().await;
@@ -525,7 +525,7 @@ async fn a_runtime_becomes_unresponsive_although_both_lists_were_too_large() {
     let silent = |status: &StatusReport| status.health.reason == Reason::RuntimeSilent;
     let after = node.wait(60.0, silent).await.unwrap();
     assert!(after < 6.0, "{after} s");
-    // What is too large is asked for seldom all the same, once it answers again.
+    // A list that is too large is rarely requested, also once it is answered again.
     node.sim.go_on();
     node.pass(5.0).await;
     let lists = node.sim.calls_made(Rpc::ListContainers);

@@ -73,7 +73,7 @@ fn coded(code: fn(&str) -> u32) -> Coded {
 }
 
 impl Coded {
-    /// The version of CRI in which a status is asked for.
+    /// The version of CRI in which a status is requested.
     async fn spoken(&self) -> String {
         let id = "c0".into();
         self.runtime.container_status(&id).await.unwrap_err();

@@ -1,5 +1,5 @@
-//! A simulated node that is watched in virtual time: what happens to it goes in, a trace
-//! of what was told comes out.
+//! A simulated node that an engine observes in virtual time. A test changes the node and reads the trace
+//! of what was reported.
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
@@ -31,12 +31,12 @@ pub const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
 /// Both lists.
 pub const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
 
-/// Whether it says that all is well.
+/// Whether it reports no problem.
 pub fn is_healthy(status: &StatusReport) -> bool {
     status.health.state == HealthState::Healthy
 }
 
-/// A call that fails in a way that says nothing.
+/// A call that fails with an error that is no evidence.
 pub fn broken() -> Fault {
     Fault::Fail(CallError::Refused("Unknown: broken".into()))
 }
@@ -46,7 +46,7 @@ pub fn too_large() -> Fault {
     Fault::Fail(CallError::TooLarge("by far".into()))
 }
 
-/// `locked`, `a`, `b` and some more, each with `app`.
+/// `locked`, `a`, `b` and more pods, each with `app`.
 pub fn pods(sim: &Sim) {
     for name in ["locked", "a", "b", "c", "d", "e"] {
         sim.run(name, &["app"]);
@@ -60,40 +60,40 @@ pub fn many(sim: &Sim, pods: usize, containers: &[&str]) {
     }
 }
 
-/// A watched node. The clock stands still until a test waits.
+/// An observed node. The clock stands still until a test waits.
 pub struct Node {
     pub sim: Sim,
     pub pleg: Pleg,
     pub counter: Arc<Counter>,
     began: Instant,
-    heard: Arc<Mutex<Vec<Heard>>>,
-    /// How much of what was heard was asked for already.
+    trace: Arc<Mutex<Vec<Reported>>>,
+    /// How many entries of the trace were read already.
     asked: Mutex<usize>,
     reader: JoinHandle<()>,
 }
 
-/// What was told, and how many seconds after the start.
+/// What was reported, and how many seconds after the start.
 #[derive(Clone, Debug)]
-pub struct Heard {
+pub struct Reported {
     pub at: f64,
     pub record: Record,
 }
 
-/// Remembers what an observer was told.
+/// Remembers what an observer received.
 #[derive(Default)]
 pub struct Counter {
     /// The last counts.
     pub counts: Mutex<Counts>,
-    /// As of when was seen, each time.
+    /// As of when each pass was.
     pub seen: Mutex<Vec<WallTime>>,
     /// How many relists ended.
     pub relists: Mutex<usize>,
-    /// How long the turn takes in which a call ends.
+    /// How long the step takes in which a call ends.
     turn: Mutex<Duration>,
 }
 
 impl Counter {
-    /// From now on each turn in which a call ends takes this long, as on a throttled node.
+    /// From now on each step in which a call ends takes this long, as on a throttled node.
     pub fn make_turns_take(&self, time: Duration) {
         *self.turn.lock().unwrap() = time;
     }
@@ -103,7 +103,7 @@ impl Observer for Counter {
     fn call_ended(&self, _call: Rpc, _took: Duration, _error: Option<&CallError>) {
         let turn = *self.turn.lock().unwrap();
         if turn > Duration::ZERO {
-            // The clock moves when this is first polled.
+            // The clock advances when this is first polled.
             let advance = pin!(advance(turn));
             let mut context = Context::from_waker(Waker::noop());
             let _ = advance.poll(&mut context);
@@ -139,22 +139,22 @@ pub fn seconds(seconds: f64) -> Duration {
 }
 
 impl Node {
-    /// Watches a node as `prepare` leaves it, by lists alone.
+    /// Observes a node as `prepare` leaves it, by lists alone.
     pub async fn watch(prepare: impl FnOnce(&Sim)) -> Self {
         Self::watch_with(generic(), prepare).await
     }
 
-    /// Watches it by its event stream too.
+    /// Observes it by its event stream too.
     pub async fn watch_stream(prepare: impl FnOnce(&Sim)) -> Self {
         Self::watch_with(Config::default(), prepare).await
     }
 
-    /// Watches it as `config` says.
+    /// Observes it with this configuration.
     pub async fn watch_with(config: Config, prepare: impl FnOnce(&Sim)) -> Self {
         Self::begin(Sim::new(), None, ids, config, prepare).await
     }
 
-    /// Whoever asks for this id ends the runtime, which is back at once; until this is aborted.
+    /// Every call for this id crashes the runtime, which reconnects at once, until this is aborted.
     pub fn restarts_when_asked_for(&self, id: &'static str) -> JoinHandle<()> {
         let sim = self.sim.clone();
         tokio::spawn(async move {
@@ -168,30 +168,30 @@ impl Node {
         })
     }
 
-    /// Watches it by lists alone, on a host of which nothing is known.
+    /// Observes it by lists alone, without ids from the host.
     pub async fn watch_knowing_no_host(prepare: impl FnOnce(&Sim)) -> Self {
         Self::begin(Sim::new(), None, |_| no_ids(), generic(), prepare).await
     }
 
-    /// Watches it by lists and the kernel's hints, on a host of which nothing is known.
+    /// Observes it by lists and the kernel's hints, without ids from the host.
     pub async fn watch_with_kernel_knowing_no_host(prepare: impl FnOnce(&Sim)) -> Self {
         let sim = Sim::new();
         let kernel = Some(Arc::new(sim.clone()) as Arc<dyn Kernel>);
         Self::begin(sim, kernel, |_| no_ids(), generic(), prepare).await
     }
 
-    /// Watches it by lists alone, on a host whose folders show these ids too.
+    /// Observes it by lists alone, on a host whose directories also show these ids.
     pub async fn watch_knowing_also(more: &[&str], prepare: impl FnOnce(&Sim)) -> Self {
         Self::begin(Sim::new(), None, ids_and(more), generic(), prepare).await
     }
 
-    /// Watches it by lists alone, on a host whose folders show these ids and no others.
+    /// Observes it by lists alone, on a host whose directories show only these ids.
     pub async fn watch_knowing_only(only: &[&str], prepare: impl FnOnce(&Sim)) -> Self {
         let only = only.iter().map(|id| Id::from(*id).into()).collect();
         Self::watch_on_host(only, prepare).await
     }
 
-    /// Watches it by lists alone, on a host that knows these ids and their owners.
+    /// Observes it by lists alone, on a host that knows these ids and their owners.
     pub async fn watch_on_host(only: Vec<HostId>, prepare: impl FnOnce(&Sim)) -> Self {
         let ids = |_: &Sim| -> IdSource {
             Arc::new(move || {
@@ -202,13 +202,13 @@ impl Node {
         Self::begin(Sim::new(), None, ids, generic(), prepare).await
     }
 
-    /// Watches it as `config` says, with the kernel's hints.
+    /// Observes it with this configuration and the kernel's hints.
     pub async fn watch_with_kernel(config: Config, prepare: impl FnOnce(&Sim)) -> Self {
         let sim = Sim::new();
         Self::begin(sim.clone(), Some(Arc::new(sim)), ids, config, prepare).await
     }
 
-    /// Watches it by lists, and deaths by this kernel.
+    /// Observes it by lists, with the hints of this kernel.
     pub async fn watch_with_this_kernel(
         kernel: impl Kernel + 'static,
         prepare: impl FnOnce(&Sim),
@@ -216,8 +216,8 @@ impl Node {
         Self::begin(Sim::new(), Some(Arc::new(kernel)), ids, generic(), prepare).await
     }
 
-    /// Watches it as `config` says, through a runtime that answers in its place, on a host whose
-    /// folders show these ids too.
+    /// Observes it with this configuration through another runtime, on a host whose directories also show
+    /// these ids.
     pub async fn watch_through(
         sim: Sim,
         runtime: impl Runtime,
@@ -258,20 +258,20 @@ impl Node {
         let began = Instant::now();
         let pleg = Pleg::start(Arc::new(runtime), config, environment);
         let subscription = pleg.subscribe().await.unwrap();
-        let heard = Arc::<Mutex<Vec<Heard>>>::default();
-        let reader = tokio::spawn(read(subscription, began, heard.clone()));
+        let trace = Arc::<Mutex<Vec<Reported>>>::default();
+        let reader = tokio::spawn(read(subscription, began, trace.clone()));
         Self {
             sim,
             pleg,
             counter,
             began,
-            heard,
+            trace,
             asked: Mutex::default(),
             reader,
         }
     }
 
-    /// Lets time pass until so many seconds after the start.
+    /// Lets time pass until this many seconds after the start.
     pub async fn at(&self, time: f64) {
         sleep_until(self.began + seconds(time)).await;
     }
@@ -281,56 +281,56 @@ impl Node {
         self.began.elapsed().as_secs_f64()
     }
 
-    /// Lets so many seconds pass.
+    /// Lets this many seconds pass.
     pub async fn pass(&self, time: f64) {
         sleep(seconds(time)).await;
     }
 
-    /// All that was told.
-    pub fn heard(&self) -> Vec<Heard> {
-        self.heard.lock().unwrap().clone()
+    /// Everything that was reported.
+    pub fn trace(&self) -> Vec<Reported> {
+        self.trace.lock().unwrap().clone()
     }
 
-    /// The reports of health that came after this time, and when.
+    /// The health reports after this time, and when they were made.
     pub fn health_reports(&self, after: f64) -> Vec<(f64, HealthReport)> {
-        let heard = self.heard().into_iter().filter(|heard| heard.at > after);
-        let reports = heard.filter_map(|heard| match heard.record {
-            Record::Health(health) => Some((heard.at, health)),
+        let trace = self.trace().into_iter().filter(|entry| entry.at > after);
+        let reports = trace.filter_map(|entry| match entry.record {
+            Record::Health(health) => Some((entry.at, health)),
             _ => None,
         });
         reports.collect()
     }
 
-    /// How many events were told.
-    pub fn heard_events(&self) -> usize {
-        let heard = self.heard.lock().unwrap();
-        let is_event = |heard: &&Heard| matches!(heard.record, Record::Event(_));
-        heard.iter().filter(is_event).count()
+    /// How many events were reported.
+    pub fn event_count(&self) -> usize {
+        let trace = self.trace.lock().unwrap();
+        let is_event = |entry: &&Reported| matches!(entry.record, Record::Event(_));
+        trace.iter().filter(is_event).count()
     }
 
-    /// When it was told that a container died, each time.
+    /// When each exit of a container was reported.
     pub fn deaths(&self, id: &str) -> Vec<f64> {
-        let heard = self.heard.lock().unwrap();
-        let deaths = heard.iter().filter(|heard| {
-            let Record::Event(event) = &heard.record else {
+        let trace = self.trace.lock().unwrap();
+        let deaths = trace.iter().filter(|entry| {
+            let Record::Event(event) = &entry.record else {
                 return false;
             };
             let is_its = event.id.as_ref().is_some_and(|it| it.as_str() == id);
             is_its && event.event_type == EventType::ContainerDied
         });
-        deaths.map(|heard| heard.at).collect()
+        deaths.map(|entry| entry.at).collect()
     }
 
-    /// When the first look was told to be complete.
+    /// When the first pass was reported as complete.
     pub fn synced(&self) -> Option<f64> {
-        let heard = self.heard.lock().unwrap();
-        let mut synced = heard
+        let trace = self.trace.lock().unwrap();
+        let mut synced = trace
             .iter()
-            .filter(|heard| matches!(heard.record, Record::Synced { .. }));
-        synced.next().map(|heard| heard.at)
+            .filter(|entry| matches!(entry.record, Record::Synced { .. }));
+        synced.next().map(|entry| entry.at)
     }
 
-    /// Looks at the status every 50 ms until so many seconds have passed.
+    /// Reads the status every 50 ms until this many seconds have passed.
     pub async fn sample(&self, time: f64, mut look: impl FnMut(f64, &StatusReport)) {
         let end = self.elapsed() + time;
         while self.elapsed() < end {
@@ -339,7 +339,7 @@ impl Node {
         }
     }
 
-    /// Waits at most so many seconds until the status is so, and says how long it took.
+    /// Waits at most this many seconds until the status matches, and returns how long it took.
     pub async fn wait(
         &self,
         most: f64,
@@ -347,7 +347,7 @@ impl Node {
     ) -> Result<f64, Box<StatusReport>> {
         let begun = self.elapsed();
         loop {
-            // Whatever goes on in this very moment is done first.
+            // Everything that is due now is done first.
             sleep(Duration::from_millis(50)).await;
             let (status, waited) = (self.status().await, self.elapsed() - begun);
             if is_so(&status) {
@@ -359,42 +359,42 @@ impl Node {
         }
     }
 
-    /// What was told since the last call, a line each.
+    /// What was reported since the last call, one line each.
     #[track_caller]
-    pub fn told(&self) -> String {
-        let heard = self.heard.lock().unwrap();
+    pub fn reported(&self) -> String {
+        let trace = self.trace.lock().unwrap();
         let mut asked = self.asked.lock().unwrap();
-        let new = &heard[*asked..];
-        let line = |heard: &Heard| format!("{:.3} {}", heard.at, line(&heard.record));
+        let new = &trace[*asked..];
+        let line = |entry: &Reported| format!("{:.3} {}", entry.at, line(&entry.record));
         let lines: Vec<String> = new.iter().map(line).collect();
-        *asked = heard.len();
+        *asked = trace.len();
         lines.join("\n")
     }
 
-    /// Compares what was told since the last call; lines may be indented.
+    /// Compares what was reported since the last call; lines may be indented.
     #[track_caller]
     pub fn assert_told(&self, expected: &str) {
         let lines = expected
             .lines()
             .map(str::trim)
             .filter(|line| !line.is_empty());
-        assert_eq!(self.told(), lines.collect::<Vec<_>>().join("\n"));
+        assert_eq!(self.reported(), lines.collect::<Vec<_>>().join("\n"));
     }
 
-    /// That no event was told since the last call of [`Self::told`].
+    /// Asserts that no event was reported since the last call of [`Self::reported`].
     #[track_caller]
     pub fn assert_told_no_event(&self) {
-        let heard = self.heard.lock().unwrap();
-        let mut new = heard[*self.asked.lock().unwrap()..].iter();
-        let event = new.find(|heard| matches!(heard.record, Record::Event(_)));
+        let trace = self.trace.lock().unwrap();
+        let mut new = trace[*self.asked.lock().unwrap()..].iter();
+        let event = new.find(|entry| matches!(entry.record, Record::Event(_)));
         assert!(event.is_none(), "{event:?}");
     }
 
-    /// Whether the cache says without an error, as of later than this, that `app` of a pod runs.
+    /// Whether the cache shows without an error, as of later than this, that `app` of a pod runs.
     pub async fn is_told_to_run(&self, uid: &PodUid, newer_than: Instant) -> bool {
         let cache = self.pleg.cache().clone();
-        let told = timeout(Duration::ZERO, cache.newer_than(uid, newer_than)).await;
-        let Ok(Ok(entry)) = told else {
+        let reported = timeout(Duration::ZERO, cache.newer_than(uid, newer_than)).await;
+        let Ok(Ok(entry)) = reported else {
             return false;
         };
         let mut containers = entry.status.containers.iter();
@@ -407,7 +407,7 @@ impl Node {
     }
 }
 
-/// What the folders of a real runtime would show.
+/// What the directories of a real runtime would show.
 fn ids(sim: &Sim) -> IdSource {
     let sim = sim.clone();
     Arc::new(move || {
@@ -431,7 +431,7 @@ fn ids(sim: &Sim) -> IdSource {
     })
 }
 
-/// These ids beside what the folders of a real runtime would show.
+/// These ids, beside what the directories of a real runtime would show.
 fn ids_and(more: &[&str]) -> impl FnOnce(&Sim) -> IdSource {
     let more: Vec<HostId> = more.iter().map(|id| Id::from(*id).into()).collect();
     move |sim| {
@@ -449,10 +449,10 @@ impl Drop for Node {
     }
 }
 
-async fn read(mut subscription: Subscription, began: Instant, heard: Arc<Mutex<Vec<Heard>>>) {
+async fn read(mut subscription: Subscription, began: Instant, trace: Arc<Mutex<Vec<Reported>>>) {
     while let Some(record) = subscription.next().await {
         let at = began.elapsed().as_secs_f64();
-        heard.lock().unwrap().push(Heard { at, record });
+        trace.lock().unwrap().push(Reported { at, record });
     }
 }
 

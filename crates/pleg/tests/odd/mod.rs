@@ -1,6 +1,6 @@
-//! A runtime that answers as the simulated one does not: with what was so when it was asked, with
-//! an error only after a while, for once not at all, or by no connection. Its answers may be long
-//! under way, each for a time of its own, and get lost.
+//! A runtime with oddities that the simulated one does not have: it answers with the state at the time of
+//! the request, fails late, does not answer once, or refuses connections. Its answers may be delayed, each
+//! for a different time, and lost.
 
 #![allow(dead_code, reason = "each test file uses its own part of it")]
 
@@ -15,39 +15,39 @@ use pleg::runtime::{Announcements, CallError, Listing, Runtime, RuntimeVersion};
 use sim::Sim;
 use tokio::time::sleep;
 
-/// How long it takes to find that nobody listens.
+/// How long a refused connection takes.
 const REFUSED_AFTER: Duration = Duration::from_millis(1);
 
-/// How it is odd.
+/// Its oddities.
 #[derive(Default)]
 pub struct Oddities {
-    /// Answers say what was so when the question came.
+    /// Answers show the state at the time of the request.
     pub tells_the_past: bool,
-    /// And a sandbox's status its containers then.
+    /// A sandbox's status includes its containers at that time.
     pub fills_sandboxes: bool,
-    /// No new call gets a connection; those under way go on.
+    /// No new call gets a connection; outstanding calls continue.
     pub refuses: bool,
-    /// How many calls did not.
+    /// How many calls got none.
     pub refused: usize,
-    /// These ids are not found the next time that they are asked for.
+    /// These ids are not found the next time they are requested.
     pub not_found_once: BTreeSet<Id>,
-    /// The statuses of these containers bear the labels of another pod.
+    /// The statuses of these containers have labels of another pod.
     pub mislabelled: BTreeMap<Id, PodRef>,
     /// These fail when they are found.
     pub broken: BTreeSet<Id>,
-    /// Statuses of containers fail, after so long.
+    /// Statuses of containers fail, after this time.
     pub containers_fail_after: Option<Duration>,
-    /// How answers come.
+    /// How answers are delayed.
     pub journey: Option<Journey>,
 }
 
-/// How answers come, once they are made: each otherwise.
+/// How answers are delayed, each differently.
 pub struct Journey {
-    /// The share that tells what was so when the question came.
+    /// The share that shows the state at the time of the request.
     pub past: f64,
-    /// The longest that one is under way, in seconds.
+    /// The longest delay, in seconds.
     pub longest: f64,
-    /// The share that is an error, and the one that is lost with its connection.
+    /// The share of errors, and the share that is lost with its connection.
     pub fails: f64,
     pub lost: f64,
     pub random: fastrand::Rng,
@@ -79,7 +79,7 @@ impl Odd {
         Err(CallError::connection_refused())
     }
 
-    /// An answer that is made arrives, or does not.
+    /// Delivers an answer, or loses it.
     async fn arrive<T>(&self, answer: Result<T, CallError>) -> Result<T, CallError> {
         let (time, lot, fails, lost) = match &mut self.oddities().journey {
             None => return answer,
@@ -97,7 +97,7 @@ impl Odd {
         }
     }
 
-    /// The node as it is now, if that is what answers are to tell.
+    /// The node as it is now, if answers show the state at the time of the request.
     fn past(&self) -> Option<Sim> {
         let tells_the_past = match &mut self.oddities() {
             oddities if oddities.tells_the_past => true,
@@ -129,7 +129,7 @@ impl Odd {
     }
 }
 
-/// What the past tells in place of an answer of now.
+/// The past answer that takes the place of a present one.
 async fn or_past<T>(
     now: Result<T, CallError>,
     past: Option<impl Future<Output = Result<T, CallError>>>,

@@ -1,15 +1,15 @@
-//! What is always true, whatever the faults: thousands of random worlds with random
-//! faults, in virtual time.
+//! The invariants, whatever the faults: thousands of random worlds with random faults, in virtual
+//! time.
 //!
 //! - once it is quiet, the cache equals the world;
-//! - each death that was bracketed by looks is told exactly once;
-//! - no pod's death waits for another pod's stuck call, nor for a list that hangs; a
-//!   stream that falls silent delays it by the longest period at most;
+//! - each exit between two complete observations is reported exactly once;
+//! - no pod's exit waits for another pod's stuck call, nor for a stuck list; a stream without
+//!   events delays it by the longest period at most;
 //! - at most one call per (RPC, id) is ever outstanding, and of all at most a window and
 //!   what is known to be stuck;
-//! - a list or status that hangs makes Degraded in four seconds, whatever came before;
-//! - who is cached as Exited never runs again: no id is started twice here;
-//! - who has an id and is called stuck is held up by a fault of its own;
+//! - a list or status that is stuck makes the node Degraded within four seconds;
+//! - a container that is cached as Exited never runs again: no id is started twice here;
+//! - a container or sandbox that is reported as stuck has a fault of its own;
 //! - what was said to be seen last never becomes older;
 //! - Healthy means that everything is cached as it was at some time since it was last seen,
 //!   or fails for a moment.
@@ -37,7 +37,7 @@ use std::time::Duration;
 use fastrand::Rng;
 use node::{Node, seconds, too_large};
 use odd::{Journey, Odd};
-use past::{Heard, Past};
+use past::{Past, Trace};
 use pleg::model::id::{Id, PodUid};
 use pleg::model::listed::ContainerState;
 use pleg::model::wall_time::WallTime;
@@ -102,7 +102,7 @@ const BYSTANDER: &str = "bystander";
 /// Overdue list, a period, a sweep of a small node, an inspection of slow calls.
 const LONGEST_WAIT: f64 = 2.0 + 1.0 + 1.0 + 1.5;
 
-/// For so long lists wait for a `Version` that hangs after a restart.
+/// How long lists wait for a `Version` that is stuck after a restart.
 const VERSION_IS_WAITED_FOR: f64 = 2.0;
 
 /// The ceiling of the relist period.
@@ -111,10 +111,10 @@ const LONGEST_PERIOD: f64 = 30.0;
 /// A call that has not been answered for this long makes Degraded.
 const DEGRADED_AFTER: Duration = Duration::from_millis(4050);
 
-/// Nobody is named who has not answered for less.
+/// No call is reported as stuck that is outstanding for less.
 const SUSPECT_AFTER: Duration = Duration::from_millis(990);
 
-/// An inspection may fail for so long before the node is Degraded, with a look to find it.
+/// How long an inspection may fail before the node is Degraded, with a pass to find it.
 const FAILS_FOR_A_MOMENT: Duration = Duration::from_millis(12_500);
 
 /// How many calls may be outstanding beside those that are known to be stuck, and in all.
@@ -125,17 +125,17 @@ const MOST: usize = 256;
 /// blame for is still to be inspected.
 const BLAMED_IN_VAIN: Duration = Duration::from_secs(5);
 
-/// How often it is seen whom a verdict names.
+/// How often the reported culprits are read.
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// For how long a runtime may be called unreachable that is back: until the next relist (1 s), while
 /// `Version` hangs (2 s), and then a list (4 s), and while a relapse is held to be likely (3 s).
 const KNOWN_TO_BE_BACK: Duration = Duration::from_millis(10_050);
 
-/// As little as the clock can tell apart.
+/// The resolution of the clock.
 const TICK: Duration = Duration::from_millis(1);
 
-/// For how long somebody may be named after the whole runtime has stopped: until that is known.
+/// How long a culprit may be reported after the whole runtime has stopped: until that is known.
 const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(6);
 
 /// The pods that have an error in the cache.
@@ -152,7 +152,7 @@ fn what_is_always_true_is_true_in_random_worlds() {
     });
 }
 
-/// Who is slow and who is held up cannot be told apart there, and nobody is told in time.
+/// Slow and stuck calls cannot be distinguished there, and none is reported in time.
 #[test]
 fn what_is_claimed_is_true_although_each_answer_takes_its_time_or_is_lost() {
     live_each(&ODD_BEFORE, ODD_WORLDS, |seed| async move {
@@ -173,16 +173,16 @@ struct World {
     born: usize,
     /// Until when the whole runtime is stopped.
     stopped: Option<Instant>,
-    /// Until when it was away last.
+    /// Until when it was last unreachable.
     away: Option<Instant>,
     past: Past,
-    /// Who was held up by a fault of its own when the runtime could last tell, and when.
+    /// The containers with a fault of their own when the runtime was last responsive, and when that was.
     held: BTreeMap<(Rpc, Option<Id>), Instant>,
     /// Containers whose process is dead, which the runtime does not know.
     killed: Vec<Id>,
-    /// Whether the event stream falls silent now and then.
+    /// Whether the event stream stops now and then.
     mutes: bool,
-    /// Whether `Version` hangs from the start, until all faults are lifted, and after each restart.
+    /// Whether `Version` is stuck from the start, until all faults are lifted, and after each restart.
     hides_version: bool,
     /// Whether the runtime is restarted where it is stopped in other worlds.
     restarts: bool,
@@ -260,8 +260,8 @@ impl World {
             (None, true) => Node::watch_with_kernel(config, prepare).await,
             (None, false) => Node::watch_with(config, prepare).await,
         };
-        let mut told = node.pleg.subscribe().await.expect("it runs");
-        let mut heard = Heard::default();
+        let mut reported = node.pleg.subscribe().await.expect("it runs");
+        let mut trace = Trace::default();
         let end = Instant::now() + seconds(self.rng.f64() * 60.0);
         self.past.note(&node.sim);
         while Instant::now() < end {
@@ -271,14 +271,14 @@ impl World {
             let pause = seconds(self.rng.f64() * 2.0);
             self.wait(&node, pause).await;
             self.check_claims(&node).await;
-            while let Ok(Some(record)) = timeout(seconds(0.0), told.next()).await {
-                self.note(format_args!("  told: {}", node::line(&record)));
-                heard.hear(&record);
+            while let Ok(Some(record)) = timeout(seconds(0.0), reported.next()).await {
+                self.note(format_args!("  reported: {}", node::line(&record)));
+                trace.add(&record);
                 self.note_blame(&record);
             }
             let for_long = |since: Instant| since.elapsed() > BLAMED_IN_VAIN;
             assert!(!self.blames_nobody.is_some_and(for_long), "blames nobody");
-            self.check_bystander(&heard);
+            self.check_bystander(&trace);
         }
         self.lift_all(&node.sim);
         if let Some(odd) = &self.odd {
@@ -286,13 +286,13 @@ impl World {
         }
         self.learn_of_the_dead(&node.sim);
         sleep(seconds(40.0)).await;
-        while let Ok(Some(record)) = timeout(seconds(0.0), told.next()).await {
-            heard.hear(&record);
+        while let Ok(Some(record)) = timeout(seconds(0.0), reported.next()).await {
+            trace.add(&record);
         }
-        self.check_end(&node, &heard).await;
+        self.check_end(&node, &trace).await;
     }
 
-    /// Time passes. Who is named for a moment only is seen too, where nobody was named before.
+    /// Lets time pass. Also notes culprits that are reported only for a moment.
     async fn wait(&mut self, node: &Node, pause: Duration) {
         let until = Instant::now() + pause;
         while self.blames_nobody.is_some() && Instant::now() < until {
@@ -321,7 +321,7 @@ impl World {
         self.change_journeys();
     }
 
-    /// From now on answers come otherwise.
+    /// From now on answers are delayed in another way.
     fn change_journeys(&mut self) {
         let Some(odd) = &self.odd else {
             return;
@@ -341,7 +341,7 @@ impl World {
         odd.oddities().journey = Some(journey);
     }
 
-    /// The runtime learns of those who died without its knowing.
+    /// The runtime notices the exits that it has missed.
     fn learn_of_the_dead(&mut self, sim: &Sim) {
         let now = sim.now();
         let mut world = sim.world();
@@ -370,7 +370,7 @@ impl World {
         self.pods.push(name);
     }
 
-    /// Notes what happened, for whoever replays a seed.
+    /// Notes what happened, for the replay of a seed.
     fn note(&self, what: std::fmt::Arguments<'_>) {
         if self.replayed {
             eprintln!("{:.3} {what}", self.began.elapsed().as_secs_f64());
@@ -488,7 +488,7 @@ impl World {
         self.goes_on();
     }
 
-    /// What nobody could be told while the runtime was stopped counts from now.
+    /// What could not be observed while the runtime was stopped counts from now.
     fn goes_on(&mut self) {
         if self.stopped.take().is_some()
             && let Some((died, _)) = &mut self.bystander
@@ -497,7 +497,7 @@ impl World {
         }
     }
 
-    /// Of half of the pods the status hangs, and they restart.
+    /// The statuses of half of the pods get stuck, and the pods restart.
     fn hang_many(&mut self, sim: &Sim) {
         self.note(format_args!("many statuses hang"));
         let now = sim.now();
@@ -514,7 +514,7 @@ impl World {
         }
     }
 
-    /// Neither list comes, and every pod but the bystander cannot be inspected.
+    /// Neither list is answered, and no pod but the bystander can be inspected.
     fn break_nearly_all(&mut self, sim: &Sim) {
         self.note(format_args!("both lists hang, and many statuses fail"));
         for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
@@ -606,7 +606,7 @@ impl World {
 
     /// What it says of itself now is so.
     async fn check_claims(&mut self, node: &Node) {
-        // What ends in this very moment was held up a moment ago.
+        // A fault that ends at this moment was in force a moment ago.
         let mut held = node.sim.outstanding();
         sleep(TICK).await;
         let failed = failing(node);
@@ -646,7 +646,7 @@ impl World {
             self.past.check(node, &status);
         }
 
-        // Nobody has an error while nothing is said to be wrong.
+        // No pod has an error while no problem is reported.
         let nothing_wrong = health.message == "all pods are up to date"
             || health.message.starts_with("recovering: no problem found");
         if nothing_wrong {
@@ -667,7 +667,7 @@ impl World {
             .collect();
         for call in stuck.iter().filter(|call| call.id.is_some()) {
             let key = (call.call, call.id.clone());
-            // While the whole runtime is stopped nobody can know that this has ended.
+            // While the whole runtime is stopped, the end of this cannot be known.
             let held = self.held.get(&key).filter(|_| self.stopped.is_some());
             let was_held = held.is_some_and(|at| at.elapsed() < KNOWN_FOR);
             assert!(
@@ -677,7 +677,7 @@ impl World {
         }
 
         let calls = outstanding.len();
-        // Of a runtime that has fallen silent nobody is named any more.
+        // An unresponsive runtime has no culprit.
         let silent = health.reason == Reason::RuntimeSilent;
         assert!(
             calls <= if silent { MOST } else { WINDOW + stuck.len() },
@@ -686,7 +686,7 @@ impl World {
         );
     }
 
-    /// Who was named in between begins it anew.
+    /// A culprit that was reported in between restarts the time.
     fn note_blame(&mut self, record: &Record) {
         if let Record::Health(health) = record
             && !health.stuck.is_empty()
@@ -695,13 +695,13 @@ impl World {
         }
     }
 
-    fn check_bystander(&mut self, heard: &Heard) {
+    fn check_bystander(&mut self, trace: &Trace) {
         if self.stopped.is_some() || self.odd.is_some() {
             return;
         }
         if let Some((died, id)) = &self.bystander {
             let waited = died.elapsed().as_secs_f64();
-            let told = heard.deaths.contains_key(id);
+            let reported = trace.deaths.contains_key(id);
             let longest = match self.mutes {
                 true => LONGEST_WAIT + LONGEST_PERIOD,
                 false => LONGEST_WAIT,
@@ -710,23 +710,23 @@ impl World {
                 true => longest + VERSION_IS_WAITED_FOR,
                 false => longest,
             };
-            // A look is made every two seconds at most, so that much is ours.
+            // Passes are at most two seconds apart; that much is allowed.
             assert!(
-                told || waited < longest,
-                "{id} died {waited} s ago and nobody told"
+                reported || waited < longest,
+                "{id} died {waited} s ago and nobody reported"
             );
         }
     }
 
-    async fn check_end(&self, node: &Node, heard: &Heard) {
+    async fn check_end(&self, node: &Node, trace: &Trace) {
         assert!(node.sim.most_outstanding() <= 1);
         let most = node.sim.most_outstanding_in_all();
         assert!(most <= MOST, "{most} calls");
         let status = node.status().await;
         assert_eq!(status.health.state, HealthState::Healthy, "{status:?}");
         assert!(status.stuck.is_empty() && status.failing.is_empty());
-        for (id, deaths) in &heard.deaths {
-            assert_eq!(*deaths, 1, "deaths of {id} in\n{}", node.told());
+        for (id, deaths) in &trace.deaths {
+            assert_eq!(*deaths, 1, "deaths of {id} in\n{}", node.reported());
         }
         let world = node.sim.world().clone();
         let cached = node.pleg.cache().all();
@@ -743,7 +743,7 @@ impl World {
                 containers.find(|it| it.id == *id).map(|it| it.state)
             };
             let (seen, there) = (entry.status.containers.len(), pod.containers.len());
-            assert_eq!(seen, there, "of {pod:?}, {entry:?} in\n{}", node.told());
+            assert_eq!(seen, there, "of {pod:?}, {entry:?} in\n{}", node.reported());
             for container in &entry.status.containers {
                 assert_eq!(
                     states(&container.id),
@@ -753,18 +753,18 @@ impl World {
                 );
             }
             for container in &pod.containers {
-                let died = heard.deaths.contains_key(&container.id);
+                let died = trace.deaths.contains_key(&container.id);
                 let ended = container.state == ContainerState::Exited;
                 assert_eq!(died, ended, "{} {:?}", container.id, container.state);
             }
         }
-        // Whoever was told alive and is no more was told dead.
-        for id in &heard.started {
+        // A container that was reported as started and is removed was reported as dead.
+        for id in &trace.started {
             let mut containers = world.pods.values().flat_map(|pod| &pod.containers);
             let runs = containers.any(|it| it.id == *id && it.state == ContainerState::Running);
             assert!(
-                runs || heard.deaths.contains_key(id),
-                "{id} is gone and nobody told"
+                runs || trace.deaths.contains_key(id),
+                "{id} is gone and nobody reported"
             );
         }
     }

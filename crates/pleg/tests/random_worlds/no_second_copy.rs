@@ -55,7 +55,7 @@ fn whoever_goes_by_the_cache_starts_nothing_twice_in_random_worlds() {
     });
 }
 
-/// What only whoever watches the world from outside knows.
+/// What is known only from outside.
 #[derive(Default)]
 struct Truth {
     /// When each id was there, and when it ended.
@@ -64,7 +64,7 @@ struct Truth {
     started: usize,
 }
 
-/// Whoever keeps containers of a pod running.
+/// A client that keeps the containers of a pod running.
 #[derive(Clone)]
 struct Keeper {
     sim: Sim,
@@ -290,9 +290,9 @@ struct World {
     /// By how many seconds the wall clock was set back.
     clock: Arc<AtomicU64>,
     fills: bool,
-    /// Where lists do not come, or late, nobody is not found for long.
+    /// While lists are late or stuck, no id is reported as not found for long.
     lists_break: bool,
-    /// Who was not found once.
+    /// The ids that were not found once.
     missed: BTreeSet<Id>,
 }
 
@@ -446,7 +446,7 @@ impl World {
                 for container in pod.containers.iter().filter(|it| runs(it.state)) {
                     truth.ended.insert(container.id.clone(), Instant::now());
                 }
-                // What was only created does not run in a sandbox that is gone.
+                // A created container does not run in a removed sandbox.
                 for container in &mut pod.containers {
                     if container.state == ContainerState::Created {
                         container.exit(128, now);

@@ -1,4 +1,4 @@
-//! How the world has been, and what was told of it.
+//! How the world has been, and what was reported of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -19,7 +19,7 @@ use super::{FAILS_FOR_A_MOMENT, TICK};
 #[derive(Default)]
 pub struct Past {
     states: Vec<(Instant, BTreeMap<String, Pod>)>,
-    /// Who was cached as Exited.
+    /// The containers that were cached as Exited.
     dead: BTreeSet<Id>,
 }
 
@@ -68,7 +68,7 @@ impl Past {
             .collect()
     }
 
-    /// That nobody who was cached as Exited runs again, as far as that was seen.
+    /// Checks that no container that was cached as Exited runs again.
     pub fn check_the_dead(&mut self, node: &Node) {
         let seen = node.pleg.cache().all().into_iter();
         for entry in seen.filter(|entry| entry.as_of.is_some()) {
@@ -175,7 +175,7 @@ impl Past {
             if listed.into_iter().any(|pod| *pod.name == *name) {
                 continue;
             }
-            // Each by itself: a hint is about what is known, and a list tells what is new.
+            // Each pod alone: a hint is about known ids, and a list shows what is new.
             let is_wrong = |id: &&Id| !was.iter().any(|was| was.get(*id) == pod.get(*id));
             if let Some(id) = ids.into_iter().find(is_wrong) {
                 wrong.push(format!(
@@ -194,15 +194,15 @@ impl Past {
     }
 }
 
-/// Which containers were told to have started, and how often each to have died.
+/// Which containers were reported to have started, and how often each to have died.
 #[derive(Default)]
-pub struct Heard {
+pub struct Trace {
     pub started: Vec<Id>,
     pub deaths: BTreeMap<Id, usize>,
 }
 
-impl Heard {
-    pub fn hear(&mut self, record: &Record) {
+impl Trace {
+    pub fn add(&mut self, record: &Record) {
         let Record::Event(event) = record else {
             return;
         };

@@ -1,18 +1,18 @@
 //! Runs many random worlds side by side, each in virtual time, and prints the seeds of those that
-//! are wrong. Most of them are the same in each run, so that a failure is the change's; one in ten
-//! has a fresh seed, so that each run looks where none has looked.
+//! fail. Most seeds are the same in each run, so that a failure is caused by a change; one in ten is
+//! fresh, so that each run also tries new ones.
 //!
-//! `PLEG_WORLDS=100000` tries so many fresh ones; a failure prints its seed, and `PLEG_SEED=n`
+//! `PLEG_WORLDS=100000` tries this many fresh seeds; a failure prints its seed, and `PLEG_SEED=n`
 //! replays it.
 
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
-/// Of so many worlds one has a fresh seed.
+/// One in this many worlds has a fresh seed.
 const FRESH: u64 = 10;
 
-/// Runs the worlds of these seeds, and so many more; a world that panics is wrong.
+/// Runs the worlds of these seeds, and this many more. A world that panics has failed.
 pub fn live_each<World: Future<Output = ()>>(
     seeds: &[u64],
     worlds: u64,

@@ -16,7 +16,7 @@ fn the_demo_names_the_hanging_container_and_reports_the_exits_of_the_others() {
             "{shown}"
         );
     }
-    let named = "ContainerStatus of postgres in default/db (db/postgres.0) has not answered";
+    let named = "container postgres of default/db is stuck and blocks ListContainers";
     assert!(wedged.contains(named), "{shown}");
     assert!(wedged.contains("a kubelet: NotReady in 2m"), "{shown}");
     assert!(

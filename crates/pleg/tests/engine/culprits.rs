@@ -257,7 +257,7 @@ async fn a_call_that_is_stuck_after_an_unresponsive_time_is_reported_within_seco
     assert_eq!(health.reason, Reason::ContainerStuck, "{}", health.message);
     let reported = node.reported();
     assert!(
-        reported.contains("ContainerStatus of app in default/p1"),
+        reported.contains("container app of default/p1 is stuck"),
         "{reported}"
     );
 }

@@ -20,8 +20,8 @@ async fn a_failed_inspection_is_cached_and_its_events_are_reported_once_it_succe
         "0.000 Started a/app.0 (initial)
          0.000 Started a.0 (initial)
          0.000 synced 1 pods, 1 containers
-         0.000 Healthy: all pods are up to date except: ContainerStatus of app in default/b \
-         (b/app.0) fails: the runtime answered Unknown: broken",
+         0.000 Healthy: ContainerStatus of app in default/b (b/app.0) fails: \
+         the runtime answered Unknown: broken; all other pods are up to date",
     );
     let entry = node.pleg.cache().get(&"uid-b".into());
     assert!(
@@ -168,8 +168,7 @@ async fn a_stuck_pod_is_reported_and_delays_no_other() {
     // Others of its kind are answered, so it is not the runtime that is slow.
     node.assert_told(
         "2.000 Died b/app.0 with 2
-         2.000 Degraded: all pods are up to date except: \
-         ContainerStatus of app in default/a (a/app.0) has not answered for 1s",
+         2.000 Degraded: container app of default/a is stuck (1s); all other pods are up to date",
     );
 
     node.at(9.5).await;

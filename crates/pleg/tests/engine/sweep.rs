@@ -28,11 +28,10 @@ async fn under_the_status_lock_exits_of_other_pods_and_the_culprit_are_reported(
     lock_status(&node.sim, "locked/app.0");
     node.at(3.5).await;
     node.assert_told(
-        "3.000 Degraded: ListContainers is unavailable; polling containers one by one, new containers may be missed: \
-         ListContainers has not answered for 2s
-         3.010 Degraded: ListContainers is unavailable; polling containers one by one, new containers may be missed: \
-         ListContainers has not answered for 2s; \
-         ContainerStatus of app in default/locked (locked/app.0) has not answered for 1s",
+        "3.000 Degraded: ListContainers has not answered for 2s; \
+         polling containers one by one, new containers may be missed
+         3.010 Degraded: container app of default/locked is stuck and blocks ListContainers (1s); \
+         polling containers one by one, new containers may be missed",
     );
     for round in 0..20 {
         let at = 4.0 + f64::from(round);
@@ -60,7 +59,7 @@ async fn under_the_status_lock_exits_of_other_pods_and_the_culprit_are_reported(
         status
             .health
             .message
-            .contains("ContainerStatus of app in default/locked"),
+            .contains("container app of default/locked is stuck"),
         "{}",
         status.health.message
     );
@@ -189,7 +188,7 @@ async fn an_engine_that_starts_during_the_fault_observes_the_ids_that_the_host_k
             status
                 .health
                 .message
-                .contains("ContainerStatus of app in default/locked (locked/app.0)"),
+                .contains("container app of default/locked is stuck"),
             "{}",
             status.health.message
         );
@@ -329,7 +328,7 @@ async fn sandboxes_that_cannot_be_listed_are_swept_too() {
     let reported = node.reported();
     assert!(
         reported.starts_with(
-            "3.000 Degraded: ListPodSandbox is unavailable; polling sandboxes one by one"
+            "3.000 Degraded: ListPodSandbox has not answered for 2s; polling sandboxes one by one"
         ),
         "{reported}"
     );
@@ -383,8 +382,9 @@ async fn a_list_that_is_too_large_is_replaced_by_a_sweep_and_rarely_requested() 
     node.at(300.5).await;
     let reported = node.reported();
     assert!(
-        reported.contains("1.000 Degraded: ListContainers is unavailable; polling containers one by one, new containers may be missed: \
-         the answer is larger than the receive limit: found 17000000 bytes, the limit is: 16777216 bytes"),
+        reported.contains("1.000 Degraded: ListContainers is unavailable: \
+         the answer is larger than the receive limit: found 17000000 bytes, the limit is: 16777216 bytes; \
+         polling containers one by one, new containers may be missed"),
         "{reported}"
     );
     assert_eq!(
@@ -478,12 +478,10 @@ async fn a_slow_list_beside_one_that_fails_is_not_unavailable() {
             node.at(30.0).await;
             node.sample(20.0, |at, status| {
                 let message = &status.health.message;
-                let both = format!(
-                    "{} is unavailable, and {} is slow",
-                    fails.name(),
-                    slow.name()
-                );
-                assert!(message.starts_with(&both), "{fault:?}, at {at}: {message}");
+                let fails = format!("{fails} is unavailable: ");
+                let slow = format!("; {slow} is slow; ");
+                let both = message.starts_with(&fails) && message.contains(&slow);
+                assert!(both, "{fault:?}, at {at}: {message}");
             })
             .await;
         }
@@ -624,7 +622,7 @@ async fn a_received_list_is_applied_once_a_sweep_replaces_the_other_one() {
     node.at(20.0).await;
     let reported = node.reported();
     let mut lines = reported.lines();
-    let degraded = lines.find(|line| line.contains("ListPodSandbox is unavailable"));
+    let degraded = lines.find(|line| line.contains("ListPodSandbox has not answered"));
     let (done_without, _) = degraded.and_then(|line| line.split_once(' ')).unwrap();
     let done_without: f64 = done_without.parse().unwrap();
     let died = node.deaths("a/app.0")[0];

@@ -1,7 +1,8 @@
-//! The sentence for a state and its reason.
+//! The sentence for a state and its reason. It begins with the culprit, if there is one.
 //!
 //! ```text
-//!   the problem: the first three stuck or failing calls; and 2 more; 1 pod has yet to be inspected
+//!   container app of default/web is stuck and blocks ListContainers (10s); polling containers one by one
+//!   \_______________________ problems, at most three _________________/  \______ consequence _______/
 //! ```
 //!
 //! Counts stand at the end, and are never cut.
@@ -11,7 +12,7 @@ use std::time::Duration;
 use times::GoDuration;
 use tokio::time::Instant;
 
-use super::{Blind, FailingCall, HealthState, Reason, StuckCall, kubelet_healthy};
+use super::{Blind, FailingCall, HealthState, Reason, StuckCall, kubelet_healthy, short};
 use crate::engine::LATE;
 use crate::out::coverage::{Coverage, ListState, Lists, Statuses};
 use crate::runtime::Rpc;
@@ -25,141 +26,235 @@ pub fn message(
     threshold: Duration,
 ) -> String {
     let seen = coverage.as_of().map(|seen| seen.instant);
-    let what = match (state, kubelet_healthy(now, seen, threshold)) {
+    let (topic, consequence) = match (state, kubelet_healthy(now, seen, threshold)) {
         (HealthState::Healthy, _) if coverage.failing.is_empty() && coverage.uninspected == 0 => {
             return "all pods are up to date".to_owned();
         }
         (HealthState::Starting | HealthState::Unhealthy, Err(sentence)) => {
-            format!("PLEG is not healthy: {sentence}")
+            (Some(format!("PLEG is not healthy: {sentence}")), None)
         }
-        _ => degraded(coverage, reason).to_owned(),
+        _ => {
+            let topic = topic(coverage, reason);
+            let consequence = consequence(coverage).filter(|_| topic.is_none());
+            (topic.map(str::to_owned), consequence)
+        }
     };
-    let mut details: Vec<String> = coverage
-        .stuck
-        .iter()
-        .map(|call| StuckCall::new(call, now).to_string())
-        .collect();
+    let mut clauses = first(problems(coverage, reason, now));
+    clauses.extend(consequence.map(str::to_owned));
+    clauses.extend(counts(coverage));
+    match (topic, clauses.is_empty()) {
+        (Some(topic), true) => topic,
+        (None, true) => "all pods are up to date".to_owned(),
+        (Some(topic), false) => format!("{topic}: {}", clauses.join("; ")),
+        (None, false) => clauses.join("; "),
+    }
+}
+
+/// What the problems have in common, where that says more than the first one.
+fn topic(coverage: &Coverage, reason: Reason) -> Option<&'static str> {
+    let mut stuck = coverage.stuck.iter();
+    match reason {
+        Reason::RuntimeUnreachable => Some("pods cannot be listed"),
+        // There is nothing to poll.
+        _ if matches!(coverage.lists, Lists::Unserved(_)) => Some("pods cannot be listed"),
+        Reason::RuntimeSilent => Some("the runtime does not answer any call"),
+        _ if is_any_unavailable(coverage) => None,
+        // Nothing is listed before it is answered.
+        _ if stuck.any(|call| call.about.call == Rpc::Version) => {
+            Some("the runtime does not answer Version")
+        }
+        Reason::ListSlow | Reason::StatusSlow if coverage.blind.is_empty() => {
+            Some("the runtime is slow")
+        }
+        _ => None,
+    }
+}
+
+fn is_any_unavailable(coverage: &Coverage) -> bool {
+    let lists = [coverage.sandboxes, coverage.containers];
+    lists.contains(&ListState::Unavailable)
+}
+
+/// How pods are observed meanwhile, and what is unobserved.
+fn consequence(coverage: &Coverage) -> Option<&'static str> {
+    use ListState::{Comes, Slow, Unavailable};
+    let is_blind = |what| coverage.blind.contains(&what);
+    Some(match (coverage.sandboxes, coverage.containers) {
+        (Unavailable, Unavailable) => "polling known pods one by one, new pods may be missed",
+        (Unavailable, Slow) => {
+            "polling known pods one by one, new containers may be missed until ListContainers is \
+             answered"
+        }
+        (Slow, Unavailable) => {
+            "polling known pods one by one, new pods may be missed until ListPodSandbox is answered"
+        }
+        (Unavailable, Comes) => "polling sandboxes one by one, new pods may be missed",
+        (Comes, Unavailable) if is_blind(Blind::NewPods) => {
+            "polling known pods one by one, new pods may be missed until the next ListPodSandbox"
+        }
+        (Comes, Unavailable) if is_blind(Blind::NewContainers) => {
+            "polling containers one by one, new containers may be missed"
+        }
+        // New containers are observed without it.
+        (Comes, Unavailable) => "polling containers one by one",
+        _ if is_blind(Blind::NewPods) => {
+            "new pods and containers may be missed until the next list"
+        }
+        _ if is_blind(Blind::NewContainers) => "new containers may be missed until the next list",
+        _ if coverage.stuck.is_empty() && coverage.failing.is_empty() => return None,
+        _ if counts(coverage).next().is_some() => return None,
+        _ => "all other pods are up to date",
+    })
+}
+
+/// Every problem, the culprits first.
+fn problems(coverage: &Coverage, reason: Reason, now: Instant) -> Vec<String> {
+    let stuck = coverage.stuck.iter().map(|call| StuckCall::new(call, now));
+    let (culprits, node): (Vec<_>, Vec<_>) = stuck.partition(|call| call.id.is_some());
+    let (lists, other): (Vec<_>, Vec<_>) = node.into_iter().partition(|call| call.call.is_list());
+    let mut problems: Vec<String> = blocked(&culprits, &lists).into_iter().collect();
+    let lists = lists.iter().filter(|_| culprits.is_empty());
+    problems.extend(lists.chain(&other).map(StuckCall::to_string));
+    let error = match &coverage.lists {
+        Lists::Failed(error) | Lists::Unserved(error) => Some(error.to_string()),
+        _ => None,
+    };
+    let unavailable = match lists_that_are(ListState::Unavailable, coverage)[..] {
+        _ if topic(coverage, reason).is_some() => None,
+        [] => None,
+        [list] => Some(format!("{list} is unavailable")),
+        _ => Some("both lists are unavailable".to_owned()),
+    };
+    problems.extend(match (unavailable, error) {
+        (Some(lists), Some(error)) => Some(format!("{lists}: {error}")),
+        (lists, error) => lists.or(error),
+    });
+    if is_any_unavailable(coverage) {
+        let slow = lists_that_are(ListState::Slow, coverage);
+        problems.extend(slow.iter().map(|list| format!("{list} is slow")));
+    }
     match &coverage.lists {
         // How long lists took is of no use while none is answered.
         Lists::Late(_) | Lists::Slow(_) if reason == Reason::RuntimeSilent => {}
-        Lists::Failed(error) | Lists::Unserved(error) => details.push(error.to_string()),
-        Lists::Late(took) => details.push(format!("the last list took {}", tenths(*took))),
-        Lists::Slow(took) => details.push(format!("lists take {}", tenths(*took))),
-        Lists::Good | Lists::Stuck => {}
+        Lists::Late(took) => problems.push(format!("the last list took {}", tenths(*took))),
+        Lists::Slow(took) => problems.push(format!("lists take {}", tenths(*took))),
+        _ => {}
     }
     match (reason, coverage.statuses) {
         (Reason::StatusSlow, Statuses::Late) => {
             let longer = GoDuration(LATE);
-            details.push(format!("status calls take more than {longer}"));
+            problems.push(format!("status calls take more than {longer}"));
         }
         (Reason::StatusSlow, Statuses::InTime | Statuses::TooSlow) => {
-            details.push("inspections do not finish".to_owned());
+            problems.push("inspections do not finish".to_owned());
         }
         _ => {}
     }
     let failing = coverage.failing.iter();
-    details.extend(failing.map(|failing| FailingCall::new(failing, now).to_string()));
-    let mut told = named(&details);
-    match coverage.waiting_for_room {
-        0 => {}
-        1 => told.push("1 pod waits, because too many calls have not been answered".to_owned()),
-        pods => told.push(format!(
+    problems.extend(failing.map(|failing| FailingCall::new(failing, now).to_string()));
+    problems
+}
+
+/// The culprits, and the stuck lists that they block.
+fn blocked(culprits: &[StuckCall], lists: &[StuckCall]) -> Option<String> {
+    let mut names: Vec<String> = culprits.iter().map(name).collect();
+    names.dedup();
+    let longest = culprits.iter().map(|call| call.since_seconds);
+    let longest = GoDuration(Duration::from_secs(longest.fold(0.0, f64::max) as u64));
+    let (is, blocks) = match names.len() {
+        0 => return None,
+        1 => ("is", "blocks"),
+        _ => ("are", "block"),
+    };
+    let blocked: Vec<String> = lists.iter().map(|list| list.call.to_string()).collect();
+    let blocks = match blocked.is_empty() {
+        true => String::new(),
+        false => format!(" and {blocks} {}", blocked.join(" and ")),
+    };
+    Some(format!(
+        "{} {is} stuck{blocks} ({longest})",
+        enumerated(names)
+    ))
+}
+
+/// The container or sandbox of a call: `container app of default/web`.
+fn name(call: &StuckCall) -> String {
+    let kind = match call.call {
+        Rpc::PodSandboxStatus => "sandbox",
+        _ => "container",
+    };
+    let id = || call.id.as_ref().map(short).unwrap_or_default();
+    match (&call.container, &call.pod) {
+        (Some(container), Some(pod)) => format!("{kind} {container} of {pod}"),
+        (Some(container), None) => format!("{kind} {container}"),
+        (None, Some(pod)) if kind == "sandbox" => format!("{kind} of {pod}"),
+        (None, Some(pod)) => format!("{kind} {} of {pod}", id()),
+        (None, None) => format!("{kind} {}", id()),
+    }
+}
+
+/// The lists in this state, without those that are stuck now.
+fn lists_that_are(state: ListState, coverage: &Coverage) -> Vec<Rpc> {
+    let lists = [
+        (Rpc::ListPodSandbox, coverage.sandboxes),
+        (Rpc::ListContainers, coverage.containers),
+    ];
+    let is_stuck = |list| coverage.stuck.iter().any(|call| call.about.call == list);
+    let lists = lists.into_iter().filter(|(_, is)| *is == state);
+    lists
+        .map(|(list, _)| list)
+        .filter(|list| !is_stuck(*list))
+        .collect()
+}
+
+/// How many pods are unobserved for other reasons.
+fn counts(coverage: &Coverage) -> impl Iterator<Item = String> {
+    let waiting = match coverage.waiting_for_room {
+        0 => None,
+        1 => Some("1 pod waits, because too many calls have not been answered".to_owned()),
+        pods => Some(format!(
             "{pods} pods wait, because too many calls have not been answered"
         )),
-    }
-    match coverage.lost {
-        0 => {}
-        1 => told.push("the connection was lost during 1 status call".to_owned()),
-        calls => told.push(format!(
+    };
+    let lost = match coverage.lost {
+        0 => None,
+        1 => Some("the connection was lost during 1 status call".to_owned()),
+        calls => Some(format!(
             "the connection was lost during {calls} status calls"
         )),
-    }
-    match coverage.uninspected {
-        0 => {}
-        1 => told.push("1 pod has yet to be inspected".to_owned()),
-        pods => told.push(format!("{pods} pods have yet to be inspected")),
-    }
-    match told.is_empty() {
-        true => what,
-        false => format!("{what}: {}", told.join("; ")),
+    };
+    let uninspected = match coverage.uninspected {
+        0 => None,
+        1 => Some("1 pod has yet to be inspected".to_owned()),
+        pods => Some(format!("{pods} pods have yet to be inspected")),
+    };
+    [waiting, lost, uninspected].into_iter().flatten()
+}
+
+/// How many culprits, and how many problems, a sentence names.
+const NAMED: usize = 3;
+
+/// The first problems, and how many others there are.
+fn first(mut problems: Vec<String>) -> Vec<String> {
+    let others = problems.len().saturating_sub(NAMED);
+    problems.truncate(NAMED);
+    problems.extend((others > 0).then(|| format!("and {others} more")));
+    problems
+}
+
+/// `a, b and c`, or the first three and how many others there are.
+fn enumerated(mut names: Vec<String>) -> String {
+    let others = names.len().saturating_sub(NAMED);
+    names.truncate(NAMED);
+    names.extend((others > 0).then(|| format!("{others} more")));
+    match names.split_last() {
+        Some((last, [])) => last.clone(),
+        Some((last, before)) => format!("{} and {last}", before.join(", ")),
+        None => String::new(),
     }
 }
 
 /// A duration that changes with each list, in tenths of a second.
 fn tenths(took: Duration) -> GoDuration {
     GoDuration(Duration::from_millis(took.as_millis() as u64 / 100 * 100))
-}
-
-/// How a degraded node's pods are observed.
-fn degraded(coverage: &Coverage, reason: Reason) -> &'static str {
-    match reason {
-        Reason::RuntimeUnreachable => "pods cannot be listed",
-        // There is nothing to poll.
-        _ if matches!(coverage.lists, Lists::Unserved(_)) => "pods cannot be listed",
-        Reason::RuntimeSilent => "the runtime does not answer any call",
-        _ => unavailable_list(coverage).unwrap_or_else(|| until_next_list(coverage, reason)),
-    }
-}
-
-/// Which list is unavailable, and what is unobserved because of it.
-fn unavailable_list(coverage: &Coverage) -> Option<&'static str> {
-    use ListState::{Comes, Slow, Unavailable};
-    let is_blind = |what| coverage.blind.contains(&what);
-    match (coverage.sandboxes, coverage.containers) {
-        (Unavailable, Unavailable) => Some(
-            "both lists are unavailable; polling known pods one by one, new pods may be missed",
-        ),
-        (Unavailable, Slow) => Some(
-            "ListPodSandbox is unavailable, and ListContainers is slow; polling known pods one by \
-             one, new containers may be missed until it is answered",
-        ),
-        (Slow, Unavailable) => Some(
-            "ListContainers is unavailable, and ListPodSandbox is slow; polling known pods one by \
-             one, new pods may be missed until it is answered",
-        ),
-        (Unavailable, Comes) => Some(
-            "ListPodSandbox is unavailable; polling sandboxes one by one, new pods may be missed",
-        ),
-        (Comes, Unavailable) if is_blind(Blind::NewPods) => Some(
-            "ListContainers is unavailable; polling known pods one by one, \
-             new pods may be missed until the next ListPodSandbox",
-        ),
-        (Comes, Unavailable) if is_blind(Blind::NewContainers) => Some(
-            "ListContainers is unavailable; polling containers one by one, \
-             new containers may be missed",
-        ),
-        // New containers are observed without it.
-        (Comes, Unavailable) => {
-            Some("ListContainers is unavailable; polling containers one by one")
-        }
-        (Comes | Slow, Comes | Slow) => None,
-    }
-}
-
-/// What is unobserved although no list is unavailable.
-fn until_next_list(coverage: &Coverage, reason: Reason) -> &'static str {
-    let is_blind = |what| coverage.blind.contains(&what);
-    let mut stuck = coverage.stuck.iter();
-    match reason {
-        // Nothing is listed before it is answered.
-        _ if stuck.any(|call| call.about.call == Rpc::Version) => {
-            "the runtime does not answer Version"
-        }
-        _ if is_blind(Blind::NewPods) => {
-            "new pods and containers may be missed until the next list"
-        }
-        _ if is_blind(Blind::NewContainers) => "new containers may be missed until the next list",
-        Reason::ListSlow | Reason::StatusSlow => "the runtime is slow",
-        _ => "all pods are up to date except",
-    }
-}
-
-/// How many details a sentence names.
-const NAMED: usize = 3;
-
-/// The first details, and how many others there are.
-fn named(details: &[String]) -> Vec<String> {
-    let (named, others) = details.split_at(details.len().min(NAMED));
-    let others = (!others.is_empty()).then(|| format!("and {} more", others.len()));
-    named.iter().cloned().chain(others).collect()
 }

@@ -80,14 +80,11 @@ async fn under_the_status_lock_of_one_pod_the_others_run_again_and_a_new_one_sta
         let testbed = Testbed::up(version, &name).await.unwrap();
         keep_others_running_under_the_status_lock(version, testbed).await;
     }
-    if let Some(testbed) = newest("e2e-run-2").await {
-        keep_others_running_under_the_status_lock("2", testbed).await;
-    }
 }
 
 #[tokio::test]
 async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_lost() {
-    let node = Node::on(Testbed::up("1.7", "e2e-run-kill").await.unwrap());
+    let node = Node::on(newest("e2e-run-kill").await);
     node.forever("calm");
     // Of the time a run has, by which it is killed: from its first call to long after.
     let moments = (0..KILLS).map(|number| Duration::from_millis(50 + number * number * 5));
@@ -162,7 +159,7 @@ async fn comes_to(node: &Node, run: &Running, action: &str, name: &str) {
 
 #[tokio::test]
 async fn one_run_for_ci_ends_as_its_pods_do() {
-    let node = Node::on(Testbed::up("1.7", "e2e-run-once").await.unwrap());
+    let node = Node::on(newest("e2e-run-once").await);
     let folder = node.place.path().join("manifests").display().to_string();
     let once = || {
         let mut command = node.command(&["--once", "--manifests", &folder]);

@@ -40,6 +40,7 @@ remove_shared_folders() {
 }
 
 remove_instance() {
+    thaw_disk
     wait_until 20 all_dead || fail "processes of '$name_in_use' survive SIGKILL, see $tracking/$cgroup"
     unmount_all
     remove_shim_sockets

@@ -56,8 +56,7 @@ ready_or_dead() {
 }
 
 # Starts containerd apart from us: own session, own cgroup, none of our files open.
-start_containerd() {
-    local limit=${PLEG_TESTBED_TIMEOUT:-20}
+launch_containerd() {
     rm -f "$socket" "$socket.ttrpc"
     touch "$log_file"
     log_start=$(stat -c %s "$log_file")
@@ -69,6 +68,11 @@ start_containerd() {
     ) </dev/null >>"$log_file" 2>&1 &
     started=$!
     echo "$started" >"$pid_file"
+}
+
+start_containerd() {
+    local limit=${PLEG_TESTBED_TIMEOUT:-20}
+    launch_containerd
     wait_until "$limit" ready_or_dead || fail "containerd did not answer within $limit s; its log is $log_file"
     containerd_pid >/dev/null || fail "containerd ended at once: $(tail -n 1 "$log_file")"
 }

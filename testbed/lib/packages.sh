@@ -15,7 +15,13 @@ suite_of() {
     esac
 }
 
-is_fetched() { [[ -e $cache/$1/packages.txt ]]; }
+# What was fetched before containerd brought its own libc along is fetched again.
+is_fetched() {
+    case $1 in
+        1.6 | 1.7 | 2) grep -qs '^libc6 ' "$cache/$1/packages.txt" ;;
+        *) [[ -e $cache/$1/packages.txt ]] ;;
+    esac
+}
 
 # The first address in the machine's own sources that looks like the Debian archive.
 mirror() {
@@ -60,16 +66,35 @@ unpack() {
     done
 }
 
+# use_own_libraries TREE FINAL PATCHELF: the programs in TREE, which will be FINAL, run on the loader and the libraries that lie beside them: those of this
+# machine may be older. They are written into the programs, since runc starts itself again, without arguments and environment of ours.
+use_own_libraries() {
+    local tree=$1 final=$2 patchelf=$3 program interpreter loader libraries
+    for program in "$tree"/usr/{bin,sbin,lib/cni}/*; do
+        # A script, a link, or a static program.
+        [[ -f $program && ! -L $program ]] && interpreter=$("$patchelf" --print-interpreter "$program" 2>/dev/null) || continue
+        loader=$(find "$tree" -name "${interpreter##*/}" -type f -print -quit)
+        [[ $loader ]] || fail "the loader ${interpreter##*/} of ${program##*/} is in no package"
+        libraries=$(find "$tree" -name '*.so.*' -printf '%h\n' | sort -u | sed "s#^$tree#$final#" | paste -sd ':')
+        "$patchelf" --set-interpreter "$final${loader#"$tree"}" --force-rpath --set-rpath "$libraries" "$program"
+    done
+}
+
 make_containerd() {
     local version=$1 work=$2 suite
     suite=$(suite_of "$version")
     say "fetching containerd $version from Debian's $suite"
-    local -a packages=(runc containernetworking-plugins busybox-static)
-    [[ $suite == bookworm ]] && packages+=(containerd)
-    download "$work" bookworm "${packages[@]}"
-    [[ $suite == bookworm ]] || download "$work" "$suite" containerd
-
+    download "$work" "$suite" containerd runc containernetworking-plugins libc6 libseccomp2
     unpack "$work" "$work/tree"
+
+    # The same for all versions: nothing is tested of them.
+    mkdir "$work/tools" "$work/tree/bin"
+    download "$work/tools" bookworm patchelf busybox-static
+    dpkg -x "$work"/tools/patchelf_*.deb "$work/tools"
+    dpkg -x "$work"/tools/busybox-static_*.deb "$work/tools"
+    cp "$work/tools/bin/busybox" "$work/tree/bin/busybox"
+    use_own_libraries "$work/tree" "$cache/$version" "$work/tools/usr/bin/patchelf"
+
     build_images "$work" "$work/tree"
     chmod 755 "$work/tree"
 }
@@ -99,7 +124,8 @@ fetch() {
         systemd | prometheus | docker) "make_$what" "$work" ;;
         *) make_containerd "$what" "$work" ;;
     esac
-    # Somebody else may have been faster; theirs is as good.
+    # Another command may have been faster; its packages are as good.
+    is_fetched "$what" || rm -rf "${cache:?}/$what"
     mv -T "$work/tree" "$cache/$what" 2>/dev/null || is_fetched "$what" || fail "$cache/$what is in the way"
     rm -rf "$work"
     trap - EXIT

@@ -36,7 +36,7 @@ macro_rules! rpcs {
             }
 
             /// What the kubelet's metrics call it (label `operation_type`). A list that is
-            /// streamed counts there as the list.
+            /// streamed counts there as the list. What no kubelet counts yet is named alike.
             pub const fn operation_type(self) -> &'static str {
                 match self {
                     $($(Self::$name => $operation,)*)*
@@ -86,6 +86,8 @@ rpcs! {
         UpdatePodSandboxResources(Sandbox) "update_podsandbox_resources",
         ReopenContainerLog(Container) "reopen_container_log",
         CheckpointContainer(Container) "checkpoint_container",
+        CheckpointPod(Sandbox) "checkpoint_pod",
+        RestorePod(Node) "restore_pod",
         ExecSync(Container) "exec_sync",
         Exec(Container) "exec",
         Attach(Container) "attach",

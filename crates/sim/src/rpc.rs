@@ -3,7 +3,7 @@
 use cri::Rpc;
 
 /// What can be called, and so be made to go wrong.
-pub const SERVED: [Rpc; 23] = [
+pub const SERVED: [Rpc; 33] = [
     Rpc::Version,
     Rpc::Status,
     Rpc::ListPodSandbox,
@@ -20,11 +20,31 @@ pub const SERVED: [Rpc; 23] = [
     Rpc::StartContainer,
     Rpc::StopContainer,
     Rpc::RemoveContainer,
+    Rpc::UpdateContainerResources,
+    Rpc::UpdatePodSandboxResources,
     Rpc::ReopenContainerLog,
     Rpc::ExecSync,
     Rpc::RuntimeConfig,
+    Rpc::ContainerStats,
+    Rpc::ListContainerStats,
+    Rpc::StreamContainerStats,
+    Rpc::PodSandboxStats,
+    Rpc::ListPodSandboxStats,
+    Rpc::StreamPodSandboxStats,
+    Rpc::ListPodSandboxMetrics,
+    Rpc::StreamPodSandboxMetrics,
     Rpc::ListImages,
     Rpc::ImageStatus,
     Rpc::PullImage,
     Rpc::ImageFsInfo,
+];
+
+/// The lists of statistics, whole and as streams.
+pub const STATISTICS: [Rpc; 6] = [
+    Rpc::ListContainerStats,
+    Rpc::StreamContainerStats,
+    Rpc::ListPodSandboxStats,
+    Rpc::StreamPodSandboxStats,
+    Rpc::ListPodSandboxMetrics,
+    Rpc::StreamPodSandboxMetrics,
 ];

@@ -11,7 +11,7 @@
 //! ```no_run
 //! # use testbed_driver::{Driver, PodSpec, Testbed};
 //! # async fn story() -> testbed_driver::Result<()> {
-//! let testbed = Testbed::up("1.7", "e2e").await?;
+//! let testbed = Testbed::up("2", "e2e").await?;
 //! let driver = Driver::new(&testbed.endpoint())?;
 //! let web = driver.run_pod(&PodSpec::new("web").container("main").container("sidecar")).await?;
 //! driver.kill_container(web.id("main")?).await?;

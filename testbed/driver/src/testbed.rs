@@ -16,7 +16,7 @@ pub struct Testbed {
 }
 
 impl Testbed {
-    /// Starts containerd `version` ("1.6", "1.7" or "2") as the instance `name`.
+    /// Starts containerd `version` ("2", the newest, "1.7" or "1.6") as the instance `name`.
     ///
     /// The name is the caller's alone: an instance of that name, left by a test that was
     /// killed, is taken down first. Needs root; the first time it fetches Debian packages.

@@ -8,7 +8,7 @@
 //! ```
 
 use std::cell::RefCell;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -20,28 +20,31 @@ use testbed_driver::Testbed;
 mod agent;
 pub mod doctor;
 pub mod run_node;
-mod slow_disk;
 
 pub use agent::Agent;
-pub use slow_disk::SlowDisk;
 
 /// How long a test waits for what must come: lists may be 30 seconds apart, and the machine noisy.
 pub const PATIENCE: Duration = Duration::from_secs(40);
 
-/// The containerd versions that everything is tested on.
-pub const VERSIONS: [&str; 2] = ["1.7", "1.6"];
+/// The newest containerd and runc that Debian has: what nodes run.
+pub const NEWEST: &str = "2";
 
-/// The newest containerd that Debian has, which moves: where it cannot be had or started,
-/// what was to be tested on it is left out, and that is said past the test's captured output.
-pub async fn newest(name: &str) -> Option<Testbed> {
-    match Testbed::up("2", name).await {
-        Ok(testbed) => Some(testbed),
-        Err(error) => {
-            // It is for people; nothing depends on it.
-            let _ = writeln!(std::io::stderr(), "LEFT OUT: {name}: {error}");
-            None
-        }
-    }
+/// Of the versions past their end of life, the one that delivers each event to one reader and
+/// holds its status lock for as long as a shim is stopped.
+pub const LEGACY: &str = "1.7";
+
+/// The one without events and with v1alpha2: tested where this makes a difference.
+pub const WITHOUT_EVENTS: &str = "1.6";
+
+/// The versions that are tested where versions may differ.
+pub const VERSIONS: [&str; 2] = [NEWEST, LEGACY];
+
+/// The same, and the one that differs in what every client needs.
+pub const ALL_VERSIONS: [&str; 3] = [NEWEST, LEGACY, WITHOUT_EVENTS];
+
+/// An instance of the newest version.
+pub async fn newest(name: &str) -> Testbed {
+    Testbed::up(NEWEST, name).await.unwrap()
 }
 
 /// The binary under test, built by `make test` into the folder of the tests.

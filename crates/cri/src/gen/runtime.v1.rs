@@ -795,6 +795,163 @@ pub struct PullImageResponse {
 pub struct ImageFsInfoRequest {}
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ImageFsInfoResponse {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct UpdatePodSandboxResourcesRequest {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub overhead: ::core::option::Option<LinuxContainerResources>,
+    /// Of all its containers together.
+    #[prost(message, optional, tag = "3")]
+    pub resources: ::core::option::Option<LinuxContainerResources>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct UpdatePodSandboxResourcesResponse {}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ContainerStatsRequest {
+    #[prost(string, tag = "1")]
+    pub container_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContainerStatsResponse {
+    #[prost(message, optional, tag = "1")]
+    pub stats: ::core::option::Option<ContainerStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContainerStatsFilter {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub pod_sandbox_id: ::prost::alloc::string::String,
+    #[prost(map = "string, string", tag = "3")]
+    pub label_selector: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListContainerStatsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<ContainerStatsFilter>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListContainerStatsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub stats: ::prost::alloc::vec::Vec<ContainerStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamContainerStatsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<ContainerStatsFilter>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamContainerStatsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub container_stats: ::prost::alloc::vec::Vec<ContainerStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContainerStats {
+    #[prost(message, optional, tag = "1")]
+    pub attributes: ::core::option::Option<ContainerAttributes>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ContainerAttributes {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub metadata: ::core::option::Option<ContainerMetadata>,
+    #[prost(map = "string, string", tag = "3")]
+    pub labels: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(map = "string, string", tag = "4")]
+    pub annotations: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PodSandboxStatsRequest {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodSandboxStatsResponse {
+    #[prost(message, optional, tag = "1")]
+    pub stats: ::core::option::Option<PodSandboxStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodSandboxStatsFilter {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(map = "string, string", tag = "2")]
+    pub label_selector: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListPodSandboxStatsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<PodSandboxStatsFilter>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListPodSandboxStatsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub stats: ::prost::alloc::vec::Vec<PodSandboxStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamPodSandboxStatsRequest {
+    #[prost(message, optional, tag = "1")]
+    pub filter: ::core::option::Option<PodSandboxStatsFilter>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamPodSandboxStatsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub pod_sandbox_stats: ::prost::alloc::vec::Vec<PodSandboxStats>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodSandboxStats {
+    #[prost(message, optional, tag = "1")]
+    pub attributes: ::core::option::Option<PodSandboxAttributes>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct PodSandboxAttributes {
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    #[prost(message, optional, tag = "2")]
+    pub metadata: ::core::option::Option<PodSandboxMetadata>,
+    #[prost(map = "string, string", tag = "3")]
+    pub labels: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+    #[prost(map = "string, string", tag = "4")]
+    pub annotations: ::std::collections::HashMap<
+        ::prost::alloc::string::String,
+        ::prost::alloc::string::String,
+    >,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ListPodSandboxMetricsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct ListPodSandboxMetricsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub pod_metrics: ::prost::alloc::vec::Vec<PodSandboxMetrics>,
+}
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct StreamPodSandboxMetricsRequest {}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct StreamPodSandboxMetricsResponse {
+    #[prost(message, repeated, tag = "1")]
+    pub pod_sandbox_metrics: ::prost::alloc::vec::Vec<PodSandboxMetrics>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PodSandboxMetrics {
+    #[prost(string, tag = "1")]
+    pub pod_sandbox_id: ::prost::alloc::string::String,
+}
 /// Who makes cgroups decides how a cgroup_parent is spelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -1154,6 +1311,13 @@ pub mod runtime_service_server {
             tonic::Response<super::UpdateContainerResourcesResponse>,
             tonic::Status,
         >;
+        async fn update_pod_sandbox_resources(
+            &self,
+            request: tonic::Request<super::UpdatePodSandboxResourcesRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::UpdatePodSandboxResourcesResponse>,
+            tonic::Status,
+        >;
         async fn reopen_container_log(
             &self,
             request: tonic::Request<super::ReopenContainerLogRequest>,
@@ -1173,6 +1337,89 @@ pub mod runtime_service_server {
             request: tonic::Request<super::RuntimeConfigRequest>,
         ) -> std::result::Result<
             tonic::Response<super::RuntimeConfigResponse>,
+            tonic::Status,
+        >;
+        async fn container_stats(
+            &self,
+            request: tonic::Request<super::ContainerStatsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ContainerStatsResponse>,
+            tonic::Status,
+        >;
+        async fn list_container_stats(
+            &self,
+            request: tonic::Request<super::ListContainerStatsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListContainerStatsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the StreamContainerStats method.
+        type StreamContainerStatsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::StreamContainerStatsResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        async fn stream_container_stats(
+            &self,
+            request: tonic::Request<super::StreamContainerStatsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::StreamContainerStatsStream>,
+            tonic::Status,
+        >;
+        async fn pod_sandbox_stats(
+            &self,
+            request: tonic::Request<super::PodSandboxStatsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::PodSandboxStatsResponse>,
+            tonic::Status,
+        >;
+        async fn list_pod_sandbox_stats(
+            &self,
+            request: tonic::Request<super::ListPodSandboxStatsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListPodSandboxStatsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the StreamPodSandboxStats method.
+        type StreamPodSandboxStatsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::StreamPodSandboxStatsResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        async fn stream_pod_sandbox_stats(
+            &self,
+            request: tonic::Request<super::StreamPodSandboxStatsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::StreamPodSandboxStatsStream>,
+            tonic::Status,
+        >;
+        async fn list_pod_sandbox_metrics(
+            &self,
+            request: tonic::Request<super::ListPodSandboxMetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::ListPodSandboxMetricsResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the StreamPodSandboxMetrics method.
+        type StreamPodSandboxMetricsStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<
+                    super::StreamPodSandboxMetricsResponse,
+                    tonic::Status,
+                >,
+            >
+            + std::marker::Send
+            + 'static;
+        async fn stream_pod_sandbox_metrics(
+            &self,
+            request: tonic::Request<super::StreamPodSandboxMetricsRequest>,
+        ) -> std::result::Result<
+            tonic::Response<Self::StreamPodSandboxMetricsStream>,
             tonic::Status,
         >;
     }
@@ -2041,6 +2288,58 @@ pub mod runtime_service_server {
                     };
                     Box::pin(fut)
                 }
+                "/runtime.v1.RuntimeService/UpdatePodSandboxResources" => {
+                    #[allow(non_camel_case_types)]
+                    struct UpdatePodSandboxResourcesSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::UnaryService<
+                        super::UpdatePodSandboxResourcesRequest,
+                    > for UpdatePodSandboxResourcesSvc<T> {
+                        type Response = super::UpdatePodSandboxResourcesResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                super::UpdatePodSandboxResourcesRequest,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::update_pod_sandbox_resources(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = UpdatePodSandboxResourcesSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
                 "/runtime.v1.RuntimeService/ReopenContainerLog" => {
                     #[allow(non_camel_case_types)]
                     struct ReopenContainerLogSvc<T: RuntimeService>(pub Arc<T>);
@@ -2173,6 +2472,397 @@ pub mod runtime_service_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/ContainerStats" => {
+                    #[allow(non_camel_case_types)]
+                    struct ContainerStatsSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::UnaryService<super::ContainerStatsRequest>
+                    for ContainerStatsSvc<T> {
+                        type Response = super::ContainerStatsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ContainerStatsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::container_stats(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ContainerStatsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/ListContainerStats" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListContainerStatsSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::UnaryService<super::ListContainerStatsRequest>
+                    for ListContainerStatsSvc<T> {
+                        type Response = super::ListContainerStatsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListContainerStatsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::list_container_stats(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListContainerStatsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/StreamContainerStats" => {
+                    #[allow(non_camel_case_types)]
+                    struct StreamContainerStatsSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::ServerStreamingService<
+                        super::StreamContainerStatsRequest,
+                    > for StreamContainerStatsSvc<T> {
+                        type Response = super::StreamContainerStatsResponse;
+                        type ResponseStream = T::StreamContainerStatsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StreamContainerStatsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::stream_container_stats(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StreamContainerStatsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/PodSandboxStats" => {
+                    #[allow(non_camel_case_types)]
+                    struct PodSandboxStatsSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::UnaryService<super::PodSandboxStatsRequest>
+                    for PodSandboxStatsSvc<T> {
+                        type Response = super::PodSandboxStatsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PodSandboxStatsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::pod_sandbox_stats(&inner, request)
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PodSandboxStatsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/ListPodSandboxStats" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListPodSandboxStatsSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::UnaryService<super::ListPodSandboxStatsRequest>
+                    for ListPodSandboxStatsSvc<T> {
+                        type Response = super::ListPodSandboxStatsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListPodSandboxStatsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::list_pod_sandbox_stats(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListPodSandboxStatsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/StreamPodSandboxStats" => {
+                    #[allow(non_camel_case_types)]
+                    struct StreamPodSandboxStatsSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::ServerStreamingService<
+                        super::StreamPodSandboxStatsRequest,
+                    > for StreamPodSandboxStatsSvc<T> {
+                        type Response = super::StreamPodSandboxStatsResponse;
+                        type ResponseStream = T::StreamPodSandboxStatsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::StreamPodSandboxStatsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::stream_pod_sandbox_stats(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StreamPodSandboxStatsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/ListPodSandboxMetrics" => {
+                    #[allow(non_camel_case_types)]
+                    struct ListPodSandboxMetricsSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::UnaryService<super::ListPodSandboxMetricsRequest>
+                    for ListPodSandboxMetricsSvc<T> {
+                        type Response = super::ListPodSandboxMetricsResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::ListPodSandboxMetricsRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::list_pod_sandbox_metrics(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ListPodSandboxMetricsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/runtime.v1.RuntimeService/StreamPodSandboxMetrics" => {
+                    #[allow(non_camel_case_types)]
+                    struct StreamPodSandboxMetricsSvc<T: RuntimeService>(pub Arc<T>);
+                    impl<
+                        T: RuntimeService,
+                    > tonic::server::ServerStreamingService<
+                        super::StreamPodSandboxMetricsRequest,
+                    > for StreamPodSandboxMetricsSvc<T> {
+                        type Response = super::StreamPodSandboxMetricsResponse;
+                        type ResponseStream = T::StreamPodSandboxMetricsStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                super::StreamPodSandboxMetricsRequest,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RuntimeService>::stream_pod_sandbox_metrics(
+                                        &inner,
+                                        request,
+                                    )
+                                    .await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = StreamPodSandboxMetricsSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -158,6 +158,16 @@ pub(super) fn exec(
     })
 }
 
+/// Changes nothing: what has not ended may have other resources.
+pub(super) fn update(world: &World, id: &Id) -> Result<(), Status> {
+    let found = world.container_by_id(id.as_str());
+    let (_, container) = found.ok_or_else(|| no_container(id))?;
+    match container.state {
+        ContainerState::Created | ContainerState::Running => Ok(()),
+        _ => Err(Status::unknown("not in the created or running state")),
+    }
+}
+
 /// Opens the log of a container anew, if it runs.
 pub(super) fn reopen_log(world: &mut World, id: &Id) -> Result<(), Status> {
     let found = world.container_by_id(id.as_str());

@@ -55,6 +55,7 @@ mod mangle;
 mod messages;
 mod service;
 pub mod socket;
+mod statistics;
 
 use service::Service;
 

@@ -12,7 +12,7 @@ use pleg::model::id::Id;
 use pleg::runtime::{CallError, NoConnection, Unreachable};
 use tonic::{Request, Response, Status, async_trait};
 
-use super::{events, ids, kinds, lifecycle, mangle, messages};
+use super::{events, ids, kinds, lifecycle, mangle, messages, statistics};
 use crate::Sim;
 use crate::faults::{Malformation, Passed};
 use crate::world::World;
@@ -375,13 +375,156 @@ impl RuntimeService for Service {
         self.answer(Rpc::RuntimeConfig, None, |_| Ok(config)).await
     }
 
-    /// The resources of nothing that runs cannot be changed.
     async fn update_container_resources(
         &self,
-        _: Request<v1::UpdateContainerResourcesRequest>,
+        request: Request<v1::UpdateContainerResourcesRequest>,
     ) -> Answer<v1::UpdateContainerResourcesResponse> {
-        let why = "unknown method UpdateContainerResources";
-        Err(Status::unimplemented(why))
+        let id = ids::container(&self.sim.world(), request.into_inner().container_id)?;
+        self.answer(Rpc::UpdateContainerResources, Some(&id), |sim| {
+            lifecycle::update(&sim.world(), &id)?;
+            Ok(v1::UpdateContainerResourcesResponse {})
+        })
+        .await
+    }
+
+    async fn update_pod_sandbox_resources(
+        &self,
+        request: Request<v1::UpdatePodSandboxResourcesRequest>,
+    ) -> Answer<v1::UpdatePodSandboxResourcesResponse> {
+        let id = ids::sandbox(&self.sim.world(), request.into_inner().pod_sandbox_id)?;
+        self.answer(Rpc::UpdatePodSandboxResources, Some(&id), |_| {
+            Ok(v1::UpdatePodSandboxResourcesResponse {})
+        })
+        .await
+    }
+
+    async fn container_stats(
+        &self,
+        request: Request<v1::ContainerStatsRequest>,
+    ) -> Answer<v1::ContainerStatsResponse> {
+        let id = ids::container(&self.sim.world(), request.into_inner().container_id)?;
+        self.answer(Rpc::ContainerStats, Some(&id), |sim| {
+            let filter = v1::ContainerStatsFilter {
+                id: id.to_string(),
+                ..Default::default()
+            };
+            let stats = statistics::of_containers(&sim.world(), Some(filter)).pop();
+            match stats {
+                Some(_) => Ok(v1::ContainerStatsResponse { stats }),
+                None => Err(statistics::not_running(&id)),
+            }
+        })
+        .await
+    }
+
+    async fn list_container_stats(
+        &self,
+        request: Request<v1::ListContainerStatsRequest>,
+    ) -> Answer<v1::ListContainerStatsResponse> {
+        let filter = request.into_inner().filter;
+        self.answer(Rpc::ListContainerStats, None, |sim| {
+            let stats = statistics::of_containers(&sim.world(), filter);
+            Ok(v1::ListContainerStatsResponse { stats })
+        })
+        .await
+    }
+
+    type StreamContainerStatsStream = Messages<v1::StreamContainerStatsResponse>;
+
+    async fn stream_container_stats(
+        &self,
+        request: Request<v1::StreamContainerStatsRequest>,
+    ) -> Answer<Self::StreamContainerStatsStream> {
+        let filter = request.into_inner().filter;
+        self.answer(Rpc::StreamContainerStats, None, |sim| {
+            has_streams(sim)?;
+            let stats = statistics::of_containers(&sim.world(), filter);
+            Ok(in_batches(stats, |batch| {
+                v1::StreamContainerStatsResponse {
+                    container_stats: batch.to_vec(),
+                }
+            }))
+        })
+        .await
+    }
+
+    async fn pod_sandbox_stats(
+        &self,
+        request: Request<v1::PodSandboxStatsRequest>,
+    ) -> Answer<v1::PodSandboxStatsResponse> {
+        let id = ids::sandbox(&self.sim.world(), request.into_inner().pod_sandbox_id)?;
+        self.answer(Rpc::PodSandboxStats, Some(&id), |sim| {
+            let filter = v1::PodSandboxStatsFilter {
+                id: id.to_string(),
+                ..Default::default()
+            };
+            let stats = statistics::of_sandboxes(&sim.world(), Some(filter)).pop();
+            match stats {
+                Some(_) => Ok(v1::PodSandboxStatsResponse { stats }),
+                None => Err(statistics::not_running(&id)),
+            }
+        })
+        .await
+    }
+
+    async fn list_pod_sandbox_stats(
+        &self,
+        request: Request<v1::ListPodSandboxStatsRequest>,
+    ) -> Answer<v1::ListPodSandboxStatsResponse> {
+        let filter = request.into_inner().filter;
+        self.answer(Rpc::ListPodSandboxStats, None, |sim| {
+            let stats = statistics::of_sandboxes(&sim.world(), filter);
+            Ok(v1::ListPodSandboxStatsResponse { stats })
+        })
+        .await
+    }
+
+    type StreamPodSandboxStatsStream = Messages<v1::StreamPodSandboxStatsResponse>;
+
+    async fn stream_pod_sandbox_stats(
+        &self,
+        request: Request<v1::StreamPodSandboxStatsRequest>,
+    ) -> Answer<Self::StreamPodSandboxStatsStream> {
+        let filter = request.into_inner().filter;
+        self.answer(Rpc::StreamPodSandboxStats, None, |sim| {
+            has_streams(sim)?;
+            let stats = statistics::of_sandboxes(&sim.world(), filter);
+            Ok(in_batches(stats, |batch| {
+                v1::StreamPodSandboxStatsResponse {
+                    pod_sandbox_stats: batch.to_vec(),
+                }
+            }))
+        })
+        .await
+    }
+
+    async fn list_pod_sandbox_metrics(
+        &self,
+        _: Request<v1::ListPodSandboxMetricsRequest>,
+    ) -> Answer<v1::ListPodSandboxMetricsResponse> {
+        self.answer(Rpc::ListPodSandboxMetrics, None, |sim| {
+            let pod_metrics = statistics::metrics(&sim.world());
+            Ok(v1::ListPodSandboxMetricsResponse { pod_metrics })
+        })
+        .await
+    }
+
+    type StreamPodSandboxMetricsStream = Messages<v1::StreamPodSandboxMetricsResponse>;
+
+    async fn stream_pod_sandbox_metrics(
+        &self,
+        _: Request<v1::StreamPodSandboxMetricsRequest>,
+    ) -> Answer<Self::StreamPodSandboxMetricsStream> {
+        self.answer(Rpc::StreamPodSandboxMetrics, None, |sim| {
+            has_streams(sim)?;
+            let metrics = statistics::metrics(&sim.world());
+            Ok(in_batches(metrics, |batch| {
+                v1::StreamPodSandboxMetricsResponse {
+                    pod_sandbox_metrics: batch.to_vec(),
+                }
+            }))
+        })
+        .await
     }
 }
 

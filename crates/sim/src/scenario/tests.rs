@@ -6,7 +6,7 @@ use pleg::runtime::{CallError, Runtime};
 use tokio::time::Instant;
 
 use super::*;
-use crate::{Fault, Flood, Malformation, Rpc, SERVED, Sim, StreamFault};
+use crate::{Fault, Flood, Malformation, Rpc, SERVED, STATISTICS, Sim, StreamFault};
 
 fn read(text: &str) -> Scenario {
     Scenario::parse("a.scenario", text).unwrap_or_else(|error| panic!("{error}"))
@@ -91,6 +91,10 @@ fn faults_are_of_all_calls_of_a_kind_or_of_one_id() {
         panic!("not a fault");
     };
     assert_eq!(all.rpcs, SERVED);
+    let Action::Fault(lists, Fault::Hang) = only("hang statistics") else {
+        panic!("not a fault");
+    };
+    assert_eq!(lists.rpcs, STATISTICS);
 }
 
 #[test]

@@ -11,7 +11,7 @@ use super::{Action, Calls, Churn, Lifted, Of, Told};
 use crate::faults::{Fault, Malformation};
 use crate::flood::Flood;
 use crate::manner::Manner;
-use crate::rpc::SERVED;
+use crate::rpc::{SERVED, STATISTICS};
 use crate::stream::Serving;
 use crate::stream_faults::StreamFault;
 
@@ -21,7 +21,8 @@ const VERBS: &str = "a verb (run, exit, restart, stop, remove, churn, slow, hang
 
 const MANNERS: &str = "a runtime (cri-o, cri-dockerd, pleg-sim)";
 
-const METHODS: &str = "a method of CRI (ListContainers, ContainerStatus, …) or everything";
+const METHODS: &str =
+    "a method of CRI (ListContainers, ContainerStatus, …), statistics or everything";
 
 const EVENTS: &str = "a fault of events (silent, drop, duplicate, swap, delay, scatter, \
     without-status, flood, broadcast, one-reader, end-at-once, unimplemented, cut)";
@@ -159,15 +160,19 @@ fn churn(words: &mut Words<'_>) -> Read<Option<Churn>> {
     Ok(Some(Churn { period, duration }))
 }
 
-/// A method's name or `everything`, and what it is about.
+/// A method's name, `statistics` or `everything`, and what it is about.
 fn calls(words: &mut Words<'_>) -> Read<Calls> {
     let word = words.word(METHODS)?;
     calls_of(words, word)
 }
 
 fn calls_of(words: &mut Words<'_>, word: Word<'_>) -> Read<Calls> {
-    if word.text == "everything" {
-        let rpcs = SERVED.to_vec();
+    let many = match word.text {
+        "everything" => Some(SERVED.to_vec()),
+        "statistics" => Some(STATISTICS.to_vec()),
+        _ => None,
+    };
+    if let Some(rpcs) = many {
         return Ok(Calls { rpcs, of: None });
     }
     let rpc: Rpc = word.text.parse().map_err(|_| word.unexpected(METHODS))?;

@@ -11,5 +11,6 @@ mod odd;
 mod restart;
 mod serving;
 mod spoilt;
+mod statistics;
 mod stream;
 mod taught;

@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::{Agent, Running, VERSIONS, is_event};
+use e2e::{ALL_VERSIONS, Agent, Running, VERSIONS, WITHOUT_EVENTS, is_event, newest};
 use serde_json::Value;
 use testbed_driver::{Driver, Pid, PodSpec, Testbed};
 
@@ -56,7 +56,7 @@ impl Node {
 /// What the stream of a version is when all is well.
 fn stream(version: &str) -> &'static str {
     match version {
-        "1.6" => "unsupported",
+        WITHOUT_EVENTS => "unsupported",
         _ => "live",
     }
 }
@@ -75,7 +75,7 @@ fn assert_only_its_death<'a>(records: impl IntoIterator<Item = &'a Value>, id: &
 
 #[tokio::test]
 async fn a_crash_is_said_and_every_death_in_between_is_told_once() {
-    for version in VERSIONS {
+    for version in ALL_VERSIONS {
         let node = Node::up(version, "crash").await;
         let before = node.agent.status();
         node.testbed.verb(&["crash"]).await.unwrap();
@@ -151,7 +151,7 @@ async fn a_stopped_runtime_is_named_and_a_death_in_between_is_told_as_soon_as_it
 
 #[tokio::test]
 async fn an_agent_outlives_its_runtime() {
-    let testbed = Testbed::up("1.7", "e2e-agent").await.unwrap();
+    let testbed = newest("e2e-agent").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     driver
         .run_pod(&PodSpec::new("web").container("app"))

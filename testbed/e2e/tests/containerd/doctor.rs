@@ -7,12 +7,12 @@ use e2e::doctor::{
     NO_KUBELET, assert_stop_and_crash_are_told_apart, assert_well, doctor, doctor_about, doctor_at,
     healthy_line, only, run_pods,
 };
-use e2e::{SlowDisk, newest, pleg_json};
-use testbed_driver::{Driver, Network, PodSpec, Testbed};
+use e2e::{newest, pleg_json};
+use testbed_driver::{Driver, Network, PodSpec};
 
 #[tokio::test]
 async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees_the_node() {
-    let testbed = Testbed::up("1.7", "doctor-lock").await.unwrap();
+    let testbed = newest("doctor-lock").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let pods = run_pods(&driver, 4).await;
     let locked = &pods[1];
@@ -76,17 +76,12 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
 /// containerd syncs its metadata with the lock held: the shim has done its part.
 #[tokio::test]
 async fn while_containerd_waits_for_its_disk_under_the_status_lock_no_process_is_to_be_killed() {
-    let Some(testbed) = newest("doctor-disk").await else {
-        return;
-    };
-    let Some(disk) = SlowDisk::below(&testbed).await else {
-        println!("LEFT OUT: cgroup v1 does not throttle disks here");
-        return;
-    };
+    let testbed = newest("doctor-disk").await;
+    testbed.verb(&["disk"]).await.unwrap();
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let pods = run_pods(&driver, 4).await;
     let id = pods[1].id("app").unwrap();
-    disk.slow(&testbed).await;
+    testbed.verb(&["disk-slow"]).await.unwrap();
     let update = driver.hold_update(id).await;
     assert!(update.is_held());
 
@@ -112,14 +107,14 @@ async fn while_containerd_waits_for_its_disk_under_the_status_lock_no_process_is
     let advice = report["findings"].to_string();
     assert!(!advice.contains("-KILL"), "{advice}");
 
-    disk.quick();
+    testbed.verb(&["disk-quick"]).await.unwrap();
     update.answered().await.unwrap();
     assert_well(&doctor(&testbed));
 }
 
 #[tokio::test]
 async fn a_runtime_that_is_stopped_and_one_that_crashed_are_told_apart() {
-    let testbed = Testbed::up("1.7", "doctor-stop").await.unwrap();
+    let testbed = newest("doctor-stop").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     run_pods(&driver, 2).await;
     assert_stop_and_crash_are_told_apart(&testbed).await;
@@ -127,7 +122,7 @@ async fn a_runtime_that_is_stopped_and_one_that_crashed_are_told_apart() {
 
 #[tokio::test]
 async fn a_shim_that_is_stopped_is_named_while_every_call_still_answers() {
-    let testbed = Testbed::up("1.7", "doctor-shim").await.unwrap();
+    let testbed = newest("doctor-shim").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let pods = run_pods(&driver, 3).await;
     let sandbox = &pods[2].sandbox_id;
@@ -141,7 +136,7 @@ async fn a_shim_that_is_stopped_is_named_while_every_call_still_answers() {
 
 #[tokio::test]
 async fn a_cni_plugin_that_does_not_return_is_named_with_its_age() {
-    let testbed = Testbed::up("1.7", "doctor-cni").await.unwrap();
+    let testbed = newest("doctor-cni").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     run_pods(&driver, 1).await;
     testbed.verb(&["cni-hang"]).await.unwrap();
@@ -166,7 +161,7 @@ async fn a_cni_plugin_that_does_not_return_is_named_with_its_age() {
 
 #[tokio::test]
 async fn nothing_is_found_on_a_node_that_is_well_and_busy() {
-    let testbed = Testbed::up("1.7", "doctor-well").await.unwrap();
+    let testbed = newest("doctor-well").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let made = run_pods(&driver, 12).await;
     let endpoint = testbed.endpoint();
@@ -181,16 +176,14 @@ async fn nothing_is_found_on_a_node_that_is_well_and_busy() {
     looked.unwrap();
     let page = healthy_line(&testbed);
     assert!(
-        page.starts_with("Healthy: no kubelet on this machine; containerd 1.7"),
+        page.starts_with("Healthy: no kubelet on this machine; containerd 2."),
         "{page}"
     );
 }
 
 #[tokio::test]
 async fn a_runc_that_does_not_return_is_named_although_lists_and_statuses_are_answered() {
-    let Some(testbed) = newest("doctor-runc").await else {
-        return;
-    };
+    let testbed = newest("doctor-runc").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let pods = run_pods(&driver, 2).await;
     let id = pods[1].id("app").unwrap().to_owned();
@@ -220,7 +213,7 @@ async fn a_runc_that_does_not_return_is_named_although_lists_and_statuses_are_an
 
 #[tokio::test]
 async fn a_node_without_a_network_configuration_is_told_so_in_the_words_of_the_runtime() {
-    let testbed = Testbed::up("1.7", "doctor-cni-conf").await.unwrap();
+    let testbed = newest("doctor-cni-conf").await;
     assert_well(&doctor_about(&testbed, "cni-not-ready"));
     let folder = "/var/lib/pleg-testbed/doctor-cni-conf/cni/conf";
     let aside = tempfile::tempdir().unwrap();

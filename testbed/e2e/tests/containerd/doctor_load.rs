@@ -4,8 +4,9 @@
 use std::time::{Duration, Instant};
 
 use e2e::doctor::{assert_well, doctor, doctor_about, only};
+use e2e::newest;
 use serde_json::Value;
-use testbed_driver::{Driver, Network, PodSpec, Testbed};
+use testbed_driver::{Driver, Network, PodSpec};
 use times::GoDuration;
 
 /// The time that follows `after` in a sentence, in seconds.
@@ -31,7 +32,7 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
     const CAUSE: &str = "too-many-containers";
     const PODS: usize = 100;
     const DEAD: usize = 20;
-    let testbed = Testbed::up("1.7", "doctor-slow").await.unwrap();
+    let testbed = newest("doctor-slow").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let specs: Vec<_> = (0..PODS)
         .map(|number| PodSpec::new(format!("pod-{number}")))
@@ -108,7 +109,7 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
 
 #[tokio::test]
 async fn plugins_that_pile_up_are_counted_and_those_that_return_are_not() {
-    let testbed = Testbed::up("1.7", "doctor-cni-many").await.unwrap();
+    let testbed = newest("doctor-cni-many").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let driver = driver.with_deadline(Duration::from_secs(60));
     let start = |name: String| {

@@ -1,9 +1,7 @@
-//! `pleg doctor` beside the other generations of containerd.
+//! `pleg doctor` beside the containerd of nodes that are past its end of life.
 
-use e2e::doctor::{
-    assert_stop_and_crash_are_told_apart, assert_well, doctor, healthy_line, only, run_pods,
-};
-use e2e::newest;
+use e2e::doctor::{assert_well, doctor, healthy_line, only, run_pods};
+use e2e::{LEGACY, WITHOUT_EVENTS};
 use serde_json::Value;
 use testbed_driver::{Driver, Pod, Testbed};
 
@@ -47,29 +45,16 @@ fn hung(report: &Value) -> Vec<&Value> {
 }
 
 #[tokio::test]
-async fn under_the_status_lock_of_containerd_1_6_container_and_shim_are_named() {
-    let testbed = Testbed::up("1.6", "doctor-1.6").await.unwrap();
-    let driver = Driver::new(&testbed.endpoint()).unwrap();
-    let pods = run_pods(&driver, 3).await;
-    assert_well(&doctor(&testbed));
-    let report = shim_and_status_lock(&testbed, &driver, &pods).await;
-    assert_eq!(hung(&report), ["ListContainers"]);
-}
-
-#[tokio::test]
-async fn beside_containerd_2_the_same_is_found_as_beside_1() {
-    let Some(testbed) = newest("doctor-2").await else {
-        return;
-    };
-    let driver = Driver::new(&testbed.endpoint()).unwrap();
-    let pods = run_pods(&driver, 3).await;
-    let page = healthy_line(&testbed);
-    assert!(
-        page.starts_with("Healthy: no kubelet on this machine; containerd 2."),
-        "{page}"
-    );
-    let report = shim_and_status_lock(&testbed, &driver, &pods).await;
-    assert_eq!(hung(&report), ["ListContainers"]);
-
-    assert_stop_and_crash_are_told_apart(&testbed).await;
+async fn beside_the_containerd_of_old_nodes_the_same_is_found_as_beside_the_newest() {
+    for version in [LEGACY, WITHOUT_EVENTS] {
+        let name = format!("doctor-{version}");
+        let testbed = Testbed::up(version, &name).await.unwrap();
+        let driver = Driver::new(&testbed.endpoint()).unwrap();
+        let pods = run_pods(&driver, 3).await;
+        let page = healthy_line(&testbed);
+        let well = format!("Healthy: no kubelet on this machine; containerd {version}.");
+        assert!(page.starts_with(&well), "{page}");
+        let report = shim_and_status_lock(&testbed, &driver, &pods).await;
+        assert_eq!(hung(&report), ["ListContainers"]);
+    }
 }

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use e2e::{Agent, PATIENCE, pleg, pleg_json};
+use e2e::{Agent, PATIENCE, newest, pleg, pleg_json};
 use serde_json::Value;
-use testbed_driver::{Driver, PodSpec, Testbed};
+use testbed_driver::{Driver, PodSpec};
 
 #[tokio::test]
 async fn the_history_of_a_status_lock_shows_the_culprit_and_the_death_that_was_told_beside_it() {
-    let testbed = Testbed::up("1.7", "e2e-history").await.unwrap();
+    let testbed = newest("e2e-history").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let spec = PodSpec::new("locked").container("app");
     let locked = driver.run_pod(&spec).await.unwrap();

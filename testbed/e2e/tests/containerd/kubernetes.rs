@@ -1,12 +1,12 @@
 //! The status lock of real containerd, as Kubernetes is told of it.
 
 use api_double::{Double, new_node, until};
-use e2e::Agent;
-use testbed_driver::{Driver, PodSpec, Testbed};
+use e2e::{Agent, newest};
+use testbed_driver::{Driver, PodSpec};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn under_the_status_lock_condition_and_events_name_the_container_and_a_bundle_is_kept() {
-    let testbed = Testbed::up("1.7", "e2e-kubernetes").await.unwrap();
+    let testbed = newest("e2e-kubernetes").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let spec = PodSpec::new("locked").container("app");
     let locked = driver.run_pod(&spec).await.unwrap();

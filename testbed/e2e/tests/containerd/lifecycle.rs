@@ -1,13 +1,13 @@
 //! Pods live and die on real containerd, and are told.
 
-use e2e::{Running, VERSIONS, is_event, pleg, pleg_json};
+use e2e::{ALL_VERSIONS, Running, VERSIONS, WITHOUT_EVENTS, is_event, pleg, pleg_json};
 use pleg::runtime::Runtime;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use testbed_driver::{Driver, PodSpec, Testbed};
 
 #[tokio::test]
 async fn a_pod_is_told_from_its_start_to_its_removal() {
-    for version in VERSIONS {
+    for version in ALL_VERSIONS {
         let testbed = Testbed::up(version, &format!("e2e-life-{version}"))
             .await
             .unwrap();
@@ -90,7 +90,7 @@ async fn pods_and_status_show_what_there_is() {
 
 #[tokio::test]
 async fn v1alpha2_is_spoken_with_a_runtime_that_serves_it() {
-    let testbed = Testbed::up("1.6", "e2e-alpha").await.unwrap();
+    let testbed = Testbed::up(WITHOUT_EVENTS, "e2e-alpha").await.unwrap();
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let pod = driver
         .run_pod(&PodSpec::new("web").container("app"))

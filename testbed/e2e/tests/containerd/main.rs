@@ -21,3 +21,4 @@ mod slow_reader;
 mod static_pods;
 mod status_lock;
 mod stream;
+mod verbs;

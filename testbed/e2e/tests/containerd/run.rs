@@ -80,14 +80,11 @@ async fn under_the_status_lock_of_one_pod_the_others_run_again_and_a_new_one_sta
         let testbed = Testbed::up(version, &name).await.unwrap();
         keep_others_running_under_the_status_lock(version, testbed).await;
     }
-    if let Some(testbed) = newest("e2e-run-2").await {
-        keep_others_running_under_the_status_lock("2", testbed).await;
-    }
 }
 
 #[tokio::test]
 async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_lost() {
-    let node = Node::on(Testbed::up("1.7", "e2e-run-kill").await.unwrap());
+    let node = Node::on(newest("e2e-run-kill").await);
     node.forever("calm");
     // Of the time a run has, by which it is killed: from its first call to long after.
     let moments = (0..KILLS).map(|number| Duration::from_millis(50 + number * number * 5));
@@ -121,48 +118,52 @@ async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_
     node.down().await;
 }
 
-/// The process of the pod that keeps its container from being created again, if that is why it is not.
+/// The process of the pod that is left, if that is why the pod goes no further.
 fn still_runs<'a>(line: &'a Value, name: &str) -> Option<&'a str> {
     let why = line["why"].as_str()?;
     let (process, _) = why.split_once(" of the pod still runs, in the control group")?;
-    process
-        .rsplit(' ')
-        .next()
-        .filter(|_| is(line, "CreateContainerError", name))
+    let waits = is(line, "CreateContainerError", name) || is(line, "StopError", name);
+    process.rsplit(' ').next().filter(|_| waits)
 }
 
 /// A pod comes so far. containerd that loses its caller while it creates a process may keep that,
-/// call the container exited, and refuse to remove it before it is restarted itself.
+/// call the container exited, and refuse to remove it before it is restarted itself; then it may have
+/// forgotten the process.
 async fn comes_to(node: &Node, run: &Running, action: &str, name: &str) {
     let attempts = Cell::new(0);
-    let is_held = |line: &Value| {
-        let says = |text| line["why"].as_str().is_some_and(|why| why.contains(text));
-        // A process that is only about to end is gone at the next attempt.
-        let still_runs = still_runs(line, name).is_some();
-        attempts.set(attempts.get() + u32::from(still_runs));
-        is(line, "StopError", name) && says("cannot delete running task")
-            || still_runs && attempts.get() == 3
+    let is_kept = |line: &Value| {
+        let why = line["why"].as_str();
+        is(line, "StopError", name) && why.is_some_and(|why| why.contains("cannot delete running"))
     };
-    let line = run.ever(name, |line| is(line, action, name) || is_held(line));
-    if !is(&line, action, name) {
-        println!("containerd keeps a process of {name} that it has not started: it is restarted");
-        node.testbed.verb(&["restart"]).await.unwrap();
-        let wanted = |line: &Value| is(line, action, name) || still_runs(line, name).is_some();
-        let came = run.until(name, wanted);
-        if let Some(process) = came.last().and_then(|(_, line)| still_runs(line, name)) {
-            println!(
-                "it has forgotten that process, {process}: it is killed, as an operator would"
-            );
-            let killed = Command::new("kill").args(["-9", process]).status();
-            assert!(killed.unwrap().success());
-            run.until(name, |line| is(line, action, name));
+    let wanted = |line: &Value| {
+        // A process that is only about to end is gone at the next attempt.
+        attempts.set(attempts.get() + u32::from(still_runs(line, name).is_some()));
+        is(line, action, name) || is_kept(line) || attempts.get() == 3
+    };
+    let mut line = run.ever(name, wanted);
+    let mut restarted = false;
+    while !is(&line, action, name) {
+        match still_runs(&line, name).filter(|_| restarted) {
+            Some(process) => {
+                println!("it has forgotten process {process} of {name}: it is killed");
+                let killed = Command::new("kill").args(["-9", process]).status();
+                assert!(killed.unwrap().success());
+            }
+            None => {
+                println!("containerd keeps a process of {name}: it is restarted");
+                node.testbed.verb(&["restart"]).await.unwrap();
+                restarted = true;
+            }
         }
+        attempts.set(0);
+        let lines = run.until(name, wanted);
+        line = lines.into_iter().next_back().expect("until gives one").1;
     }
 }
 
 #[tokio::test]
 async fn one_run_for_ci_ends_as_its_pods_do() {
-    let node = Node::on(Testbed::up("1.7", "e2e-run-once").await.unwrap());
+    let node = Node::on(newest("e2e-run-once").await);
     let folder = node.place.path().join("manifests").display().to_string();
     let once = || {
         let mut command = node.command(&["--once", "--manifests", &folder]);

@@ -5,9 +5,9 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
+use e2e::newest;
 use e2e::run_node::{Node, assert_nothing_twice, is, until};
 use serde_json::Value;
-use testbed_driver::Testbed;
 
 fn why(line: &Value) -> &str {
     line["why"].as_str().unwrap_or_default()
@@ -15,7 +15,7 @@ fn why(line: &Value) -> &str {
 
 #[tokio::test]
 async fn a_pod_whose_image_is_not_there_says_so_and_holds_up_no_other() {
-    let node = Node::on(Testbed::up("1.7", "e2e-run-image").await.unwrap());
+    let node = Node::on(newest("e2e-run-image").await);
     node.forever("wrong");
     let text = fs::read_to_string(node.manifest("wrong")).unwrap();
     let text = text.replace("busybox:latest", "busybox:never-made");
@@ -66,7 +66,7 @@ impl Drop for Disk<'_> {
 
 #[tokio::test]
 async fn on_a_full_disk_a_pod_waits_and_says_why_and_it_starts_once_there_is_room() {
-    let node = Node::on(Testbed::up("1.7", "e2e-run-disk").await.unwrap());
+    let node = Node::on(newest("e2e-run-disk").await);
     let root = node.place.path().join("root");
     let disk = Disk::at(&root);
     node.forever("before");
@@ -88,7 +88,7 @@ async fn on_a_full_disk_a_pod_waits_and_says_why_and_it_starts_once_there_is_roo
 
 #[tokio::test]
 async fn a_runtime_that_restarts_in_the_middle_of_a_creation_ends_with_each_pod_once() {
-    let node = Node::on(Testbed::up("1.7", "e2e-run-restart").await.unwrap());
+    let node = Node::on(newest("e2e-run-restart").await);
     node.forever("calm");
     let run = node.run();
     run.ever("a pod", |line| is(line, "Ready", "calm"));
@@ -122,7 +122,7 @@ async fn a_runtime_that_restarts_in_the_middle_of_a_creation_ends_with_each_pod_
 /// exited, while its process lives.
 #[tokio::test]
 async fn a_container_that_the_runtime_has_lost_is_not_started_a_second_time_while_it_lives() {
-    let node = Node::on(Testbed::up("1.7", "e2e-run-lost").await.unwrap());
+    let node = Node::on(newest("e2e-run-lost").await);
     node.forever("lost");
     let run = node.run();
     run.ever("a pod", |line| is(line, "Ready", "lost"));

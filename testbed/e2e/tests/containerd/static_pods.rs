@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use e2e::{VERSIONS, newest};
+use e2e::VERSIONS;
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::WallTime;
 use pleg::runtime::Runtime;
@@ -124,9 +124,6 @@ async fn a_pod_finds_what_its_manifest_asks_for() {
     for version in VERSIONS {
         let name = format!("e2e-static-{version}");
         run_and_end(&Testbed::up(version, &name).await.unwrap()).await;
-    }
-    if let Some(testbed) = newest("e2e-static-2").await {
-        run_and_end(&testbed).await;
     }
 }
 

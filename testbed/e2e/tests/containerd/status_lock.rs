@@ -118,7 +118,7 @@ async fn under_the_status_lock_a_start_is_reported_as_soon_as_containerd_knows()
         watch.synced();
         let _update = node.lock(&watch).await;
         for id in created {
-            // containerd 1.7 starts it, and answers the call only once the lock is released.
+            // containerd starts it, and answers the call only once the lock is released.
             let (driver, started) = (node.driver.clone(), Instant::now());
             let start = id.clone();
             tokio::spawn(async move { driver.start_container(&start).await });

@@ -1,9 +1,9 @@
-//! The event stream of containerd 1.7: it tells at once, it is trusted for what it did and
-//! no longer, and one that others read too is not trusted.
+//! The event stream of containerd: it tells at once, it is trusted for what it did and
+//! no longer, and one of which other clients get a part is not trusted.
 
 use std::time::Duration;
 
-use e2e::{Agent, Running, is_event};
+use e2e::{Agent, LEGACY, NEWEST, Running, is_event};
 use serde_json::Value;
 use testbed_driver::{Driver, Pod, PodSpec, Testbed};
 
@@ -20,8 +20,8 @@ struct Node {
 }
 
 impl Node {
-    async fn up(name: &str, pods: usize) -> Self {
-        let testbed = Testbed::up("1.7", name).await.unwrap();
+    async fn up(version: &str, name: &str, pods: usize) -> Self {
+        let testbed = Testbed::up(version, name).await.unwrap();
         let driver = Driver::new(&testbed.endpoint()).unwrap();
         let spec = |pod| PodSpec::new(format!("pod-{pod}")).container("app");
         let specs: Vec<_> = (0..pods).map(spec).collect();
@@ -52,7 +52,7 @@ fn is_live(status: &Value) -> bool {
 
 #[tokio::test]
 async fn what_containerd_announces_is_told_by_its_stream() {
-    let node = Node::up("e2e-announced", 1).await;
+    let node = Node::up(NEWEST, "e2e-announced", 1).await;
     // No relist can come first.
     let by_stream = ["--kernel-hints", "off", "--relist-period", "1m"];
     let watch = Running::watch(&node.testbed.endpoint(), &by_stream);
@@ -74,7 +74,7 @@ async fn what_containerd_announces_is_told_by_its_stream() {
 
 #[tokio::test]
 async fn a_stream_that_has_proved_itself_makes_lists_rarer_until_a_fault_silences_it() {
-    let node = Node::up("e2e-proof", RESTARTS + 1).await;
+    let node = Node::up(NEWEST, "e2e-proof", RESTARTS + 1).await;
     // With hints of the kernel lists are rare without any proof.
     let agent = Agent::configured(&node.testbed.endpoint(), "kernelHints: off\n");
     let watch = agent.watch();
@@ -104,12 +104,12 @@ async fn a_stream_that_has_proved_itself_makes_lists_rarer_until_a_fault_silence
 
 #[tokio::test]
 async fn a_stream_that_somebody_else_reads_too_is_not_trusted() {
-    let node = Node::up("e2e-split", DEATHS).await;
+    let node = Node::up(LEGACY, "e2e-split", DEATHS).await;
     let agent = Agent::watching(&node.testbed.endpoint());
     let watch = agent.watch();
     watch.synced();
     agent.until("a live stream", is_live);
-    // containerd 1.7 gives each event to one of its clients.
+    // This containerd gives each event to one of its clients.
     let other = Running::watch(&node.testbed.endpoint(), &["--kernel-hints", "off"]);
     other.synced();
     // What was announced of a container within ten seconds speaks for its death too.

@@ -42,7 +42,7 @@ pub(crate) struct Args {
         global = true,
         value_name = "ENDPOINT",
         env = "CONTAINER_RUNTIME_ENDPOINT",
-        default_value = "unix:///run/pleg-testbed/1.7/containerd.sock"
+        default_value = "unix:///run/pleg-testbed/2/containerd.sock"
     )]
     pub(crate) runtime_endpoint: Endpoint,
     #[command(subcommand)]

@@ -1,0 +1,76 @@
+//! Statistics of what runs, without figures: there are no processes.
+
+use cri::v1;
+use pleg::model::id::Id;
+use tonic::Status;
+
+use super::messages;
+use crate::world::World;
+
+/// The statistics of each running container that the filter lets pass.
+pub(super) fn of_containers(
+    world: &World,
+    filter: Option<v1::ContainerStatsFilter>,
+) -> Vec<v1::ContainerStats> {
+    let filter = filter.unwrap_or_default();
+    let filter = v1::ContainerFilter {
+        id: filter.id,
+        pod_sandbox_id: filter.pod_sandbox_id,
+        label_selector: filter.label_selector,
+        state: Some(v1::ContainerStateValue {
+            state: v1::ContainerState::ContainerRunning.into(),
+        }),
+    };
+    let containers = world.containers().map(messages::container);
+    let wanted = containers.filter(|item| messages::container_matches(item, &filter));
+    let stats = wanted.map(|item| v1::ContainerStats {
+        attributes: Some(v1::ContainerAttributes {
+            id: item.id,
+            metadata: item.metadata,
+            labels: item.labels,
+            annotations: item.annotations,
+        }),
+    });
+    stats.collect()
+}
+
+/// The statistics of each ready sandbox that the filter lets pass.
+pub(super) fn of_sandboxes(
+    world: &World,
+    filter: Option<v1::PodSandboxStatsFilter>,
+) -> Vec<v1::PodSandboxStats> {
+    let filter = filter.unwrap_or_default();
+    let filter = v1::PodSandboxFilter {
+        id: filter.id,
+        label_selector: filter.label_selector,
+        state: Some(v1::PodSandboxStateValue {
+            state: v1::PodSandboxState::SandboxReady.into(),
+        }),
+    };
+    let sandboxes = world.sandboxes().map(messages::sandbox);
+    let wanted = sandboxes.filter(|item| messages::sandbox_matches(item, &filter));
+    let stats = wanted.map(|item| v1::PodSandboxStats {
+        attributes: Some(v1::PodSandboxAttributes {
+            id: item.id,
+            metadata: item.metadata,
+            labels: item.labels,
+            annotations: item.annotations,
+        }),
+    });
+    stats.collect()
+}
+
+/// The metrics of each ready sandbox.
+pub(super) fn metrics(world: &World) -> Vec<v1::PodSandboxMetrics> {
+    let ids = of_sandboxes(world, None).into_iter();
+    let ids = ids.filter_map(|stats| stats.attributes);
+    let metrics = ids.map(|it| v1::PodSandboxMetrics {
+        pod_sandbox_id: it.id,
+    });
+    metrics.collect()
+}
+
+/// What does not run has no statistics.
+pub(super) fn not_running(id: &Id) -> Status {
+    Status::not_found(format!("{id} does not run"))
+}

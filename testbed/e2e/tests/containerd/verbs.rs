@@ -1,0 +1,212 @@
+//! What hangs while lists and statuses are answered: the programs by which containerd starts and
+//! stops pods, its statistics, its shims while it starts, and its disk.
+
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use cri::v1::{ListContainerStatsRequest, ListContainerStatsResponse};
+use cri::{ApiVersion, Client, Endpoint, Rpc};
+use e2e::doctor::{assert_well, doctor, only, run_pods};
+use e2e::{Agent, PATIENCE, newest};
+use serde_json::Value;
+use testbed_driver::{Driver, Network, PodSpec, Testbed};
+
+/// A runc is hung after half a minute.
+const RUNC_IS_HUNG: Duration = Duration::from_secs(31);
+
+/// A plugin, and a daemon that does not listen, are late after ten seconds.
+const LATE: Duration = Duration::from_secs(12);
+
+fn findings(report: &Value) -> Vec<&Value> {
+    let found = report["findings"].as_array();
+    found.expect("they are a list").iter().collect()
+}
+
+fn sentence(finding: &Value) -> &str {
+    finding["sentence"].as_str().expect("a sentence")
+}
+
+/// The culprit's process is continued, as the finding advises.
+#[track_caller]
+fn follow_advice(finding: &Value) {
+    let pid = finding["culprit"]["pid"].as_u64().expect("a process");
+    let advice = finding["advice"][0].as_str().unwrap_or_default();
+    assert!(advice.contains(&format!("`kill -CONT {pid}`")), "{advice}");
+    let pid = pid.to_string();
+    let continued = Command::new("kill").args(["-CONT", &pid]).status();
+    assert!(continued.unwrap().success());
+}
+
+/// Until the doctor finds nothing any more.
+async fn until_well(testbed: &Testbed) {
+    let begun = Instant::now();
+    while doctor(testbed)["verdict"] != "ok" && begun.elapsed() < PATIENCE {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert_well(&doctor(testbed));
+}
+
+#[tokio::test]
+async fn a_stopped_runc_of_each_verb_is_named_and_is_to_be_continued() {
+    let testbed = newest("verbs-runc").await;
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let driver = driver.with_deadline(Duration::from_secs(120));
+    let pods = run_pods(&driver, 3).await;
+    let stopped = pods[1].id("app").unwrap().to_owned();
+    let mut calls = Vec::new();
+    // A container is started by `runc create` and then `runc start`.
+    for (verb, pod) in [("start", &pods[2]), ("create", &pods[0])] {
+        let id = driver.create_container(pod, &"new".into()).await.unwrap();
+        testbed.verb(&["runc-stop", verb]).await.unwrap();
+        let driver = driver.clone();
+        calls.push(tokio::spawn(
+            async move { driver.start_container(&id).await },
+        ));
+        tokio::time::sleep(Duration::from_secs(2)).await;
+    }
+    testbed.verb(&["runc-stop", "kill"]).await.unwrap();
+    let stop = driver.clone();
+    calls.push(tokio::spawn(
+        async move { stop.stop_container(&stopped).await },
+    ));
+    tokio::time::sleep(RUNC_IS_HUNG).await;
+
+    let report = doctor(&testbed);
+    let found = findings(&report);
+    for (verb, pod) in [("create", "pod-0"), ("kill", "pod-1"), ("start", "pod-2")] {
+        let named = format!("`runc {verb}` of container ");
+        let mut its = found.iter().filter(|it| sentence(it).starts_with(&named));
+        let finding = its.next().unwrap_or_else(|| panic!("{verb}: {report:#}"));
+        assert_eq!(finding["cause"], "runc-hung");
+        assert_eq!(finding["confidence"], "certain", "{finding:#}");
+        assert_eq!(finding["culprit"]["pod"]["name"], pod, "{finding:#}");
+        assert!(
+            sentence(finding).ends_with("is stopped"),
+            "{}",
+            sentence(finding)
+        );
+        follow_advice(finding);
+    }
+    assert_eq!(found.len(), 3, "{report:#}");
+    // The `runc start` that follows `runc create` is stopped as well.
+    testbed.verb(&["runc-free"]).await.unwrap();
+    for call in calls {
+        call.await.unwrap().unwrap();
+    }
+    assert_well(&doctor(&testbed));
+}
+
+#[tokio::test]
+async fn a_cni_plugin_that_hangs_when_a_pod_stops_is_named_while_other_pods_start() {
+    let testbed = newest("verbs-cni").await;
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let driver = driver.with_deadline(Duration::from_secs(60));
+    let spec = |name: &str| PodSpec {
+        network: Network::Pod,
+        ..PodSpec::new(name)
+    };
+    let leaves = driver.run_pod(&spec("leaves")).await.unwrap();
+    testbed.verb(&["cni-hang", "del"]).await.unwrap();
+    let stopping = tokio::spawn({
+        let driver = driver.clone();
+        async move { driver.stop_pod(&leaves).await }
+    });
+    driver.run_pod(&spec("comes")).await.unwrap();
+    tokio::time::sleep(LATE).await;
+    let finding = only(&doctor(&testbed), "cni-plugin-hang");
+    assert_eq!(finding["verdict"], "suspect", "{finding:#}");
+    assert_eq!(finding["culprit"]["process"], "cni-gate");
+    testbed.verb(&["cni-free"]).await.unwrap();
+    stopping.await.unwrap().unwrap();
+    assert_well(&doctor(&testbed));
+}
+
+/// containerd asks each shim for its tasks before it listens; the newest gives one up after ten
+/// seconds.
+#[tokio::test]
+async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_with_them() {
+    let testbed = newest("verbs-leftover").await;
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let pods = run_pods(&driver, 4).await;
+    for pod in &pods[..3] {
+        testbed.verb(&["shim-stop", &pod.sandbox_id]).await.unwrap();
+    }
+    testbed.verb(&["crash"]).await.unwrap();
+    testbed.verb(&["start", "now"]).await.unwrap();
+    tokio::time::sleep(LATE).await;
+    let report = doctor(&testbed);
+    let found = findings(&report);
+    assert_eq!(found[0]["cause"], "runtime-unresponsive", "{report:#}");
+    let pid = testbed.verb(&["pid"]).await.unwrap();
+    let says = sentence(found[0]);
+    assert!(
+        says.starts_with(&format!("containerd ({pid}) runs for ")),
+        "{says}"
+    );
+    assert!(
+        says.contains("does not listen yet; shim containerd-shim ("),
+        "{says}"
+    );
+    found.into_iter().for_each(follow_advice);
+    until_well(&testbed).await;
+    let there = driver.pods().await.unwrap();
+    assert!(there.iter().any(|pod| pod.name == "pod-3" && pod.ready));
+}
+
+#[tokio::test]
+async fn a_full_root_of_containerd_is_named_also_when_a_restart_has_lost_containers() {
+    let testbed = newest("verbs-full").await;
+    testbed.verb(&["disk"]).await.unwrap();
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    run_pods(&driver, 2).await;
+    let containers = async || {
+        let pods = driver.pods().await.unwrap();
+        pods.iter().map(|pod| pod.containers.len()).sum::<usize>()
+    };
+    testbed.verb(&["disk-full"]).await.unwrap();
+    let is_full = || {
+        let finding = only(&doctor(&testbed), "disk-full");
+        assert_eq!(finding["confidence"], "certain", "{finding:#}");
+        let place = "/var/lib/pleg-testbed/verbs-full/root";
+        assert!(sentence(&finding).contains(place), "{finding:#}");
+    };
+    is_full();
+    // It cannot write the status of a container, and does without the container.
+    testbed.verb(&["restart"]).await.unwrap();
+    assert_eq!(containers().await, 0, "their processes run");
+    is_full();
+    testbed.verb(&["disk-free"]).await.unwrap();
+    testbed.verb(&["restart"]).await.unwrap();
+    assert_eq!(containers().await, 2);
+    assert_well(&doctor(&testbed));
+}
+
+/// The containers of which statistics are told, if they are in time.
+async fn statistics(endpoint: &Endpoint, in_time: Duration) -> Option<Vec<String>> {
+    let client = Client::new(endpoint, 16 << 20);
+    let request = ListContainerStatsRequest::default();
+    let call = client.unary(ApiVersion::V1, Rpc::ListContainerStats, request);
+    let answer = tokio::time::timeout(in_time, call).await.ok()?;
+    let answer: ListContainerStatsResponse = answer.unwrap();
+    let rows = answer.stats.into_iter().filter_map(|it| it.attributes);
+    let mut ids: Vec<_> = rows.map(|it| it.id).collect();
+    ids.sort();
+    Some(ids)
+}
+
+#[tokio::test]
+async fn statistics_that_one_shim_holds_up_are_answered_by_the_guard() {
+    const IN_TIME: Duration = Duration::from_secs(15);
+    let testbed = newest("verbs-stats").await;
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let pods = run_pods(&driver, 3).await;
+    let (_agent, guarded) = Agent::guarding(&testbed.endpoint(), &[]);
+    let before = statistics(&guarded, IN_TIME).await.unwrap();
+    assert_eq!(before.len(), 3, "{before:?}");
+    let stuck = &pods[1].sandbox_id;
+    testbed.verb(&["shim-stop", stuck]).await.unwrap();
+    assert_eq!(statistics(&testbed.endpoint(), IN_TIME).await, None);
+    assert_eq!(statistics(&guarded, IN_TIME).await, Some(before.clone()));
+    testbed.verb(&["shim-cont", stuck]).await.unwrap();
+    assert_eq!(statistics(&testbed.endpoint(), IN_TIME).await, Some(before));
+}

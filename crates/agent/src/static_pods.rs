@@ -22,8 +22,8 @@ use static_pods::folder::Folder;
 use static_pods::logs::{Limits, LogFolders};
 use static_pods::pods::Pods;
 use static_pods::runtime::{CallFailed, CgroupVersion, Cgroups, Host, RuntimeClient};
-use static_pods::source::{Manifests, what_is_left};
-use static_pods::worker::{Lines, OnHost, Workers, keep_logs_short};
+use static_pods::source::{Manifests, find_leftovers};
+use static_pods::worker::{Lines, OnHost, Workers, rotate_logs};
 use sync_loop::ready_condition::ReadyCondition;
 use sync_loop::{Parts, Policy, SyncLoop};
 use tokio::sync::watch;
@@ -115,7 +115,7 @@ pub(crate) async fn keep(
         .transpose()
         .map_err(StaticPodsError::Folder)?;
     let (asked, owner, root) = (client.clone(), of.owner, of.root);
-    let left = move || what_is_left(asked.clone(), owner.clone(), root.clone());
+    let left = move || find_leftovers(asked.clone(), owner.clone(), root.clone());
     let source = Manifests::new(
         folder,
         left,
@@ -150,7 +150,7 @@ pub(crate) async fn keep(
         }
     };
     let pods = of.pods.subscribe();
-    let rotate = keep_logs_short(client, of.logs, Limits::default(), pods, system_clock());
+    let rotate = rotate_logs(client, of.logs, Limits::default(), pods, system_clock());
     tokio::select! {
         () = sync_loop.stopped() => Err(StaticPodsError::Stopped),
         () = show => Err(StaticPodsError::Stopped),

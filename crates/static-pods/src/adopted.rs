@@ -1,4 +1,4 @@
-//! The pods that an earlier run left: in the runtime, or on this host alone.
+//! The pods that an earlier run left, in the runtime or only on this host.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use crate::spec::PodSpec;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Adopted {
-    /// Which pod.
+    /// The pod.
     pub pod: PodRef,
-    /// The file that its manifest was in.
+    /// The name of its manifest's file.
     pub file: Arc<str>,
     /// How it is ended.
     pub termination: Termination,
@@ -32,9 +32,12 @@ impl From<&PodSpec> for Adopted {
     }
 }
 
-/// All of them by UID. A pod with sandboxes is what the newest of them tells; one without was ended
-/// or killed before it had any, and is `noted` on this host alone.
-pub fn adopted(noted: Vec<Adopted>, mut sandboxes: Vec<OwnedSandbox>) -> BTreeMap<PodUid, Adopted> {
+/// Merges the pods by UID. The newest sandbox of a pod overrides its note in `noted`. A pod that
+/// has only a note had no sandbox when the earlier run ended.
+pub fn merge_adopted(
+    noted: Vec<Adopted>,
+    mut sandboxes: Vec<OwnedSandbox>,
+) -> BTreeMap<PodUid, Adopted> {
     sandboxes.sort_by_key(|sandbox| sandbox.attempt);
     let sandboxes = sandboxes.into_iter().map(|sandbox| sandbox.pod);
     let pods = noted.into_iter().chain(sandboxes);

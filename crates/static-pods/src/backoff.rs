@@ -1,13 +1,13 @@
-//! How long to wait before something is tried again.
+//! How long to wait before a retry.
 //!
 //! ```text
 //!   a container:  exits, restarts at once, exits, 10 s, exits, 20 s, ... 5 min
 //!   an image:     fails, 10 s, fails, 20 s, ... 5 min
 //! ```
 //!
-//! A wait is counted from an *event* (a container's exit, a failure). The first event is followed
-//! by no wait unless it was [noted](Backoff::note) before: a kubelet restarts a container at once
-//! and notes the restart, but notes the failure of a pull before it waits.
+//! A delay is counted from an *event*: a container's exit, or a failure. The first event has no
+//! delay unless it was [noted](Backoff::note) before: as in the kubelet, a container is restarted
+//! at once and the restart is noted, but a failed pull is noted before the delay.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,28 +27,28 @@ use std::time::Duration;
 use pleg::model::backoff;
 use tokio::time::Instant;
 
-/// How the waits grow.
+/// How the delays grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Policy {
-    /// The first wait. Each one after it is twice as long.
+    /// The first delay. Each further delay is twice the previous one.
     pub initial: Duration,
-    /// The longest wait.
+    /// The longest delay.
     pub max: Duration,
-    /// After this long without an event the first wait is the next one.
+    /// The time without an event after which the delays start again at `initial`.
     pub reset_after: Duration,
 }
 
 impl Policy {
-    /// Between the exit of a container and its restart, as in a kubelet.
+    /// Between the exit of a container and its restart, as in the kubelet.
     pub const CRASH_LOOP: Self = Self {
         initial: Duration::from_secs(10),
         max: Duration::from_secs(300),
         reset_after: Duration::from_secs(600),
     };
-    /// Between two attempts to pull an image, as in a kubelet.
+    /// Between two attempts to pull an image, as in the kubelet.
     pub const IMAGE_PULL: Self = Self::CRASH_LOOP;
-    /// Between two calls that the runtime refused. A kubelet tries again every 10 s; a runtime
-    /// that is only starting is tried sooner here, and one that keeps refusing less often.
+    /// Between two calls that the runtime refused. A kubelet retries every 10 s. Here a runtime
+    /// that has just started is called sooner, and one that keeps refusing less often.
     pub const ERRORS: Self = Self {
         initial: Duration::from_secs(1),
         max: Duration::from_secs(60),
@@ -56,11 +56,11 @@ impl Policy {
     };
 }
 
-/// The waits of one thing that is tried again and again.
+/// The delays of one operation that is retried.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Backoff {
     policy: Policy,
-    waits: backoff::Backoff,
+    delays: backoff::Backoff,
     last: Option<Noted>,
 }
 
@@ -71,39 +71,38 @@ struct Noted {
 }
 
 impl Backoff {
-    /// Nothing has happened yet.
+    /// A back-off without events.
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,
-            waits: backoff::Backoff::new(policy.initial, 2, policy.max),
+            delays: backoff::Backoff::new(policy.initial, 2, policy.max),
             last: None,
         }
     }
 
-    /// The wait after an event at `event`.
+    /// The delay after an event at `event`.
     pub fn delay(&self, event: Instant) -> Duration {
         self.recent(event)
             .map_or(Duration::ZERO, |noted| noted.delay)
     }
 
-    /// When the wait after an event at `event` is over.
+    /// When the delay after an event at `event` is over.
     pub fn until(&self, event: Instant) -> Instant {
         event + self.delay(event)
     }
 
-    /// Notes the event at `event`, and that it was answered `now`: the wait after the next one is
-    /// twice as long.
+    /// Notes the event at `event` and its retry at `now`. The next delay is twice as long.
     pub fn note(&mut self, event: Instant, now: Instant) {
         if self.recent(event).is_none() {
-            self.waits.reset();
+            self.delays.reset();
         }
-        let delay = self.waits.next();
+        let delay = self.delays.next();
         self.last = Some(Noted { at: now, delay });
     }
 
-    /// It succeeded: the next wait is the first one.
+    /// Starts again at the first delay, after a success.
     pub fn reset(&mut self) {
-        self.waits.reset();
+        self.delays.reset();
         self.last = None;
     }
 
@@ -120,23 +119,23 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// Restarts a container that exits at once, and gives the waits in seconds.
-    fn waits(count: usize) -> Vec<u64> {
+    /// The delays in seconds of a container that exits at once, `count` times.
+    fn delays(count: usize) -> Vec<u64> {
         let mut crashes = Backoff::new(Policy::CRASH_LOOP);
         let mut now = Instant::now();
-        let mut waits = Vec::new();
+        let mut delays = Vec::new();
         for _ in 0..count {
             let exit = now;
             now = crashes.until(exit);
-            waits.push((now - exit).as_secs());
+            delays.push((now - exit).as_secs());
             crashes.note(exit, now);
         }
-        waits
+        delays
     }
 
     #[test]
     fn the_first_restart_is_immediate_and_the_others_double_up_to_five_minutes() {
-        assert_eq!(waits(9), [0, 10, 20, 40, 80, 160, 300, 300, 300]);
+        assert_eq!(delays(9), [0, 10, 20, 40, 80, 160, 300, 300, 300]);
     }
 
     #[test]
@@ -153,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_that_is_noted_first_is_followed_by_the_initial_wait() {
+    fn a_failure_that_is_noted_first_has_the_initial_delay() {
         let mut pulls = Backoff::new(Policy::IMAGE_PULL);
         let failure = Instant::now();
         pulls.note(failure, failure);

@@ -1,26 +1,27 @@
-//! Static pods without a kubelet: the pods of a folder of manifests are kept running on any
-//! CRI runtime.
+//! Static pods without a kubelet: keeps the pods of a folder of manifests running on any CRI
+//! runtime.
 //!
 //! ```text
-//!   folder --manifest: parsed, or refused by name--> PodSpec
-//!                                                       |
-//!   PodStatus (the PLEG's cache) --------------> decide: what to do next (pure) --> steps
-//!   probes, back-offs, what was done before ---->       |                            |
-//!                                                       v                            v
-//!                                              lines that people read         calls to the runtime
+//!   folder --manifest: parse or refuse--> PodSpec
+//!                                            |
+//!                                            v
+//!   PodStatus (the PLEG's cache) --------> decide (pure) --steps--> worker --> calls, host
+//!   probes, back-offs, earlier steps ---->   |
+//!                                            v
+//!                                     lines for people, pod reports
 //! ```
 //!
-//! What is wanted of a pod is a [`PodSpec`](spec::PodSpec): no Kubernetes type and no CRI message
-//! goes further than the module that reads or makes it.
+//! A wanted pod is a [`PodSpec`](spec::PodSpec). Kubernetes types are used only in [`manifest`],
+//! and CRI messages only in [`runtime`].
 
 pub mod adopted;
 pub mod backoff;
-pub mod collect;
+pub mod completion;
 pub mod decide;
 pub mod folder;
+pub mod garbage;
 pub mod logs;
 pub mod manifest;
-pub mod once;
 pub mod pods;
 pub mod probe;
 pub mod runtime;

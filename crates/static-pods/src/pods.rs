@@ -1,7 +1,7 @@
-//! Which pods are wanted, which are being ended, and how far each one is.
+//! Which pods are wanted, which are ending, and the report of each one.
 //!
-//! The [source](crate::source) writes what is wanted, the [workers](crate::worker) how far they are;
-//! whoever shows it or waits for it reads.
+//! The [source](crate::source) writes which pods are wanted, and the [workers](crate::worker) write
+//! the reports. Commands and the HTTP API read both.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,48 +15,51 @@ use crate::spec::PodSpec;
 /// All pods of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Pods {
-    /// All manifests were looked at once, and so was what an earlier run left.
+    /// Whether all manifests, and all pods of earlier runs, were read at least once.
     pub is_synced: bool,
-    /// The files that are not used, as something is wrong with them.
+    /// The files that are not used because of a problem.
     pub refused: BTreeSet<Arc<str>>,
     /// The pods that are wanted.
     pub wanted: BTreeMap<PodUid, Arc<PodSpec>>,
-    /// The pods that are being ended.
+    /// The pods that are ending.
     pub ending: BTreeMap<PodUid, Ending>,
-    /// How far those are that a worker has looked at.
+    /// The last report of each pod that a worker has synced.
     pub reports: BTreeMap<PodUid, Report>,
-    /// What an earlier run left is in these sandboxes, by pod and container; not all of it is
-    /// known if containers could not be listed.
+    /// The containers that an earlier run left, each with its sandbox. Incomplete if containers
+    /// could not be listed.
     pub adopted: BTreeMap<PodUid, Vec<(Id, Id)>>,
 }
 
-/// A pod that is being ended.
+/// A pod that is ending.
 #[derive(Clone, Debug)]
 pub struct Ending {
-    /// Which pod.
+    /// The pod.
     pub pod: PodRef,
-    /// Why.
+    /// Why it ends.
     pub why: Why,
-    /// How, if its manifest was not read in this run.
+    /// How it is ended, if this run has not read its manifest.
     pub termination: Option<Termination>,
 }
 
-/// The pods, for those who write.
-pub type Writer = Arc<watch::Sender<Pods>>;
+/// The pods, for the modules that change them.
+pub type PodsSender = Arc<watch::Sender<Pods>>;
 
 impl Pods {
-    /// Whether no pod is left.
+    /// Whether no pod is wanted or ending.
     pub fn is_empty(&self) -> bool {
         self.is_synced && self.wanted.is_empty() && self.ending.is_empty()
     }
 
-    /// Those that are wanted or being ended.
-    pub(crate) fn known(&self) -> BTreeSet<PodUid> {
-        let known = self.wanted.keys().chain(self.ending.keys());
-        known.cloned().collect()
+    /// The pods that are wanted or ending.
+    pub(crate) fn uids(&self) -> BTreeSet<PodUid> {
+        self.wanted
+            .keys()
+            .chain(self.ending.keys())
+            .cloned()
+            .collect()
     }
 
-    /// A pod is wanted; another one of its name is not any more.
+    /// Notes that a pod is wanted, and that another pod with its name is no longer wanted.
     pub(crate) fn want(&mut self, spec: Arc<PodSpec>) {
         let pod = &spec.pod;
         let is_namesake = |other: &PodRef| {
@@ -70,20 +73,20 @@ impl Pods {
         self.wanted.insert(pod.uid.clone(), spec);
     }
 
-    /// A pod is to end.
+    /// Notes that a pod must end.
     pub(crate) fn end(&mut self, pod: &PodRef, why: Why, termination: Option<Termination>) {
-        let known = self.wanted.remove(&pod.uid);
-        let known = known.map(|spec| Termination::from(&*spec));
+        let wanted = self.wanted.remove(&pod.uid);
+        let from_spec = wanted.map(|spec| Termination::from(&*spec));
         let ending = Ending {
             pod: pod.clone(),
             why,
-            termination: known.or(termination),
+            termination: from_spec.or(termination),
         };
         self.ending.insert(pod.uid.clone(), ending);
     }
 
-    /// Nothing is left of a pod.
-    pub(crate) fn gone(&mut self, uid: &PodUid) {
+    /// Removes a pod that has ended.
+    pub(crate) fn forget(&mut self, uid: &PodUid) {
         self.ending.remove(uid);
         self.reports.remove(uid);
         self.adopted.remove(uid);

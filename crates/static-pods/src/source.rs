@@ -1,15 +1,16 @@
-//! The folder of manifests as the source of a sync loop, and what an earlier run left.
+//! The folder of manifests as the source of a sync loop, together with the pods that earlier runs
+//! left.
 //!
 //! ```text
-//!   sandboxes of ours, notes on this host ---> adopted --------\
-//!   folder ---> Set ---------------------------------------+---> Change::Set
-//!          ---> Removed -----------------------------------+---> Change::Remove
-//!          ---> Synced: who was adopted and is not wanted -/
-//!               (but not while its file has a mistake)
+//!   folder: Set ----------------------------------------------------------> Change::Set
+//!   folder: Removed ------------------------------------------------------> Change::Remove
+//!   our sandboxes, notes on this host --> adopted pods
+//!   folder: Synced --> adopted pods that are not wanted ------------------> Change::Remove
+//!                      (not while their file is refused)
 //! ```
 //!
-//! What is left is asked for again from time to time: a runtime may complete a creation after the
-//! run that asked for it was killed.
+//! Leftovers are searched repeatedly, because a runtime may complete a creation after the run that
+//! requested it was killed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -23,94 +24,96 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use crate::adopted::{Adopted, adopted};
+use crate::adopted::{Adopted, merge_adopted};
 use crate::decide::Why;
-use crate::folder::{self, ALL_GONE_FOR, Folder, Subject};
-use crate::pods::Writer;
+use crate::folder::{self, ALL_MISSING_FOR, Folder, Subject};
+use crate::pods::PodsSender;
 use crate::runtime::{OwnedContainer, RuntimeClient};
 use crate::spec::PodSpec;
-use crate::volumes::noted;
+use crate::volumes::read_notes;
 use crate::worker::{Kind, Line, Lines};
 
 type Change = sync_loop::Change<Arc<PodSpec>>;
 
-/// Between two attempts to learn what an earlier run left.
-const AGAIN: Duration = Duration::from_secs(1);
+/// The time from a failed search for leftovers to the next attempt.
+const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// For so long sandboxes are waited for; another attempt is made then.
-const LIST: Duration = Duration::from_secs(30);
+/// How long the list of our sandboxes may take. The search fails after that.
+const LIST_SANDBOXES_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// For so long containers are waited for. While one of them hangs, nothing is told of any; and what
-/// is not known of them only delays the removal of old sandboxes.
-const CONTAINERS: Duration = Duration::from_secs(2);
+/// How long the list of our containers may take. The search continues without it: the list hangs
+/// while one container is stuck, and is only needed to remove old sandboxes.
+const LIST_CONTAINERS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Between two looks for pods of ours that nobody wants. A creation that outlived its run is over
-/// by the second one.
-const HOUSEKEEPING: Duration = Duration::from_secs(5 * 60);
+/// The time between two searches for leftovers. The second search finds a creation that was
+/// completed after its run had been killed.
+const LEFTOVER_SCAN_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
-/// The pods that are wanted.
+/// The source of the wanted pods.
 pub struct Manifests {
-    /// None: nothing is wanted, and all is ended.
+    /// `None` if no pod is wanted, and all adopted pods end.
     folder: Option<Folder>,
-    left: Asking,
-    /// Those of which it is not decided yet whether they are wanted; `None` before the first answer.
+    scan: LeftoverScan,
+    /// The adopted pods that may still be wanted; `None` before the first search has ended.
     adopted: Option<BTreeMap<PodUid, Adopted>>,
-    /// Since when nothing is wanted, although pods were adopted.
+    /// Since when there is no manifest, although pods were adopted.
     empty_since: Option<Instant>,
     ready: VecDeque<Change>,
-    pods: Writer,
+    pods: PodsSender,
     lines: Lines,
     clock: WallClock,
 }
 
-/// What is in the runtime and on this host of pods that nobody in this run knows.
+/// What the runtime and this host have of pods that are neither wanted nor ending.
 #[derive(Default)]
-pub struct Left {
+pub struct Leftovers {
     /// The pods.
     pub pods: BTreeMap<PodUid, Adopted>,
-    /// Their containers, as far as they could be listed.
+    /// Their containers. Empty if containers could not be listed in time.
     pub containers: Vec<OwnedContainer>,
 }
 
-/// Who asks what is left, at once and then from time to time.
-struct Asking {
-    told: mpsc::Receiver<Left>,
+/// A task that searches for leftovers at once and then every [`LEFTOVER_SCAN_INTERVAL`].
+struct LeftoverScan {
+    receiver: mpsc::Receiver<Leftovers>,
     task: JoinHandle<()>,
 }
 
-impl Drop for Asking {
+impl Drop for LeftoverScan {
     fn drop(&mut self) {
         self.task.abort();
     }
 }
 
-impl Asking {
-    fn begin<A>(ask: impl Fn() -> A + Send + 'static, pods: Writer) -> Self
+impl LeftoverScan {
+    fn start<A>(find: impl Fn() -> A + Send + 'static, pods: PodsSender) -> Self
     where
-        A: Future<Output = Left> + Send,
+        A: Future<Output = Leftovers> + Send,
     {
-        let (teller, told) = mpsc::channel(1);
+        let (sender, receiver) = mpsc::channel(1);
         let task = tokio::spawn(async move {
             loop {
-                // Whoever is ended while the lists come is not left, although they show it.
-                let known = pods.borrow().known();
-                let mut left = ask().await;
-                left.pods.retain(|uid, _| !known.contains(uid));
-                left.containers.retain(|it| !known.contains(&it.pod.uid));
-                if teller.send(left).await.is_err() {
+                // The lists may still show a pod that ends while they are read.
+                let known = pods.borrow().uids();
+                let mut leftovers = find().await;
+                leftovers.pods.retain(|uid, _| !known.contains(uid));
+                leftovers
+                    .containers
+                    .retain(|it| !known.contains(&it.pod.uid));
+                if sender.send(leftovers).await.is_err() {
                     return;
                 }
-                sleep(HOUSEKEEPING).await;
+                sleep(LEFTOVER_SCAN_INTERVAL).await;
             }
         });
-        Self { told, task }
+        Self { receiver, task }
     }
 
-    async fn next(&mut self) -> Left {
-        if let Some(left) = self.told.recv().await {
-            return left;
+    async fn next(&mut self) -> Leftovers {
+        if let Some(leftovers) = self.receiver.recv().await {
+            return leftovers;
         }
-        // It ends before its reader only by a panic, which is everybody's.
+        // The task ends before its receiver only by a panic, which is passed on.
         match (&mut self.task).await {
             Ok(()) => std::future::pending().await,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
@@ -119,21 +122,21 @@ impl Asking {
 }
 
 impl Manifests {
-    /// The pods of a folder, or none: then all that is left of earlier runs is ended, which `ask`
-    /// tells (see [`what_is_left`]). Must be called within a tokio runtime.
+    /// The pods of a folder. Without a folder, the pods that `find` returns end: see
+    /// [`find_leftovers`]. Must be called within a tokio runtime.
     pub fn new<A>(
         folder: Option<Folder>,
-        ask: impl Fn() -> A + Send + 'static,
-        pods: Writer,
+        find: impl Fn() -> A + Send + 'static,
+        pods: PodsSender,
         lines: Lines,
         clock: WallClock,
     ) -> Self
     where
-        A: Future<Output = Left> + Send,
+        A: Future<Output = Leftovers> + Send,
     {
         Self {
             folder,
-            left: Asking::begin(ask, pods.clone()),
+            scan: LeftoverScan::start(find, pods.clone()),
             adopted: None,
             empty_since: None,
             ready: VecDeque::new(),
@@ -143,18 +146,18 @@ impl Manifests {
         }
     }
 
-    fn adopt(&mut self, left: Left) {
+    fn adopt(&mut self, leftovers: Leftovers) {
         self.pods.send_modify(|pods| {
-            for container in left.containers {
-                let of_pod = pods.adopted.entry(container.pod.uid).or_default();
-                let its = (container.id, container.sandbox_id);
-                // Of a pod whose manifest is refused it is told each time.
-                if !of_pod.contains(&its) {
-                    of_pod.push(its);
+            for container in leftovers.containers {
+                let containers = pods.adopted.entry(container.pod.uid).or_default();
+                let pair = (container.id, container.sandbox_id);
+                // Each search finds the pod again while its manifest is refused.
+                if !containers.contains(&pair) {
+                    containers.push(pair);
                 }
             }
         });
-        self.adopted.get_or_insert_default().extend(left.pods);
+        self.adopted.get_or_insert_default().extend(leftovers.pods);
         if self.folder.is_none() {
             self.end_unwanted(&Why::ShuttingDown);
             self.pods.send_modify(|pods| pods.is_synced = true);
@@ -175,14 +178,14 @@ impl Manifests {
         match change {
             folder::Change::Set { spec, file } => {
                 self.lines
-                    .tell(line(Some(&spec.pod), "Add", file.to_string()));
+                    .send(line(Some(&spec.pod), "Add", file.to_string()));
                 self.end_namesakes(&spec.pod);
                 self.pods.send_modify(|pods| pods.want(spec.clone()));
                 self.ready.push_back(Change::Set(spec.pod.clone(), spec));
             }
             folder::Change::Removed { pod, file } => {
                 self.lines
-                    .tell(line(Some(&pod), "Remove", file.to_string()));
+                    .send(line(Some(&pod), "Remove", file.to_string()));
                 self.pods
                     .send_modify(|pods| pods.end(&pod, Why::ManifestRemoved, None));
                 self.ready.push_back(Change::Remove(pod));
@@ -193,7 +196,7 @@ impl Manifests {
                 ..
             } => {
                 self.lines
-                    .tell(line(kept.as_ref(), "Refuse", change.to_string()));
+                    .send(line(kept.as_ref(), "Refuse", change.to_string()));
                 if let Subject::File(file) = subject {
                     self.pods.send_modify(|pods| {
                         pods.refused.insert(file.clone());
@@ -201,7 +204,7 @@ impl Manifests {
                 }
             }
             folder::Change::Solved { ref subject } => {
-                self.lines.tell(line(None, "Solve", change.to_string()));
+                self.lines.send(line(None, "Solve", change.to_string()));
                 if let Subject::File(file) = subject {
                     self.pods.send_modify(|pods| {
                         pods.refused.remove(file);
@@ -215,23 +218,23 @@ impl Manifests {
         }
     }
 
-    /// Ends what was adopted and has no manifest. If no manifest is there at all, the file system of
-    /// the folder may not be mounted yet: that must last.
+    /// Ends the adopted pods without a manifest. If there is no manifest at all, the file system of
+    /// the folder may not be mounted yet, so the pods end only after [`ALL_MISSING_FOR`].
     fn end_removed(&mut self) {
         let is_empty = {
             let pods = self.pods.borrow();
             pods.wanted.is_empty() && pods.refused.is_empty()
         };
-        let has_adopted = self.adopted.as_ref().is_some_and(|left| !left.is_empty());
+        let has_adopted = self.adopted.as_ref().is_some_and(|it| !it.is_empty());
         if is_empty && has_adopted {
             let since = *self.empty_since.get_or_insert_with(|| {
-                let seconds = ALL_GONE_FOR.as_secs();
+                let seconds = ALL_MISSING_FOR.as_secs();
                 tracing::warn!(
-                    "there is no manifest: the pods of an earlier run end if none is there within {seconds} s"
+                    "there is no manifest: the pods of an earlier run end in {seconds} s, unless a manifest is added before"
                 );
                 Instant::now()
             });
-            if since.elapsed() < ALL_GONE_FOR {
+            if since.elapsed() < ALL_MISSING_FOR {
                 return;
             }
         } else {
@@ -240,7 +243,7 @@ impl Manifests {
         self.end_unwanted(&Why::ManifestRemoved);
     }
 
-    /// Whoever was adopted under the name of a pod that is wanted now makes room for it.
+    /// Ends the adopted pods with the name of a pod that is wanted now.
     fn end_namesakes(&mut self, wanted: &PodRef) {
         let name = |pod: &PodRef| (pod.namespace.clone(), pod.name.clone());
         self.end_adopted(&Why::ManifestChanged, |it, _| {
@@ -248,27 +251,33 @@ impl Manifests {
         });
     }
 
-    /// All manifests are known: what was adopted and is not wanted is ended, unless its manifest has
-    /// a mistake.
+    /// Ends the adopted pods that are not wanted, once all manifests are read. A pod whose manifest
+    /// is refused is kept.
     fn end_unwanted(&mut self, why: &Why) {
         self.end_adopted(why, |it, refused| !refused.contains(&it.file));
     }
 
-    fn end_adopted(&mut self, why: &Why, is_over: impl Fn(&Adopted, &BTreeSet<Arc<str>>) -> bool) {
-        let Some(left) = &mut self.adopted else {
+    /// Ends the adopted pods for which `must_end` is true. Its second argument is the refused
+    /// files.
+    fn end_adopted(&mut self, why: &Why, must_end: impl Fn(&Adopted, &BTreeSet<Arc<str>>) -> bool) {
+        let Some(adopted) = &mut self.adopted else {
             return;
         };
-        let over: Vec<Adopted> = {
+        let ending: Vec<Adopted> = {
             let pods = self.pods.borrow();
-            left.retain(|uid, _| !pods.wanted.contains_key(uid) && !pods.ending.contains_key(uid));
-            let over = left.iter().filter(|(_, it)| is_over(it, &pods.refused));
-            let over: Vec<PodUid> = over.map(|(uid, _)| uid.clone()).collect();
-            over.iter().filter_map(|uid| left.remove(uid)).collect()
+            let known = pods.uids();
+            adopted.retain(|uid, _| !known.contains(uid));
+            let ending = adopted.iter().filter(|(_, it)| must_end(it, &pods.refused));
+            let ending: Vec<PodUid> = ending.map(|(uid, _)| uid.clone()).collect();
+            ending
+                .iter()
+                .filter_map(|uid| adopted.remove(uid))
+                .collect()
         };
-        for adopted in over {
-            let Adopted {
-                pod, termination, ..
-            } = adopted;
+        for Adopted {
+            pod, termination, ..
+        } in ending
+        {
             self.pods
                 .send_modify(|pods| pods.end(&pod, why.clone(), Some(termination)));
             self.ready.push_back(Change::Remove(pod));
@@ -285,56 +294,59 @@ impl Source for Manifests {
                 return Some(change);
             }
             if self.adopted.is_none() {
-                let left = self.left.next().await;
-                self.adopt(left);
+                let leftovers = self.scan.next().await;
+                self.adopt(leftovers);
                 continue;
             }
             let folder = self.folder.as_mut()?;
-            let confirmed = self.empty_since.map(|since| since + ALL_GONE_FOR);
+            let confirmed = self.empty_since.map(|since| since + ALL_MISSING_FOR);
             tokio::select! {
-                () = at(confirmed) => {
+                () = sleep_until_or_forever(confirmed) => {
                     self.end_removed();
                     self.empty_since = None;
                 }
                 change = folder.next() => self.take(change),
-                left = self.left.next() => self.adopt(left),
+                leftovers = self.scan.next() => self.adopt(leftovers),
             }
         }
     }
 }
 
-/// Ends at this time, or never.
-async fn at(time: Option<Instant>) {
+/// Waits until a time, or forever if there is none.
+async fn sleep_until_or_forever(time: Option<Instant>) {
     match time {
         Some(time) => sleep_until(time).await,
         None => std::future::pending().await,
     }
 }
 
-/// What `owner` has in the runtime, and under `root` where the folders of pods are: asked for until
-/// the runtime tells it, since nothing is started before.
-pub async fn what_is_left(client: Arc<RuntimeClient>, owner: String, root: PathBuf) -> Left {
+/// Finds the pods of `owner` in the runtime and in the notes under `root`. Retries until the
+/// runtime lists its sandboxes, because no pod is started before.
+pub async fn find_leftovers(client: Arc<RuntimeClient>, owner: String, root: PathBuf) -> Leftovers {
     let sandboxes = loop {
-        match timeout(LIST, client.sandboxes(&owner)).await {
+        match timeout(LIST_SANDBOXES_TIMEOUT, client.sandboxes(&owner)).await {
             Ok(Ok(sandboxes)) => break sandboxes,
             Ok(Err(error)) => tracing::warn!(%error, "cannot list the pods of an earlier run"),
-            Err(_) => tracing::warn!("the pods of an earlier run are not listed in time"),
+            Err(_) => tracing::warn!(
+                "cannot list the pods of an earlier run: no answer within {} s",
+                LIST_SANDBOXES_TIMEOUT.as_secs()
+            ),
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_AFTER).await;
     };
     let containers = match sandboxes.is_empty() {
         true => Ok(Ok(Vec::new())),
-        false => timeout(CONTAINERS, client.containers(&owner)).await,
+        false => timeout(LIST_CONTAINERS_TIMEOUT, client.containers(&owner)).await,
     };
     let containers = containers.ok().and_then(Result::ok);
-    let noted = spawn_blocking(move || noted(&root, &owner)).await;
-    let noted = noted.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
-    let noted = noted.unwrap_or_else(|error| {
-        tracing::warn!(%error, "cannot read what an earlier run left on this host");
+    let notes = spawn_blocking(move || read_notes(&root, &owner)).await;
+    let notes = notes.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()));
+    let notes = notes.unwrap_or_else(|error| {
+        tracing::warn!(%error, "cannot read the notes of an earlier run on this host");
         Vec::new()
     });
-    Left {
-        pods: adopted(noted, sandboxes),
+    Leftovers {
+        pods: merge_adopted(notes, sandboxes),
         containers: containers.unwrap_or_default(),
     }
 }

@@ -1,4 +1,4 @@
-//! Pods for tests: what a manifest that says little comes to.
+//! Pods and containers for tests, with the defaults of a manifest.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -33,6 +33,28 @@ pub(crate) fn pod() -> PodSpec {
         security: PodSecurity::default(),
         volumes: BTreeMap::new(),
         containers: vec![container("app")],
+    }
+}
+
+/// A pod on the host's network with these containers: `i:name` is an init container, `s:name` is a
+/// sidecar.
+pub(crate) fn pod_of(restart_policy: RestartPolicy, containers: &[&str]) -> PodSpec {
+    let container = |text: &&str| {
+        let (role, name) = match text.split_once(':') {
+            Some(("i", name)) => (Role::Init, name),
+            Some(("s", name)) => (Role::Sidecar, name),
+            _ => (Role::Container, *text),
+        };
+        ContainerSpec {
+            role,
+            ..container(name)
+        }
+    };
+    PodSpec {
+        network: Network::Host,
+        restart_policy,
+        containers: containers.iter().map(container).collect(),
+        ..pod()
     }
 }
 

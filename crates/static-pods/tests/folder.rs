@@ -1,4 +1,4 @@
-//! A real folder, watched at a faster pace.
+//! A real folder, scanned at shorter intervals.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -6,12 +6,12 @@ use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
-use static_pods::folder::{Change, Folder, Pace, Subject, Trouble};
+use static_pods::folder::{Change, Folder, ProblemKind, ScanIntervals, Subject};
 use tempfile::TempDir;
 use tokio::time::timeout;
 
-const PACE: Pace = Pace {
-    calm: Duration::from_millis(20),
+const INTERVALS: ScanIntervals = ScanIntervals {
+    settled: Duration::from_millis(20),
     unsettled: Duration::from_millis(10),
 };
 
@@ -23,7 +23,7 @@ fn pod(name: &str, image: &str) -> String {
 }
 
 fn open(path: impl AsRef<Path>) -> Folder {
-    Folder::open_with(path.as_ref(), "node", PACE).unwrap()
+    Folder::open_with(path.as_ref(), "node", INTERVALS).unwrap()
 }
 
 async fn next(folder: &mut Folder) -> Change {
@@ -36,7 +36,7 @@ async fn line(folder: &mut Folder) -> String {
     next(folder).await.to_string()
 }
 
-async fn assert_calm(folder: &mut Folder) {
+async fn assert_no_change(folder: &mut Folder) {
     let change = timeout(Duration::from_millis(300), folder.next()).await;
     assert!(change.is_err(), "{change:?}");
 }
@@ -52,7 +52,7 @@ async fn until_synced(folder: &mut Folder) -> Vec<Change> {
 }
 
 #[tokio::test]
-async fn a_folder_says_what_is_wanted_and_what_is_not() {
+async fn new_changed_and_removed_manifests_are_reported() {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("web.yaml"), pod("web", "nginx:1")).unwrap();
     fs::write(dir.path().join(".web.yaml.swp"), "\0").unwrap();
@@ -79,7 +79,7 @@ async fn a_folder_says_what_is_wanted_and_what_is_not() {
         matches!(&removed, Change::Removed { pod, .. } if pod.uid == spec.pod.uid),
         "{removed:?}"
     );
-    assert_calm(&mut folder).await;
+    assert_no_change(&mut folder).await;
 }
 
 #[tokio::test]
@@ -102,13 +102,13 @@ async fn links_through_a_folder_that_is_swapped_change_at_once() {
     fs::remove_dir_all(dir.path().join("..2")).unwrap();
     assert_eq!(
         line(&mut folder).await,
-        "web.yaml: cannot be read: the symbolic link leads nowhere\n\
+        "web.yaml: cannot be read: the symbolic link is broken\n\
          web.yaml: pod default/web is kept as it was"
     );
 }
 
 #[tokio::test]
-async fn a_folder_that_vanishes_keeps_its_pods() {
+async fn a_folder_that_disappears_keeps_its_pods() {
     let dir = TempDir::new().unwrap();
     let (here, away) = (dir.path().join("here"), dir.path().join("away"));
     let mut folder = open(&here);
@@ -128,21 +128,21 @@ async fn a_folder_that_vanishes_keeps_its_pods() {
     fs::rename(&here, &away).unwrap();
     let missing = line(&mut folder).await;
     assert!(missing.ends_with("here: all pods are kept"), "{missing}");
-    assert_calm(&mut folder).await;
+    assert_no_change(&mut folder).await;
     fs::rename(&away, &here).unwrap();
     assert!(line(&mut folder).await.ends_with("here: problem solved"));
-    assert_calm(&mut folder).await;
+    assert_no_change(&mut folder).await;
 }
 
-/// A directory at another place, too, until the value is dropped.
+/// A bind mount of a directory, until the value is dropped.
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {
-    /// `None` without the right to mount.
-    fn bind(what: &Path, at: &'a Path) -> Option<Self> {
+    /// `None` without the permission to mount.
+    fn bind(source: &Path, at: &'a Path) -> Option<Self> {
         let mounted = Command::new("mount")
             .arg("--bind")
-            .args([what, at])
+            .args([source, at])
             .status();
         mounted.is_ok_and(|it| it.success()).then_some(Self(at))
     }
@@ -170,14 +170,14 @@ async fn a_folder_that_is_unmounted_keeps_its_pods() {
     drop(mounted);
     let replaced = line(&mut folder).await;
     assert!(replaced.ends_with("here: all pods are kept"), "{replaced}");
-    assert_calm(&mut folder).await;
+    assert_no_change(&mut folder).await;
     let _mounted = Mounted::bind(&disk, &here);
     assert!(line(&mut folder).await.ends_with("here: problem solved"));
-    assert_calm(&mut folder).await;
+    assert_no_change(&mut folder).await;
 }
 
 #[tokio::test]
-async fn what_is_no_regular_file_or_too_large_is_reported_and_holds_up_nothing() {
+async fn a_file_that_is_not_regular_or_too_large_is_reported_and_delays_no_other() {
     let dir = TempDir::new().unwrap();
     let fifo = dir.path().join("a.yaml");
     assert!(
@@ -207,7 +207,7 @@ async fn what_is_no_regular_file_or_too_large_is_reported_and_holds_up_nothing()
     let of_a = Subject::File("a.yaml".into());
     assert!(changes.contains(&Change::Problem {
         subject: of_a,
-        trouble: Trouble::NotAFile,
+        problem: ProblemKind::NotAFile,
         kept: None
     }));
 }
@@ -226,6 +226,6 @@ async fn a_thousand_files_are_a_thousand_pods() {
     fs::remove_file(dir.path().join("pod-500")).unwrap();
     assert_eq!(
         line(&mut folder).await,
-        "pod-500: pod default/pod-500 is not wanted any more"
+        "pod-500: pod default/pod-500 is no longer wanted"
     );
 }

@@ -17,17 +17,18 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
-use crate::core::{self, Action, Input};
-use crate::ready_condition::{Inputs, ReadyCondition, Transition};
-use crate::runtime_state::{FailedCheck, RuntimeState, STATUS_PERIOD, aggregate};
-use crate::trouble::Trouble;
-use crate::{Goal, Outcome, Policy, Source, SyncPod, Turn, Waker};
+use crate::failing_pods::FailingPods;
+use crate::gate::Gate;
+use crate::ready_condition::{ReadyCondition, Transition};
+use crate::runtime_state::{FailedCheck, RuntimeState, STATUS_INTERVAL, aggregate};
+use crate::scheduler::{Action, Input, Scheduler};
+use crate::{Goal, Outcome, Policy, Source, SyncPod, SyncRequest, Waker};
 
-/// How often the reasons that stop all pods are checked: a kubelet's `syncTicker`.
-const TICK: Duration = Duration::from_secs(1);
+/// How often the errors that stop all pods are checked: the kubelet's `syncTicker`.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a sync waits for a status that is newer than the last one.
-const STATUS_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a sync waits for a status as of the last sync that changed something.
+const NEWER_STATUS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The parts of a sync loop.
 pub struct Parts<Q, P, C> {
@@ -39,7 +40,7 @@ pub struct Parts<Q, P, C> {
     pub pleg: Pleg,
     /// Calls the runtime's `Status`.
     pub conditions: C,
-    /// When all pods are stopped.
+    /// Which errors stop all pods.
     pub policy: Policy,
     /// The clock for times of day.
     pub clock: WallClock,
@@ -47,7 +48,7 @@ pub struct Parts<Q, P, C> {
     pub jitter: fastrand::Rng,
 }
 
-/// A running sync loop. It ends when this is dropped; all pods remain as they are.
+/// A running sync loop. Dropping it ends the loop and leaves all pods as they are.
 #[derive(Debug)]
 pub struct SyncLoop {
     ready: watch::Receiver<Option<ReadyCondition>>,
@@ -63,23 +64,23 @@ impl SyncLoop {
         C: Fn() -> A + Send + 'static,
         A: Future<Output = Result<Conditions, CallError>> + Send + 'static,
     {
-        let (shown, ready) = watch::channel(None);
+        let (sender, ready) = watch::channel(None);
         let task = tokio::spawn(async move {
-            let Err(stopped) = run(parts, shown).await;
+            let Err(stopped) = run(parts, sender).await;
             stopped
         });
         Self { ready, task }
     }
 
-    /// The node's Ready condition, as a kubelet would compute it now; `None` before the first call
-    /// of `Status`.
+    /// The node's Ready condition, as a kubelet computes it; `None` before the first answer of
+    /// `Status`.
     pub fn ready(&self) -> watch::Receiver<Option<ReadyCondition>> {
         self.ready.clone()
     }
 
     /// Waits until the loop has stopped, which happens only if the PLEG stops.
     pub async fn stopped(&mut self) {
-        // A panic in the task has been reported already.
+        // The panic hook has already reported a panic in the task.
         let _ = (&mut self.task).await;
     }
 }
@@ -94,7 +95,7 @@ enum Never {}
 
 async fn run<Q, P, C, A>(
     parts: Parts<Q, P, C>,
-    shown: watch::Sender<Option<ReadyCondition>>,
+    ready: watch::Sender<Option<ReadyCondition>>,
 ) -> Result<Never, Stopped>
 where
     Q: Source,
@@ -112,28 +113,28 @@ where
         jitter,
     } = parts;
     let started = Instant::now();
-    let mut core = core::SyncLoop::new(started, policy, jitter);
+    let mut scheduler = Scheduler::new(started, policy, jitter);
     let mut node = Node {
         policy,
         clock,
-        state: RuntimeState::default(),
-        trouble: Trouble::default(),
-        shown,
+        runtime: RuntimeState::default(),
+        failing_pods: FailingPods::default(),
+        ready,
     };
     let mut events = pleg.subscribe().await?;
     let (wakers, mut wakes) = mpsc::unbounded_channel();
     let mut syncs = JoinSet::new();
-    let mut asked = JoinSet::new();
-    asked.spawn(conditions());
-    let mut ticks = interval(TICK);
-    let mut status_ticks = interval(STATUS_PERIOD);
+    let mut status_calls = JoinSet::new();
+    status_calls.spawn(conditions());
+    let mut ticks = interval(CHECK_INTERVAL);
+    let mut status_ticks = interval(STATUS_INTERVAL);
     for ticker in [&mut ticks, &mut status_ticks] {
         ticker.set_missed_tick_behavior(MissedTickBehavior::Delay);
     }
     let mut source_is_open = true;
     loop {
-        let alarm = core.alarm();
-        let input = match node.trouble.next() {
+        let alarm = scheduler.alarm();
+        let input = match node.failing_pods.next_due() {
             Some(uid) => Input::Woken(uid),
             None => tokio::select! {
                 change = source.next(), if source_is_open => match change {
@@ -143,46 +144,48 @@ where
                         continue;
                     }
                 },
-                input = woken(&mut events) => input.ok_or(Stopped)?,
+                input = next_event(&mut events) => input.ok_or(Stopped)?,
                 Some(uid) = wakes.recv() => Input::Woken(uid),
                 Some(ended) = syncs.join_next() => match ended {
                     Ok((pod, outcome)) => {
-                        tell(&pod, &outcome);
+                        log_failure(&pod, &outcome);
                         Input::Ended(pod.uid, outcome)
                     }
                     Err(error) => std::panic::resume_unwind(error.into_panic()),
                 },
-                Some(answer) = asked.join_next() => {
-                    node.answered(answer);
-                    Input::Errors(node.look(&pleg).await?)
+                Some(answer) = status_calls.join_next() => {
+                    node.status_answered(answer);
+                    Input::Errors(node.check(&pleg).await?)
                 }
                 _ = status_ticks.tick() => {
-                    // A call that hangs is not repeated.
-                    if asked.is_empty() {
-                        asked.spawn(conditions());
+                    // An overdue call is not repeated.
+                    if status_calls.is_empty() {
+                        status_calls.spawn(conditions());
                     }
                     continue;
                 }
-                _ = ticks.tick() => Input::Errors(node.look(&pleg).await?),
-                () = sleep_until(alarm.unwrap_or(started)), if alarm.is_some() => match core.gate() {
-                    crate::gate::Gate::Open => Input::Time,
-                    crate::gate::Gate::Closed { .. } => Input::Errors(node.look(&pleg).await?),
-                },
+                _ = ticks.tick() => Input::Errors(node.check(&pleg).await?),
+                () = sleep_until(alarm.unwrap_or(started)), if alarm.is_some() => {
+                    match scheduler.gate() {
+                        Gate::Open => Input::Time,
+                        Gate::Closed { .. } => Input::Errors(node.check(&pleg).await?),
+                    }
+                }
             },
         };
-        for action in core.step(Instant::now(), input) {
+        for action in scheduler.step(Instant::now(), input) {
             match action {
                 Action::Sync { pod, goal, since } => {
-                    let turn = Sync {
+                    let sync = Sync {
                         pod,
                         goal,
                         since: since.unwrap_or(started),
-                        network_ready: node.state.network_error().is_none(),
+                        network_ready: node.runtime.network_error().is_none(),
                         wakers: wakers.clone(),
                     };
                     let sync_pod = sync_pod.clone();
                     let pleg = pleg.clone();
-                    syncs.spawn(async move { turn.perform(&pleg, &*sync_pod).await });
+                    syncs.spawn(async move { sync.perform(&pleg, &*sync_pod).await });
                 }
                 Action::Skip { errors, .. } => {
                     let err = aggregate(&errors).unwrap_or_default();
@@ -191,13 +194,13 @@ where
                 Action::Opened { closed_for } => {
                     tracing::info!(closed_for = ?closed_for, "Pods are synchronized again");
                 }
-                Action::Gone(pod) => tracing::debug!(%pod, "nothing is left of the pod"),
+                Action::Gone(pod) => tracing::debug!(%pod, "The pod has ended and is removed"),
             }
         }
     }
 }
 
-fn tell(pod: &PodRef, outcome: &Outcome) {
+fn log_failure(pod: &PodRef, outcome: &Outcome) {
     match outcome {
         Outcome::Failed(error) => tracing::warn!(%pod, error, "Error syncing pod, skipping"),
         Outcome::NetworkNotReady => {
@@ -207,11 +210,11 @@ fn tell(pod: &PodRef, outcome: &Outcome) {
     }
 }
 
-/// The input for the next record of the PLEG; `None` when there are no more.
-async fn woken<S>(events: &mut Subscription) -> Option<Input<S>> {
+/// Waits for the next event that causes a sync; `None` if the PLEG has stopped.
+async fn next_event<S>(events: &mut Subscription) -> Option<Input<S>> {
     loop {
         return Some(match events.next().await? {
-            // As in a kubelet, a removed container needs no sync.
+            // As in the kubelet, a removed container needs no sync.
             Record::Event(event) if event.event_type == EventType::ContainerRemoved => continue,
             Record::Event(event) => Input::Woken(event.pod.uid),
             Record::Gap { .. } => Input::AllWoken,
@@ -224,42 +227,47 @@ async fn woken<S>(events: &mut Subscription) -> Option<Input<S>> {
 struct Node {
     policy: Policy,
     clock: WallClock,
-    state: RuntimeState,
-    trouble: Trouble,
-    shown: watch::Sender<Option<ReadyCondition>>,
+    runtime: RuntimeState,
+    failing_pods: FailingPods,
+    ready: watch::Sender<Option<ReadyCondition>>,
 }
 
 impl Node {
-    fn answered(&mut self, answer: Result<Result<Conditions, CallError>, tokio::task::JoinError>) {
+    fn status_answered(
+        &mut self,
+        answer: Result<Result<Conditions, CallError>, tokio::task::JoinError>,
+    ) {
         match answer {
-            Ok(Ok(conditions)) => self.state.answered(Instant::now(), &conditions),
+            Ok(Ok(conditions)) => self.runtime.update(Instant::now(), &conditions),
             Ok(Err(error)) => tracing::warn!(%error, "Container runtime sanity check failed"),
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         }
     }
 
-    /// Checks the runtime and the PLEG: returns the reasons that stop all pods now, and updates the
+    /// Checks the runtime and the PLEG: returns the errors that stop all pods now, and updates the
     /// Ready condition.
-    async fn look(&mut self, pleg: &Pleg) -> Result<Vec<String>, Stopped> {
+    async fn check(&mut self, pleg: &Pleg) -> Result<Vec<String>, Stopped> {
         let report = pleg.status().await?;
-        self.trouble.reported(&report);
+        self.failing_pods.update(&report);
         let now = Instant::now();
-        let runtime = self.state.errors(now, self.unhealthy(&report).as_slice());
+        let errors = self
+            .runtime
+            .errors(now, self.pleg_check(&report).as_slice());
         let stopping = match self.policy {
-            Policy::Node => runtime.clone(),
+            Policy::Node => errors.clone(),
             Policy::Pod => {
-                let silent = is_silent(&report).then(|| report.health.message.clone());
-                let runtime_error = self.state.runtime_error().map(str::to_owned);
-                silent.into_iter().chain(runtime_error).collect()
+                let unresponsive = is_unresponsive(&report).then(|| report.health.message.clone());
+                let runtime_error = self.runtime.runtime_error().map(str::to_owned);
+                unresponsive.into_iter().chain(runtime_error).collect()
             }
         };
-        self.show(runtime);
+        self.update_ready(errors);
         Ok(stopping)
     }
 
-    /// The failed health check of the PLEG: by a kubelet's rule, or by ours, for which a node is
-    /// unhealthy only if no pod is observed.
-    fn unhealthy(&self, report: &StatusReport) -> Option<FailedCheck> {
+    /// The health check of the PLEG, if it failed: by the kubelet's rule, or with [`Policy::Pod`]
+    /// only if no pod is observed.
+    fn pleg_check(&self, report: &StatusReport) -> Option<FailedCheck> {
         let why = match self.policy {
             Policy::Node => report.kubelet_view.pleg_error().map(str::to_owned),
             Policy::Pod => {
@@ -270,36 +278,32 @@ impl Node {
         why.map(|why| FailedCheck { name: "PLEG", why })
     }
 
-    fn show(&self, runtime: Vec<String>) {
-        let inputs = Inputs {
-            runtime,
-            network: self.state.network_error().map(str::to_owned),
-            ..Inputs::default()
-        };
-        self.shown.send_modify(|shown| {
+    fn update_ready(&self, mut errors: Vec<String>) {
+        errors.extend(self.runtime.network_error().map(str::to_owned));
+        self.ready.send_modify(|ready| {
             let now = (self.clock)();
-            let (condition, turned) = ReadyCondition::compute(now, &inputs, shown.as_ref());
-            match turned {
+            let (condition, transition) = ReadyCondition::compute(now, &errors, ready.as_ref());
+            match transition {
                 Some(Transition::NodeReady) => tracing::info!("Node became ready"),
                 Some(Transition::NodeNotReady) => {
                     tracing::warn!(message = condition.message, "Node became not ready");
                 }
                 None => {}
             }
-            *shown = Some(condition);
+            *ready = Some(condition);
         });
     }
 }
 
-/// Whether the runtime is unresponsive, so that no pod could be synced. Health reports with a delay
-/// that it answers again; coverage shows it at once.
-fn is_silent(report: &StatusReport) -> bool {
+/// Whether the runtime is unresponsive, so that no pod can be synced. Health reports an improvement
+/// with a delay, so the unseen parts (`blind`) are checked too: they end at once.
+fn is_unresponsive(report: &StatusReport) -> bool {
     let reason = report.health.reason;
-    let is_said = matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
-    report.health.state == HealthState::Unhealthy || is_said && !report.blind.is_empty()
+    let is_reported = matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
+    report.health.state == HealthState::Unhealthy || is_reported && !report.blind.is_empty()
 }
 
-/// A sync to be done.
+/// A sync to perform.
 struct Sync<S> {
     pod: PodRef,
     goal: Goal<S>,
@@ -309,17 +313,19 @@ struct Sync<S> {
 }
 
 impl<S> Sync<S> {
-    /// The status of the pod, observed since its last sync with a change.
+    /// The status of the pod as of `since` or later.
     async fn status(&self, pleg: &Pleg) -> Result<Entry, String> {
         let newer = || pleg.cache().newer_than(&self.pod.uid, self.since);
         let known = timeout(Duration::ZERO, newer()).await;
         let entry = match known {
             Ok(entry) => entry,
             Err(_) => {
-                // Only a relist confirms a pod of which nothing changes.
+                // Only a relist confirms a pod without changes.
                 pleg.request_relist();
-                let late = |_| format!("its status was not seen within {STATUS_DEADLINE:?}");
-                timeout(STATUS_DEADLINE, newer()).await.map_err(late)?
+                let unobserved =
+                    |_| format!("the pod was not observed within {NEWER_STATUS_TIMEOUT:?}");
+                let entry = timeout(NEWER_STATUS_TIMEOUT, newer()).await;
+                entry.map_err(unobserved)?
             }
         };
         entry.map_err(|stopped| stopped.to_string())
@@ -331,7 +337,7 @@ impl<S> Sync<S> {
             Ok(entry) => entry,
             Err(why) => return (pod, Outcome::Failed(why)),
         };
-        let turn = Turn {
+        let request = SyncRequest {
             pod: self.pod,
             goal: self.goal,
             since: self.since,
@@ -340,10 +346,10 @@ impl<S> Sync<S> {
             network_ready: self.network_ready,
             waker: Waker {
                 pod: pod.uid.clone(),
-                woken: self.wakers,
+                sender: self.wakers,
             },
         };
-        let outcome = sync_pod.sync(turn).await;
+        let outcome = sync_pod.sync(request).await;
         if let Outcome::Done { changed: true, .. } | Outcome::Ended = outcome {
             pleg.request_relist();
         }

@@ -1,25 +1,26 @@
-//! The sync loop of a node: it receives the wanted pods, and a worker for each of them changes the
-//! runtime accordingly, woken by events of the PLEG.
+//! The kubelet's sync loop: it receives the wanted pods, and one worker for each of them changes
+//! the runtime accordingly. Events of the PLEG wake the workers.
 //!
 //! ```text
-//!   source: pods are wanted, or not any more --\
-//!   PLEG: something happened to a pod ---------+--> core: which pod is synced when (pure)
-//!   what a sync left to be done has ended ------+       |   ^
-//!   a sync ended, with or without success -----/       |   |
-//!                                                      |   | gate: what the runtime and the
-//!                                                      v   | health checks report of the node
-//!                                  worker: a status newer than the last sync --> SyncPod
+//!   source: a pod is wanted, or no longer ------\
+//!   PLEG: an event of a pod --------------------+--> scheduler: which pod is synced when (pure)
+//!   waker: work that a sync started has ended --+       |   ^
+//!   a sync ended, with or without success ------/       |   |
+//!                                                       |   | gate: the health of the runtime
+//!                                                       v   | and of the PLEG
+//!                                   worker: a status newer than the last sync --> SyncPod
 //! ```
 //!
-//! - [`gate`]: a kubelet skips all work while its runtime is down or its PLEG is unhealthy
-//!   ([`Policy::Node`]). By [`Policy::Pod`] a pod whose calls hang stops only itself.
-//! - [`runtime_state`] and [`ready_condition`]: what a kubelet concludes of its runtime, and the
-//!   Ready condition that it computes of that, in its words.
-//! - [`core`](mod@crate::core): one worker for each pod, one sync at a time, and one more
-//!   sync for events meanwhile.
-//! - [`SyncLoop`] is all of it on tokio, with a [`Source`], a [`SyncPod`] and a [`Pleg`](pleg::Pleg).
+//! - [`gate`]: a kubelet skips all pods while its runtime is down or its PLEG is unhealthy
+//!   ([`Policy::Node`]). With [`Policy::Pod`], a pod with a stuck call stops only itself.
+//! - [`runtime_state`] and [`ready_condition`]: the state of the runtime, and the Ready condition
+//!   that follows from it, in the kubelet's terms.
+//! - [`scheduler`]: one worker for each pod, with one sync at a time. Events during a sync cause
+//!   one more sync.
+//! - [`SyncLoop`] runs all of it on tokio, with a [`Source`], a [`SyncPod`] and a
+//!   [`Pleg`](pleg::Pleg).
 //!
-//! A pod that is started again whenever its container has exited:
+//! Example: restart each container that has exited.
 //!
 //! ```
 //! use std::sync::Arc;
@@ -28,7 +29,7 @@
 //! use pleg::model::id::PodRef;
 //! use pleg::model::listed::ContainerState;
 //! use pleg::runtime::{CallError, Conditions};
-//! use sync_loop::{Change, Outcome, Parts, Policy, Source, SyncLoop, SyncPod, Turn};
+//! use sync_loop::{Change, Outcome, Parts, Policy, Source, SyncLoop, SyncPod, SyncRequest};
 //!
 //! struct Always(Option<PodRef>);
 //!
@@ -45,15 +46,15 @@
 //! impl SyncPod for Restart {
 //!     type Spec = ();
 //!
-//!     async fn sync(&self, turn: Turn<()>) -> Outcome {
-//!         let status = match turn.status() {
+//!     async fn sync(&self, request: SyncRequest<()>) -> Outcome {
+//!         let status = match request.status() {
 //!             Ok(status) => status,
 //!             Err(outcome) => return outcome,
 //!         };
 //!         let mut changed = false;
 //!         for container in &status.containers {
 //!             if container.state == ContainerState::Exited {
-//!                 self.0.start_again(&turn.pod.name, &container.name);
+//!                 self.0.start_again(&request.pod.name, &container.name);
 //!                 changed = true;
 //!             }
 //!         }
@@ -89,17 +90,17 @@
 //! # }
 //! ```
 
-pub mod core;
 pub mod gate;
 pub mod ready_condition;
 pub mod runtime_state;
+pub mod scheduler;
 
 mod driver;
+mod failing_pods;
 mod source;
 mod sync_pod;
-mod trouble;
 
 pub use driver::{Parts, SyncLoop};
 pub use gate::Policy;
 pub use source::{Change, Source};
-pub use sync_pod::{Goal, Outcome, SyncPod, Turn, Waker};
+pub use sync_pod::{Goal, Outcome, SyncPod, SyncRequest, Waker};

@@ -1,4 +1,4 @@
-//! The Ready condition as a kubelet computes it.
+//! The node's Ready condition, as a kubelet computes it.
 //!
 //! Source: Kubernetes 1.36, `pkg/kubelet/nodestatus`, `ReadyCondition`.
 
@@ -23,7 +23,7 @@ pub struct ReadyCondition {
     /// When it was computed.
     #[serde(serialize_with = "in_seconds")]
     pub last_heartbeat_time: WallTime,
-    /// When its status last changed.
+    /// When `status` last changed.
     #[serde(serialize_with = "in_seconds")]
     pub last_transition_time: WallTime,
 }
@@ -53,24 +53,7 @@ pub enum Reason {
     KubeletNotReady,
 }
 
-/// The inputs of the condition.
-#[derive(Clone, Debug, Default)]
-pub struct Inputs {
-    /// The result of [`RuntimeState::errors`](crate::runtime_state::RuntimeState::errors).
-    pub runtime: Vec<String>,
-    /// The network's error.
-    pub network: Option<String>,
-    /// The error of the volumes' storage.
-    pub storage: Option<String>,
-    /// Why the node is shutting down, if it is.
-    pub shutdown: Option<String>,
-    /// The capacities of a node that are not known: `cpu`, `memory`, `pods`.
-    pub missing_capacities: Vec<&'static str>,
-    /// A warning that does not make the node NotReady.
-    pub warning: Option<String>,
-}
-
-/// A transition of the condition: the reason of a kubelet's event.
+/// A change of the condition's status: the reason of the kubelet's event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transition {
     /// `NodeReady`
@@ -80,34 +63,25 @@ pub enum Transition {
 }
 
 impl ReadyCondition {
-    /// Computes the condition at `now`, which follows `last`, and its transition. The first
-    /// condition of a node is no transition.
+    /// Computes the condition at `now`, and its transition from the `last` one. `errors` are the
+    /// errors of the runtime, then that of its network. The first condition of a node is no
+    /// transition.
     pub fn compute(
         now: WallTime,
-        inputs: &Inputs,
+        errors: &[String],
         last: Option<&Self>,
     ) -> (Self, Option<Transition>) {
-        let mut errors = inputs.runtime.clone();
-        errors.extend(inputs.network.clone());
-        errors.extend(inputs.storage.clone());
-        errors.extend(inputs.shutdown.clone());
-        if !inputs.missing_capacities.is_empty() {
-            let missing = inputs.missing_capacities.join(", ");
-            errors.push(format!("missing node capacity for resources: {missing}"));
-        }
-        let (status, reason, mut message) = match aggregate(&errors) {
+        let (status, reason, message) = match aggregate(errors) {
             None => {
                 let posting = "kubelet is posting ready status".to_owned();
                 (Status::True, Reason::KubeletReady, posting)
             }
             Some(errors) => (Status::False, Reason::KubeletNotReady, errors),
         };
-        if let Some(warning) = &inputs.warning {
-            message.push_str(". WARNING: ");
-            message.push_str(warning);
-        }
-        let turned = last.is_some_and(|last| last.status != status);
-        let since = last.filter(|_| !turned).map(|it| it.last_transition_time);
+        let has_changed = last.is_some_and(|last| last.status != status);
+        let since = last
+            .filter(|_| !has_changed)
+            .map(|it| it.last_transition_time);
         let condition = Self {
             kind: Kind::Ready,
             status,
@@ -116,7 +90,7 @@ impl ReadyCondition {
             last_heartbeat_time: now,
             last_transition_time: since.unwrap_or(now),
         };
-        let transition = turned.then_some(match status {
+        let transition = has_changed.then_some(match status {
             Status::True => Transition::NodeReady,
             Status::False => Transition::NodeNotReady,
         });
@@ -124,7 +98,7 @@ impl ReadyCondition {
     }
 }
 
-/// Times in Kubernetes' conditions have no fractions of a second.
+/// Times in Kubernetes' conditions have whole seconds.
 fn in_seconds<S: Serializer>(time: &WallTime, serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_str(&format_args!("{:.0}", time.timestamp()))
 }

@@ -1,4 +1,4 @@
-//! What a kubelet knows of its runtime as a whole, and the sentences in which it reports this.
+//! The state of the runtime as a whole, in the kubelet's terms and messages.
 //!
 //! A kubelet calls the runtime's `Status` every 5 s. Source: Kubernetes 1.36,
 //! `pkg/kubelet/runtime.go` and `updateRuntimeUp`.
@@ -9,11 +9,11 @@ use pleg::runtime::{Condition, Conditions};
 use tokio::time::Instant;
 
 /// The interval at which a kubelet calls the runtime's `Status`.
-pub const STATUS_PERIOD: Duration = Duration::from_secs(5);
+pub const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The kubelet's `maxWaitForContainerRuntime`: a runtime that has not been ready for this long is
-/// down.
-pub const DOWN_AFTER: Duration = Duration::from_secs(30);
+/// A runtime that has not been ready for this long is down: the kubelet's
+/// `maxWaitForContainerRuntime`.
+pub const RUNTIME_DOWN_AFTER: Duration = Duration::from_secs(30);
 
 /// The last `Status` of the runtime.
 #[derive(Clone, Debug)]
@@ -34,24 +34,24 @@ impl Default for RuntimeState {
 }
 
 impl RuntimeState {
-    /// Stores the answer of a `Status` call. A call that fails or is not answered changes nothing:
-    /// the last answer grows older.
-    pub fn answered(&mut self, now: Instant, conditions: &Conditions) {
+    /// Stores the answer of a `Status` call. A call that fails or is overdue changes nothing: the
+    /// last answer grows older.
+    pub fn update(&mut self, now: Instant, conditions: &Conditions) {
         self.network_error = not_met(conditions, "NetworkReady")
-            .map(|said| format!("container runtime network not ready: {said}"));
+            .map(|why| format!("container runtime network not ready: {why}"));
         self.runtime_error = not_met(conditions, "RuntimeReady")
-            .map(|said| format!("container runtime not ready: {said}"));
+            .map(|why| format!("container runtime not ready: {why}"));
         if self.runtime_error.is_none() {
             self.last_ready = Some(now);
         }
     }
 
-    /// Why the runtime is not usable, with the results of other `checks`, each with its name: the
-    /// kubelet's `runtimeErrors`.
+    /// Why the runtime is not usable, with the failed `checks` of the node: the kubelet's
+    /// `runtimeErrors`.
     pub fn errors(&self, now: Instant, checks: &[FailedCheck]) -> Vec<String> {
         let age = match self.last_ready {
             None => Some("container runtime status check may not have completed yet"),
-            Some(last) if now >= last + DOWN_AFTER => Some("container runtime is down"),
+            Some(last) if now >= last + RUNTIME_DOWN_AFTER => Some("container runtime is down"),
             Some(_) => None,
         };
         let checks = checks
@@ -82,7 +82,7 @@ pub struct FailedCheck {
     pub why: String,
 }
 
-/// The sentence for a condition that is not met, in the form of a kubelet.
+/// The message for a condition that is not met, in the kubelet's form; `None` if it is met.
 fn not_met(conditions: &Conditions, kind: &str) -> Option<String> {
     let mut all = conditions.conditions.iter();
     match all.find(|condition| condition.kind == kind) {
@@ -94,15 +94,15 @@ fn not_met(conditions: &Conditions, kind: &str) -> Option<String> {
     }
 }
 
-/// Joins several errors into one sentence without duplicates, as Kubernetes aggregates them.
+/// Joins several errors into one message without duplicates, as Kubernetes aggregates them.
 pub fn aggregate(errors: &[String]) -> Option<String> {
-    let mut once: Vec<&str> = Vec::new();
+    let mut distinct: Vec<&str> = Vec::new();
     for error in errors {
-        if !once.contains(&error.as_str()) {
-            once.push(error);
+        if !distinct.contains(&error.as_str()) {
+            distinct.push(error);
         }
     }
-    match once.as_slice() {
+    match distinct.as_slice() {
         [] => None,
         [one] => Some((*one).to_owned()),
         several => Some(format!("[{}]", several.join(", "))),
@@ -118,7 +118,7 @@ mod tests {
             kind: kind.to_owned(),
             met,
             reason: reason.to_owned(),
-            message: "said by the runtime".to_owned(),
+            message: "message of the runtime".to_owned(),
         };
         Conditions {
             conditions: vec![
@@ -130,10 +130,10 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_runtime_that_was_not_asked_yet_is_not_worked_with() {
+    async fn a_runtime_is_not_used_before_its_first_status() {
         let state = RuntimeState::default();
-        let said = "container runtime status check may not have completed yet";
-        assert_eq!(state.errors(Instant::now(), &[]), [said]);
+        let error = "container runtime status check may not have completed yet";
+        assert_eq!(state.errors(Instant::now(), &[]), [error]);
         assert_eq!(state.network_error(), Some("network state unknown"));
     }
 
@@ -141,22 +141,22 @@ mod tests {
     async fn a_runtime_is_down_thirty_seconds_after_it_was_last_ready() {
         let mut state = RuntimeState::default();
         let now = Instant::now();
-        state.answered(now, &conditions(true, true));
-        let almost = now + DOWN_AFTER - Duration::from_millis(1);
+        state.update(now, &conditions(true, true));
+        let almost = now + RUNTIME_DOWN_AFTER - Duration::from_millis(1);
         assert!(state.errors(almost, &[]).is_empty());
         assert_eq!(
-            state.errors(now + DOWN_AFTER, &[]),
+            state.errors(now + RUNTIME_DOWN_AFTER, &[]),
             ["container runtime is down"]
         );
         assert_eq!(state.network_error(), None);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_the_runtime_says_of_itself_is_told_in_the_words_of_a_kubelet() {
+    async fn conditions_that_are_not_met_are_reported_in_the_kubelets_form() {
         let mut state = RuntimeState::default();
         let now = Instant::now();
-        state.answered(now, &conditions(true, true));
-        state.answered(now, &conditions(false, false));
+        state.update(now, &conditions(true, true));
+        state.update(now, &conditions(false, false));
         let pleg = FailedCheck {
             name: "PLEG",
             why: "pleg has yet to be successful".to_owned(),
@@ -165,7 +165,7 @@ mod tests {
             state.errors(now, &[pleg]),
             [
                 "PLEG is not healthy: pleg has yet to be successful",
-                "container runtime not ready: RuntimeReady=false reason:Broken message:said by \
+                "container runtime not ready: RuntimeReady=false reason:Broken message:message of \
                  the runtime",
             ]
         );
@@ -173,22 +173,22 @@ mod tests {
             state.network_error(),
             Some(
                 "container runtime network not ready: NetworkReady=false \
-                 reason:NetworkPluginNotReady message:said by the runtime"
+                 reason:NetworkPluginNotReady message:message of the runtime"
             )
         );
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_condition_that_is_not_told_is_not_met() {
+    async fn a_missing_condition_is_not_met() {
         let mut state = RuntimeState::default();
-        state.answered(Instant::now(), &Conditions::default());
-        let said = "container runtime not ready: <nil>";
-        assert_eq!(state.runtime_error(), Some(said));
+        state.update(Instant::now(), &Conditions::default());
+        let error = "container runtime not ready: <nil>";
+        assert_eq!(state.runtime_error(), Some(error));
     }
 
     #[test]
-    fn one_error_stands_bare_and_several_stand_in_brackets_each_once() {
-        let errors = |of: &[&str]| of.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
+    fn several_errors_are_joined_in_brackets_without_duplicates() {
+        let errors = |all: &[&str]| all.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>();
         assert_eq!(aggregate(&[]), None);
         assert_eq!(aggregate(&errors(&["a", "a"])).unwrap(), "a");
         assert_eq!(aggregate(&errors(&["a", "b", "a"])).unwrap(), "[a, b]");

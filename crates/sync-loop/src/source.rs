@@ -5,18 +5,18 @@ use pleg::model::id::PodRef;
 /// A change of a source.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change<S> {
-    /// This pod is wanted. Another pod of the same name and namespace is not wanted any more, and
-    /// ends before this one begins.
+    /// This pod is wanted. Another pod with its namespace and name is no longer wanted, and ends
+    /// before this one starts.
     Set(PodRef, S),
-    /// This pod is not wanted: it ends, whether it was wanted before or was left by an earlier run.
+    /// This pod is not wanted, and ends. It was set before, or an earlier run left it.
     Remove(PodRef),
 }
 
 /// A source of pods, such as a folder of manifests.
 pub trait Source: Send + 'static {
-    /// What a worker must know of a pod.
+    /// The specification of a pod, for [`SyncPod`](crate::SyncPod).
     type Spec: Clone + Send + Sync + 'static;
 
-    /// The next change; `None` if no more will follow. Dropping the future loses nothing.
+    /// Waits for the next change; `None` if there are no more. Dropping the future loses no change.
     fn next(&mut self) -> impl Future<Output = Option<Change<Self::Spec>>> + Send;
 }

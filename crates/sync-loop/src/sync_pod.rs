@@ -11,38 +11,37 @@ use tokio::time::Instant;
 /// The goal for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal<S> {
-    /// The pod runs as specified.
+    /// The pod runs by this specification.
     Run(S),
-    /// The pod ends, and nothing of it is left.
+    /// The pod ends, and everything of it is removed.
     End,
 }
 
-/// One sync of one pod.
+/// The request for one sync of one pod.
 #[derive(Clone, Debug)]
-pub struct Turn<S> {
+pub struct SyncRequest<S> {
     /// The pod.
     pub pod: PodRef,
     /// The goal.
     pub goal: Goal<S>,
-    /// The status of the pod in the runtime, as of `since` or later. If its last inspection failed,
-    /// it is the last known status: see [`Self::status`].
+    /// The status of the pod, as of `since` or later. If its last inspection failed, this is the
+    /// last known status: see [`Self::status`].
     pub entry: Entry,
-    /// When the last sync with a change ended; before the first one, when the loop began.
+    /// When the last sync that changed something ended; before the first one, when the loop
+    /// started.
     pub since: Instant,
-    /// Whether the entry has everything that was created before `since`. It is not complete while
-    /// sandboxes or containers cannot be listed, or while a listed one is not found: what it does
-    /// not show may then exist.
+    /// Whether the entry contains everything that was created before `since`. It does not while
+    /// sandboxes or containers cannot be listed, or while a listed one is not found.
     pub is_complete: bool,
-    /// Whether the runtime's network is ready. Until then only pods on the host's network are
+    /// Whether the runtime's network is ready. If not, only pods on the host's network can be
     /// started.
     pub network_ready: bool,
     /// Causes one more sync of this pod.
     pub waker: Waker,
 }
 
-impl<S> Turn<S> {
-    /// The status, if the last inspection succeeded; otherwise the outcome of a sync that depends
-    /// on it.
+impl<S> SyncRequest<S> {
+    /// The status, or, if the last inspection failed, the outcome of a sync that needs it.
     pub fn status(&self) -> Result<&PodStatus, Outcome> {
         match &self.entry.error {
             None => Ok(&self.entry.status),
@@ -53,17 +52,17 @@ impl<S> Turn<S> {
     }
 }
 
-/// Wakes a pod: it is synced once more, soon. For work that continues after a sync has ended.
+/// Causes one more sync of a pod. For work that continues after a sync has ended.
 #[derive(Clone, Debug)]
 pub struct Waker {
     pub(crate) pod: PodUid,
-    pub(crate) woken: mpsc::UnboundedSender<PodUid>,
+    pub(crate) sender: mpsc::UnboundedSender<PodUid>,
 }
 
 impl Waker {
-    /// Wakes the pod. Has no effect once the loop has ended.
+    /// Requests the sync. Has no effect once the loop has ended.
     pub fn wake(&self) {
-        let _ = self.woken.send(self.pod.clone());
+        let _ = self.sender.send(self.pod.clone());
     }
 }
 
@@ -72,26 +71,29 @@ impl Waker {
 pub enum Outcome {
     /// Everything that was possible was done.
     Done {
-        /// Whether something was changed. Then the PLEG inspects the pod at once, and the next sync
-        /// has a status that is newer than the end of this one.
+        /// Whether something was changed. If so, a relist is requested, and the next sync has a
+        /// status as of the end of this one or later.
         changed: bool,
-        /// When more is to be done, such as at the end of a back-off, if nothing happens before.
+        /// The time until the next sync if no event causes one before, such as the rest of a
+        /// back-off.
         again_in: Option<Duration>,
     },
-    /// The pod was to end, and nothing of it is left.
+    /// The goal was [`Goal::End`], and everything of the pod is removed.
     Ended,
-    /// It failed, and is retried after some time.
+    /// The sync failed, and is retried after
+    /// [`RETRY_AFTER_FAILURE`](crate::scheduler::RETRY_AFTER_FAILURE).
     Failed(String),
-    /// It failed because the runtime's network is not ready, and is retried soon.
+    /// The sync failed because the runtime's network is not ready, and is retried after
+    /// [`RETRY_AFTER_NETWORK_FAILURE`](crate::scheduler::RETRY_AFTER_NETWORK_FAILURE).
     NetworkNotReady,
 }
 
 /// Changes a pod to its goal.
 pub trait SyncPod: Send + Sync + 'static {
-    /// What it must know of a pod.
+    /// The specification of a pod.
     type Spec: Clone + Send + Sync + 'static;
 
-    /// Performs one sync. It has its own deadlines: until it ends, this pod has no other sync, and
-    /// no other pod waits for it.
-    fn sync(&self, turn: Turn<Self::Spec>) -> impl Future<Output = Outcome> + Send;
+    /// Performs one sync. It must have deadlines of its own: the pod has no other sync until this
+    /// one ends. Other pods do not wait for it.
+    fn sync(&self, request: SyncRequest<Self::Spec>) -> impl Future<Output = Outcome> + Send;
 }

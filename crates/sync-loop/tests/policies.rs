@@ -1,6 +1,6 @@
-//! The same fault of a node with both policies: how long the container of another pod is down.
+//! One fault of a node with both policies: how long the container of another pod is down.
 
-mod well;
+mod ready_runtime;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,17 +10,17 @@ use pleg::model::id::PodRef;
 use pleg::model::listed::ContainerState;
 use pleg::runtime::CallError;
 use pleg::{Config, Environment, Mode, NoObserver, Pleg, no_ids};
+use ready_runtime::ready_conditions;
 use sim::Sim;
 use sync_loop::ready_condition::Status;
-use sync_loop::{Change, Goal, Outcome, Parts, Policy, Source, SyncLoop, SyncPod, Turn};
+use sync_loop::{Change, Goal, Outcome, Parts, Policy, Source, SyncLoop, SyncPod, SyncRequest};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep};
-use well::well;
 
 /// A source that a test controls.
-struct Told(mpsc::UnboundedReceiver<Change<()>>);
+struct ChannelSource(mpsc::UnboundedReceiver<Change<()>>);
 
-impl Source for Told {
+impl Source for ChannelSource {
     type Spec = ();
 
     async fn next(&mut self) -> Option<Change<()>> {
@@ -28,19 +28,19 @@ impl Source for Told {
     }
 }
 
-/// Starts exited containers again. Stores whether an entry was not complete once.
+/// Restarts exited containers. Stores whether any request was incomplete.
 struct Restart(Sim, Arc<AtomicBool>);
 
 impl SyncPod for Restart {
     type Spec = ();
 
-    async fn sync(&self, turn: Turn<()>) -> Outcome {
-        if turn.goal == Goal::End {
-            self.0.world().remove(&turn.pod.name);
+    async fn sync(&self, request: SyncRequest<()>) -> Outcome {
+        if request.goal == Goal::End {
+            self.0.world().remove(&request.pod.name);
             return Outcome::Ended;
         }
-        self.1.fetch_or(!turn.is_complete, Relaxed);
-        let status = match turn.status() {
+        self.1.fetch_or(!request.is_complete, Relaxed);
+        let status = match request.status() {
             Ok(status) => status,
             Err(outcome) => return outcome,
         };
@@ -50,7 +50,7 @@ impl SyncPod for Restart {
             .filter(|it| it.state == ContainerState::Exited);
         let mut changed = false;
         for container in exited {
-            self.0.start_again(&turn.pod.name, &container.name);
+            self.0.start_again(&request.pod.name, &container.name);
             changed = true;
         }
         Outcome::Done {
@@ -60,19 +60,19 @@ impl SyncPod for Restart {
     }
 }
 
-/// A node on which the pods `stuck` and `innocent` are kept running.
+/// A node whose sync loop keeps the pods `stuck`, `web` and `db` running.
 struct Node {
     sim: Sim,
     sync_loop: SyncLoop,
     wanted: mpsc::UnboundedSender<Change<()>>,
     incomplete: Arc<AtomicBool>,
-    began: Instant,
+    start: Instant,
 }
 
 impl Node {
-    async fn up(policy: Policy) -> Self {
+    async fn start(policy: Policy) -> Self {
         let sim = Sim::new();
-        let names = ["stuck", "innocent", "other"];
+        let names = ["stuck", "web", "db"];
         for name in names {
             sim.run(name, &["app"]);
         }
@@ -89,15 +89,15 @@ impl Node {
         };
         let pleg = Pleg::start(Arc::new(sim.clone()), config, environment);
         let incomplete = Arc::new(AtomicBool::new(false));
-        let (wanted, told) = mpsc::unbounded_channel();
+        let (wanted, changes) = mpsc::unbounded_channel();
         for name in names {
             wanted.send(Change::Set(pod(&sim, name), ())).unwrap();
         }
         let sync_loop = SyncLoop::start(Parts {
-            source: Told(told),
+            source: ChannelSource(changes),
             sync_pod: Arc::new(Restart(sim.clone(), incomplete.clone())),
             pleg,
-            conditions: || async { Ok::<_, CallError>(well()) },
+            conditions: || async { Ok::<_, CallError>(ready_conditions()) },
             policy,
             clock: sim.clock(),
             jitter: fastrand::Rng::with_seed(1),
@@ -108,22 +108,22 @@ impl Node {
             sync_loop,
             wanted,
             incomplete,
-            began: Instant::now(),
+            start: Instant::now(),
         }
     }
 
-    async fn at(&self, seconds: u64) {
-        tokio::time::sleep_until(self.began + Duration::from_secs(seconds)).await;
+    async fn wait_until(&self, seconds: u64) {
+        tokio::time::sleep_until(self.start + Duration::from_secs(seconds)).await;
     }
 
-    fn runs(&self, name: &str) -> bool {
+    fn is_running(&self, name: &str) -> bool {
         self.sim.world().container(name, "app").state == ContainerState::Running
     }
 
-    /// How long it takes until the container of the pod runs.
-    async fn until_it_runs(&self, name: &str) -> Duration {
+    /// Waits until the container of the pod runs, and returns how long that took.
+    async fn wait_until_running(&self, name: &str) -> Duration {
         let since = Instant::now();
-        while !self.runs(name) {
+        while !self.is_running(name) {
             sleep(Duration::from_millis(10)).await;
         }
         since.elapsed()
@@ -132,7 +132,7 @@ impl Node {
     fn ready(&self) -> Status {
         let ready = self.sync_loop.ready();
         let condition = ready.borrow().clone();
-        condition.expect("the runtime was looked at").status
+        condition.expect("`Status` was answered").status
     }
 }
 
@@ -140,89 +140,92 @@ fn pod(sim: &Sim, name: &str) -> PodRef {
     sim.world().pod(name).pod.clone()
 }
 
-/// A status lock is held for 300 s; a container of another pod exits 200 s into it. Returns how
-/// long that container was down, and whether the node was Ready then.
-async fn down_beside_a_status_lock(policy: Policy) -> (Duration, Status) {
-    let node = Node::up(policy).await;
+/// The status of one container is locked for 300 s; a container of another pod exits after 200 s.
+/// Returns how long that container was down, and whether the node was Ready then.
+async fn downtime_beside_a_stuck_container(policy: Policy) -> (Duration, Status) {
+    let node = Node::start(policy).await;
     node.sim.status_lock("stuck", "app");
-    node.at(200).await;
-    node.sim.exit("innocent", "app", 137);
-    let lifted = {
+    node.wait_until(200).await;
+    node.sim.exit("web", "app", 137);
+    let unlocked = {
         let sim = node.sim.clone();
-        let end = node.began + Duration::from_secs(300);
+        let end = node.start + Duration::from_secs(300);
         tokio::spawn(async move {
             tokio::time::sleep_until(end).await;
             sim.status_unlock("stuck", "app");
         })
     };
     let ready = node.ready();
-    let down = node.until_it_runs("innocent").await;
-    assert!(node.runs("stuck"), "it was not touched");
-    lifted.await.unwrap();
-    (down, ready)
+    let downtime = node.wait_until_running("web").await;
+    assert!(node.is_running("stuck"), "the stuck container still runs");
+    unlocked.await.unwrap();
+    (downtime, ready)
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_the_kubelets_policy_an_innocent_pod_is_down_until_the_fault_ends() {
-    let (down, ready) = down_beside_a_status_lock(Policy::Node).await;
+async fn with_the_kubelets_policy_other_pods_are_down_until_the_fault_ends() {
+    let (downtime, ready) = downtime_beside_a_stuck_container(Policy::Node).await;
     assert_eq!(ready, Status::False);
-    let down = down.as_secs_f64();
-    assert!((100.0..107.0).contains(&down), "{down}");
+    let downtime = downtime.as_secs_f64();
+    assert!((100.0..107.0).contains(&downtime), "{downtime}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn by_ours_it_runs_again_within_two_seconds_and_the_node_stays_ready() {
-    let (down, ready) = down_beside_a_status_lock(Policy::Pod).await;
+async fn with_the_pod_policy_other_pods_restart_within_two_seconds_and_the_node_stays_ready() {
+    let (downtime, ready) = downtime_beside_a_stuck_container(Policy::Pod).await;
     assert_eq!(ready, Status::True);
-    assert!(down < Duration::from_secs(2), "{down:?}");
+    assert!(downtime < Duration::from_secs(2), "{downtime:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_answers_nothing_stops_all_and_they_go_on_when_it_is_back() {
+async fn an_unresponsive_runtime_stops_all_pods_until_it_answers_again() {
     for policy in [Policy::Pod, Policy::Node] {
-        let node = Node::up(policy).await;
+        let node = Node::start(policy).await;
         node.sim.stop();
-        node.at(400).await;
+        node.wait_until(400).await;
         assert_eq!(node.ready(), Status::False, "{policy:?}");
-        node.sim.exit("innocent", "app", 1);
-        node.at(410).await;
-        assert!(!node.runs("innocent"));
+        node.sim.exit("web", "app", 1);
+        node.wait_until(410).await;
+        assert!(!node.is_running("web"));
         node.sim.go_on();
-        let down = node.until_it_runs("innocent").await;
-        assert!(down < Duration::from_secs(9), "{policy:?}: {down:?}");
-        node.at(430).await;
+        let downtime = node.wait_until_running("web").await;
+        assert!(
+            downtime < Duration::from_secs(9),
+            "{policy:?}: {downtime:?}"
+        );
+        node.wait_until(430).await;
         assert_eq!(node.ready(), Status::True, "{policy:?}");
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_whose_status_hangs_stops_only_itself_and_is_synced_when_it_is_seen_again() {
-    let node = Node::up(Policy::Pod).await;
-    node.sim.exit("innocent", "app", 1);
-    node.at(10).await;
-    assert!(!node.incomplete.load(Relaxed), "all was listed until now");
+async fn a_pod_with_a_stuck_status_stops_only_itself_and_is_synced_when_it_is_observed_again() {
+    let node = Node::start(Policy::Pod).await;
+    node.sim.exit("web", "app", 1);
+    node.wait_until(10).await;
+    assert!(!node.incomplete.load(Relaxed), "all requests were complete");
     node.sim.status_lock("stuck", "app");
-    node.at(20).await;
-    for name in ["innocent", "other"] {
+    node.wait_until(20).await;
+    for name in ["web", "db"] {
         node.sim.exit(name, "app", 1);
-        let down = node.until_it_runs(name).await;
-        assert!(down < Duration::from_secs(2), "{name}: {down:?}");
+        let downtime = node.wait_until_running(name).await;
+        assert!(downtime < Duration::from_secs(2), "{name}: {downtime:?}");
     }
     assert!(node.incomplete.load(Relaxed), "containers were not listed");
     node.sim.exit("stuck", "app", 1);
-    node.at(60).await;
-    assert!(!node.runs("stuck"), "what is not seen is not touched");
+    node.wait_until(60).await;
+    assert!(!node.is_running("stuck"), "it is not restarted unobserved");
     node.sim.status_unlock("stuck", "app");
-    let down = node.until_it_runs("stuck").await;
-    assert!(down < Duration::from_secs(3), "{down:?}");
+    let downtime = node.wait_until_running("stuck").await;
+    assert!(downtime < Duration::from_secs(3), "{downtime:?}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_no_longer_wanted_ends() {
-    let node = Node::up(Policy::Pod).await;
-    let pod = pod(&node.sim, "other");
+    let node = Node::start(Policy::Pod).await;
+    let pod = pod(&node.sim, "db");
     node.wanted.send(Change::Remove(pod)).unwrap();
-    node.at(3).await;
-    assert!(!node.sim.world().pods.contains_key("other"));
-    assert!(node.runs("innocent"));
+    node.wait_until(3).await;
+    assert!(!node.sim.world().pods.contains_key("db"));
+    assert!(node.is_running("web"));
 }

@@ -14,7 +14,7 @@ use clap::{ArgAction, Args, ValueEnum};
 use cri::Endpoint;
 use guard::core::{Mode, Settings};
 use static_pods::logs::{LogFolders, POD_LOGS};
-use static_pods::once::{Finished, Once};
+use static_pods::completion::{Completion, Finished};
 use static_pods::pods::Pods;
 use static_pods::volumes::DEFAULT_ROOT;
 use static_pods::worker::{Line, Lines};
@@ -180,9 +180,9 @@ async fn tell(mut told: mpsc::Receiver<Line>, format: Format) -> anyhow::Result<
 
 /// How all pods ended that can.
 async fn finished(mut pods: watch::Receiver<Pods>) -> anyhow::Result<Found> {
-    let mut once = Once::default();
+    let mut completion = Completion::default();
     loop {
-        let finished = once.look(&pods.borrow_and_update())?;
+        let finished = completion.update(&pods.borrow_and_update())?;
         match finished {
             Some(Finished::Succeeded) => return Ok(Found::Well),
             Some(Finished::Failed) => return Ok(Found::Problem),

@@ -1,4 +1,4 @@
-//! Which attempts of a name were made: the proof that none is made twice.
+//! The attempts of a name. They ensure that nothing is created twice.
 
 use tokio::time::Instant;
 
@@ -7,53 +7,53 @@ use super::step::Attempt;
 /// The attempts of one name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
-    /// The highest that was ever seen. It never sinks, also when what bore it is removed.
+    /// The highest attempt that was ever observed, even if it is removed.
     highest: Option<u32>,
     creation: Creation,
 }
 
-/// Whether one is being made.
+/// The state of the last creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Creation {
-    /// What we have created is known.
+    /// No creation has an unknown outcome.
     #[default]
     Idle,
-    /// We wait for an answer.
-    UnderWay { attempt: u32 },
-    /// No answer will come. Only a complete look that was begun later tells what became of it.
+    /// The call is outstanding.
+    Outstanding { attempt: u32 },
+    /// The answer is lost. Only a complete view as of a later time shows the outcome.
     Lost { since: Instant },
 }
 
 impl Attempts {
-    /// Something with this attempt exists, or has.
-    pub(super) fn saw(&mut self, attempt: u32) {
+    /// Notes that this attempt exists or existed.
+    pub(super) fn note_existing(&mut self, attempt: u32) {
         self.highest = self.highest.max(Some(attempt));
     }
 
-    /// What was being created is there, whatever its call says: a runtime may do what it was
-    /// asked for and hang only then.
-    pub(super) fn appeared(&mut self, attempt: u32) {
-        if self.creation == (Creation::UnderWay { attempt }) {
+    /// Notes that this attempt was observed. The creation is then done, even if its call is
+    /// outstanding.
+    pub(super) fn note_created(&mut self, attempt: u32) {
+        if self.creation == (Creation::Outstanding { attempt }) {
             self.creation = Creation::Idle;
         }
     }
 
     pub(super) fn begin(&mut self, attempt: Attempt) {
         let attempt = attempt.number();
-        self.creation = Creation::UnderWay { attempt };
+        self.creation = Creation::Outstanding { attempt };
     }
 
-    /// The call was answered; returns whether it was still awaited.
+    /// Notes the answer of the call. Returns whether it was still outstanding.
     pub(super) fn answered(&mut self, attempt: Attempt) -> bool {
         let attempt = attempt.number();
-        let is_awaited = self.creation == (Creation::UnderWay { attempt });
+        let is_awaited = self.creation == (Creation::Outstanding { attempt });
         if is_awaited {
             self.creation = Creation::Idle;
         }
         is_awaited
     }
 
-    /// No answer will arrive; returns whether one was still awaited.
+    /// Notes that no answer will arrive. Returns whether the call was still outstanding.
     pub(super) fn lost(&mut self, attempt: Attempt, now: Instant) -> bool {
         let is_awaited = self.answered(attempt);
         if is_awaited {
@@ -62,8 +62,8 @@ impl Attempts {
         is_awaited
     }
 
-    /// A complete look was begun at `as_of`: what exists was told by [`Self::saw`].
-    pub(super) fn looked(&mut self, as_of: Instant) {
+    /// Notes a complete view as of `as_of`, whose attempts were passed to [`Self::note_existing`].
+    pub(super) fn observed_all(&mut self, as_of: Instant) {
         if let Creation::Lost { since } = self.creation
             && since < as_of
         {
@@ -75,7 +75,8 @@ impl Attempts {
         self.creation
     }
 
-    /// The next attempt, if none is being made. The caller has the proof that nothing lives.
+    /// The next attempt, if no creation has an unknown outcome. The caller must have checked that
+    /// nothing with this name runs.
     pub(super) fn next(&self) -> Option<Attempt> {
         (self.creation == Creation::Idle).then(|| Attempt::after(self.highest))
     }

@@ -1,4 +1,4 @@
-//! A decision that is being made.
+//! A decision in progress.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,17 +9,17 @@ use super::retry::Retry;
 use super::step::{Planned, Step};
 use super::why::Why;
 
-/// The steps so far, and what is waited for.
+/// The steps so far, and what the pod and its containers wait for.
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) now: Instant,
     pub(super) steps: Vec<Planned>,
     pub(super) wake_at: Option<Instant>,
-    /// Something can only be done after a newer look.
-    pub(super) wants_look: bool,
-    /// What the sandbox waits for.
+    /// Whether something waits for a newer view.
+    pub(super) needs_view: bool,
+    /// Why the sandbox, or the pod as a whole, waits.
     pub(super) sandbox: Option<Why>,
-    /// What containers wait for.
+    /// Why containers wait.
     pub(super) containers: BTreeMap<Arc<str>, Why>,
 }
 
@@ -29,7 +29,7 @@ impl Draft {
             now,
             steps: Vec::new(),
             wake_at: None,
-            wants_look: false,
+            needs_view: false,
             sandbox: None,
             containers: BTreeMap::new(),
         }
@@ -45,9 +45,9 @@ impl Draft {
         self.steps.push(Planned { step, why });
     }
 
-    /// A step towards the pod's end, or a wait after the failure of the last attempt.
+    /// Adds a step that ends the pod, or a wait if the last attempt failed recently.
     pub(super) fn end_step(&mut self, step: Step, retry: &Retry, why: &Why) {
-        match retry.holds(self.now) {
+        match retry.blocked_by(self.now) {
             Some(failure) => {
                 let (until, message) = (failure.until, failure.message.clone());
                 self.sandbox_waits(Why::StopError { until, message });
@@ -56,21 +56,21 @@ impl Draft {
         }
     }
 
-    /// The sandbox waits.
+    /// Notes why the sandbox waits.
     pub(super) fn sandbox_waits(&mut self, why: Why) {
         self.note(&why);
         self.sandbox = Some(why);
     }
 
-    /// A container waits.
-    pub(super) fn waits(&mut self, container: &Arc<str>, why: Why) {
+    /// Notes why a container waits.
+    pub(super) fn container_waits(&mut self, container: &Arc<str>, why: Why) {
         self.note(&why);
         self.containers.insert(container.clone(), why);
     }
 
     fn note(&mut self, why: &Why) {
         match why {
-            Why::NotSeen | Why::AnswerLost => self.wants_look = true,
+            Why::NotSeen | Why::AnswerLost => self.needs_view = true,
             Why::CrashLoopBackOff { until, .. }
             | Why::SandboxBackOff { until, .. }
             | Why::ImagePullBackOff { until, .. }
@@ -81,7 +81,7 @@ impl Draft {
         }
     }
 
-    /// At this time the decision is made again.
+    /// Requests another decision at this time.
     pub(super) fn wake(&mut self, at: Instant) {
         self.wake_at = Some(self.wake_at.map_or(at, |wake_at| wake_at.min(at)));
     }

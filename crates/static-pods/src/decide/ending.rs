@@ -1,15 +1,15 @@
-//! Ending a pod, from any state, and from any state again.
+//! How a pod is ended, from any state.
 //!
 //! ```text
-//!   containers: preStop, SIGTERM, SIGKILL after the grace period    all at once
-//!   sidecars:   the same with what is left of it                    the last one first
-//!   sandboxes:  stop
-//!   containers, then sandboxes: remove
-//!   nothing is left, as of a complete look: volumes: remove
+//!   1. containers: preStop, SIGTERM, SIGKILL after the grace period     all at once
+//!   2. sidecars:   likewise, within the rest of the grace period        the last one first
+//!   3. sandboxes:  stop
+//!   4. containers, then sandboxes: remove
+//!   5. volumes:    remove, once a complete view contains nothing of the pod
 //! ```
 //!
-//! A pod that has finished by itself goes only as far as the sandboxes' stop: what is dead stays,
-//! to be looked at.
+//! For a pod that has finished by itself only steps 1 to 3 are done, so that its dead containers
+//! can be inspected.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,39 +18,39 @@ use pleg::model::id::Id;
 use serde::{Deserialize, Serialize};
 
 use super::attempts::Creation;
+use super::container::can_begin_step;
 use super::draft::Draft;
-use super::keep::is_free;
 use super::memory::{Memory, Volumes};
-use super::slot::{Known, Life};
+use super::slot::{KnownContainer, Life};
 use super::step::Step;
-use super::view::Sight;
+use super::view::Visibility;
 use super::why::Why;
 use crate::spec::{ContainerSpec, PodSpec, Role};
 
-/// What it takes to end a pod whose manifest may be gone: small enough to be kept with the pod.
+/// How a pod is ended, also without its manifest. Small, because it is stored with the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Termination {
     /// `terminationGracePeriodSeconds`.
     pub grace_period: Duration,
-    /// The containers that are not ended like any other, in the order of the manifest.
+    /// The sidecars and the containers with a `preStop` hook, in the order of the manifest.
     pub containers: Vec<LastContainer>,
 }
 
-/// What it takes to end a container.
+/// How a container is ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastContainer {
     /// Its name.
     pub name: String,
-    /// It ends after those that are not sidecars.
+    /// Whether it is a sidecar, which ends after the other containers.
     pub is_sidecar: bool,
-    /// What runs in it before it is asked to end.
+    /// The command of its `preStop` hook.
     pub pre_stop: Option<Vec<String>>,
 }
 
 impl Default for Termination {
-    /// A kubelet's.
+    /// The kubelet's default.
     fn default() -> Self {
         Self {
             grace_period: Duration::from_secs(30),
@@ -84,7 +84,7 @@ impl Termination {
         self.containers.iter().find(|last| last.name == name)
     }
 
-    /// The place of a sidecar: the last one ends first.
+    /// The position of a sidecar among the sidecars. The last one ends first.
     fn sidecar(&self, name: &str) -> Option<usize> {
         let mut sidecars = self.containers.iter().filter(|last| last.is_sidecar);
         sidecars.position(|last| last.name == name)
@@ -92,7 +92,7 @@ impl Termination {
 }
 
 impl Memory {
-    /// Ends the pod and removes all of it.
+    /// Plans the next steps to end the pod and to remove everything of it.
     pub(super) fn end(&mut self, pod: &Termination, why: &Why, draft: &mut Draft) {
         self.ending_since.get_or_insert(draft.now);
         if !self.stop_all(pod, why, draft) || self.is_creating(draft) {
@@ -103,15 +103,15 @@ impl Memory {
         }
     }
 
-    /// Ends what runs of a pod that is over; the dead stay.
+    /// Plans the next steps to stop what still runs of a finished pod. Dead containers are kept.
     pub(super) fn wind_down(&mut self, pod: &Termination, why: &Why, draft: &mut Draft) {
-        if !self.sees() || !self.stop_all(pod, why, draft) {
+        if !self.can_observe() || !self.stop_all(pod, why, draft) {
             return;
         }
         for (name, slot) in &self.slots {
             let rest = slot.known.iter();
             for (id, known) in rest.filter(|(_, known)| !known.life.is_over()) {
-                if self.why_unseen(id).is_none() {
+                if self.why_unobserved(id).is_none() {
                     self.remove(name, id, known, why.clone(), draft);
                 }
             }
@@ -130,12 +130,12 @@ impl Memory {
             && slots.all(|slot| slot.known.is_empty() && is_idle(slot.attempts.creation()))
     }
 
-    /// Kills what runs; tells whether nothing does any more that a kill could end.
+    /// Plans the kills of live containers. Returns whether there is no container left to kill.
     pub(super) fn kill_all(&self, pod: &Termination, why: &Why, draft: &mut Draft) -> bool {
-        // A grace period may be longer than an instant can say: then nothing is late.
+        // No deadline if the grace period is too long for an `Instant`.
         let since = self.ending_since;
         let deadline = since.and_then(|since| since.checked_add(pod.grace_period));
-        // What of the pod has not ended, by its turn: 0 is that of all that are no sidecars.
+        // The live containers with their turn: 0 for all that are not sidecars.
         let sidecars = pod.containers.iter().filter(|last| last.is_sidecar).count();
         let turn = |name: &str| pod.sidecar(name).map_or(0, |place| sidecars - place);
         let rest = self.slots.iter().flat_map(|(name, slot)| {
@@ -149,15 +149,15 @@ impl Memory {
             return true;
         };
         for (turn, name, id, known) in rest {
-            // Sidecars wait for the others, but not longer than the pod's grace period.
+            // Sidecars wait for the containers before them, but not beyond the pod's grace period.
             let is_late = deadline.is_some_and(|deadline| draft.now >= deadline);
             if turn > first && !is_late {
                 if let Some(deadline) = deadline {
                     draft.wake(deadline);
                 }
-                draft.waits(name, Why::Terminating);
-            } else if let Some(why) = self.why_unseen(id) {
-                draft.waits(name, why.clone());
+                draft.container_waits(name, Why::Terminating);
+            } else if let Some(why) = self.why_unobserved(id) {
+                draft.container_waits(name, why.clone());
             } else {
                 self.kill_last(pod, name, id, known, why, draft);
             }
@@ -170,12 +170,12 @@ impl Memory {
         pod: &Termination,
         name: &Arc<str>,
         id: &Id,
-        known: &Known,
+        known: &KnownContainer,
         why: &Why,
         draft: &mut Draft,
     ) {
         let pre_stop = pod.of(name).and_then(|last| last.pre_stop.clone());
-        if is_free(name, known, draft) {
+        if can_begin_step(name, known, draft) {
             let step = Step::KillContainer {
                 container: name.clone(),
                 id: id.clone(),
@@ -186,7 +186,7 @@ impl Memory {
         }
     }
 
-    /// Whether something of the pod is being created, or may be.
+    /// Whether something of the pod is being created or may have been created.
     fn is_creating(&self, draft: &mut Draft) -> bool {
         let slots = self.slots.values().map(|slot| &slot.attempts);
         let mut creations = slots
@@ -194,18 +194,18 @@ impl Memory {
             .map(|attempts| attempts.creation())
             .filter(|creation| *creation != Creation::Idle);
         let creation = creations.next();
-        draft.wants_look |= matches!(creation, Some(Creation::Lost { .. }));
+        draft.needs_view |= matches!(creation, Some(Creation::Lost { .. }));
         creation.is_some()
     }
 
-    /// Removes all containers; tells whether none is left.
+    /// Plans the removal of all containers. Returns whether none exists.
     fn remove_containers(&self, why: &Why, draft: &mut Draft) -> bool {
         let mut is_done = true;
         for (name, slot) in &self.slots {
             for (id, known) in &slot.known {
                 is_done = false;
-                if let Some(unseen) = self.why_unseen(id) {
-                    draft.waits(name, unseen.clone());
+                if let Some(unobserved) = self.why_unobserved(id) {
+                    draft.container_waits(name, unobserved.clone());
                 } else {
                     self.remove(name, id, known, why.clone(), draft);
                 }
@@ -214,7 +214,7 @@ impl Memory {
         is_done
     }
 
-    /// Removes all sandboxes; tells whether none is left.
+    /// Plans the removal of all sandboxes. Returns whether none exists.
     fn remove_sandboxes(&self, why: &Why, draft: &mut Draft) -> bool {
         for (id, known) in &self.sandboxes.known {
             if !known.is_busy {
@@ -224,9 +224,9 @@ impl Memory {
         self.sandboxes.known.is_empty()
     }
 
-    /// Removes the volumes, but never under something that may live.
+    /// Plans the removal of the volumes, once it is certain that no container exists.
     fn remove_volumes(&self, why: &Why, draft: &mut Draft) {
-        if self.sight != Sight::Complete {
+        if self.visibility != Visibility::Complete {
             draft.sandbox_waits(Why::NotSeen);
             return;
         }
@@ -236,8 +236,8 @@ impl Memory {
     }
 }
 
-/// A kill has ended it, whether or not that was seen yet; of one that is seen to run after that
-/// the kill was not the end.
-fn is_stopped(known: &Known) -> bool {
+/// Whether a kill has stopped the container. If a later view shows that it runs, the kill did not
+/// stop it.
+fn is_stopped(known: &KnownContainer) -> bool {
     known.was_stopped && (known.life == Life::Unknown || !known.is_fresh())
 }

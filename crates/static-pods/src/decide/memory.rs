@@ -1,7 +1,7 @@
-//! What is known of a pod from one decision to the next: a ledger of all its containers and
-//! sandboxes, of what we did to them, and what failed.
+//! The state of a pod from one decision to the next: its containers and sandboxes, our operations
+//! on them, and the failures.
 //!
-//! A run that begins knows nothing, and learns all of it from the first complete look.
+//! It is empty when a run starts, and is filled by the first complete view.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,38 +16,41 @@ use super::phase::Phase;
 use super::retry::Retry;
 use super::sandboxes::Sandboxes;
 use super::slot::{Life, Slot};
-use super::view::{Extent, Sight, View};
+use super::view::{Extent, View, Visibility};
 use super::why::Why;
 use crate::backoff::Policy;
 use crate::probe::Running;
 
-/// What is known of a pod.
+/// The shortest grace period of a container, as in the kubelet.
+pub(crate) const MIN_GRACE_PERIOD: Duration = Duration::from_secs(2);
+
+/// The state of a pod from one decision to the next.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Only looks that were begun after this count.
-    born: Instant,
-    pub(super) sight: Sight,
-    /// The containers of which nothing new is seen, and why not.
-    unseen: BTreeMap<Id, Why>,
-    /// When the newest look was begun that has shown all that there was.
-    complete: Option<Instant>,
-    /// When our last action on the pod ended.
-    pub(super) touched: Option<Instant>,
+    /// Only views as of a time after this can be complete.
+    created_at: Instant,
+    pub(super) visibility: Visibility,
+    /// The unobserved containers, and why they are not observed.
+    unobserved: BTreeMap<Id, Why>,
+    /// The time of the newest complete view.
+    complete_as_of: Option<Instant>,
+    /// When our last operation on the pod ended.
+    pub(super) last_action: Option<Instant>,
     pub(super) sandboxes: Sandboxes,
     pub(super) slots: BTreeMap<Arc<str>, Slot>,
-    /// The sandbox of a container, where it is known.
+    /// The sandbox of each container for which it is known.
     pub(super) sandbox_of: BTreeMap<Id, Id>,
-    /// What was removed, and when: an older view still shows it.
+    /// When ids were removed. Older views still contain them.
     pub(super) removed: BTreeMap<Id, Instant>,
-    /// How far it was when it was last wanted.
+    /// The last phase before the pod had to end.
     pub(super) wanted_phase: Option<Phase>,
-    /// Since when the pod is being ended.
+    /// When the end of the pod started.
     pub(super) ending_since: Option<Instant>,
     pub(super) volumes: Volumes,
     pub(super) volume_errors: Retry,
 }
 
-/// What is on this machine of the pod.
+/// The state of the pod's volumes and logs on this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Volumes {
     Kept,
@@ -56,15 +59,14 @@ pub(super) enum Volumes {
 }
 
 impl Memory {
-    /// Nothing is known yet. To be made when the pod is first heard of, and kept until a
-    /// [`Decision`](super::Decision) says that the pod is gone.
+    /// An empty memory. Keep it until a [`Decision`](super::Decision) has `is_gone`.
     pub fn new(now: Instant) -> Self {
         Self {
-            born: now,
-            sight: Sight::Blind,
-            unseen: BTreeMap::new(),
-            complete: None,
-            touched: None,
+            created_at: now,
+            visibility: Visibility::Blind,
+            unobserved: BTreeMap::new(),
+            complete_as_of: None,
+            last_action: None,
             sandboxes: Sandboxes::new(),
             slots: BTreeMap::new(),
             sandbox_of: BTreeMap::new(),
@@ -76,19 +78,19 @@ impl Memory {
         }
     }
 
-    /// Notes which sandbox a container of an earlier run is in, which a status does not tell. An
-    /// old sandbox is removed only if it is known of all containers that they are in others.
+    /// Notes the sandbox of a container of an earlier run, which is not part of a status. An old
+    /// sandbox is removed only if all containers are known to be in others.
     pub fn adopt(&mut self, container: Id, sandbox: Id) {
         self.sandbox_of.insert(container, sandbox);
     }
 
-    /// How far what is known of the pod can be trusted.
-    pub fn sight(&self) -> Sight {
-        self.sight
+    /// How much of the pod is known for certain.
+    pub fn visibility(&self) -> Visibility {
+        self.visibility
     }
 
     /// The containers that run, for [`Prober::due`](crate::probe::Prober::due). `wall` is the time
-    /// of day: the age of those that an earlier run started is told by it alone.
+    /// of day, from which the age of containers of an earlier run is computed.
     pub fn running(&self, wall: WallTime) -> Vec<Running> {
         let live = self
             .slots
@@ -111,76 +113,75 @@ impl Memory {
         self.slots.entry(name.clone()).or_insert_with(Slot::new)
     }
 
-    /// Takes in what was seen.
-    pub(super) fn see(&mut self, view: &View, now: Instant) {
+    /// Applies a view.
+    pub(super) fn observe(&mut self, view: &View, now: Instant) {
         let as_of = view.as_of;
         for shown in &view.status.containers {
             if !self.was_removed_since(&shown.id, as_of) {
-                self.slot(&shown.name).see(shown, as_of, now);
+                self.slot(&shown.name).observe(shown, as_of, now);
             }
         }
         for shown in &view.status.sandboxes {
             if !self.was_removed_since(&shown.id, as_of) {
-                self.sandboxes.see(shown, as_of, now);
+                self.sandboxes.observe(shown, as_of, now);
             }
         }
-        if let (Extent::All, Some(as_of)) = (&view.extent, as_of)
-            && as_of > self.born
-            && Some(as_of) >= self.complete
+        if let (Extent::Complete, Some(as_of)) = (&view.extent, as_of)
+            && as_of > self.created_at
+            && Some(as_of) >= self.complete_as_of
         {
-            self.complete = Some(as_of);
-            self.sandboxes.looked(as_of);
+            self.complete_as_of = Some(as_of);
+            self.sandboxes.observed_all(as_of);
             for slot in self.slots.values_mut() {
-                slot.looked(as_of);
+                slot.observed_all(as_of);
             }
             let slots = &self.slots;
             let is_known = |id: &Id| slots.values().any(|slot| slot.known.contains_key(id));
             self.sandbox_of.retain(|id, _| is_known(id));
             self.removed.retain(|_, at| *at >= as_of);
         }
-        self.unseen.clone_from(&view.unseen);
-        self.sight = match view.extent {
-            Extent::Unclear => Sight::Blind,
-            _ if self.complete.is_none() => Sight::Blind,
-            Extent::All if as_of > self.touched => Sight::Complete,
-            _ => Sight::KnownIdsOnly,
+        self.unobserved.clone_from(&view.unobserved);
+        self.visibility = match view.extent {
+            Extent::Unclear => Visibility::Blind,
+            _ if self.complete_as_of.is_none() => Visibility::Blind,
+            Extent::Complete if as_of > self.last_action => Visibility::Complete,
+            _ => Visibility::KnownIdsOnly,
         };
     }
 
-    /// Why nothing new is seen of this container, while that of others is.
-    pub(super) fn why_unseen(&self, id: &Id) -> Option<&Why> {
-        self.unseen.get(id)
+    /// Why this container is unobserved, if it is.
+    pub(super) fn why_unobserved(&self, id: &Id) -> Option<&Why> {
+        self.unobserved.get(id)
     }
 
-    /// Whether all that there is of the pod was seen once.
-    pub(super) fn was_seen(&self) -> bool {
-        self.complete.is_some()
+    /// Whether there was a complete view.
+    pub(super) fn was_observed(&self) -> bool {
+        self.complete_as_of.is_some()
     }
 
     fn was_removed_since(&self, id: &Id, as_of: Option<Instant>) -> bool {
         self.removed.get(id).is_some_and(|at| Some(*at) >= as_of)
     }
 
-    /// The look that is waited for: one that shows all and was begun after this.
-    pub(super) fn look_after(&self) -> Option<Instant> {
+    /// The time after which a complete view is needed, if one is.
+    pub(super) fn needs_view_after(&self) -> Option<Instant> {
         let slots = self.slots.values().map(|slot| &slot.attempts);
         let attempts = slots.chain([&self.sandboxes.attempts]);
         let lost = attempts.filter_map(|attempts| match attempts.creation() {
             Creation::Lost { since } => Some(since),
             _ => None,
         });
-        let first = self.complete.is_none().then_some(self.born);
+        let first = self.complete_as_of.is_none().then_some(self.created_at);
         let ended = self
-            .touched
-            .filter(|touched| self.complete < Some(*touched));
+            .last_action
+            .filter(|last_action| self.complete_as_of < Some(*last_action));
         lost.chain(first).chain(ended).max()
     }
 
-    /// What is left of the pod's grace period, or a kubelet's minimum.
+    /// The rest of the pod's grace period, or the kubelet's minimum.
     pub(super) fn grace_left(&self, grace: Duration, now: Instant) -> Duration {
-        const MINIMUM: Duration = Duration::from_secs(2);
         let since = self.ending_since.unwrap_or(now);
         let passed = now.saturating_duration_since(since);
-        grace.saturating_sub(passed).max(MINIMUM)
+        grace.saturating_sub(passed).max(MIN_GRACE_PERIOD)
     }
 }

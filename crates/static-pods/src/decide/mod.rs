@@ -1,39 +1,39 @@
-//! What a pod needs next: a pure function of what is wanted, what was seen, and what was done.
+//! Decides what a pod needs next. Pure: what is wanted, what was observed and the time are
+//! arguments.
 //!
 //! ```text
-//!   Want: run this PodSpec | end this pod --------+
-//!   View: the PLEG's entry, and what it proves ---+--> Memory::decide --> Decision
-//!   Health: what the probes found ----------------+      |     ^            steps, each with a Why
-//!                                                        v     |            wake_at, look_after
-//!                                            noted as begun    |            report: phase, states
-//!                                                              |
-//!                             Memory::ended <-- Outcome -- the steps are performed, side by side
+//!   Want: run this PodSpec | end this pod ---+
+//!   View: the PLEG's entry ------------------+--> Memory::decide --> Decision
+//!   Health: the results of the probes -------+         ^               steps, each with a Why
+//!                                                      |               wake_at, needs_view_after
+//!                                                      |               report: phase, states
+//!                                                      |
+//!                      Memory::note_outcome <-- Outcome -- the steps are performed in parallel
 //! ```
 //!
-//! The rules are those of a kubelet's `computePodActions`. What is different is how a doubled
-//! container is prevented. A kubelet believes each listing; here a [`Memory`] keeps a ledger of
-//! all containers and sandboxes of the pod, and
+//! The rules are those of the kubelet's `computePodActions`, except for how a second copy of a
+//! container is prevented. A kubelet trusts each list. Here a [`Memory`] records all containers and
+//! sandboxes of the pod:
 //!
-//! - nobody but us creates anything of the pod, so after one complete look and with the outcome of
-//!   each creation of ours known, the ledger *is* all that there is, whatever hangs;
-//! - a container that has exited never runs again, however old the view is that shows it; a
-//!   sandbox has stopped only once the runtime has answered that it has;
-//! - so an [`Attempt`], without which there is no creation, is made only where the ledger has no
-//!   container of that name that has not exited, and no creation whose outcome is not known;
-//! - attempts count on from the highest that was seen, and runtimes reserve names by attempt: a
-//!   creation that an earlier run left behind in the runtime and that we cannot know of bears the
-//!   same name as ours, and only one of them can be.
+//! - Only we create containers and sandboxes of the pod. After one complete view, and if the
+//!   outcome of each creation is known, the memory has everything that exists, even if calls hang.
+//! - A container that has exited never runs again, however old the view is that shows it. A sandbox
+//!   has stopped only when the runtime has answered that it has.
+//! - A creation needs an [`Attempt`]. There is one only if all containers of that name have exited,
+//!   and the outcome of each creation is known.
+//! - Attempts continue from the highest that was observed, and runtimes reserve names by attempt.
+//!   If an earlier run left a creation in the runtime that was not observed, it has the name of the
+//!   next creation, and the runtime accepts only one of them.
 //!
-//! A run that was killed leaves nothing but what the runtime has; its successor decides from that
-//! as any run does.
+//! A run that was killed leaves only the state of the runtime, and the next run decides from that.
 
 mod attempts;
+mod container;
 mod draft;
 mod ending;
-mod keep;
 mod memory;
+mod outcomes;
 mod phase;
-mod progress;
 mod report;
 mod retry;
 mod run;
@@ -47,25 +47,26 @@ mod why;
 use tokio::time::Instant;
 
 pub use ending::{LastContainer, Termination};
+pub(crate) use memory::MIN_GRACE_PERIOD;
 pub use memory::Memory;
 pub use phase::Phase;
 pub use report::{ContainerReport, ContainerView, Exit, Report};
 pub use step::{Attempt, Outcome, Planned, Step};
-pub use view::{Sight, View};
+pub use view::{View, Visibility};
 pub use why::Why;
 
 use crate::probe::Health;
 use crate::spec::PodSpec;
 use draft::Draft;
 
-/// What is wanted of a pod.
+/// The goal for a pod.
 #[derive(Clone, Copy, Debug)]
 pub enum Want<'a> {
-    /// It runs as this manifest says.
+    /// The pod runs by this specification.
     Run(&'a PodSpec),
-    /// It ends, and nothing of it is left.
+    /// The pod ends, and everything of it is removed.
     End {
-        /// What it takes, also where the manifest is gone.
+        /// How it is ended.
         pod: &'a Termination,
         /// Why it ends.
         why: &'a Why,
@@ -75,27 +76,27 @@ pub enum Want<'a> {
 /// What a pod needs next.
 #[derive(Clone, Debug)]
 pub struct Decision {
-    /// What is to be done now, side by side. It is noted as begun already.
+    /// The steps to perform now, in parallel. The memory has noted them as started.
     pub steps: Vec<Planned>,
-    /// When to decide again if nothing happens until then. Besides: after each new view, each
-    /// change of [`Health`], and each step that has ended.
+    /// When to decide again. In addition, decide again after each new view, each change of
+    /// [`Health`], and each step that has ended.
     pub wake_at: Option<Instant>,
-    /// Something waits for a look that is complete and was begun after this: to be asked for by
-    /// `Pleg::request_relist` and waited for by `Cache::newer_than`, which alone can tell that a pod
-    /// is not in the runtime ([`View::not_found`]).
-    pub look_after: Option<Instant>,
-    /// The pod's state, to be shown.
+    /// The decision waits for a complete view as of a time after this. Request it by
+    /// `Pleg::request_relist`, and wait for it by `Cache::newer_than`, which also reports that a
+    /// pod is not in the runtime ([`View::not_found`]).
+    pub needs_view_after: Option<Instant>,
+    /// The state of the pod, for people.
     pub report: Report,
-    /// Nothing is left of a pod that was to end: the memory may be forgotten.
+    /// Whether the pod has ended and everything of it is removed. The memory can be dropped.
     pub is_gone: bool,
 }
 
 impl Memory {
-    /// Takes in what was seen and decides what to do now. The steps are noted as begun.
+    /// Applies a view, and decides what to do now. The steps are noted as started.
     pub fn decide(&mut self, want: Want, view: &View, health: &Health, now: Instant) -> Decision {
-        self.see(view, now);
+        self.observe(view, now);
         let mut draft = Draft::new(now);
-        let verdict = match want {
+        let course = match want {
             Want::Run(spec) => Some(self.run(spec, health, &mut draft)),
             Want::End { pod, why } => {
                 self.end(pod, why, &mut draft);
@@ -106,14 +107,14 @@ impl Memory {
             self.begin(planned, now);
         }
         let is_gone = matches!(want, Want::End { .. }) && self.is_gone();
-        let is_waiting = !is_gone && (draft.wants_look || self.sight == Sight::Blind);
-        let report = self.report(want, verdict, view, health, &draft);
+        let is_waiting = !is_gone && (draft.needs_view || self.visibility == Visibility::Blind);
+        let report = self.report(want, course, view, health, &draft);
         if let Want::Run(_) = want {
             self.wanted_phase = Some(report.phase);
         }
         Decision {
             report,
-            look_after: self.look_after().filter(|_| is_waiting),
+            needs_view_after: self.needs_view_after().filter(|_| is_waiting),
             steps: draft.steps,
             wake_at: draft.wake_at,
             is_gone,

@@ -1,4 +1,4 @@
-//! How far a pod is, as Kubernetes defines it.
+//! The phase of a pod, as Kubernetes defines it.
 
 /// `status.phase`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -7,16 +7,16 @@ pub enum Phase {
     Pending,
     /// All of its containers have run, and some run or will be restarted.
     Running,
-    /// All have ended with 0, and none is restarted.
+    /// All have exited with code 0, and none is restarted.
     Succeeded,
-    /// All have ended, one of them not with 0, and none is restarted.
+    /// All have exited, at least one of them not with code 0, and none is restarted.
     Failed,
-    /// The runtime has not shown yet which of its containers there are.
+    /// The pod has not been observed yet.
     Unknown,
 }
 
 impl Phase {
-    /// The word for it.
+    /// Kubernetes' word for the phase.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Pending => "Pending",
@@ -27,7 +27,7 @@ impl Phase {
         }
     }
 
-    /// What it means.
+    /// The meaning of the phase, as a sentence.
     pub fn meaning(self) -> &'static str {
         match self {
             Self::Pending => "not all of its containers have run yet",

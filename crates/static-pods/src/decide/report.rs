@@ -1,4 +1,4 @@
-//! A pod's state, to be shown: phase, containers, readiness, as Kubernetes defines them.
+//! The state of a pod for people: phase, containers and readiness, as Kubernetes defines them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -10,30 +10,30 @@ use super::Want;
 use super::draft::Draft;
 use super::memory::Memory;
 use super::phase::Phase;
-use super::run::Verdict;
-use super::slot::{Known, Life, Slot, Start};
+use super::run::Course;
+use super::slot::{KnownContainer, Life, Slot, Start};
 use super::view::View;
 use super::why::Why;
 use crate::probe::Health;
 use crate::spec::{Probes, Role};
 
-/// A pod's state.
+/// The state of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// How far it is.
+    /// Its phase.
     pub phase: Phase,
-    /// All containers that are to be ready are.
+    /// Whether all containers other than init containers are ready.
     pub is_ready: bool,
     /// Its addresses, the primary one first.
     pub ips: Vec<IpAddr>,
-    /// What the pod as a whole waits for.
+    /// Why the pod as a whole waits.
     pub waits: Option<Why>,
     /// Its containers, in the order of the manifest.
     pub containers: Vec<ContainerReport>,
 }
 
 impl Report {
-    /// That of a pod with which nothing is done yet.
+    /// The report of a pod before its first decision.
     pub(crate) fn pending() -> Self {
         Self {
             phase: Phase::Pending,
@@ -45,51 +45,51 @@ impl Report {
     }
 }
 
-/// A container's state.
+/// The state of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContainerReport {
     /// Its name.
     pub name: Arc<str>,
     /// Its id, once it was created.
     pub id: Option<Id>,
-    /// What it does.
+    /// Whether it waits, runs or has exited.
     pub state: ContainerView,
-    /// What keeps it from being what it should be.
+    /// Why it waits for its next step.
     pub waits: Option<Why>,
-    /// It runs, as the kernel knows it, too, and its readiness probe, if it has one, says that it
-    /// is ready; of an init container, that it has succeeded. Nothing of a pod that is being ended
-    /// is.
+    /// Whether it runs, also according to the kernel, and its readiness probe, if any, has
+    /// succeeded. An init container is ready when it has succeeded. In a pod that ends, no
+    /// container is ready.
     pub is_ready: bool,
-    /// How often it was started again.
+    /// How often it was restarted.
     pub restarts: u32,
-    /// How the one before it ended, or it itself if it waits to be restarted.
+    /// The last exit of a container with this name, unless `state` contains it.
     pub last_exit: Option<Exit>,
 }
 
 /// `state` of a container's status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContainerView {
-    /// It does not run yet, or not again.
+    /// It does not run yet, or waits for its restart.
     Waiting(Why),
     /// It runs.
     Running {
-        /// Since when, by the runtime.
+        /// When it was started, according to the runtime.
         since: Option<WallTime>,
     },
-    /// It has ended.
+    /// It has exited.
     Terminated(Exit),
 }
 
-/// How a container ended.
+/// How a container exited.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exit {
-    /// The exit code, if the runtime knows it.
+    /// The exit code, if the runtime reports it.
     pub code: Option<i32>,
-    /// The runtime's word for it.
+    /// The runtime's reason.
     pub reason: Option<Arc<str>>,
-    /// When.
+    /// When it exited.
     pub finished_at: Option<WallTime>,
-    /// The runtime's words if it has not even started: it refused.
+    /// The runtime's message, if the start failed.
     pub message: Option<Arc<str>>,
 }
 
@@ -97,13 +97,13 @@ impl Memory {
     pub(super) fn report(
         &self,
         want: Want,
-        verdict: Option<Verdict>,
+        course: Option<Course>,
         view: &View,
         health: &Health,
         draft: &Draft,
     ) -> Report {
         let mut containers = Vec::new();
-        let is_over = matches!(verdict, Some(Verdict::Over { .. }));
+        let is_over = matches!(course, Some(Course::Over { .. }));
         let mut is_ready = !is_over;
         let mut is_initial = false;
         match want {
@@ -111,7 +111,8 @@ impl Memory {
                 for container in &spec.containers {
                     let name: Arc<str> = container.name.as_str().into();
                     let slot = self.slots.get(&name);
-                    let mut report = self.shown(name, slot, &container.probes, health, draft);
+                    let mut report =
+                        self.container_report(name, slot, &container.probes, health, draft);
                     report.is_ready &= !is_over;
                     if container.role == Role::Init {
                         let current = slot.and_then(Slot::current);
@@ -133,18 +134,18 @@ impl Memory {
                 let slots = self.slots.iter();
                 containers.extend(slots.map(|(name, slot)| ContainerReport {
                     is_ready: false,
-                    ..self.shown(name.clone(), Some(slot), &none, health, draft)
+                    ..self.container_report(name.clone(), Some(slot), &none, health, draft)
                 }));
             }
         }
-        let phase = match verdict {
-            // What is left of it is ended first: how it has gone is known when all have exited.
-            Some(Verdict::Over { .. }) if self.may_run() => Phase::Running,
-            Some(Verdict::Over { failed: true, .. }) => Phase::Failed,
-            Some(Verdict::Over { failed: false, .. }) => Phase::Succeeded,
-            Some(Verdict::GoesOn) if is_initial && !self.was_seen() => Phase::Unknown,
-            Some(Verdict::GoesOn) if is_initial => Phase::Pending,
-            Some(Verdict::GoesOn) => Phase::Running,
+        let phase = match course {
+            // It has succeeded or failed only when all its containers have exited.
+            Some(Course::Over { .. }) if self.may_run() => Phase::Running,
+            Some(Course::Over { failed: true, .. }) => Phase::Failed,
+            Some(Course::Over { failed: false, .. }) => Phase::Succeeded,
+            Some(Course::Continues) if is_initial && !self.was_observed() => Phase::Unknown,
+            Some(Course::Continues) if is_initial => Phase::Pending,
+            Some(Course::Continues) => Phase::Running,
             None => self.last_phase(),
         };
         Report {
@@ -156,19 +157,19 @@ impl Memory {
         }
     }
 
-    /// Whether a container of it has a process, or may have.
+    /// Whether a container of the pod has a process or may have one.
     fn may_run(&self) -> bool {
         let mut known = self.slots.values().flat_map(|slot| slot.known.values());
         known.any(|known| known.life.is_live())
     }
 
-    /// That of a pod that is being ended.
+    /// The phase of a pod that is ending.
     fn last_phase(&self) -> Phase {
         let known = self.slots.values().filter_map(Slot::current);
         let lives: Vec<_> = known.map(|(_, known)| known.life).collect();
         match self.wanted_phase {
             _ if self.may_run() => Phase::Running,
-            // Not all of its containers have ever run.
+            // Not all of its containers have run.
             Some(Phase::Pending) => Phase::Pending,
             _ if lives.is_empty() || lives.iter().any(|life| !life.is_over()) => Phase::Pending,
             _ if lives.iter().all(|life| life.succeeded()) => Phase::Succeeded,
@@ -176,7 +177,7 @@ impl Memory {
         }
     }
 
-    fn shown(
+    fn container_report(
         &self,
         name: Arc<str>,
         slot: Option<&Slot>,
@@ -185,8 +186,8 @@ impl Memory {
         draft: &Draft,
     ) -> ContainerReport {
         let current = slot.and_then(Slot::current);
-        let unseen = current.and_then(|(id, _)| self.why_unseen(id));
-        let dead = unseen.filter(|why| **why == Why::ProcessDead);
+        let unobserved = current.and_then(|(id, _)| self.why_unobserved(id));
+        let dead = unobserved.filter(|why| **why == Why::ProcessDead);
         let waits = draft.containers.get(&name).or(dead).cloned();
         let life = current.map(|(_, known)| known.life);
         let waiting = |waits: &Option<Why>| {
@@ -202,7 +203,7 @@ impl Memory {
             (Some(Life::Unknown), _) => ContainerView::Waiting(Why::StateUnknown),
             (Some(Life::Exited { .. }), None) => {
                 let exit = current.map(|(_, known)| exit_of(known));
-                // It is the last one itself.
+                // `state` contains it.
                 last_exit = None;
                 exit.map_or_else(|| waiting(&None), ContainerView::Terminated)
             }
@@ -228,7 +229,7 @@ fn newest_exit(slot: &Slot) -> Option<Exit> {
     dead.max_by_key(|known| known.attempt).map(exit_of)
 }
 
-fn exit_of(known: &Known) -> Exit {
+fn exit_of(known: &KnownContainer) -> Exit {
     let code = match known.life {
         Life::Exited { code, .. } => code,
         _ => None,

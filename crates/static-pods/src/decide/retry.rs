@@ -1,4 +1,4 @@
-//! Something that failed, and when it may be tried again.
+//! Failures of an operation, and when it can be retried.
 
 use std::sync::Arc;
 
@@ -6,14 +6,14 @@ use tokio::time::Instant;
 
 use crate::backoff::{Backoff, Policy};
 
-/// Failures of one thing.
+/// The failures of one operation.
 #[derive(Clone, Debug)]
 pub(super) struct Retry {
     backoff: Backoff,
     failure: Option<Failure>,
 }
 
-/// The last failure, and when the next attempt may be made.
+/// The last failure, and when the operation can be retried.
 #[derive(Clone, Debug)]
 pub(super) struct Failure {
     pub(super) until: Instant,
@@ -41,8 +41,8 @@ impl Retry {
         self.failure = None;
     }
 
-    /// The failure after which it must not be tried yet.
-    pub(super) fn holds(&self, now: Instant) -> Option<&Failure> {
+    /// The last failure, if the operation must not be retried yet.
+    pub(super) fn blocked_by(&self, now: Instant) -> Option<&Failure> {
         self.failure.as_ref().filter(|failure| now < failure.until)
     }
 

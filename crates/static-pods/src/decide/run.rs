@@ -1,29 +1,29 @@
-//! A pod that should run: which of its containers are looked after now.
+//! A pod that must run: which of its containers need a step now.
 //!
 //! ```text
-//!   over (by policy)?  --yes--> its sidecars end, its sandbox stops
-//!   a sandbox?         --no---> what is left of the old one ends, a new one is created
-//!   init containers and sidecars, one after the other --> then the containers, side by side
+//!   finished, by its policy?  --yes--> its sidecars end, its sandbox stops
+//!   a sandbox?                --no---> the old sandbox ends, a new one is created
+//!   init containers and sidecars, one after the other --> then the containers, in parallel
 //! ```
 
 use std::sync::Arc;
 
+use super::container::{TargetSandbox, needs_restart};
 use super::draft::Draft;
 use super::ending::Termination;
-use super::keep::{Place, restarts};
 use super::memory::{Memory, Volumes};
 use super::sandbox::Need;
-use super::slot::{Known, Life};
-use super::view::Sight;
+use super::slot::{KnownContainer, Life};
+use super::view::Visibility;
 use super::why::Why;
 use crate::probe::Health;
 use crate::spec::{ContainerSpec, PodSpec, RestartPolicy, Role};
 
-/// Whether a pod goes on.
+/// Whether a pod continues or is over.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Verdict {
-    GoesOn,
-    /// Nothing of it will be started any more.
+pub(super) enum Course {
+    Continues,
+    /// Nothing of the pod will be started any more.
     Over {
         failed: bool,
         why: Why,
@@ -31,18 +31,18 @@ pub(super) enum Verdict {
 }
 
 impl Memory {
-    pub(super) fn run(&mut self, spec: &PodSpec, health: &Health, draft: &mut Draft) -> Verdict {
+    pub(super) fn run(&mut self, spec: &PodSpec, health: &Health, draft: &mut Draft) -> Course {
         match self.volumes {
             Volumes::Kept => {}
             Volumes::Removed => self.volumes = Volumes::Kept,
-            // The pod was to end, and is wanted again.
+            // The pod was ending and is wanted again.
             Volumes::BeingRemoved => {
                 draft.sandbox_waits(Why::Terminating);
-                return Verdict::GoesOn;
+                return Course::Continues;
             }
         }
-        let verdict = self.verdict(spec, draft);
-        if let Verdict::Over { why, .. } = &verdict {
+        let course = self.course(spec, draft);
+        if let Course::Over { why, .. } = &course {
             self.ending_since.get_or_insert(draft.now);
             let pod = Termination::from(spec);
             self.wind_down(&pod, why, draft);
@@ -50,31 +50,31 @@ impl Memory {
             self.ending_since = None;
             match self.sandbox_need(spec) {
                 Need::Nothing { id, attempt } => {
-                    let place = Place {
+                    let target = TargetSandbox {
                         sandbox: &id,
                         attempt,
                     };
-                    self.keep_containers(spec, &place, health, draft);
+                    self.plan_containers(spec, &target, health, draft);
                 }
                 Need::Wait(why) => draft.sandbox_waits(why),
                 Need::Another(why) => self.replace_sandbox(spec, &why, draft),
             }
         }
         self.collect_garbage(draft);
-        verdict
+        course
     }
 
-    fn current(&self, spec: &ContainerSpec) -> Option<&Known> {
+    fn current(&self, spec: &ContainerSpec) -> Option<&KnownContainer> {
         let slot = self.slots.get(spec.name.as_str())?;
         slot.current().map(|(_, known)| known)
     }
 
-    /// Whether the pod is over: that depends only on containers that have exited, which is final.
-    fn verdict(&self, spec: &PodSpec, draft: &Draft) -> Verdict {
+    /// Whether the pod is over. This depends only on containers that have exited, which is final.
+    fn course(&self, spec: &PodSpec, draft: &Draft) -> Course {
         let policy = spec.restart_policy;
-        let reached = self.reached(spec);
+        let reached = self.start_progress(spec);
         if policy == RestartPolicy::Never
-            && let Some(Reached::At(init)) = &reached
+            && let Some(StartProgress::At(init)) = &reached
             && init.role == Role::Init
             && let Some(known) = self.current(init)
             && let Life::Exited { code, .. } = known.life
@@ -86,13 +86,13 @@ impl Memory {
                 container,
                 exit_code: code,
             };
-            return Verdict::Over { failed: true, why };
+            return Course::Over { failed: true, why };
         }
         let is_done = |spec: &ContainerSpec| {
             self.current(spec).is_some_and(|known| {
                 known.life.is_over()
                     && known.code_pending(draft.now).is_none()
-                    && !restarts(policy, spec.role, known)
+                    && !needs_restart(policy, spec.role, known)
             })
         };
         let succeeded = |spec: &ContainerSpec| {
@@ -100,79 +100,84 @@ impl Memory {
                 .is_some_and(|known| known.life.succeeded())
         };
         let why = Why::PodFinished;
-        let failed = !spec.side_by_side().all(succeeded);
-        if spec.side_by_side().all(is_done) {
-            return Verdict::Over { failed, why };
+        let failed = !spec.main_containers().all(succeeded);
+        if spec.main_containers().all(is_done) {
+            return Course::Over { failed, why };
         }
-        // As in a kubelet: where nothing is restarted, a sandbox that has died takes the pod with
-        // it, once it had a container.
+        // As in the kubelet, a pod that restarts nothing is over if its sandbox has stopped after a
+        // container was created.
         let has_no_sandbox =
             self.sandboxes.ready().next().is_none() && self.sandboxes.newest().is_some();
         let has_containers = self.slots.values().any(|slot| !slot.known.is_empty());
         if policy == RestartPolicy::Never
             && has_no_sandbox
             && has_containers
-            && self.sight != Sight::Blind
+            && self.visibility != Visibility::Blind
         {
             let why = Why::SandboxNotReady;
-            return Verdict::Over { failed: true, why };
+            return Course::Over { failed: true, why };
         }
-        Verdict::GoesOn
+        Course::Continues
     }
 
-    /// How far the pod's start has come, by the last container that was reached: those before it
-    /// may have been removed since.
-    fn reached<'a>(&self, spec: &'a PodSpec) -> Option<Reached<'a>> {
-        let has_begun = |spec: &ContainerSpec| {
+    /// The progress of the pod's start, by the last container that was created. Containers before
+    /// it may have been removed.
+    fn start_progress<'a>(&self, spec: &'a PodSpec) -> Option<StartProgress<'a>> {
+        let has_not_exited = |spec: &ContainerSpec| {
             self.current(spec)
                 .is_some_and(|known| !known.life.is_over())
         };
-        // One that has exited may have done so in an earlier sandbox, before which the init
-        // containers ran, and not in this one.
-        if spec.side_by_side().any(has_begun) {
-            return Some(Reached::All);
+        // A container that has exited may have run in an earlier sandbox, so it does not show that
+        // the init containers have run in this one.
+        if spec.main_containers().any(has_not_exited) {
+            return Some(StartProgress::All);
         }
-        let mut before: Vec<_> = spec.before().collect();
-        before.reverse();
-        if before.is_empty() {
-            return Some(Reached::All);
+        let mut init: Vec<_> = spec.init_containers().collect();
+        init.reverse();
+        if init.is_empty() {
+            return Some(StartProgress::All);
         }
         let is_known = |spec: &&ContainerSpec| self.current(spec).is_some();
-        before.into_iter().find(is_known).map(Reached::At)
+        init.into_iter().find(is_known).map(StartProgress::At)
     }
 
-    fn keep_containers(&self, spec: &PodSpec, place: &Place, health: &Health, draft: &mut Draft) {
-        let before: Vec<_> = spec.before().collect();
-        // The first that is not through yet.
-        let turn = match self.reached(spec) {
+    fn plan_containers(
+        &self,
+        spec: &PodSpec,
+        target: &TargetSandbox,
+        health: &Health,
+        draft: &mut Draft,
+    ) {
+        let init: Vec<_> = spec.init_containers().collect();
+        // The position of the first container that must start or finish.
+        let next = match self.start_progress(spec) {
             None => 0,
-            Some(Reached::All) => before.len(),
-            Some(Reached::At(reached)) => {
-                let place = before.iter().position(|it| it.name == reached.name);
-                let place = place.unwrap_or(0);
-                place + usize::from(self.is_through(reached, health, draft))
+            Some(StartProgress::All) => init.len(),
+            Some(StartProgress::At(reached)) => {
+                let position = init.iter().position(|it| it.name == reached.name);
+                let position = position.unwrap_or(0);
+                position + usize::from(self.can_start_next(reached, health, draft))
             }
         };
-        for (place_in_order, container) in before.iter().enumerate() {
-            let is_kept = place_in_order == turn
-                || (place_in_order < turn && container.role == Role::Sidecar);
+        for (position, container) in init.iter().enumerate() {
+            let is_kept = position == next || (position < next && container.role == Role::Sidecar);
             if is_kept {
-                self.keep((spec, container), place, health, draft);
-            } else if place_in_order > turn {
-                draft.waits(&container.name.as_str().into(), Why::PodInitializing);
+                self.plan_container((spec, container), target, health, draft);
+            } else if position > next {
+                draft.container_waits(&container.name.as_str().into(), Why::PodInitializing);
             }
         }
-        for container in spec.side_by_side() {
-            if turn == before.len() {
-                self.keep((spec, container), place, health, draft);
+        for container in spec.main_containers() {
+            if next == init.len() {
+                self.plan_container((spec, container), target, health, draft);
             } else {
-                draft.waits(&container.name.as_str().into(), Why::PodInitializing);
+                draft.container_waits(&container.name.as_str().into(), Why::PodInitializing);
             }
         }
     }
 
-    /// Whether the next container may be started after this one.
-    fn is_through(&self, spec: &ContainerSpec, health: &Health, draft: &Draft) -> bool {
+    /// Whether the container after this one can be started.
+    fn can_start_next(&self, spec: &ContainerSpec, health: &Health, draft: &Draft) -> bool {
         let slot = self.slots.get(spec.name.as_str());
         let Some((id, known)) = slot.and_then(|slot| slot.current()) else {
             return false;
@@ -184,10 +189,10 @@ impl Memory {
     }
 }
 
-/// How far the start of a pod has come.
-enum Reached<'a> {
-    /// This container was created, and none after it.
+/// The progress of a pod's start.
+enum StartProgress<'a> {
+    /// The last container that was created is this init container or sidecar.
     At(&'a ContainerSpec),
-    /// The containers that run side by side.
+    /// All init containers and sidecars have been started.
     All,
 }

@@ -1,35 +1,37 @@
-//! The pod's sandbox: whether there is one to run in, and how it is replaced.
+//! Whether a pod needs a sandbox, how its sandbox is replaced, and the removal of old containers
+//! and sandboxes.
 //!
 //! ```text
-//!   live containers --kill--> sandboxes --stop--> init containers and sidecars --remove--> create
+//!   live containers: kill --> sandboxes: stop --> init containers and sidecars: remove --> create
 //! ```
 //!
-//! A status does not tell which sandbox a container is in. As nothing that has not exited, and no
-//! init container, outlives the step before `create`, all of them are known to be in the new one.
+//! A status does not contain the sandbox of a container. Before a new sandbox is created, all
+//! containers have exited and all init containers are removed, so any that exist later are in the
+//! new one.
 
 use std::sync::Arc;
 
 use pleg::model::id::Id;
 
 use super::attempts::Creation;
+use super::container::removal;
 use super::draft::Draft;
 use super::ending::Termination;
-use super::keep::removal;
 use super::memory::Memory;
-use super::slot::{Known, Life};
+use super::slot::{KnownContainer, Life};
 use super::step::{Planned, Step};
-use super::view::Sight;
+use super::view::Visibility;
 use super::why::Why;
-use crate::collect::{self, Dead};
+use crate::garbage::{self, DeadContainer};
 use crate::spec::{Network, PodSpec, Role};
 
 /// Whether the pod needs a sandbox.
 pub(super) enum Need {
-    /// It has this one.
+    /// No, it has this one.
     Nothing { id: Id, attempt: u32 },
-    /// Not now.
+    /// Unknown yet.
     Wait(Why),
-    /// It needs one, and its containers start anew in it.
+    /// Yes, and its containers start again in it.
     Another(Why),
 }
 
@@ -40,7 +42,7 @@ impl Memory {
         match (ready.as_slice(), newest) {
             ([(id, known)], Some((newest, _))) if *id == newest => {
                 let wants_address = spec.network != Network::Host;
-                if wants_address && known.ips.is_empty() && known.is_fresh() && self.sees() {
+                if wants_address && known.ips.is_empty() && known.is_fresh() && self.can_observe() {
                     Need::Another(Why::SandboxHasNoAddress)
                 } else {
                     let (id, attempt) = ((*id).clone(), known.attempt);
@@ -49,26 +51,26 @@ impl Memory {
             }
             ([_, _, ..], _) => Need::Another(Why::SecondSandbox),
             _ => match self.sandboxes.attempts.creation() {
-                Creation::UnderWay { .. } => Need::Wait(Why::ContainerCreating),
+                Creation::Outstanding { .. } => Need::Wait(Why::ContainerCreating),
                 Creation::Lost { .. } => Need::Wait(Why::AnswerLost),
-                Creation::Idle if !self.sees() => Need::Wait(Why::NotSeen),
+                Creation::Idle if !self.can_observe() => Need::Wait(Why::NotSeen),
                 Creation::Idle if newest.is_some() => Need::Another(Why::SandboxNotReady),
                 Creation::Idle => Need::Another(Why::PodAdded),
             },
         }
     }
 
-    pub(super) fn sees(&self) -> bool {
-        self.sight != Sight::Blind
+    pub(super) fn can_observe(&self) -> bool {
+        self.visibility != Visibility::Blind
     }
 
-    /// Ends what is left of the old sandbox; once nothing is, creates a new one.
+    /// Plans the end of the old sandbox, and then the creation of a new one.
     pub(super) fn replace_sandbox(&self, spec: &PodSpec, why: &Why, draft: &mut Draft) {
-        if !self.sees() {
+        if !self.can_observe() {
             return draft.sandbox_waits(Why::NotSeen);
         }
         let pod = Termination::from(spec);
-        if !self.stop_all(&pod, why, draft) || !self.purge(spec, draft) {
+        if !self.stop_all(&pod, why, draft) || !self.remove_before_new_sandbox(spec, draft) {
             return;
         }
         if let Some(since) = self.sandboxes.death() {
@@ -78,17 +80,17 @@ impl Memory {
                 return draft.sandbox_waits(Why::SandboxBackOff { until, delay });
             }
         }
-        if let Some(failure) = self.sandboxes.creations.holds(draft.now) {
+        if let Some(failure) = self.sandboxes.creations.blocked_by(draft.now) {
             let (until, message) = (failure.until, failure.message.clone());
             return draft.sandbox_waits(Why::CreateSandboxError { until, message });
         }
-        match self.sandboxes.vacancy(self.sight) {
+        match self.sandboxes.vacancy(self.visibility) {
             Some(attempt) => draft.step(Step::CreateSandbox { attempt }, why.clone()),
             None => draft.sandbox_waits(Why::NotSeen),
         }
     }
 
-    /// Stops all sandboxes that were not stopped yet; tells whether none is left.
+    /// Plans the stop of all sandboxes. Returns whether all are stopped.
     pub(super) fn stop_sandboxes(&self, why: &Why, draft: &mut Draft) -> bool {
         let mut is_done = true;
         for (id, known) in &self.sandboxes.known {
@@ -103,8 +105,9 @@ impl Memory {
         is_done
     }
 
-    /// Removes what must not be taken for a part of the new sandbox; tells whether none is left.
-    fn purge(&self, spec: &PodSpec, draft: &mut Draft) -> bool {
+    /// Plans the removal of all containers that could be mistaken for containers of the new
+    /// sandbox. Returns whether none exists.
+    fn remove_before_new_sandbox(&self, spec: &PodSpec, draft: &mut Draft) -> bool {
         let is_before = |name: &str| {
             let container = spec.container(name);
             container.is_some_and(|container| container.role != Role::Container)
@@ -114,15 +117,15 @@ impl Memory {
             if !matches!(slot.attempts.creation(), Creation::Idle) {
                 is_done = false;
                 let why = Why::AnswerLost;
-                draft.waits(name, why);
+                draft.container_waits(name, why);
             }
             for (id, known) in &slot.known {
                 if known.life.is_over() && !is_before(name) {
                     continue;
                 }
                 is_done = false;
-                if let Some(unseen) = self.why_unseen(id) {
-                    draft.waits(name, unseen.clone());
+                if let Some(unobserved) = self.why_unobserved(id) {
+                    draft.container_waits(name, unobserved.clone());
                 } else {
                     self.remove(name, id, known, Why::SandboxChanged, draft);
                 }
@@ -131,36 +134,39 @@ impl Memory {
         is_done
     }
 
-    /// Removes dead containers and sandboxes that are not needed, while the pod exists.
+    /// Plans the removal of dead containers and old sandboxes of a pod that is wanted.
     pub(super) fn collect_garbage(&self, draft: &mut Draft) {
-        if !self.sees() {
+        if !self.can_observe() {
             return;
         }
         let dead = self.slots.iter().flat_map(|(name, slot)| {
             let dead = slot.known.iter();
             let dead = dead.filter(|(_, known)| known.life.is_over());
-            dead.map(move |(id, known)| Dead {
+            dead.map(move |(id, known)| DeadContainer {
                 id,
                 name,
                 attempt: known.attempt,
             })
         });
-        let garbage: Vec<Id> = collect::containers(dead).into_iter().cloned().collect();
+        let garbage: Vec<Id> = garbage::select_containers(dead)
+            .into_iter()
+            .cloned()
+            .collect();
         for (name, slot) in &self.slots {
             for (id, known) in &slot.known {
-                let is_seen = self.why_unseen(id).is_none();
-                if garbage.contains(id) && is_seen && !is_planned(draft, id) {
-                    self.remove_quietly(name, id, known, draft);
+                let is_seen = self.why_unobserved(id).is_none();
+                if garbage.contains(id) && is_seen && !has_step(draft, id) {
+                    self.collect_container(name, id, known, draft);
                 }
             }
         }
         let newest = self.sandboxes.newest().map(|(id, _)| id.clone());
         for (id, known) in &self.sandboxes.known {
             let is_old = Some(id) != newest.as_ref() && !known.is_ready && !known.is_busy;
-            if !is_old || self.may_hold_containers(id) || is_planned(draft, id) {
+            if !is_old || self.may_hold_containers(id) || has_step(draft, id) {
                 continue;
             }
-            if let Some(failure) = known.retry.holds(draft.now) {
+            if let Some(failure) = known.retry.blocked_by(draft.now) {
                 draft.wake(failure.until);
                 continue;
             }
@@ -174,11 +180,18 @@ impl Memory {
         }
     }
 
-    /// Nobody waits for the removal, so its failure is not shown as what the container waits for.
-    fn remove_quietly(&self, name: &Arc<str>, id: &Id, known: &Known, draft: &mut Draft) {
-        if let Some(failure) = known.retry.holds(draft.now) {
+    /// Plans the removal of a dead container. Nothing waits for it, so a failure is not shown as a
+    /// wait of the container.
+    fn collect_container(
+        &self,
+        name: &Arc<str>,
+        id: &Id,
+        known: &KnownContainer,
+        draft: &mut Draft,
+    ) {
+        if let Some(failure) = known.retry.blocked_by(draft.now) {
             draft.wake(failure.until);
-        } else if known.doing.is_none() {
+        } else if known.operation.is_none() {
             draft.steps.push(Planned {
                 step: removal(name, id, known),
                 why: Why::GarbageCollected,
@@ -186,7 +199,7 @@ impl Memory {
         }
     }
 
-    /// Removing a sandbox removes its containers, also those whose logs are kept.
+    /// Whether the sandbox may have containers. Its removal would remove those too.
     fn may_hold_containers(&self, sandbox: &Id) -> bool {
         let mut containers = self.slots.values().flat_map(|slot| slot.known.keys());
         containers.any(|id| {
@@ -195,20 +208,20 @@ impl Memory {
         })
     }
 
-    /// Kills all live containers and then stops the sandboxes; tells whether all is still.
+    /// Plans the kills of all live containers and then the stop of the sandboxes. Returns whether
+    /// everything is stopped.
     pub(super) fn stop_all(&self, pod: &Termination, why: &Why, draft: &mut Draft) -> bool {
         self.kill_all(pod, why, draft) && self.stop_sandboxes(why, draft) && {
-            // What a kill did not end, the end of its sandbox did.
-            let is_still = |life: Life| !life.is_live();
-            let mut lives = self.slots.values().flat_map(|slot| slot.known.values());
-            let is_still = lives.all(|known| is_still(known.life) || known.life == Life::Unknown);
-            draft.wants_look |= !is_still;
-            is_still
+            // The stop of a sandbox ends containers that a kill did not end.
+            let mut known = self.slots.values().flat_map(|slot| slot.known.values());
+            let is_stopped = known.all(|known| known.life != Life::Running);
+            draft.needs_view |= !is_stopped;
+            is_stopped
         }
     }
 }
 
-fn is_planned(draft: &Draft, id: &Id) -> bool {
+fn has_step(draft: &Draft, id: &Id) -> bool {
     draft.steps.iter().any(|planned| match &planned.step {
         Step::StopSandbox { id: planned }
         | Step::RemoveSandbox { id: planned }

@@ -1,4 +1,4 @@
-//! The sandboxes of a pod: all that were seen, and what we do with them.
+//! The sandboxes of a pod, and the operations on them.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::attempts::Attempts;
 use super::retry::Retry;
 use super::step::Attempt;
-use super::view::Sight;
+use super::view::Visibility;
 use crate::backoff::{Backoff, Policy};
 
 /// The sandboxes of a pod.
@@ -21,7 +21,7 @@ pub(super) struct Sandboxes {
     pub(super) known: BTreeMap<Id, KnownSandbox>,
     pub(super) creations: Retry,
     pub(super) crashes: Backoff,
-    /// The death after which the wait is over.
+    /// The stopped sandbox whose back-off is over.
     waited_for: Option<Id>,
 }
 
@@ -30,16 +30,16 @@ pub(super) struct Sandboxes {
 pub(super) struct KnownSandbox {
     pub(super) attempt: u32,
     pub(super) is_ready: bool,
-    /// When it was first seen not to run.
+    /// When it was first observed as not ready.
     pub(super) dead_since: Option<Instant>,
-    pub(super) shown: Option<Instant>,
-    pub(super) touched: Option<Instant>,
-    /// A step with it is under way.
+    pub(super) observed_as_of: Option<Instant>,
+    pub(super) last_action: Option<Instant>,
+    /// Whether a step with it is in progress.
     pub(super) is_busy: bool,
-    /// It was decided to stop it: it is not used any more, whatever it looks like.
-    pub(super) is_condemned: bool,
-    /// The runtime has answered that it is stopped. Only then it is certain: a sandbox that a
-    /// runtime cannot read after a restart is not ready either.
+    /// Whether it must be stopped, and is not used any more even if it is ready.
+    pub(super) is_discarded: bool,
+    /// Whether the runtime has answered that it is stopped. `is_ready` is not enough: a sandbox
+    /// that the runtime cannot read after its restart is not ready either.
     pub(super) was_stopped: bool,
     pub(super) retry: Retry,
     pub(super) ips: Vec<IpAddr>,
@@ -56,50 +56,51 @@ impl Sandboxes {
         }
     }
 
-    pub(super) fn see(&mut self, shown: &SandboxStatus, as_of: Option<Instant>, now: Instant) {
-        self.attempts.saw(shown.attempt);
+    pub(super) fn observe(&mut self, shown: &SandboxStatus, as_of: Option<Instant>, now: Instant) {
+        self.attempts.note_existing(shown.attempt);
         let is_ready = shown.state == SandboxState::Ready;
         if is_ready {
-            self.attempts.appeared(shown.attempt);
+            self.attempts.note_created(shown.attempt);
         }
         let known = self.known.entry(shown.id.clone());
         let known = known.or_insert_with(|| KnownSandbox::new(shown.attempt, is_ready));
-        let is_news = as_of > known.touched && as_of >= known.shown;
-        // That it has stopped is believed to an old view too: a sandbox is stopped only once.
-        if is_news || !is_ready {
+        let is_newer = as_of > known.last_action && as_of >= known.observed_as_of;
+        // An old view is enough for a stop, because a stopped sandbox never runs again.
+        if is_newer || !is_ready {
             known.is_ready = is_ready;
         }
         known.dead_since = match (known.is_ready, known.dead_since) {
             (true, _) => None,
             (false, since) => since.or(Some(now)),
         };
-        if known.ips.is_empty() || is_news {
+        if known.ips.is_empty() || is_newer {
             known.ips.clone_from(&shown.ips);
         }
-        known.shown = known.shown.max(as_of);
+        known.observed_as_of = known.observed_as_of.max(as_of);
     }
 
-    /// A complete look was begun at `as_of` and has shown all that there is.
-    pub(super) fn looked(&mut self, as_of: Instant) {
-        self.attempts.looked(as_of);
-        let is_there =
-            |known: &KnownSandbox| known.shown >= Some(as_of) || known.touched >= Some(as_of);
+    /// Notes that all sandboxes of a complete view as of `as_of` were applied.
+    pub(super) fn observed_all(&mut self, as_of: Instant) {
+        self.attempts.observed_all(as_of);
+        let is_there = |known: &KnownSandbox| {
+            known.observed_as_of >= Some(as_of) || known.last_action >= Some(as_of)
+        };
         self.known.retain(|_, known| is_there(known));
     }
 
     pub(super) fn created(&mut self, id: Id, attempt: Attempt, now: Instant) {
-        self.attempts.saw(attempt.number());
+        self.attempts.note_existing(attempt.number());
         self.creations.succeeded();
         let known = self.known.entry(id);
         let known = known.or_insert_with(|| KnownSandbox::new(attempt.number(), true));
-        known.touched = known.touched.max(Some(now));
+        known.last_action = known.last_action.max(Some(now));
     }
 
     pub(super) fn newest(&self) -> Option<(&Id, &KnownSandbox)> {
         self.known.iter().max_by_key(|(_, known)| known.attempt)
     }
 
-    /// When the newest one died, if nothing was created after it was waited for.
+    /// When the newest sandbox stopped, if its back-off is not over.
     pub(super) fn death(&self) -> Option<Instant> {
         let (id, newest) = self.newest()?;
         newest
@@ -107,7 +108,7 @@ impl Sandboxes {
             .filter(|_| self.waited_for.as_ref() != Some(id))
     }
 
-    /// Notes that another is created: the wait after its death is twice as long.
+    /// Notes a new sandbox. The delay after it stops is twice as long.
     pub(super) fn note_restart(&mut self, now: Instant) {
         if let Some(since) = self.death() {
             self.crashes.note(since, now);
@@ -116,17 +117,17 @@ impl Sandboxes {
     }
 
     pub(super) fn ready(&self) -> impl Iterator<Item = (&Id, &KnownSandbox)> {
-        let usable = |known: &KnownSandbox| known.is_ready && !known.is_condemned;
+        let usable = |known: &KnownSandbox| known.is_ready && !known.is_discarded;
         self.known.iter().filter(move |(_, known)| usable(known))
     }
 
-    /// The next attempt, if it is proven that no sandbox of the pod runs or is being created.
-    pub(super) fn vacancy(&self, sight: Sight) -> Option<Attempt> {
+    /// The next attempt, if it is certain that no sandbox of the pod runs or is being created.
+    pub(super) fn vacancy(&self, visibility: Visibility) -> Option<Attempt> {
         let is_vacant = self.known.values().all(|known| known.was_stopped);
         let next = self.attempts.next().filter(|_| is_vacant);
-        match sight {
-            Sight::Complete | Sight::KnownIdsOnly => next,
-            Sight::Blind => None,
+        match visibility {
+            Visibility::Complete | Visibility::KnownIdsOnly => next,
+            Visibility::Blind => None,
         }
     }
 }
@@ -137,19 +138,19 @@ impl KnownSandbox {
             attempt,
             is_ready,
             dead_since: None,
-            shown: None,
-            touched: None,
+            observed_as_of: None,
+            last_action: None,
             is_busy: false,
-            is_condemned: false,
+            is_discarded: false,
             was_stopped: false,
             retry: Retry::new(Policy::ERRORS),
             ips: Vec::new(),
         }
     }
 
-    /// Whether a look that was begun after our last action on it has shown it.
+    /// Whether it was observed as of a time after our last operation on it.
     pub(super) fn is_fresh(&self) -> bool {
-        self.shown > self.touched
+        self.observed_as_of > self.last_action
     }
 }
 
@@ -158,20 +159,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn there_is_an_attempt_only_if_the_runtime_has_said_that_all_sandboxes_are_stopped() {
+    fn an_attempt_needs_that_the_runtime_has_stopped_all_sandboxes() {
         let mut sandboxes = Sandboxes::new();
         let number = |sandboxes: &Sandboxes| {
-            let attempt = sandboxes.vacancy(Sight::Complete);
+            let attempt = sandboxes.vacancy(Visibility::Complete);
             attempt.map(Attempt::number)
         };
         assert_eq!(number(&sandboxes), Some(0));
-        sandboxes.attempts.saw(4);
+        sandboxes.attempts.note_existing(4);
         let id = Id::from("one");
         let known = KnownSandbox::new(4, false);
         sandboxes.known.insert(id.clone(), known);
-        assert_eq!(number(&sandboxes), None, "it only seems to be dead");
+        assert_eq!(number(&sandboxes), None, "it may still run");
         sandboxes.known.get_mut(&id).unwrap().was_stopped = true;
         assert_eq!(number(&sandboxes), Some(5));
-        assert_eq!(sandboxes.vacancy(Sight::Blind), None);
+        assert_eq!(sandboxes.vacancy(Visibility::Blind), None);
     }
 }

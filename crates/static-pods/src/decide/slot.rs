@@ -1,10 +1,11 @@
-//! The containers of one name in a pod: all that were seen, and what we do with them.
+//! The containers with one name in a pod, and the operations on them.
 //!
-//! A container's state only advances, so what is known of an id stays true however old it is:
+//! A container's state only advances, so an old view never contradicts a newer one:
 //!
 //! ```text
 //!   Created --> Running --> Exited --> removed
-//!      \-----> Unknown <----/  (until a newer look says otherwise)
+//!      \           |
+//!       \--> Unknown (until a newer view shows another state)
 //! ```
 
 use std::collections::BTreeMap;
@@ -18,25 +19,25 @@ use tokio::time::Instant;
 use super::attempts::Attempts;
 use super::retry::Retry;
 use super::step::Attempt;
-use super::view::Sight;
+use super::view::Visibility;
 use crate::backoff::{Backoff, Policy};
 
-/// For so long an exit code that the runtime does not know yet is waited for: CRI-O tells it once
-/// the exit file is there. After that it counts as a failure.
-const CODE_PENDING: Duration = Duration::from_secs(5);
+/// How long to wait for an exit code that the runtime does not report yet: CRI-O reports it when it
+/// has read the exit file. After that the exit counts as a failure.
+const EXIT_CODE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// The containers of one name.
+/// The containers with one name.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
     pub(super) attempts: Attempts,
-    pub(super) known: BTreeMap<Id, Known>,
+    pub(super) known: BTreeMap<Id, KnownContainer>,
     pub(super) image: Image,
     /// Failures to pull the image.
     pub(super) pulls: Retry,
     /// Failures to create.
     pub(super) creations: Retry,
     pub(super) crashes: Backoff,
-    /// The exit after which the wait is over.
+    /// The exited container whose back-off is over.
     pub(super) waited_for: Option<Id>,
 }
 
@@ -44,7 +45,8 @@ pub(super) struct Slot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Image {
     Unchecked,
-    /// It had it for a creation that failed: that is checked again, but nothing is pulled anew.
+    /// The runtime had the image for a creation that failed. It is checked again, but not pulled
+    /// again.
     Expected,
     Pulling,
     Present(std::sync::Arc<str>),
@@ -52,24 +54,25 @@ pub(super) enum Image {
 
 /// A container.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct KnownContainer {
     pub(super) attempt: u32,
     pub(super) life: Life,
-    /// The newest look that has shown it.
-    pub(super) shown: Option<Instant>,
-    /// When our last action on it ended.
-    pub(super) touched: Option<Instant>,
-    pub(super) doing: Option<Doing>,
+    /// The time of the newest view that contains it.
+    pub(super) observed_as_of: Option<Instant>,
+    /// When our last operation on it ended.
+    pub(super) last_action: Option<Instant>,
+    pub(super) operation: Option<Operation>,
     pub(super) start: Start,
-    /// A kill was answered; the runtime has stopped it.
+    /// Whether the runtime has answered that it stopped the container.
     pub(super) was_stopped: bool,
-    /// It was killed because its state is unknown: it is restarted by any policy, as by a kubelet.
+    /// Whether it was killed because its state is unknown. As in the kubelet, it is then restarted
+    /// by any policy.
     pub(super) was_unknown: bool,
     /// Failures to start, stop or remove it.
     pub(super) retry: Retry,
-    /// It was created by this run.
+    /// Whether this run created it.
     pub(super) is_ours: bool,
-    /// What a view last said of it, to be shown.
+    /// Its last status, for the report.
     pub(super) status: Option<ContainerStatus>,
 }
 
@@ -79,21 +82,21 @@ pub(super) enum Life {
     Running,
     Unknown,
     Exited {
-        /// None while the runtime does not know it.
+        /// `None` while the runtime does not report it.
         code: Option<i32>,
-        /// When it was first seen to have exited.
-        seen: Instant,
+        /// When the exit was first observed.
+        exited_at: Instant,
     },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Doing {
+pub(super) enum Operation {
     Starting,
     Killing,
     Removing,
 }
 
-/// Whether it was tried to start it.
+/// Whether a start failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Start {
     Untried,
@@ -114,89 +117,97 @@ impl Slot {
         }
     }
 
-    /// Takes in what a view shows of one of them.
-    pub(super) fn see(&mut self, shown: &ContainerStatus, as_of: Option<Instant>, now: Instant) {
-        self.attempts.saw(shown.attempt);
-        self.attempts.appeared(shown.attempt);
+    /// Applies the status of one container in a view.
+    pub(super) fn observe(
+        &mut self,
+        shown: &ContainerStatus,
+        as_of: Option<Instant>,
+        now: Instant,
+    ) {
+        self.attempts.note_existing(shown.attempt);
+        self.attempts.note_created(shown.attempt);
         let life = Life::of(shown, now);
         let known = self.known.entry(shown.id.clone());
-        let known = known.or_insert_with(|| Known::new(shown.attempt, life, false));
-        known.see(shown, life, as_of);
+        let known = known.or_insert_with(|| KnownContainer::new(shown.attempt, life, false));
+        known.observe(shown, life, as_of);
     }
 
-    /// A complete look was begun at `as_of` and has shown all that there is.
-    pub(super) fn looked(&mut self, as_of: Instant) {
-        self.attempts.looked(as_of);
-        let is_there = |known: &Known| known.shown >= Some(as_of) || known.touched >= Some(as_of);
+    /// Notes that all containers of a complete view as of `as_of` were applied.
+    pub(super) fn observed_all(&mut self, as_of: Instant) {
+        self.attempts.observed_all(as_of);
+        let is_there = |known: &KnownContainer| {
+            known.observed_as_of >= Some(as_of) || known.last_action >= Some(as_of)
+        };
         self.known.retain(|_, known| is_there(known));
     }
 
     pub(super) fn created(&mut self, id: Id, attempt: Attempt, now: Instant) {
         let attempt = attempt.number();
-        self.attempts.saw(attempt);
+        self.attempts.note_existing(attempt);
         self.image = Image::Unchecked;
         let known = self.known.entry(id);
-        let known = known.or_insert_with(|| Known::new(attempt, Life::Created, true));
+        let known = known.or_insert_with(|| KnownContainer::new(attempt, Life::Created, true));
         known.is_ours = true;
-        known.touched = known.touched.max(Some(now));
+        known.last_action = known.last_action.max(Some(now));
     }
 
-    /// Nothing was created, as far as is known: the next try waits.
+    /// Notes that nothing was created, or that this is unknown. The next attempt is delayed.
     pub(super) fn creation_failed(&mut self, message: std::sync::Arc<str>, now: Instant) {
         self.image = Image::Expected;
         self.creations.failed(message, now);
     }
 
-    /// Notes that it is started anew: the wait after the next exit is twice as long.
+    /// Notes a restart. The delay after the next exit is twice as long.
     pub(super) fn note_restart(&mut self, now: Instant) {
         let exited = self.current().and_then(|(id, known)| match known.life {
-            Life::Exited { seen, .. } => Some((id.clone(), seen)),
+            Life::Exited { exited_at, .. } => Some((id.clone(), exited_at)),
             _ => None,
         });
-        if let Some((id, seen)) = exited
+        if let Some((id, exited_at)) = exited
             && self.waited_for.as_ref() != Some(&id)
         {
-            self.crashes.note(seen, now);
+            self.crashes.note(exited_at, now);
             self.waited_for = Some(id);
         }
     }
 
-    /// The one that counts: one that runs, or else the newest attempt.
-    pub(super) fn current(&self) -> Option<(&Id, &Known)> {
-        let rank = |known: &Known| (known.life.is_live(), known.attempt);
+    /// The current container: one that runs, or else the newest attempt.
+    pub(super) fn current(&self) -> Option<(&Id, &KnownContainer)> {
+        let rank = |known: &KnownContainer| (known.life.is_live(), known.attempt);
         self.known.iter().max_by_key(|(_, known)| rank(known))
     }
 
-    /// The others that are not dead.
-    pub(super) fn others(&self) -> impl Iterator<Item = (&Id, &Known)> {
+    /// The containers other than the current one that have not exited.
+    pub(super) fn others(&self) -> impl Iterator<Item = (&Id, &KnownContainer)> {
         let current = self.current().map(|(id, _)| id.clone());
         let others = self.known.iter();
         others.filter(move |(id, known)| Some(*id) != current.as_ref() && !known.life.is_over())
     }
 
-    pub(super) fn live(&self) -> impl Iterator<Item = (&Id, &Known)> {
+    pub(super) fn live(&self) -> impl Iterator<Item = (&Id, &KnownContainer)> {
         self.known.iter().filter(|(_, known)| known.life.is_live())
     }
 
-    /// The next attempt, if it is proven that none of this name lives or is being created.
-    pub(super) fn vacancy(&self, sight: Sight) -> Option<Attempt> {
+    /// The next attempt, if it is certain that no container of this name exists that has not
+    /// exited, and that none is being created.
+    pub(super) fn vacancy(&self, visibility: Visibility) -> Option<Attempt> {
         let is_vacant = self.known.values().all(|known| known.life.is_over());
         let next = self.attempts.next().filter(|_| is_vacant);
-        match sight {
-            Sight::Complete | Sight::KnownIdsOnly => next,
-            Sight::Blind => None,
+        match visibility {
+            Visibility::Complete | Visibility::KnownIdsOnly => next,
+            Visibility::Blind => None,
         }
     }
 }
 
-impl Known {
+impl KnownContainer {
     fn new(attempt: u32, life: Life, is_ours: bool) -> Self {
         Self {
             attempt,
             life,
-            shown: None,
-            touched: None,
-            doing: None,
+            observed_as_of: None,
+            last_action: None,
+            operation: None,
             start: Start::Untried,
             was_stopped: false,
             was_unknown: false,
@@ -206,48 +217,60 @@ impl Known {
         }
     }
 
-    fn see(&mut self, shown: &ContainerStatus, life: Life, as_of: Option<Instant>) {
-        let is_fresh = as_of > self.touched;
+    fn observe(&mut self, shown: &ContainerStatus, life: Life, as_of: Option<Instant>) {
+        let is_fresh = as_of > self.last_action;
         let next = match (self.life, life) {
-            (Life::Exited { seen, code: None }, Life::Exited { code, .. }) => {
-                Life::Exited { code, seen }
-            }
+            (
+                Life::Exited {
+                    exited_at,
+                    code: None,
+                },
+                Life::Exited { code, .. },
+            ) => Life::Exited { code, exited_at },
             (Life::Exited { .. }, _) => self.life,
             (_, Life::Exited { .. }) => life,
             (Life::Created, Life::Running) => life,
-            // It does not go back; an old view does not undo what a newer one, or we, did.
+            // The state does not go back: an old view does not override a newer one or our
+            // operation.
             (Life::Running, Life::Created) => self.life,
-            (_, Life::Unknown) | (Life::Unknown, _) if is_fresh && as_of >= self.shown => life,
+            (_, Life::Unknown) | (Life::Unknown, _) if is_fresh && as_of >= self.observed_as_of => {
+                life
+            }
             _ => self.life,
         };
-        if next != self.life || self.status.is_none() || as_of >= self.shown {
+        if next != self.life || self.status.is_none() || as_of >= self.observed_as_of {
             self.status = Some(shown.clone());
         }
         self.life = next;
-        self.shown = self.shown.max(as_of);
-        match (self.doing, self.life) {
-            (Some(Doing::Starting), Life::Running) => self.doing = None,
-            (Some(Doing::Starting | Doing::Killing), Life::Exited { .. }) => self.doing = None,
+        self.observed_as_of = self.observed_as_of.max(as_of);
+        match (self.operation, self.life) {
+            (Some(Operation::Starting), Life::Running) => self.operation = None,
+            (Some(Operation::Starting | Operation::Killing), Life::Exited { .. }) => {
+                self.operation = None
+            }
             _ => {}
         }
     }
 
-    /// The runtime has answered that it was started.
-    pub(super) fn was_started(&mut self) {
+    /// Notes that the runtime has answered the start.
+    pub(super) fn note_started(&mut self) {
         if self.life == Life::Created {
             self.life = Life::Running;
         }
     }
 
-    /// Whether a look that was begun after our last action on it has shown it.
+    /// Whether it was observed as of a time after our last operation on it.
     pub(super) fn is_fresh(&self) -> bool {
-        self.shown > self.touched
+        self.observed_as_of > self.last_action
     }
 
-    /// An exit whose code is still expected, until when.
+    /// Until when its exit code is still expected, if it is.
     pub(super) fn code_pending(&self, now: Instant) -> Option<Instant> {
         match self.life {
-            Life::Exited { code: None, seen } => Some(seen + CODE_PENDING).filter(|it| *it > now),
+            Life::Exited {
+                code: None,
+                exited_at,
+            } => Some(exited_at + EXIT_CODE_TIMEOUT).filter(|it| *it > now),
             _ => None,
         }
     }
@@ -261,22 +284,22 @@ impl Life {
             ContainerState::Unknown => Self::Unknown,
             ContainerState::Exited => Self::Exited {
                 code: shown.exit_code.filter(|_| !shown.lacks_exit_code()),
-                seen: now,
+                exited_at: now,
             },
         }
     }
 
-    /// It has a process, or may have.
+    /// Whether it has a process or may have one.
     pub(super) fn is_live(self) -> bool {
         matches!(self, Self::Running | Self::Unknown)
     }
 
-    /// It has ended: it never runs again.
+    /// Whether it has exited, which is final.
     pub(super) fn is_over(self) -> bool {
         matches!(self, Self::Exited { .. })
     }
 
-    /// It has ended with 0.
+    /// Whether it has exited with code 0.
     pub(super) fn succeeded(self) -> bool {
         matches!(self, Self::Exited { code: Some(0), .. })
     }
@@ -289,15 +312,16 @@ mod tests {
     fn slot(lives: &[Life]) -> Slot {
         let mut slot = Slot::new();
         for (attempt, life) in (0..).zip(lives) {
-            slot.attempts.saw(attempt);
+            slot.attempts.note_existing(attempt);
             let id = Id::from(format!("id{attempt}"));
-            slot.known.insert(id, Known::new(attempt, *life, false));
+            slot.known
+                .insert(id, KnownContainer::new(attempt, *life, false));
         }
         slot
     }
 
     #[test]
-    fn a_container_that_has_exited_does_not_run_again_whatever_a_view_says() {
+    fn a_container_that_has_exited_stays_exited_whatever_a_view_shows() {
         let now = Instant::now();
         let shown = |state, exit_code| ContainerStatus {
             id: "one".into(),
@@ -314,48 +338,54 @@ mod tests {
         };
         let mut slot = Slot::new();
         let later = now + Duration::from_secs(1);
-        slot.see(&shown(ContainerState::Exited, Some(3)), Some(now), now);
+        slot.observe(&shown(ContainerState::Exited, Some(3)), Some(now), now);
         for state in ContainerState::ALL {
-            slot.see(&shown(state, None), Some(later), later);
+            slot.observe(&shown(state, None), Some(later), later);
             let (_, known) = slot.current().unwrap();
-            let (code, seen) = (Some(3), now);
-            assert_eq!(known.life, Life::Exited { code, seen }, "{state:?}");
+            let (code, exited_at) = (Some(3), now);
+            assert_eq!(known.life, Life::Exited { code, exited_at }, "{state:?}");
         }
     }
 
     #[test]
-    fn there_is_an_attempt_only_if_all_of_the_name_have_exited_and_all_of_it_is_known() {
-        let seen = Instant::now();
+    fn an_attempt_needs_that_all_containers_of_the_name_are_known_and_have_exited() {
+        let exited_at = Instant::now();
         let exited = Life::Exited {
             code: Some(1),
-            seen,
+            exited_at,
         };
-        let number = |slot: &Slot, sight| slot.vacancy(sight).map(Attempt::number);
-        assert_eq!(number(&slot(&[]), Sight::Complete), Some(0));
+        let number = |slot: &Slot, visibility| slot.vacancy(visibility).map(Attempt::number);
+        assert_eq!(number(&slot(&[]), Visibility::Complete), Some(0));
         assert_eq!(
-            number(&slot(&[exited, exited]), Sight::KnownIdsOnly),
+            number(&slot(&[exited, exited]), Visibility::KnownIdsOnly),
             Some(2)
         );
-        assert_eq!(number(&slot(&[exited]), Sight::Blind), None);
+        assert_eq!(number(&slot(&[exited]), Visibility::Blind), None);
         for life in [Life::Created, Life::Running, Life::Unknown] {
-            assert_eq!(number(&slot(&[life]), Sight::Complete), None, "{life:?}");
+            assert_eq!(
+                number(&slot(&[life]), Visibility::Complete),
+                None,
+                "{life:?}"
+            );
             let older = slot(&[life, exited]);
-            assert_eq!(number(&older, Sight::Complete), None, "{life:?}");
+            assert_eq!(number(&older, Visibility::Complete), None, "{life:?}");
         }
         let mut creating = slot(&[exited]);
-        let attempt = creating.vacancy(Sight::Complete).unwrap();
+        let attempt = creating.vacancy(Visibility::Complete).unwrap();
         creating.attempts.begin(attempt);
-        assert_eq!(number(&creating, Sight::Complete), None);
-        creating.attempts.lost(attempt, seen);
-        assert_eq!(number(&creating, Sight::Complete), None);
-        // A look that was begun before the loss proves nothing.
-        creating.attempts.looked(seen);
-        assert_eq!(number(&creating, Sight::Complete), None);
-        creating.attempts.looked(seen + Duration::from_nanos(1));
+        assert_eq!(number(&creating, Visibility::Complete), None);
+        creating.attempts.lost(attempt, exited_at);
+        assert_eq!(number(&creating, Visibility::Complete), None);
+        // A view as of the loss is too old.
+        creating.attempts.observed_all(exited_at);
+        assert_eq!(number(&creating, Visibility::Complete), None);
+        creating
+            .attempts
+            .observed_all(exited_at + Duration::from_nanos(1));
         assert_eq!(
-            number(&creating, Sight::Complete),
+            number(&creating, Visibility::Complete),
             Some(1),
-            "the same again"
+            "the attempt is reused"
         );
     }
 }

@@ -1,4 +1,4 @@
-//! What is done to a pod: one step is one line that people read, and one call or a few.
+//! The steps that change a pod. Each step is one line of output, and one call or a few.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,11 +18,11 @@ pub struct Planned {
     pub why: Why,
 }
 
-/// What is done to a pod. The steps of one decision are performed side by side, and each one is
-/// reported to [`Memory::ended`](super::Memory::ended) once it has ended.
+/// A step that changes a pod. The steps of one decision are performed in parallel, and the outcome
+/// of each is passed to [`Memory::note_outcome`](super::Memory::note_outcome).
 ///
-/// Pull, create and start are three steps, so that a pod can be ended while an image is pulled,
-/// and a container that was created and not started is the same case for us as for our successor.
+/// Pull, create and start are three steps, so that a pod can end while an image is pulled. A
+/// container that was created but not started is handled in one way, whichever run created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// `RunPodSandbox`. Ends with [`Outcome::Created`].
@@ -40,13 +40,13 @@ pub enum Step {
         /// Which one.
         id: Id,
     },
-    /// Sees to it that the runtime has the image, by the policy. Ends with [`Outcome::Pulled`].
+    /// Checks for the image, and pulls it if the policy requires it. Ends with [`Outcome::Pulled`].
     EnsureImage {
-        /// For which container.
+        /// The container of the pod.
         container: Arc<str>,
         /// The image as the manifest names it.
         image: String,
-        /// Whether it is pulled.
+        /// When it is pulled.
         policy: PullPolicy,
     },
     /// `CreateContainer`. Ends with [`Outcome::Created`].
@@ -59,9 +59,9 @@ pub enum Step {
         sandbox: Id,
         /// The attempt of that sandbox.
         sandbox_attempt: u32,
-        /// The image as [`Outcome::Pulled`] gave it.
+        /// The image of [`Outcome::Pulled`].
         image: Arc<str>,
-        /// The one that has exited before, as the runtime says.
+        /// The previous container, which has exited according to the runtime.
         after: Option<Id>,
     },
     /// `StartContainer`.
@@ -73,16 +73,16 @@ pub enum Step {
         /// The attempt in its name.
         attempt: u32,
     },
-    /// Runs `pre_stop` in the container, then `StopContainer` with what is left of `grace`
-    /// (2 s at least).
+    /// Runs `pre_stop` in the container, then `StopContainer` with the rest of `grace`, at least 2
+    /// s.
     KillContainer {
         /// Which container of the pod.
         container: Arc<str>,
         /// Its id.
         id: Id,
-        /// From now to SIGKILL.
+        /// The time until SIGKILL.
         grace: Duration,
-        /// The command to run in it before.
+        /// The command to run in it first.
         pre_stop: Option<Vec<String>>,
     },
     /// `RemoveContainer`, and its logs.
@@ -94,13 +94,12 @@ pub enum Step {
         /// The attempt in its name.
         attempt: u32,
     },
-    /// Removes what was made of the pod on this machine: its volumes and logs. Nothing of the pod
-    /// is left in the runtime.
+    /// Removes the pod's volumes and logs on this host, once nothing of it is in the runtime.
     RemoveVolumes,
 }
 
 impl Step {
-    /// The container of the pod that it concerns.
+    /// The name of the container, if the step concerns one.
     pub fn container(&self) -> Option<&Arc<str>> {
         match self {
             Self::EnsureImage { container, .. }
@@ -112,7 +111,7 @@ impl Step {
         }
     }
 
-    /// The word for it.
+    /// One word, for programs.
     pub fn action(&self) -> &'static str {
         match self {
             Self::CreateSandbox { .. } => "CreateSandbox",
@@ -128,16 +127,16 @@ impl Step {
     }
 }
 
-/// The attempt of a sandbox or container that may be created now.
+/// The attempt of a sandbox or container that can be created now.
 ///
-/// Only a ledger makes one, and only where it can prove that nothing of that name lives. A runtime
-/// reserves names by attempt, and an attempt is used again until it was seen: so even a creation
-/// whose answer was lost and that is still under way cannot be doubled.
+/// It exists only if it is certain that nothing with that name runs. A runtime reserves names by
+/// attempt, and an attempt is reused until it was observed. So a creation whose answer was lost
+/// cannot lead to a second copy, even if it is still in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt(u32);
 
 impl Attempt {
-    /// The one after the highest that was seen.
+    /// The attempt after the highest one that was observed.
     pub(super) fn after(highest: Option<u32>) -> Self {
         Self(highest.map_or(0, |highest| highest.saturating_add(1)))
     }
@@ -154,10 +153,10 @@ impl fmt::Display for Attempt {
     }
 }
 
-/// How a step has ended.
+/// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It is done.
+    /// It was done.
     Done,
     /// The sandbox or container was created.
     Created(Id),
@@ -165,8 +164,8 @@ pub enum Outcome {
     Pulled(Arc<str>),
     /// The runtime has no such container or sandbox.
     Gone,
-    /// The runtime refused, or something before the call did; it was not done.
+    /// It was not done: the runtime refused, or a check before the call failed.
     Failed(Arc<str>),
-    /// No usable answer will arrive, for this reason: it may have been done, and may still be.
-    Unanswered(Arc<str>),
+    /// It may have been done or may still be done: no usable answer will arrive, for this reason.
+    AnswerLost(Arc<str>),
 }

@@ -1,10 +1,10 @@
-//! The decisions, tried in a small world: a runtime that does what it is asked for, late or never,
-//! a view of it that may be old or partial, and runs that are killed.
+//! Tests of the decisions in a simulated world: a runtime that answers late or never, views that
+//! are old or incomplete, and runs that are killed.
 
 mod calls;
 mod ending;
-mod policy;
+mod random_histories;
+mod restarts;
 mod sandboxes;
-mod sight;
-mod walks;
+mod visibility;
 mod world;

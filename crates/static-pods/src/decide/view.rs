@@ -1,4 +1,4 @@
-//! What was seen of a pod, and what may be concluded from it.
+//! The observed state of a pod, and what can be concluded from it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -13,45 +13,46 @@ use tokio::time::Instant;
 
 use super::why::Why;
 
-/// A pod's status as the PLEG's cache has it, and how far it goes.
+/// The status of a pod in the PLEG's cache, and how complete it is.
 #[derive(Clone, Debug)]
 pub struct View {
     pub(super) status: Arc<PodStatus>,
-    /// Begun at this time, or later.
     pub(super) as_of: Option<Instant>,
     pub(super) extent: Extent,
-    /// The containers of which nothing new is seen, and why not, as it is told.
-    pub(super) unseen: BTreeMap<Id, Why>,
+    /// The unobserved containers, and why they are not observed.
+    pub(super) unobserved: BTreeMap<Id, Why>,
 }
 
-/// What a view shows of a pod.
+/// How much of a pod a view contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// All that there was of the pod.
-    All,
-    /// All that was known of it, or a part. What was created since is not seen, as a list does not
-    /// come, or one that is listed was not found.
-    Known,
-    /// What was known of it, but for the containers that are not seen. An exit of the others is.
-    AllButUnseen,
-    /// Nothing can be concluded from what is missing in it.
+    /// Everything that existed.
+    Complete,
+    /// At most what was known before. Newer containers may be missing, because a list is overdue or
+    /// fails, or because a listed container was not found.
+    KnownIds,
+    /// What was known before, without changes of the unobserved containers. The exits of the other
+    /// containers are in it.
+    AllButUnobserved,
+    /// Unknown: nothing can be concluded from what is missing.
     Unclear,
 }
 
 impl View {
-    /// The pod is not in the runtime: a look that was begun after `as_of` did not find it
-    /// ([`Cache::newer_than`](pleg::out::cache::Cache::newer_than) gives the default entry then).
+    /// A complete view of a pod that is not in the runtime as of a time after `as_of`, for which
+    /// [`Cache::newer_than`](pleg::out::cache::Cache::newer_than) returns the default entry.
     pub fn not_found(uid: PodUid, as_of: Instant) -> Self {
         Self {
             status: Arc::new(PodStatus::unknown(uid)),
-            // Strictly after, and so is what it shows.
+            // `newer_than` returns entries strictly after the time.
             as_of: Some(as_of + Duration::from_nanos(1)),
-            extent: Extent::All,
-            unseen: BTreeMap::new(),
+            extent: Extent::Complete,
+            unobserved: BTreeMap::new(),
         }
     }
 
-    /// What [`Cache::newer_than`](pleg::out::cache::Cache::newer_than) gave for a pod and a time.
+    /// The view of an entry that [`Cache::newer_than`](pleg::out::cache::Cache::newer_than)
+    /// returned for a pod and a time.
     pub fn newer_than(entry: &Entry, uid: &PodUid, time: Instant) -> Self {
         let status = &entry.status;
         let is_default = status.sandboxes.is_empty() && status.containers.is_empty();
@@ -61,7 +62,7 @@ impl View {
         }
     }
 
-    /// Whether what it shows was seen later.
+    /// Whether this view is as of a later time.
     pub fn is_newer_than(&self, other: &Self) -> bool {
         self.as_of > other.as_of
     }
@@ -70,12 +71,12 @@ impl View {
 impl From<&Entry> for View {
     fn from(entry: &Entry) -> Self {
         let as_of = entry.as_of.map(|as_of| as_of.instant);
-        let alone = entry.error.as_ref().and_then(unseen);
+        let alone = entry.error.as_ref().and_then(unobserved);
         let extent = match &entry.error {
             _ if !entry.inspected => Extent::Unclear,
-            None if as_of.is_some() && entry.complete_as_of >= as_of => Extent::All,
-            None => Extent::Known,
-            Some(_) if alone.is_some() => Extent::AllButUnseen,
+            None if as_of.is_some() && entry.complete_as_of >= as_of => Extent::Complete,
+            None => Extent::KnownIds,
+            Some(_) if alone.is_some() => Extent::AllButUnobserved,
             Some(_) => Extent::Unclear,
         };
         let dead = entry.dead.iter().cloned();
@@ -84,15 +85,15 @@ impl From<&Entry> for View {
             status: entry.status.clone(),
             as_of,
             extent,
-            unseen: alone.into_iter().chain(dead).collect(),
+            unobserved: alone.into_iter().chain(dead).collect(),
         }
     }
 }
 
-/// The container that alone keeps the pod from being seen, if it is one.
-fn unseen(error: &InspectError) -> Option<(Id, Why)> {
+/// The unobserved container and the reason, if the pod is not observed because of one container.
+fn unobserved(error: &InspectError) -> Option<(Id, Why)> {
     let (id, why) = match error {
-        // Then it is not about this container.
+        // The runtime is unreachable, which is not the container's fault.
         InspectError::Failed {
             error: CallError::Unavailable(_),
             ..
@@ -116,15 +117,14 @@ fn unseen(error: &InspectError) -> Option<(Id, Why)> {
     Some((id.clone(), why))
 }
 
-/// How far what is known of a pod can be trusted now.
+/// How much of a pod is known for certain now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Sight {
-    /// All that the pod has is seen, as of after our last action.
+pub enum Visibility {
+    /// Everything of the pod is observed as of a time after our last operation on it.
     Complete,
-    /// What is new is not seen, but all that the pod has is known: all of it was seen since our
-    /// start, and nobody but us creates anything of it. Each id is as it was last seen; that a
-    /// container has exited is final.
+    /// The ids of everything that exists are known, because a complete view was observed since this
+    /// run started, and only this run creates containers of the pod. Their states may be older.
     KnownIdsOnly,
-    /// Neither: nothing is created.
+    /// Neither. Nothing is created.
     Blind,
 }

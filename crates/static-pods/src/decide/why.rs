@@ -1,4 +1,4 @@
-//! Why something is done to a pod, or not yet: the `why` of the lines that people read.
+//! Why a step is performed or delayed: the `why` of the lines that `pleg run` prints.
 
 use std::fmt;
 use std::sync::Arc;
@@ -6,23 +6,24 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Why a step is taken, or what a container or a pod waits for.
+/// Why a step is performed, or why a container or a pod waits.
 ///
-/// [`Why::name`] is the word for programs, where Kubernetes has one that; `Display` is a sentence.
+/// [`Why::name`] is one word for programs, and Kubernetes' own word where there is one. `Display`
+/// is a sentence for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// There is a manifest and no pod yet.
     PodAdded,
-    /// The container has not run yet, and it is its turn.
+    /// The container has not run yet.
     ContainerAdded,
     /// The container was created, and is started now.
     ContainerCreated,
-    /// An earlier run created the container and ended before starting it. Nothing but a manifest
-    /// with this UID creates it, so it is what is wanted, and starting it loses no attempt.
+    /// An earlier run created the container and ended before it started it. The UID identifies the
+    /// manifest, so the container is the wanted one and can be started.
     LeftUnstarted,
     /// The container has exited.
     ContainerDied {
-        /// With which exit code, if the runtime knows it.
+        /// The exit code, if the runtime reports it.
         exit_code: Option<i32>,
     },
     /// The container failed its liveness probe.
@@ -37,29 +38,29 @@ pub enum Why {
     },
     /// The runtime does not know whether the container runs.
     StateUnknown,
-    /// Another container of the same name runs.
+    /// Another container with this name runs.
     SecondContainer,
-    /// The container was created and could not be started.
+    /// The container was created but could not be started.
     StartFailed {
-        /// The runtime's words.
+        /// The runtime's message.
         message: Arc<str>,
     },
-    /// The pod's sandbox does not run any more.
+    /// The pod's sandbox has stopped.
     SandboxNotReady,
     /// The pod's sandbox has no IP address.
     SandboxHasNoAddress,
-    /// The pod has several sandboxes that run.
+    /// The pod has several running sandboxes.
     SecondSandbox,
-    /// The pod's init containers start anew in a new sandbox.
+    /// The pod gets a new sandbox, in which its init containers run again.
     SandboxChanged,
     /// An init container failed, and the restart policy is `Never`.
     InitContainerFailed {
-        /// Which one.
+        /// The init container.
         container: Arc<str>,
         /// Its exit code.
         exit_code: Option<i32>,
     },
-    /// All containers of the pod have ended, and none is restarted.
+    /// All containers of the pod have exited, and none is restarted.
     PodFinished,
     /// The manifest was changed: the pod is replaced.
     ManifestChanged,
@@ -67,21 +68,21 @@ pub enum Why {
     ManifestRemoved,
     /// All pods are ended (`--down`).
     ShuttingDown,
-    /// Dead containers and sandboxes are removed; the newest stays.
+    /// Dead containers and sandboxes are removed, except for the newest one.
     GarbageCollected,
 
     /// The container keeps exiting.
     CrashLoopBackOff {
         /// When it is restarted.
         until: Instant,
-        /// The wait after its last exit.
+        /// The delay after its last exit.
         delay: Duration,
     },
-    /// The pod's sandbox keeps dying.
+    /// The pod's sandbox keeps stopping.
     SandboxBackOff {
         /// When the next one is created.
         until: Instant,
-        /// The wait after the last one died.
+        /// The delay after the last one stopped.
         delay: Duration,
     },
     /// The image could not be pulled.
@@ -93,54 +94,53 @@ pub enum Why {
     },
     /// The container could not be created or started.
     CreateContainerError {
-        /// When the next attempt is made.
+        /// When the next attempt starts.
         until: Instant,
         /// The last failure.
         message: Arc<str>,
     },
     /// The sandbox could not be created.
     CreateSandboxError {
-        /// When the next attempt is made.
+        /// When the next attempt starts.
         until: Instant,
         /// The last failure.
         message: Arc<str>,
     },
     /// The runtime refused to stop or to remove something.
     StopError {
-        /// When the next attempt is made.
+        /// When the next attempt starts.
         until: Instant,
         /// The last failure.
         message: Arc<str>,
     },
     /// The image is being pulled, or the container created or started.
     ContainerCreating,
-    /// Other containers of the pod come first.
+    /// Other containers of the pod must start or finish first.
     PodInitializing,
-    /// The exit code is not known yet.
+    /// The runtime does not report the exit code yet.
     ExitCodePending,
-    /// Its status call is not answered: nothing is done to it until it is.
+    /// The status call of the container is stuck. Nothing is done to it until the call is answered.
     StatusStuck,
-    /// Its status call fails: nothing is done to it until it does not.
+    /// The status call of the container fails. Nothing is done to it until a call succeeds.
     StatusFails,
-    /// The runtime's list tells another state than its status: nothing is done to it until they
-    /// agree.
+    /// The runtime's list and its status show different states. Nothing is done to the container
+    /// until they agree.
     StatusContradictsList,
-    /// The kernel says that its process is dead, the runtime that it runs: nothing is done to it
-    /// until the runtime knows.
+    /// The process is dead according to the kernel, but the runtime reports the container as
+    /// running. Nothing is done to it until the runtime reports the exit.
     ProcessDead,
-    /// The runtime says that the network of pods is not ready.
+    /// The runtime reports that the network of pods is not ready.
     NetworkNotReady,
-    /// What runs of the pod is not known: nothing is created until it is.
+    /// The pod is not observed. Nothing is created until it is.
     NotSeen,
-    /// The answer to a creation is lost: nothing is created until the runtime has shown what
-    /// became of it.
+    /// The answer to a creation was lost. Nothing is created until a view shows its outcome.
     AnswerLost,
-    /// It is being ended.
+    /// The container or the pod is being ended.
     Terminating,
 }
 
 impl Why {
-    /// Until when it is waited, if that is a matter of time.
+    /// When the wait ends, if that time is known.
     pub fn until(&self) -> Option<Instant> {
         match self {
             Self::CrashLoopBackOff { until, .. }
@@ -153,7 +153,7 @@ impl Why {
         }
     }
 
-    /// The word for it.
+    /// One word, for programs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::PodAdded => "PodAdded",

@@ -1,35 +1,36 @@
 //! A folder of manifests as a source of pods, by the rules of a kubelet's file source.
 //!
 //! ```text
-//!   scan: names and stamps, each second --> state: which files to read, twice the same
-//!                                             |  ^
-//!   scan: a file's content <------------------+  |
-//!          +-- manifest: parsed or refused ------+--> Set, Removed, Problem, Solved, Synced
+//!   scan: list files, each second --> state: which files to read
+//!                                       |  ^
+//!   scan: read a file <-----------------+  |
+//!     \--- manifest: parse or refuse ------+--> Set, Removed, Problem, Solved, Synced
 //! ```
 //!
 //! **Files.** Each file in the folder is a manifest, whatever its name ends with, except those
-//! that begin with a dot. Folders in it are not looked into. Symbolic links are followed, so that
-//! a folder whose links lead through `..data`, which is swapped, changes as a whole. At most
-//! [`MAX_FILE_SIZE`] of a file is read, and FIFOs and devices are not opened.
+//! that begin with a dot. Subfolders are ignored. Symbolic links are followed, so a folder whose
+//! links lead through a `..data` that is swapped changes as a whole. At most [`MAX_FILE_SIZE`] of a
+//! file is read, and FIFOs and devices are not opened.
 //!
-//! **A change counts once two looks in a row show it**, 200 ms apart: a file that is being
-//! written is not read, and one that an editor moves away for a moment is not missed.
+//! **A change counts when two scans in a row show it**, 200 ms apart. So a file is rarely read
+//! while it is being written, and a file that an editor renames for a moment does not count as
+//! removed.
 //!
-//! **A pod does not end because of a mistake.** While a file cannot be read or its manifest is
-//! refused, the pod of its earlier content is wanted still; while the folder cannot be read, all
-//! are. Only a file that is not there any more, in a folder that can be read, ends its pod; or
-//! one whose new content is another pod. If all files are gone at once, the file system of the folder
-//! may not be mounted: an empty folder of another device or inode ends no pod, and otherwise they
-//! must be gone for 30 s, unless it was a single file.
+//! **A mistake ends no pod.** While a file cannot be read or its manifest is refused, the pod of
+//! its previous content is kept. While the folder cannot be read, all pods are kept. A pod ends
+//! only if the folder can be read and the file is missing or defines another pod. If all files are
+//! missing at once, the file system of the folder may be unmounted: an empty folder with another
+//! device or inode ends no pod, and otherwise the files must be missing for 30 s, unless it was a
+//! single file.
 //!
-//! **One pod, one file.** Where several files define a pod of the same namespace and name, the
-//! one that did so first is used, and at the same time the first by name. When it goes, the next
-//! one is used.
+//! **One pod, one file.** If several files define a pod with one namespace and name, the file that
+//! did so first is used, or, if they appeared in one scan, the first by name. If that file is
+//! removed, the next one is used.
 //!
-//! **Looks, not inotify.** A thousand files are listed in a few milliseconds, a folder has ten;
-//! and looks work on network file systems and through swapped links, on a folder that is made
-//! later, and need no second way for when the kernel's queue overflows. A kubelet uses inotify
-//! because its looks are 20 s apart.
+//! **Scans instead of inotify.** A scan of a thousand files takes a few milliseconds. Scans work on
+//! network file systems, through swapped links and before the folder exists, and need no second
+//! method for an overflow of the kernel's queue. A kubelet needs inotify because its scans are 20 s
+//! apart.
 
 mod scan;
 mod state;
@@ -51,66 +52,66 @@ use crate::spec::PodSpec;
 pub use scan::MAX_FILE_SIZE;
 use state::State;
 
-/// How many changes wait for the reader before the next look waits, too.
-const MAX_WAITING: usize = 64;
+/// How many changes are queued before the next scan waits for the receiver.
+const MAX_QUEUED_CHANGES: usize = 64;
 
-/// How long all files must be gone before that counts, if they went at once.
-pub(crate) const ALL_GONE_FOR: Duration = Duration::from_secs(30);
+/// How long all files must be missing before that counts, if they disappeared at once.
+pub(crate) const ALL_MISSING_FOR: Duration = Duration::from_secs(30);
 
-/// How often the folder is looked at.
+/// The times between two scans of the folder.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
-    /// From one look to the next.
-    pub calm: Duration,
-    /// From a look that shows something new to the one that confirms it.
+pub struct ScanIntervals {
+    /// After a scan without a new change.
+    pub settled: Duration,
+    /// After a scan with a change that the next scan must confirm.
     pub unsettled: Duration,
 }
 
-impl Default for Pace {
+impl Default for ScanIntervals {
     fn default() -> Self {
         Self {
-            calm: Duration::from_secs(1),
+            settled: Duration::from_secs(1),
             unsettled: Duration::from_millis(200),
         }
     }
 }
 
-/// A change of what is wanted, or of what is known to be wrong.
+/// A change of the wanted pods or of the problems.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// This pod is wanted from now on, in place of any other of its namespace and name.
+    /// This pod is wanted now, in place of any other with its namespace and name.
     Set {
         /// The pod.
         spec: Arc<PodSpec>,
         /// The name of its file.
         file: Arc<str>,
     },
-    /// This pod, which was [set](Change::Set), is not wanted any more.
+    /// This pod, which was [set](Change::Set), is no longer wanted.
     Removed {
         /// The pod.
         pod: PodRef,
         /// The name of its file.
         file: Arc<str>,
     },
-    /// Something is wrong: reported once, and again when something else is wrong with the same.
+    /// A file or the folder has a problem. Reported once, and again if the problem changes.
     Problem {
-        /// With what.
+        /// What has the problem.
         subject: Subject,
-        /// What.
-        trouble: Trouble,
-        /// The pod of the file's earlier content, which is wanted still.
+        /// The problem.
+        problem: ProblemKind,
+        /// The pod of the file's previous content, which is kept.
         kept: Option<PodRef>,
     },
-    /// Nothing is wrong any more.
+    /// A file or the folder has no problem any more.
     Solved {
-        /// With what.
+        /// What had the problem.
         subject: Subject,
     },
-    /// All files were looked at, and what is wanted is complete. Reported once.
+    /// All files were read, and the wanted pods are complete. Reported once.
     Synced,
 }
 
-/// With what something is wrong.
+/// What has a problem.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Subject {
     /// The folder.
@@ -128,24 +129,25 @@ impl fmt::Display for Subject {
     }
 }
 
-/// What is wrong with the folder, or with a file.
+/// A problem of the folder or of a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Trouble {
-    /// It cannot be read, and why.
+pub enum ProblemKind {
+    /// It cannot be read, for this reason.
     Unreadable(String),
-    /// Another folder, which is empty, is in its place, as where a file system was unmounted.
+    /// Another folder, which is empty, is in its place, for example because its file system was
+    /// unmounted.
     Replaced,
-    /// All its files are gone at once, for less than 30 s.
-    AllGone,
+    /// All its files are missing at once, for less than [`ALL_MISSING_FOR`].
+    AllMissing,
     /// It is a FIFO, a socket or a device.
     NotAFile,
     /// It is larger than [`MAX_FILE_SIZE`].
     TooLarge,
-    /// It was another one at each look, so that it was never read.
-    NeverTheSame,
-    /// Its manifest is not used.
+    /// It changed between any two scans, so it was never read.
+    KeepsChanging,
+    /// Its manifest is refused.
     Refused(Refused),
-    /// Another file defines the pod already.
+    /// Another file already defines the pod.
     Taken {
         /// The pod.
         pod: PodRef,
@@ -156,39 +158,39 @@ pub enum Trouble {
 
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (subject, trouble, kept) = match self {
+        let (subject, problem, kept) = match self {
             Self::Set { spec, file } => return write!(f, "{file}: pod {} is wanted", spec.pod),
             Self::Removed { pod, file } => {
-                return write!(f, "{file}: pod {pod} is not wanted any more");
+                return write!(f, "{file}: pod {pod} is no longer wanted");
             }
             Self::Solved { subject } => return write!(f, "{subject}: problem solved"),
             Self::Synced => return f.write_str("all manifests are read"),
             Self::Problem {
                 subject,
-                trouble,
+                problem,
                 kept,
-            } => (subject, trouble, kept),
+            } => (subject, problem, kept),
         };
-        match trouble {
-            Trouble::Unreadable(why) => write!(f, "{subject}: cannot be read: {why}")?,
-            Trouble::Replaced => write!(
+        match problem {
+            ProblemKind::Unreadable(why) => write!(f, "{subject}: cannot be read: {why}")?,
+            ProblemKind::Replaced => write!(
                 f,
                 "{subject}: another directory is in its place, which is empty: \
                  mount its file system, or put a manifest into it"
             )?,
-            Trouble::AllGone => write!(
+            ProblemKind::AllMissing => write!(
                 f,
-                "{subject}: all manifests are gone at once: their pods end if none is back within {} s",
-                ALL_GONE_FOR.as_secs()
+                "{subject}: all manifests disappeared at once: their pods end in {} s unless a manifest is back",
+                ALL_MISSING_FOR.as_secs()
             )?,
-            Trouble::NotAFile => write!(f, "{subject}: not a regular file")?,
-            Trouble::TooLarge => write!(f, "{subject}: larger than {MAX_FILE_SIZE} bytes")?,
-            Trouble::NeverTheSame => {
+            ProblemKind::NotAFile => write!(f, "{subject}: not a regular file")?,
+            ProblemKind::TooLarge => write!(f, "{subject}: larger than {MAX_FILE_SIZE} bytes")?,
+            ProblemKind::KeepsChanging => {
                 write!(f, "{subject}: not read yet, because it keeps changing")?;
             }
             // Each of its lines begins with the file's name.
-            Trouble::Refused(refused) => write!(f, "{refused}")?,
-            Trouble::Taken { pod, by } => {
+            ProblemKind::Refused(refused) => write!(f, "{refused}")?,
+            ProblemKind::Taken { pod, by } => {
                 write!(f, "{subject}: pod {pod} is already defined by {by}")?;
             }
         }
@@ -200,30 +202,34 @@ impl fmt::Display for Change {
     }
 }
 
-/// A folder that is watched.
+/// A folder of manifests that a thread scans.
 #[derive(Debug)]
 pub struct Folder {
     changes: mpsc::Receiver<Change>,
-    /// Never sent on: when it is dropped, the thread ends.
+    /// Dropping this ends the thread.
     _stop: Sender<()>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Folder {
-    /// Begins to watch a folder, whose pods are for this node. The folder need not exist yet.
+    /// Starts to scan a folder for the node `node`. The folder need not exist yet.
     pub fn open(path: impl Into<PathBuf>, node: &str) -> io::Result<Self> {
-        Self::open_with(path, node, Pace::default())
+        Self::open_with(path, node, ScanIntervals::default())
     }
 
-    /// The same, at another pace.
-    pub fn open_with(path: impl Into<PathBuf>, node: &str, pace: Pace) -> io::Result<Self> {
+    /// Like [`Self::open`], with other intervals.
+    pub fn open_with(
+        path: impl Into<PathBuf>,
+        node: &str,
+        intervals: ScanIntervals,
+    ) -> io::Result<Self> {
         let (path, state) = (path.into(), State::new(node));
-        let (sender, changes) = mpsc::channel(MAX_WAITING);
+        let (sender, changes) = mpsc::channel(MAX_QUEUED_CHANGES);
         let (stop, stopped) = channel();
-        // The folder may lie on a disk that is gone, and then no look ever returns.
+        // A thread of its own, because a scan of a folder on a failed disk may never return.
         let thread = thread::Builder::new()
             .name("manifests".to_owned())
-            .spawn(move || watch(&path, state, pace, &sender, &stopped))?;
+            .spawn(move || watch(&path, state, intervals, &sender, &stopped))?;
         Ok(Self {
             changes,
             _stop: stop,
@@ -231,9 +237,9 @@ impl Folder {
         })
     }
 
-    /// One whose changes are told by a test.
+    /// A folder whose changes a test sends.
     #[cfg(test)]
-    pub(crate) fn told(changes: mpsc::Receiver<Change>) -> Self {
+    pub(crate) fn from_changes(changes: mpsc::Receiver<Change>) -> Self {
         Self {
             changes,
             _stop: channel().0,
@@ -241,12 +247,12 @@ impl Folder {
         }
     }
 
-    /// Waits for the next change. Nothing is lost if this is cancelled.
+    /// Waits for the next change. Dropping the future loses no change.
     pub async fn next(&mut self) -> Change {
         if let Some(change) = self.changes.recv().await {
             return change;
         }
-        // The thread ends before its reader only by a panic, which is everybody's.
+        // The thread ends before its receiver only by a panic, which is passed on.
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
             resume_unwind(panic);
         }
@@ -257,14 +263,14 @@ impl Folder {
 fn watch(
     path: &Path,
     mut state: State,
-    pace: Pace,
+    intervals: ScanIntervals,
     changes: &mpsc::Sender<Change>,
     stopped: &Receiver<()>,
 ) {
     loop {
-        for name in state.look(scan::list(path), Instant::now()) {
+        for name in state.scanned(scan::list(path), Instant::now()) {
             let content = scan::read(path, &name);
-            state.take(&name, content);
+            state.read(&name, content);
         }
         for change in state.changes(path) {
             if changes.blocking_send(change).is_err() {
@@ -272,8 +278,8 @@ fn watch(
             }
         }
         let pause = match state.is_settled() {
-            true => pace.calm,
-            false => pace.unsettled,
+            true => intervals.settled,
+            false => intervals.unsettled,
         };
         if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
             return;

@@ -1,4 +1,4 @@
-//! Looks at the folder and reads its files: all IO is here.
+//! Lists the folder and reads its files: all IO is here.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, Metadata};
@@ -12,33 +12,33 @@ use rustix::fs::{Mode, OFlags};
 /// The largest manifest that is read, in bytes.
 pub const MAX_FILE_SIZE: u64 = 1 << 20;
 
-/// How many files a folder may have.
+/// The largest number of files in a folder.
 const MAX_FILES: usize = 10_000;
 
-/// What a look shows of the folder, or why it cannot be read.
+/// The result of a scan, or why the folder cannot be read.
 pub(super) type Listing = Result<Listed, String>;
 
 /// The folder and its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// Device and inode: another folder is at this path while a file system is not mounted.
+    /// Device and inode, by which another folder at this path is noticed.
     pub(super) folder: (u64, u64),
     pub(super) files: BTreeMap<Arc<str>, Entry>,
 }
 
-/// What a look shows of a file.
+/// A file in a scan.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Entry {
     /// A regular file.
     File(Stamp),
     /// A FIFO, a socket or a device.
     Other,
-    /// It cannot be looked at, and why.
+    /// Its metadata cannot be read, for this reason.
     Unreadable(String),
 }
 
-/// By what a change of a file is noticed. The time of the inode's change is in it because tools
-/// that copy files set the time of modification.
+/// The metadata by which a change of a file is noticed. It includes the time of the inode's change,
+/// because tools that copy files set the time of modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
     device: u64,
@@ -50,7 +50,7 @@ pub(super) struct Stamp {
 
 #[cfg(test)]
 impl Stamp {
-    /// One of many that differ.
+    /// A stamp that differs for each `inode`.
     pub(super) fn of(inode: u64) -> Self {
         Self {
             device: 0,
@@ -74,25 +74,25 @@ impl From<&Metadata> for Stamp {
     }
 }
 
-/// What was read of a file.
+/// The result of reading a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
-    /// All of it, and what it was after that.
+    /// The whole content, and the stamp after reading it.
     Whole(Stamp, Vec<u8>),
-    /// Nothing: it is larger than [`MAX_FILE_SIZE`].
+    /// The file is larger than [`MAX_FILE_SIZE`].
     TooLarge,
-    /// Nothing: it is not a regular file any more.
+    /// The file is no longer a regular file.
     Other,
-    /// Nothing, and why.
+    /// The file cannot be read, for this reason.
     Unreadable(String),
 }
 
-/// Looks at the folder.
+/// Lists the folder.
 pub(super) fn list(folder: &Path) -> Listing {
     let identity = || fs::metadata(folder).map(|it| (it.dev(), it.ino()));
-    let before = identity().map_err(words)?;
+    let before = identity().map_err(message)?;
     let files = files(folder)?;
-    if identity().map_err(words)? != before {
+    if identity().map_err(message)? != before {
         return Err("another directory has just taken its place".to_owned());
     }
     Ok(Listed {
@@ -103,14 +103,14 @@ pub(super) fn list(folder: &Path) -> Listing {
 
 fn files(folder: &Path) -> Result<BTreeMap<Arc<str>, Entry>, String> {
     let mut files = BTreeMap::new();
-    for found in fs::read_dir(folder).map_err(words)? {
-        let found = found.map_err(words)?;
+    for found in fs::read_dir(folder).map_err(message)? {
+        let found = found.map_err(message)?;
         let name = found.file_name();
         if name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
         let entry = match name.to_str() {
-            Some(_) => look_at(&found.path()),
+            Some(_) => entry(&found.path()),
             None => Some(Entry::Unreadable("its name is not UTF-8".to_owned())),
         };
         if let Some(entry) = entry {
@@ -123,28 +123,28 @@ fn files(folder: &Path) -> Result<BTreeMap<Arc<str>, Entry>, String> {
     Ok(files)
 }
 
-/// `None` if it is a folder, or not there any more.
-fn look_at(path: &Path) -> Option<Entry> {
+/// `None` if the path is a folder or no longer exists.
+fn entry(path: &Path) -> Option<Entry> {
     match fs::metadata(path) {
         Ok(it) if it.is_dir() => None,
         Ok(it) if it.is_file() => Some(Entry::File(Stamp::from(&it))),
         Ok(_) => Some(Entry::Other),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             fs::symlink_metadata(path).ok()?;
-            let why = "the symbolic link leads nowhere";
+            let why = "the symbolic link is broken";
             Some(Entry::Unreadable(why.to_owned()))
         }
-        Err(error) => Some(Entry::Unreadable(words(error))),
+        Err(error) => Some(Entry::Unreadable(message(error))),
     }
 }
 
 /// Reads a file.
 pub(super) fn read(folder: &Path, name: &str) -> Content {
-    try_read(&folder.join(name)).unwrap_or_else(|error| Content::Unreadable(words(error)))
+    try_read(&folder.join(name)).unwrap_or_else(|error| Content::Unreadable(message(error)))
 }
 
 fn try_read(path: &Path) -> io::Result<Content> {
-    // A FIFO that has taken the file's place since must not block.
+    // The file may have been replaced by a FIFO, which must not block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {
@@ -158,11 +158,11 @@ fn try_read(path: &Path) -> io::Result<Content> {
     Ok(Content::Whole(Stamp::from(&file.metadata()?), content))
 }
 
-/// An error without its number.
-fn words(error: io::Error) -> String {
+/// The message of an error without its number.
+fn message(error: io::Error) -> String {
     let text = error.to_string();
     match text.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
+        Some((message, _)) => message.to_owned(),
         None => text,
     }
 }

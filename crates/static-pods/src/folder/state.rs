@@ -1,4 +1,4 @@
-//! What is wanted by the files that were seen: pure, without IO and clocks.
+//! Which pods the files define. Pure: the results of scans and the time are arguments.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -9,12 +9,12 @@ use std::time::Instant;
 use pleg::model::id::PodRef;
 
 use super::scan::{Content, Entry, Listed, Listing};
-use super::{ALL_GONE_FOR, Change, Subject, Trouble};
+use super::{ALL_MISSING_FOR, Change, ProblemKind, Subject};
 use crate::manifest;
 use crate::spec::PodSpec;
 
-/// After so many looks, what is wanted counts as complete although files change all the time.
-const MAX_LOOKS_BEFORE_SYNCED: u64 = 50;
+/// The number of scans after which the wanted pods count as complete although files keep changing.
+const MAX_SCANS_BEFORE_SYNCED: u64 = 50;
 
 /// Namespace and name.
 type PodName = (Arc<str>, Arc<str>);
@@ -22,55 +22,55 @@ type PodName = (Arc<str>, Arc<str>);
 /// A pod and its file.
 type Wanted = BTreeMap<PodName, (Arc<PodSpec>, Arc<str>)>;
 
-/// What is wrong, with what, and the pod that is wanted nevertheless.
-type Troubles = BTreeMap<Subject, (Trouble, Option<PodRef>)>;
+/// The problem of each subject, and the pod that is kept nevertheless.
+type Problems = BTreeMap<Subject, (ProblemKind, Option<PodRef>)>;
 
-/// All that is known of the folder.
+/// The state of the folder as of the last scan.
 #[derive(Debug)]
 pub(super) struct State {
     node: String,
     files: BTreeMap<Arc<str>, File>,
-    /// What was wrong with the folder at the last look.
-    folder: Option<Trouble>,
+    /// The problem of the folder itself in the last scan.
+    folder: Option<ProblemKind>,
     /// Device and inode of the folder that was used last.
     identity: Option<(u64, u64)>,
-    /// Since when all files that were known are gone.
-    gone_since: Option<Instant>,
-    /// How many looks there were that did not fail.
-    looks: u64,
-    /// What was reported as wanted.
+    /// Since when all known files are missing.
+    missing_since: Option<Instant>,
+    /// The number of scans that succeeded.
+    scans: u64,
+    /// The wanted pods that were reported.
     wanted: Wanted,
-    /// What was reported as wrong.
-    troubles: Troubles,
+    /// The problems that were reported.
+    problems: Problems,
     is_synced: bool,
 }
 
-/// What is known of a file.
+/// A file of the folder.
 #[derive(Debug)]
 struct File {
-    seen: Seen,
-    /// The entry whose content was taken, or that has none.
-    taken: Option<Entry>,
-    /// Of the last content that was a pod.
-    pod: Option<Held>,
-    /// What is wrong with the last content.
-    trouble: Option<Trouble>,
+    observed: Observed,
+    /// The entry whose content was processed.
+    processed: Option<Entry>,
+    /// The pod of the last content that was not refused.
+    pod: Option<DefinedPod>,
+    /// The problem of the last content.
+    problem: Option<ProblemKind>,
 }
 
-/// What the last looks showed of a file.
+/// What the last scans showed of a file.
 #[derive(Debug)]
-enum Seen {
-    /// This, for the first time.
-    Once(Entry),
-    /// This, at least twice.
-    Twice(Entry),
-    /// Nothing, for the first time.
+enum Observed {
+    /// This entry in the last scan, and another one or none before.
+    New(Entry),
+    /// This entry in at least two scans.
+    Stable(Entry),
+    /// No entry in the last scan.
     Missing,
 }
 
-/// A pod, and since which look its file has defined one of its name.
+/// A pod, and the number of the scan since which its file has defined a pod with its name.
 #[derive(Debug)]
-struct Held {
+struct DefinedPod {
     spec: Arc<PodSpec>,
     since: u64,
 }
@@ -82,130 +82,133 @@ impl State {
             files: BTreeMap::new(),
             folder: None,
             identity: None,
-            gone_since: None,
-            looks: 0,
+            missing_since: None,
+            scans: 0,
             wanted: Wanted::new(),
-            troubles: Troubles::new(),
+            problems: Problems::new(),
             is_synced: false,
         }
     }
 
-    /// Learns what a look shows; gives the files to read now.
-    pub(super) fn look(&mut self, listing: Listing, now: Instant) -> Vec<Arc<str>> {
+    /// Applies a scan, and returns the files to read now.
+    pub(super) fn scanned(&mut self, listing: Listing, now: Instant) -> Vec<Arc<str>> {
         let listed = match listing {
             Ok(listed) => self.confirm(listed, now),
-            Err(why) => Err(Trouble::Unreadable(why)),
+            Err(why) => Err(ProblemKind::Unreadable(why)),
         };
         let mut listed = match listed {
             Ok(listed) => listed,
-            Err(trouble) => {
-                self.folder = Some(trouble);
+            Err(problem) => {
+                self.folder = Some(problem);
                 return Vec::new();
             }
         };
         self.folder = None;
-        self.looks += 1;
+        self.scans += 1;
         self.files.retain(|name, file| {
             let entry = listed.remove(name);
-            let is_gone = entry.is_none() && matches!(file.seen, Seen::Missing);
-            file.seen = match (entry, &file.seen) {
-                (None, _) => Seen::Missing,
-                (Some(entry), Seen::Once(before) | Seen::Twice(before)) if *before == entry => {
-                    Seen::Twice(entry)
+            let is_missing = entry.is_none() && matches!(file.observed, Observed::Missing);
+            file.observed = match (entry, &file.observed) {
+                (None, _) => Observed::Missing,
+                (Some(entry), Observed::New(before) | Observed::Stable(before))
+                    if *before == entry =>
+                {
+                    Observed::Stable(entry)
                 }
-                (Some(entry), _) => Seen::Once(entry),
+                (Some(entry), _) => Observed::New(entry),
             };
-            !is_gone
+            !is_missing
         });
         for (name, entry) in listed {
             self.files.insert(name, File::new(entry));
         }
         let mut to_read = Vec::new();
         for (name, file) in &mut self.files {
-            if file.is_to_be_read() {
+            if file.needs_read() {
                 to_read.push(name.clone());
             }
         }
         to_read
     }
 
-    /// The files, unless all that were known are gone at once: then rather the folder is.
+    /// The files, or the problem of the folder if all known files are missing at once.
     fn confirm(
         &mut self,
         listed: Listed,
         now: Instant,
-    ) -> Result<BTreeMap<Arc<str>, Entry>, Trouble> {
+    ) -> Result<BTreeMap<Arc<str>, Entry>, ProblemKind> {
         let Listed { folder, files } = listed;
         let is_another = self.identity.is_some_and(|it| it != folder);
         let are_gone = !self.files.keys().any(|name| files.contains_key(name));
-        // One file that goes from the same folder was removed.
+        // A single file that is missing from the same folder was removed.
         let is_doubtful = are_gone && self.files.len() > usize::from(!is_another);
         if is_doubtful {
             if is_another && files.is_empty() {
-                return Err(Trouble::Replaced);
+                return Err(ProblemKind::Replaced);
             }
-            let since = *self.gone_since.get_or_insert(now);
-            if now < since + ALL_GONE_FOR {
-                return Err(Trouble::AllGone);
+            let since = *self.missing_since.get_or_insert(now);
+            if now < since + ALL_MISSING_FOR {
+                return Err(ProblemKind::AllMissing);
             }
         } else {
-            self.gone_since = None;
+            self.missing_since = None;
         }
         self.identity = Some(folder);
         Ok(files)
     }
 
-    /// Learns a file's content.
-    pub(super) fn take(&mut self, name: &Arc<str>, content: Content) {
+    /// Applies the content of a file.
+    pub(super) fn read(&mut self, name: &Arc<str>, content: Content) {
         let Some(file) = self.files.get_mut(name) else {
             return;
         };
-        let Seen::Twice(entry) = &file.seen else {
+        let Observed::Stable(entry) = &file.observed else {
             return;
         };
         let entry = entry.clone();
-        let trouble = match content {
-            // Written to since: the next look will show it.
+        let problem = match content {
+            // The file has changed since the scan, and the next scan shows that.
             Content::Whole(stamp, _) if entry != Entry::File(stamp) => return,
             Content::Whole(_, content) => match manifest::parse(&content, name, &self.node) {
                 Ok(spec) => {
-                    file.hold(spec, self.looks);
+                    file.define(spec, self.scans);
                     None
                 }
-                Err(refused) => Some(Trouble::Refused(refused)),
+                Err(refused) => Some(ProblemKind::Refused(refused)),
             },
-            Content::TooLarge => Some(Trouble::TooLarge),
-            Content::Other => Some(Trouble::NotAFile),
-            Content::Unreadable(why) => Some(Trouble::Unreadable(why)),
+            Content::TooLarge => Some(ProblemKind::TooLarge),
+            Content::Other => Some(ProblemKind::NotAFile),
+            Content::Unreadable(why) => Some(ProblemKind::Unreadable(why)),
         };
-        // What cannot be read is tried again: permissions of a folder above leave no trace here.
-        file.taken = match &trouble {
-            Some(Trouble::Unreadable(_)) => None,
+        // A file that cannot be read is read again, because new permissions of a parent folder do
+        // not change its stamp.
+        file.processed = match &problem {
+            Some(ProblemKind::Unreadable(_)) => None,
             _ => Some(entry),
         };
-        file.trouble = trouble;
+        file.problem = problem;
     }
 
-    /// Whether no look is needed soon.
+    /// Whether no change must be confirmed by another scan.
     pub(super) fn is_settled(&self) -> bool {
-        let is_settled = |it: &File| matches!(it.seen, Seen::Twice(_));
+        let is_settled = |it: &File| matches!(it.observed, Observed::Stable(_));
         self.folder.is_some() || self.files.values().all(is_settled)
     }
 
-    /// What has changed since this was asked last.
+    /// The changes since the last call.
     pub(super) fn changes(&mut self, folder: &Path) -> Vec<Change> {
         let mut changes = Vec::new();
-        if self.looks >= MAX_LOOKS_BEFORE_SYNCED {
-            // What it defines is not known, and may be there.
-            let unread = |file: &&mut File| file.taken.is_none() && file.trouble.is_none();
+        if self.scans >= MAX_SCANS_BEFORE_SYNCED {
+            // The pod that it may define could be running.
+            let unread = |file: &&mut File| file.processed.is_none() && file.problem.is_none();
             for file in self.files.values_mut().filter(unread) {
-                file.trouble = Some(Trouble::NeverTheSame);
+                file.problem = Some(ProblemKind::KeepsChanging);
             }
         }
-        let (wanted, mut troubles) = self.evaluate();
-        if let Some(trouble) = &self.folder {
+        let (wanted, mut problems) = self.evaluate();
+        if let Some(problem) = &self.folder {
             let subject = Subject::Folder(folder.to_owned());
-            troubles.insert(subject, (trouble.clone(), None));
+            problems.insert(subject, (problem.clone(), None));
         }
         let before = mem::replace(&mut self.wanted, wanted);
         for (name, (spec, file)) in &before {
@@ -227,23 +230,23 @@ impl State {
                 });
             }
         }
-        let before = mem::replace(&mut self.troubles, troubles);
+        let before = mem::replace(&mut self.problems, problems);
         for subject in before.keys() {
-            if !self.troubles.contains_key(subject) {
+            if !self.problems.contains_key(subject) {
                 let subject = subject.clone();
                 changes.push(Change::Solved { subject });
             }
         }
-        for (subject, (trouble, kept)) in &self.troubles {
-            if before.get(subject).is_none_or(|(it, _)| it != trouble) {
+        for (subject, (problem, kept)) in &self.problems {
+            if before.get(subject).is_none_or(|(it, _)| it != problem) {
                 changes.push(Change::Problem {
                     subject: subject.clone(),
-                    trouble: trouble.clone(),
+                    problem: problem.clone(),
                     kept: kept.clone(),
                 });
             }
         }
-        let is_complete = self.is_settled() || self.looks >= MAX_LOOKS_BEFORE_SYNCED;
+        let is_complete = self.is_settled() || self.scans >= MAX_SCANS_BEFORE_SYNCED;
         if !self.is_synced && self.folder.is_none() && is_complete {
             self.is_synced = true;
             changes.push(Change::Synced);
@@ -251,38 +254,38 @@ impl State {
         changes
     }
 
-    /// Who defines which pod, and what is wrong.
-    fn evaluate(&self) -> (Wanted, Troubles) {
-        let mut first: BTreeMap<PodName, (u64, &Arc<str>, &Held)> = BTreeMap::new();
-        for (name, held) in self.held() {
-            let candidate = (held.since, name, held);
-            let taken = first.entry(held.name()).or_insert(candidate);
-            if (held.since, name) < (taken.0, taken.1) {
+    /// Which file defines which pod, and the problems.
+    fn evaluate(&self) -> (Wanted, Problems) {
+        let mut first: BTreeMap<PodName, (u64, &Arc<str>, &DefinedPod)> = BTreeMap::new();
+        for (name, pod) in self.pods() {
+            let candidate = (pod.since, name, pod);
+            let taken = first.entry(pod.name()).or_insert(candidate);
+            if (pod.since, name) < (taken.0, taken.1) {
                 *taken = candidate;
             }
         }
-        let mut troubles = Troubles::new();
+        let mut problems = Problems::new();
         for (name, file) in &self.files {
             let winner = file.pod.as_ref().and_then(|it| first.get(&it.name()));
             let is_wanted = winner.is_some_and(|it| it.1 == name);
             let pod = file.pod.as_ref().map(|it| it.spec.pod.clone());
-            let trouble = match (&file.trouble, winner, &pod) {
-                (Some(trouble), _, _) => trouble.clone(),
-                (None, Some((_, by, _)), Some(pod)) if !is_wanted => Trouble::Taken {
+            let problem = match (&file.problem, winner, &pod) {
+                (Some(problem), _, _) => problem.clone(),
+                (None, Some((_, by, _)), Some(pod)) if !is_wanted => ProblemKind::Taken {
                     pod: pod.clone(),
                     by: Arc::clone(by),
                 },
                 _ => continue,
             };
             let kept = pod.filter(|_| is_wanted);
-            troubles.insert(Subject::File(name.clone()), (trouble, kept));
+            problems.insert(Subject::File(name.clone()), (problem, kept));
         }
         let wanted = first.into_iter();
         let wanted = wanted.map(|(name, (_, file, it))| (name, (it.spec.clone(), file.clone())));
-        (wanted.collect(), troubles)
+        (wanted.collect(), problems)
     }
 
-    fn held(&self) -> impl Iterator<Item = (&Arc<str>, &Held)> {
+    fn pods(&self) -> impl Iterator<Item = (&Arc<str>, &DefinedPod)> {
         let files = self.files.iter();
         files.filter_map(|(name, file)| Some((name, file.pod.as_ref()?)))
     }
@@ -291,44 +294,45 @@ impl State {
 impl File {
     fn new(entry: Entry) -> Self {
         Self {
-            seen: Seen::Once(entry),
-            taken: None,
+            observed: Observed::New(entry),
+            processed: None,
             pod: None,
-            trouble: None,
+            problem: None,
         }
     }
 
-    /// Whether its content is to be taken now. What has none is taken as it is.
-    fn is_to_be_read(&mut self) -> bool {
-        let Seen::Twice(entry) = &self.seen else {
+    /// Whether the content must be read now. An entry without content is processed at once.
+    fn needs_read(&mut self) -> bool {
+        let Observed::Stable(entry) = &self.observed else {
             return false;
         };
-        if self.taken.as_ref() == Some(entry) {
+        if self.processed.as_ref() == Some(entry) {
             return false;
         }
-        self.trouble = match entry {
+        self.problem = match entry {
             Entry::File(_) => return true,
-            Entry::Other => Some(Trouble::NotAFile),
-            Entry::Unreadable(why) => Some(Trouble::Unreadable(why.clone())),
+            Entry::Other => Some(ProblemKind::NotAFile),
+            Entry::Unreadable(why) => Some(ProblemKind::Unreadable(why.clone())),
         };
-        self.taken = Some(entry.clone());
+        self.processed = Some(entry.clone());
         false
     }
 
-    fn hold(&mut self, spec: PodSpec, look: u64) {
-        let held = Held {
+    fn define(&mut self, spec: PodSpec, scan: u64) {
+        let mut pod = DefinedPod {
             spec: Arc::new(spec),
-            since: look,
+            since: scan,
         };
-        let since = match &self.pod {
-            Some(before) if before.name() == held.name() => before.since,
-            _ => look,
-        };
-        self.pod = Some(Held { since, ..held });
+        if let Some(before) = &self.pod
+            && before.name() == pod.name()
+        {
+            pod.since = before.since;
+        }
+        self.pod = Some(pod);
     }
 }
 
-impl Held {
+impl DefinedPod {
     fn name(&self) -> PodName {
         let pod = &self.spec.pod;
         (pod.namespace.clone(), pod.name.clone())
@@ -336,5 +340,4 @@ impl Held {
 }
 
 #[cfg(test)]
-#[path = "state_tests.rs"]
 mod tests;

@@ -1,4 +1,4 @@
-//! A rotated log, compressed.
+//! Compression of a rotated log.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufReader, BufWriter, Write};
@@ -8,14 +8,14 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::GzEncoder;
 
-/// Ends the name of a file that is not finished.
+/// The suffix of an unfinished file.
 pub(super) const UNFINISHED: &str = ".tmp";
 
-/// Ends the name of a compressed one.
+/// The suffix of a compressed file.
 pub(super) const COMPRESSED: &str = ".gz";
 
-/// Puts `<name>.gz` in the place of `<name>`. It gets its name once it is whole, so that a kill
-/// on the way loses nothing.
+/// Replaces `<name>` with `<name>.gz`. The compressed file is renamed when it is complete, so that
+/// a kill loses nothing.
 pub(super) fn compress(folder: &Path, name: &str) -> io::Result<()> {
     let source = folder.join(name);
     let unfinished = folder.join(format!("{name}{UNFINISHED}"));

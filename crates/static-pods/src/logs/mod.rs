@@ -1,12 +1,12 @@
-//! The logs of containers, where a kubelet has them and what ships logs looks for them.
+//! The logs of containers, at the kubelet's paths, where log shippers expect them.
 //!
 //! ```text
-//!   /var/log/pods/<namespace>_<name>_<uid>/<container>/<attempt>.log     the runtime writes it
-//!                                                     /<attempt>.log.<time>[.gz]      rotated
+//!   /var/log/pods/<namespace>_<name>_<uid>/<container>/<attempt>.log   written by the runtime
+//!                                                     /<attempt>.log.<time>[.gz]    rotated
 //!   /var/log/containers/<name>_<namespace>_<container>-<id>.log -> .../<attempt>.log
 //! ```
 //!
-//! All of this is file work that may block: the caller runs it on a thread of its own.
+//! All of this is file work that may block, so the caller runs it on a thread of its own.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -21,34 +21,34 @@ mod rotation;
 pub(crate) use rotation::is_due;
 pub use rotation::{Limits, LogFile, Reopen, Rotated, RotationStep, plan, rotate};
 
-/// Where the logs of pods are.
+/// The default directory of the pods' logs.
 pub const POD_LOGS: &str = "/var/log/pods";
 
-/// Where links to them are.
+/// The default directory of the links to the logs.
 pub const LOG_LINKS: &str = "/var/log/containers";
 
-/// The longest name of a file.
-const LONGEST_NAME: usize = 255;
+/// The longest file name of common file systems.
+const MAX_FILE_NAME_BYTES: usize = 255;
 
 const SUFFIX: &str = ".log";
 
-/// The log folder of a pod, as the runtime is told.
+/// The log folder of a pod, as it is passed to the runtime.
 pub(crate) fn folder_name(root: &Path, pod: &PodRef) -> String {
     let name = format!("{}_{}_{}", pod.namespace, pod.name, pod.uid);
     root.join(name).to_string_lossy().into_owned()
 }
 
-/// The log of a container below it.
+/// The path of a container's log in the log folder.
 pub(crate) fn file_name(container: &str, attempt: u32) -> String {
     format!("{container}/{attempt}{SUFFIX}")
 }
 
-/// The folders of logs and of links to them.
+/// The directories of the logs and of the links to them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFolders {
-    /// Where the logs of pods are.
+    /// The directory of the pods' logs.
     pub pods: PathBuf,
-    /// Where links to them are.
+    /// The directory of the links to the logs.
     pub links: PathBuf,
 }
 
@@ -62,20 +62,20 @@ impl Default for LogFolders {
 }
 
 impl LogFolders {
-    /// Makes the folder of a container's log, in which the runtime then writes.
+    /// Creates the folder of a container's log, in which the runtime then writes.
     pub fn make(&self, pod: &PodRef, container: &str) -> io::Result<()> {
-        let folder = self.of_pod(pod)?.join(plain(container)?);
+        let folder = self.of_pod(pod)?.join(checked_part(container)?);
         DirBuilder::new().recursive(true).mode(0o755).create(folder)
     }
 
-    /// Where a container's log is.
+    /// The path of a container's log.
     pub fn log(&self, pod: &PodRef, container: &str, attempt: u32) -> io::Result<PathBuf> {
         Ok(self
             .of_pod(pod)?
-            .join(file_name(plain(container)?, attempt)))
+            .join(file_name(checked_part(container)?, attempt)))
     }
 
-    /// Makes the link to the log of a container that has been started.
+    /// Creates the link to the log of a container that was started.
     pub fn link(&self, pod: &PodRef, container: &str, attempt: u32, id: &Id) -> io::Result<()> {
         let target = self.log(pod, container, attempt)?;
         let link = self.links.join(link_name(pod, container, id)?);
@@ -99,10 +99,10 @@ impl LogFolders {
         id: &Id,
     ) -> io::Result<()> {
         remove_file(&self.links.join(link_name(pod, container, id)?))?;
-        let folder = self.of_pod(pod)?.join(plain(container)?);
-        let its = format!("{attempt}{SUFFIX}");
+        let folder = self.of_pod(pod)?.join(checked_part(container)?);
+        let log = format!("{attempt}{SUFFIX}");
         for name in names(&folder)? {
-            let rest = name.strip_prefix(&its);
+            let rest = name.strip_prefix(&log);
             if rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.')) {
                 remove_file(&folder.join(name))?;
             }
@@ -113,11 +113,11 @@ impl LogFolders {
     /// Removes all logs of a pod, and the links to them.
     pub fn remove_pod(&self, pod: &PodRef) -> io::Result<()> {
         let folder = self.of_pod(pod)?;
-        let its = format!("{}_{}_", pod.name, pod.namespace);
+        let prefix = format!("{}_{}_", pod.name, pod.namespace);
         for name in names(&self.links)? {
             let link = self.links.join(&name);
-            // Another pod of this name, with another UID, has its links here too.
-            if name.starts_with(&its)
+            // Another pod with this name and another UID may have links here too.
+            if name.starts_with(&prefix)
                 && fs::read_link(&link).is_ok_and(|it| it.starts_with(&folder))
             {
                 remove_file(&link)?;
@@ -131,33 +131,34 @@ impl LogFolders {
 
     fn of_pod(&self, pod: &PodRef) -> io::Result<PathBuf> {
         for part in [&*pod.namespace, &*pod.name, pod.uid.as_str()] {
-            plain(part)?;
+            checked_part(part)?;
         }
         Ok(folder_name(&self.pods, pod).into())
     }
 }
 
 fn link_name(pod: &PodRef, container: &str, id: &Id) -> io::Result<String> {
-    let (container, id) = (plain(container)?, plain(id.as_str())?);
+    let (container, id) = (checked_part(container)?, checked_part(id.as_str())?);
     let mut name = format!(
         "{}_{}_{container}-{id}",
-        plain(&pod.name)?,
-        plain(&pod.namespace)?
+        checked_part(&pod.name)?,
+        checked_part(&pod.namespace)?
     );
-    while name.len() > LONGEST_NAME - SUFFIX.len() {
+    while name.len() > MAX_FILE_NAME_BYTES - SUFFIX.len() {
         name.pop();
     }
     Ok(name + SUFFIX)
 }
 
-/// A part of a path that stays in its folder: ids and labels are a runtime's.
-fn plain(part: &str) -> io::Result<&str> {
+/// Checks that a part of a path does not lead out of its folder. Ids and labels come from the
+/// runtime.
+fn checked_part(part: &str) -> io::Result<&str> {
     let is_plain = !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']);
     let error = || io::Error::other(format!("{part:?} cannot be part of the name of a log"));
     is_plain.then_some(part).ok_or_else(error)
 }
 
-/// The names in a folder; none where it is not there.
+/// The names in a folder; empty if the folder does not exist.
 fn names(folder: &Path) -> io::Result<Vec<String>> {
     let entries = match folder.read_dir() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),

@@ -1,13 +1,13 @@
-//! Rotation: a log that has grown too long is put aside, and the oldest of those go.
+//! Rotation: a log that is too large is renamed, and the oldest rotated files are removed.
 //!
 //! ```text
-//!   0.log > 10 MB  --rename-->  0.log.20060102-150405  --next time-->  ...-150405.gz
-//!        ^--ReopenContainerLog: the runtime makes it anew
+//!   0.log > 10 MB  --rename-->  0.log.20060102-150405  --next rotation-->  ...-150405.gz
+//!        ^--ReopenContainerLog: the runtime creates it again
 //! ```
 //!
-//! What was put aside is compressed the next time only: by then nobody follows it any more.
-//! [`plan`] decides by names and sizes alone; [`rotate`] does it, and begins with what an earlier
-//! one was killed over.
+//! A rotated file is compressed at the next rotation, when no reader follows it any more. [`plan`]
+//! decides by names and sizes. [`rotate`] performs the plan, and completes a rotation that was
+//! interrupted by a kill.
 
 use std::fs;
 use std::io;
@@ -18,12 +18,12 @@ use pleg::model::wall_time::WallTime;
 use super::compress::{COMPRESSED, UNFINISHED, compress};
 use super::{names, remove_file};
 
-/// How much a container may log.
+/// The limits of a container's logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The size in bytes from which on a log is rotated.
+    /// The largest size in bytes of a log that is not rotated.
     pub size: u64,
-    /// How many files are kept, the one that is written to included. At least 2.
+    /// How many files are kept, including the current one. At least 2.
     pub files: usize,
 }
 
@@ -36,7 +36,7 @@ impl Default for Limits {
     }
 }
 
-/// A file beside a log, or the log itself.
+/// A log or one of its rotated files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LogFile {
     /// Its name.
@@ -48,17 +48,17 @@ pub struct LogFile {
 /// A step of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RotationStep {
-    /// A file is removed.
+    /// Remove a file.
     Remove(String),
-    /// A file is compressed.
+    /// Compress a file.
     Compress(String),
-    /// The log is renamed to this, and opened anew.
+    /// Rename the log to this name, and reopen it.
     PutAside(String),
-    /// The log is not there, as it was renamed and nobody lived to say so: it is opened anew.
+    /// Reopen the log, because an earlier rotation was interrupted after its rename.
     Reopen,
 }
 
-/// The steps for the log of that name, of what is in its folder.
+/// The steps for the log with that name. `files` are the files in its folder.
 pub fn plan(log: &str, files: &[LogFile], limits: Limits, now: WallTime) -> Vec<RotationStep> {
     let Some(current) = files.iter().find(|file| file.name == log) else {
         return vec![RotationStep::Reopen];
@@ -69,7 +69,7 @@ pub fn plan(log: &str, files: &[LogFile], limits: Limits, now: WallTime) -> Vec<
     let is_there = |name: &str| files.iter().any(|file| file.name == name);
     let aside = format!("{log}.{}", now.timestamp().strftime("%Y%m%d-%H%M%S"));
     if is_there(&aside) || is_there(&format!("{aside}{COMPRESSED}")) {
-        // It grew too long twice in a second; the next look is soon enough.
+        // The second rotation within a second is left to the next check.
         return Vec::new();
     }
     let mut rotated: Vec<&str> = files
@@ -85,7 +85,7 @@ pub fn plan(log: &str, files: &[LogFile], limits: Limits, now: WallTime) -> Vec<
     let is_unused =
         |name: &str| name.ends_with(UNFINISHED) || is_there(&format!("{name}{COMPRESSED}"));
     let (unused, used): (Vec<_>, Vec<_>) = rotated.into_iter().partition(|name| is_unused(name));
-    // One is written to, and one is put aside now. The times in the names sort them by age.
+    // Two of the files are the current log and the one that is renamed now. Names sort by age.
     let excess = used.len().saturating_sub(limits.files.saturating_sub(2));
     let (old, kept) = used.split_at(excess);
     let removed = unused
@@ -100,7 +100,7 @@ pub fn plan(log: &str, files: &[LogFile], limits: Limits, now: WallTime) -> Vec<
         .collect()
 }
 
-/// Whether [`plan`] has steps for this log, as far as it alone shows.
+/// Whether [`plan`] may have steps for this log.
 pub(crate) fn is_due(log: &Path, limits: Limits) -> bool {
     match log.symlink_metadata() {
         Ok(file) => file.len() > limits.size,
@@ -108,20 +108,20 @@ pub(crate) fn is_due(log: &Path, limits: Limits) -> bool {
     }
 }
 
-/// What the runtime is asked for while a log is rotated.
+/// Lets the runtime reopen a log.
 pub type Reopen<'a> = &'a mut dyn FnMut() -> io::Result<()>;
 
-/// What a rotation did.
+/// Whether a log was rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotated {
-    /// The log was short enough.
+    /// The log was small enough.
     No,
-    /// It was put aside, or was found to be.
+    /// The log was rotated, or an interrupted rotation was completed.
     Yes,
 }
 
-/// Rotates the log of a container that runs, if it is too long. `reopen` asks the runtime to open
-/// it anew; where that fails, the log gets its name back.
+/// Rotates the log of a running container, if it is too large. `reopen` lets the runtime reopen it.
+/// If that fails, the log gets its name back.
 pub fn rotate(
     log: &Path,
     limits: Limits,
@@ -157,7 +157,7 @@ pub fn rotate(
                 let aside = folder.join(aside);
                 fs::rename(log, &aside)?;
                 if let Err(error) = reopen() {
-                    // The runtime writes to the file still, whatever it is called.
+                    // The runtime still writes to the renamed file.
                     fs::rename(aside, log)?;
                     return Err(error);
                 }

@@ -36,7 +36,7 @@ fn files(names: &[(&str, u64)]) -> Vec<LogFile> {
 const BIG: u64 = (10 << 20) + 1;
 
 #[test]
-fn a_log_up_to_the_limit_is_left_alone() {
+fn a_log_up_to_the_limit_is_not_rotated() {
     let files = files(&[("0.log", 10 << 20), ("0.log.20060101-000000", 1)]);
     assert_eq!(plan("0.log", &files, Limits::default(), now()), []);
 }
@@ -49,10 +49,10 @@ fn five_files_are_kept_and_all_but_the_newest_are_compressed() {
         ("0.log.20060102-110000.gz", 1),
         ("0.log.20060102-100000.gz", 1),
         ("0.log.20060102-130000.gz", 1),
-        // What a rotation leaves that is killed while it compresses.
+        // An unfinished file of a rotation that was killed.
         ("0.log.20060102-140000.tmp", 1),
         ("0.log.20060102-130000", 5),
-        // Another attempt's.
+        // Files of other attempts.
         ("1.log", BIG),
         ("1.log.20060102-090000", 1),
         ("10.log.20060102-090000", 1),
@@ -78,7 +78,7 @@ fn a_log_that_was_renamed_and_never_reopened_is_reopened() {
 }
 
 #[test]
-fn nothing_is_overwritten_by_a_second_rotation_within_a_second() {
+fn a_second_rotation_within_a_second_overwrites_nothing() {
     for name in ["0.log.20060102-150405", "0.log.20060102-150405.gz"] {
         let files = files(&[("0.log", BIG), (name, 1)]);
         assert_eq!(plan("0.log", &files, Limits::default(), now()), []);
@@ -86,15 +86,15 @@ fn nothing_is_overwritten_by_a_second_rotation_within_a_second() {
 }
 
 #[test]
-fn rotations_keep_every_line_in_order_until_the_oldest_goes() {
+fn rotations_keep_every_line_in_order_until_the_oldest_file_is_removed() {
     let place = tempfile::tempdir().unwrap();
     let folders = folders(&place);
     folders.make(&pod(), "app").unwrap();
     let log = folders.log(&pod(), "app", 0).unwrap();
     let limits = Limits { size: 3, files: 3 };
-    for round in 0..4 {
-        fs::write(&log, format!("round {round}\n")).unwrap();
-        let time = WallTime::from_unix_nanos(now().as_unix_nanos() + round * 1_000_000_000);
+    for second in 0..4 {
+        fs::write(&log, format!("second {second}\n")).unwrap();
+        let time = WallTime::from_unix_nanos(now().as_unix_nanos() + second * 1_000_000_000);
         let mut reopen = || fs::write(&log, "");
         let rotated = rotate(&log, limits, time.unwrap(), &mut reopen).unwrap();
         assert_eq!(rotated, Rotated::Yes);
@@ -109,7 +109,7 @@ fn rotations_keep_every_line_in_order_until_the_oldest_goes() {
     flate2::read::GzDecoder::new(file)
         .read_to_string(&mut text)
         .unwrap();
-    assert_eq!(text, "round 2\n");
+    assert_eq!(text, "second 2\n");
 }
 
 #[test]
@@ -125,7 +125,7 @@ fn a_log_gets_its_name_back_when_the_runtime_does_not_reopen_it() {
 }
 
 #[test]
-fn the_link_leads_to_the_log_and_both_go_with_the_container() {
+fn the_log_and_its_link_are_removed_with_the_container() {
     let place = tempfile::tempdir().unwrap();
     let folders = folders(&place);
     folders.make(&pod(), "app").unwrap();
@@ -152,7 +152,7 @@ fn the_link_leads_to_the_log_and_both_go_with_the_container() {
 }
 
 #[test]
-fn a_pod_takes_its_logs_and_links_with_it_and_no_others() {
+fn only_the_logs_and_links_of_a_pod_are_removed_with_it() {
     let place = tempfile::tempdir().unwrap();
     let folders = folders(&place);
     let other = PodRef {
@@ -174,7 +174,7 @@ fn a_pod_takes_its_logs_and_links_with_it_and_no_others() {
 }
 
 #[test]
-fn names_of_a_runtime_lead_nowhere_else() {
+fn names_that_lead_to_another_folder_are_refused() {
     let place = tempfile::tempdir().unwrap();
     let folders = folders(&place);
     for uid in ["", "..", "../../etc", "a/b"] {

@@ -1,4 +1,4 @@
-//! A `v1.Container` taken apart.
+//! Converts a `v1.Container`.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use super::security::{self, Inherited};
 use super::{env, names, ports, probes, resources, volumes};
 use crate::spec::{ContainerSpec, PullPolicy, Role, Volume};
 
-/// What a container must know of its pod.
+/// The data of its pod that a container needs.
 pub(super) struct Pod<'a> {
     pub(super) on_host: bool,
     pub(super) volumes: &'a BTreeMap<String, Volume>,
@@ -121,7 +121,7 @@ pub(super) fn read(
     }
 }
 
-/// Only an init container can say when it is started again: then it is a sidecar.
+/// Only an init container can have a restart policy of its own, which makes it a sidecar.
 fn role_of(role: Role, restart_policy: Option<String>, at: &At<'_>) -> Role {
     let Some(policy) = restart_policy.filter(|it| !it.is_empty()) else {
         return role;
@@ -160,13 +160,13 @@ fn pull_policy(policy: Option<String>, image: &str, at: &At<'_>) -> PullPolicy {
     )
 }
 
-/// Whether the image has the tag `latest`, which it has without a tag and a digest, too.
+/// Whether the image has the tag `latest`, or neither a tag nor a digest.
 fn is_latest(image: &str) -> bool {
     let (name, digest) = match image.split_once('@') {
         Some((name, digest)) => (name, Some(digest)),
         None => (image, None),
     };
-    // The colon before a slash is that of the registry's port.
+    // A colon before a slash belongs to the registry's port.
     let last = name.rsplit('/').next().unwrap_or(name);
     match last.split_once(':') {
         Some((_, tag)) => tag == "latest",
@@ -212,7 +212,7 @@ mod tests {
     use super::is_latest;
 
     #[test]
-    fn an_image_is_the_latest_by_its_tag_or_without_tag_and_digest() {
+    fn an_image_without_tag_and_digest_has_the_tag_latest() {
         for (image, expected) in [
             ("nginx", true),
             ("nginx:latest", true),

@@ -1,4 +1,4 @@
-//! YAML or JSON as a tree in which every value knows its line.
+//! YAML or JSON as a tree in which every value has its line.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(super) enum Value {
     Float(f64),
     Text(String),
     List(Vec<Node>),
-    /// As written: a key may stand in it twice.
+    /// In the order of the file. A key may occur twice.
     Map(Vec<Entry>),
 }
 
@@ -33,12 +33,12 @@ pub(super) enum Value {
 #[derive(Debug)]
 pub(super) struct Entry {
     pub(super) key: String,
-    /// The key's line: the value may begin further down.
+    /// The line of the key, which may be above that of the value.
     pub(super) line: u64,
     pub(super) node: Node,
 }
 
-/// Reads the only document of a file. `None` if there is none.
+/// Reads the only document of a file; `None` if it has none.
 pub(super) fn read(text: &str) -> Result<Option<Node>, (Option<u64>, Reason)> {
     let options = serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
@@ -49,10 +49,10 @@ pub(super) fn read(text: &str) -> Result<Option<Node>, (Option<u64>, Reason)> {
     let documents = serde_saphyr::from_multiple_with_options::<Spanned<Value>>(text, options);
     let documents = documents.map_err(|error| {
         let line = error.location().map(|it| it.line()).filter(|it| *it > 0);
-        let words = UserMessageFormatter.format_message(error.without_snippet());
-        (line, Reason::Syntax(words.into_owned()))
+        let message = UserMessageFormatter.format_message(error.without_snippet());
+        (line, Reason::Syntax(message.into_owned()))
     })?;
-    // Nothing but comments before or after `---` is no document.
+    // Comments alone before or after `---` are not a document.
     let documents = documents.into_iter().map(Node::from);
     let mut documents = documents.filter(|it| !matches!(it.value, Value::Null));
     let first = documents.next();
@@ -103,7 +103,7 @@ impl Node {
 }
 
 impl Value {
-    /// The value in the words of its author.
+    /// A description of the value, for messages.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Null => "null".to_owned(),

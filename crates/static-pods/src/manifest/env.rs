@@ -29,7 +29,7 @@ fn variable(variable: v1::EnvVar, at: &At<'_>) -> EnvVar {
         Some(source) => {
             let at = at.field("valueFrom");
             if !literal.is_empty() {
-                at.invalid("cannot stand beside value");
+                at.invalid("cannot be combined with value");
             }
             source_value(source, &at)
         }

@@ -8,10 +8,10 @@ use pleg::model::id::{PodRef, PodUid};
 use super::names;
 use super::problem::At;
 
-/// How many bytes all annotations of a pod may have.
+/// The largest total size of a pod's annotations, in bytes.
 const MAX_ANNOTATIONS: usize = 256 << 10;
 
-/// Annotations that a kubelet acts on.
+/// Annotations that have an effect in a kubelet.
 const KUBELET_ANNOTATIONS: [(&str, &str); 2] = [
     (
         "container.apparmor.security.beta.kubernetes.io/",

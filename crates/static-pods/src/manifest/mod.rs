@@ -1,29 +1,29 @@
-//! A manifest: the text of a file becomes a [`PodSpec`], or is refused with every line that is
-//! wrong. The only module that knows Kubernetes' types.
+//! Parses a manifest into a [`PodSpec`], or refuses it with all its problems and their lines. Only
+//! this module uses Kubernetes' types.
 //!
 //! ```text
 //!   text --document--> tree with lines --strict--> v1.Pod --pod--> PodSpec
 //!                          |                 |                |
-//!                    not YAML, several   unknown field,   invalid value, or
-//!                       documents      duplicate, type   more than we can do
+//!                    not YAML, several   unknown field,    invalid value,
+//!                       documents      duplicate, type      unsupported
 //!                          v                 v                v
 //!                       web.yaml:12: spec.containers[0].image: required
 //! ```
 //!
-//! **One pod a file.** A kubelet reads the first document of a file and ignores the others; here
-//! a second document is refused.
+//! **One pod in each file.** A kubelet reads the first document of a file and ignores the others.
+//! Here a second document is refused.
 //!
 //! **Names.** A kubelet appends `-NODE` to the name of a static pod, because the mirror pods of
-//! all nodes share a namespace. There are no mirror pods here, and the name stays as it is.
+//! all nodes share a namespace. There are no mirror pods here, so the name is not changed.
 //!
-//! **UID.** As a kubelet's, it is an MD5 sum of the pod, the node and the file: the same in every
-//! run, and whatever the file's comments, order and layout. Of the file only the name counts, so
-//! that its folder can be moved; `status` does not count.
+//! **UID.** As in the kubelet, it is an MD5 sum of the pod, the node and the file. It is equal in
+//! every run, and does not depend on the file's comments, layout and order of fields. Only the name
+//! of the file counts, so its folder can be moved. `status` does not count.
 //!
-//! **Nothing is ignored.** Each Kubernetes object is taken apart field by field, without `..`:
-//! when a newer version of the types has a new field, this module does not compile until somebody
-//! decides what becomes of it. A field is expressed in [`PodSpec`], refused by its path, or
-//! accepted because a kubelet does nothing about it for a static pod without an API server:
+//! **Nothing is ignored.** Each Kubernetes object is destructured without `..`. If a newer version
+//! of the types has a new field, this module does not compile before that field is handled. A field
+//! is part of [`PodSpec`], refused by its path, or accepted because it has no effect on a static
+//! pod without an API server:
 //!
 //! | accepted without effect | why |
 //! |---|---|
@@ -40,7 +40,7 @@
 //! | `fsGroupChangePolicy` | does not apply to `emptyDir` and `hostPath` |
 //! | `hostPort` with `hostNetwork` | must equal `containerPort`; nothing to map |
 //! | `hostPID`, `hostIPC`, `shareProcessNamespace`, `setHostnameAsFQDN`, `stdinOnce`: `false`; `hostUsers: true`; `os.name: linux`; `procMount: Default`; `mountPropagation: None`; `recursiveReadOnly: Disabled`; `supplementalGroupsPolicy: Merge` | the defaults |
-//! | an empty string or list, and 0 for a number of a probe, in place of an absent field | the same to an API server |
+//! | an empty string or list, and 0 for a number of a probe, in place of an absent field | equivalent for an API server |
 
 mod container;
 mod document;
@@ -67,7 +67,7 @@ use document::{Node, Value};
 use problem::{At, Problems, Step, path_text};
 pub use problem::{Problem, Reason, Refused};
 
-/// Reads the manifest in a file, which is named `file` in problems, for a node.
+/// Parses the manifest of a pod for `node`. `file` is the name of the file in problems.
 pub fn parse(content: &[u8], file: &str, node: &str) -> Result<PodSpec, Refused> {
     let file: Arc<str> = file.into();
     let refused = |line: Option<u64>, reason: Reason| {
@@ -103,7 +103,7 @@ pub fn parse(content: &[u8], file: &str, node: &str) -> Result<PodSpec, Refused>
     let problems = Problems::default();
     let decoded: Option<Pod> = strict::decode(&tree, At::root(&problems));
     let spec = decoded
-        // After a value of a wrong type, stand-ins would be found invalid.
+        // After a value of a wrong type, its replacement would be reported as invalid.
         .filter(|_| !problems.has_type_errors())
         .map(|decoded| {
             let uid = uid::of(&decoded, node, &file);
@@ -128,7 +128,7 @@ fn placed(problems: Problems, tree: &Node, file: &Arc<str>) -> Vec<Problem> {
     found
 }
 
-/// Whether the file says of itself that it is a pod: what else it says does not matter otherwise.
+/// Checks that the file is a pod. If it is not, no other problem is reported.
 fn check_kind(tree: &Node) -> Result<(), (Vec<Step>, Reason)> {
     let not_a_pod = |path: Vec<Step>, why: String| Err((path, Reason::NotOnePod(why)));
     if !matches!(tree.value, Value::Map(_)) {
@@ -156,7 +156,7 @@ fn check_kind(tree: &Node) -> Result<(), (Vec<Step>, Reason)> {
     Ok(())
 }
 
-/// `status` is an API server's, perhaps of a newer version than the types.
+/// Removes `status`. It is written by an API server, whose version may be newer than the types.
 fn forget_status(tree: &mut Node) {
     if let Value::Map(entries) = &mut tree.value {
         entries.retain(|it| it.key != "status");

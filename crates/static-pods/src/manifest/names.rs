@@ -1,4 +1,4 @@
-//! What may be a name, as an API server checks it.
+//! The forms of names, as an API server checks them.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ fn is_lower(it: char) -> bool {
     it.is_ascii_lowercase() || it.is_ascii_digit()
 }
 
-/// Whether both ends are of one class, and all between of it or among `more`.
+/// Whether all characters are of a class or in `more`, and the first and last are of the class.
 fn is_made_of(text: &str, class: fn(char) -> bool, more: &str) -> bool {
     text.starts_with(class)
         && text.ends_with(class)
@@ -108,9 +108,9 @@ pub(super) fn header(text: &str) -> Result<(), String> {
     }
 }
 
-/// The names of all that are in a list, of which each may be there once.
-pub(super) fn check_unique(seen: &mut BTreeSet<String>, name: &str, what: &str, at: &At<'_>) {
-    if !name.is_empty() && !seen.insert(name.to_owned()) {
+/// Checks that a name is unique in a list.
+pub(super) fn check_unique(known: &mut BTreeSet<String>, name: &str, what: &str, at: &At<'_>) {
+    if !name.is_empty() && !known.insert(name.to_owned()) {
         at.invalid(format!("another {what} has {name:?}"));
     }
 }

@@ -1,4 +1,4 @@
-//! A `v1.Pod` taken apart.
+//! Converts a `v1.Pod`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -13,9 +13,12 @@ use super::security;
 use super::{container, names, ports, volumes};
 use crate::spec::{ContainerSpec, Dns, Network, PodSpec, RestartPolicy, Role};
 
+/// The longest host name that the kernel accepts.
+const MAX_HOSTNAME_LEN: usize = 63;
+
 const NEEDS_API_SERVER: &str = "there is no API server";
 
-/// The pod as it is wanted. What was reported to `at` decides whether it can be used.
+/// The specification of a pod. It can be used only if nothing was reported to `at`.
 pub(super) fn spec(pod: v1::Pod, uid: PodUid, file: &Arc<str>, node: &str, at: &At<'_>) -> PodSpec {
     let v1::Pod {
         metadata,
@@ -201,7 +204,7 @@ fn has_items<T>(list: &Option<Vec<T>>) -> bool {
     list.as_ref().is_some_and(|it| !it.is_empty())
 }
 
-/// Whether the pod may be on this node, as far as a kubelet asks.
+/// Checks that the pod can run on this node, as a kubelet does.
 fn check_placement(
     affinity: Option<v1::Affinity>,
     node_name: Option<String>,
@@ -261,8 +264,8 @@ fn network(on_host: bool, hostname: Option<String>, pod: &str, at: &At<'_>) -> N
         return Network::Host;
     }
     let hostname = hostname.unwrap_or_else(|| {
-        // As long as a host name can be, and without a dot or hyphen at its end.
-        let short = pod.get(..63).unwrap_or(pod);
+        // At most the length of a host name, without a dot or hyphen at the end.
+        let short = pod.get(..MAX_HOSTNAME_LEN).unwrap_or(pod);
         short.trim_end_matches(['-', '.']).to_owned()
     });
     Network::Pod { hostname }

@@ -48,7 +48,7 @@ fn read_one(port: v1::ContainerPort, on_host: bool, at: &At<'_>) -> Port {
     Port {
         name,
         container_port,
-        // In the host's network there is nothing to map.
+        // On the host's network no port is mapped.
         host_port: host_port.filter(|_| !on_host),
         host_ip,
         protocol: at.field("protocol").one_of(
@@ -63,7 +63,7 @@ fn read_one(port: v1::ContainerPort, on_host: bool, at: &At<'_>) -> Port {
     }
 }
 
-/// A port's number.
+/// Checks the number of a port.
 pub(super) fn number(number: i32, at: &At<'_>) -> u16 {
     match u16::try_from(number) {
         Ok(port) if port > 0 => port,
@@ -74,7 +74,7 @@ pub(super) fn number(number: i32, at: &At<'_>) -> u16 {
     }
 }
 
-/// An IP address.
+/// Checks an IP address.
 pub(super) fn check_address(text: &str) -> Result<(), String> {
     match text.parse::<IpAddr>() {
         Ok(_) => Ok(()),
@@ -82,9 +82,9 @@ pub(super) fn check_address(text: &str) -> Result<(), String> {
     }
 }
 
-/// No two ports of a pod can be mapped from the same port of the host.
+/// Checks that each port of the host is mapped to one port of the pod.
 pub(super) fn check_host_ports(containers: &[ContainerSpec], at: &At<'_>) {
-    let mut seen = BTreeSet::new();
+    let mut mapped = BTreeSet::new();
     let mut indices = [0, 0];
     for container in containers {
         let (field, which) = match container.role {
@@ -93,7 +93,7 @@ pub(super) fn check_host_ports(containers: &[ContainerSpec], at: &At<'_>) {
         };
         let at = at.field(field).index(indices[which]);
         indices[which] += 1;
-        // An init container has ended when the next is started.
+        // Init containers do not run at the same time as others.
         if container.role == Role::Init {
             continue;
         }
@@ -103,7 +103,7 @@ pub(super) fn check_host_ports(containers: &[ContainerSpec], at: &At<'_>) {
             };
             let address = port.host_ip.as_deref().unwrap_or("0.0.0.0");
             let protocol = format!("{:?}", port.protocol);
-            if !seen.insert((host_port, address.to_owned(), protocol)) {
+            if !mapped.insert((host_port, address.to_owned(), protocol)) {
                 let at = at.field("ports").index(i).field("hostPort");
                 at.invalid(format!("another port of the pod has {host_port}"));
             }

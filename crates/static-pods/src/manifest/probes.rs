@@ -1,4 +1,4 @@
-//! Probes, and the handlers that they share with `lifecycle`.
+//! Probes, and the `exec` handler that they share with `lifecycle`.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::problem::At;
 use super::{names, ports};
 use crate::spec::{Check, Port, Probe, Probes, Scheme};
 
-/// What a probe decides about.
+/// The kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Startup,

@@ -1,23 +1,23 @@
-//! What is wrong with a manifest, and where.
+//! Problems of a manifest, and their places.
 
 use std::cell::RefCell;
 use std::fmt;
 use std::sync::Arc;
 
-/// One thing that is wrong with a manifest. Displayed as one line:
+/// A problem of a manifest. Displayed as one line:
 ///
 /// ```text
 /// web.yaml:12: spec.containers[0].imagePullPolcy: unknown field, did you mean imagePullPolicy?
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The file, as its reader named it.
+    /// The name of the file.
     pub file: Arc<str>,
-    /// The line, counted from 1. A field that is missing is missed in the line of its parent.
+    /// The line, from 1. For a missing field it is the line of its parent.
     pub line: Option<u64>,
     /// The field's path, such as `spec.containers[0].image`; empty for the whole file.
     pub path: String,
-    /// What is wrong with it.
+    /// The problem.
     pub reason: Reason,
 }
 
@@ -34,22 +34,23 @@ impl fmt::Display for Problem {
     }
 }
 
-/// What is wrong with a field, or with a whole manifest.
+/// Why a field or a whole manifest is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Reason {
     /// The file is not UTF-8, not YAML or not JSON.
     #[error("{0}")]
     Syntax(String),
-    /// It is no manifest of a pod: empty, several documents, or of another kind.
+    /// The file is not the manifest of one pod: it is empty, has several documents, or another
+    /// kind.
     #[error("{0}")]
     NotOnePod(String),
-    /// No pod has such a field.
+    /// The field does not exist.
     #[error("unknown field{}", did_you_mean(.suggestion))]
     UnknownField {
         /// The field that was probably meant.
         suggestion: Option<&'static str>,
     },
-    /// The same key stands in the mapping before.
+    /// The mapping has this key twice.
     #[error("duplicate key")]
     DuplicateKey,
     /// The value is of another type than the field.
@@ -60,13 +61,13 @@ pub enum Reason {
         /// The value.
         found: String,
     },
-    /// The field has no default.
+    /// The field is missing and has no default.
     #[error("required")]
     Required,
     /// An API server would refuse the value.
     #[error("{0}")]
     Invalid(String),
-    /// Valid, and more than can be done here.
+    /// The value is valid but not supported here.
     #[error("not supported{}", because(.0))]
     Unsupported(Option<&'static str>),
 }
@@ -79,8 +80,7 @@ fn because(why: &Option<&'static str>) -> String {
     why.map_or_else(String::new, |it| format!(": {it}"))
 }
 
-/// A manifest that is not used, with all that is wrong with it. Displayed as one line for each
-/// problem.
+/// The problems of a manifest that is not used. Displayed as one line for each problem.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused(pub Vec<Problem>);
 
@@ -101,13 +101,13 @@ impl std::error::Error for Refused {}
 pub(super) enum Step {
     /// A field of an object.
     Field(String),
-    /// A key that the manifest's author chose, such as a label's.
+    /// A key of a map, such as the name of a label.
     Key(String),
     /// An item of a list.
     Index(usize),
 }
 
-/// A problem whose line is looked up once all are known.
+/// A problem before its line is known.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) path: Vec<Step>,
@@ -115,7 +115,7 @@ pub(super) struct Found {
     pub(super) reason: Reason,
 }
 
-/// All that was found wrong so far.
+/// The problems that were found.
 #[derive(Debug, Default)]
 pub(super) struct Problems(RefCell<Vec<Found>>);
 
@@ -134,8 +134,8 @@ impl Problems {
     }
 }
 
-/// A place in the manifest, to which problems are reported. The value there goes on being read
-/// with a stand-in, so that all problems of a file are reported at once.
+/// A place in the manifest, for reporting problems. After a problem, parsing continues with a
+/// replacement of the value, so that all problems of a file are reported at once.
 #[derive(Clone, Debug)]
 pub(super) struct At<'p> {
     path: Vec<Step>,
@@ -175,7 +175,7 @@ impl<'p> At<'p> {
         self.report_in(None, reason);
     }
 
-    /// Reports a problem whose line is not that of the first value at this path.
+    /// Reports a problem in a line that is not that of the first value at this path.
     pub(super) fn report_in(&self, line: Option<u64>, reason: Reason) {
         self.problems.0.borrow_mut().push(Found {
             path: self.path.clone(),
@@ -203,14 +203,15 @@ impl<'p> At<'p> {
         }
     }
 
-    /// Reports whatever is wrong with a value.
+    /// Reports an invalid value.
     pub(super) fn check(&self, checked: Result<(), String>) {
         if let Err(why) = checked {
             self.invalid(why);
         }
     }
 
-    /// One of the values that the field can have; the first of them by default.
+    /// The entry of `values` with the name `value`, or `default` if the field is not set. Other
+    /// values are reported.
     pub(super) fn one_of<T: Copy>(
         &self,
         value: Option<&str>,
@@ -229,7 +230,7 @@ impl<'p> At<'p> {
     }
 }
 
-/// The path as people write it: `spec.containers[0].image`, `metadata.labels[app]`.
+/// The path as text: `spec.containers[0].image`, `metadata.labels[app]`.
 pub(super) fn path_text(path: &[Step]) -> String {
     let mut text = String::new();
     for step in path {

@@ -1,15 +1,15 @@
 //! Quantities: `500m`, `1.5Gi`, `1e3`. Exact, and rounded up as Kubernetes rounds.
 
-/// In which unit a quantity is wanted.
+/// The unit of a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Whole ones, such as bytes.
+    /// Ones, for bytes.
     Ones,
-    /// Thousandths, such as of a CPU.
+    /// Thousandths, for CPUs.
     Thousandths,
 }
 
-/// Reads a quantity, which is not negative.
+/// Parses a quantity that is not negative, rounded up.
 pub(super) fn parse(text: &str, unit: Unit) -> Result<u64, String> {
     if text.starts_with('-') {
         return Err(format!("{text:?} is negative"));
@@ -39,7 +39,7 @@ pub(super) fn parse(text: &str, unit: Unit) -> Result<u64, String> {
     wanted().ok_or_else(|| format!("{text:?} is too large or too precise"))
 }
 
-/// All digits as one number, how many stood after the point, and what follows.
+/// All digits as one number, the number of decimals, and the rest of the text.
 fn number(text: &str) -> Option<(u128, u32, &str)> {
     let text = text.strip_prefix('+').unwrap_or(text);
     let end = text
@@ -59,7 +59,7 @@ fn number(text: &str) -> Option<(u128, u32, &str)> {
     ))
 }
 
-/// A suffix as base and exponent.
+/// The base and the exponent of a suffix.
 fn suffix(text: &str) -> Option<(u32, i32)> {
     Some(match text {
         "n" => (10, -9),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_quantity_is_refused() {
+    fn invalid_quantities_are_refused() {
         for text in [
             "",
             ".",

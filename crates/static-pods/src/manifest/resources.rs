@@ -58,7 +58,7 @@ fn amounts(quantities: BTreeMap<String, Quantity>, at: &At<'_>) -> Amounts {
     amounts
 }
 
-/// A quantity, or 0 if it is none.
+/// A quantity, or 0 if it is invalid.
 pub(super) fn amount(text: &str, unit: Unit, at: &At<'_>) -> u64 {
     quantity::parse(text, unit).unwrap_or_else(|why| {
         at.invalid(why);

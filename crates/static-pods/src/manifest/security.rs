@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1;
 use super::problem::At;
 use crate::spec::{ContainerSecurity, PodSecurity, Seccomp};
 
-/// What containers have of their pod where they do not say.
+/// The defaults of the containers from their pod.
 pub(super) struct Inherited {
     user: Option<i64>,
     group: Option<i64>,
@@ -125,7 +125,7 @@ pub(super) fn container(
     security
 }
 
-/// Runtimes put `CAP_` before each name.
+/// Removes the prefix `CAP_`, because runtimes add it.
 fn without_prefix(names: Option<Vec<String>>) -> Vec<String> {
     let names = names.unwrap_or_default().into_iter();
     let stripped = names.map(|it| match it.strip_prefix("CAP_") {

@@ -1,8 +1,9 @@
-//! A tree read into a Kubernetes type, as strictly as an API server can: unknown fields, keys
-//! that stand twice and values of a wrong type are reported, all at once and with their places.
+//! Deserializes a tree into a Kubernetes type, as strictly as an API server. Unknown fields,
+//! duplicate keys and values of a wrong type are reported, all at once and with their places.
 //!
-//! The generated types ignore what they do not know, but they name all their fields to the
-//! deserializer: this one compares. After a value of a wrong type it goes on with an empty one.
+//! The generated types ignore unknown fields, but they pass the names of all their fields to the
+//! deserializer, which compares them here. After a value of a wrong type it continues with a
+//! default.
 
 use std::fmt;
 
@@ -14,8 +15,8 @@ use serde::de::{
 use super::document::{Entry, Node, Value};
 use super::problem::{At, Reason};
 
-/// Reads the tree as a `T`. What was reported to `at` on the way decides whether it can be used;
-/// `None` if no value can be made of it at all.
+/// Deserializes the tree. The value can be used only if nothing was reported to `at`. `None` if
+/// there is no value.
 pub(super) fn decode<T: DeserializeOwned>(node: &Node, at: At<'_>) -> Option<T> {
     T::deserialize(Strict {
         node,
@@ -25,12 +26,12 @@ pub(super) fn decode<T: DeserializeOwned>(node: &Node, at: At<'_>) -> Option<T> 
     .ok()
 }
 
-/// Why nothing can be made of the tree.
+/// Why there is no value.
 #[derive(Debug)]
 enum Stopped {
-    /// The place is reported already.
+    /// The problem is already reported.
     Reported,
-    /// A type's own words, on the way to the place where they belong.
+    /// The message of a type, which is reported with the place of the value.
     Because(String),
 }
 
@@ -78,7 +79,7 @@ impl Strict<'_, '_> {
         match self.node.value {
             Value::Signed(it) => Some(it),
             Value::Unsigned(it) => i64::try_from(it).ok(),
-            // JSON knows one type of number only.
+            // JSON has only one type of number.
             Value::Float(it) if it.fract() == 0.0 && it.abs() < 9e15 => Some(it as i64),
             _ => None,
         }
@@ -253,7 +254,7 @@ impl<'de> de::SeqAccess<'de> for Items<'_, '_> {
     }
 }
 
-/// The entries of a mapping that are known and come first.
+/// The known entries of a mapping, without duplicates.
 struct Entries<'n, 'p> {
     entries: Vec<&'n Entry>,
     next: usize,
@@ -262,7 +263,7 @@ struct Entries<'n, 'p> {
 }
 
 impl<'n, 'p> Entries<'n, 'p> {
-    /// Reports those that are not, and leaves them out.
+    /// Reports and removes unknown and duplicate entries.
     fn new(
         entries: &'n [Entry],
         fields: Option<&'static [&'static str]>,
@@ -323,7 +324,7 @@ impl<'de> de::MapAccess<'de> for Entries<'_, '_> {
     }
 }
 
-/// The field whose name is so near that it was probably meant.
+/// The field that was probably meant, by the distance of its name.
 fn nearest(name: &str, fields: &'static [&'static str]) -> Option<&'static str> {
     let name = name.to_lowercase();
     let distance = |field: &str| strsim::osa_distance(&name, &field.to_lowercase());

@@ -1,4 +1,4 @@
-//! `volumes`, and where containers mount them.
+//! `volumes` and `volumeMounts`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -102,7 +102,7 @@ fn read_one(volume: v1::Volume, at: &At<'_>) -> (String, Volume) {
     }
     let volume = match host_path {
         Some(it) => read_host_path(it, &at.field("hostPath")),
-        // A volume without a source is an empty one.
+        // A volume without a source is an emptyDir.
         None => read_empty_dir(empty_dir.unwrap_or_default(), &at.field("emptyDir")),
     };
     (name, volume)
@@ -122,7 +122,7 @@ fn read_empty_dir(source: v1::EmptyDirVolumeSource, at: &At<'_>) -> Volume {
         it => at_medium.one_of(it, Medium::Disk, &[("Memory", memory)]),
     };
     if medium == Medium::Disk && size_limit.is_some() {
-        // A kubelet measures the volumes now and then, and evicts a pod that exceeds it.
+        // A kubelet measures such volumes periodically, and evicts a pod that exceeds the limit.
         at_limit.unsupported("only with medium: Memory");
     }
     Volume::EmptyDir { medium }
@@ -156,7 +156,7 @@ fn read_host_path(source: v1::HostPathVolumeSource, at: &At<'_>) -> Volume {
     }
 }
 
-/// What a container sees of the pod's volumes.
+/// The mounts of a container.
 pub(super) fn mounts(
     mounts: Vec<v1::VolumeMount>,
     volumes: &BTreeMap<String, Volume>,
@@ -220,7 +220,7 @@ fn read_mount(mount: v1::VolumeMount, volumes: &BTreeMap<String, Volume>, at: &A
     }
 }
 
-/// Whether a path begins at the root.
+/// Checks that a path is absolute.
 pub(super) fn check_absolute(path: &str) -> Result<(), String> {
     match path.starts_with('/') {
         true => Ok(()),
@@ -228,7 +228,7 @@ pub(super) fn check_absolute(path: &str) -> Result<(), String> {
     }
 }
 
-/// Whether a path leads nowhere above where it began.
+/// Checks that a path does not contain `..`.
 fn check_downwards(path: &str) -> Result<(), String> {
     match path.split('/').any(|it| it == "..") {
         true => Err(format!("{path:?} contains ..")),

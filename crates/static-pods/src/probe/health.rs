@@ -1,4 +1,4 @@
-//! What the probes have found of the containers that run.
+//! The health of the running containers, according to their probes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,9 +8,9 @@ use pleg::model::id::Id;
 
 use crate::spec::Probes;
 
-/// Which of a container's probes.
+/// The kind of a probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub enum ProbeKind {
     /// `startupProbe`
     Startup,
     /// `livenessProbe`
@@ -19,7 +19,7 @@ pub enum Kind {
     Readiness,
 }
 
-impl fmt::Display for Kind {
+impl fmt::Display for ProbeKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Startup => "startup",
@@ -29,22 +29,22 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A probe that failed so often that its container must be killed.
+/// A probe that has failed, so that its container must be killed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedProbe {
     /// Startup or liveness.
-    pub kind: Kind,
-    /// What the last check found.
+    pub kind: ProbeKind,
+    /// The message of the last check.
     pub message: Arc<str>,
 }
 
-/// What the probes of a pod have found, by container id.
+/// The health of a pod's containers, by container id.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     pub(super) containers: BTreeMap<Id, ContainerHealth>,
 }
 
-/// What the probes of one container have found. Before anything was: not started, not ready, alive.
+/// The health of one container. Before the first result it is not started, not ready, and alive.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct ContainerHealth {
     pub(super) is_started: bool,
@@ -53,7 +53,8 @@ pub(super) struct ContainerHealth {
 }
 
 impl Health {
-    /// For tests: these have started, and these have failed their liveness probe.
+    /// For tests: the health of containers that have started, and of some whose liveness probe has
+    /// failed.
     #[cfg(test)]
     pub(crate) fn of_test<'a>(
         started: impl IntoIterator<Item = &'a Id>,
@@ -64,27 +65,27 @@ impl Health {
             health.containers.entry(id.clone()).or_default().is_started = true;
         }
         for id in failed {
-            let (kind, message) = (Kind::Liveness, "refused".into());
+            let (kind, message) = (ProbeKind::Liveness, "refused".into());
             let entry = health.containers.entry(id.clone()).or_default();
             entry.failed = Some(FailedProbe { kind, message });
         }
         health
     }
 
-    /// Why the container must be killed.
+    /// Why the container must be killed, if it must.
     pub fn failed(&self, id: &Id) -> Option<&FailedProbe> {
         self.containers.get(id)?.failed.as_ref()
     }
 
-    /// Whether a container that runs has started: at once, or when its startup probe succeeds.
+    /// Whether a running container has started: at once, or when its startup probe has succeeded.
     pub fn is_started(&self, id: &Id, probes: &Probes) -> bool {
-        let found = self.containers.get(id).is_some_and(|it| it.is_started);
-        probes.startup.is_none() || found
+        let has_succeeded = self.containers.get(id).is_some_and(|it| it.is_started);
+        probes.startup.is_none() || has_succeeded
     }
 
-    /// Whether a container that runs is ready.
+    /// Whether a running container is ready.
     pub fn is_ready(&self, id: &Id, probes: &Probes) -> bool {
-        let found = self.containers.get(id).is_some_and(|it| it.is_ready);
-        self.is_started(id, probes) && (probes.readiness.is_none() || found)
+        let has_succeeded = self.containers.get(id).is_some_and(|it| it.is_ready);
+        self.is_started(id, probes) && (probes.readiness.is_none() || has_succeeded)
     }
 }

@@ -1,9 +1,9 @@
 //! HTTP probes.
 //!
-//! As a kubelet's, with one connection for each request, no proxy, and certificates that are not
-//! verified. A redirect is followed up to ten times; one to another host is not, and is a success.
-//! `Location` may be a URL, `//host/path`, a path, or a last part of the path; dots in it
-//! (`../x`) are sent as they are.
+//! As in the kubelet, each request has its own connection, no proxy is used, and certificates are
+//! not verified. Up to ten redirects are followed. A redirect to another host is not followed, and
+//! is a success. `Location` may be a URL, `//host/path`, an absolute path, or the last part of a
+//! path. Dots in it (`../x`) are not resolved.
 
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
@@ -18,26 +18,26 @@ use super::path::request_target;
 use super::{tcp, tls};
 use crate::spec::Scheme;
 
-/// A kubelet follows so many redirects.
+/// How many redirects are followed, as in the kubelet.
 const MAX_REDIRECTS: usize = 10;
 
-/// So much of an answer is read. A server that breaks off before has failed.
-const MAX_BODY: usize = 10 * 1024;
+/// How much of a response is read. A response that breaks off before is a failure.
+const MAX_BODY_BYTES: usize = 10 * 1024;
 
-const OUR_NAME: &str = concat!("pleg-probe/", env!("CARGO_PKG_VERSION"));
+const PROBE_USER_AGENT: &str = concat!("pleg-probe/", env!("CARGO_PKG_VERSION"));
 
-/// What is asked for.
+/// The target of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Target {
     pub(super) scheme: Scheme,
     /// A name or an address; IPv6 with or without brackets.
     pub(super) host: String,
     pub(super) port: u16,
-    /// With the query; begins with `/`. Not escaped yet.
+    /// The path with the query. It begins with `/` and is not escaped.
     pub(super) path: String,
 }
 
-/// Asks, and tells why that is a failure.
+/// Sends the request and follows redirects. An error is the reason of the failure.
 pub(super) async fn get(mut target: Target, headers: &[(String, String)]) -> Result<(), String> {
     for _ in 0..=MAX_REDIRECTS {
         let response = send(&target, headers).await?;
@@ -75,10 +75,10 @@ async fn exchange<T: Read + Write + Unpin + Send + 'static>(
     stream: T,
     request: Request<Empty<Bytes>>,
 ) -> Result<Response<Incoming>, String> {
-    let (mut sender, connection) = http1::handshake(stream).await.map_err(in_words)?;
-    // Ends with the answer, or with whoever waits for it.
+    let (mut sender, connection) = http1::handshake(stream).await.map_err(no_answer)?;
+    // Ends with the response, or when the request is dropped.
     tokio::spawn(connection);
-    sender.send_request(request).await.map_err(in_words)
+    sender.send_request(request).await.map_err(no_answer)
 }
 
 fn request(target: &Target, headers: &[(String, String)]) -> Result<Request<Empty<Bytes>>, String> {
@@ -86,7 +86,7 @@ fn request(target: &Target, headers: &[(String, String)]) -> Result<Request<Empt
     let mut request = Request::get(request_target(&target.path)).header(CONNECTION, "close");
     for (name, value) in [
         (HOST, target.authority()),
-        (USER_AGENT, OUR_NAME.to_owned()),
+        (USER_AGENT, PROBE_USER_AGENT.to_owned()),
         (ACCEPT, "*/*".to_owned()),
     ] {
         if !is_given(name.as_str()) {
@@ -99,23 +99,23 @@ fn request(target: &Target, headers: &[(String, String)]) -> Result<Request<Empt
     let body = Empty::new();
     request
         .body(body)
-        .map_err(|error| format!("the request cannot be made: {error}"))
+        .map_err(|error| format!("the request is invalid: {error}"))
 }
 
 async fn read(response: Response<Incoming>) -> Result<(), String> {
     let mut body = response.into_body();
     let mut length = 0;
-    while length < MAX_BODY {
+    while length < MAX_BODY_BYTES {
         match body.frame().await {
             None => break,
             Some(Ok(frame)) => length += frame.data_ref().map_or(0, Bytes::len),
-            Some(Err(error)) => return Err(in_words(error)),
+            Some(Err(error)) => return Err(no_answer(error)),
         }
     }
     Ok(())
 }
 
-fn in_words(error: hyper::Error) -> String {
+fn no_answer(error: hyper::Error) -> String {
     format!("no answer: {error}")
 }
 
@@ -139,13 +139,13 @@ impl Target {
         }
     }
 
-    /// Where a `Location` leads from here.
+    /// The target of a `Location` in a response of this target.
     fn resolve(&self, location: &str) -> Result<Self, String> {
         let scheme = match self.scheme {
             Scheme::Http => "http",
             Scheme::Https => "https",
         };
-        // A part after `#` is not sent.
+        // The fragment is not sent.
         let location = location.split('#').next().unwrap_or_default();
         let (path, _) = self.path.split_once('?').unwrap_or((&self.path, ""));
         let absolute = if location.contains("://") {
@@ -199,16 +199,16 @@ mod tests {
     }
 
     #[test]
-    fn a_location_is_understood_in_each_of_its_forms() {
+    fn each_form_of_a_location_is_resolved() {
         let from = target("10.0.0.1", 8080, "/a/b?c=d");
-        let leads = |location: &str| from.resolve(location).unwrap();
-        assert_eq!(leads("/x?y"), target("10.0.0.1", 8080, "/x?y"));
-        assert_eq!(leads("x#part"), target("10.0.0.1", 8080, "/a/x"));
-        assert_eq!(leads("?y"), target("10.0.0.1", 8080, "/a/b?y"));
-        assert_eq!(leads("http://other/x"), target("other", 80, "/x"));
-        assert_eq!(leads("//10.0.0.1:81"), target("10.0.0.1", 81, "/"));
-        assert_eq!(leads("http://other/a b"), target("other", 80, "/a b"));
-        assert_eq!(leads("http://other?a b"), target("other", 80, "/?a b"));
+        let resolved = |location: &str| from.resolve(location).unwrap();
+        assert_eq!(resolved("/x?y"), target("10.0.0.1", 8080, "/x?y"));
+        assert_eq!(resolved("x#part"), target("10.0.0.1", 8080, "/a/x"));
+        assert_eq!(resolved("?y"), target("10.0.0.1", 8080, "/a/b?y"));
+        assert_eq!(resolved("http://other/x"), target("other", 80, "/x"));
+        assert_eq!(resolved("//10.0.0.1:81"), target("10.0.0.1", 81, "/"));
+        assert_eq!(resolved("http://other/a b"), target("other", 80, "/a b"));
+        assert_eq!(resolved("http://other?a b"), target("other", 80, "/?a b"));
         assert!(from.resolve("ftp://other/x").is_err());
         assert!(from.resolve("http://").is_err());
     }

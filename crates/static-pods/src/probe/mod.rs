@@ -1,14 +1,15 @@
-//! The probes of a pod: when each check is made, and what its results mean.
+//! The probes of a pod: when each check is performed, and what its results mean.
 //!
 //! ```text
-//!   containers that run ---> Prober --checks to make--> perform: exec, HTTP, TCP
-//!                              ^  |                          |
-//!                              |  \--> Health: started, ready, failed --> decide
-//!                              \------------- what they found --------------/
+//!   running containers --> Prober --due checks--> perform: exec, HTTP, TCP
+//!                           ^  |                     |
+//!                           |  \--> Health --> decide
+//!                           |                        |
+//!                           \------ CheckResult -----/
 //! ```
 //!
-//! [`prober`] is pure: it gets the time and what was found as arguments, and does what a kubelet's
-//! prober does. [`perform`] makes the checks.
+//! [`prober`] is pure: the time and the results are arguments. It follows the kubelet's prober.
+//! [`perform`] performs the checks.
 
 mod health;
 mod http;
@@ -19,18 +20,19 @@ mod tcp;
 mod tls;
 mod worker;
 
-pub use health::{FailedProbe, Health, Kind};
-pub use prober::{Change, CheckToMake, Prober, Running};
+pub use health::{FailedProbe, Health, ProbeKind};
+pub use prober::{Change, DueCheck, Prober, Running};
 
 use std::sync::Arc;
 
-/// What a check found.
+/// The result of one check.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Finding {
-    /// It is well.
+pub enum CheckResult {
+    /// The check succeeded.
     Success,
-    /// It is not, for this reason.
+    /// The check failed, for this reason.
     Failure(Arc<str>),
-    /// The check could not be made, which is not the container's fault: it counts as not made.
+    /// The check could not be performed, for a reason that is not the container's. It does not
+    /// count.
     Unknown(Arc<str>),
 }

@@ -1,17 +1,17 @@
-//! The request target of a path as a manifest or a server writes it: that which a kubelet would send.
+//! The request target for the path of a manifest or of a redirect, as a kubelet sends it.
 //!
-//! A kubelet parses the path by Go's `url.Parse`, writes it by `URL.String` and sends what
-//! `URL.RequestURI` gives (`pkg/probe/http/request.go`, `net/url/url.go`): what may not stand in a URL
-//! is escaped, and a path that no URL can have is sent with all of it escaped.
+//! A kubelet parses the path with Go's `url.Parse`, formats it with `URL.String` and sends the
+//! result of `URL.RequestURI` (`pkg/probe/http/request.go`, `net/url/url.go`). Characters that a
+//! URL cannot contain are escaped. A path that cannot be parsed is escaped as a whole.
 
 use std::fmt::Write;
 
-/// What follows the method in a request: the path, escaped, with the query.
+/// The request target: the path, escaped, with the query.
 pub(super) fn request_target(text: &str) -> String {
     parsed(text).unwrap_or_else(|| escaped(text.as_bytes(), is_plain))
 }
 
-/// `None` for what `url.Parse` refuses.
+/// `None` if `url.Parse` refuses the path.
 fn parsed(text: &str) -> Option<String> {
     let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
     unescaped(fragment)?;
@@ -22,7 +22,7 @@ fn parsed(text: &str) -> Option<String> {
         Some((path, query)) => (path, Some(query)),
         None => (text, None),
     };
-    // What follows two slashes is a host, in whose place the probe's is used.
+    // A host after two slashes is replaced by the probe's host.
     let path = match path.strip_prefix("//") {
         Some(rest) if !rest.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
         _ => path,
@@ -34,7 +34,7 @@ fn parsed(text: &str) -> Option<String> {
         false => escaped(&bytes, is_plain),
     };
     if let Some(query) = query {
-        // Go sends a query as it is; these characters would break the request.
+        // Go does not escape a query, but these characters would break the request.
         let is_sent = |byte: u8| byte.is_ascii_graphic() && !b"\"<>".contains(&byte);
         target.push('?');
         target.push_str(&escaped(query.as_bytes(), is_sent));
@@ -42,7 +42,7 @@ fn parsed(text: &str) -> Option<String> {
     Some(target)
 }
 
-/// Whether Go leaves this byte of a path as it is (`shouldEscape` in mode `encodePath`).
+/// Whether Go does not escape this byte of a path (`shouldEscape` in mode `encodePath`).
 fn is_plain(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"-_.~$&+,/:;=@".contains(&byte)
 }
@@ -78,8 +78,9 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// As Go 1.24 has it for `url.Parse(path)` with scheme and host set, `String`, parsed again,
-    /// `RequestURI`; except for `"`, `<`, `>` and space in a query, which Go sends as they are.
+    /// The results of Go 1.24 for `url.Parse(path)` with scheme and host set, `String`, parsed
+    /// again, `RequestURI`; except for `"`, `<`, `>` and space in a query, which Go does not
+    /// escape.
     #[test]
     fn a_path_is_sent_as_a_kubelet_sends_it() {
         for (path, sent) in [

@@ -1,10 +1,10 @@
-//! Making a check: a command in the container, a request, a connection.
+//! Performs checks: a command in the container, an HTTP request, or a TCP connection.
 //!
-//! | the check | success | failure | could not be made |
+//! | check | success | failure | no result |
 //! |---|---|---|---|
-//! | exec | exit code 0 | any other, or the timeout | the runtime could not run it |
-//! | HTTP | 200 to 399 | any other, no connection, the timeout | |
-//! | TCP | a connection | none, the timeout | |
+//! | exec | exit code 0 | another exit code, or the timeout | the runtime could not run the command |
+//! | HTTP | status 200 to 399 | another status, no connection, or the timeout | the pod has no address |
+//! | TCP | a connection | no connection, or the timeout | the pod has no address |
 
 use std::future::Future;
 use std::net::IpAddr;
@@ -14,20 +14,20 @@ use escape::redact;
 use pleg::model::id::Id;
 use tokio::time::timeout;
 
-use super::{CheckToMake, Finding, http, tcp};
+use super::{CheckResult, DueCheck, http, tcp};
 use crate::runtime::{CallFailed, ExecEnd, RuntimeClient};
 use crate::spec::Check;
 
-/// So much of a command's output is shown.
-const OUTPUT_SHOWN: usize = 1024;
+/// How many characters of a command's output are shown.
+const MAX_OUTPUT_CHARS: usize = 1024;
 
 /// Runs commands in containers.
 pub trait Exec: Sync {
-    /// Runs a command in a container; the runtime ends it after `timeout`. An error says that it
-    /// could not be run, or that nobody knows what became of it.
+    /// Runs a command in a container. The runtime ends it after `timeout`. An error means that the
+    /// command was not run, or that its exit code is unknown.
     ///
-    /// This waits for the runtime's answer as long as it takes: an `ExecSync` that hangs says
-    /// nothing about the container, and as long as it does, no other is begun.
+    /// This waits for the runtime without a limit: an overdue `ExecSync` is no evidence about the
+    /// container, and no other check of the probe starts before it ends.
     fn exec(
         &self,
         id: &Id,
@@ -47,8 +47,8 @@ impl Exec for RuntimeClient {
     }
 }
 
-/// Makes a check of a pod with this address.
-pub async fn perform(check: &CheckToMake, pod_ip: Option<IpAddr>, exec: &impl Exec) -> Finding {
+/// Performs a check of a pod with this address.
+pub async fn perform(check: &DueCheck, pod_ip: Option<IpAddr>, exec: &impl Exec) -> CheckResult {
     let limit = check.timeout;
     let found = match &check.check {
         Check::Exec(command) => return run(exec, &check.id, command, limit).await,
@@ -78,34 +78,36 @@ pub async fn perform(check: &CheckToMake, pod_ip: Option<IpAddr>, exec: &impl Ex
         }
     };
     match found {
-        Ok(Ok(())) => Finding::Success,
-        Ok(Err(message)) => Finding::Failure(message.into()),
-        Err(_) => Finding::Failure(format!("no answer within {} s", limit.as_secs_f32()).into()),
+        Ok(Ok(())) => CheckResult::Success,
+        Ok(Err(message)) => CheckResult::Failure(message.into()),
+        Err(_) => {
+            CheckResult::Failure(format!("no answer within {} s", limit.as_secs_f32()).into())
+        }
     }
 }
 
-async fn run(exec: &impl Exec, id: &Id, command: &[String], limit: Duration) -> Finding {
+async fn run(exec: &impl Exec, id: &Id, command: &[String], limit: Duration) -> CheckResult {
     match exec.exec(id, command, limit).await {
-        Ok(ExecEnd::Exited { code: 0, .. }) => Finding::Success,
+        Ok(ExecEnd::Exited { code: 0, .. }) => CheckResult::Success,
         Ok(ExecEnd::Exited {
             code,
             stdout,
             stderr,
         }) => {
             let output = [stdout, stderr].concat();
-            // A character has four bytes at most.
-            let near = &output[..output.len().min(OUTPUT_SHOWN * 4)];
-            let near = String::from_utf8_lossy(near);
-            let shown = redact(near.trim());
-            let shown: String = shown.chars().take(OUTPUT_SHOWN).collect();
+            // A character has at most four bytes.
+            let start = &output[..output.len().min(MAX_OUTPUT_CHARS * 4)];
+            let start = String::from_utf8_lossy(start);
+            let shown = redact(start.trim());
+            let shown: String = shown.chars().take(MAX_OUTPUT_CHARS).collect();
             let colon = if shown.is_empty() { "" } else { ": " };
-            Finding::Failure(format!("exit code {code}{colon}{shown}").into())
+            CheckResult::Failure(format!("exit code {code}{colon}{shown}").into())
         }
         Ok(ExecEnd::TimedOut) => {
             let seconds = limit.as_secs_f32();
-            Finding::Failure(format!("the command took longer than {seconds} s").into())
+            CheckResult::Failure(format!("the command took longer than {seconds} s").into())
         }
-        Err(failed) => Finding::Unknown(failed.to_string().into()),
+        Err(failed) => CheckResult::Unknown(failed.to_string().into()),
     }
 }
 
@@ -113,9 +115,9 @@ fn address(host: &Option<String>, pod_ip: Option<IpAddr>) -> Option<String> {
     host.clone().or_else(|| pod_ip.map(|ip| ip.to_string()))
 }
 
-/// That is not the container's fault.
-fn no_address() -> Finding {
-    Finding::Unknown("the pod has no IP address yet".into())
+/// The result for a pod without an address, which is not the container's fault.
+fn no_address() -> CheckResult {
+    CheckResult::Unknown("the pod has no IP address yet".into())
 }
 
 async fn connect(host: &str, port: u16) -> Result<(), String> {

@@ -1,18 +1,19 @@
-//! Which checks of a pod are due, and what follows from what they found.
+//! Which checks of a pod are due, and how their results change its health.
 //!
-//! As in a kubelet:
+//! As in the kubelet:
 //!
-//! - a startup probe comes first; the others begin once it has succeeded, and it ends;
-//! - the first check is made once the container has run for `initialDelaySeconds`, later ones
-//!   `periodSeconds` after the one before was begun; one that takes longer delays the next;
-//! - the first checks of containers that ran before us are put off by a random part of their
-//!   period, or all of them would be made at once;
-//! - before the first verdict a container is not started, not ready, and alive;
-//! - a verdict takes `successThreshold` or `failureThreshold` equal results in a row, and a check
-//!   that could not be made is no result;
-//! - after a failed startup or liveness probe no check is made until there is another container.
+//! - The other probes start when the startup probe has succeeded, and the startup probe then ends.
+//! - The first check is performed `initialDelaySeconds` after the start of the container, and each
+//!   further one `periodSeconds` after the start of the previous one. A check that takes longer
+//!   delays the next one.
+//! - The first checks of containers that an earlier run started are delayed by a random part of
+//!   their period, so that they are not performed at once.
+//! - Before the first result a container is not started, not ready, and alive.
+//! - A probe needs `successThreshold` or `failureThreshold` equal results in a row. A check that
+//!   could not be performed has no result.
+//! - After a failed startup or liveness probe, no check is performed before the next container.
 //!
-//! Other than in a kubelet, rows of results begin anew with each container.
+//! Unlike in the kubelet, the results in a row are counted for each container separately.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,49 +22,48 @@ use std::time::Duration;
 use pleg::model::id::Id;
 use tokio::time::Instant;
 
-use super::Finding;
-use super::health::{ContainerHealth, FailedProbe, Health, Kind};
-use super::worker::{Verdict, Worker};
+use super::CheckResult;
+use super::health::{ContainerHealth, FailedProbe, Health, ProbeKind};
+use super::worker::{ProbeResult, Worker};
 use crate::spec::{Check, PodSpec, Probe, Probes};
 
 /// The probes of a pod.
 #[derive(Debug)]
 pub struct Prober {
-    began: Instant,
+    created_at: Instant,
     random: fastrand::Rng,
     is_ending: bool,
-    workers: BTreeMap<(Arc<str>, Kind), Worker>,
+    workers: BTreeMap<(Arc<str>, ProbeKind), Worker>,
     health: Health,
 }
 
-/// A container that runs.
+/// A running container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
     /// Its name in the pod.
     pub name: Arc<str>,
     /// Its id.
     pub id: Id,
-    /// For how long, when it is first passed: of one that was started before us, by the runtime's
-    /// clock.
+    /// How long it has run, if an earlier run started it; otherwise zero.
     pub age: Duration,
 }
 
-/// A check that is to be made now. What it found goes to [`Prober::found`].
+/// A check that is due. Its result is passed to [`Prober::apply_result`].
 #[derive(Clone, Debug, PartialEq)]
-pub struct CheckToMake {
-    /// Of which container.
+pub struct DueCheck {
+    /// The name of the container.
     pub container: Arc<str>,
     /// Its id.
     pub id: Id,
-    /// For which probe.
-    pub kind: Kind,
-    /// What is done.
+    /// The kind of the probe.
+    pub kind: ProbeKind,
+    /// The check to perform.
     pub check: Check,
     /// How long it may take.
     pub timeout: Duration,
 }
 
-/// What has changed, to be told.
+/// A change of a container's health, for the output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
     /// The startup probe has succeeded.
@@ -77,10 +77,10 @@ pub enum Change {
 }
 
 impl Prober {
-    /// Nothing runs yet.
+    /// A prober without containers.
     pub fn new(now: Instant, random: fastrand::Rng) -> Self {
         Self {
-            began: now,
+            created_at: now,
             random,
             is_ending: false,
             workers: BTreeMap::new(),
@@ -88,19 +88,22 @@ impl Prober {
         }
     }
 
-    /// What was found up to now.
+    /// The current health.
     pub fn health(&self) -> &Health {
         &self.health
     }
 
-    /// The pod is being ended: nothing is killed for its probes any more. Readiness goes on.
+    /// Notes that the pod ends: no container is killed because of a probe any more. Readiness
+    /// probes continue.
     pub fn end(&mut self) {
         self.is_ending = true;
-        self.workers.retain(|(_, kind), _| *kind == Kind::Readiness);
+        self.workers
+            .retain(|(_, kind), _| *kind == ProbeKind::Readiness);
     }
 
-    /// Takes in which containers run, and gives the checks that are due. They are noted as begun.
-    pub fn due(&mut self, pod: &PodSpec, running: &[Running], now: Instant) -> Vec<CheckToMake> {
+    /// Applies which containers run, and returns the checks that are due. They are noted as
+    /// started.
+    pub fn due(&mut self, pod: &PodSpec, running: &[Running], now: Instant) -> Vec<DueCheck> {
         let is_there = |id: &Id| running.iter().any(|it| it.id == *id);
         self.workers.retain(|_, worker| is_there(&worker.id));
         self.health.containers.retain(|id, _| is_there(id));
@@ -123,14 +126,14 @@ impl Prober {
     fn due_of(
         &mut self,
         container: &Running,
-        kind: Kind,
+        kind: ProbeKind,
         probe: &Probe,
         probes: &Probes,
         now: Instant,
-    ) -> Option<CheckToMake> {
-        let is_startup = kind == Kind::Startup;
-        let kills = kind != Kind::Readiness;
-        // Of a container that is being killed nothing is asked.
+    ) -> Option<DueCheck> {
+        let is_startup = kind == ProbeKind::Startup;
+        let kills = kind != ProbeKind::Readiness;
+        // A container that is being killed is not checked.
         let is_failed = self.health.failed(&container.id).is_some();
         if is_failed || (kills && self.is_ending) {
             return None;
@@ -152,7 +155,7 @@ impl Prober {
         let worker = self.workers.get_mut(&key)?;
         worker.due().filter(|due| *due <= now)?;
         worker.begin(probe, now);
-        Some(CheckToMake {
+        Some(DueCheck {
             container: container.name.clone(),
             id: container.id.clone(),
             kind,
@@ -161,11 +164,11 @@ impl Prober {
         })
     }
 
-    /// Only what ran before us is put off.
+    /// The delay of the first check: only of containers that an earlier run started.
     fn jitter(&mut self, container: &Running, probe: &Probe, now: Instant) -> Duration {
-        let passed = now.saturating_duration_since(self.began);
+        let passed = now.saturating_duration_since(self.created_at);
         if container.age > passed {
-            // The delay may be over: then a part of the period is counted from now.
+            // If the initial delay is over, the part of the period is counted from now.
             let over = container.age.saturating_sub(probe.initial_delay);
             over + probe.period.mul_f64(self.random.f64())
         } else {
@@ -177,19 +180,20 @@ impl Prober {
     pub fn wake_at(&self, pod: &PodSpec) -> Option<Instant> {
         let due = self.workers.iter().filter_map(|((name, kind), worker)| {
             let probes = &pod.container(name)?.probes;
-            let is_gated = *kind != Kind::Startup && !self.health.is_started(&worker.id, probes);
+            let is_gated =
+                *kind != ProbeKind::Startup && !self.health.is_started(&worker.id, probes);
             let is_failed = self.health.failed(&worker.id).is_some();
             worker.due().filter(|_| !is_gated && !is_failed)
         });
         due.min()
     }
 
-    /// Takes in what a check found; tells what has changed by it.
-    pub fn found(
+    /// Applies the result of a check. Returns the change that it causes.
+    pub fn apply_result(
         &mut self,
         pod: &PodSpec,
-        check: &CheckToMake,
-        finding: Finding,
+        check: &DueCheck,
+        result: CheckResult,
     ) -> Option<Change> {
         let key = (check.container.clone(), check.kind);
         // The container may be another one by now.
@@ -197,28 +201,29 @@ impl Prober {
         let worker = worker.filter(|worker| worker.id == check.id)?;
         let probes = &pod.container(&check.container)?.probes;
         let probe = of(probes).find_map(|(kind, probe)| (kind == check.kind).then_some(probe))?;
-        let kills = check.kind != Kind::Readiness;
-        let verdict = worker.found(probe, finding, kills)?;
+        let kills = check.kind != ProbeKind::Readiness;
+        let result = worker.apply_result(probe, result, kills)?;
         let health = self.health.containers.entry(check.id.clone());
         let health: &mut ContainerHealth = health.or_default();
-        match (check.kind, verdict) {
-            (Kind::Startup, Verdict::Success) => {
-                worker.hold();
+        match (check.kind, result) {
+            (ProbeKind::Startup, ProbeResult::Success) => {
+                worker.stop();
                 health.is_started = true;
                 Some(Change::Started)
             }
-            (Kind::Liveness, Verdict::Success) => None,
-            (Kind::Readiness, Verdict::Success) => {
+            (ProbeKind::Liveness, ProbeResult::Success) => None,
+            (ProbeKind::Readiness, ProbeResult::Success) => {
                 health.is_ready = true;
                 Some(Change::Ready)
             }
-            (Kind::Readiness, Verdict::Failure(message)) => {
-                // Also of one that never was: who waits for it wants to read why it is not.
+            (ProbeKind::Readiness, ProbeResult::Failure(message)) => {
+                // Also reported for a container that was never ready, so that the reason is
+                // visible.
                 health.is_ready = false;
-                // Of one that is being killed, that is why.
+                // A container that is being killed is not ready for that reason.
                 health.failed.is_none().then_some(Change::NotReady(message))
             }
-            (kind, Verdict::Failure(message)) => {
+            (kind, ProbeResult::Failure(message)) => {
                 let failed = FailedProbe { kind, message };
                 health.is_ready = false;
                 health.failed = Some(failed.clone());
@@ -228,11 +233,11 @@ impl Prober {
     }
 }
 
-fn of(probes: &Probes) -> impl Iterator<Item = (Kind, &Probe)> {
+fn of(probes: &Probes) -> impl Iterator<Item = (ProbeKind, &Probe)> {
     let all = [
-        (Kind::Startup, &probes.startup),
-        (Kind::Liveness, &probes.liveness),
-        (Kind::Readiness, &probes.readiness),
+        (ProbeKind::Startup, &probes.startup),
+        (ProbeKind::Liveness, &probes.liveness),
+        (ProbeKind::Readiness, &probes.readiness),
     ];
     all.into_iter()
         .filter_map(|(kind, probe)| Some((kind, probe.as_ref()?)))

@@ -1,10 +1,10 @@
-//! Connections, for checks by HTTP and by TCP.
+//! TCP connections, for HTTP and TCP checks.
 
 use std::io;
 
 use tokio::net::TcpStream;
 
-/// A connection to a name or an address, with or without the brackets of IPv6.
+/// Connects to a name or an address. An IPv6 address may have brackets.
 pub(super) async fn open(host: &str, port: u16) -> Result<TcpStream, String> {
     let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']'));
     let stream: io::Result<_> = TcpStream::connect((bare.unwrap_or(host), port)).await;

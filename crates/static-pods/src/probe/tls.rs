@@ -1,7 +1,5 @@
-//! TLS for HTTPS probes: encrypted, and nobody's certificate is verified, as in a kubelet.
-//!
-//! A probe asks whether a container answers, by an address that is in no certificate. It sends
-//! nothing but what the manifest says.
+//! TLS for HTTPS probes. As in the kubelet, certificates are not verified: a probe connects to an
+//! address that no certificate contains, and sends only what the manifest contains.
 
 use std::sync::{Arc, OnceLock};
 
@@ -13,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Makes the connection an encrypted one.
+/// Encrypts a connection.
 pub(super) async fn wrap(stream: TcpStream, host: &str) -> Result<TlsStream<TcpStream>, String> {
     let connector = TlsConnector::from(config()?);
     let name = ServerName::try_from(host.to_owned());
@@ -39,7 +37,7 @@ fn new_config() -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(config))
 }
 
-/// Takes any certificate.
+/// Accepts any certificate.
 #[derive(Debug)]
 struct Unverified(Vec<SignatureScheme>);
 

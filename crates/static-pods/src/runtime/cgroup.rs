@@ -1,14 +1,13 @@
-//! The cgroups of pods: one parent for all of ours, and in it one for each pod.
+//! The cgroups of pods: one parent for all our pods, which contains one cgroup for each pod.
 //!
 //! ```text
 //!   cgroupfs  /pleg/pod<uid>/<container>
 //!   systemd   /pleg.slice/pleg-pod<uid>.slice/<container's scope>
 //! ```
 //!
-//! The runtime makes the pod's cgroup on its way to the container's, and each container's limits
-//! hold in its own. Nothing is limited for the pod as a whole: where systemd owns the tree, that
-//! is only its to do. systemd removes an empty slice by itself; a cgroup of the other kind stays,
-//! so [`Cgroups::remove`] removes it.
+//! The runtime creates the pod's cgroup together with the container's. Limits apply to each
+//! container but not to the pod as a whole, because only systemd may set them if it owns the tree.
+//! systemd removes empty slices. With cgroupfs, [`Cgroups::remove`] removes the pod's cgroup.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,16 +16,16 @@ use cri::v1;
 use pleg::model::id::{Id, PodUid};
 use serde::Deserialize;
 
-/// Who makes the runtime's cgroups.
+/// The component that creates the runtime's cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupDriver {
-    /// systemd, asked by the runtime.
+    /// systemd.
     Systemd,
     /// The runtime itself.
     Cgroupfs,
 }
 
-/// Which interface the kernel's cgroups have.
+/// The version of the kernel's cgroup interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupVersion {
     /// A tree for each controller.
@@ -38,14 +37,14 @@ pub enum CgroupVersion {
 /// The cgroups of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Cgroups {
-    /// Who makes them.
+    /// The driver.
     pub driver: CgroupDriver,
-    /// Which interface they have.
+    /// The version of the interface.
     pub version: CgroupVersion,
 }
 
 impl CgroupVersion {
-    /// That of the tree that is mounted at `/sys/fs/cgroup`.
+    /// The version of the tree that is mounted at `mount`: `/sys/fs/cgroup`.
     pub fn of(mount: &Path) -> Self {
         match mount.join("cgroup.controllers").exists() {
             true => Self::V2,
@@ -55,7 +54,7 @@ impl CgroupVersion {
 }
 
 impl Cgroups {
-    /// The `cgroup_parent` of a pod, as the runtime wants it spelled.
+    /// The `cgroup_parent` of a pod, in the form that the driver requires.
     pub fn parent_of(self, uid: &PodUid) -> String {
         match self.driver {
             CgroupDriver::Cgroupfs => format!("/pleg/pod{uid}"),
@@ -67,21 +66,21 @@ impl Cgroups {
         }
     }
 
-    /// An error while a process of the pod lives, which the runtime may have lost: a shim that is
-    /// killed, and a `runc delete` that takes too long, make it say that a container has exited
-    /// which runs (seen with containerd 1.7). `mount` is `/sys/fs/cgroup`.
+    /// An error if a process of the pod is still running. The runtime may have lost it: if a shim
+    /// is killed and `runc delete` takes too long, containerd 1.7 reports a container as exited
+    /// that still runs. `mount` is `/sys/fs/cgroup`.
     pub fn check_empty(self, mount: &Path, uid: &PodUid) -> io::Result<()> {
         self.each(mount, uid, check_empty)
     }
 
-    /// The same for one container, whose control group has its id in its name.
+    /// Like [`Self::check_empty`], for one container, whose cgroup has its id in its name.
     pub fn check_ended(self, mount: &Path, uid: &PodUid, container: &Id) -> io::Result<()> {
         self.each(mount, uid, |pod| {
             for entry in pod.read_dir()? {
                 let entry = entry?;
                 let name = entry.file_name();
-                let is_its = name.to_string_lossy().contains(container.as_str());
-                if is_its && entry.file_type()?.is_dir() {
+                let matches = name.to_string_lossy().contains(container.as_str());
+                if matches && entry.file_type()?.is_dir() {
                     check_empty(&entry.path())?;
                 }
             }
@@ -91,9 +90,9 @@ impl Cgroups {
 
     /// Removes the cgroup of a pod whose sandboxes are all removed. `mount` is `/sys/fs/cgroup`.
     ///
-    /// With it go those of its containers that a runtime has left behind, as containerd does when it
-    /// is killed while it starts one. Only empty ones go: the kernel refuses while anything lives
-    /// below, which is an error then. systemd removes its slices itself.
+    /// This includes the cgroups of its containers that the runtime left, as containerd does if it
+    /// is killed while it starts a container. A cgroup with a process is an error. systemd removes
+    /// its slices itself.
     pub fn remove(self, mount: &Path, uid: &PodUid) -> io::Result<()> {
         match self.driver {
             CgroupDriver::Systemd => Ok(()),
@@ -101,12 +100,12 @@ impl Cgroups {
         }
     }
 
-    /// Does this to the pod's cgroup in each tree that has it.
+    /// Calls `action` with the pod's cgroup in each tree that has it.
     fn each(
         self,
         mount: &Path,
         uid: &PodUid,
-        does: impl Fn(&Path) -> io::Result<()>,
+        action: impl Fn(&Path) -> io::Result<()>,
     ) -> io::Result<()> {
         if uid.is_empty() || uid.as_str().contains('/') {
             return Ok(());
@@ -114,7 +113,7 @@ impl Cgroups {
         let parent = self.parent_of(uid);
         let below = parent.trim_start_matches('/');
         for tree in self.trees(mount)? {
-            match does(&tree.join(below)) {
+            match action(&tree.join(below)) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
                 _ => {}
             }
@@ -129,7 +128,7 @@ impl Cgroups {
         let mut trees = Vec::new();
         for entry in mount.read_dir()? {
             let entry = entry?;
-            // `cpu` is a link to `cpu,cpuacct`, which is there itself.
+            // Links are skipped: `cpu` is a link to `cpu,cpuacct`.
             if entry.file_type()?.is_dir() {
                 trees.push(entry.path());
             }
@@ -138,11 +137,11 @@ impl Cgroups {
     }
 }
 
-/// What lives in a cgroup or below it is an error.
+/// An error if a cgroup or one below it has a process.
 fn check_empty(cgroup: &Path) -> io::Result<()> {
     let processes = match std::fs::read_to_string(cgroup.join("cgroup.procs")) {
         Ok(processes) => processes,
-        // A threaded cgroup does not say.
+        // A threaded cgroup has no list of processes.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => String::new(),
         // It has just been removed.
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
@@ -150,8 +149,8 @@ fn check_empty(cgroup: &Path) -> io::Result<()> {
     };
     if let Some(pid) = processes.lines().next() {
         let cgroup = cgroup.display();
-        let says = format!("process {pid} of the pod still runs, in the control group {cgroup}");
-        return Err(io::Error::new(io::ErrorKind::ResourceBusy, says));
+        let message = format!("process {pid} of the pod still runs, in the control group {cgroup}");
+        return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
     }
     for entry in cgroup.read_dir()? {
         let entry = entry?;
@@ -162,7 +161,7 @@ fn check_empty(cgroup: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a cgroup after those in it. Its files are the kernel's, and go with it.
+/// Removes a cgroup and those below it. The kernel removes its files.
 fn remove_with_children(cgroup: &Path) -> io::Result<()> {
     for entry in cgroup.read_dir()? {
         let entry = entry?;
@@ -182,14 +181,14 @@ impl From<v1::RuntimeConfigResponse> for CgroupDriver {
     }
 }
 
-/// What a runtime that does not know `RuntimeConfig` uses. containerd before 2.0 tells it in its
-/// configuration, with the verbose status; of any other, such as CRI-O before 1.28, systemd is
-/// assumed where it runs, which is what they are set to by default.
-pub(super) fn guessed(status: &v1::StatusResponse, systemd_runs: bool) -> CgroupDriver {
+/// The driver of a runtime without `RuntimeConfig`. The verbose status of containerd before 2.0
+/// contains its configuration. For others, such as CRI-O before 1.28, this is their default:
+/// systemd if it runs.
+pub(super) fn guess_driver(status: &v1::StatusResponse, systemd_runs: bool) -> CgroupDriver {
     let config = status.info.get("config");
     let config = config.and_then(|text| serde_json::from_str::<Config>(text).ok());
-    let told = config.and_then(|config| config.containerd?.uses_systemd());
-    match told.unwrap_or(systemd_runs) {
+    let configured = config.and_then(|config| config.containerd?.uses_systemd());
+    match configured.unwrap_or(systemd_runs) {
         true => CgroupDriver::Systemd,
         false => CgroupDriver::Cgroupfs,
     }
@@ -219,7 +218,7 @@ struct RuntimeOptions {
 }
 
 impl Containerd {
-    /// A runtime without the option does not use systemd.
+    /// Without the option, containerd does not use systemd.
     fn uses_systemd(&self) -> Option<bool> {
         let runtime = self.runtimes.get(&self.default_runtime_name)?;
         let options = runtime.options.as_ref();
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_parent_is_spelled_as_its_driver_wants_it() {
+    fn the_cgroup_parent_has_the_form_of_its_driver() {
         let uid = PodUid::from("0b2c-11ef");
         let of = |driver| cgroups(driver, CgroupVersion::V2).parent_of(&uid);
         assert_eq!(of(CgroupDriver::Cgroupfs), "/pleg/pod0b2c-11ef");
@@ -247,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_without_runtime_config_is_known_by_its_configuration() {
+    fn the_driver_of_a_runtime_without_runtime_config_is_in_its_configuration() {
         let status = |config: &str| v1::StatusResponse {
             info: [("config".to_owned(), config.to_owned())].into(),
             ..Default::default()
@@ -276,12 +275,12 @@ mod tests {
             (v1::StatusResponse::default(), true, CgroupDriver::Systemd),
         ];
         for (answer, systemd_runs, expected) in cases {
-            assert_eq!(guessed(&answer, systemd_runs), expected, "{answer:?}");
+            assert_eq!(guess_driver(&answer, systemd_runs), expected, "{answer:?}");
         }
     }
 
     #[test]
-    fn a_process_that_the_runtime_has_lost_is_told_with_its_place() {
+    fn a_process_that_the_runtime_has_lost_is_reported_with_its_cgroup() {
         let mount = tempfile::tempdir().unwrap();
         std::fs::write(mount.path().join("cgroup.controllers"), "").unwrap();
         let version = CgroupVersion::of(mount.path());
@@ -296,10 +295,10 @@ mod tests {
             std::fs::write(pod.join("cgroup.procs"), "").unwrap();
             std::fs::write(container.join("cgroup.procs"), "4711\n4712\n").unwrap();
             let error = cgroups.check_empty(mount.path(), &"1".into()).unwrap_err();
-            let says = error.to_string();
+            let message = error.to_string();
             assert!(
-                says.contains("process 4711") && says.ends_with("/container"),
-                "{says}"
+                message.contains("process 4711") && message.ends_with("/container"),
+                "{message}"
             );
             std::fs::write(container.join("cgroup.procs"), "").unwrap();
             cgroups.check_empty(mount.path(), &"1".into()).unwrap();
@@ -315,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cgroup_of_the_pod_is_removed_in_every_tree_if_nothing_lives_in_it() {
+    fn the_cgroup_of_the_pod_is_removed_in_every_tree_if_it_has_no_process() {
         let mount = tempfile::tempdir().unwrap();
         let ours = mount.path().join("memory/pleg/pod1");
         let busy = mount.path().join("memory/pleg/pod2/container");
@@ -323,7 +322,7 @@ mod tests {
         for folder in [&ours, &left, &busy] {
             std::fs::create_dir_all(folder).unwrap();
         }
-        // Here a file keeps a folder from being removed, as a process does a cgroup.
+        // A file prevents the removal of a folder, as a process prevents that of a cgroup.
         std::fs::write(busy.join("process"), "").unwrap();
         std::os::unix::fs::symlink("cpu,cpuacct", mount.path().join("cpu")).unwrap();
         let cgroups = cgroups(CgroupDriver::Cgroupfs, CgroupVersion::of(mount.path()));

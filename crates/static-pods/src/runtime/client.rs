@@ -1,4 +1,4 @@
-//! The calls that change pods, and the few questions that the PLEG does not ask.
+//! The calls that change pods, and the queries that the PLEG does not make.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -14,20 +14,20 @@ use super::{
     cgroup, metadata,
 };
 
-/// The runtime, for those who change pods. Clones are not needed: all calls take `&self`.
+/// A client of the runtime for calls that change pods.
 ///
-/// No call has a deadline of its own. The kubelet's is 2 minutes unless a method says otherwise;
-/// dropping a call's future cancels it, though what the runtime does by then may be done anyway.
+/// Calls have no deadline. The kubelet's is 2 minutes unless a method documents another one.
+/// Dropping the future of a call cancels it, but the runtime may still complete it.
 #[derive(Debug)]
 pub struct RuntimeClient {
     client: Client,
-    speaks_only_v1alpha2: AtomicBool,
+    uses_v1alpha2: AtomicBool,
 }
 
 /// How a command in a container ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ExecEnd {
-    /// By itself.
+    /// It exited.
     Exited {
         /// Its exit code.
         code: i32,
@@ -36,36 +36,34 @@ pub enum ExecEnd {
         /// What it wrote to standard error.
         stderr: Vec<u8>,
     },
-    /// The runtime killed it when its time was over.
+    /// The runtime killed it after its timeout.
     TimedOut,
 }
 
 impl RuntimeClient {
-    /// A client of the runtime at `endpoint`, spoken to in v1 until [`Self::version`] finds that
-    /// it does not know it.
-    ///
-    /// Must be called within a tokio runtime.
+    /// A client of the runtime at `endpoint`. It uses CRI v1 until [`Self::version`] finds that the
+    /// runtime only serves v1alpha2. Must be called within a tokio runtime.
     pub fn new(endpoint: &Endpoint) -> Self {
         Self {
             client: Client::new(endpoint, MAX_MESSAGE_SIZE),
-            speaks_only_v1alpha2: AtomicBool::new(false),
+            uses_v1alpha2: AtomicBool::new(false),
         }
     }
 
-    /// Asks who answers, and settles in which version of CRI. To be called first, and again after
-    /// the runtime was away: it may be another one then.
+    /// Requests the runtime's version, and chooses the version of CRI. Call this first, and again
+    /// after the runtime was unreachable, because it may have been replaced.
     pub async fn version(&self) -> Result<RuntimeVersion, CallFailed> {
         let (api, answer) = match self.version_in(ApiVersion::V1).await {
             Err(error) if matches!(error.why, CallError::Unimplemented(_)) => {
                 let api = ApiVersion::V1Alpha2;
                 let answer = self.version_in(api).await;
-                // Neither is served: what v1 said is what a person wants to read.
+                // If neither is served, the error of v1 is reported.
                 (api, answer.map_err(|_| error)?)
             }
             answer => (ApiVersion::V1, answer?),
         };
         let is_old = api == ApiVersion::V1Alpha2;
-        self.speaks_only_v1alpha2.store(is_old, Ordering::Relaxed);
+        self.uses_v1alpha2.store(is_old, Ordering::Relaxed);
         Ok(RuntimeVersion {
             name: answer.runtime_name.into(),
             version: answer.runtime_version.trim_start_matches('v').into(),
@@ -73,28 +71,28 @@ impl RuntimeClient {
         })
     }
 
-    /// Whether the runtime and its network are ready: without the latter, only pods on the host's
-    /// network can be run.
+    /// Whether the runtime and its network are ready. Without the network, only pods on the host's
+    /// network can run.
     pub async fn conditions(&self) -> Result<Conditions, CallFailed> {
         Ok(self.status().await?.into())
     }
 
-    /// Who makes the runtime's cgroups: asked by `RuntimeConfig` (containerd 2.0, CRI-O 1.28), or
-    /// else taken from the runtime's configuration, or from whether systemd runs.
+    /// The runtime's cgroup driver: from `RuntimeConfig` (containerd 2.0, CRI-O 1.28), or else from
+    /// the runtime's configuration, or else by whether systemd runs.
     pub async fn cgroup_driver(&self, systemd_runs: bool) -> Result<CgroupDriver, CallFailed> {
         let request = v1::RuntimeConfigRequest {};
-        let asked = self.call(Rpc::RuntimeConfig, "the runtime", request).await;
-        let answer: Result<v1::RuntimeConfigResponse, CallFailed> = asked;
+        let answer: Result<v1::RuntimeConfigResponse, CallFailed> =
+            self.call(Rpc::RuntimeConfig, "the runtime", request).await;
         match answer {
             Err(error) if matches!(error.why, CallError::Unimplemented(_)) => {
-                Ok(cgroup::guessed(&self.status().await?, systemd_runs))
+                Ok(cgroup::guess_driver(&self.status().await?, systemd_runs))
             }
             answer => Ok(answer?.into()),
         }
     }
 
-    /// Makes a sandbox and starts it: the network is set up, the pause image pulled if need be.
-    /// The kubelet waits 4 minutes.
+    /// Creates and starts a sandbox. The runtime sets up its network, and pulls the pause image if
+    /// it is missing. The kubelet's deadline is 4 minutes.
     pub async fn run_sandbox(&self, config: &SandboxConfig) -> Result<Id, CallFailed> {
         let request = v1::RunPodSandboxRequest {
             config: Some(config.0.clone()),
@@ -105,26 +103,27 @@ impl RuntimeClient {
         Ok(answer.pod_sandbox_id.into())
     }
 
-    /// Kills what runs in a sandbox and takes down its network. One that is gone has been.
+    /// Kills the containers of a sandbox and removes its network. Succeeds if the sandbox does not
+    /// exist.
     pub async fn stop_sandbox(&self, id: &Id) -> Result<(), CallFailed> {
         let request = v1::StopPodSandboxRequest {
             pod_sandbox_id: id.to_string(),
         };
         let answer = self.call(Rpc::StopPodSandbox, id.as_str(), request).await;
-        gone_is_well(answer.map(|_: v1::StopPodSandboxResponse| ()))
+        ignore_not_found(answer.map(|_: v1::StopPodSandboxResponse| ()))
     }
 
-    /// Removes a sandbox with its containers. One that is gone has been.
+    /// Removes a sandbox with its containers. Succeeds if it does not exist.
     pub async fn remove_sandbox(&self, id: &Id) -> Result<(), CallFailed> {
         let request = v1::RemovePodSandboxRequest {
             pod_sandbox_id: id.to_string(),
         };
         let answer = self.call(Rpc::RemovePodSandbox, id.as_str(), request).await;
-        gone_is_well(answer.map(|_: v1::RemovePodSandboxResponse| ()))
+        ignore_not_found(answer.map(|_: v1::RemovePodSandboxResponse| ()))
     }
 
-    /// Makes a container, which does not run yet. `config_of_sandbox` is what its sandbox was
-    /// made by: containerd takes the cgroup and the place of the log from there.
+    /// Creates a container without starting it. `config_of_sandbox` is the configuration of its
+    /// sandbox, from which containerd takes the cgroup and the log directory.
     pub async fn create_container(
         &self,
         sandbox: &Id,
@@ -142,7 +141,7 @@ impl RuntimeClient {
         Ok(answer.container_id.into())
     }
 
-    /// Starts a container that was made.
+    /// Starts a container that was created.
     pub async fn start_container(&self, id: &Id) -> Result<(), CallFailed> {
         let request = v1::StartContainerRequest {
             container_id: id.to_string(),
@@ -152,28 +151,28 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// Asks a container to end, and kills it after the grace period; returns when it has ended.
-    /// One that is gone has. The kubelet waits 2 minutes longer than the grace period.
+    /// Sends a container its stop signal, and kills it after the grace period. Returns when it has
+    /// exited, or if it does not exist. The kubelet's deadline is 2 minutes after the grace period.
     pub async fn stop_container(&self, id: &Id, grace: Duration) -> Result<(), CallFailed> {
         let request = v1::StopContainerRequest {
             container_id: id.to_string(),
             timeout: seconds(grace),
         };
         let answer = self.call(Rpc::StopContainer, id.as_str(), request).await;
-        gone_is_well(answer.map(|_: v1::StopContainerResponse| ()))
+        ignore_not_found(answer.map(|_: v1::StopContainerResponse| ()))
     }
 
-    /// Removes a container. One that is gone has been.
+    /// Removes a container. Succeeds if it does not exist.
     pub async fn remove_container(&self, id: &Id) -> Result<(), CallFailed> {
         let request = v1::RemoveContainerRequest {
             container_id: id.to_string(),
         };
         let answer = self.call(Rpc::RemoveContainer, id.as_str(), request).await;
-        gone_is_well(answer.map(|_: v1::RemoveContainerResponse| ()))
+        ignore_not_found(answer.map(|_: v1::RemoveContainerResponse| ()))
     }
 
-    /// Runs a command in a container to its end. The runtime kills it after `timeout`, which it
-    /// counts in whole seconds; zero is no timeout. The kubelet waits 2 minutes longer than that.
+    /// Runs a command in a container to its end. The runtime kills it after `timeout`, rounded up
+    /// to seconds; zero means no timeout. The kubelet's deadline is 2 minutes after the timeout.
     pub async fn exec_sync(
         &self,
         id: &Id,
@@ -199,7 +198,7 @@ impl RuntimeClient {
         }
     }
 
-    /// Lets the runtime open a container's log anew, after the file was renamed.
+    /// Lets the runtime reopen a container's log, after the file was renamed.
     pub async fn reopen_log(&self, id: &Id) -> Result<(), CallFailed> {
         let request = v1::ReopenContainerLogRequest {
             container_id: id.to_string(),
@@ -209,7 +208,7 @@ impl RuntimeClient {
         Ok(())
     }
 
-    /// The image of that name, if the runtime has it.
+    /// The image with this name, if the runtime has it.
     pub async fn image_status(&self, name: &str) -> Result<Option<Image>, CallFailed> {
         let request = v1::ImageStatusRequest {
             image: Some(image(name)),
@@ -225,8 +224,8 @@ impl RuntimeClient {
         }
     }
 
-    /// Pulls an image for a pod, and gives what the runtime calls it. The kubelet waits as long
-    /// as it takes; the runtime itself gives up when nothing comes.
+    /// Pulls an image for a pod, and returns the runtime's reference of it. As in the kubelet there
+    /// is no deadline: the runtime stops a pull that makes no progress.
     pub async fn pull_image(&self, name: &str, pod: &SandboxConfig) -> Result<String, CallFailed> {
         let request = v1::PullImageRequest {
             image: Some(image(name)),
@@ -236,7 +235,7 @@ impl RuntimeClient {
         Ok(answer.image_ref)
     }
 
-    /// The sandboxes of that owner, whatever their state.
+    /// The sandboxes of this owner, in any state.
     pub async fn sandboxes(&self, owner: &str) -> Result<Vec<OwnedSandbox>, CallFailed> {
         let filter = v1::PodSandboxFilter {
             label_selector: selector(owner),
@@ -253,7 +252,7 @@ impl RuntimeClient {
             .collect())
     }
 
-    /// The containers of that owner, whatever their state.
+    /// The containers of this owner, in any state.
     pub async fn containers(&self, owner: &str) -> Result<Vec<OwnedContainer>, CallFailed> {
         let filter = v1::ContainerFilter {
             label_selector: selector(owner),
@@ -288,7 +287,7 @@ impl RuntimeClient {
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
-        let api = match self.speaks_only_v1alpha2.load(Ordering::Relaxed) {
+        let api = match self.uses_v1alpha2.load(Ordering::Relaxed) {
             true => ApiVersion::V1Alpha2,
             false => ApiVersion::V1,
         };
@@ -297,8 +296,8 @@ impl RuntimeClient {
     }
 }
 
-/// Some runtimes refuse to end what is gone already; that it is gone is what was wanted.
-fn gone_is_well(answer: Result<(), CallFailed>) -> Result<(), CallFailed> {
+/// Some runtimes refuse to stop or remove what does not exist, which is the wanted state.
+fn ignore_not_found(answer: Result<(), CallFailed>) -> Result<(), CallFailed> {
     match answer {
         Err(error) if error.is_not_found() => Ok(()),
         answer => answer,
@@ -316,7 +315,7 @@ fn selector(owner: &str) -> metadata::Map {
     [(metadata::OWNER.to_owned(), owner.to_owned())].into()
 }
 
-/// Whole seconds, and never fewer than were given: zero means something else.
+/// Whole seconds, rounded up, because zero has another meaning.
 fn seconds(time: Duration) -> i64 {
     let whole = time.as_secs() + u64::from(time.subsec_nanos() > 0);
     i64::try_from(whole).unwrap_or(i64::MAX)

@@ -10,29 +10,29 @@ use crate::logs;
 use crate::spec::{ContainerSpec, PodSpec};
 use crate::volumes::BindMount;
 
-/// What a container is made by.
+/// The configuration of a container, as a CRI message.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerConfig(pub(super) v1::ContainerConfig);
 
-/// What is known of a container at the moment in which it is made.
+/// The parameters of a container's creation.
 #[derive(Clone, Copy, Debug)]
 pub struct ContainerStart<'a> {
     /// Its pod.
     pub pod: &'a PodSpec,
-    /// What is wanted of it.
+    /// Its specification.
     pub container: &'a ContainerSpec,
-    /// Which of its name in the pod it is, from 0: how often it was started again.
+    /// Its attempt, from 0: how often it was restarted.
     pub attempt: u32,
     /// Its image.
     pub image: &'a Image,
     /// The address of its sandbox.
     pub pod_ip: Option<IpAddr>,
-    /// What it sees of the host.
+    /// Its mounts.
     pub mounts: &'a [BindMount],
 }
 
 impl ContainerConfig {
-    /// For one start of a container.
+    /// The configuration for one creation of a container.
     pub fn new(start: ContainerStart<'_>, host: &Host) -> Self {
         let ContainerStart { pod, container, .. } = start;
         let environment = environment(pod, container, host, start.pod_ip);

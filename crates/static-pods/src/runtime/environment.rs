@@ -1,4 +1,4 @@
-//! The environment of a container, and what is expanded by it.
+//! The environment of a container, and the expansion of commands with it.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use super::{Host, expand};
 use crate::spec::{ContainerSpec, Field, Network, PodSpec, Value};
 
-/// The variables of a container, in the manifest's order. A literal value sees those before it;
-/// of two with one name the later counts, at the place of the first.
+/// The variables of a container, in the manifest's order. A literal value is expanded with the
+/// variables before it. If two have one name, the later value replaces the earlier one.
 pub fn environment(
     pod: &PodSpec,
     container: &ContainerSpec,
@@ -31,7 +31,7 @@ pub fn environment(
     variables
 }
 
-/// A command or its arguments, expanded by the environment.
+/// A command or its arguments, expanded with the environment.
 pub(super) fn expanded(words: &[String], environment: &[(String, String)]) -> Vec<String> {
     let values: BTreeMap<_, _> = environment.iter().map(|(name, it)| (&**name, it)).collect();
     let of = |name: &str| values.get(name).map(|value| (*value).clone());

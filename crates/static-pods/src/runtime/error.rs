@@ -1,4 +1,4 @@
-//! Why a call failed, and of what.
+//! Calls to the runtime that failed.
 
 use std::sync::Arc;
 
@@ -9,13 +9,13 @@ use tonic::{Code, Status};
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{call} of {subject}: {why}")]
 pub struct CallFailed {
-    /// Which call.
+    /// The method.
     pub call: Rpc,
-    /// Of which pod, container, image or id.
+    /// The pod, container, image or id of the call.
     pub subject: Arc<str>,
     /// The gRPC code.
     pub code: Code,
-    /// Why.
+    /// Why it failed.
     pub why: CallError,
 }
 
@@ -29,25 +29,26 @@ impl CallFailed {
         }
     }
 
-    /// Whether the runtime does not have what the call was about: it is gone, or never was.
+    /// Whether the runtime does not have the subject of the call.
     pub fn is_not_found(&self) -> bool {
         matches!(self.why, CallError::NotFound(_))
     }
 
-    /// Whether there is a sandbox or container of that name and attempt, or the runtime is making
-    /// one still: an earlier call was not lost, so the lists are to be read anew.
+    /// Whether a sandbox or container with this name and attempt exists or is being created, by an
+    /// earlier call whose answer was lost. A new list shows it.
     pub fn is_name_taken(&self) -> bool {
-        let words = [
+        // Runtimes report a reserved name with other codes, too, so the message is checked.
+        let messages = [
             "failed to reserve",
             "name is reserved",
             "is already in use by container",
         ];
-        let reserved = |text: &str| words.iter().any(|words| text.contains(words));
-        let says_so = matches!(&self.why, CallError::Refused(text) if reserved(text));
-        self.code == Code::AlreadyExists || says_so
+        let is_reserved = |text: &str| messages.iter().any(|message| text.contains(message));
+        self.code == Code::AlreadyExists
+            || matches!(&self.why, CallError::Refused(text) if is_reserved(text))
     }
 
-    /// Whether the runtime gave up for the sake of time.
+    /// Whether the deadline of the call was exceeded.
     pub fn is_deadline(&self) -> bool {
         self.code == Code::DeadlineExceeded
     }

@@ -8,8 +8,8 @@
 //! assert_eq!(expand("$(OTHER) and $$(PORT)", of), "$(OTHER) and $(PORT)");
 //! ```
 
-/// Replaces each `$(NAME)` by its value. One without a value stays as it is, `$$` becomes `$`,
-/// and values are not expanded again.
+/// Replaces each `$(NAME)` with its value. A reference without a value is not changed, `$$` becomes
+/// `$`, and values are not expanded again.
 pub fn expand(text: &str, value_of: impl Fn(&str) -> Option<String>) -> String {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
@@ -28,7 +28,7 @@ pub fn expand(text: &str, value_of: impl Fn(&str) -> Option<String>) -> String {
                     expanded.push_str(&value.unwrap_or_else(|| format!("$({name})")));
                     &after[end + 1..]
                 }
-                // It is never closed, so it is no reference.
+                // Without a closing parenthesis it is not a reference.
                 None => {
                     expanded.push_str("$(");
                     &after[1..]

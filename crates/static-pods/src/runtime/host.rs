@@ -1,25 +1,25 @@
-//! What requests hold that is not the pod's: the node's facts and our own settings.
+//! The data of the node and our own settings, which requests contain in addition to the pod.
 
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::Cgroups;
 
-/// Of the node and of this program: what requests hold beside the pod.
+/// The data of the node and our own settings.
 #[derive(Clone, Debug)]
 pub struct Host {
-    /// Whose pods these are: the value of the label `pleg.dev/owner`.
+    /// The owner of the pods: the value of the label `pleg.dev/owner`.
     pub owner: String,
     /// The node's name, for `spec.nodeName`.
     pub node_name: String,
-    /// The node's addresses now, the primary one first, which a pod on the host's network has too. A
-    /// node may get its network, or another address, while this program runs.
+    /// Returns the node's current addresses, the primary one first. They are also those of pods on
+    /// the host's network, and may change while this process runs.
     pub node_ips: fn() -> Vec<IpAddr>,
-    /// The node's memory in bytes, by which OOM scores are reckoned.
+    /// The node's memory in bytes, for OOM scores.
     pub memory: u64,
-    /// How the runtime names cgroups.
+    /// The runtime's cgroups.
     pub cgroups: Cgroups,
-    /// Where pods have their log folders: `/var/log/pods`.
+    /// The directory of the pods' logs: `/var/log/pods`.
     pub log_root: PathBuf,
 }
 
@@ -29,14 +29,14 @@ impl Host {
         (self.node_ips)().into_iter().next()
     }
 
-    /// The node's memory, as `/proc/meminfo` tells it; `None` for a text that does not.
+    /// The node's memory in bytes, from the text of `/proc/meminfo`.
     pub fn memory_in(meminfo: &str) -> Option<u64> {
         let line = meminfo.lines().find_map(|it| it.strip_prefix("MemTotal:"));
         let kilobytes = line?.trim().strip_suffix("kB")?.trim_end();
         kilobytes.parse::<u64>().ok()?.checked_mul(1024)
     }
 
-    /// The node's memory, as the kernel tells it.
+    /// Reads the node's memory in bytes from the proc file system at `proc`.
     pub fn read_memory(proc: &Path) -> std::io::Result<u64> {
         let text = std::fs::read_to_string(proc.join("meminfo"))?;
         Self::memory_in(&text).ok_or_else(|| std::io::Error::other("meminfo has no MemTotal"))
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_memory_of_the_node_is_read_in_bytes() {
+    fn the_memory_of_the_node_is_converted_to_bytes() {
         let text = "MemTotal:       16318540 kB\nMemFree:         1000 kB\n";
         assert_eq!(Host::memory_in(text), Some(16_318_540 * 1024));
         assert_eq!(Host::memory_in("MemFree: 1 kB\n"), None);

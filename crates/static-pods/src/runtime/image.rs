@@ -1,4 +1,4 @@
-//! Images: what the runtime has, and whom they run as.
+//! Images of the runtime, and their users.
 
 use std::fmt;
 
@@ -9,32 +9,32 @@ use crate::spec::ContainerSecurity;
 /// An image that the runtime has.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// What the runtime calls it: its id. Containers are made of this, so that an image that is
-    /// pulled meanwhile under the same name is not taken for it.
+    /// Its id in the runtime. Containers are created by id, so that a concurrent pull of the name
+    /// does not change the image.
     pub reference: String,
-    /// Whom it runs as, unless the container says.
+    /// Its user, unless the container sets one.
     pub user: ImageUser,
 }
 
-/// Whom an image runs as.
+/// The user of an image.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ImageUser {
-    /// The user of this number; root if the image does not say.
+    /// The user with this id; root if the image has no user.
     Id(i64),
-    /// The user of this name, in the image's own `/etc/passwd`.
+    /// The user with this name in the image's `/etc/passwd`.
     Name(String),
 }
 
-/// A container that must not be root would be, or may be.
+/// A container with `runAsNonRoot` would or may run as root.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootRefused {
     /// `runAsUser` is 0.
     #[error("container's runAsUser breaks non-root policy")]
-    Asked,
-    /// The image says nobody else.
+    ByManifest,
+    /// The image's user is root.
     #[error("container has runAsNonRoot and image will run as root")]
     ByImage,
-    /// The image's user has a name, which may be another one of root's.
+    /// The image's user is a name, which may have the id 0.
     #[error(
         "container has runAsNonRoot and image has non-numeric user ({0}), cannot verify user is non-root"
     )]
@@ -42,14 +42,13 @@ pub enum RootRefused {
 }
 
 impl Image {
-    /// Whether a container of it with this security may run: one that must not be root is looked
-    /// at before it is made.
+    /// Checks `runAsNonRoot` of a container of this image.
     pub fn check_user(&self, security: &ContainerSecurity) -> Result<(), RootRefused> {
         if !security.must_not_be_root {
             return Ok(());
         }
         match (security.user, &self.user) {
-            (Some(0), _) => Err(RootRefused::Asked),
+            (Some(0), _) => Err(RootRefused::ByManifest),
             (Some(_), _) => Ok(()),
             (None, ImageUser::Id(0)) => Err(RootRefused::ByImage),
             (None, ImageUser::Id(_)) => Ok(()),
@@ -76,7 +75,7 @@ impl fmt::Display for Image {
     }
 }
 
-/// An image's name with the tag that is meant where it has neither a tag nor a digest: `latest`.
+/// An image's name, with the tag `latest` if it has neither a tag nor a digest.
 pub fn with_tag(name: &str) -> String {
     let last = name.rsplit_once('/').map_or(name, |(_, last)| last);
     match last.contains([':', '@']) {
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_without_tag_or_digest_means_the_latest() {
+    fn a_name_without_tag_and_digest_has_the_tag_latest() {
         let cases = [
             ("busybox", "busybox:latest"),
             ("localhost:5000/busybox", "localhost:5000/busybox:latest"),
@@ -103,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_root_is_refused_where_it_would_or_may_be() {
+    fn a_container_that_must_not_be_root_is_refused_if_it_would_or_may_be() {
         let image = |user: ImageUser| Image {
             reference: "sha256:0".to_owned(),
             user,
@@ -113,7 +112,7 @@ mod tests {
             (None, ImageUser::Id(0), Err(RootRefused::ByImage)),
             (None, ImageUser::Id(65532), Ok(())),
             (None, name(), Err(RootRefused::Unknown("app".to_owned()))),
-            (Some(0), ImageUser::Id(65532), Err(RootRefused::Asked)),
+            (Some(0), ImageUser::Id(65532), Err(RootRefused::ByManifest)),
             (Some(1), ImageUser::Id(0), Ok(())),
             (Some(1), name(), Ok(())),
         ];
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_that_names_no_user_runs_as_root() {
+    fn an_image_without_a_user_runs_as_root() {
         let image = v1::Image::default();
         assert_eq!(Image::from(image).user, ImageUser::Id(0));
         let image = v1::Image {

@@ -1,4 +1,4 @@
-//! Labels and annotations: the kubelet's, and those by which our pods are known again.
+//! Labels and annotations: the kubelet's, and those that identify our pods.
 
 use std::collections::HashMap;
 
@@ -8,13 +8,13 @@ use super::Host;
 use crate::decide::Termination;
 use crate::spec::{ContainerSpec, PodSpec};
 
-/// The label that says whose a sandbox or container is; what is not ours is never touched.
+/// The label with the owner of a sandbox or container. Those of other owners are never touched.
 pub(super) const OWNER: &str = "pleg.dev/owner";
 
-/// The file that the manifest of a pod was in.
+/// The annotation with the name of the manifest's file.
 pub(super) const FILE: &str = "pleg.dev/file";
 
-/// What it takes to end a pod whose manifest is gone.
+/// The annotation with the [`Termination`] of the pod.
 const TERMINATION: &str = "pleg.dev/termination";
 
 pub(super) const POD_NAME: &str = "io.kubernetes.pod.name";
@@ -54,7 +54,7 @@ fn identity(pod: &PodRef, host: &Host) -> Map {
 }
 
 pub(super) fn sandbox_annotations(pod: &PodSpec) -> Map {
-    // Of strings and numbers alone, which JSON can always hold.
+    // It contains only strings and numbers, so the serialization cannot fail.
     let termination = serde_json::to_string(&Termination::from(pod)).unwrap_or_default();
     let mut annotations: Map = pod.annotations.clone().into_iter().collect();
     annotations.extend(map([
@@ -77,16 +77,15 @@ pub(super) fn container_annotations(pod: &PodSpec, container: &ContainerSpec, at
     ])
 }
 
-/// What it takes to end the pod with these annotations; a kubelet's defaults where they do not
-/// say.
+/// The termination in these annotations, or the kubelet's defaults.
 pub(super) fn termination(annotations: &Map) -> Termination {
     let text = annotations.get(TERMINATION);
     let termination = text.and_then(|text| serde_json::from_str(text).ok());
     termination.unwrap_or_default()
 }
 
-/// FNV-1a of all that is wanted of a container. Only the pod's UID decides what is replaced; this
-/// is for those who read annotations.
+/// FNV-1a of a container's specification, for readers of the annotation. Whether a pod is replaced
+/// depends on its UID alone.
 fn hash(container: &ContainerSpec) -> String {
     let text = format!("{container:?}");
     let hash = text.bytes().fold(0x811c_9dc5_u32, |hash, byte| {

@@ -1,16 +1,17 @@
-//! The door to the runtime: no CRI message goes further than this folder.
+//! The calls to the runtime. CRI messages are used only in this module.
 //!
 //! ```text
-//!   PodSpec + Host --sandbox, container--> SandboxConfig, ContainerConfig (CRI's messages, closed)
-//!                                                 |
-//!   decided step -----------------------> RuntimeClient ------ CRI ------> runtime
-//!                                                 |
-//!   OwnedSandbox, OwnedContainer <-- lists, by the owner's label <-----------+
+//!   PodSpec, Host --> SandboxConfig, ContainerConfig (opaque CRI messages)
+//!                                   |
+//!                                   v
+//!   step -----------------> RuntimeClient --CRI--> runtime
+//!                                   |
+//!   OwnedSandbox, OwnedContainer <--/  lists, filtered by the owner's label
 //! ```
 //!
-//! Requests are made as a kubelet makes them, so that a runtime treats our pods as it treats a
-//! kubelet's. What must be known of a pod after a restart of ours stands in the annotations of
-//! its sandbox ([`OwnedSandbox`]): a manifest may be gone by then.
+//! Requests are those of a kubelet, so that a runtime treats our pods like a kubelet's. The
+//! annotations of a sandbox contain what the next run needs to end its pod without a manifest
+//! ([`OwnedSandbox`]).
 
 mod cgroup;
 mod client;

@@ -1,29 +1,28 @@
-//! Which of the node's processes the kernel kills first when memory is short, by the kubelet's
-//! formula.
+//! The order in which the kernel kills processes when memory is short, by the kubelet's formula.
 
 use crate::spec::{ContainerSpec, PodSpec, Resources, Role};
 
-/// How firmly a pod's resources are promised.
+/// The QoS class of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum QosClass {
-    /// Every container has limits of both kinds, and requests them.
+    /// Every container has limits of CPU and memory, and requests as much.
     Guaranteed,
-    /// In between.
+    /// Neither of the other classes.
     Burstable,
-    /// No container requests or limits anything.
+    /// No container has requests or limits.
     BestEffort,
 }
 
-/// The last to be killed.
-const GUARANTEED: i64 = -997;
+/// The score of processes that are killed last.
+const GUARANTEED_SCORE: i64 = -997;
 
-/// The first to be killed.
-const BEST_EFFORT: i64 = 1000;
+/// The score of processes that are killed first.
+const BEST_EFFORT_SCORE: i64 = 1000;
 
-/// The class of a pod, by all its containers.
+/// The class of a pod.
 pub fn qos_class(pod: &PodSpec) -> QosClass {
     let all = || pod.containers.iter().map(|container| container.resources);
-    if all().all(|resources| !asks_for_anything(resources)) {
+    if all().all(|resources| !has_any_amount(resources)) {
         QosClass::BestEffort
     } else if all().all(is_guaranteed) {
         QosClass::Guaranteed
@@ -36,7 +35,7 @@ fn positive(amount: Option<u64>) -> Option<u64> {
     amount.filter(|amount| *amount > 0)
 }
 
-fn asks_for_anything(it: Resources) -> bool {
+fn has_any_amount(it: Resources) -> bool {
     let amounts = [
         it.cpu_request,
         it.cpu_limit,
@@ -56,26 +55,26 @@ fn is_guaranteed(it: Resources) -> bool {
 /// `oom_score_adj` of a container on a node with `memory` bytes.
 pub(super) fn score(pod: &PodSpec, container: &ContainerSpec, memory: u64) -> i64 {
     if pod.node_critical {
-        return GUARANTEED;
+        return GUARANTEED_SCORE;
     }
     match qos_class(pod) {
-        QosClass::Guaranteed => return GUARANTEED,
-        QosClass::BestEffort => return BEST_EFFORT,
+        QosClass::Guaranteed => return GUARANTEED_SCORE,
+        QosClass::BestEffort => return BEST_EFFORT_SCORE,
         QosClass::Burstable => {}
     }
     let request = |container: &ContainerSpec| container.resources.memory_request.unwrap_or(0);
     let mut score = by_share(request(container), memory);
-    // A sidecar is not killed before those it serves.
+    // A sidecar is not killed before the containers that it serves.
     if container.role == Role::Sidecar
-        && let Some(least) = pod.side_by_side().map(request).min()
+        && let Some(least) = pod.main_containers().map(request).min()
     {
         score = score.min(by_share(least, memory));
     }
-    // Neither as safe as a guaranteed one nor as exposed as one without any request.
-    score.clamp(BEST_EFFORT + GUARANTEED, BEST_EFFORT - 1)
+    // Between the scores of the other classes.
+    score.clamp(BEST_EFFORT_SCORE + GUARANTEED_SCORE, BEST_EFFORT_SCORE - 1)
 }
 
 fn by_share(request: u64, memory: u64) -> i64 {
     let share = u128::from(request) * 1000 / u128::from(memory.max(1));
-    BEST_EFFORT.saturating_sub(i64::try_from(share).unwrap_or(i64::MAX))
+    BEST_EFFORT_SCORE.saturating_sub(i64::try_from(share).unwrap_or(i64::MAX))
 }

@@ -1,4 +1,4 @@
-//! What the lists tell of our sandboxes and containers, a manifest or not.
+//! Our sandboxes and containers, as read from the runtime's lists.
 
 use cri::v1;
 use pleg::model::id::{Id, PodRef};
@@ -6,18 +6,18 @@ use pleg::model::id::{Id, PodRef};
 use super::metadata::{self, Map};
 use crate::adopted::Adopted;
 
-/// A sandbox of ours, as its row and its annotations tell it.
+/// A sandbox of ours, from its list item and its annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedSandbox {
     /// Its id.
     pub id: Id,
     /// Its pod.
     pub pod: Adopted,
-    /// Which sandbox of its pod it is, from 0.
+    /// Its attempt, from 0.
     pub attempt: u32,
 }
 
-/// A container of ours, as its row tells it.
+/// A container of ours, from its list item.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedContainer {
     /// Its id.
@@ -29,7 +29,7 @@ pub struct OwnedContainer {
 }
 
 impl OwnedSandbox {
-    /// A row of ours; `None` for any other, which a runtime that does not filter may list.
+    /// `None` if the sandbox is not ours: a runtime may ignore the filter.
     pub(super) fn read(row: v1::PodSandbox, owner: &str) -> Option<Self> {
         let file = row.annotations.get(metadata::FILE);
         Some(Self {
@@ -45,7 +45,7 @@ impl OwnedSandbox {
 }
 
 impl OwnedContainer {
-    /// The same for a container.
+    /// `None` if the container is not ours: a runtime may ignore the filter.
     pub(super) fn read(row: v1::Container, owner: &str) -> Option<Self> {
         Some(Self {
             pod: pod(&row.labels, owner)?,
@@ -55,7 +55,7 @@ impl OwnedContainer {
     }
 }
 
-/// The pod by the labels of what is ours.
+/// The pod in the labels; `None` if the labels are not ours.
 fn pod(labels: &Map, owner: &str) -> Option<PodRef> {
     let label = |name: &str| labels.get(name).map(String::as_str);
     (label(metadata::OWNER)? == owner).then_some(())?;

@@ -1,16 +1,16 @@
-//! Whether an image is pulled before a container of it is made. Without IO: the caller pulls, and
-//! [`decide`](crate::decide) waits after a pull that failed.
+//! Whether an image is pulled before a container of it is created. Pure: the caller pulls, and
+//! [`decide`](crate::decide) delays the retry of a failed pull.
 
 use crate::spec::PullPolicy;
 
-/// What is done for an image before a container of it is made.
+/// What to do about an image before a container of it is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullDecision {
-    /// Nothing: it is there.
+    /// Nothing: the runtime has it.
     Present,
-    /// It is pulled.
+    /// Pull it.
     Pull,
-    /// Nothing can be done: it is not there, and not to be pulled (`ErrImageNeverPull`).
+    /// Fail: the runtime does not have it, and the policy forbids a pull (`ErrImageNeverPull`).
     NeverPull,
 }
 
@@ -28,7 +28,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_policy_and_what_is_there_decide_on_a_pull() {
+    fn the_policy_and_the_present_image_decide_on_a_pull() {
         use PullPolicy::{Always, IfNotPresent, Never};
         let cases = [
             (Always, true, PullDecision::Pull),

@@ -1,4 +1,4 @@
-//! Requests and limits in the units of the kernel's cgroups.
+//! Requests and limits, in the units of the kernel's cgroups.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,16 @@ use cri::v1;
 use super::{CgroupVersion, Host, oom};
 use crate::spec::{ContainerSpec, PodSpec, Resources, Role};
 
-/// The period in which a quota of CPU time is given, in microseconds.
+/// The period of CPU quotas, in microseconds.
 const CPU_PERIOD: u64 = 100_000;
 
-/// The smallest quota that the kernel takes.
+/// The smallest quota that the kernel accepts, in microseconds.
 const MIN_CPU_QUOTA: u64 = 1000;
 
-/// What a CPU's worth of requests weighs.
+/// The shares for a request of one CPU.
 const SHARES_PER_CPU: u64 = 1024;
 
-/// The bounds of weights that the kernel takes.
+/// The smallest and the largest shares that the kernel accepts.
 const CPU_SHARES: (u64, u64) = (2, 262_144);
 
 /// The resources of a container.
@@ -26,7 +26,7 @@ pub(super) fn of_container(
     host: &Host,
 ) -> v1::LinuxContainerResources {
     let unified = match host.cgroups.version {
-        // Half a container is of no use: where one process of it is killed, all are.
+        // If the kernel kills one process of a container, it kills all of them.
         CgroupVersion::V2 => HashMap::from([("memory.oom.group".to_owned(), "1".to_owned())]),
         CgroupVersion::V1 => HashMap::new(),
     };
@@ -37,8 +37,8 @@ pub(super) fn of_container(
     }
 }
 
-/// What the containers of a pod ask for together, as far as they say: runtimes that start a
-/// virtual machine size it by this.
+/// The total of a pod's containers. Runtimes that start a virtual machine use it as the machine's
+/// size.
 pub(super) fn of_pod(pod: &PodSpec) -> v1::LinuxContainerResources {
     linux(Resources {
         cpu_request: total(pod, |it| it.cpu_request),
@@ -75,20 +75,20 @@ fn whole(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// What the containers use at most at one time: those that run side by side with all sidecars,
-/// or an init container with the sidecars before it.
+/// The largest amount that the containers use at one time: the containers with all sidecars, or an
+/// init container with the sidecars before it. `None` if no container has an amount.
 fn total(pod: &PodSpec, of: impl Fn(&Resources) -> Option<u64>) -> Option<u64> {
     let amount = |container: &ContainerSpec| of(&container.resources).unwrap_or(0);
     let mut sidecars = 0_u64;
     let mut during_init = 0;
-    for container in pod.before() {
+    for container in pod.init_containers() {
         match container.role {
             Role::Sidecar => sidecars = sidecars.saturating_add(amount(container)),
             _ => during_init = during_init.max(sidecars.saturating_add(amount(container))),
         }
     }
-    let side_by_side = pod.side_by_side().map(amount);
-    let running = side_by_side.fold(sidecars, u64::saturating_add);
+    let main_containers = pod.main_containers().map(amount);
+    let running = main_containers.fold(sidecars, u64::saturating_add);
     let is_given = pod.containers.iter().any(|it| of(&it.resources).is_some());
     is_given.then(|| running.max(during_init))
 }

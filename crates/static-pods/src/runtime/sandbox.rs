@@ -8,19 +8,16 @@ use super::{Host, metadata, resources, security};
 use crate::logs;
 use crate::spec::{ContainerSpec, Dns, Network, PodSpec, Port, Protocol, Role};
 
-/// The longest name that a host can have.
-const LONGEST_HOSTNAME: usize = 63;
-
-/// What a sandbox is made by. Each of its containers is made with the same.
+/// The configuration of a sandbox, as a CRI message. The creation of its containers needs it too.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SandboxConfig(pub(super) v1::PodSandboxConfig);
 
 impl SandboxConfig {
-    /// For the attempt of that number at the pod's sandbox, from 0.
+    /// The configuration of the pod's sandbox with this attempt, from 0.
     pub fn new(pod: &PodSpec, host: &Host, attempt: u32) -> Self {
         let hostname = match &pod.network {
             Network::Host => String::new(),
-            Network::Pod { hostname } => shortened(hostname),
+            Network::Pod { hostname } => hostname.clone(),
         };
         Self(v1::PodSandboxConfig {
             metadata: Some(v1::PodSandboxMetadata {
@@ -44,25 +41,15 @@ impl SandboxConfig {
         })
     }
 
-    /// Where its containers have their logs. It must be there before they are made.
+    /// The directory of its containers' logs. It must exist before they are created.
     pub fn log_folder(&self) -> PathBuf {
         PathBuf::from(&self.0.log_directory)
     }
 
-    /// Which sandbox it is, for people.
+    /// The namespace and the name of its pod, for error messages.
     pub(super) fn subject(&self) -> String {
         let metadata = self.0.metadata.clone().unwrap_or_default();
         format!("{}/{}", metadata.namespace, metadata.name)
-    }
-}
-
-/// A host name of a length that the kernel takes, and without an end that DNS does not.
-fn shortened(hostname: &str) -> String {
-    // It has been checked to be a DNS label, whose characters are a byte each.
-    let cut: String = hostname.chars().take(LONGEST_HOSTNAME).collect();
-    match cut.len() < hostname.len() {
-        true => cut.trim_end_matches(['-', '.']).to_owned(),
-        false => cut,
     }
 }
 
@@ -74,7 +61,7 @@ fn dns(dns: Dns) -> v1::DnsConfig {
     }
 }
 
-/// The ports of the host that lead into the pod. On the host's own network they need no way in.
+/// The host ports of the pod. A pod on the host's network needs no port mappings.
 fn port_mappings(pod: &PodSpec) -> Vec<v1::PortMapping> {
     if pod.network == Network::Host {
         return Vec::new();
@@ -97,16 +84,4 @@ fn port_mapping(port: &Port) -> Option<v1::PortMapping> {
         host_port: port.host_port?.into(),
         host_ip: port.host_ip.clone().unwrap_or_default(),
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_host_name_is_cut_to_what_the_kernel_and_dns_take() {
-        assert_eq!(shortened("web-0"), "web-0");
-        let long = format!("{}-.tail", "a".repeat(61));
-        assert_eq!(shortened(&long), "a".repeat(61));
-    }
 }

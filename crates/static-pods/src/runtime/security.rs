@@ -1,12 +1,11 @@
-//! What a sandbox and a container may do.
+//! The security contexts of sandboxes and containers.
 
 use cri::v1;
 
 use super::{Image, ImageUser};
 use crate::spec::{ContainerSecurity, Network, PodSpec, Seccomp};
 
-/// What of `/proc` and `/sys` a container does not see unless it is privileged: it tells of the
-/// host, or is a way into it.
+/// Paths that are hidden from containers that are not privileged, because they expose the host.
 const MASKED: [&str; 12] = [
     "/proc/asound",
     "/proc/acpi",
@@ -22,7 +21,7 @@ const MASKED: [&str; 12] = [
     "/sys/devices/virtual/powercap",
 ];
 
-/// What of it a container sees and cannot change.
+/// Paths that containers that are not privileged can read but not change.
 const READ_ONLY: [&str; 5] = [
     "/proc/bus",
     "/proc/fs",
@@ -40,7 +39,7 @@ pub(super) fn of_sandbox(pod: &PodSpec) -> v1::LinuxSandboxSecurityContext {
         run_as_group: user.and(pod.security.group).map(number),
         supplemental_groups: groups(pod),
         privileged: pod.containers.iter().any(|it| it.security.privileged),
-        // It runs the pause program alone, which needs nothing else.
+        // The pause process needs no other system calls.
         seccomp: Some(profile(Some(Seccomp::RuntimeDefault))),
         ..Default::default()
     }
@@ -109,7 +108,7 @@ fn groups(pod: &PodSpec) -> Vec<i64> {
         .collect()
 }
 
-/// Without a profile nothing is filtered, as with a kubelet that has no `seccompDefault`.
+/// Without a profile nothing is filtered, as in a kubelet without `seccompDefault`.
 fn profile(seccomp: Option<Seccomp>) -> v1::SecurityProfile {
     use v1::security_profile::ProfileType;
 

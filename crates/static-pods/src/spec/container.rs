@@ -1,37 +1,37 @@
-//! What is wanted of a container.
+//! The specification of a container.
 
 use super::{ContainerSecurity, Probes};
 
-/// A container as its manifest wants it.
+/// The specification of a container.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ContainerSpec {
-    /// Its name, which no other container of the pod has.
+    /// Its name, which is unique in the pod.
     pub name: String,
     /// When it runs.
     pub role: Role,
-    /// The image as the manifest names it.
+    /// The name of the image in the manifest.
     pub image: String,
     /// When the image is pulled.
     pub pull_policy: PullPolicy,
-    /// In place of the image's entry point; empty for that. Variables are not expanded yet.
+    /// Replaces the image's entry point, unless empty. Variables are not expanded yet.
     pub command: Vec<String>,
-    /// In place of the image's arguments. Variables are not expanded yet.
+    /// Replaces the image's arguments, unless empty. Variables are not expanded yet.
     pub args: Vec<String>,
-    /// In place of the image's working directory.
+    /// Replaces the image's working directory.
     pub working_dir: Option<String>,
-    /// Its environment, in the manifest's order, by which `$(NAME)` in a later value is expanded.
+    /// Its environment, in the manifest's order. `$(NAME)` refers to a variable before.
     pub env: Vec<EnvVar>,
-    /// What it sees of the pod's volumes.
+    /// Its mounts of the pod's volumes.
     pub mounts: Vec<Mount>,
     /// Its ports.
     pub ports: Vec<Port>,
-    /// What it may use.
+    /// Its requests and limits.
     pub resources: Resources,
-    /// What it may do.
+    /// Its security context.
     pub security: ContainerSecurity,
-    /// How its health is checked.
+    /// Its probes.
     pub probes: Probes,
-    /// `lifecycle.preStop.exec.command`: what runs in it before it is asked to end.
+    /// `lifecycle.preStop.exec.command`: a command that runs in it before its stop signal.
     pub pre_stop: Option<Vec<String>>,
     /// `stdin`.
     pub stdin: bool,
@@ -42,23 +42,23 @@ pub struct ContainerSpec {
 /// When a container runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// To its end, before the next of the pod's containers is started.
+    /// An init container: it must succeed before the next container is started.
     Init,
-    /// An init container with `restartPolicy: Always`: the next is started once it has started,
-    /// and it runs as long as the pod does.
+    /// An init container with `restartPolicy: Always`: it must have started before the next
+    /// container is started, and it runs until the pod ends.
     Sidecar,
-    /// Beside the others, after all of those before it.
+    /// A container that runs in parallel with the others, after the init containers.
     Container,
 }
 
 /// `imagePullPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullPolicy {
-    /// At each start.
+    /// Before each start.
     Always,
-    /// Unless the runtime has it.
+    /// If the runtime does not have it.
     IfNotPresent,
-    /// Not at all: without the image the container is not started.
+    /// Never. The container is not started if the runtime does not have the image.
     Never,
 }
 
@@ -67,20 +67,20 @@ pub enum PullPolicy {
 pub struct EnvVar {
     /// Its name.
     pub name: String,
-    /// Where its value is from.
+    /// The source of its value.
     pub value: Value,
 }
 
-/// Where the value of a variable is from.
+/// The source of a variable's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Value {
-    /// The manifest. `$(NAME)` in it is not expanded yet.
+    /// The value in the manifest. `$(NAME)` in it is not expanded yet.
     Literal(String),
     /// `valueFrom.fieldRef`.
     Field(Field),
 }
 
-/// What a `fieldRef` can name.
+/// The field of a `fieldRef`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
     /// `metadata.name`
@@ -99,31 +99,31 @@ pub enum Field {
     PodIp,
 }
 
-/// A volume as a container sees it.
+/// The mount of a volume in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mount {
     /// The volume's name in the pod.
     pub volume: String,
-    /// Where the container sees it.
+    /// The path in the container.
     pub path: String,
-    /// The part of the volume that it sees; relative, and without `..`.
+    /// The mounted part of the volume: a relative path without `..`.
     pub sub_path: Option<String>,
-    /// Whether it cannot write to it.
+    /// Whether the container cannot write to it.
     pub read_only: bool,
 }
 
 /// A port of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Port {
-    /// The name that probes may use.
+    /// The name, by which probes can refer to it.
     pub name: Option<String>,
     /// The port in the pod.
     pub container_port: u16,
-    /// The port of the host that leads to it, where the CNI configuration has `portmap`.
+    /// The port of the host that is mapped to it, by the CNI plugin `portmap`.
     pub host_port: Option<u16>,
-    /// The address of the host, if not all.
+    /// The address of the host; all addresses by default.
     pub host_ip: Option<String>,
-    /// Of which protocol.
+    /// The protocol.
     pub protocol: Protocol,
 }
 
@@ -141,11 +141,11 @@ pub enum Protocol {
 /// `resources`, in the units of the kernel's interface.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Resources {
-    /// `requests.cpu` in thousandths of a CPU; the limit's where only that is given.
+    /// `requests.cpu` in thousandths of a CPU; by default the limit.
     pub cpu_request: Option<u64>,
     /// `limits.cpu` in thousandths of a CPU.
     pub cpu_limit: Option<u64>,
-    /// `requests.memory` in bytes; the limit's where only that is given.
+    /// `requests.memory` in bytes; by default the limit.
     pub memory_request: Option<u64>,
     /// `limits.memory` in bytes.
     pub memory_limit: Option<u64>,

@@ -1,10 +1,8 @@
-//! What is wanted of a pod: as much of a manifest as can be done, with the defaults of the API
-//! server filled in.
+//! The specification of a pod: the supported fields of its manifest, with the defaults of an API
+//! server.
 
 mod container;
 mod probe;
-#[cfg(test)]
-pub(crate) mod sample;
 mod security;
 mod volume;
 
@@ -21,30 +19,30 @@ pub use probe::{Check, Probe, Probes, Scheme};
 pub use security::{ContainerSecurity, PodSecurity, Seccomp};
 pub use volume::{HostPathType, Medium, Volume};
 
-/// A pod as its manifest wants it.
+/// The specification of a pod.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSpec {
-    /// Its names. The UID is a hash of the manifest, as a kubelet's for static pods: a changed
-    /// manifest is another pod of the same name.
+    /// Its namespace, name and UID. As in the kubelet, the UID of a static pod is a hash of the
+    /// manifest: a changed manifest is another pod with the same name.
     pub pod: PodRef,
-    /// The name of the file that its manifest is in.
+    /// The name of its manifest's file.
     pub file: Arc<str>,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
     /// `metadata.annotations`.
     pub annotations: BTreeMap<String, String>,
-    /// Which network it has.
+    /// Its network.
     pub network: Network,
-    /// When its containers are started again.
+    /// When its containers are restarted.
     pub restart_policy: RestartPolicy,
-    /// `terminationGracePeriodSeconds`: from the request to end to SIGKILL. 30 s by default.
+    /// `terminationGracePeriodSeconds`: from the stop signal to SIGKILL. 30 s by default.
     pub grace_period: Duration,
-    /// `priorityClassName: system-node-critical`: of all pods, the kernel kills its processes last
-    /// when memory is short (`oom_score_adj` -997).
+    /// `priorityClassName: system-node-critical`: when memory is short, the kernel kills its
+    /// processes last (`oom_score_adj` -997).
     pub node_critical: bool,
-    /// Where names are looked up, if not where the host looks.
+    /// Its DNS configuration, if it is not the host's.
     pub dns: Option<Dns>,
-    /// What holds for all its containers.
+    /// The security context of the pod.
     pub security: PodSecurity,
     /// Its volumes, by name.
     pub volumes: BTreeMap<String, Volume>,
@@ -52,24 +50,24 @@ pub struct PodSpec {
     pub containers: Vec<ContainerSpec>,
 }
 
-/// Which network a pod has.
+/// The network of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Network {
     /// `hostNetwork: true`.
     Host,
-    /// That of the runtime's CNI plugins.
+    /// A network of its own, from the runtime's CNI plugins.
     Pod {
-        /// Its host name: `spec.hostname`, or the pod's name.
+        /// Its host name: `spec.hostname`, or the pod's name, shortened to what the kernel accepts.
         hostname: String,
     },
 }
 
-/// `restartPolicy`: when a container that has exited is started again.
+/// `restartPolicy`: when a container that has exited is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartPolicy {
-    /// However it ended.
+    /// After each exit.
     Always,
-    /// Unless it ended with 0.
+    /// Unless its exit code is 0.
     OnFailure,
     /// Never.
     Never,
@@ -82,19 +80,19 @@ pub struct Dns {
     pub servers: Vec<String>,
     /// `searches`.
     pub searches: Vec<String>,
-    /// `options`, as they stand in resolv.conf: `ndots:5`.
+    /// `options`, in the form of resolv.conf: `ndots:5`.
     pub options: Vec<String>,
 }
 
 impl PodSpec {
-    /// The containers that run before the others, in their order: init containers and sidecars.
-    pub fn before(&self) -> impl Iterator<Item = &ContainerSpec> {
+    /// The init containers and sidecars, in their order. They start before the other containers.
+    pub fn init_containers(&self) -> impl Iterator<Item = &ContainerSpec> {
         let mut containers = self.containers.iter();
         std::iter::from_fn(move || containers.find(|it| it.role != Role::Container))
     }
 
-    /// The containers that run side by side once those before them have.
-    pub fn side_by_side(&self) -> impl Iterator<Item = &ContainerSpec> {
+    /// The containers other than init containers and sidecars. They run in parallel.
+    pub fn main_containers(&self) -> impl Iterator<Item = &ContainerSpec> {
         let mut containers = self.containers.iter();
         std::iter::from_fn(move || containers.find(|it| it.role == Role::Container))
     }

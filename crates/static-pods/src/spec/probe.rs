@@ -1,11 +1,11 @@
-//! How the health of a container is checked.
+//! The probes of a container.
 
 use std::time::Duration;
 
 /// The probes of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Probes {
-    /// Until it succeeds, the others are not run; the container is killed if it fails.
+    /// The other probes start when it has succeeded. The container is killed if it fails.
     pub startup: Option<Probe>,
     /// The container is killed if it fails.
     pub liveness: Option<Probe>,
@@ -13,10 +13,10 @@ pub struct Probes {
     pub readiness: Option<Probe>,
 }
 
-/// A check, and how often it is made and believed.
+/// A check, how often it is performed, and how many results count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
-    /// What is done.
+    /// The check.
     pub check: Check,
     /// `initialDelaySeconds`: from the start of the container to the first check. 0 by default.
     pub initial_delay: Duration,
@@ -24,24 +24,25 @@ pub struct Probe {
     pub period: Duration,
     /// `timeoutSeconds`: a check that takes longer has failed. 1 s by default.
     pub timeout: Duration,
-    /// `successThreshold`: so many successes in a row after a failure count. 1 by default.
+    /// `successThreshold`: how many successes in a row make the probe succeed. 1 by default.
     pub success_threshold: u32,
-    /// `failureThreshold`: so many failures in a row count. 3 by default.
+    /// `failureThreshold`: how many failures in a row make the probe fail. 3 by default.
     pub failure_threshold: u32,
-    /// `terminationGracePeriodSeconds`: in place of the pod's where the container is killed for it.
+    /// `terminationGracePeriodSeconds`: replaces the pod's grace period if the container is killed
+    /// because of this probe.
     pub grace_period: Option<Duration>,
 }
 
-/// What a probe does. Names of ports have been looked up.
+/// The check of a probe. Names of ports are resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
-    /// Runs a command in the container: 0 is a success.
+    /// Runs a command in the container. Exit code 0 is a success.
     Exec(Vec<String>),
-    /// `httpGet`: an answer from 200 to 399 is a success.
+    /// `httpGet`: a status from 200 to 399 is a success.
     Http {
-        /// How.
+        /// The scheme.
         scheme: Scheme,
-        /// To whom; the pod's address by default.
+        /// The host; the pod's address by default.
         host: Option<String>,
         /// The port.
         port: u16,
@@ -52,14 +53,14 @@ pub enum Check {
     },
     /// `tcpSocket`: a connection is a success.
     Tcp {
-        /// To whom; the pod's address by default.
+        /// The host; the pod's address by default.
         host: Option<String>,
         /// The port.
         port: u16,
     },
 }
 
-/// How an HTTP probe asks. Certificates are not verified, as a kubelet does not.
+/// The scheme of an HTTP probe. As in the kubelet, certificates are not verified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheme {
     /// `HTTP`

@@ -1,21 +1,21 @@
-//! What a pod and its containers may do.
+//! The security contexts of a pod and of its containers.
 
 /// `spec.securityContext`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSecurity {
-    /// `runAsUser`, for containers that do not say.
+    /// `runAsUser`, the default of the containers.
     pub user: Option<i64>,
-    /// `runAsGroup`, for containers that do not say.
+    /// `runAsGroup`, the default of the containers.
     pub group: Option<i64>,
     /// `supplementalGroups`.
     pub supplemental_groups: Vec<i64>,
-    /// `fsGroup`: owns the `emptyDir` volumes, and is one of the groups of each process.
+    /// `fsGroup`: the group of the `emptyDir` volumes, and a supplemental group of each process.
     pub fs_group: Option<i64>,
-    /// `seccompProfile`, for the sandbox too.
+    /// `seccompProfile`, the default of the containers.
     pub seccomp: Option<Seccomp>,
 }
 
-/// A container's `securityContext`, with what it inherits from the pod filled in.
+/// A container's `securityContext`, with the defaults of its pod.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ContainerSecurity {
     /// `runAsUser`.

@@ -5,16 +5,16 @@ use std::path::PathBuf;
 /// A volume of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Volume {
-    /// `emptyDir`: made with the pod, removed with it.
+    /// `emptyDir`: created and removed with the pod.
     EmptyDir {
-        /// Where its files are.
+        /// The medium of its files.
         medium: Medium,
     },
     /// `hostPath`: a path of the host.
     HostPath {
         /// The path.
         path: PathBuf,
-        /// What must be there before.
+        /// What must exist there.
         kind: HostPathType,
     },
 }
@@ -31,16 +31,16 @@ pub enum Medium {
     },
 }
 
-/// `hostPath.type`: what must be there, or is made.
+/// `hostPath.type`: what must exist or is created.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostPathType {
-    /// Anything; not looked at.
+    /// Anything; not checked.
     Any,
-    /// A directory, which is made (0755) if it is not there.
+    /// A directory, which is created (0755) if it does not exist.
     DirectoryOrCreate,
     /// A directory.
     Directory,
-    /// A file, which is made (0644) if it is not there.
+    /// A file, which is created (0644) if it does not exist.
     FileOrCreate,
     /// A file.
     File,

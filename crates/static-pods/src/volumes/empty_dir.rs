@@ -1,4 +1,4 @@
-//! `emptyDir`: a folder, or a tmpfs, that anybody in the pod may write to.
+//! `emptyDir`: a folder or a tmpfs to which all users of the pod can write.
 
 use std::ffi::CString;
 use std::fs::{self, DirBuilder};
@@ -12,16 +12,17 @@ use rustix::mount::{MountFlags, mount};
 use super::mounts;
 use crate::spec::Medium;
 
-/// Anybody may write.
-const MODE: u32 = 0o777;
+/// All users can write.
+const EMPTY_DIR_MODE: u32 = 0o777;
 
-/// What is made in it belongs to its group, too.
-const SET_GROUP: u32 = 0o2000;
+/// New files in it belong to its group.
+const SET_GROUP_ID: u32 = 0o2000;
 
-/// Only root looks into the folders of pods.
-const PARENT_MODE: u32 = 0o750;
+/// Only root can read the folders of pods.
+const PARENT_DIRECTORY_MODE: u32 = 0o750;
 
-/// Makes the volume, unless it is there: what a container did to it stays as it is.
+/// Creates the volume. An existing volume is not changed, because containers may have changed its
+/// mode and owner.
 pub(super) fn make(path: &Path, medium: Medium, group: Option<i64>) -> io::Result<()> {
     let group = group.map(group_id).transpose()?;
     match medium {
@@ -30,7 +31,8 @@ pub(super) fn make(path: &Path, medium: Medium, group: Option<i64>) -> io::Resul
     }
 }
 
-/// The folder gets its name last, so that one of that name has its group and its mode.
+/// Creates the folder under another name and renames it last, so that a folder with the final name
+/// has its group and its mode.
 fn make_on_disk(path: &Path, group: Option<u32>) -> io::Result<()> {
     if path.symlink_metadata().is_ok() {
         return Ok(());
@@ -39,7 +41,7 @@ fn make_on_disk(path: &Path, group: Option<u32>) -> io::Result<()> {
         return Err(io::ErrorKind::InvalidInput.into());
     };
     make_parents(parent)?;
-    // A dot cannot begin the name of a volume.
+    // The name of a volume cannot begin with a dot.
     let unfinished = parent.join(format!(".{}", name.to_string_lossy()));
     match fs::create_dir(&unfinished) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
@@ -63,7 +65,7 @@ fn make_in_memory(path: &Path, size_limit: Option<u64>, group: Option<u32>) -> i
     if let Some(group) = group {
         options += &format!(",gid={group}");
     }
-    // Without a limit it takes half of the memory at most, by the kernel's default.
+    // Without a limit, the kernel's default is half of the memory.
     if let Some(bytes) = size_limit {
         options += &format!(",size={bytes}");
     }
@@ -81,14 +83,14 @@ fn make_in_memory(path: &Path, size_limit: Option<u64>, group: Option<u32>) -> i
 pub(super) fn make_parents(path: &Path) -> io::Result<()> {
     DirBuilder::new()
         .recursive(true)
-        .mode(PARENT_MODE)
+        .mode(PARENT_DIRECTORY_MODE)
         .create(path)
 }
 
 fn mode(group: Option<u32>) -> u32 {
     match group {
-        Some(_) => MODE | SET_GROUP,
-        None => MODE,
+        Some(_) => EMPTY_DIR_MODE | SET_GROUP_ID,
+        None => EMPTY_DIR_MODE,
     }
 }
 

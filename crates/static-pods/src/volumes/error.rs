@@ -1,9 +1,9 @@
-//! What cannot be made or removed on the host.
+//! Errors of the pods' files on the host.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A volume, or a pod's folder, could not be made or removed.
+/// A volume or another file of a pod could not be created or removed.
 #[derive(Debug, thiserror::Error)]
 pub enum VolumeError {
     /// A name that would lead out of its folder.
@@ -15,29 +15,29 @@ pub enum VolumeError {
     /// A volume.
     #[error("volume {volume:?}: {}: {error}", path.display())]
     Volume {
-        /// Which of the pod's.
+        /// The name of the volume.
         volume: String,
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// A part of a volume.
+    /// A subPath of a volume.
     #[error("volume {volume:?}: subPath {sub_path:?}: {error}")]
     SubPath {
-        /// Which of the pod's.
+        /// The name of the volume.
         volume: String,
-        /// Which part of it.
+        /// The subPath.
         sub_path: String,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// Something else of the pod.
+    /// Another file of the pod.
     #[error("{}: {error}", path.display())]
     Folder {
         /// The path.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
 }

@@ -1,4 +1,4 @@
-//! `hostPath`: what must be there already, or is made.
+//! `hostPath`: a path that must exist or is created.
 
 use std::fs::{self, DirBuilder, FileType, OpenOptions};
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::spec::HostPathType;
 
-/// Checks that the path is what the manifest says, and makes it where it says so.
+/// Checks the type of the path, and creates it if the type allows that.
 pub(super) fn check(path: &Path, kind: HostPathType) -> io::Result<()> {
     match kind {
         HostPathType::Any => return Ok(()),
@@ -36,12 +36,12 @@ pub(super) fn check(path: &Path, kind: HostPathType) -> io::Result<()> {
     }
 }
 
-/// Links are followed, as the runtime follows them when it mounts.
+/// Follows links, as the runtime does when it mounts the path.
 fn exists(path: &Path) -> io::Result<bool> {
     path.try_exists()
 }
 
-/// The folder of a file is not made: a manifest that wants it says so by another volume.
+/// Creates a file, but not its folder, which can be created by another volume.
 fn make_file(path: &Path) -> io::Result<()> {
     let mut options = OpenOptions::new();
     options.write(true).create_new(true).mode(0o644);

@@ -1,4 +1,5 @@
-//! The `/etc/hosts` of a pod: a runtime would give it the host's, in which the pod is not.
+//! The `/etc/hosts` of a pod. The runtime's default is the host's file, which does not contain the
+//! pod.
 
 use std::fs;
 use std::io;
@@ -8,7 +9,7 @@ use std::path::Path;
 
 use super::empty_dir::make_parents;
 
-/// Of a pod with a network of its own.
+/// The content for a pod with a network of its own.
 pub(super) fn of_pod(hostname: &str, ip: IpAddr) -> String {
     format!(
         "# Written by pleg for this pod.\n\
@@ -22,12 +23,13 @@ pub(super) fn of_pod(hostname: &str, ip: IpAddr) -> String {
     )
 }
 
-/// Of a pod on the host's network: the host's. A copy, as the pod may write to its own.
+/// The content for a pod on the host's network: a copy of the host's, because the pod may change
+/// it.
 pub(super) fn of_host(text: &str) -> String {
     format!("# Copied by pleg from the host.\n{text}")
 }
 
-/// Writes the file where it is, and not anew: containers that run see this very file.
+/// Writes the file in place, because it is mounted in running containers.
 pub(super) fn write(path: &Path, text: &str) -> io::Result<()> {
     if fs::read(path).is_ok_and(|known| known == text.as_bytes()) {
         return Ok(());

@@ -1,15 +1,14 @@
-//! What a pod has on the host: its volumes, and its `/etc/hosts`.
+//! The files of a pod on the host: its volumes, and its `/etc/hosts`.
 //!
 //! ```text
-//!   <root>/pods/<uid>.json                                    whose pod it is, for the next run
+//!   <root>/pods/<uid>.json                                    a note of the pod, for the next run
 //!   <root>/pods/<uid>/volumes/<name>                          emptyDir, on disk or a tmpfs
-//!                    /volume-subpaths/<volume>/<container>/N  a subPath, bound after it was checked
-//!                    /etc-hosts                               what its containers see as /etc/hosts
+//!                    /volume-subpaths/<volume>/<container>/N  bind mount of a checked subPath
+//!                    /etc-hosts                               /etc/hosts of its containers
 //! ```
 //!
-//! Everything here is file work that may block, and takes no part in decisions: the caller runs
-//! it on a thread of its own. Each step may be repeated: what is there already is left as it is,
-//! so that a kill at any moment is made good by doing it again.
+//! All of this is file work that may block, so the caller runs it on a thread of its own. Each step
+//! can be repeated, for example by the next run after a kill: what exists already is not changed.
 
 use std::io;
 use std::net::IpAddr;
@@ -29,24 +28,24 @@ mod remove;
 mod sub_path;
 
 pub use error::VolumeError;
-pub use note::noted;
+pub use note::read_notes;
 
-/// Where the folders of pods are by default.
+/// The default directory of the pods' volumes.
 pub const DEFAULT_ROOT: &str = "/var/lib/pleg/run";
 
-/// Where containers look up the names of hosts.
+/// The path of the `hosts` file in a container.
 const ETC_HOSTS: &str = "/etc/hosts";
 
-/// A path of the host as a container sees it.
+/// A path of the host that is mounted in a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BindMount {
-    /// Where the container sees it.
+    /// The path in the container.
     pub container_path: String,
-    /// Where it is.
+    /// The path on the host.
     pub host_path: PathBuf,
     /// Whether the container cannot write to it.
     pub read_only: bool,
-    /// Whether it was made for the pod, so that it may be labelled for it where SELinux is on.
+    /// Whether it was created for the pod, so that SELinux may relabel it.
     pub is_ours: bool,
 }
 
@@ -57,33 +56,32 @@ pub struct PodFolder {
 }
 
 impl PodFolder {
-    /// The folder of the pod below `root`. The UID may be that of a label in the runtime, so one
-    /// that is no name of a folder is refused.
+    /// The folder of the pod below `root`. The UID may come from a label in the runtime, so a UID
+    /// that cannot be the name of a folder is an error.
     pub fn new(root: &Path, uid: &PodUid) -> Result<Self, VolumeError> {
-        let name = plain_name(uid.as_str())?;
+        let name = checked_name(uid.as_str())?;
         let path = root.join("pods").join(name);
         Ok(Self { path })
     }
 
-    /// Where it is.
+    /// The path of the folder.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Leaves a note of the pod, by which the next run finds whatever is made after. `owner` is whose
-    /// it is.
+    /// Writes a note of the pod, by which the next run finds it. `owner` is the owner of the pod.
     pub fn note(&self, owner: &str, pod: &PodSpec) -> Result<(), VolumeError> {
         let written = note::write(&self.path, owner, pod.into());
         written.map_err(|error| VolumeError::of_folder(&note::path(&self.path), error))
     }
 
-    /// Removes the note, once nothing is left of the pod.
+    /// Removes the note, once everything of the pod is removed.
     pub fn forget(&self) -> Result<(), VolumeError> {
         let removed = note::remove(&self.path);
         removed.map_err(|error| VolumeError::of_folder(&note::path(&self.path), error))
     }
 
-    /// Makes the pod's volumes, and checks those of the host, before its sandbox is made.
+    /// Creates the pod's volumes, and checks those of the host, before its sandbox is created.
     pub fn set_up(&self, pod: &PodSpec) -> Result<(), VolumeError> {
         for (name, volume) in &pod.volumes {
             let failed = |path: &Path, error| VolumeError::of_volume(name, path, error);
@@ -101,8 +99,8 @@ impl PodFolder {
         Ok(())
     }
 
-    /// Prepares what a container sees of the host, before it is made: subPaths are checked and
-    /// bound, and its `/etc/hosts` is written. `host_hosts` is the host's own.
+    /// Prepares the mounts of a container before it is created: subPaths are checked and mounted,
+    /// and its `/etc/hosts` is written. `host_hosts` is the path of the host's own `hosts` file.
     pub fn container_mounts(
         &self,
         pod: &PodSpec,
@@ -120,9 +118,9 @@ impl PodFolder {
                 is_ours,
             });
         }
-        // A manifest that mounts something there knows better.
-        let has_its_own = mounts.iter().any(|mount| mount.container_path == ETC_HOSTS);
-        let hosts = match has_its_own {
+        // A mount of the manifest has precedence.
+        let is_mounted = mounts.iter().any(|mount| mount.container_path == ETC_HOSTS);
+        let hosts = match is_mounted {
             true => None,
             false => self.write_hosts(pod, pod_ip, host_hosts)?,
         };
@@ -135,14 +133,14 @@ impl PodFolder {
         Ok(mounts)
     }
 
-    /// Removes all of the pod on the host, once its sandboxes are removed. What the pod only saw
-    /// of the host stays: mounts are taken off and never gone into, and no link is followed.
+    /// Removes the folder, once the pod's sandboxes are removed. Files of the host that were
+    /// mounted in it are kept: mounts are unmounted first, and no link is followed.
     pub fn remove(&self) -> Result<(), VolumeError> {
         remove::folder(&self.path).map_err(|error| VolumeError::of_folder(&self.path, error))
     }
 
     fn empty_dir(&self, volume: &str) -> Result<PathBuf, VolumeError> {
-        Ok(self.path.join("volumes").join(plain_name(volume)?))
+        Ok(self.path.join("volumes").join(checked_name(volume)?))
     }
 
     fn source(
@@ -162,9 +160,9 @@ impl PodFolder {
             return Ok((path, is_ours));
         };
         let place = self.path.join("volume-subpaths");
-        let place = place.join(plain_name(&mount.volume)?);
+        let place = place.join(checked_name(&mount.volume)?);
         let place = place
-            .join(plain_name(&container.name)?)
+            .join(checked_name(&container.name)?)
             .join(index.to_string());
         let bound = sub_path::open(&path, sub_path).and_then(|it| sub_path::bind(&it, &place));
         bound.map_err(|error| VolumeError::SubPath {
@@ -175,7 +173,7 @@ impl PodFolder {
         Ok((place, is_ours))
     }
 
-    /// Writes the pod's `/etc/hosts`, if there is anything to tell.
+    /// Writes the pod's `/etc/hosts`, if its content is known.
     fn write_hosts(
         &self,
         pod: &PodSpec,
@@ -198,8 +196,8 @@ impl PodFolder {
     }
 }
 
-/// A name that stays in its folder.
-fn plain_name(name: &str) -> Result<&str, VolumeError> {
+/// Checks that a name does not lead out of its folder.
+fn checked_name(name: &str) -> Result<&str, VolumeError> {
     let is_plain = !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']);
     is_plain
         .then_some(name)

@@ -1,4 +1,4 @@
-//! What is mounted, as the kernel tells it.
+//! The mount points of this process, from the kernel.
 
 use std::ffi::OsString;
 use std::fs;
@@ -12,7 +12,8 @@ pub(super) fn is_mounted(path: &Path) -> io::Result<bool> {
     Ok(mount_points()?.contains(&path))
 }
 
-/// What is mounted at a path and below it, the last mounted first. The path holds no links.
+/// The mount points at a path and below it, the last mounted first. The path must not contain
+/// links.
 pub(super) fn below(path: &Path) -> io::Result<Vec<PathBuf>> {
     let points = mount_points()?.into_iter().rev();
     Ok(points.filter(|point| point.starts_with(path)).collect())
@@ -24,7 +25,7 @@ fn mount_points() -> io::Result<Vec<PathBuf>> {
     Ok(lines.filter_map(mount_point).collect())
 }
 
-/// The fifth field of a line, in which blanks are written as `\040`.
+/// The fifth field of a line. Blanks in it are escaped as `\040`.
 fn mount_point(line: &[u8]) -> Option<PathBuf> {
     let field = line.split(|byte| *byte == b' ').nth(4)?;
     let mut path = Vec::with_capacity(field.len());
@@ -56,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mount_point_with_blanks_is_read() {
+    fn a_mount_point_with_blanks_is_unescaped() {
         let line = br"36 35 98:0 / /var/lib/a\040b\134c rw,noatime master:1 - ext3 /dev/root rw";
         assert_eq!(mount_point(line), Some(PathBuf::from(r"/var/lib/a b\c")));
         assert_eq!(mount_point(b""), None);

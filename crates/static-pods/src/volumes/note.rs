@@ -1,5 +1,5 @@
-//! A note of each pod that has something on this host, so that whatever a kill leaves is found:
-//! written before anything is made, and removed after everything is.
+//! A note of each pod that has files on this host, so that the next run finds them after a kill. It
+//! is written before the first file and removed after the last one.
 
 use std::fs;
 use std::io;
@@ -24,7 +24,7 @@ pub(super) fn path(folder: &Path) -> PathBuf {
     with_end(folder, SUFFIX)
 }
 
-/// Leaves the note of a pod's folder, if there is none.
+/// Writes the note of a pod's folder, unless it exists.
 pub(super) fn write(folder: &Path, owner: &str, pod: Adopted) -> io::Result<()> {
     let path = path(folder);
     if path.exists() {
@@ -54,8 +54,8 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// The pods of this owner that have, or may have, something on this host.
-pub fn noted(root: &Path, owner: &str) -> io::Result<Vec<Adopted>> {
+/// Reads the notes of the pods of this owner.
+pub fn read_notes(root: &Path, owner: &str) -> io::Result<Vec<Adopted>> {
     let entries = match root.join("pods").read_dir() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries?,
@@ -66,7 +66,7 @@ pub fn noted(root: &Path, owner: &str) -> io::Result<Vec<Adopted>> {
         if path.extension().is_none_or(|it| it != SUFFIX) {
             continue;
         }
-        // One that cannot be read is nobody's.
+        // A note that cannot be read has no owner.
         let note = fs::read(path).ok();
         let note = note.and_then(|text| serde_json::from_slice::<Note>(&text).ok());
         pods.extend(note.filter(|note| note.owner == owner).map(|note| note.pod));

@@ -1,7 +1,7 @@
-//! Removing a folder in which containers wrote.
+//! Removes a folder in which containers wrote.
 //!
-//! Links are removed and not followed; what is mounted is taken off first and never gone into, as
-//! it is not the pod's (a subPath of a `hostPath`, say).
+//! Links are removed but not followed. Mounts are unmounted first and never entered, because they
+//! may be files of the host, such as a subPath of a `hostPath`.
 
 use std::fs;
 use std::io;
@@ -15,13 +15,13 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::path::Arg;
 
-/// How deep folders are gone into, each with an open file. What is deeper is moved to the top.
-const DEEPEST: usize = 64;
+/// How many folders are open at once. Deeper folders are moved to the top.
+const MAX_DEPTH: usize = 64;
 
-/// How often the top is looked at again for what was moved there.
-const MOST_ROUNDS: usize = 100_000;
+/// How often the top is emptied again, because folders were moved there.
+const MAX_PASSES: usize = 100_000;
 
-/// Removes a folder with all that is in it. One that is not there has been removed.
+/// Removes a folder with its content. Succeeds if the folder does not exist.
 pub(super) fn folder(path: &Path) -> io::Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(io::ErrorKind::InvalidInput.into());
@@ -44,8 +44,8 @@ pub(super) fn folder(path: &Path) -> io::Result<()> {
     let parent = openat(CWD, &parent, flags, Mode::empty())?;
     let top = open_folder(parent.as_fd(), name)?;
     let mut moved = 0;
-    for _ in 0..MOST_ROUNDS {
-        empty(top.as_fd(), top.as_fd(), DEEPEST, &mut moved)?;
+    for _ in 0..MAX_PASSES {
+        empty(top.as_fd(), top.as_fd(), MAX_DEPTH, &mut moved)?;
         match unlinkat(&parent, name, AtFlags::REMOVEDIR) {
             Err(Errno::NOTEMPTY | Errno::EXIST) => {}
             removed => return Ok(removed?),
@@ -79,7 +79,7 @@ fn empty(
         let inner = open_folder(folder, name)?;
         empty(inner.as_fd(), top, depth - 1, moved)?;
         match unlinkat(folder, name, AtFlags::REMOVEDIR) {
-            // What was moved to the top may be here, if this is the top: the next round sees it.
+            // If this is the top, folders were moved here, and the next pass removes them.
             Err(Errno::NOENT | Errno::NOTEMPTY) => {}
             removed => removed?,
         }
@@ -87,13 +87,14 @@ fn empty(
     Ok(())
 }
 
-/// Opens a folder that is one, and on the same mount as its parent.
+/// Opens a folder that is not a link and not a mount point.
 fn open_folder(parent: BorrowedFd<'_>, name: impl Arg + Copy) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;
     match openat2(parent, name, flags, Mode::empty(), resolve) {
         Err(Errno::XDEV) => Err(io::Error::other("something is mounted in it")),
-        // Linux before 5.6: what is mounted was taken off, and the name is no link.
+        // Linux before 5.6 has no openat2. Mounts are unmounted already, and links are not
+        // followed.
         Err(Errno::NOSYS) => Ok(openat(parent, name, flags, Mode::empty())?),
         opened => Ok(opened?),
     }

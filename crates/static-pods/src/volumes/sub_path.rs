@@ -1,9 +1,9 @@
 //! `subPath`: a part of a volume, which must not lead out of it.
 //!
-//! Containers write to volumes, so what is a folder when it is checked may be a link to the
-//! host's `/` when the runtime mounts it. So the path is opened once, by the kernel's own rule
-//! that nothing on the way may leave the volume (`RESOLVE_BENEATH`, since Linux 5.6), and what was
-//! opened is bound to a place in which no container can change anything. The runtime gets that.
+//! Containers write to volumes, so a path that is a folder when it is checked can be a link to the
+//! host's `/` when the runtime mounts it. Therefore the path is opened once, with the kernel's
+//! check that it does not leave the volume (`RESOLVE_BENEATH`, since Linux 5.6). The open file is
+//! then bind-mounted in a folder that no container can change, and the runtime mounts that.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -20,11 +20,10 @@ use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use super::empty_dir::make_parents;
 use super::mounts;
 
-/// The kernel gives up where something is renamed while it looks; it is then to be asked again.
-const TRIES: usize = 16;
+/// How often a path is opened again because the kernel reports a concurrent rename.
+const MAX_OPEN_ATTEMPTS: usize = 16;
 
-/// Opens the part of the volume at that path. Folders that are not there are made, with the mode
-/// of the volume.
+/// Opens a path in the volume. Missing folders are created with the mode of the volume.
 pub(super) fn open(volume: &Path, sub_path: &str) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let volume = openat(CWD, volume, flags, Mode::empty())?;
@@ -37,7 +36,7 @@ pub(super) fn open(volume: &Path, sub_path: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Binds what was opened to a place that is the pod's and that no container sees otherwise.
+/// Bind-mounts the open file at a place in the pod's folder that is mounted in no container.
 pub(super) fn bind(opened: &OwnedFd, place: &Path) -> io::Result<()> {
     let wanted = fstat(opened)?;
     let is_folder = FileType::from_raw_mode(wanted.st_mode) == FileType::Directory;
@@ -49,13 +48,13 @@ pub(super) fn bind(opened: &OwnedFd, place: &Path) -> io::Result<()> {
         unmount(place, UnmountFlags::NOFOLLOW)?;
     }
     make_place(place, is_folder)?;
-    // The kernel follows this to what was opened, and not to its name.
+    // The kernel resolves this to the open file, not to its name.
     let opened = format!("/proc/self/fd/{}", opened.as_raw_fd());
     mount_bind(opened.as_str(), place)?;
     Ok(())
 }
 
-/// An empty folder or an empty file, as what is bound to it must be of its kind.
+/// Creates the mount point: a folder for a folder, and a file for a file.
 fn make_place(place: &Path, is_folder: bool) -> io::Result<()> {
     match place.symlink_metadata() {
         Ok(known) if known.is_dir() && is_folder => return Ok(()),
@@ -81,28 +80,28 @@ fn make_place(place: &Path, is_folder: bool) -> io::Result<()> {
 
 fn make_folders(volume: &OwnedFd, sub_path: &Path) -> io::Result<()> {
     let mode = Mode::from_raw_mode(fstat(volume)?.st_mode & 0o7777);
-    let mut made = PathBuf::new();
+    let mut created = PathBuf::new();
     let mut parent = beneath(volume, Path::new("."), OFlags::PATH)?;
     for component in sub_path.components() {
         let Component::Normal(name) = component else {
-            return Err(leads_out());
+            return Err(outside_volume());
         };
-        made.push(name);
+        created.push(name);
         let folder = OFlags::PATH | OFlags::DIRECTORY;
-        parent = match beneath(volume, &made, folder) {
+        parent = match beneath(volume, &created, folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match mkdirat(&parent, name, mode) {
-                    // Somebody else was faster, or it is a link that leads nowhere.
+                    // Created concurrently, or a broken link.
                     Err(Errno::EXIST) => {}
                     result => {
                         result?;
                         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW;
                         let folder = openat(&parent, name, flags | OFlags::CLOEXEC, Mode::empty())?;
-                        // The process' umask took its part.
+                        // The mode of mkdirat is reduced by the process' umask.
                         fchmod(&folder, mode)?;
                     }
                 }
-                beneath(volume, &made, folder)?
+                beneath(volume, &created, folder)?
             }
             opened => opened?,
         };
@@ -110,11 +109,11 @@ fn make_folders(volume: &OwnedFd, sub_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a path of which no part leads out of the folder.
+/// Opens a path that does not lead out of the folder.
 fn beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let mut opened = Err(Errno::AGAIN);
-    for _ in 0..TRIES {
+    for _ in 0..MAX_OPEN_ATTEMPTS {
         opened = openat2(
             &folder,
             path,
@@ -127,12 +126,12 @@ fn beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd>
         }
     }
     opened.map_err(|error| match error {
-        Errno::XDEV => leads_out(),
+        Errno::XDEV => outside_volume(),
         Errno::NOSYS => io::Error::other("subPath needs Linux 5.6 or later (openat2)"),
         error => error.into(),
     })
 }
 
-fn leads_out() -> io::Error {
+fn outside_volume() -> io::Error {
     io::Error::other("it leads out of the volume")
 }

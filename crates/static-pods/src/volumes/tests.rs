@@ -49,20 +49,20 @@ fn mounting(sub_path: Option<&str>) -> ContainerSpec {
     }
 }
 
-/// Says aloud what is left out where nothing can be mounted.
+/// Whether this process can mount. Prints a message if it cannot, because tests are skipped then.
 fn can_mount() -> bool {
     let is_root = rustix::process::geteuid().is_root();
     let place = tempfile::tempdir().unwrap();
     let can = is_root && rustix::mount::mount_bind(place.path(), place.path()).is_ok();
     match can {
         true => rustix::mount::unmount(place.path(), rustix::mount::UnmountFlags::empty()).unwrap(),
-        false => writeln!(std::io::stderr(), "LEFT OUT: nothing can be mounted here").unwrap(),
+        false => writeln!(std::io::stderr(), "SKIPPED: this process cannot mount").unwrap(),
     }
     can
 }
 
 #[test]
-fn an_empty_dir_is_open_to_all_and_left_as_the_containers_changed_it() {
+fn all_users_can_write_to_an_empty_dir_and_an_existing_one_is_not_changed() {
     let place = tempfile::tempdir().unwrap();
     let folder = folder(&place);
     folder.set_up(&with_volume(disk())).unwrap();
@@ -77,7 +77,7 @@ fn an_empty_dir_is_open_to_all_and_left_as_the_containers_changed_it() {
 }
 
 #[test]
-fn an_empty_dir_whose_making_was_interrupted_is_made() {
+fn an_empty_dir_whose_creation_was_interrupted_is_created() {
     let place = tempfile::tempdir().unwrap();
     let folder = folder(&place);
     let unfinished = folder.path().join("volumes/.data");
@@ -90,7 +90,7 @@ fn an_empty_dir_whose_making_was_interrupted_is_made() {
 #[test]
 fn the_group_of_the_pod_owns_its_empty_dirs() {
     let place = tempfile::tempdir().unwrap();
-    // Anybody may give a folder to a group of their own.
+    // Every user can change the group of a folder to a group of their own.
     let group = place.path().metadata().unwrap().gid();
     let mut pod = with_volume(disk());
     pod.security.fs_group = Some(group.into());
@@ -102,7 +102,7 @@ fn the_group_of_the_pod_owns_its_empty_dirs() {
 }
 
 #[test]
-fn a_volume_in_memory_has_its_size_and_goes_with_the_pod() {
+fn a_volume_in_memory_has_its_size_and_is_removed_with_the_pod() {
     if !can_mount() {
         return;
     }
@@ -129,7 +129,7 @@ fn a_volume_in_memory_has_its_size_and_goes_with_the_pod() {
 }
 
 #[test]
-fn host_paths_are_checked_and_made_as_the_manifest_says() {
+fn host_paths_are_checked_and_created_by_their_type() {
     use HostPathType::{
         Any, BlockDevice, CharDevice, Directory, DirectoryOrCreate, File, FileOrCreate, Socket,
     };
@@ -154,8 +154,8 @@ fn host_paths_are_checked_and_made_as_the_manifest_says() {
         ("file", BlockDevice, false),
         ("file", DirectoryOrCreate, false),
         ("folder", FileOrCreate, false),
-        ("made/inner", DirectoryOrCreate, true),
-        ("made-file", FileOrCreate, true),
+        ("created/inner", DirectoryOrCreate, true),
+        ("created-file", FileOrCreate, true),
         ("absent/file", FileOrCreate, false),
     ];
     let folder = folder(&place);
@@ -165,7 +165,7 @@ fn host_paths_are_checked_and_made_as_the_manifest_says() {
     }
     let device = host_path(Path::new("/dev/null"), CharDevice);
     folder.set_up(&with_volume(device)).unwrap();
-    assert!(at("made/inner").is_dir() && at("made-file").is_file());
+    assert!(at("created/inner").is_dir() && at("created-file").is_file());
     let error = folder.set_up(&with_volume(host_path(&at("file"), Directory)));
     let text = error.unwrap_err().to_string();
     assert!(
@@ -190,8 +190,8 @@ fn no_sub_path_leads_out_of_its_volume() {
         ("dangling", "/nowhere"),
         ("new", "../outside/new"),
         ("loop", "loop"),
-        ("well", "inner/deep"),
-        ("inner/well", "../inner/./deep"),
+        ("inside", "inner/deep"),
+        ("inner/inside", "../inner/./deep"),
     ] {
         symlink(target, volume.join(link)).unwrap();
     }
@@ -206,10 +206,10 @@ fn no_sub_path_leads_out_of_its_volume() {
         "root",
         "root/etc",
         "inner/twice",
-        "inner/twice/made",
+        "inner/twice/new",
         "proc",
         "dangling",
-        "dangling/made",
+        "dangling/new",
         "new",
         "loop",
         "/etc",
@@ -221,19 +221,23 @@ fn no_sub_path_leads_out_of_its_volume() {
     for sub_path in [
         "inner",
         "inner/deep",
-        "well",
-        "inner/well",
+        "inside",
+        "inner/inside",
         "inner/../inner",
         ".",
     ] {
         sub_path::open(&volume, sub_path).unwrap_or_else(|error| panic!("{sub_path}: {error}"));
     }
-    let left: Vec<_> = fs::read_dir(&outside).unwrap().collect();
-    assert_eq!(left.len(), 1, "something was made outside: {left:?}");
+    let entries: Vec<_> = fs::read_dir(&outside).unwrap().collect();
+    assert_eq!(
+        entries.len(),
+        1,
+        "something was created outside: {entries:?}"
+    );
 }
 
 #[test]
-fn folders_of_a_sub_path_are_made_with_the_mode_of_the_volume() {
+fn folders_of_a_sub_path_are_created_with_the_mode_of_the_volume() {
     let place = tempfile::tempdir().unwrap();
     let folder = folder(&place);
     folder.set_up(&with_volume(disk())).unwrap();
@@ -243,7 +247,7 @@ fn folders_of_a_sub_path_are_made_with_the_mode_of_the_volume() {
 }
 
 #[test]
-fn a_sub_path_is_bound_where_no_container_can_change_it() {
+fn a_sub_path_is_mounted_where_no_container_can_change_it() {
     if !can_mount() {
         return;
     }
@@ -264,29 +268,29 @@ fn a_sub_path_is_bound_where_no_container_can_change_it() {
         bound.host_path,
         folder.path().join("volume-subpaths/data/app/0")
     );
-    fs::write(volume.join("inner/file"), "seen").unwrap();
-    // The container puts a link in its place, and is started again.
+    fs::write(volume.join("inner/file"), "content").unwrap();
+    // The container replaces it with a link, and is restarted.
     fs::rename(volume.join("inner"), volume.join("moved")).unwrap();
     symlink("/", volume.join("inner")).unwrap();
     assert_eq!(
         fs::read_to_string(bound.host_path.join("file")).unwrap(),
-        "seen"
+        "content"
     );
     let error = mounts("inner").unwrap_err().to_string();
     assert_eq!(
         error,
         "volume \"data\": subPath \"inner\": it leads out of the volume"
     );
-    // Another part, and then a file, in the same place.
+    // Another subPath, and then a file, at this mount point.
     assert_eq!(mounts("moved").unwrap(), bound);
     assert_eq!(mounts("moved/file").unwrap(), bound);
-    assert_eq!(fs::read_to_string(&bound.host_path).unwrap(), "seen");
+    assert_eq!(fs::read_to_string(&bound.host_path).unwrap(), "content");
     folder.remove().unwrap();
     assert!(!folder.path().exists());
 }
 
 #[test]
-fn what_a_pod_saw_of_the_host_stays_when_it_is_removed() {
+fn mounted_files_of_the_host_are_kept_when_a_pod_is_removed() {
     let place = tempfile::tempdir().unwrap();
     let host = place.path().join("host");
     fs::create_dir(&host).unwrap();
@@ -328,7 +332,7 @@ fn a_tree_deeper_than_open_files_may_be_is_removed() {
 }
 
 #[test]
-fn a_pod_has_hosts_of_its_own_and_one_on_the_hosts_network_a_copy() {
+fn a_pod_has_its_own_hosts_file_or_a_copy_of_the_hosts() {
     let place = tempfile::tempdir().unwrap();
     let folder = folder(&place);
     let host_hosts = place.path().join("hosts");
@@ -377,7 +381,7 @@ fn a_pod_has_hosts_of_its_own_and_one_on_the_hosts_network_a_copy() {
 }
 
 #[test]
-fn names_of_a_runtime_lead_to_no_other_folder() {
+fn a_uid_that_leads_to_another_folder_is_refused() {
     let place = tempfile::tempdir().unwrap();
     for uid in ["", ".", "..", "../x", "a/b"] {
         assert!(PodFolder::new(place.path(), &uid.into()).is_err(), "{uid}");

@@ -1,4 +1,4 @@
-//! The lines that people read: one for each decision, with its reason.
+//! The output of `pleg run`: one line for each decision, with its reason.
 
 use std::sync::Arc;
 
@@ -7,8 +7,9 @@ use pleg::model::wall_time::WallTime;
 use serde::Serialize;
 use tokio::sync::mpsc;
 
-/// So many lines wait for a reader; more are lost, which is better than memory without end.
-const MAX_WAITING: usize = 4096;
+/// How many lines are queued for a slow reader. Further lines are dropped, so that memory is
+/// bounded.
+const MAX_QUEUED_LINES: usize = 4096;
 
 /// One line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -16,15 +17,15 @@ const MAX_WAITING: usize = 4096;
 pub struct Line {
     /// What it is about.
     pub kind: Kind,
-    /// When.
+    /// When it happened.
     pub time: WallTime,
-    /// Of which pod, if it is one.
+    /// The pod, if the line concerns one.
     pub pod: Option<PodRef>,
-    /// Of which of its containers, if it is one.
+    /// The container, if the line concerns one.
     pub container: Option<Arc<str>>,
-    /// What is done or has happened, in a word.
+    /// What is done or has happened, as one word for programs.
     pub action: &'static str,
-    /// Why, in a sentence.
+    /// Why, as a sentence for people.
     pub why: String,
 }
 
@@ -32,32 +33,35 @@ pub struct Line {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Kind {
-    /// Something is done to a pod now.
+    /// A step that changes a pod.
     Step,
-    /// Something is not done to a pod yet.
+    /// A step that is delayed.
     Wait,
-    /// A probe has changed what is known of a container.
+    /// A changed result of a probe.
     Probe,
-    /// The pod as a whole has changed.
+    /// A change of the pod as a whole.
     Pod,
-    /// Something is wrong with a manifest or the folder, or not any more.
+    /// A change of a manifest or of the folder, or a problem with it.
     Manifest,
 }
 
-/// Where lines go.
+/// The sender of the lines.
 #[derive(Clone, Debug)]
 pub struct Lines(mpsc::Sender<Line>);
 
 impl Lines {
-    /// Where lines go, and where they come out.
+    /// A sender and its receiver.
     pub fn new() -> (Self, mpsc::Receiver<Line>) {
-        let (sender, receiver) = mpsc::channel(MAX_WAITING);
+        let (sender, receiver) = mpsc::channel(MAX_QUEUED_LINES);
         (Self(sender), receiver)
     }
 
-    pub(crate) fn tell(&self, line: Line) {
+    pub(crate) fn send(&self, line: Line) {
         if let Err(mpsc::error::TrySendError::Full(line)) = self.0.try_send(line) {
-            tracing::warn!(action = line.action, pod = ?line.pod, "a line was lost: nobody reads");
+            tracing::warn!(
+                action = line.action, pod = ?line.pod,
+                "a line was dropped because the output is not read"
+            );
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The workers: each sync of a pod looks, decides, and begins what was decided. Nothing is waited
-//! for in a sync: whatever ends later wakes the pod.
+//! The workers. Each sync of a pod decides and starts the steps of the decision. A sync waits for
+//! nothing: a step, check or view that arrives later wakes the pod.
 //!
 //! ```text
-//!   Turn: manifest, status --> Pod: news taken in --> Memory::decide --> steps, begun side by side
-//!                                ^                        |                         |
-//!                                |                        '--> lines, report        |
-//!                                \---- ended, found, looked <-- wakes the pod <-----/
+//!   SyncRequest --> Pod: apply events --> Memory::decide --> steps, started in parallel
+//!                     ^                        |                    |
+//!                     |                        \--> lines, report   |
+//!                     \--- PodEvent, wakes the pod <----------------/
 //! ```
 
 mod line;
@@ -21,69 +21,81 @@ use pleg::Pleg;
 use pleg::model::id::PodUid;
 use pleg::model::listed::SandboxState;
 use pleg::model::wall_time::WallClock;
-use sync_loop::{Goal, Outcome, SyncPod, Turn};
+use sync_loop::{Goal, Outcome, SyncPod, SyncRequest};
 use tokio::time::Instant;
 
 pub use line::{Kind, Line, Lines};
 pub use perform::{OnHost, Perform};
-pub use rotation::keep_logs_short;
+pub use rotation::rotate_logs;
 
 use crate::decide::{Decision, Report, Step, Termination, View, Want, Why};
-use crate::pods::Writer;
-use crate::probe::CheckToMake;
+use crate::pods::PodsSender;
+use crate::probe::DueCheck;
 use crate::spec::{Network, PodSpec};
-use pod::{News, Pod};
+use pod::{Pod, PodEvent};
 
-/// What a pod waits for by time alone does not come sooner: a mistake here must not cost a core.
-const LEAST_PAUSE: Duration = Duration::from_millis(10);
+/// The shortest time between two syncs of a pod without an event, so that a bug cannot occupy a
+/// core.
+const MIN_PAUSE: Duration = Duration::from_millis(10);
 
 /// The workers of all pods.
 pub struct Workers<P> {
-    /// Does what is decided.
+    /// Performs steps and checks.
     perform: Arc<P>,
-    /// Looks again, where a status that is newer than a step is needed.
+    /// Provides views that are newer than a step.
     pleg: Pleg,
-    /// What is wanted, and how far the pods are.
-    pods: Writer,
-    /// Where decisions are told.
+    /// The wanted pods, and the reports.
+    pods: PodsSender,
+    /// Receives a line for each step and change.
     lines: Lines,
-    /// Tells the time of day.
+    /// The clock for times of day.
     clock: WallClock,
-    at_work: Mutex<BTreeMap<PodUid, Pod>>,
+    active: Mutex<BTreeMap<PodUid, Pod>>,
 }
 
 impl<P: Perform> Workers<P> {
     /// Workers without pods.
-    pub fn new(perform: Arc<P>, pleg: Pleg, pods: Writer, lines: Lines, clock: WallClock) -> Self {
+    pub fn new(
+        perform: Arc<P>,
+        pleg: Pleg,
+        pods: PodsSender,
+        lines: Lines,
+        clock: WallClock,
+    ) -> Self {
         Self {
             perform,
             pleg,
             pods,
             lines,
             clock,
-            at_work: Mutex::default(),
+            active: Mutex::default(),
         }
     }
 
-    /// Held for moments, and never while anything is awaited.
-    fn at_work(&self) -> MutexGuard<'_, BTreeMap<PodUid, Pod>> {
-        self.at_work.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Must not be held across an await.
+    fn active(&self) -> MutexGuard<'_, BTreeMap<PodUid, Pod>> {
+        self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pod(&self, turn: &Turn<Arc<PodSpec>>) -> Pod {
+    fn pod(&self, request: &SyncRequest<Arc<PodSpec>>) -> Pod {
         let known = self.pods.borrow();
-        let adopted = known.adopted.get(&turn.pod.uid);
+        let adopted = known.adopted.get(&request.pod.uid);
         let adopted = adopted.map(Vec::as_slice).unwrap_or_default();
-        Pod::new(turn.pod.clone(), turn.since, adopted, turn.waker.clone())
+        Pod::new(
+            request.pod.clone(),
+            request.since,
+            adopted,
+            request.waker.clone(),
+        )
     }
 
-    fn decide(&self, pod: &mut Pod, turn: &Turn<Arc<PodSpec>>, view: &View) -> Decision {
+    fn decide(&self, pod: &mut Pod, request: &SyncRequest<Arc<PodSpec>>, view: &View) -> Decision {
         let now = Instant::now();
         let health = pod.prober.health();
-        match &turn.goal {
+        match &request.goal {
             Goal::Run(spec) => pod.memory.decide(Want::Run(spec), view, health, now),
             Goal::End => {
-                let (termination, why) = self.ending(&turn.pod.uid, pod.spec.as_deref());
+                let (termination, why) = self.ending(&request.pod.uid, pod.spec.as_deref());
                 let want = Want::End {
                     pod: &termination,
                     why: &why,
@@ -97,8 +109,8 @@ impl<P: Perform> Workers<P> {
         let pods = self.pods.borrow();
         let ending = pods.ending.get(uid);
         let why = ending.map_or(Why::ManifestRemoved, |ending| ending.why.clone());
-        let told = ending.and_then(|ending| ending.termination.clone());
-        let known = spec.map(Termination::from).or(told);
+        let saved = ending.and_then(|ending| ending.termination.clone());
+        let known = spec.map(Termination::from).or(saved);
         (known.unwrap_or_default(), why)
     }
 
@@ -106,15 +118,15 @@ impl<P: Perform> Workers<P> {
         let ip = decision.report.ips.first().copied();
         for planned in &decision.steps {
             let (step, of) = (planned.step.clone(), pod.pod.clone());
-            let (spec, reporter) = (pod.spec.clone(), pod.reporter());
+            let (spec, sender) = (pod.spec.clone(), pod.sender());
             let (perform, pleg) = (self.perform.clone(), self.pleg.clone());
             tokio::spawn(async move {
                 let outcome = perform.step(step.clone(), of, spec, ip).await;
-                if starts_or_ends(&step) {
-                    // What began to run is only watched over once it was listed.
+                if needs_relist(&step) {
+                    // The PLEG watches a process only after it has listed its container.
                     pleg.request_relist();
                 }
-                reporter.tell(News::Ended(step, outcome, Instant::now()));
+                sender.send(PodEvent::Ended(step, outcome, Instant::now()));
             });
         }
     }
@@ -124,33 +136,39 @@ impl<P: Perform> Workers<P> {
             return;
         };
         let running = pod.memory.running((self.clock)());
-        let checks: Vec<CheckToMake> = pod.prober.due(spec, &running, now);
+        let checks: Vec<DueCheck> = pod.prober.due(spec, &running, now);
         let ip = report.ips.first().copied();
         for check in checks {
-            let (perform, reporter) = (self.perform.clone(), pod.reporter());
+            let (perform, sender) = (self.perform.clone(), pod.sender());
             tokio::spawn(async move {
-                let finding = perform.check(&check, ip).await;
-                reporter.tell(News::Found(check, finding));
+                let result = perform.check(&check, ip).await;
+                sender.send(PodEvent::Checked(check, result));
             });
         }
     }
 
-    /// Asks for the look that is waited for; gives when to ask, if that is later.
-    fn look(&self, pod: &mut Pod, wanted: Option<Instant>, now: Instant) -> Option<Instant> {
-        let at = pod.look_at(wanted, now)?;
+    /// Requests a complete view as of a time after `wanted`. Returns when to request it, if that is
+    /// later.
+    fn request_view(
+        &self,
+        pod: &mut Pod,
+        wanted: Option<Instant>,
+        now: Instant,
+    ) -> Option<Instant> {
+        let at = pod.next_view_request(wanted, now)?;
         let after = wanted?;
         if at > now {
             return Some(at);
         }
-        let (pleg, uid, reporter) = (self.pleg.clone(), pod.pod.uid.clone(), pod.reporter());
-        let look = tokio::spawn(async move {
+        let (pleg, uid, sender) = (self.pleg.clone(), pod.pod.uid.clone(), pod.sender());
+        let task = tokio::spawn(async move {
             pleg.request_relist();
-            // Otherwise the PLEG has stopped, and so will the loop.
+            // An error means that the PLEG has stopped, and then the sync loop stops too.
             if let Ok(entry) = pleg.cache().newer_than(&uid, after).await {
-                reporter.tell(News::Looked(View::newer_than(&entry, &uid, after)));
+                sender.send(PodEvent::View(View::newer_than(&entry, &uid, after)));
             }
         });
-        pod.looks(after, look.abort_handle());
+        pod.view_requested(after, task.abort_handle());
         None
     }
 }
@@ -158,16 +176,16 @@ impl<P: Perform> Workers<P> {
 impl<P: Perform> SyncPod for Workers<P> {
     type Spec = Arc<PodSpec>;
 
-    async fn sync(&self, turn: Turn<Arc<PodSpec>>) -> Outcome {
-        let uid = &turn.pod.uid;
-        let mut at_work = self.at_work();
-        let pod = at_work.entry(uid.clone());
-        let pod = pod.or_insert_with(|| self.pod(&turn));
-        pod.take_news(&self.clock, &self.lines);
-        match &turn.goal {
-            Goal::Run(spec) if waits_for_network(spec, &turn) => {
+    async fn sync(&self, request: SyncRequest<Arc<PodSpec>>) -> Outcome {
+        let uid = &request.pod.uid;
+        let mut active = self.active();
+        let pod = active.entry(uid.clone());
+        let pod = pod.or_insert_with(|| self.pod(&request));
+        pod.apply_events(&self.clock, &self.lines);
+        match &request.goal {
+            Goal::Run(spec) if needs_network(spec, &request) => {
                 let decision = pod.wait_for_network();
-                pod.tell((self.clock)(), &decision, false, &self.lines);
+                pod.report_changes((self.clock)(), &decision, false, &self.lines);
                 self.pods.send_modify(|pods| {
                     pods.reports.insert(uid.clone(), decision.report);
                 });
@@ -176,43 +194,43 @@ impl<P: Perform> SyncPod for Workers<P> {
             Goal::Run(spec) => pod.spec = Some(spec.clone()),
             Goal::End => pod.prober.end(),
         }
-        let view = pod.newest(View::newer_than(&turn.entry, uid, turn.since));
-        let decision = self.decide(pod, &turn, &view);
-        let is_ending = matches!(turn.goal, Goal::End);
-        pod.tell((self.clock)(), &decision, is_ending, &self.lines);
+        let view = pod.newest(View::newer_than(&request.entry, uid, request.since));
+        let decision = self.decide(pod, &request, &view);
+        let is_ending = matches!(request.goal, Goal::End);
+        pod.report_changes((self.clock)(), &decision, is_ending, &self.lines);
         self.begin(pod, &decision);
         let now = Instant::now();
         self.check(pod, &decision.report, now);
-        let looks_at = self.look(pod, decision.look_after, now);
+        let view_request_at = self.request_view(pod, decision.needs_view_after, now);
         if decision.is_gone {
-            at_work.remove(uid);
-            self.pods.send_modify(|pods| pods.gone(uid));
+            active.remove(uid);
+            self.pods.send_modify(|pods| pods.forget(uid));
             return Outcome::Ended;
         }
         let probes_at = pod.spec.as_ref().and_then(|spec| pod.prober.wake_at(spec));
-        let times = [decision.wake_at, looks_at, probes_at];
+        let times = [decision.wake_at, view_request_at, probes_at];
         let next = times.into_iter().flatten().min();
         let pause = next.map(|next| next.saturating_duration_since(now));
         self.pods.send_modify(|pods| {
             pods.reports.insert(uid.clone(), decision.report);
         });
         Outcome::Done {
-            // What must be seen of a change is known to the pod's memory.
+            // The memory knows which view a change needs.
             changed: false,
-            again_in: pause.map(|pause| pause.max(LEAST_PAUSE)),
+            again_in: pause.map(|pause| pause.max(MIN_PAUSE)),
         }
     }
 }
 
-/// Whether a pod would be started on a network that is not ready. One that has its sandbox has its
-/// network, too.
-fn waits_for_network(spec: &PodSpec, turn: &Turn<Arc<PodSpec>>) -> bool {
-    let mut sandboxes = turn.entry.status.sandboxes.iter();
+/// Whether a pod must wait for the runtime's network. A pod with a sandbox already has its network.
+fn needs_network(spec: &PodSpec, request: &SyncRequest<Arc<PodSpec>>) -> bool {
+    let mut sandboxes = request.entry.status.sandboxes.iter();
     let has_one = sandboxes.any(|sandbox| sandbox.state == SandboxState::Ready);
-    !turn.network_ready && !has_one && spec.network != Network::Host
+    !request.network_ready && !has_one && spec.network != Network::Host
 }
 
-fn starts_or_ends(step: &Step) -> bool {
+/// Whether a step starts or ends processes.
+fn needs_relist(step: &Step) -> bool {
     matches!(
         step,
         Step::StartContainer { .. } | Step::RemoveSandbox { .. }

@@ -1,4 +1,4 @@
-//! One pod at work: what is known of it, and what is under way.
+//! The state of one pod between its syncs.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -13,39 +13,38 @@ use super::line::{Kind, Line, Lines};
 use crate::decide::{
     ContainerView, Decision, Memory, Outcome, Phase, Planned, Report, Step, View, Why,
 };
-use crate::probe::{Change, CheckToMake, Finding, Prober};
+use crate::probe::{Change, CheckResult, DueCheck, Prober};
 use crate::spec::PodSpec;
 
-/// A look that did not show what was waited for is not asked for again before this.
-const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The shortest time between two requests for a view.
+const MIN_REQUEST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What has happened to a pod since its last sync.
-pub(super) enum News {
+/// An event of a pod between two syncs.
+pub(super) enum PodEvent {
     /// A step has ended.
     Ended(Step, Outcome, Instant),
-    /// A check was made.
-    Found(CheckToMake, Finding),
-    /// A look was made that was waited for.
-    Looked(View),
+    /// A check has ended.
+    Checked(DueCheck, CheckResult),
+    /// A requested view has arrived.
+    View(View),
 }
 
-/// Where news of a pod goes; each wakes it.
+/// Sends events to a pod, and wakes it.
 #[derive(Clone)]
-pub(super) struct Reporter {
-    news: Arc<Mutex<Vec<News>>>,
+pub(super) struct EventSender {
+    events: Arc<Mutex<Vec<PodEvent>>>,
     waker: Waker,
 }
 
-impl Reporter {
-    /// If the pod is gone, nobody takes it in.
-    pub(super) fn tell(&self, news: News) {
-        self.news().push(news);
+impl EventSender {
+    /// Sends an event. It is ignored if the pod has ended.
+    pub(super) fn send(&self, event: PodEvent) {
+        self.events().push(event);
         self.waker.wake();
     }
 
-    /// Held for moments.
-    fn news(&self) -> MutexGuard<'_, Vec<News>> {
-        self.news.lock().unwrap_or_else(PoisonError::into_inner)
+    fn events(&self) -> MutexGuard<'_, Vec<PodEvent>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -53,31 +52,31 @@ pub(super) struct Pod {
     pub(super) pod: PodRef,
     pub(super) memory: Memory,
     pub(super) prober: Prober,
-    /// Its manifest, once it was read.
+    /// Its specification, if this run has read its manifest.
     pub(super) spec: Option<Arc<PodSpec>>,
-    reporter: Reporter,
-    /// The newest look that was waited for.
-    looked: Option<View>,
-    looking: Looking,
-    /// What was last told of it.
-    told: Option<Report>,
+    sender: EventSender,
+    /// The newest view that was requested.
+    requested_view: Option<View>,
+    view_request: ViewRequest,
+    /// The last report.
+    reported: Option<Report>,
 }
 
-/// Whether a look is waited for.
-enum Looking {
-    No,
-    /// One that was begun after this.
-    For(Instant, AbortHandle),
-    /// One that was begun after this has come. If it did not show what was waited for, another one
-    /// is asked for at that time.
-    Came {
+/// The last request for a view.
+enum ViewRequest {
+    None,
+    /// A view as of a time after this was requested.
+    Pending(Instant, AbortHandle),
+    /// A view as of a time after `after` has arrived. If it was not sufficient, the next one is
+    /// requested at `again_at`.
+    Answered {
         after: Instant,
         again_at: Instant,
     },
 }
 
 impl Pod {
-    /// `since` is when the sync loop began, or the end of the pod of the same UID before.
+    /// `since` is when the sync loop started, or when the previous pod with this UID ended.
     pub(super) fn new(pod: PodRef, since: Instant, adopted: &[(Id, Id)], waker: Waker) -> Self {
         let mut memory = Memory::new(since);
         for (container, sandbox) in adopted {
@@ -88,87 +87,91 @@ impl Pod {
             memory,
             prober: Prober::new(Instant::now(), fastrand::Rng::new()),
             spec: None,
-            reporter: Reporter {
-                news: Arc::default(),
+            sender: EventSender {
+                events: Arc::default(),
                 waker,
             },
-            looked: None,
-            looking: Looking::No,
-            told: None,
+            requested_view: None,
+            view_request: ViewRequest::None,
+            reported: None,
         }
     }
 
-    pub(super) fn reporter(&self) -> Reporter {
-        self.reporter.clone()
+    pub(super) fn sender(&self) -> EventSender {
+        self.sender.clone()
     }
 
-    /// Takes in what has happened since the last sync.
-    pub(super) fn take_news(&mut self, clock: &WallClock, lines: &Lines) {
-        let news = std::mem::take(&mut *self.reporter.news());
-        for news in news {
-            match news {
-                News::Ended(step, outcome, at) => self.memory.ended(&step, outcome, at),
-                News::Looked(view) => {
-                    self.looked = Some(view);
-                    if let Looking::For(after, _) = self.looking {
-                        let again_at = Instant::now() + LOOK_AGAIN;
-                        self.looking = Looking::Came { after, again_at };
+    /// Applies the events since the last sync.
+    pub(super) fn apply_events(&mut self, clock: &WallClock, lines: &Lines) {
+        let events = std::mem::take(&mut *self.sender.events());
+        for event in events {
+            match event {
+                PodEvent::Ended(step, outcome, at) => self.memory.note_outcome(&step, outcome, at),
+                PodEvent::View(view) => {
+                    self.requested_view = Some(view);
+                    if let ViewRequest::Pending(after, _) = self.view_request {
+                        let again_at = Instant::now() + MIN_REQUEST_INTERVAL;
+                        self.view_request = ViewRequest::Answered { after, again_at };
                     }
                 }
-                News::Found(check, finding) => {
+                PodEvent::Checked(check, result) => {
                     if let Some(spec) = &self.spec
-                        && let Some(change) = self.prober.found(spec, &check, finding)
+                        && let Some(change) = self.prober.apply_result(spec, &check, result)
                     {
-                        lines.tell(probed(clock(), &self.pod, &check, change));
+                        lines.send(probed(clock(), &self.pod, &check, change));
                     }
                 }
             }
         }
     }
 
-    /// The newer one of what the sync loop saw and the look that was waited for.
-    pub(super) fn newest(&mut self, seen: View) -> View {
-        match self.looked.take() {
-            Some(looked) if looked.is_newer_than(&seen) => {
-                self.looked = Some(looked.clone());
-                looked
-            }
-            _ => seen,
-        }
+    /// The newer one of the sync loop's view and the requested view.
+    pub(super) fn newest(&mut self, view: View) -> View {
+        self.requested_view = self
+            .requested_view
+            .take()
+            .filter(|it| it.is_newer_than(&view));
+        self.requested_view.clone().unwrap_or(view)
     }
 
-    /// When a look is to be asked for that is begun after `wanted`: now, or at this time. `None` if
-    /// nothing is waited for, or the look is under way.
-    pub(super) fn look_at(&mut self, wanted: Option<Instant>, now: Instant) -> Option<Instant> {
+    /// When to request a view as of a time after `wanted`. `None` if no view is wanted, or if the
+    /// request is pending.
+    pub(super) fn next_view_request(
+        &mut self,
+        wanted: Option<Instant>,
+        now: Instant,
+    ) -> Option<Instant> {
         let Some(wanted) = wanted else {
-            if let Looking::For(_, task) = &self.looking {
+            if let ViewRequest::Pending(_, task) = &self.view_request {
                 task.abort();
-                self.looking = Looking::No;
+                self.view_request = ViewRequest::None;
             }
             return None;
         };
-        match &self.looking {
-            Looking::For(after, _) if *after >= wanted => None,
-            Looking::For(_, task) => {
+        match &self.view_request {
+            ViewRequest::Pending(after, _) if *after >= wanted => None,
+            ViewRequest::Pending(_, task) => {
                 task.abort();
                 Some(now)
             }
-            Looking::Came { after, again_at } if *after >= wanted => Some(now.max(*again_at)),
-            Looking::No | Looking::Came { .. } => Some(now),
+            ViewRequest::Answered { after, again_at } if *after >= wanted => {
+                Some(now.max(*again_at))
+            }
+            ViewRequest::None | ViewRequest::Answered { .. } => Some(now),
         }
     }
 
-    pub(super) fn looks(&mut self, after: Instant, task: AbortHandle) {
-        self.looking = Looking::For(after, task);
+    pub(super) fn view_requested(&mut self, after: Instant, task: AbortHandle) {
+        self.view_request = ViewRequest::Pending(after, task);
     }
 
-    /// Nothing is done, and the pod stays as it was.
+    /// The decision for a pod that waits for the runtime's network: no steps, and the last report.
     pub(super) fn wait_for_network(&self) -> Decision {
-        let report = self.told.clone().unwrap_or_else(Report::pending);
+        let report = self.reported.clone().unwrap_or_else(Report::pending);
         Decision {
             steps: Vec::new(),
             wake_at: None,
-            look_after: None,
+            needs_view_after: None,
             report: Report {
                 is_ready: false,
                 waits: Some(Why::NetworkNotReady),
@@ -178,9 +181,9 @@ impl Pod {
         }
     }
 
-    /// One line for each step, and for whatever else has changed since the last sync. How far a pod
-    /// is that is being ended its steps tell.
-    pub(super) fn tell(
+    /// Sends a line for each step and for each other change since the last sync. For a pod that
+    /// ends, its phase and readiness are not reported.
+    pub(super) fn report_changes(
         &mut self,
         now: WallTime,
         decision: &Decision,
@@ -188,7 +191,7 @@ impl Pod {
         lines: &Lines,
     ) {
         let line = |kind, container: Option<&Arc<str>>, action, why: String| {
-            lines.tell(Line {
+            lines.send(Line {
                 kind,
                 time: now,
                 pod: Some(self.pod.clone()),
@@ -204,24 +207,24 @@ impl Pod {
             line(Kind::Pod, None, "Gone", "nothing is left of it".to_owned());
         }
         let report = &decision.report;
-        let told = self.told.as_ref();
-        let old = told.and_then(|told| told.waits.as_ref());
+        let reported = self.reported.as_ref();
+        let old = reported.and_then(|reported| reported.waits.as_ref());
         let waits = report.waits.as_ref();
-        // Each complete look of an end is waited for.
+        // An ending pod waits for a complete view after each step.
         let waits = waits.filter(|why| !(is_ending && **why == Why::NotSeen));
-        if let Some(why) = waits.filter(|why| is_news(why, old)) {
+        if let Some(why) = waits.filter(|why| is_reportable(why, old)) {
             line(Kind::Wait, None, why.name(), why.to_string());
         }
         for container in &report.containers {
-            let old = told.and_then(|told| {
-                let mut containers = told.containers.iter();
+            let old = reported.and_then(|reported| {
+                let mut containers = reported.containers.iter();
                 containers
                     .find(|it| it.name == container.name)?
                     .waits
                     .as_ref()
             });
             let waits = container.waits.as_ref();
-            if let Some(why) = waits.filter(|why| is_news(why, old)) {
+            if let Some(why) = waits.filter(|why| is_reportable(why, old)) {
                 line(
                     Kind::Wait,
                     Some(&container.name),
@@ -231,11 +234,11 @@ impl Pod {
             }
         }
         if is_ending {
-            self.told = Some(report.clone());
+            self.reported = Some(report.clone());
             return;
         }
-        let was_ready = told.is_some_and(|told| told.is_ready);
-        if told.is_none_or(|told| told.phase != report.phase) {
+        let was_ready = reported.is_some_and(|reported| reported.is_ready);
+        if reported.is_none_or(|reported| reported.phase != report.phase) {
             line(Kind::Pod, None, report.phase.as_str(), meaning(report));
         }
         match (was_ready, report.is_ready) {
@@ -248,12 +251,12 @@ impl Pod {
             (true, false) => line(Kind::Pod, None, "NotReady", not_ready(report)),
             _ => {}
         }
-        self.told = Some(report.clone());
+        self.reported = Some(report.clone());
     }
 }
 
-/// Whether what is waited for is told: the usual course of things is not.
-fn is_news(why: &Why, old: Option<&Why>) -> bool {
+/// Whether a wait is reported: it is new, and not a part of every start or end.
+fn is_reportable(why: &Why, old: Option<&Why>) -> bool {
     let is_usual = matches!(
         why,
         Why::ContainerCreating | Why::PodInitializing | Why::ExitCodePending | Why::Terminating
@@ -261,7 +264,7 @@ fn is_news(why: &Why, old: Option<&Why>) -> bool {
     !is_usual && old != Some(why)
 }
 
-/// What the phase means; of a pod that has failed also by which container.
+/// The meaning of the phase, and for a failed pod the container that failed.
 fn meaning(report: &Report) -> String {
     let meaning = report.phase.meaning().to_owned();
     let mut containers = report.containers.iter();
@@ -287,7 +290,7 @@ fn not_ready(report: &Report) -> String {
     }
 }
 
-fn probed(time: WallTime, pod: &PodRef, check: &CheckToMake, change: Change) -> Line {
+fn probed(time: WallTime, pod: &PodRef, check: &DueCheck, change: Change) -> Line {
     let (action, why) = match change {
         Change::Started => ("Started", "its startup probe has succeeded".to_owned()),
         Change::Ready => ("Ready", "its readiness probe has succeeded".to_owned()),

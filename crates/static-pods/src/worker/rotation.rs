@@ -1,4 +1,4 @@
-//! Logs of containers that run are rotated before they fill the disk.
+//! Rotates the logs of running containers, so that they do not fill the disk.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,14 +17,14 @@ use crate::logs::{Limits, LogFolders, is_due, rotate};
 use crate::pods::Pods;
 use crate::runtime::RuntimeClient;
 
-/// A kubelet's `containerLogMonitorInterval`.
-const PERIOD: Duration = Duration::from_secs(10);
+/// How often the size of logs is checked: the kubelet's `containerLogMonitorInterval`.
+const CHECK_INTERVAL: Duration = Duration::from_secs(10);
 
-/// For so long the runtime is waited for to open a log anew.
-const REOPEN: Duration = Duration::from_secs(30);
+/// How long the runtime may take to reopen a log.
+const REOPEN_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Rotates the logs of all containers that run, for as long as it is polled.
-pub async fn keep_logs_short(
+/// Rotates the logs of all running containers, until the future is dropped.
+pub async fn rotate_logs(
     client: Arc<RuntimeClient>,
     folders: LogFolders,
     limits: Limits,
@@ -36,34 +36,35 @@ pub async fn keep_logs_short(
         folders,
         limits,
         clock,
-        begun: BTreeMap::new(),
+        running: BTreeMap::new(),
     };
     loop {
-        sleep(PERIOD).await;
-        let running = running(&pods.borrow());
-        rotations.begin(running).await;
+        sleep(CHECK_INTERVAL).await;
+        let containers = running_containers(&pods.borrow());
+        rotations.start(containers).await;
     }
 }
 
-/// A container that runs: its pod, its name, the attempt and its id.
-type Writing = (PodRef, Arc<str>, u32, Id);
+/// A running container: its pod, its name, its attempt and its id.
+type RunningContainer = (PodRef, Arc<str>, u32, Id);
 
-/// One rotation for each log that is too long: a call that hangs delays only its own log.
+/// One rotation for each log that is too large. A stuck call delays only its own log.
 struct Rotations {
     client: Arc<RuntimeClient>,
     folders: LogFolders,
     limits: Limits,
     clock: WallClock,
-    /// Those that have not ended, by container.
-    begun: BTreeMap<Id, JoinHandle<()>>,
+    /// The rotations that have not ended, by container.
+    running: BTreeMap<Id, JoinHandle<()>>,
 }
 
 impl Rotations {
-    async fn begin(&mut self, running: Vec<Writing>) {
-        self.begun.retain(|_, rotation| !rotation.is_finished());
+    /// Starts a rotation for each log that is too large, unless one is running for it.
+    async fn start(&mut self, containers: Vec<RunningContainer>) {
+        self.running.retain(|_, rotation| !rotation.is_finished());
         let (folders, limits) = (self.folders.clone(), self.limits);
         let due = spawn_blocking(move || {
-            let with_path = running
+            let with_path = containers
                 .into_iter()
                 .filter_map(|(pod, container, attempt, id)| {
                     let path = folders.log(&pod, &container, attempt);
@@ -74,22 +75,25 @@ impl Rotations {
             due.collect::<Vec<_>>()
         });
         for (path, container, id) in due.await.unwrap_or_default() {
-            if self.begun.contains_key(&id) {
+            if self.running.contains_key(&id) {
                 continue;
             }
-            let (client, clock, its) = (self.client.clone(), self.clock.clone(), id.clone());
+            let (client, clock, log_of) = (self.client.clone(), self.clock.clone(), id.clone());
             let runtime = Handle::current();
             let rotation = spawn_blocking(move || {
                 let mut reopen = || {
-                    let reopened = runtime.block_on(timeout(REOPEN, client.reopen_log(&its)));
-                    let late = |_| io::Error::from(io::ErrorKind::TimedOut);
-                    reopened.map_err(late)?.map_err(io::Error::other)
+                    let call = timeout(REOPEN_TIMEOUT, client.reopen_log(&log_of));
+                    let timed_out = |_| io::Error::from(io::ErrorKind::TimedOut);
+                    runtime
+                        .block_on(call)
+                        .map_err(timed_out)?
+                        .map_err(io::Error::other)
                 };
                 if let Err(error) = rotate(&path, limits, clock(), &mut reopen) {
                     failed(&container, &error);
                 }
             });
-            self.begun.insert(id, rotation);
+            self.running.insert(id, rotation);
         }
     }
 }
@@ -98,7 +102,7 @@ fn failed(container: &str, error: &io::Error) {
     tracing::warn!(container, %error, "cannot rotate the log");
 }
 
-fn running(pods: &Pods) -> Vec<Writing> {
+fn running_containers(pods: &Pods) -> Vec<RunningContainer> {
     let known = pods.wanted.iter().filter_map(|(uid, spec)| {
         let report = pods.reports.get(uid)?;
         Some((&spec.pod, report))
@@ -172,20 +176,20 @@ mod tests {
             folders,
             limits: Limits { size: 5, files: 2 },
             clock: sim.clock(),
-            begun: BTreeMap::new(),
+            running: BTreeMap::new(),
         };
-        let running = names.map(|name| (pod.clone(), name.into(), 0, name.into()));
-        rotations.begin(running.to_vec()).await;
+        let containers = names.map(|name| (pod.clone(), name.into(), 0, name.into()));
+        rotations.start(containers.to_vec()).await;
         timeout(Duration::from_secs(20), async {
             while sim.world().reopened_logs.len() < 2 {
                 sleep(Duration::from_millis(5)).await;
             }
         })
         .await
-        .expect("two of three logs are reopened while the first hangs");
-        // The next round does not begin a second rotation of the log that hangs.
-        rotations.begin(running.to_vec()).await;
-        assert!(!rotations.begun[&Id::from("a")].is_finished());
+        .expect("two of three logs are reopened while the call for the first is stuck");
+        // The next check does not start a second rotation of that log.
+        rotations.start(containers.to_vec()).await;
+        assert!(!rotations.running[&Id::from("a")].is_finished());
         sim.lift_all();
         timeout(Duration::from_secs(20), async {
             while sim.world().reopened_logs.len() < 3 {

@@ -1,11 +1,11 @@
-//! The whole of a run in virtual time, killed at any moment and begun again: the source, the sync
-//! loop, the workers and the PLEG over a simulated runtime whose calls take time, fail and lose
+//! Complete runs in virtual time, which are killed at any time and started again: the source, the
+//! sync loop, the workers and the PLEG on a simulated runtime whose calls take time, fail and lose
 //! their answers.
 //!
 //! ```text
-//!   manifests --> Manifests --> SyncLoop --> Workers --steps--> Calls --after a while--> Sim
-//!                    ^                          ^                                         |
-//!                    \---- what is left --------+-------------- Pleg <--------------------/
+//!   manifests --> Manifests --> SyncLoop --> Workers --steps--> Machine --later--> Sim
+//!                    ^                          ^                                   |
+//!                    \---- leftovers -----------+-------------- Pleg <--------------/
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,31 +26,30 @@ use tokio::time::sleep;
 use super::{Lines, Perform, Workers};
 use crate::adopted::Adopted;
 use crate::decide::{Outcome, Step};
-use crate::folder::{ALL_GONE_FOR, Change, Folder};
+use crate::folder::{ALL_MISSING_FOR, Change, Folder};
 use crate::pods::Pods;
-use crate::probe::{CheckToMake, Finding};
+use crate::probe::{CheckResult, DueCheck};
 use crate::runtime::OwnedContainer;
-use crate::source::{Left, Manifests};
-use crate::spec::sample::pod;
+use crate::source::{Leftovers, Manifests};
 use crate::spec::{PodSpec, RestartPolicy};
+use crate::testing::pod_of as pod;
 
-/// How many nodes live, and how often the run of each one is killed.
+/// The number of nodes, and how often the run of each is killed.
 const NODES: u64 = 50;
 const KILLS: usize = 20;
 
-/// Longer than anything takes that is waited for once it is calm: back-off, and the search for what
-/// nobody wants.
-const CALM: Duration = Duration::from_secs(15 * 60);
+/// Longer than the longest back-off and the time between two searches for leftovers.
+const SETTLE_TIME: Duration = Duration::from_secs(15 * 60);
 
 /// The runtime and the host, which outlive a run.
 #[derive(Clone)]
 struct Machine {
     sim: Sim,
-    /// The pods of which there is a folder on this host.
+    /// The pods with a note on this host.
     noted: Arc<Mutex<BTreeMap<PodUid, Adopted>>>,
     random: Arc<Mutex<Rng>>,
     /// Whether calls fail, and lose their answers.
-    is_rough: Arc<Mutex<bool>>,
+    has_faults: Arc<Mutex<bool>>,
 }
 
 impl Machine {
@@ -59,7 +58,7 @@ impl Machine {
             sim: Sim::new(),
             noted: Arc::default(),
             random: Arc::new(Mutex::new(Rng::with_seed(seed))),
-            is_rough: Arc::new(Mutex::new(true)),
+            has_faults: Arc::new(Mutex::new(true)),
         }
     }
 
@@ -67,12 +66,12 @@ impl Machine {
         pick(&mut self.random.lock().unwrap())
     }
 
-    /// Once in `many`, while it is rough.
-    fn by_chance(&self, many: u32) -> bool {
-        *self.is_rough.lock().unwrap() && self.random(|random| random.u32(..many) == 0)
+    /// True once in `count` calls, while faults are injected.
+    fn by_chance(&self, count: u32) -> bool {
+        *self.has_faults.lock().unwrap() && self.random(|random| random.u32(..count) == 0)
     }
 
-    fn left(&self) -> Left {
+    fn leftovers(&self) -> Leftovers {
         let mut pods = self.noted.lock().unwrap().clone();
         let world = self.sim.world();
         for (_, sandbox) in world.sandboxes() {
@@ -84,13 +83,13 @@ impl Machine {
             sandbox_id: container.sandbox_id.clone(),
             pod: pod.pod.clone(),
         });
-        Left {
+        Leftovers {
             pods,
             containers: containers.collect(),
         }
     }
 
-    /// What a call does once it takes effect.
+    /// Applies the effect of a call.
     fn effect(&self, step: &Step, pod: &PodRef) -> Outcome {
         let now = self.sim.now();
         let mut world = self.sim.world();
@@ -105,7 +104,7 @@ impl Machine {
                     containers: Vec::new(),
                 });
                 if known.sandboxes.iter().any(|it| it.attempt == attempt) {
-                    return Outcome::Unanswered("no answer".into());
+                    return Outcome::AnswerLost("no answer".into());
                 }
                 let id = Id::from(format!("{}.{attempt}", pod.uid));
                 known.sandboxes.push(Sandbox {
@@ -129,10 +128,10 @@ impl Machine {
                 let Some(known) = world.pod_of_sandbox(sandbox.as_str()) else {
                     return Outcome::Failed("no such sandbox".into());
                 };
-                // As containerd has it, a name is taken in the whole pod.
+                // As in containerd, names are unique in the pod.
                 let mut others = known.containers.iter();
                 if others.any(|it| it.name == **container && it.attempt == attempt) {
-                    return Outcome::Unanswered("no answer".into());
+                    return Outcome::AnswerLost("no answer".into());
                 }
                 let id = Id::from(format!("{}/{container}.{attempt}", pod.uid));
                 known.containers.push(Container {
@@ -198,16 +197,16 @@ impl Perform for Machine {
             let mut noted = self.noted.lock().unwrap();
             noted.insert(pod.uid.clone(), Adopted::from(&**spec));
         }
-        let pause = |most| self.random(|random| Duration::from_millis(random.u64(..most)));
-        // Some take so long that two further runs have begun meanwhile.
+        let pause = |max| self.random(|random| Duration::from_millis(random.u64(..max)));
+        // Some calls take effect two runs later.
         let begins = pause(if self.by_chance(10) { 60_000 } else { 400 });
         let answers = pause(400);
         if self.by_chance(30) {
             sleep(begins).await;
-            return Outcome::Failed("out of luck".into());
+            return Outcome::Failed("injected failure".into());
         }
         let is_lost = self.by_chance(30);
-        // A call goes on in the runtime, also when whoever made it is gone.
+        // The runtime continues a call whose caller was killed.
         let machine = self.clone();
         let call = tokio::spawn(async move {
             sleep(begins).await;
@@ -217,18 +216,18 @@ impl Perform for Machine {
             outcome
         });
         match is_lost {
-            true => Outcome::Unanswered("no answer".into()),
+            true => Outcome::AnswerLost("no answer".into()),
             false => call.await.unwrap(),
         }
     }
 
-    async fn check(&self, _: &CheckToMake, _: Option<IpAddr>) -> Finding {
+    async fn check(&self, _: &DueCheck, _: Option<IpAddr>) -> CheckResult {
         unreachable!("no container has a probe")
     }
 }
 
 impl Machine {
-    /// Nothing is there twice.
+    /// Checks that nothing exists twice.
     fn check(&self) {
         let world = self.sim.world();
         for pod in world.pods.values() {
@@ -237,13 +236,16 @@ impl Machine {
             assert!(ready.count() <= 1, "two sandboxes: {pod:#?}");
             let mut names = BTreeSet::new();
             for container in &pod.containers {
-                let runs = container.state == ContainerState::Running;
-                assert!(!runs || names.insert(&container.name), "twice: {pod:#?}");
+                let is_running = container.state == ContainerState::Running;
+                assert!(
+                    !is_running || names.insert(&container.name),
+                    "two containers: {pod:#?}"
+                );
             }
         }
     }
 
-    /// Of a name, one pod alone is there, but for what is being ended.
+    /// The names of the running containers of each pod.
     fn running(&self) -> BTreeMap<String, Vec<String>> {
         let world = self.sim.world();
         let mut running = BTreeMap::new();
@@ -256,8 +258,8 @@ impl Machine {
         running
     }
 
-    /// Something happens that nobody has asked for.
-    fn bad_luck(&self) {
+    /// A random container exits.
+    fn exit_container(&self) {
         let now = self.sim.now();
         let mut world = self.sim.world();
         let ids: Vec<_> = world.containers().map(|(_, it)| it.id.clone()).collect();
@@ -281,7 +283,7 @@ struct Run {
 }
 
 impl Run {
-    async fn begin(machine: &Machine, wanted: &BTreeMap<String, Arc<PodSpec>>) -> Self {
+    async fn start(machine: &Machine, wanted: &BTreeMap<String, Arc<PodSpec>>) -> Self {
         let environment = Environment {
             endpoint: "sim".into(),
             clock: machine.sim.clock(),
@@ -292,21 +294,21 @@ impl Run {
         let runtime = Arc::new(machine.sim.clone());
         let pleg = Pleg::start(runtime, Config::default(), environment);
         let (manifests, changes) = mpsc::channel(64);
-        // Nobody reads the lines.
+        // The lines are not read.
         let (lines, _) = Lines::new();
         let pods = Arc::new(watch::Sender::new(Pods::default()));
-        let left = machine.clone();
-        let ask = move || {
-            let left = left.clone();
+        let host = machine.clone();
+        let find = move || {
+            let host = host.clone();
             async move {
                 sleep(Duration::from_millis(20)).await;
-                left.left()
+                host.leftovers()
             }
         };
-        let (folder, clock) = (Folder::told(changes), machine.sim.clock());
+        let (folder, clock) = (Folder::from_changes(changes), machine.sim.clock());
         let source = Manifests::new(
             Some(folder),
-            ask,
+            find,
             pods.clone(),
             lines.clone(),
             clock.clone(),
@@ -317,7 +319,7 @@ impl Run {
             source,
             sync_pod: Arc::new(workers),
             pleg: pleg.clone(),
-            conditions: || async { Ok(well()) },
+            conditions: || async { Ok(ready_conditions()) },
             policy: Policy::Pod,
             clock,
             jitter: Rng::with_seed(1),
@@ -339,7 +341,7 @@ async fn set(manifests: &mpsc::Sender<Change>, spec: &Arc<PodSpec>) {
     manifests.send(Change::Set { spec, file }).await.unwrap();
 }
 
-fn well() -> Conditions {
+fn ready_conditions() -> Conditions {
     let met = |kind: &str| Condition {
         kind: kind.to_owned(),
         met: true,
@@ -351,7 +353,7 @@ fn well() -> Conditions {
     }
 }
 
-/// A pod of this name; another number is another pod.
+/// A pod with this name. The number is a part of its UID.
 fn spec(name: &str, number: u32) -> Arc<PodSpec> {
     let containers: &[&str] = match name {
         "one" => &["app"],
@@ -371,21 +373,21 @@ fn spec(name: &str, number: u32) -> Arc<PodSpec> {
     })
 }
 
-/// The pod that a sandbox is of, as its labels tell it.
+/// The pod of a sandbox, from its id.
 fn spec_of(sandbox: &Id) -> Arc<PodSpec> {
     let parts = sandbox.as_str().split_once('.');
     let parts = parts.and_then(|(uid, _)| uid.split_once('-'));
-    let (name, number) = parts.expect("ids speak");
+    let (name, number) = parts.expect("the id contains the UID of the pod");
     spec(name, number.parse().unwrap())
 }
 
-/// One node, whose run is killed again and again while manifests come, change and go.
-async fn live(seed: u64) {
+/// Plays a node whose run is killed repeatedly, while manifests are added, changed and removed.
+async fn play(seed: u64) {
     let machine = Machine::new(seed);
     let mut wanted = BTreeMap::from([("one".to_owned(), spec("one", 0))]);
     let mut number = 0;
     for _ in 0..KILLS {
-        let run = Run::begin(&machine, &wanted).await;
+        let run = Run::start(&machine, &wanted).await;
         for _ in 0..machine.random(|random| random.u32(..8)) {
             let pause = machine.random(|random| random.u64(..3000));
             sleep(Duration::from_millis(pause)).await;
@@ -406,84 +408,84 @@ async fn live(seed: u64) {
                 }
                 2 => machine.sim.fault(Rpc::ListContainers, None, Fault::Hang),
                 3 => machine.sim.lift_all(),
-                _ => machine.bad_luck(),
+                _ => machine.exit_container(),
             }
             machine.check();
         }
         let pause = machine.random(|random| random.u64(..1500));
         sleep(Duration::from_millis(pause)).await;
         drop(run);
-        // Before the next one begins, or while what it asked for is still under way.
+        // The next run starts later, or while calls of this one are outstanding.
         if machine.random(|random| random.bool()) {
             sleep(Duration::from_millis(
                 machine.random(|random| random.u64(..500)),
             ))
             .await;
         }
-        // What is in the folder may be another thing by then.
+        // A manifest may be removed between two runs.
         if machine.random(|random| random.u32(..3) == 0) {
             wanted.pop_first();
         }
     }
-    let run = Run::begin(&machine, &wanted).await;
-    *machine.is_rough.lock().unwrap() = false;
+    let run = Run::start(&machine, &wanted).await;
+    *machine.has_faults.lock().unwrap() = false;
     machine.sim.lift_all();
-    sleep(CALM).await;
+    sleep(SETTLE_TIME).await;
     machine.check();
-    let mut should = BTreeMap::new();
+    let mut expected = BTreeMap::new();
     for spec in wanted.values() {
         let names = spec.containers.iter().map(|it| it.name.clone());
         let mut names: Vec<_> = names.collect();
         names.sort_unstable();
-        should.insert(spec.pod.uid.to_string(), names);
+        expected.insert(spec.pod.uid.to_string(), names);
     }
     let mut running = machine.running();
     for names in running.values_mut() {
         names.sort_unstable();
     }
-    assert_eq!(running, should);
+    assert_eq!(running, expected);
     let noted: Vec<_> = machine.noted.lock().unwrap().keys().cloned().collect();
-    let should: Vec<PodUid> = should.keys().map(|uid| uid.as_str().into()).collect();
-    assert_eq!(noted, should, "what is on the host");
+    let expected: Vec<PodUid> = expected.keys().map(|uid| uid.as_str().into()).collect();
+    assert_eq!(noted, expected, "notes on the host");
     drop(run);
 }
 
 #[test]
-fn killed_at_a_thousand_moments_nothing_is_there_twice_and_nothing_is_lost() {
+fn runs_that_are_killed_at_a_thousand_times_create_nothing_twice_and_lose_nothing() {
     for seed in 0..NODES {
         let world = std::panic::catch_unwind(|| {
             let runtime = tokio::runtime::Builder::new_current_thread()
                 .enable_time()
                 .start_paused(true)
                 .build();
-            runtime.unwrap().block_on(live(seed));
+            runtime.unwrap().block_on(play(seed));
         });
         assert!(world.is_ok(), "on the node of seed {seed}");
     }
 }
 
-/// As where the file system of the manifests is not mounted yet.
+/// For example, the file system of the manifests is not mounted yet.
 #[tokio::test(start_paused = true)]
-async fn a_run_that_begins_without_any_manifest_ends_no_pod_before_that_has_lasted() {
+async fn a_run_that_starts_without_manifests_ends_pods_only_after_a_delay() {
     let machine = Machine::new(1);
-    *machine.is_rough.lock().unwrap() = false;
+    *machine.has_faults.lock().unwrap() = false;
     let wanted = BTreeMap::from([("one".to_owned(), spec("one", 0))]);
-    let run = Run::begin(&machine, &wanted).await;
+    let run = Run::start(&machine, &wanted).await;
     sleep(Duration::from_secs(70)).await;
     let running = machine.running();
     assert_eq!(running.len(), 1);
     drop(run);
 
-    let run = Run::begin(&machine, &BTreeMap::new()).await;
-    sleep(ALL_GONE_FOR * 2 / 3).await;
+    let run = Run::start(&machine, &BTreeMap::new()).await;
+    sleep(ALL_MISSING_FOR * 2 / 3).await;
     assert_eq!(machine.running(), running);
     set(&run.manifests, &wanted["one"]).await;
-    sleep(ALL_GONE_FOR * 2).await;
+    sleep(ALL_MISSING_FOR * 2).await;
     assert_eq!(machine.running(), running, "it was mounted in time");
     drop(run);
 
-    let run = Run::begin(&machine, &BTreeMap::new()).await;
-    sleep(ALL_GONE_FOR * 2).await;
+    let run = Run::start(&machine, &BTreeMap::new()).await;
+    sleep(ALL_MISSING_FOR * 2).await;
     assert!(machine.running().is_empty());
     drop(run);
 }

@@ -31,7 +31,7 @@ status: {}
 ";
 
 #[test]
-fn what_kubectl_run_prints_is_a_pod_with_the_defaults_of_an_api_server() {
+fn the_output_of_kubectl_run_is_a_pod_with_the_defaults_of_an_api_server() {
     let pod = read(KUBECTL_RUN).unwrap();
     assert_eq!(pod.pod.to_string(), "default/web");
     assert_eq!(pod.restart_policy, RestartPolicy::Always);
@@ -45,7 +45,17 @@ fn what_kubectl_run_prints_is_a_pod_with_the_defaults_of_an_api_server() {
 }
 
 #[test]
-fn kubeadm_s_etcd_is_accepted_with_all_that_it_says() {
+fn the_host_name_of_a_pod_with_a_long_name_is_shortened() {
+    let name = format!("{}.tail", "a".repeat(62));
+    let pod = read(&KUBECTL_RUN.replace("  name: web\nspec", &format!("  name: {name}\nspec")));
+    let pod = pod.unwrap();
+    assert_eq!(*pod.pod.name, *name);
+    let hostname = "a".repeat(62);
+    assert_eq!(pod.network, Network::Pod { hostname });
+}
+
+#[test]
+fn the_manifest_of_kubeadms_etcd_is_accepted() {
     let pod = read(ETCD).unwrap();
     assert_eq!(pod.pod.to_string(), "kube-system/etcd");
     assert!(pod.node_critical);
@@ -81,14 +91,14 @@ fn kubeadm_s_etcd_is_accepted_with_all_that_it_says() {
 }
 
 #[test]
-fn kubeadm_s_api_server_is_accepted() {
+fn the_manifest_of_kubeadms_api_server_is_accepted() {
     let pod = read(API_SERVER).unwrap();
     assert!(pod.containers[0].mounts.iter().all(|it| it.read_only));
     assert_eq!(pod.labels["tier"], "control-plane");
 }
 
 #[test]
-fn a_pod_of_most_that_can_be_asked_for_is_expressed() {
+fn a_pod_with_most_supported_fields_is_parsed() {
     let pod = read(SHOP).unwrap();
     assert_eq!(pod.restart_policy, RestartPolicy::OnFailure);
     assert_eq!(pod.grace_period, Duration::from_secs(5));
@@ -176,7 +186,7 @@ fn a_pod_of_most_that_can_be_asked_for_is_expressed() {
 }
 
 #[test]
-fn json_is_read_as_yaml_is() {
+fn json_and_yaml_have_the_same_result() {
     let indented = r#"{
 	"apiVersion": "v1",
 	"kind": "Pod",
@@ -200,15 +210,15 @@ fn json_is_read_as_yaml_is() {
 }
 
 #[test]
-fn the_uid_is_that_of_the_content_and_not_of_its_layout() {
+fn the_uid_depends_on_the_content_and_not_on_the_layout() {
     let uid = |text: &str| read(text).unwrap().pod.uid;
     let web = uid(KUBECTL_RUN);
     assert_eq!(web.as_str().len(), 32);
     assert!(web.as_str().chars().all(|it| it.is_ascii_hexdigit()));
-    // Other versions of this program must not see another pod.
+    // The UID must not change between versions of this program.
     assert_eq!(web.as_str(), "4d8a29afc0445de3caf516218ccd916d");
     let other_layout = "\
-# The same in another order.
+# The fields in another order.
 ---
 kind: 'Pod'
 spec:
@@ -231,7 +241,7 @@ apiVersion: v1
 }
 
 #[test]
-fn what_yaml_offers_is_read_as_kubernetes_reads_it() {
+fn special_forms_of_yaml_are_read_as_in_kubernetes() {
     let anchors = "\
 \u{feff}apiVersion: v1
 kind: Pod

@@ -1,6 +1,5 @@
-//! No field of a pod is ignored silently: each is expressed, refused, or documented as without
-//! effect. The fields come from the types themselves, so that those of a newer Kubernetes are
-//! tested without anybody thinking of it.
+//! No field of a pod is ignored silently: each is part of the result, refused, or documented as
+//! without effect. The fields are read from the types, so new fields of Kubernetes are tested too.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
@@ -16,8 +15,8 @@ use static_pods::spec::PodSpec;
 
 use crate::read;
 
-/// The fields that the documentation of `manifest` calls without effect, below which nothing has
-/// one, either.
+/// The fields without effect in the documentation of `manifest`. All fields below them have no
+/// effect either.
 const WITHOUT_EFFECT: [&str; 30] = [
     "status",
     "metadata.creationTimestamp",
@@ -51,7 +50,7 @@ const WITHOUT_EFFECT: [&str; 30] = [
     "spec.nodeName=\"node-1\"",
 ];
 
-/// Where a field is the same in each container.
+/// The fields of a container without effect, by their path in the container.
 const OF_CONTAINERS: [&str; 13] = [
     "resizePolicy",
     "terminationMessagePath=\"/dev/termination-log\"",
@@ -76,7 +75,7 @@ enum Step {
     Item,
 }
 
-/// A value without fields, and values that it can have.
+/// The path of a value without fields, and sample values.
 #[derive(Clone, Debug)]
 struct Leaf {
     path: Vec<Step>,
@@ -116,7 +115,7 @@ impl Leaf {
 
 static LEAVES: LazyLock<Vec<Leaf>> = LazyLock::new(leaves);
 
-/// Finds all leaves of a type, by asking it to be made of a value that has all its fields.
+/// Finds all leaves of a type, by deserializing it from a value with all fields.
 fn leaves() -> Vec<Leaf> {
     let mut leaves = Vec::new();
     Pod::deserialize(Explorer {
@@ -162,8 +161,8 @@ impl fmt::Display for Never {
 impl std::error::Error for Never {}
 
 impl de::Error for Never {
-    fn custom<T: fmt::Display>(words: T) -> Self {
-        Self(words.to_string())
+    fn custom<T: fmt::Display>(message: T) -> Self {
+        Self(message.to_string())
     }
 }
 
@@ -296,7 +295,7 @@ impl<'de> de::SeqAccess<'de> for One<'_> {
     }
 }
 
-/// All fields, from the first to the last.
+/// All fields, in order.
 struct All<'l> {
     steps: std::collections::VecDeque<Step>,
     explorer: Explorer<'l>,
@@ -317,7 +316,7 @@ impl<'de> de::MapAccess<'de> for All<'_> {
     }
 
     fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Never> {
-        let step = self.steps.pop_front().expect("a key came before");
+        let step = self.steps.pop_front().expect("a key before each value");
         seed.deserialize(self.explorer.inner(step))
     }
 }
@@ -335,7 +334,7 @@ fn base() -> Value {
     })
 }
 
-/// What the field cannot be without.
+/// Sets the other fields that a field requires.
 fn complete(pod: &mut Value, path: &str) {
     let spec = &mut pod["spec"];
     if path.starts_with("spec.volumes[0].") && path != "spec.volumes[0].name" {
@@ -388,7 +387,7 @@ fn read_value(pod: &Value) -> Result<PodSpec, Refused> {
     read(&pod.to_string())
 }
 
-/// By which line of the documentation the field has no effect.
+/// The line of the documentation by which the field has no effect.
 fn documented(path: &str, sample: &Value) -> Option<&'static str> {
     let text = sample.to_string();
     let is_below = |known: &str, path: &str| match known.split_once('=') {
@@ -407,7 +406,7 @@ fn documented(path: &str, sample: &Value) -> Option<&'static str> {
     })
 }
 
-/// Whether one of the problems is about this field, or about what it stands in.
+/// Whether one of the problems is about this field or one that contains it.
 fn is_about(refused: &Refused, path: &str) -> bool {
     let siblings = path.rsplit_once('.').map_or(path, |it| it.0);
     refused.0.iter().any(|it| {
@@ -418,7 +417,7 @@ fn is_about(refused: &Refused, path: &str) -> bool {
 }
 
 #[test]
-fn the_types_name_all_fields_of_a_pod() {
+fn the_types_have_all_fields_of_a_pod() {
     let leaves = &*LEAVES;
     assert!(leaves.len() > 900, "{}", leaves.len());
     let paths: Vec<_> = leaves.iter().map(Leaf::path).collect();
@@ -434,10 +433,10 @@ fn the_types_name_all_fields_of_a_pod() {
 }
 
 #[test]
-fn each_field_is_expressed_or_refused_or_documented_as_without_effect() {
+fn each_field_is_used_or_refused_or_documented_as_without_effect() {
     let mut ignored = Vec::new();
     let mut used = BTreeSet::new();
-    let mut expressed = 0;
+    let mut changed = 0;
     for leaf in &*LEAVES {
         let path = leaf.path();
         for sample in &leaf.samples {
@@ -453,17 +452,17 @@ fn each_field_is_expressed_or_refused_or_documented_as_without_effect() {
                     assert!(is_about(&refused, &path), "{path} = {sample}:\n{refused}");
                 }
                 (Ok(with), Ok(mut without)) => {
-                    // Of the UID nothing follows.
+                    // The UID always differs.
                     without.pod.uid = with.pod.uid.clone();
                     if with != without {
-                        expressed += 1;
+                        changed += 1;
                     } else if let Some(line) = documented(&path, sample) {
                         used.insert(line);
                     } else {
                         ignored.push(format!("{path} = {sample}"));
                     }
                 }
-                (Ok(_), Err(_)) => expressed += 1,
+                (Ok(_), Err(_)) => changed += 1,
             }
         }
     }
@@ -471,17 +470,17 @@ fn each_field_is_expressed_or_refused_or_documented_as_without_effect() {
     for line in WITHOUT_EFFECT.iter().chain(&OF_CONTAINERS) {
         assert!(used.contains(line), "{line} is not without effect");
     }
-    assert!(expressed > 100, "{expressed}");
+    assert!(changed > 100, "{changed}");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn no_combination_of_fields_hides_one_that_is_not_supported(
+    fn an_unsupported_field_is_refused_in_any_combination_of_fields(
         picks in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..8)
     ) {
-        // The same field with several values has the last one.
+        // If a field has several values, the last one is set.
         let picks = picks.iter().map(|(leaf, sample)| {
             let leaf = leaf.get(&LEAVES);
             (leaf.path(), (leaf, sample.get(&leaf.samples)))
@@ -501,7 +500,7 @@ proptest! {
     }
 
     #[test]
-    fn no_text_makes_it_panic(text in "(apiVersion: v1\nkind: Pod\n)?[a-z:{}\\[\\]&*!|>'\"%@\t\n -]{0,80}") {
+    fn no_text_causes_a_panic(text in "(apiVersion: v1\nkind: Pod\n)?[a-z:{}\\[\\]&*!|>'\"%@\t\n -]{0,80}") {
         let _ = read(&text);
     }
 }

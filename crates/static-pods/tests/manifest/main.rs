@@ -1,4 +1,4 @@
-//! Manifests that are accepted, manifests that are refused, and that no field is ignored.
+//! Manifests that are accepted, manifests that are refused, and the test that no field is ignored.
 
 mod accepted;
 mod every_field;

@@ -1,7 +1,7 @@
 use crate::read;
 
-/// A pod with `metadata` in line 3, `spec` in line 5, its container from line 7 on, and more of
-/// the container from line 9 on.
+/// A pod with `metadata` in line 3, `spec` in line 5, its container from line 7 on, and `more`
+/// fields of the container from line 9 on.
 fn with_container(more: &str) -> String {
     let more = more.replace('\n', "\n    ");
     format!(
@@ -10,7 +10,7 @@ fn with_container(more: &str) -> String {
     )
 }
 
-/// The same, with more of `spec` from line 9 on.
+/// A pod with `more` fields of `spec` from line 9 on.
 fn with_spec(more: &str) -> String {
     let more = more.replace('\n', "\n  ");
     format!(
@@ -27,7 +27,7 @@ fn check(text: &str, expected: &[&str]) {
 }
 
 #[test]
-fn what_is_no_pod_is_refused_with_what_it_is() {
+fn a_file_that_is_not_a_pod_is_refused_with_its_kind() {
     for (text, expected) in [
         ("", " the file is empty: a manifest of a pod is expected"),
         (
@@ -81,7 +81,7 @@ fn what_is_no_pod_is_refused_with_what_it_is() {
 }
 
 #[test]
-fn what_is_no_yaml_is_refused_with_the_line() {
+fn invalid_yaml_is_refused_with_the_line() {
     let refused = read("apiVersion: v1\nkind: [Pod\n")
         .unwrap_err()
         .to_string();
@@ -91,7 +91,7 @@ fn what_is_no_yaml_is_refused_with_the_line() {
 }
 
 #[test]
-fn all_that_is_wrong_is_reported_at_once_in_the_order_of_the_file() {
+fn all_problems_are_reported_at_once_in_the_order_of_the_file() {
     check(
         "\
 apiVersion: v1
@@ -205,7 +205,7 @@ fn invalid_values_of_a_container_are_refused() {
         ),
         (
             "env:\n- name: A\n  value: a\n  valueFrom:\n    fieldRef: {fieldPath: metadata.name}",
-            "12: spec.containers[0].env[0].valueFrom: cannot stand beside value",
+            "12: spec.containers[0].env[0].valueFrom: cannot be combined with value",
         ),
         (
             "env:\n- name: A\n  valueFrom:\n    fieldRef: {fieldPath: spec.color}",
@@ -345,7 +345,7 @@ fn invalid_values_of_a_pod_are_refused() {
 }
 
 #[test]
-fn what_is_beyond_us_is_refused_by_name() {
+fn unsupported_fields_are_refused_by_name() {
     for (more, expected) in [
         (
             "envFrom: [{configMapRef: {name: a}}]",

@@ -10,7 +10,7 @@ use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::WallTime;
 use pleg::runtime::Runtime;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use static_pods::adopted::{Adopted, adopted};
+use static_pods::adopted::{Adopted, merge_adopted};
 use static_pods::logs::{Limits, LogFolders, Rotated, rotate};
 use static_pods::runtime::{
     CgroupVersion, Cgroups, ContainerConfig, ContainerStart, ExecEnd, Host, RuntimeClient,
@@ -267,7 +267,7 @@ async fn run_and_end(testbed: &Testbed) {
     );
 
     // As a later run would find it, without its manifest.
-    let pods = adopted(Vec::new(), client.sandboxes(OWNER).await.unwrap());
+    let pods = merge_adopted(Vec::new(), client.sandboxes(OWNER).await.unwrap());
     let found = &pods[&pod.pod.uid];
     assert_eq!(*found, Adopted::from(&pod));
     let grace = found.termination.grace_period;

@@ -93,7 +93,7 @@ fn hidden_files_and_folders_are_left_alone_and_links_are_followed() {
     let refused = run.action("Refuse");
     assert_eq!(
         why(&refused),
-        "z.yaml: cannot be read: the symbolic link leads nowhere"
+        "z.yaml: cannot be read: the symbolic link is broken"
     );
     let first = run.pod("Ready");
     assert_eq!(node.pods(), ["web"]);

@@ -1,4 +1,4 @@
-//! The calls that are under way in the small world's runtime.
+//! The outstanding calls of the simulated runtime.
 
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
@@ -6,18 +6,18 @@ use pleg::model::listed::ContainerState;
 use super::super::{Outcome, Step};
 use super::world::{Container, Sandbox, World};
 
-/// A call that was made.
+/// An outstanding call.
 #[derive(Clone, Debug)]
 pub(super) struct Call {
     pub(super) step: Step,
-    /// What came of it, once something did.
+    /// Its outcome, once it has taken effect.
     pub(super) outcome: Option<Outcome>,
-    /// Somebody waits for the answer.
-    pub(super) is_awaited: bool,
+    /// Whether its caller still waits for the answer.
+    pub(super) has_caller: bool,
 }
 
 impl World {
-    /// Names are reserved as soon as a creation arrives.
+    /// Receives a call. A creation reserves its name.
     pub(super) fn arrive(&self, step: Step) -> Call {
         let is_taken = match name_of(&step) {
             None => false,
@@ -34,18 +34,18 @@ impl World {
         };
         Call {
             step,
-            outcome: is_taken.then(|| Outcome::Unanswered("the name is reserved".into())),
-            is_awaited: true,
+            outcome: is_taken.then(|| Outcome::AnswerLost("the name is reserved".into())),
+            has_caller: true,
         }
     }
 
-    /// Performs a call, if that was not done yet, and gives its answer, if somebody waits for it.
+    /// Performs a call if it has not taken effect. Returns the answer if its caller still waits.
     pub(super) fn finish(&mut self, call: Call) -> (Step, Option<Outcome>) {
         let outcome = match call.outcome {
             Some(outcome) => outcome,
             None => self.effect(&call.step),
         };
-        (call.step, call.is_awaited.then_some(outcome))
+        (call.step, call.has_caller.then_some(outcome))
     }
 
     fn new_id(&mut self) -> Id {
@@ -58,14 +58,14 @@ impl World {
         sandboxes.any(|it| it.id == *sandbox && it.is_ready)
     }
 
-    /// Does what a call asks for.
+    /// Applies the effect of a call, and checks the world.
     pub(super) fn effect(&mut self, step: &Step) -> Outcome {
-        let outcome = self.do_it(step);
+        let outcome = self.apply(step);
         self.check();
         outcome
     }
 
-    fn do_it(&mut self, step: &Step) -> Outcome {
+    fn apply(&mut self, step: &Step) -> Outcome {
         match step {
             Step::CreateSandbox { attempt } => {
                 let id = self.new_id();

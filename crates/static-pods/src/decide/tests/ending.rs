@@ -22,7 +22,8 @@ fn kills(world: &World) -> Vec<(&str, Duration, bool)> {
     kills.collect()
 }
 
-fn end_begins(containers: &[&str]) -> World {
+/// A world in which the pod has started to end.
+fn ending_world(containers: &[&str]) -> World {
     let mut spec = pod(Always, containers);
     for container in &mut spec.containers {
         if container.name == "app" {
@@ -37,22 +38,22 @@ fn end_begins(containers: &[&str]) -> World {
 }
 
 #[test]
-fn containers_end_side_by_side_and_sidecars_after_them_the_last_one_first() {
-    let mut world = end_begins(&["s:one", "s:two", "app", "log"]);
+fn containers_end_in_parallel_and_then_sidecars_the_last_one_first() {
+    let mut world = ending_world(&["s:one", "s:two", "app", "log"]);
     assert_eq!(
         kills(&world),
         [("app", 30 * SECOND, true), ("log", 30 * SECOND, false)]
     );
     world.pass(10 * SECOND);
     world.perform();
-    world.look();
+    world.observe();
     world.decide();
     assert_eq!(kills(&world).len(), 1);
     let (name, grace, _) = kills(&world)[0];
     assert_eq!(name, "two");
     assert!(grace > 19 * SECOND && grace <= 20 * SECOND);
     world.perform();
-    world.look();
+    world.observe();
     world.decide();
     assert_eq!(kills(&world)[0].0, "one");
     world.settle(30 * SECOND);
@@ -62,7 +63,7 @@ fn containers_end_side_by_side_and_sidecars_after_them_the_last_one_first() {
 
 #[test]
 fn sidecars_do_not_wait_longer_than_the_grace_period() {
-    let mut world = end_begins(&["s:one", "app"]);
+    let mut world = ending_world(&["s:one", "app"]);
     assert_eq!(kills(&world)[0].0, "app");
     let deadline = world.decision().wake_at.unwrap();
     assert_eq!(deadline, world.now + 30 * SECOND);
@@ -73,15 +74,15 @@ fn sidecars_do_not_wait_longer_than_the_grace_period() {
 }
 
 #[test]
-fn a_pod_ends_by_what_the_runtime_has_after_each_kill_of_the_run() {
+fn a_pod_ends_although_the_run_is_killed_at_any_event() {
     for killed_at in 0..20 {
-        let mut world = end_begins(&["s:one", "app"]);
+        let mut world = ending_world(&["s:one", "app"]);
         for event in 0..20 {
             if event == killed_at {
                 world.restart();
             }
             match event % 3 {
-                0 => world.look(),
+                0 => world.observe(),
                 1 => world.decide(),
                 _ => world.perform(),
             }
@@ -93,23 +94,23 @@ fn a_pod_ends_by_what_the_runtime_has_after_each_kill_of_the_run() {
 }
 
 #[test]
-fn a_pod_that_is_not_in_the_runtime_is_gone_once_that_was_seen() {
+fn a_pod_that_is_not_in_the_runtime_is_gone_after_a_complete_view() {
     let mut world = World::new(pod(Always, &["app"]));
     world.ending = Some(Why::ManifestRemoved);
     world.decide();
     assert!(!world.decision().is_gone);
     assert!(world.calls.is_empty());
-    assert!(world.decision().look_after.is_some());
+    assert!(world.decision().needs_view_after.is_some());
     world.settle(10 * SECOND);
     assert!(world.decision().is_gone && !world.has_volumes);
 }
 
 #[test]
-fn a_pod_with_a_container_whose_status_hangs_stays_until_it_is_seen() {
+fn a_pod_with_an_unobserved_container_ends_when_the_container_is_observed() {
     let mut world = World::new(pod(Always, &["app", "log"]));
     world.settle(30 * SECOND);
     world.stuck = Some(world.running("log").id.clone());
-    world.look();
+    world.observe();
     world.ending = Some(Why::ManifestRemoved);
     world.settle(600 * SECOND);
     assert_eq!(world.live_names(), ["log"]);
@@ -120,12 +121,12 @@ fn a_pod_with_a_container_whose_status_hangs_stays_until_it_is_seen() {
 }
 
 #[test]
-fn a_container_that_is_being_created_is_waited_for_and_removed() {
+fn the_end_of_a_pod_waits_for_a_creation_and_removes_the_container() {
     let mut world = World::new(pod(Always, &["app"]));
     let is_creation = |step: &Step| matches!(step, Step::CreateContainer { .. });
     while !world.calls.iter().any(|call| is_creation(&call.step)) {
         world.perform();
-        world.look();
+        world.observe();
         world.decide();
     }
     let call = world.calls.remove(0);
@@ -135,15 +136,15 @@ fn a_container_that_is_being_created_is_waited_for_and_removed() {
     world.sandboxes[0].is_ready = true;
     let outcome = world.effect(&call.step);
     assert_eq!(world.containers[0].state, ContainerState::Created);
-    world.memory.ended(&call.step, outcome, world.now);
+    world.memory.note_outcome(&call.step, outcome, world.now);
     world.settle(10 * SECOND);
     assert!(world.decision().is_gone && world.containers.is_empty());
     assert!(world.times("StartContainer").is_empty());
 }
 
 #[test]
-fn what_the_runtime_refuses_to_stop_is_tried_again_with_back_off() {
-    let mut world = end_begins(&["app"]);
+fn a_refused_stop_is_retried_with_back_off() {
+    let mut world = ending_world(&["app"]);
     let end = world.now + 60 * SECOND;
     while world.now < end {
         for call in &mut world.calls {
@@ -151,7 +152,7 @@ fn what_the_runtime_refuses_to_stop_is_tried_again_with_back_off() {
         }
         world.perform();
         world.pass(SECOND / 5);
-        world.look();
+        world.observe();
         world.decide();
     }
     assert!((5..9).contains(&world.times("KillContainer").len()));
@@ -160,14 +161,14 @@ fn what_the_runtime_refuses_to_stop_is_tried_again_with_back_off() {
 }
 
 #[test]
-fn a_pod_is_over_only_when_the_last_of_its_containers_has_ended() {
+fn a_pod_has_finished_only_when_all_its_containers_have_exited() {
     for code in [0, 3] {
         let mut world = World::new(pod(RestartPolicy::Never, &["app"]));
         world.settle(30 * SECOND);
         for sandbox in &mut world.sandboxes {
             sandbox.is_ready = false;
         }
-        world.look();
+        world.observe();
         world.decide();
         assert!(
             world
@@ -176,10 +177,10 @@ fn a_pod_is_over_only_when_the_last_of_its_containers_has_ended() {
                 .any(|it| it.step.action() == "KillContainer")
         );
         let report = &world.decision().report;
-        assert_eq!(report.phase, Phase::Running, "it takes its time");
+        assert_eq!(report.phase, Phase::Running, "the container still runs");
         assert!(!report.is_ready && !report.containers[0].is_ready);
         world.exit("app", code);
-        world.look();
+        world.observe();
         world.decide();
         let phase = match code {
             0 => Phase::Succeeded,
@@ -190,11 +191,11 @@ fn a_pod_is_over_only_when_the_last_of_its_containers_has_ended() {
 }
 
 #[test]
-fn a_pod_that_is_ended_before_all_of_it_has_run_has_not_succeeded() {
+fn a_pod_that_ends_before_all_its_containers_have_run_stays_pending() {
     for without_image in [&["log"][..], &["app", "log"]] {
         let mut world = World::new(pod(RestartPolicy::Never, &["app", "log"]));
         for _ in 0..20 {
-            world.look();
+            world.observe();
             world.decide();
             for call in &mut world.calls {
                 let of_image = matches!(call.step, Step::EnsureImage { .. });
@@ -208,18 +209,18 @@ fn a_pod_that_is_ended_before_all_of_it_has_run_has_not_succeeded() {
         if !without_image.contains(&"app") {
             world.exit("app", 0);
         }
-        world.look();
+        world.observe();
         world.decide();
         assert_eq!(world.decision().report.phase, Phase::Pending);
         world.ending = Some(Why::ManifestRemoved);
-        world.look();
+        world.observe();
         world.decide();
         assert_eq!(world.decision().report.phase, Phase::Pending);
     }
 }
 
 #[test]
-fn a_grace_period_without_end_ends_with_the_containers() {
+fn a_pod_with_a_huge_grace_period_ends_when_its_containers_have_exited() {
     let mut spec = pod(Always, &["s:one", "app"]);
     spec.grace_period = Duration::from_secs(i64::MAX as u64);
     let mut world = World::new(spec);

@@ -22,7 +22,7 @@ fn a_sandbox_without_an_address_is_replaced_with_back_off() {
 }
 
 #[test]
-fn of_two_sandboxes_that_run_none_stays() {
+fn of_two_running_sandboxes_none_is_kept() {
     let mut world = World::new(pod(Always, &["app"]));
     world.settle(30 * SECOND);
     world.sandboxes.push(Sandbox {
@@ -30,19 +30,19 @@ fn of_two_sandboxes_that_run_none_stays() {
         attempt: 1,
         is_ready: true,
     });
-    world.look();
+    world.observe();
     world.decide();
     let last = world.actions().last().copied();
     assert_eq!(last, Some("KillContainer app: SecondSandbox"));
 }
 
 #[test]
-fn an_old_sandbox_is_removed_once_it_holds_no_container_that_is_kept() {
+fn an_old_sandbox_is_removed_when_no_container_in_it_is_kept() {
     let mut world = World::new(pod(Always, &["app"]));
     world.settle(30 * SECOND);
     world.sandbox_dies();
     world.settle(30 * SECOND);
-    // The dead container in it is the newest dead one.
+    // The newest dead container is in it.
     assert_eq!((world.sandboxes.len(), world.containers.len()), (2, 2));
     world.exit("app", 1);
     world.settle(30 * SECOND);
@@ -51,7 +51,7 @@ fn an_old_sandbox_is_removed_once_it_holds_no_container_that_is_kept() {
 }
 
 #[test]
-fn a_later_run_removes_an_old_sandbox_if_it_knows_where_all_containers_are() {
+fn a_later_run_removes_an_old_sandbox_if_it_knows_the_sandboxes_of_all_containers() {
     let mut world = World::new(pod(OnFailure, &["app", "log"]));
     world.settle(30 * SECOND);
     for container in ["app", "log"] {

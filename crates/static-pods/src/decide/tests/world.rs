@@ -1,10 +1,10 @@
-//! A runtime, what is seen of it, and a run that keeps one pod on it.
+//! A simulated runtime, views of it, and a run that keeps one pod on it.
 //!
 //! ```text
-//!   World::decide --steps--> calls --effect--> sandboxes, containers --look--> view
-//!        ^                     |                                                 |
-//!        \---- ended <--answer-/------------------- (or it is lost)              |
-//!        \-----------------------------------------------------------------------/
+//!   World::decide --steps--> calls --effect--> sandboxes, containers --observe--> view
+//!        ^                     |                                                    |
+//!        |---- ended <--answer-/ (or the answer is lost)                            |
+//!        \--------------------------------------------------------------------------/
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,8 +20,8 @@ use super::super::view::Extent;
 use super::super::{Decision, Memory, Outcome, Step, Termination, View, Want, Why};
 use super::calls::Call;
 use crate::probe::Health;
-pub(super) use crate::spec::sample::pod;
 use crate::spec::{PodSpec, PullPolicy};
+pub(super) use crate::testing::pod_of as pod;
 
 pub(super) const SECOND: Duration = Duration::from_secs(1);
 
@@ -51,28 +51,28 @@ pub(super) struct World {
     pub(super) has_volumes: bool,
     pub(super) calls: Vec<Call>,
     pub(super) ids: u32,
-    /// Its status call hangs.
+    /// The container whose status call is stuck.
     pub(super) stuck: Option<Id>,
-    /// What is told of it.
+    /// Why that container is unobserved.
     pub(super) why_stuck: Why,
-    /// What is created is not seen.
+    /// Whether lists are overdue, so that new containers are not observed.
     pub(super) lists_hang: bool,
-    /// The runtime keeps each name for a creation that never ends.
+    /// Whether all names are reserved by creations that never end.
     pub(super) is_reserved: bool,
-    /// The policy with which each image was looked for.
-    pub(super) looked_for: Vec<PullPolicy>,
+    /// The policies of the image checks.
+    pub(super) image_policies: Vec<PullPolicy>,
     pub(super) view: View,
-    /// Views of this run that are older.
+    /// Older views of this run.
     pub(super) older: Vec<View>,
     pub(super) memory: Memory,
-    /// Those whose liveness probe has failed.
+    /// The containers whose liveness probe has failed.
     pub(super) failed: BTreeSet<Id>,
-    /// Those whose startup probe has not succeeded.
+    /// The containers whose startup probe has not succeeded.
     pub(super) slow: BTreeSet<Arc<str>>,
     pub(super) last: Option<Decision>,
-    /// What was decided, with the seconds since the beginning.
+    /// The steps, with the seconds since the start.
     pub(super) log: Vec<(u64, String)>,
-    began: Instant,
+    start: Instant,
 }
 
 impl World {
@@ -81,7 +81,7 @@ impl World {
         let status = PodStatus::unknown(spec.pod.uid.clone());
         Self {
             now,
-            began: now,
+            start: now,
             ending: None,
             sandboxes: Vec::new(),
             containers: Vec::new(),
@@ -92,12 +92,12 @@ impl World {
             why_stuck: Why::StatusStuck,
             lists_hang: false,
             is_reserved: false,
-            looked_for: Vec::new(),
+            image_policies: Vec::new(),
             view: View {
                 status: Arc::new(status),
                 as_of: None,
                 extent: Extent::Unclear,
-                unseen: BTreeMap::new(),
+                unobserved: BTreeMap::new(),
             },
             older: Vec::new(),
             memory: Memory::new(now),
@@ -113,10 +113,10 @@ impl World {
         self.now += time;
     }
 
-    /// The run is killed, and another begins: it knows nothing.
+    /// Kills the run and starts another, with an empty memory.
     pub(super) fn restart(&mut self) {
         for call in &mut self.calls {
-            call.is_awaited = false;
+            call.has_caller = false;
         }
         self.memory = Memory::new(self.now);
         self.older.clear();
@@ -125,12 +125,12 @@ impl World {
             status: Arc::new(status),
             as_of: None,
             extent: Extent::Unclear,
-            unseen: BTreeMap::new(),
+            unobserved: BTreeMap::new(),
         };
     }
 
-    /// The PLEG looks, as far as it can.
-    pub(super) fn look(&mut self) {
+    /// Updates the view, as a PLEG does with these faults.
+    pub(super) fn observe(&mut self) {
         self.pass(Duration::from_millis(1));
         self.older.push(self.view.clone());
         let stuck = self.stuck.clone();
@@ -142,7 +142,7 @@ impl World {
         self.view = match stuck {
             Some(_) if !was_seen => return,
             Some(stuck) => {
-                // The pod's last good status stays, but for the exits of its other containers.
+                // The last good status is kept, with the exits of the other containers.
                 let mut last = PodStatus::clone(&known);
                 for shown in &mut last.containers {
                     if let Some(now) = status.container(&shown.id)
@@ -155,25 +155,25 @@ impl World {
                 View {
                     status: Arc::new(last),
                     as_of: self.view.as_of,
-                    extent: Extent::AllButUnseen,
-                    unseen: BTreeMap::from([(stuck, self.why_stuck.clone())]),
+                    extent: Extent::AllButUnobserved,
+                    unobserved: BTreeMap::from([(stuck, self.why_stuck.clone())]),
                 }
             }
-            // A PLEG that begins so has sandboxes, and no id of a container.
+            // A PLEG that starts while lists are overdue knows sandboxes but no containers.
             None if self.lists_hang => {
                 status.containers.retain(|it| is_known(&it.id));
                 View {
                     status: Arc::new(status),
                     as_of: Some(self.now),
-                    extent: Extent::Known,
-                    unseen: BTreeMap::new(),
+                    extent: Extent::KnownIds,
+                    unobserved: BTreeMap::new(),
                 }
             }
             None => View {
                 status: Arc::new(status),
                 as_of: Some(self.now),
-                extent: Extent::All,
-                unseen: BTreeMap::new(),
+                extent: Extent::Complete,
+                unobserved: BTreeMap::new(),
             },
         };
         self.pass(Duration::from_millis(1));
@@ -215,7 +215,7 @@ impl World {
         status
     }
 
-    /// Decides, and makes the calls.
+    /// Decides, and sends the calls.
     pub(super) fn decide(&mut self) {
         let slow = |it: &&Container| self.slow.contains(&it.name);
         let started = self.containers.iter().filter(|it| !slow(it));
@@ -226,11 +226,11 @@ impl World {
             Some(why) => Want::End { pod: &pod, why },
         };
         let decision = self.memory.decide(want, &self.view, &health, self.now);
-        let seconds = (self.now - self.began).as_secs();
+        let seconds = (self.now - self.start).as_secs();
         for planned in &decision.steps {
             self.check_step(&planned.step);
             if let Step::EnsureImage { policy, .. } = planned.step {
-                self.looked_for.push(policy);
+                self.image_policies.push(policy);
             }
             let container = planned.step.container();
             let container = container.map_or(String::new(), |name| format!(" {name}"));
@@ -252,12 +252,12 @@ impl World {
             | Step::KillContainer { id, .. }
             | Step::RemoveContainer { id, .. } => id,
             Step::RemoveVolumes => {
-                assert!(self.live().is_empty(), "volumes of what runs are removed");
+                assert!(self.live().is_empty(), "volumes in use are removed");
                 return;
             }
             _ => return,
         };
-        let is_stuck = self.view.unseen.contains_key(id);
+        let is_stuck = self.view.unobserved.contains_key(id);
         assert!(!is_stuck, "{step:?} of a stuck container");
     }
 
@@ -265,7 +265,7 @@ impl World {
         self.last.as_ref().expect("a decision was made")
     }
 
-    /// All that has a process.
+    /// The containers that have a process.
     pub(super) fn live(&self) -> Vec<&Container> {
         let live = [ContainerState::Running, ContainerState::Unknown];
         let all = self.containers.iter();
@@ -304,28 +304,28 @@ impl World {
         }
     }
 
-    /// Performs and answers all that is under way.
+    /// Performs and answers all outstanding calls.
     pub(super) fn perform(&mut self) {
         while let Some(call) = self.calls.pop() {
             let (step, outcome) = self.finish(call);
             if let Some(outcome) = outcome {
-                self.memory.ended(&step, outcome, self.now);
+                self.memory.note_outcome(&step, outcome, self.now);
             }
         }
         self.check();
     }
 
-    /// Goes on until nothing happens any more, in steps of up to this time.
+    /// Continues until nothing is left to do, but at most for this time.
     pub(super) fn settle(&mut self, limit: Duration) {
         let end = self.now + limit;
         while self.now < end {
-            self.look();
+            self.observe();
             self.decide();
             if self.calls.is_empty() {
                 let decision = self.decision();
                 let next = decision.wake_at.map_or(end, |at| at.max(self.now));
-                let is_seen = decision.look_after.is_none();
-                if !is_seen {
+                let needs_view = decision.needs_view_after.is_some();
+                if needs_view {
                     self.pass(SECOND);
                 } else if next >= end {
                     self.now = end;
@@ -338,7 +338,7 @@ impl World {
         }
     }
 
-    /// Never two live containers of one name, and never two sandboxes.
+    /// Checks that there are never two live containers with one name or two sandboxes.
     pub(super) fn check(&self) {
         let ready = self.sandboxes.iter().filter(|it| it.is_ready).count();
         assert!(ready <= 1, "two sandboxes: {:?}", self.sandboxes);
@@ -351,7 +351,7 @@ impl World {
         self.log.iter().map(|(_, line)| line.as_str()).collect()
     }
 
-    /// The steps whose line begins so, by the second.
+    /// The seconds of the steps whose line starts with `line`.
     pub(super) fn times(&self, line: &str) -> Vec<u64> {
         let lines = self.log.iter().filter(|(_, it)| it.starts_with(line));
         lines.map(|(seconds, _)| *seconds).collect()
@@ -359,8 +359,8 @@ impl World {
 
     pub(super) fn answer(&mut self, index: usize, outcome: Outcome) {
         let call = &mut self.calls[index];
-        if std::mem::replace(&mut call.is_awaited, false) {
-            self.memory.ended(&call.step, outcome, self.now);
+        if std::mem::replace(&mut call.has_caller, false) {
+            self.memory.note_outcome(&call.step, outcome, self.now);
         }
     }
 }

@@ -8,15 +8,15 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::probe::Kind;
+use crate::probe::ProbeKind;
 use crate::spec::Scheme;
 
 const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
-/// Ends each command in the same way.
-struct Ends(Result<ExecEnd, CallFailed>);
+/// Ends each command with this result.
+struct FixedExec(Result<ExecEnd, CallFailed>);
 
-impl Exec for Ends {
+impl Exec for FixedExec {
     async fn exec(&self, _: &Id, _: &[String], _: Duration) -> Result<ExecEnd, CallFailed> {
         self.0.clone()
     }
@@ -31,17 +31,17 @@ fn unavailable() -> CallFailed {
     }
 }
 
-fn check(check: Check) -> CheckToMake {
-    CheckToMake {
+fn check(check: Check) -> DueCheck {
+    DueCheck {
         container: "app".into(),
         id: "one".into(),
-        kind: Kind::Liveness,
+        kind: ProbeKind::Liveness,
         check,
         timeout: Duration::from_millis(700),
     }
 }
 
-fn http(port: u16, path: &str, headers: &[(&str, &str)]) -> CheckToMake {
+fn http(port: u16, path: &str, headers: &[(&str, &str)]) -> DueCheck {
     let headers = headers.iter();
     check(Check::Http {
         scheme: Scheme::Http,
@@ -54,12 +54,12 @@ fn http(port: u16, path: &str, headers: &[(&str, &str)]) -> CheckToMake {
     })
 }
 
-async fn find(check: &CheckToMake) -> Finding {
-    let never = Ends(Err(unavailable()));
+async fn find(check: &DueCheck) -> CheckResult {
+    let never = FixedExec(Err(unavailable()));
     perform(check, Some(HOME), &never).await
 }
 
-/// Answers each request with what `answer` makes of its path; gives the port and the requests.
+/// Answers each request with `answer` of its path. Returns the port and the requests.
 async fn server(
     answer: impl Fn(&str) -> String + Send + 'static,
 ) -> (u16, mpsc::UnboundedReceiver<String>) {
@@ -87,25 +87,25 @@ fn redirect(location: &str) -> String {
     format!("HTTP/1.1 302 Found\r\nLocation: {location}\r\nContent-Length: 0\r\n\r\n")
 }
 
-fn failure(message: &str) -> Finding {
-    Finding::Failure(message.into())
+fn failure(message: &str) -> CheckResult {
+    CheckResult::Failure(message.into())
 }
 
 #[tokio::test]
 async fn answers_from_200_to_399_are_a_success() {
     let (port, _requests) = server(|path| status(&path[1..])).await;
-    for well in ["200", "204", "302", "304", "399"] {
-        let check = http(port, &format!("/{well}"), &[]);
-        assert_eq!(find(&check).await, Finding::Success, "{well}");
+    for code in ["200", "204", "302", "304", "399"] {
+        let check = http(port, &format!("/{code}"), &[]);
+        assert_eq!(find(&check).await, CheckResult::Success, "{code}");
     }
-    for bad in ["400", "404", "500", "503"] {
-        let check = http(port, &format!("/{bad}"), &[]);
-        assert_eq!(find(&check).await, failure(&format!("HTTP status {bad}")));
+    for code in ["400", "404", "500", "503"] {
+        let check = http(port, &format!("/{code}"), &[]);
+        assert_eq!(find(&check).await, failure(&format!("HTTP status {code}")));
     }
 }
 
 #[tokio::test]
-async fn a_path_with_characters_that_no_url_has_is_escaped_also_in_a_redirect() {
+async fn characters_that_a_url_cannot_contain_are_escaped_also_in_a_redirect() {
     let (port, mut requests) = server(|path| match path {
         "/a%20b%3Cc%3E?d=e%20f" => redirect("/n ext?<"),
         "/n%20ext?%3C" => status("200 OK"),
@@ -113,7 +113,7 @@ async fn a_path_with_characters_that_no_url_has_is_escaped_also_in_a_redirect() 
     })
     .await;
     let check = http(port, "/a b<c>?d=e f#part", &[]);
-    assert_eq!(find(&check).await, Finding::Success);
+    assert_eq!(find(&check).await, CheckResult::Success);
     let first = requests.recv().await.unwrap();
     assert!(
         first.starts_with("GET /a%20b%3Cc%3E?d=e%20f HTTP/1.1\r\n"),
@@ -122,10 +122,10 @@ async fn a_path_with_characters_that_no_url_has_is_escaped_also_in_a_redirect() 
 }
 
 #[tokio::test]
-async fn a_request_names_us_and_bears_the_headers_of_the_manifest() {
+async fn a_request_has_our_user_agent_unless_the_manifest_sets_it() {
     let (port, mut requests) = server(|_| status("200 OK")).await;
     let plain = http(port, "/health?full", &[]);
-    assert_eq!(find(&plain).await, Finding::Success);
+    assert_eq!(find(&plain).await, CheckResult::Success);
     let request = requests.recv().await.unwrap().to_lowercase();
     assert!(request.starts_with("get /health?full http/1.1\r\n"));
     assert!(request.contains("\r\nuser-agent: pleg-probe/"));
@@ -133,7 +133,7 @@ async fn a_request_names_us_and_bears_the_headers_of_the_manifest() {
     assert!(request.contains(&format!("\r\nhost: 127.0.0.1:{port}\r\n")));
 
     let headers = [("Host", "web"), ("X-Key", "1"), ("user-agent", "me")];
-    assert_eq!(find(&http(port, "/", &headers)).await, Finding::Success);
+    assert_eq!(find(&http(port, "/", &headers)).await, CheckResult::Success);
     let request = requests.recv().await.unwrap().to_lowercase();
     assert!(request.contains("\r\nhost: web\r\n"));
     assert!(request.contains("\r\nx-key: 1\r\n"));
@@ -142,14 +142,14 @@ async fn a_request_names_us_and_bears_the_headers_of_the_manifest() {
 }
 
 #[tokio::test]
-async fn redirects_are_followed_on_the_same_host_only_and_ten_times_at_most() {
+async fn at_most_ten_redirects_to_the_host_itself_are_followed() {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
     let (port, _requests) = server(|path| match path {
         "/here" => redirect("/bad"),
         "/elsewhere" => redirect("http://192.0.2.1/bad"),
-        "/round" => {
+        "/loop" => {
             COUNT.fetch_add(1, Ordering::Relaxed);
-            redirect("round")
+            redirect("loop")
         }
         _ => status("500"),
     })
@@ -157,24 +157,24 @@ async fn redirects_are_followed_on_the_same_host_only_and_ten_times_at_most() {
     let here = find(&http(port, "/here", &[])).await;
     assert_eq!(here, failure("HTTP status 500"));
     let elsewhere = find(&http(port, "/elsewhere", &[])).await;
-    assert_eq!(elsewhere, Finding::Success);
-    let round = find(&http(port, "/round", &[])).await;
-    assert_eq!(round, failure("more than 10 redirects"));
+    assert_eq!(elsewhere, CheckResult::Success);
+    let endless = find(&http(port, "/loop", &[])).await;
+    assert_eq!(endless, failure("more than 10 redirects"));
     assert_eq!(COUNT.load(Ordering::Relaxed), 11);
 }
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_or_breaks_off_has_failed() {
     let listener = TcpListener::bind((HOME, 0)).await.unwrap();
-    let silent = listener.local_addr().unwrap().port();
-    let finding = find(&http(silent, "/", &[])).await;
-    assert_eq!(finding, failure("no answer within 0.7 s"));
+    let unresponsive = listener.local_addr().unwrap().port();
+    let result = find(&http(unresponsive, "/", &[])).await;
+    assert_eq!(result, failure("no answer within 0.7 s"));
 
     let cut = "HTTP/1.1 200 OK\r\nContent-Length: 50\r\n\r\nshort";
     let (port, _requests) = server(|_| cut.into()).await;
     assert!(matches!(
         find(&http(port, "/", &[])).await,
-        Finding::Failure(_)
+        CheckResult::Failure(_)
     ));
 }
 
@@ -188,11 +188,11 @@ async fn an_endless_answer_is_a_success_after_ten_kilobytes() {
         stream.write_all(head.as_bytes()).await.unwrap();
         while stream.write_all(&[b'x'; 1024]).await.is_ok() {}
     });
-    assert_eq!(find(&http(port, "/", &[])).await, Finding::Success);
+    assert_eq!(find(&http(port, "/", &[])).await, CheckResult::Success);
 }
 
 #[tokio::test]
-async fn what_does_not_speak_tls_fails_an_https_probe() {
+async fn an_https_probe_of_a_server_without_tls_fails() {
     let (port, _requests) = server(|_| status("200 OK")).await;
     let https = check(Check::Http {
         scheme: Scheme::Https,
@@ -201,19 +201,19 @@ async fn what_does_not_speak_tls_fails_an_https_probe() {
         path: "/".into(),
         headers: Vec::new(),
     });
-    let Finding::Failure(message) = find(&https).await else {
+    let CheckResult::Failure(message) = find(&https).await else {
         panic!("plain HTTP was taken for HTTPS");
     };
     assert!(message.starts_with("no TLS: "), "{message}");
 }
 
-/// The certificate is nobody's, and was valid for a day.
+/// The certificate is self-signed, and was valid for a day.
 #[tokio::test]
-async fn any_certificate_will_do_for_an_https_probe() {
+async fn an_https_probe_accepts_any_certificate() {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 
-    let certificate = CertificateDer::from(&include_bytes!("nobody.cert.der")[..]);
-    let key = PrivatePkcs8KeyDer::from(&include_bytes!("nobody.key.der")[..]);
+    let certificate = CertificateDer::from(&include_bytes!("self-signed.cert.der")[..]);
+    let key = PrivatePkcs8KeyDer::from(&include_bytes!("self-signed.key.der")[..]);
     let provider = rustls::crypto::ring::default_provider();
     let config = rustls::ServerConfig::builder_with_provider(provider.into())
         .with_safe_default_protocol_versions()
@@ -240,39 +240,39 @@ async fn any_certificate_will_do_for_an_https_probe() {
         path: "/".into(),
         headers: Vec::new(),
     });
-    assert_eq!(find(&https).await, Finding::Success);
+    assert_eq!(find(&https).await, CheckResult::Success);
 }
 
 #[tokio::test]
-async fn a_connection_is_a_success_of_a_tcp_probe() {
+async fn a_tcp_probe_succeeds_with_a_connection() {
     let listener = TcpListener::bind((HOME, 0)).await.unwrap();
     let port = listener.local_addr().unwrap().port();
     let tcp = |host: Option<&str>| {
         let host = host.map(str::to_owned);
         check(Check::Tcp { host, port })
     };
-    assert_eq!(find(&tcp(None)).await, Finding::Success);
-    assert_eq!(find(&tcp(Some("localhost"))).await, Finding::Success);
+    assert_eq!(find(&tcp(None)).await, CheckResult::Success);
+    assert_eq!(find(&tcp(Some("localhost"))).await, CheckResult::Success);
     drop(listener);
-    let Finding::Failure(message) = find(&tcp(None)).await else {
-        panic!("nobody listens");
+    let CheckResult::Failure(message) = find(&tcp(None)).await else {
+        panic!("connected to a closed port");
     };
     assert!(message.starts_with(&format!("no connection to 127.0.0.1 port {port}: ")));
 }
 
 #[tokio::test]
-async fn a_pod_without_an_address_is_not_blamed() {
+async fn the_check_of_a_pod_without_an_address_has_no_result() {
     let tcp = check(Check::Tcp {
         host: None,
         port: 80,
     });
-    let never = Ends(Ok(ExecEnd::TimedOut));
-    let finding = perform(&tcp, None, &never).await;
-    assert!(matches!(finding, Finding::Unknown(_)));
+    let never = FixedExec(Ok(ExecEnd::TimedOut));
+    let result = perform(&tcp, None, &never).await;
+    assert!(matches!(result, CheckResult::Unknown(_)));
 }
 
 #[tokio::test]
-async fn a_command_is_judged_by_its_exit_code_and_the_runtime_is_not_the_container() {
+async fn a_command_succeeds_by_its_exit_code_and_a_failed_call_has_no_result() {
     let run = check(Check::Exec(vec!["test".into()]));
     let exited = |code, stdout: &str, stderr: &str| {
         Ok(ExecEnd::Exited {
@@ -281,8 +281,8 @@ async fn a_command_is_judged_by_its_exit_code_and_the_runtime_is_not_the_contain
             stderr: stderr.into(),
         })
     };
-    for (end, finding) in [
-        (exited(0, "well", ""), Finding::Success),
+    for (end, result) in [
+        (exited(0, "ok", ""), CheckResult::Success),
         (
             exited(2, "reading\n", " no file\n"),
             failure("exit code 2: reading\n no file"),
@@ -298,9 +298,9 @@ async fn a_command_is_judged_by_its_exit_code_and_the_runtime_is_not_the_contain
         ),
         (
             Err(unavailable()),
-            Finding::Unknown(unavailable().to_string().into()),
+            CheckResult::Unknown(unavailable().to_string().into()),
         ),
     ] {
-        assert_eq!(perform(&run, None, &Ends(end)).await, finding);
+        assert_eq!(perform(&run, None, &FixedExec(end)).await, result);
     }
 }

@@ -1,5 +1,6 @@
 use super::*;
-use crate::spec::{RestartPolicy, sample::pod};
+use crate::spec::RestartPolicy;
+use crate::testing::pod_of as pod;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -22,12 +23,12 @@ fn probe(period: u64) -> Probe {
 struct Scene {
     pod: PodSpec,
     prober: Prober,
-    began: Instant,
+    start: Instant,
     now: Instant,
     id: Id,
     age: Duration,
-    /// The checks that were begun: second, kind.
-    log: Vec<(u64, Kind)>,
+    /// The second and the kind of each check that was started.
+    log: Vec<(u64, ProbeKind)>,
 }
 
 impl Scene {
@@ -38,7 +39,7 @@ impl Scene {
         Self {
             pod,
             prober: Prober::new(now, fastrand::Rng::with_seed(7)),
-            began: now,
+            start: now,
             now,
             id: "one".into(),
             age: Duration::ZERO,
@@ -46,37 +47,37 @@ impl Scene {
         }
     }
 
-    fn due(&mut self) -> Vec<CheckToMake> {
+    fn due(&mut self) -> Vec<DueCheck> {
         let running = Running {
             name: "app".into(),
             id: self.id.clone(),
             age: self.age,
         };
         let checks = self.prober.due(&self.pod, &[running], self.now);
-        let second = (self.now - self.began).as_secs();
+        let second = (self.now - self.start).as_secs();
         self.log
             .extend(checks.iter().map(|check| (second, check.kind)));
         checks
     }
 
-    fn found(&mut self, check: &CheckToMake, finding: Finding) -> Option<Change> {
-        self.prober.found(&self.pod, check, finding)
+    fn apply_result(&mut self, check: &DueCheck, result: CheckResult) -> Option<Change> {
+        self.prober.apply_result(&self.pod, check, result)
     }
 
-    /// Lets time pass, and each check find the same at once; gives what changed and when.
-    fn pass(&mut self, seconds: u64, finding: &Finding) -> Vec<(u64, Change)> {
+    /// Lets time pass. Each check has this result at once. Returns the changes with their seconds.
+    fn pass(&mut self, seconds: u64, result: &CheckResult) -> Vec<(u64, Change)> {
         let end = self.now + SECOND * seconds as u32;
         let mut changes = Vec::new();
         while self.now < end {
-            let second = (self.now - self.began).as_secs();
-            // What one check finds may make another due.
+            let second = (self.now - self.start).as_secs();
+            // The result of a check may make another check due.
             loop {
                 let checks = self.due();
                 if checks.is_empty() {
                     break;
                 }
                 for check in checks {
-                    let change = self.found(&check, finding.clone());
+                    let change = self.apply_result(&check, result.clone());
                     changes.extend(change.map(|change| (second, change)));
                 }
             }
@@ -91,11 +92,11 @@ impl Scene {
     }
 }
 
-fn failure() -> Finding {
-    Finding::Failure("refused".into())
+fn failure() -> CheckResult {
+    CheckResult::Failure("refused".into())
 }
 
-fn failed(kind: Kind) -> Change {
+fn failed(kind: ProbeKind) -> Change {
     let message = "refused".into();
     Change::Failed(FailedProbe { kind, message })
 }
@@ -111,26 +112,29 @@ fn a_container_without_probes_is_started_and_ready() {
 fn a_container_is_not_ready_before_its_first_success_and_after_three_failures() {
     let mut scene = Scene::new(|probes| probes.readiness = Some(probe(10)));
     assert!(!scene.is_ready());
-    assert_eq!(scene.pass(10, &Finding::Success), [(0, Change::Ready)]);
+    assert_eq!(scene.pass(10, &CheckResult::Success), [(0, Change::Ready)]);
     assert!(scene.is_ready());
     let changes = scene.pass(60, &failure());
     assert_eq!(changes, [(30, Change::NotReady("refused".into()))]);
     assert!(!scene.is_ready());
-    assert_eq!(scene.pass(10, &Finding::Success), [(70, Change::Ready)]);
+    assert_eq!(scene.pass(10, &CheckResult::Success), [(70, Change::Ready)]);
 }
 
 #[test]
-fn a_success_in_between_begins_the_row_of_failures_anew() {
+fn a_success_restarts_the_count_of_failures() {
     let mut scene = Scene::new(|probes| probes.liveness = Some(probe(10)));
     for _ in 0..5 {
         assert_eq!(scene.pass(20, &failure()), []);
-        assert_eq!(scene.pass(10, &Finding::Success), []);
+        assert_eq!(scene.pass(10, &CheckResult::Success), []);
     }
-    assert_eq!(scene.pass(30, &failure()), [(170, failed(Kind::Liveness))]);
+    assert_eq!(
+        scene.pass(30, &failure()),
+        [(170, failed(ProbeKind::Liveness))]
+    );
 }
 
 #[test]
-fn a_success_threshold_of_two_takes_two_successes() {
+fn a_success_threshold_of_two_needs_two_successes() {
     let mut scene = Scene::new(|probes| {
         let success_threshold = 2;
         probes.readiness = Some(Probe {
@@ -138,11 +142,11 @@ fn a_success_threshold_of_two_takes_two_successes() {
             ..probe(10)
         });
     });
-    assert_eq!(scene.pass(30, &Finding::Success), [(10, Change::Ready)]);
+    assert_eq!(scene.pass(30, &CheckResult::Success), [(10, Change::Ready)]);
 }
 
 #[test]
-fn the_first_check_is_made_after_the_initial_delay() {
+fn the_first_check_is_performed_after_the_initial_delay() {
     let mut scene = Scene::new(|probes| {
         let initial_delay = 7 * SECOND;
         probes.readiness = Some(Probe {
@@ -150,13 +154,13 @@ fn the_first_check_is_made_after_the_initial_delay() {
             ..probe(10)
         });
     });
-    scene.pass(40, &Finding::Success);
+    scene.pass(40, &CheckResult::Success);
     let seconds: Vec<_> = scene.log.iter().map(|(second, _)| *second).collect();
     assert_eq!(seconds, [7, 17, 27, 37]);
 }
 
 #[test]
-fn a_startup_probe_holds_back_the_others_and_ends_with_its_success() {
+fn a_startup_probe_delays_the_others_and_ends_with_its_success() {
     let mut scene = Scene::new(|probes| {
         let failure_threshold = 30;
         probes.startup = Some(Probe {
@@ -167,12 +171,17 @@ fn a_startup_probe_holds_back_the_others_and_ends_with_its_success() {
         probes.readiness = Some(probe(10));
     });
     scene.pass(5, &failure());
-    assert!(scene.log.iter().all(|(_, kind)| *kind == Kind::Startup));
+    assert!(
+        scene
+            .log
+            .iter()
+            .all(|(_, kind)| *kind == ProbeKind::Startup)
+    );
     assert_eq!(scene.log.len(), 5);
-    let changes = scene.pass(20, &Finding::Success);
+    let changes = scene.pass(20, &CheckResult::Success);
     assert_eq!(changes, [(5, Change::Started), (5, Change::Ready)]);
     let after: Vec<_> = scene.log[6..].to_vec();
-    assert!(after.iter().all(|(_, kind)| *kind != Kind::Startup));
+    assert!(after.iter().all(|(_, kind)| *kind != ProbeKind::Startup));
     assert_eq!(after.len(), 4, "{after:?}");
 }
 
@@ -183,11 +192,14 @@ fn a_failed_liveness_probe_kills_once_for_each_container() {
         probes.readiness = Some(probe(1));
     });
     let changes = scene.pass(100, &failure());
-    assert_eq!(changes, [(2, failed(Kind::Liveness))]);
+    assert_eq!(changes, [(2, failed(ProbeKind::Liveness))]);
     assert!(scene.prober.health().failed(&"one".into()).is_some());
     let count = scene.log.len();
-    assert!(count <= 6, "nothing is asked of what is being killed");
-    // Another container: all begins anew.
+    assert!(
+        count <= 6,
+        "a container that is being killed is not checked"
+    );
+    // The next container starts without results.
     scene.id = "two".into();
     scene.due();
     assert!(scene.prober.health().failed(&"two".into()).is_none());
@@ -201,20 +213,23 @@ fn a_failed_startup_probe_kills() {
     let mut scene = Scene::new(|probes| {
         probes.startup = Some(probe(1));
     });
-    assert_eq!(scene.pass(9, &failure()), [(2, failed(Kind::Startup))]);
+    assert_eq!(scene.pass(9, &failure()), [(2, failed(ProbeKind::Startup))]);
 }
 
 #[test]
-fn a_check_that_could_not_be_made_counts_as_not_made() {
+fn a_check_that_could_not_be_performed_does_not_count() {
     let mut scene = Scene::new(|probes| probes.liveness = Some(probe(1)));
     scene.pass(2, &failure());
-    let unknown = Finding::Unknown("unavailable".into());
+    let unknown = CheckResult::Unknown("unavailable".into());
     assert_eq!(scene.pass(100, &unknown), []);
-    assert_eq!(scene.pass(1, &failure()), [(102, failed(Kind::Liveness))]);
+    assert_eq!(
+        scene.pass(1, &failure()),
+        [(102, failed(ProbeKind::Liveness))]
+    );
 }
 
 #[test]
-fn while_a_check_hangs_no_other_is_begun_and_late_ones_do_not_pile_up() {
+fn while_a_check_is_stuck_no_other_starts_and_missed_checks_do_not_accumulate() {
     let mut scene = Scene::new(|probes| probes.liveness = Some(probe(1)));
     let check = scene.due().remove(0);
     for _ in 0..50 {
@@ -222,23 +237,23 @@ fn while_a_check_hangs_no_other_is_begun_and_late_ones_do_not_pile_up() {
         assert!(scene.due().is_empty());
     }
     assert_eq!(scene.prober.wake_at(&scene.pod), None);
-    scene.found(&check, Finding::Success);
+    scene.apply_result(&check, CheckResult::Success);
     assert_eq!(scene.due().len(), 1);
     assert!(scene.due().is_empty());
 }
 
 #[test]
-fn what_was_found_of_a_container_that_is_gone_counts_for_no_other() {
+fn the_result_for_a_previous_container_is_ignored() {
     let mut scene = Scene::new(|probes| probes.readiness = Some(probe(1)));
     let check = scene.due().remove(0);
     scene.id = "two".into();
     scene.due();
-    assert_eq!(scene.found(&check, Finding::Success), None);
+    assert_eq!(scene.apply_result(&check, CheckResult::Success), None);
     assert!(!scene.is_ready());
 }
 
 #[test]
-fn the_first_checks_of_containers_that_ran_before_are_spread_over_their_period() {
+fn the_first_checks_of_containers_of_an_earlier_run_are_spread_over_their_period() {
     let mut delays = Vec::new();
     for seed in 0..20 {
         let mut scene = Scene::new(|probes| probes.liveness = Some(probe(10)));
@@ -254,12 +269,12 @@ fn the_first_checks_of_containers_that_ran_before_are_spread_over_their_period()
 }
 
 #[test]
-fn nothing_is_killed_for_its_probes_while_the_pod_ends() {
+fn no_container_is_killed_for_its_probes_while_the_pod_ends() {
     let mut scene = Scene::new(|probes| {
         probes.liveness = Some(probe(1));
         probes.readiness = Some(probe(1));
     });
-    scene.pass(2, &Finding::Success);
+    scene.pass(2, &CheckResult::Success);
     scene.prober.end();
     let changes = scene.pass(10, &failure());
     assert_eq!(changes, [(4, Change::NotReady("refused".into()))]);

@@ -1,4 +1,4 @@
-//! Every call, on a socket, against a simulated runtime.
+//! Every call, over a socket, against a simulated runtime.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use pleg::runtime::{CallError, Rpc};
 use sim::{CommandEnd, Fault, Sim, grpc};
 use tempfile::TempDir;
 
-use crate::adopted::{Adopted, adopted};
+use crate::adopted::{Adopted, merge_adopted};
 use crate::runtime::{
     CgroupDriver, ContainerConfig, ContainerStart, ExecEnd, ImageUser, RuntimeClient, SandboxConfig,
 };
@@ -66,16 +66,16 @@ impl Node {
             pod_ip: None,
             mounts: &[],
         };
-        let its = ContainerConfig::new(start, &testing::host());
+        let container = ContainerConfig::new(start, &testing::host());
         self.client
-            .create_container(sandbox, &its, config)
+            .create_container(sandbox, &container, config)
             .await
             .unwrap()
     }
 }
 
 #[tokio::test]
-async fn a_pod_is_run_looked_at_and_ended() {
+async fn a_pod_is_started_listed_and_ended() {
     let node = Node::new().await;
     let client = &node.client;
     assert_eq!(&*client.version().await.unwrap().name, "pleg-sim");
@@ -115,7 +115,7 @@ async fn a_pod_is_run_looked_at_and_ended() {
     assert_eq!(state, SandboxState::NotReady);
     client.remove_sandbox(&sandbox.0).await.unwrap();
     assert_eq!(client.sandboxes("run").await.unwrap(), []);
-    // Once more, as after a kill in between.
+    // Again, as after a kill of the process during these calls.
     client.stop_container(&id, Duration::ZERO).await.unwrap();
     client.remove_container(&id).await.unwrap();
     client.stop_sandbox(&sandbox.0).await.unwrap();
@@ -123,7 +123,7 @@ async fn a_pod_is_run_looked_at_and_ended() {
 }
 
 #[tokio::test]
-async fn commands_end_by_themselves_or_by_their_time() {
+async fn the_exit_code_and_the_output_of_a_command_are_returned() {
     let node = Node::new().await;
     let pod = testing::pod();
     let sandbox = node.run_sandbox(&pod).await;
@@ -146,14 +146,14 @@ async fn commands_end_by_themselves_or_by_their_time() {
     };
     assert_eq!(end, expected);
 
-    let unheard_of = Id::from("nobody");
-    let error = node.client.exec_sync(&unheard_of, &command, second).await;
+    let unknown = Id::from("unknown");
+    let error = node.client.exec_sync(&unknown, &command, second).await;
     let error = error.unwrap_err();
     assert!(error.is_not_found());
     assert_eq!(error.call, Rpc::ExecSync);
     assert_eq!(
         error.to_string(),
-        "ExecSync of nobody: not found: container nobody"
+        "ExecSync of unknown: not found: container unknown"
     );
 }
 
@@ -181,7 +181,7 @@ async fn an_image_is_absent_until_it_is_pulled_and_a_pull_can_fail() {
 }
 
 #[tokio::test]
-async fn a_sandbox_that_was_made_by_a_lost_call_is_told_by_its_name() {
+async fn a_second_sandbox_with_a_name_is_refused_as_taken() {
     let node = Node::new().await;
     let (_, config) = node.run_sandbox(&testing::pod()).await;
     let error = node.client.run_sandbox(&config).await.unwrap_err();
@@ -190,7 +190,7 @@ async fn a_sandbox_that_was_made_by_a_lost_call_is_told_by_its_name() {
 }
 
 #[tokio::test]
-async fn pods_of_others_are_not_seen() {
+async fn pods_of_other_owners_are_not_listed() {
     let node = Node::new().await;
     node.sim.run("theirs", &["app"]);
     node.run_sandbox(&testing::pod()).await;
@@ -200,7 +200,7 @@ async fn pods_of_others_are_not_seen() {
 }
 
 #[tokio::test]
-async fn a_pod_whose_manifest_is_gone_can_be_ended_by_what_the_runtime_tells() {
+async fn the_runtime_has_what_is_needed_to_end_a_pod_without_its_manifest() {
     let node = Node::new().await;
     let of = |name: &str, role| ContainerSpec {
         role,
@@ -237,12 +237,12 @@ async fn a_pod_whose_manifest_is_gone_can_be_ended_by_what_the_runtime_tells() {
     let containers = node.client.containers("run").await.unwrap();
     assert!(containers.iter().all(|it| it.sandbox_id == sandbox.0));
     assert_eq!(containers.len(), 5);
-    let pods = adopted(Vec::new(), node.client.sandboxes("run").await.unwrap());
+    let pods = merge_adopted(Vec::new(), node.client.sandboxes("run").await.unwrap());
     assert_eq!(pods[&pod.pod.uid], Adopted::from(&pod));
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_not_there_is_told_so() {
+async fn the_calls_to_a_missing_runtime_fail_as_unavailable() {
     let place = tempfile::tempdir().unwrap();
     let client = RuntimeClient::new(&Endpoint::new(place.path().join("none.sock")));
     let error = client.version().await.unwrap_err();

@@ -1,5 +1,5 @@
-//! Requests, as text that can be read and compared; and every call against a simulated runtime.
+//! Requests compared as text, and every call against a simulated runtime.
 
 mod calls;
-mod promises;
+mod oom_and_resources;
 mod requests;

@@ -1,4 +1,4 @@
-//! What a runtime is asked for, of a few pods.
+//! The requests for a few pods.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::IpAddr;
@@ -17,8 +17,8 @@ use crate::spec::{
 use crate::testing;
 use crate::volumes::BindMount;
 
-/// A message with its maps sorted, and without all that is as it is by default.
-fn shown(message: &impl std::fmt::Debug, maps: &[(&str, &HashMap<String, String>)]) -> String {
+/// A message as text, with sorted maps and without default values.
+fn text_of(message: &impl std::fmt::Debug, maps: &[(&str, &HashMap<String, String>)]) -> String {
     let mut text = String::new();
     for (name, map) in maps {
         let sorted: BTreeMap<_, _> = map.iter().collect();
@@ -36,25 +36,25 @@ fn shown(message: &impl std::fmt::Debug, maps: &[(&str, &HashMap<String, String>
     text
 }
 
-fn shown_sandbox(pod: &PodSpec, host: &Host) -> String {
+fn sandbox_text(pod: &PodSpec, host: &Host) -> String {
     let mut config = SandboxConfig::new(pod, host, 2).0;
     let labels = std::mem::take(&mut config.labels);
     let annotations = std::mem::take(&mut config.annotations);
-    shown(&config, &[("label", &labels), ("annotation", &annotations)])
+    text_of(&config, &[("label", &labels), ("annotation", &annotations)])
 }
 
-fn shown_container(start: ContainerStart<'_>, host: &Host) -> String {
+fn container_text(start: ContainerStart<'_>, host: &Host) -> String {
     let mut config = ContainerConfig::new(start, host).0;
     let labels = std::mem::take(&mut config.labels);
     let mut annotations = std::mem::take(&mut config.annotations);
-    // It is of all fields there are, and so another one with each new field.
+    // The hash is of all fields, so it changes with each new field.
     let hash = annotations.remove("io.kubernetes.container.hash").unwrap();
     assert!(u32::from_str_radix(&hash, 16).is_ok(), "{hash}");
     let variables = std::mem::take(&mut config.envs);
     let text =
         |it: &v1::KeyValue| format!("env {}={}\n", it.key, String::from_utf8_lossy(&it.value));
     let environment: String = variables.iter().map(text).collect();
-    environment + &shown(&config, &[("label", &labels), ("annotation", &annotations)])
+    environment + &text_of(&config, &[("label", &labels), ("annotation", &annotations)])
 }
 
 fn image(user: ImageUser) -> Image {
@@ -93,7 +93,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// Asks for nearly everything.
+/// A pod with nearly all fields.
 fn rich_pod() -> PodSpec {
     let app = ContainerSpec {
         command: words(&["/app", "--port=$(PORT)", "$$(PORT)"]),
@@ -175,7 +175,7 @@ fn rich_pod() -> PodSpec {
 #[test]
 fn the_sandbox_of_a_plain_pod() {
     assert_data_eq!(
-        shown_sandbox(&testing::pod(), &testing::host()),
+        sandbox_text(&testing::pod(), &testing::host()),
         str![[r#"
 label io.kubernetes.pod.name = web
 label io.kubernetes.pod.namespace = default
@@ -231,9 +231,9 @@ PodSandboxConfig {
 }
 
 #[test]
-fn the_sandbox_of_a_pod_that_asks_for_much() {
+fn the_sandbox_of_a_pod_with_many_fields() {
     assert_data_eq!(
-        shown_sandbox(&rich_pod(), &testing::host()),
+        sandbox_text(&rich_pod(), &testing::host()),
         str![[r#"
 label app = web
 label io.kubernetes.pod.name = web
@@ -350,7 +350,7 @@ fn the_sandbox_of_a_pod_on_the_hosts_network_under_systemd() {
         ..testing::host()
     };
     assert_data_eq!(
-        shown_sandbox(&pod, &host),
+        sandbox_text(&pod, &host),
         str![[r#"
 label app = web
 label io.kubernetes.pod.name = web
@@ -413,7 +413,7 @@ PodSandboxConfig {
 fn a_plain_container() {
     let pod = testing::pod();
     let image = image(ImageUser::Name("app".to_owned()));
-    let shown = shown_container(start(&pod, &image, &[]), &testing::host());
+    let shown = container_text(start(&pod, &image, &[]), &testing::host());
     assert_data_eq!(
         shown,
         str![[r#"
@@ -496,7 +496,7 @@ ContainerConfig {
 }
 
 #[test]
-fn a_container_that_asks_for_much() {
+fn a_container_with_many_fields() {
     let pod = rich_pod();
     let mounts = [
         BindMount {
@@ -513,7 +513,7 @@ fn a_container_that_asks_for_much() {
         },
     ];
     let image = image(ImageUser::Id(0));
-    let shown = shown_container(start(&pod, &image, &mounts), &testing::host());
+    let shown = container_text(start(&pod, &image, &mounts), &testing::host());
     assert_data_eq!(
         shown,
         str![[r#"
@@ -681,7 +681,7 @@ fn a_privileged_sidecar_on_the_hosts_network_with_cgroups_v2() {
     };
     let image = image(ImageUser::Id(65532));
     assert_data_eq!(
-        shown_container(start(&pod, &image, &[]), &host),
+        container_text(start(&pod, &image, &[]), &host),
         str![[r#"
 env IP=192.168.0.1!
 label io.kubernetes.container.name = sidecar

@@ -1,4 +1,5 @@
-//! The steps that need the manifest: what a pod is made of, on the host and in the runtime.
+//! The steps that create something, on the host and in the runtime. They need the pod's
+//! specification.
 
 use std::net::IpAddr;
 use std::path::Path;
@@ -9,23 +10,23 @@ use pleg::model::id::Id;
 use pleg::runtime::Runtime;
 use tokio::time::{Instant, sleep, timeout};
 
-use super::{CALL, CGROUPS, NotDone, OnHost, blocking, in_time};
+use super::{CALL_TIMEOUT, CGROUPS, NotDone, OnHost, blocking, with_timeout};
 use crate::decide::{Attempt, Outcome, Step};
 use crate::runtime::{ContainerConfig, ContainerStart, PullDecision, SandboxConfig, decide_pull};
 use crate::spec::{ContainerSpec, Network, PodSpec, PullPolicy};
 use crate::volumes::BindMount;
 
-/// How long a sandbox is waited for, whose image may have to be pulled: a kubelet's.
-const SANDBOX_CALL: Duration = Duration::from_secs(4 * 60);
+/// How long the creation of a sandbox may take, including the pull of its image: as in the kubelet.
+const CREATE_SANDBOX_TIMEOUT: Duration = Duration::from_secs(4 * 60);
 
-/// What a container leaves behind when it exits is killed within this time.
-const ENDS_WITHIN: Duration = Duration::from_secs(2);
+/// How long the processes of an exited container may take to exit.
+const PROCESS_EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Where the host looks up names.
+/// The host's own `hosts` file.
 const HOSTS: &str = "/etc/hosts";
 
 impl<R: Runtime> OnHost<R> {
-    /// A step that needs the manifest.
+    /// Performs a step that creates something.
     pub(super) async fn create(
         &self,
         step: Step,
@@ -54,9 +55,9 @@ impl<R: Runtime> OnHost<R> {
                 after,
             } => {
                 if let Some(after) = after
-                    && let Err(lives) = self.check_ended(&spec, after).await
+                    && let Err(still_running) = self.check_ended(&spec, after).await
                 {
-                    return lives.into();
+                    return still_running.into();
                 }
                 let config = SandboxConfig::new(&spec, &self.host, sandbox_attempt);
                 let sandbox = (&sandbox, &config);
@@ -65,11 +66,12 @@ impl<R: Runtime> OnHost<R> {
                     .await;
                 created.map(Outcome::Created)
             }
-            other => Err(NotDone::Here(format!("{} creates nothing", other.action()))),
+            other => Err(NotDone::Host(format!("{} creates nothing", other.action()))),
         };
         match done {
             Ok(outcome) => outcome,
-            // That a sandbox or an image does not exist refuses a creation; it undoes none.
+            // NotFound means here that the sandbox or the image does not exist, and nothing was
+            // created.
             Err(NotDone::Call(error)) if error.is_not_found() => {
                 Outcome::Failed(error.to_string().into())
             }
@@ -90,11 +92,11 @@ impl<R: Runtime> OnHost<R> {
             Ok(())
         })
         .await?;
-        in_time(SANDBOX_CALL, self.client.run_sandbox(&config)).await
+        with_timeout(CREATE_SANDBOX_TIMEOUT, self.client.run_sandbox(&config)).await
     }
 
-    /// The runtime has the image when this ends well. A pull takes as long as it takes: the runtime
-    /// itself gives up when nothing comes.
+    /// Returns the reference of an image that the runtime has. A pull has no deadline here: the
+    /// runtime stops it when there is no progress.
     async fn pull(
         &self,
         spec: &PodSpec,
@@ -102,21 +104,21 @@ impl<R: Runtime> OnHost<R> {
         image: &str,
         policy: PullPolicy,
     ) -> Result<Arc<str>, NotDone> {
-        let present = in_time(CALL, self.client.image_status(image)).await?;
+        let present = with_timeout(CALL_TIMEOUT, self.client.image_status(image)).await?;
         let found = match (decide_pull(policy, present.is_some()), present) {
             (PullDecision::Present, Some(image)) => image,
             (PullDecision::NeverPull, _) | (PullDecision::Present, None) => {
                 let why = format!(
                     "image {image} of container {container} is not present with pull policy Never"
                 );
-                return Err(NotDone::Here(why));
+                return Err(NotDone::Host(why));
             }
             (PullDecision::Pull, _) => {
                 let config = SandboxConfig::new(spec, &self.host, 0);
                 self.client.pull_image(image, &config).await?;
-                let pulled = in_time(CALL, self.client.image_status(image)).await?;
-                let lost = || NotDone::Here(format!("image {image} is gone after its pull"));
-                pulled.ok_or_else(lost)?
+                let pulled = with_timeout(CALL_TIMEOUT, self.client.image_status(image)).await?;
+                let missing = || NotDone::Host(format!("image {image} is missing after its pull"));
+                pulled.ok_or_else(missing)?
             }
         };
         let reference: Arc<str> = found.reference.as_str().into();
@@ -132,19 +134,19 @@ impl<R: Runtime> OnHost<R> {
         attempt: Attempt,
         (sandbox, config): (&Id, &SandboxConfig),
         image: &str,
-        seen: Option<IpAddr>,
+        pod_ip: Option<IpAddr>,
     ) -> Result<Id, NotDone> {
-        let unknown = || NotDone::Here(format!("the manifest has no container {name}"));
+        let unknown = || NotDone::Host(format!("the manifest has no container {name}"));
         let container = spec.container(name).ok_or_else(unknown)?.clone();
         let image = {
             let images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
             images.get(image).cloned()
         };
-        let image = image.ok_or_else(|| NotDone::Here("the image was not looked for".into()))?;
+        let image = image.ok_or_else(|| NotDone::Host("the image was not checked".into()))?;
         if let Err(refused) = image.check_user(&container.security) {
-            return Err(NotDone::Here(refused.to_string()));
+            return Err(NotDone::Host(refused.to_string()));
         }
-        let ip = match (&spec.network, seen) {
+        let ip = match (&spec.network, pod_ip) {
             (Network::Host, _) => self.host.node_ip(),
             (Network::Pod { .. }, Some(ip)) => Some(ip),
             (Network::Pod { .. }, None) => self.address(sandbox).await?,
@@ -159,28 +161,34 @@ impl<R: Runtime> OnHost<R> {
             mounts: &mounts,
         };
         let its = ContainerConfig::new(start, &self.host);
-        in_time(CALL, self.client.create_container(sandbox, &its, config)).await
+        with_timeout(
+            CALL_TIMEOUT,
+            self.client.create_container(sandbox, &its, config),
+        )
+        .await
     }
 
-    /// The runtime says that it has exited; two copies must not run. What it leaves behind ends in
-    /// a moment.
+    /// Checks that no process of a container is left that has exited according to the runtime,
+    /// because two copies must not run. Its last processes may need a moment to exit.
     async fn check_ended(&self, spec: &PodSpec, id: Id) -> Result<(), NotDone> {
-        let began = Instant::now();
+        let start = Instant::now();
         loop {
             let (cgroups, uid, id) = (self.host.cgroups, spec.pod.uid.clone(), id.clone());
             let check = move || Ok(cgroups.check_ended(Path::new(CGROUPS), &uid, &id)?);
             match blocking(check).await {
-                Err(_) if began.elapsed() < ENDS_WITHIN => sleep(ENDS_WITHIN / 10).await,
+                Err(_) if start.elapsed() < PROCESS_EXIT_TIMEOUT => {
+                    sleep(PROCESS_EXIT_TIMEOUT / 10).await;
+                }
                 ended => return ended,
             }
         }
     }
 
-    /// The address of a sandbox that the PLEG has not seen yet.
+    /// The address of a sandbox that the PLEG has not observed yet.
     async fn address(&self, sandbox: &Id) -> Result<Option<IpAddr>, NotDone> {
-        let asked = timeout(CALL, self.runtime.sandbox_status(sandbox)).await;
-        let status = asked.map_err(|_| NotDone::Late)?;
-        let status = status.map_err(|error| NotDone::Here(error.to_string()))?;
+        let status = timeout(CALL_TIMEOUT, self.runtime.sandbox_status(sandbox)).await;
+        let status = status.map_err(|_| NotDone::Timeout)?;
+        let status = status.map_err(|error| NotDone::Host(error.to_string()))?;
         Ok(status.ips.first().copied())
     }
 
@@ -192,7 +200,7 @@ impl<R: Runtime> OnHost<R> {
     ) -> Result<Vec<BindMount>, NotDone> {
         let (folder, logs) = (self.folder(&spec.pod)?, self.logs.clone());
         blocking(move || {
-            // An earlier run may have ended in between, and somebody have cleaned up since.
+            // If an earlier run created the sandbox, the directory may have been removed since.
             logs.make(&spec.pod, &container.name)?;
             Ok(folder.container_mounts(&spec, &container, ip, Path::new(HOSTS))?)
         })

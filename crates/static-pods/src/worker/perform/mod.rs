@@ -1,7 +1,7 @@
-//! Performing a step: the calls of it, and the work on the host that goes with them.
+//! Performs steps: the calls to the runtime, and the work on the host.
 
 mod create;
-mod turns;
+mod step_limit;
 
 use std::collections::BTreeMap;
 use std::future::Future;
@@ -16,29 +16,26 @@ use pleg::runtime::{CallError, Runtime};
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-use crate::decide::{Outcome, Step};
+use crate::decide::{MIN_GRACE_PERIOD, Outcome, Step};
 use crate::logs::LogFolders;
 use crate::probe::perform::perform as check;
-use crate::probe::{CheckToMake, Finding};
+use crate::probe::{CheckResult, DueCheck};
 use crate::runtime::{CallFailed, Host, Image, RuntimeClient};
 use crate::spec::PodSpec;
 use crate::volumes::{PodFolder, VolumeError};
-use turns::Turns;
+use step_limit::StepLimit;
 
-/// A kubelet's `runtimeRequestTimeout`.
-const CALL: Duration = Duration::from_secs(2 * 60);
+/// How long a call may take: the kubelet's `runtimeRequestTimeout`.
+const CALL_TIMEOUT: Duration = Duration::from_secs(2 * 60);
 
-/// A runtime is left at least this much of a grace period.
-const LEAST_GRACE: Duration = Duration::from_secs(2);
-
-/// Where the kernel shows cgroups.
+/// Where cgroups are mounted.
 const CGROUPS: &str = "/sys/fs/cgroup";
 
-/// Does what was decided.
+/// Performs steps and checks.
 pub trait Perform: Send + Sync + 'static {
-    /// Performs a step of a pod. `spec` is its manifest, without which nothing is created; `ip` is
-    /// its address, if that was seen. It ends in any case: where the runtime does not answer, with
-    /// [`Outcome::Unanswered`].
+    /// Performs a step of a pod. Without `spec`, the pod's specification, nothing is created. `ip`
+    /// is its address, if it is known. Always returns: with [`Outcome::AnswerLost`] if the runtime
+    /// does not answer.
     fn step(
         &self,
         step: Step,
@@ -47,33 +44,30 @@ pub trait Perform: Send + Sync + 'static {
         ip: Option<IpAddr>,
     ) -> impl Future<Output = Outcome> + Send;
 
-    /// Makes a check of a container of the pod with this address.
-    fn check(
-        &self,
-        to_make: &CheckToMake,
-        ip: Option<IpAddr>,
-    ) -> impl Future<Output = Finding> + Send;
+    /// Performs a check of a container. `ip` is the address of its pod, if it is known.
+    fn check(&self, due: &DueCheck, ip: Option<IpAddr>)
+    -> impl Future<Output = CheckResult> + Send;
 }
 
 /// Performs steps on a runtime and on this host.
 pub struct OnHost<R> {
-    /// The calls that change something.
+    /// For calls that change the runtime.
     client: Arc<RuntimeClient>,
-    /// The calls that inspect.
+    /// For inspections.
     runtime: Arc<R>,
-    /// What requests hold beside the pod.
+    /// The data of the node that requests contain.
     host: Host,
-    /// Where the folders of pods are.
+    /// The directory of the pods' volumes.
     root: PathBuf,
-    /// Where logs are.
+    /// The directories of the logs.
     logs: LogFolders,
-    /// The images that were found, by reference.
+    /// The images that the runtime has, by reference.
     images: Mutex<BTreeMap<Arc<str>, Image>>,
-    turns: Turns,
+    step_limit: StepLimit,
 }
 
 impl<R> OnHost<R> {
-    /// By these calls, with what is on this host in these places.
+    /// `root` is the directory of the pods' volumes.
     pub fn new(
         client: Arc<RuntimeClient>,
         runtime: Arc<R>,
@@ -88,16 +82,16 @@ impl<R> OnHost<R> {
             root,
             logs,
             images: Mutex::default(),
-            turns: Turns::new(),
+            step_limit: StepLimit::new(),
         }
     }
 }
 
-/// Why a step was not done, before or by its call.
+/// Why a step was not done: an error on this host, a failed call, or a call that timed out.
 enum NotDone {
-    Here(String),
+    Host(String),
     Call(CallFailed),
-    Late,
+    Timeout,
 }
 
 impl From<CallFailed> for NotDone {
@@ -108,30 +102,30 @@ impl From<CallFailed> for NotDone {
 
 impl From<VolumeError> for NotDone {
     fn from(error: VolumeError) -> Self {
-        Self::Here(error.to_string())
+        Self::Host(error.to_string())
     }
 }
 
 impl From<io::Error> for NotDone {
     fn from(error: io::Error) -> Self {
-        Self::Here(error.to_string())
+        Self::Host(error.to_string())
     }
 }
 
 impl From<NotDone> for Outcome {
     fn from(why: NotDone) -> Self {
         match why {
-            NotDone::Here(why) => Self::Failed(why.into()),
-            NotDone::Late => Self::Unanswered("the runtime has not answered".into()),
+            NotDone::Host(why) => Self::Failed(why.into()),
+            NotDone::Timeout => Self::AnswerLost("the runtime has not answered".into()),
             NotDone::Call(error) if error.is_not_found() => Self::Gone,
-            // The name is taken by a creation whose answer was lost; or the connection was lost, or
-            // the runtime gave up, in the middle of it: what was done then has to be seen.
+            // The name is reserved by a creation whose answer was lost, or the connection was lost
+            // or a deadline exceeded during the call. Only a view shows what was done.
             NotDone::Call(error)
                 if error.is_name_taken()
                     || error.is_deadline()
                     || matches!(error.why, CallError::Unavailable(_)) =>
             {
-                Self::Unanswered(error.to_string().into())
+                Self::AnswerLost(error.to_string().into())
             }
             NotDone::Call(error) => Self::Failed(error.to_string().into()),
         }
@@ -146,14 +140,14 @@ impl<R: Runtime> Perform for OnHost<R> {
         spec: Option<Arc<PodSpec>>,
         ip: Option<IpAddr>,
     ) -> Outcome {
-        self.turns
+        self.step_limit
             .perform(|| self.perform(step, pod, spec, ip))
             .await
     }
 
-    async fn check(&self, to_make: &CheckToMake, ip: Option<IpAddr>) -> Finding {
+    async fn check(&self, due: &DueCheck, ip: Option<IpAddr>) -> CheckResult {
         let ip = ip.or_else(|| self.host.node_ip());
-        check(to_make, ip, &*self.client).await
+        check(due, ip, &*self.client).await
     }
 }
 
@@ -166,8 +160,12 @@ impl<R: Runtime> OnHost<R> {
         ip: Option<IpAddr>,
     ) -> Outcome {
         let done = match step {
-            Step::StopSandbox { id } => in_time(CALL, self.client.stop_sandbox(&id)).await,
-            Step::RemoveSandbox { id } => in_time(CALL, self.client.remove_sandbox(&id)).await,
+            Step::StopSandbox { id } => {
+                with_timeout(CALL_TIMEOUT, self.client.stop_sandbox(&id)).await
+            }
+            Step::RemoveSandbox { id } => {
+                with_timeout(CALL_TIMEOUT, self.client.remove_sandbox(&id)).await
+            }
             Step::StartContainer {
                 container,
                 id,
@@ -202,31 +200,31 @@ impl<R: Runtime> OnHost<R> {
         id: Id,
         attempt: u32,
     ) -> Result<(), NotDone> {
-        in_time(CALL, self.client.start_container(&id)).await?;
+        with_timeout(CALL_TIMEOUT, self.client.start_container(&id)).await?;
         let (logs, pod, name) = (self.logs.clone(), pod.clone(), container.clone());
         let linked = blocking(move || Ok(logs.link(&pod, &name, attempt, &id)?)).await;
-        if let Err(NotDone::Here(error)) = linked {
+        if let Err(NotDone::Host(error)) = linked {
             tracing::warn!(container = &**container, error, "cannot link the log");
         }
         Ok(())
     }
 
-    /// The command that runs before counts as a part of the grace period, as with a kubelet.
+    /// As in the kubelet, the `pre_stop` command is a part of the grace period.
     async fn kill(
         &self,
         id: &Id,
         grace: Duration,
         pre_stop: Option<Vec<String>>,
     ) -> Result<(), NotDone> {
-        let began = Instant::now();
+        let start = Instant::now();
         if let Some(command) = pre_stop {
             let ran = timeout(grace, self.client.exec_sync(id, &command, grace)).await;
             if let Ok(Err(error)) = ran {
                 tracing::warn!(%id, %error, "PreStop hook failed");
             }
         }
-        let left = grace.saturating_sub(began.elapsed()).max(LEAST_GRACE);
-        in_time(CALL + left, self.client.stop_container(id, left)).await
+        let rest = grace.saturating_sub(start.elapsed()).max(MIN_GRACE_PERIOD);
+        with_timeout(CALL_TIMEOUT + rest, self.client.stop_container(id, rest)).await
     }
 
     async fn remove(
@@ -236,10 +234,10 @@ impl<R: Runtime> OnHost<R> {
         id: Id,
         attempt: u32,
     ) -> Result<(), NotDone> {
-        in_time(CALL, self.client.remove_container(&id)).await?;
+        with_timeout(CALL_TIMEOUT, self.client.remove_container(&id)).await?;
         let (logs, pod) = (self.logs.clone(), pod.clone());
         let removed = blocking(move || Ok(logs.remove_container(&pod, &container, attempt, &id)?));
-        if let Err(NotDone::Here(error)) = removed.await {
+        if let Err(NotDone::Host(error)) = removed.await {
             tracing::warn!(error, "cannot remove the logs of a container");
         }
         Ok(())
@@ -263,17 +261,17 @@ impl<R: Runtime> OnHost<R> {
     }
 }
 
-async fn in_time<T>(
+async fn with_timeout<T>(
     limit: Duration,
     call: impl Future<Output = Result<T, CallFailed>>,
 ) -> Result<T, NotDone> {
     match timeout(limit, call).await {
         Ok(answer) => Ok(answer?),
-        Err(_) => Err(NotDone::Late),
+        Err(_) => Err(NotDone::Timeout),
     }
 }
 
-/// File work may block, on a disk that is gone for ever.
+/// Runs file work, which may block forever on a failed disk.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, NotDone> + Send + 'static,
 ) -> Result<T, NotDone> {

@@ -1,22 +1,22 @@
-//! The pods whose calls hang or fail. The begin and the end of this are no events, so workers are
-//! woken from here.
+//! The pods with stuck or failing calls. The PLEG has no event for such calls, so workers are woken
+//! from here when they start and end.
 
 use std::collections::BTreeSet;
 
 use pleg::model::id::PodUid;
 use pleg::out::status_report::StatusReport;
 
-/// The pods in trouble, as of the last report.
+/// The pods with stuck or failing calls, as of the last report.
 #[derive(Debug, Default)]
-pub(crate) struct Trouble {
+pub(crate) struct FailingPods {
     pods: BTreeSet<PodUid>,
-    /// The pods for which this has changed, and whose workers have not been woken since.
+    /// The pods that were added to or removed from `pods`, and not woken since.
     due: BTreeSet<PodUid>,
 }
 
-impl Trouble {
-    /// Stores a report.
-    pub(crate) fn reported(&mut self, report: &StatusReport) {
+impl FailingPods {
+    /// Compares a report with the last one.
+    pub(crate) fn update(&mut self, report: &StatusReport) {
         let stuck = report.stuck.iter().filter_map(|call| call.pod.as_ref());
         let failing = report.failing.iter().filter_map(|call| call.pod.as_ref());
         let pods: BTreeSet<PodUid> = stuck.chain(failing).map(|pod| pod.uid.clone()).collect();
@@ -24,8 +24,8 @@ impl Trouble {
         self.pods = pods;
     }
 
-    /// The next pod whose worker is to be woken.
-    pub(crate) fn next(&mut self) -> Option<PodUid> {
+    /// Takes the next pod to wake.
+    pub(crate) fn next_due(&mut self) -> Option<PodUid> {
         self.due.pop_first()
     }
 }

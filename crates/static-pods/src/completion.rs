@@ -1,7 +1,7 @@
-//! Whether all pods that can finish have, however manifests change meanwhile.
+//! Whether all pods that can finish have finished, for `--once`.
 //!
-//! A pod that is always restarted cannot finish. Whoever waits for the others is told how they ended,
-//! or why that will never be known.
+//! A pod that is always restarted cannot finish. For the others this reports how they finished, or
+//! why that cannot be known.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use crate::decide::Phase;
 use crate::pods::Pods;
 use crate::spec::RestartPolicy;
 
-/// How all pods that can finish have.
+/// How the pods have finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Finished {
     /// All succeeded.
@@ -20,27 +20,27 @@ pub enum Finished {
     Failed,
 }
 
-/// Why it will not be known how all pods ended.
+/// Why it cannot be known how all pods finish.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfinished {
     /// A manifest is not used.
     #[error("{0} was refused, so not all pods can be run")]
     Refused(std::sync::Arc<str>),
-    /// There is none that can.
+    /// No pod can finish.
     #[error("no pod can finish: the restartPolicy of each is Always")]
     NoneCan,
-    /// A pod is ended before it has finished.
+    /// A pod ended before it had finished.
     #[error("the manifest of pod {0} was changed or removed before the pod had finished")]
     Ended(PodRef),
 }
 
-/// The pods that are waited for, and how those ended that have.
+/// The pods that can finish, each with how it has finished, if it has.
 #[derive(Debug, Default)]
-pub struct Once(BTreeMap<PodUid, (PodRef, Option<Finished>)>);
+pub struct Completion(BTreeMap<PodUid, (PodRef, Option<Finished>)>);
 
-impl Once {
-    /// Looks at how far the pods are; gives how all of them have finished, once they have.
-    pub fn look(&mut self, pods: &Pods) -> Result<Option<Finished>, Unfinished> {
+impl Completion {
+    /// Updates the pods. Returns how they have finished, once all of them have.
+    pub fn update(&mut self, pods: &Pods) -> Result<Option<Finished>, Unfinished> {
         if !pods.is_synced {
             return Ok(None);
         }
@@ -49,8 +49,8 @@ impl Once {
         }
         for (uid, spec) in &pods.wanted {
             if spec.restart_policy != RestartPolicy::Always {
-                let of_pod = || (spec.pod.clone(), None);
-                self.0.entry(uid.clone()).or_insert_with(of_pod);
+                let unfinished = || (spec.pod.clone(), None);
+                self.0.entry(uid.clone()).or_insert_with(unfinished);
             }
         }
         if self.0.is_empty() {
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
     use crate::decide::Report;
     use crate::spec::PodSpec;
-    use crate::spec::sample::pod;
+    use crate::testing::pod_of as pod;
 
     fn spec(name: &str, policy: RestartPolicy) -> Arc<PodSpec> {
         let spec = pod(policy, &["app"]);
@@ -112,7 +112,7 @@ mod tests {
         }
     }
 
-    fn reach(pods: &mut Pods, name: &str, phase: Phase) {
+    fn set_phase(pods: &mut Pods, name: &str, phase: Phase) {
         let report = Report {
             phase,
             ..Report::pending()
@@ -121,39 +121,45 @@ mod tests {
     }
 
     #[test]
-    fn all_that_can_finish_are_waited_for_and_one_that_failed_is_remembered() {
+    fn all_pods_that_can_finish_must_finish_and_one_failure_fails_all() {
         let job = spec("job", RestartPolicy::Never);
         let other = spec("other", RestartPolicy::OnFailure);
         let server = spec("server", RestartPolicy::Always);
         let mut pods = wanted(&[job.clone(), server.clone()]);
-        let mut once = Once::default();
-        assert_eq!(once.look(&Pods::default()), Ok(None));
-        assert_eq!(once.look(&pods), Ok(None));
-        reach(&mut pods, "job", Phase::Failed);
-        // One that comes meanwhile is waited for, too.
+        let mut completion = Completion::default();
+        assert_eq!(completion.update(&Pods::default()), Ok(None));
+        assert_eq!(completion.update(&pods), Ok(None));
+        set_phase(&mut pods, "job", Phase::Failed);
+        // A pod that is added later must finish, too.
         pods.wanted.insert(other.pod.uid.clone(), other);
-        assert_eq!(once.look(&pods), Ok(None));
-        // What has finished may go.
+        assert_eq!(completion.update(&pods), Ok(None));
+        // A pod that has finished may be removed.
         pods.wanted.remove(&job.pod.uid);
         pods.reports.remove(&job.pod.uid);
-        assert_eq!(once.look(&pods), Ok(None));
-        reach(&mut pods, "other", Phase::Succeeded);
-        assert_eq!(once.look(&pods), Ok(Some(Finished::Failed)));
+        assert_eq!(completion.update(&pods), Ok(None));
+        set_phase(&mut pods, "other", Phase::Succeeded);
+        assert_eq!(completion.update(&pods), Ok(Some(Finished::Failed)));
     }
 
     #[test]
-    fn a_pod_that_is_ended_or_refused_before_it_has_finished_is_no_success() {
+    fn a_pod_that_is_removed_or_refused_before_it_has_finished_is_an_error() {
         let job = spec("job", RestartPolicy::Never);
         let mut pods = wanted(std::slice::from_ref(&job));
-        let mut once = Once::default();
-        assert_eq!(once.look(&pods), Ok(None));
+        let mut completion = Completion::default();
+        assert_eq!(completion.update(&pods), Ok(None));
         pods.wanted.clear();
-        assert_eq!(once.look(&pods), Err(Unfinished::Ended(job.pod.clone())));
+        assert_eq!(
+            completion.update(&pods),
+            Err(Unfinished::Ended(job.pod.clone()))
+        );
         let mut pods = wanted(std::slice::from_ref(&job));
         pods.refused.insert("job.yaml".into());
         let refused = Err(Unfinished::Refused("job.yaml".into()));
-        assert_eq!(once.look(&pods), refused);
+        assert_eq!(completion.update(&pods), refused);
         let server = wanted(&[spec("server", RestartPolicy::Always)]);
-        assert_eq!(Once::default().look(&server), Err(Unfinished::NoneCan));
+        assert_eq!(
+            Completion::default().update(&server),
+            Err(Unfinished::NoneCan)
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! When containers are started and started again: init containers, sidecars, policies, back-off.
+//! When containers are started and restarted: init containers, sidecars, policies, back-off.
 
 use std::time::Duration;
 
@@ -7,12 +7,18 @@ use super::world::{SECOND, World, pod};
 use crate::spec::RestartPolicy::{Always, Never, OnFailure};
 use crate::spec::{Probe, PullPolicy, RestartPolicy};
 
-/// What of a pod runs after each of these has ended so; `sandbox` is that the sandbox dies.
+/// Plays the exits of a pod: the name of a container, its exit code, and what runs afterwards. The
+/// name `sandbox` stands for a sandbox that dies.
 #[track_caller]
-fn check(policy: RestartPolicy, containers: &[&str], story: &[(&str, i32, &[&str])], phase: Phase) {
+fn check(
+    policy: RestartPolicy,
+    containers: &[&str],
+    events: &[(&str, i32, &[&str])],
+    phase: Phase,
+) {
     let mut world = World::new(pod(policy, containers));
     world.settle(30 * SECOND);
-    for (name, code, then) in story {
+    for (name, code, then) in events {
         match *name {
             "" => {}
             "sandbox" => world.sandbox_dies(),
@@ -34,83 +40,83 @@ fn containers_are_restarted_by_policy() {
     check(Never, app, &[("app", 0, &[])], Phase::Succeeded);
     check(Never, app, &[("app", 1, &[])], Phase::Failed);
     check(Never, both, &[("app", 1, &["log"])], Phase::Running);
-    let story: &[(&str, i32, &[&str])] = &[("app", 0, &["log"]), ("log", 1, &[])];
-    check(Never, both, story, Phase::Failed);
-    let story: &[(&str, i32, &[&str])] = &[("app", 0, &["log"]), ("log", 1, &["log"])];
-    check(OnFailure, both, story, Phase::Running);
+    let events: &[(&str, i32, &[&str])] = &[("app", 0, &["log"]), ("log", 1, &[])];
+    check(Never, both, events, Phase::Failed);
+    let events: &[(&str, i32, &[&str])] = &[("app", 0, &["log"]), ("log", 1, &["log"])];
+    check(OnFailure, both, events, Phase::Running);
 }
 
 #[test]
 fn init_containers_run_one_after_the_other_and_are_retried_by_policy() {
     let pod: &[&str] = &["i:one", "i:two", "app"];
-    let story: &[(&str, i32, &[&str])] = &[
+    let events: &[(&str, i32, &[&str])] = &[
         ("", 0, &["one"]),
         ("one", 0, &["two"]),
         ("two", 0, &["app"]),
         ("app", 1, &["app"]),
     ];
-    check(Always, pod, story, Phase::Running);
+    check(Always, pod, events, Phase::Running);
     for policy in [Always, OnFailure] {
-        let story: &[(&str, i32, &[&str])] = &[("one", 1, &["one"]), ("one", 0, &["two"])];
-        check(policy, pod, story, Phase::Pending);
+        let events: &[(&str, i32, &[&str])] = &[("one", 1, &["one"]), ("one", 0, &["two"])];
+        check(policy, pod, events, Phase::Pending);
     }
     check(Never, pod, &[("one", 1, &[])], Phase::Failed);
 }
 
 #[test]
-fn sidecars_start_in_order_run_beside_the_others_and_do_not_keep_a_pod_alive() {
+fn sidecars_start_in_order_and_end_when_the_other_containers_have_finished() {
     let pod: &[&str] = &["s:mesh", "i:setup", "app"];
-    let story: &[(&str, i32, &[&str])] = &[
+    let events: &[(&str, i32, &[&str])] = &[
         ("", 0, &["mesh", "setup"]),
         ("mesh", 0, &["mesh", "setup"]),
         ("setup", 0, &["app", "mesh"]),
         ("mesh", 1, &["app", "mesh"]),
         ("app", 0, &[]),
     ];
-    check(OnFailure, pod, story, Phase::Succeeded);
-    check(Never, pod, story, Phase::Succeeded);
-    check(Always, pod, &story[..4], Phase::Running);
+    check(OnFailure, pod, events, Phase::Succeeded);
+    check(Never, pod, events, Phase::Succeeded);
+    check(Always, pod, &events[..4], Phase::Running);
     check(Never, pod, &[("setup", 1, &[])], Phase::Failed);
 }
 
 #[test]
 fn a_dead_sandbox_is_replaced_and_the_pod_starts_from_its_first_init_container() {
     let pod: &[&str] = &["i:setup", "app"];
-    let story: &[(&str, i32, &[&str])] = &[
+    let events: &[(&str, i32, &[&str])] = &[
         ("setup", 0, &["app"]),
         ("sandbox", 0, &["setup"]),
         ("setup", 0, &["app"]),
     ];
-    check(Always, pod, story, Phase::Running);
-    check(OnFailure, pod, story, Phase::Running);
+    check(Always, pod, events, Phase::Running);
+    check(OnFailure, pod, events, Phase::Running);
 }
 
 #[test]
-fn no_sandbox_is_made_for_a_pod_that_is_over() {
+fn a_finished_pod_gets_no_new_sandbox() {
     let app: &[&str] = &["app", "log"];
-    // As in a kubelet, a sandbox that dies takes a pod that restarts nothing with it.
+    // As in the kubelet, a pod that restarts nothing fails when its sandbox dies.
     check(Never, app, &[("sandbox", 0, &[])], Phase::Failed);
-    let story: &[(&str, i32, &[&str])] =
+    let events: &[(&str, i32, &[&str])] =
         &[("app", 0, &["log"]), ("log", 0, &[]), ("sandbox", 0, &[])];
-    check(OnFailure, app, story, Phase::Succeeded);
-    check(Never, app, story, Phase::Succeeded);
+    check(OnFailure, app, events, Phase::Succeeded);
+    check(Never, app, events, Phase::Succeeded);
 }
 
 #[test]
-fn what_has_succeeded_does_not_run_again_in_a_new_sandbox() {
+fn a_container_that_has_succeeded_does_not_run_again_in_a_new_sandbox() {
     let app: &[&str] = &["app", "log"];
-    let story: &[(&str, i32, &[&str])] = &[("app", 0, &["log"]), ("sandbox", 0, &["log"])];
-    check(OnFailure, app, story, Phase::Running);
+    let events: &[(&str, i32, &[&str])] = &[("app", 0, &["log"]), ("sandbox", 0, &["log"])];
+    check(OnFailure, app, events, Phase::Running);
 }
 
-/// Lets a container exit as soon as it runs, and gives the seconds between its creations.
+/// Lets a container exit as soon as it runs. Returns the seconds between its creations.
 fn creations_of_a_crash_loop(world: &mut World, seconds: u64) -> Vec<u64> {
     let end = world.now + SECOND * seconds as u32;
     while world.now < end {
         if world.live_names().contains(&"app") {
             world.exit("app", 1);
         }
-        world.look();
+        world.observe();
         world.decide();
         world.perform();
         if world.calls.is_empty() && !world.live_names().contains(&"app") {
@@ -122,7 +128,7 @@ fn creations_of_a_crash_loop(world: &mut World, seconds: u64) -> Vec<u64> {
 }
 
 #[test]
-fn the_waits_of_a_crash_loop_are_a_kubelets() {
+fn the_back_off_of_a_crash_loop_is_the_kubelets() {
     let mut world = World::new(pod(Always, &["app", "log"]));
     let gaps = creations_of_a_crash_loop(&mut world, 1300);
     let about = |gap: &u64, wait: u64| (wait..=wait + 4).contains(gap);
@@ -143,11 +149,11 @@ fn the_waits_of_a_crash_loop_are_a_kubelets() {
 }
 
 #[test]
-fn an_image_that_cannot_be_pulled_is_tried_again_after_10_20_40_seconds() {
+fn a_failed_pull_is_retried_after_10_20_40_seconds() {
     let mut world = World::new(pod(Always, &["app"]));
     let end = world.now + 100 * SECOND;
     while world.now < end {
-        world.look();
+        world.observe();
         world.decide();
         for index in 0..world.calls.len() {
             if let Step::EnsureImage { .. } = world.calls[index].step {
@@ -200,7 +206,7 @@ fn the_container_after_a_sidecar_waits_for_its_startup_probe() {
     world.slow.clear();
     world.settle(30 * SECOND);
     assert_eq!(world.live_names(), ["app", "mesh"]);
-    // Once all have started, a sidecar that is restarted does not hold up anything.
+    // When all containers have started, the restart of a sidecar delays no other.
     world.slow.insert("mesh".into());
     world.exit("mesh", 1);
     world.settle(30 * SECOND);
@@ -229,7 +235,7 @@ fn a_container_that_fails_its_liveness_probe_is_killed_once_and_restarted_by_pol
 }
 
 #[test]
-fn the_lines_of_a_pod_that_starts_can_be_read() {
+fn the_steps_of_a_pod_that_starts_have_reasons() {
     let mut world = World::new(pod(Always, &["app"]));
     world.settle(30 * SECOND);
     assert_eq!(
@@ -248,9 +254,9 @@ fn the_lines_of_a_pod_that_starts_can_be_read() {
     assert_eq!(why.to_string(), "the container exited with code 3");
 }
 
-/// A runtime may keep a name for a creation that never ends, as containerd does until it restarts.
+/// containerd reserves the name of a creation that never ends until it is restarted.
 #[test]
-fn a_name_that_stays_reserved_is_tried_less_and_less_often_and_its_image_is_pulled_once() {
+fn a_reserved_name_is_retried_with_back_off_and_its_image_is_pulled_once() {
     let mut world = World::new(pod(Always, &["app"]));
     world.spec.containers[0].pull_policy = PullPolicy::Always;
     world.is_reserved = true;
@@ -261,14 +267,14 @@ fn a_name_that_stays_reserved_is_tried_less_and_less_often_and_its_image_is_pull
     world.is_reserved = false;
     world.settle(70 * SECOND);
     world.exit("app", 1);
-    world.looked_for.clear();
+    world.image_policies.clear();
     world.is_reserved = true;
     world.settle(600 * SECOND);
     let creations = world.times("CreateContainer app");
     assert!((5..20).contains(&creations.len()), "{creations:?}");
-    let pulls = world.looked_for.iter();
+    let pulls = world.image_policies.iter();
     let pulls = pulls.filter(|it| **it == PullPolicy::Always).count();
-    assert_eq!(pulls, 1, "{:?}", world.looked_for);
+    assert_eq!(pulls, 1, "{:?}", world.image_policies);
     let app = &world.decision().report.containers[0];
     let Some(Why::CreateContainerError { message, .. }) = &app.waits else {
         panic!("{app:?}");

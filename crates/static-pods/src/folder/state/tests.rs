@@ -1,18 +1,18 @@
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::super::scan::Stamp;
 use super::*;
+use crate::folder::scan::Stamp;
 
-/// A folder in memory: what each file contains, and how often it was written.
+/// A folder in memory: the content of each file, and the number of its last write.
 #[derive(Default)]
 struct World {
     files: BTreeMap<Arc<str>, (u64, String)>,
     writes: u64,
-    is_gone: bool,
-    /// Which folder is at the path.
+    is_missing: bool,
+    /// The inode of the folder at the path.
     inode: u64,
-    /// How much time has passed.
+    /// The time since the start.
     age: Duration,
 }
 
@@ -28,7 +28,7 @@ impl World {
     }
 
     fn listing(&self) -> Listing {
-        if self.is_gone {
+        if self.is_missing {
             return Err("No such file or directory".to_owned());
         }
         let entry = |(writes, _): &(u64, String)| Entry::File(Stamp::of(*writes));
@@ -45,20 +45,20 @@ impl World {
         *START.get_or_init(Instant::now) + self.age
     }
 
-    fn look(&self, state: &mut State) -> Vec<String> {
-        for name in state.look(self.listing(), self.now()) {
+    fn scan(&self, state: &mut State) -> Vec<String> {
+        for name in state.scanned(self.listing(), self.now()) {
             let (writes, content) = &self.files[&name];
             let content = Content::Whole(Stamp::of(*writes), content.as_bytes().to_vec());
-            state.take(&name, content);
+            state.read(&name, content);
         }
         let changes = state.changes(Path::new("/manifests"));
         changes.iter().map(ToString::to_string).collect()
     }
 
-    /// Two looks.
+    /// Scans twice.
     fn settle(&self, state: &mut State) -> Vec<String> {
-        let mut changes = self.look(state);
-        changes.extend(self.look(state));
+        let mut changes = self.scan(state);
+        changes.extend(self.scan(state));
         changes
     }
 }
@@ -71,15 +71,15 @@ fn pod(name: &str, image: &str) -> String {
 }
 
 #[test]
-fn a_file_is_read_once_two_looks_show_the_same() {
+fn a_file_is_read_when_two_scans_show_one_entry() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("web.yaml", "apiVersion: v1\n");
-    assert!(world.look(&mut state).is_empty());
+    assert!(world.scan(&mut state).is_empty());
     world.write("web.yaml", pod("web", "nginx"));
-    assert!(world.look(&mut state).is_empty(), "it is being written");
+    assert!(world.scan(&mut state).is_empty(), "it is being written");
     assert!(!state.is_settled());
     assert_eq!(
-        world.look(&mut state),
+        world.scan(&mut state),
         [
             "web.yaml: pod default/web is wanted",
             "all manifests are read"
@@ -93,33 +93,30 @@ fn a_file_is_read_once_two_looks_show_the_same() {
 fn a_file_that_is_written_while_it_is_read_is_read_again() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("web.yaml", pod("web", "nginx"));
-    assert!(state.look(world.listing(), world.now()).is_empty());
-    let to_read = state.look(world.listing(), world.now());
+    assert!(state.scanned(world.listing(), world.now()).is_empty());
+    let to_read = state.scanned(world.listing(), world.now());
     assert_eq!(to_read, ["web.yaml".into()]);
     let half = Content::Whole(Stamp::of(99), b"apiVersion: v1".to_vec());
-    state.take(&to_read[0], half);
+    state.read(&to_read[0], half);
     world.write("web.yaml", pod("web", "nginx:2"));
     let changes = world.settle(&mut state);
     assert!(changes[0].contains("is wanted"), "{changes:?}");
 }
 
 #[test]
-fn a_file_that_is_gone_for_one_look_keeps_its_pod() {
+fn a_file_that_is_missing_in_one_scan_keeps_its_pod() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("web.yaml", pod("web", "nginx"));
     world.settle(&mut state);
     world.remove("web.yaml");
-    assert!(world.look(&mut state).is_empty());
-    assert!(!state.is_settled(), "the next look is soon");
+    assert!(world.scan(&mut state).is_empty());
+    assert!(!state.is_settled(), "the next scan is soon");
     world.write("web.yaml", pod("web", "nginx"));
-    assert!(
-        world.settle(&mut state).is_empty(),
-        "the same pod as before"
-    );
+    assert!(world.settle(&mut state).is_empty(), "the pod is equal");
     world.remove("web.yaml");
     assert_eq!(
         world.settle(&mut state),
-        ["web.yaml: pod default/web is not wanted any more"]
+        ["web.yaml: pod default/web is no longer wanted"]
     );
 }
 
@@ -138,7 +135,7 @@ fn a_mistake_in_a_manifest_keeps_the_pod_and_is_reported_once() {
     );
     assert!(world.settle(&mut state).is_empty());
     world.write("web.yaml", half);
-    assert!(world.settle(&mut state).is_empty(), "the same mistake");
+    assert!(world.settle(&mut state).is_empty(), "the problem is equal");
     world.write("web.yaml", pod("web", "nginx:2"));
     assert_eq!(
         world.settle(&mut state),
@@ -163,23 +160,23 @@ fn a_folder_that_cannot_be_read_ends_no_pod() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("web.yaml", pod("web", "nginx"));
     world.settle(&mut state);
-    world.is_gone = true;
+    world.is_missing = true;
     assert_eq!(
         world.settle(&mut state),
         ["/manifests: cannot be read: No such file or directory\n/manifests: all pods are kept"]
     );
     assert!(world.settle(&mut state).is_empty(), "reported once");
-    world.is_gone = false;
+    world.is_missing = false;
     assert_eq!(world.settle(&mut state), ["/manifests: problem solved"]);
 }
 
 #[test]
-fn a_folder_that_is_not_there_at_first_is_not_complete() {
+fn a_folder_that_does_not_exist_yet_is_not_synced() {
     let (mut world, mut state) = (World::default(), State::new("node"));
-    world.is_gone = true;
+    world.is_missing = true;
     let changes = world.settle(&mut state);
     assert_eq!(changes.len(), 1, "{changes:?}");
-    world.is_gone = false;
+    world.is_missing = false;
     assert_eq!(
         world.settle(&mut state),
         ["/manifests: problem solved", "all manifests are read"]
@@ -189,11 +186,11 @@ fn a_folder_that_is_not_there_at_first_is_not_complete() {
 const REPLACED: &str = "/manifests: another directory is in its place, which is empty: \
      mount its file system, or put a manifest into it\n/manifests: all pods are kept";
 
-const ALL_GONE: &str = "/manifests: all manifests are gone at once: their pods end if none is back \
-     within 30 s\n/manifests: all pods are kept";
+const ALL_MISSING: &str = "/manifests: all manifests disappeared at once: their pods end in \
+     30 s unless a manifest is back\n/manifests: all pods are kept";
 
 #[test]
-fn a_folder_whose_file_system_is_unmounted_ends_no_pod_however_long_that_lasts() {
+fn a_folder_whose_file_system_is_unmounted_ends_no_pod() {
     for names in [&["web.yaml"][..], &["web.yaml", "shop.yaml"]] {
         let (mut world, mut state) = (World::default(), State::new("node"));
         for name in names {
@@ -207,20 +204,20 @@ fn a_folder_whose_file_system_is_unmounted_ends_no_pod_however_long_that_lasts()
             world.age += Duration::from_secs(60);
             assert!(world.settle(&mut state).is_empty());
         }
-        // Mounted again, it may be another device.
+        // A file system that is mounted again may have another device.
         (world.files, world.inode) = (files, 8);
         assert_eq!(world.settle(&mut state), ["/manifests: problem solved"]);
     }
 }
 
 #[test]
-fn a_folder_that_is_replaced_by_another_with_manifests_is_used_once_that_lasts() {
+fn a_folder_that_is_replaced_by_another_with_manifests_is_used_after_half_a_minute() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("web.yaml", pod("web", "nginx"));
     world.settle(&mut state);
     (world.files, world.inode) = (BTreeMap::new(), 7);
     world.write("shop.yaml", pod("shop", "nginx"));
-    assert_eq!(world.settle(&mut state), [ALL_GONE]);
+    assert_eq!(world.settle(&mut state), [ALL_MISSING]);
     world.age += Duration::from_secs(31);
     let mut changes = world.settle(&mut state);
     changes.sort();
@@ -229,45 +226,45 @@ fn a_folder_that_is_replaced_by_another_with_manifests_is_used_once_that_lasts()
         [
             "/manifests: problem solved",
             "shop.yaml: pod default/shop is wanted",
-            "web.yaml: pod default/web is not wanted any more",
+            "web.yaml: pod default/web is no longer wanted",
         ]
     );
 }
 
 #[test]
-fn several_manifests_that_are_gone_at_once_must_be_gone_for_half_a_minute() {
+fn several_manifests_that_disappear_at_once_must_be_missing_for_half_a_minute() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("web.yaml", pod("web", "nginx"));
     world.write("shop.yaml", pod("shop", "nginx"));
     world.settle(&mut state);
     let files = mem::take(&mut world.files);
-    assert_eq!(world.settle(&mut state), [ALL_GONE]);
+    assert_eq!(world.settle(&mut state), [ALL_MISSING]);
     world.age += Duration::from_secs(29);
     assert!(world.settle(&mut state).is_empty());
-    // As where a directory is emptied and copied anew.
+    // For example, a directory is emptied and copied again.
     world.files.clone_from(&files);
     assert_eq!(world.settle(&mut state), ["/manifests: problem solved"]);
     world.files.clear();
-    assert_eq!(world.settle(&mut state), [ALL_GONE], "counted anew");
+    assert_eq!(world.settle(&mut state), [ALL_MISSING], "counted again");
     world.age += Duration::from_secs(31);
     assert_eq!(
         world.settle(&mut state),
         [
             "/manifests: problem solved",
-            "shop.yaml: pod default/shop is not wanted any more",
-            "web.yaml: pod default/web is not wanted any more",
+            "shop.yaml: pod default/shop is no longer wanted",
+            "web.yaml: pod default/web is no longer wanted",
         ]
     );
-    // One of several that goes alone ends its pod at once.
+    // One of several manifests that disappears alone ends its pod at once.
     world.files = files;
     world.settle(&mut state);
     world.remove("web.yaml");
-    let gone = "web.yaml: pod default/web is not wanted any more";
-    assert_eq!(world.settle(&mut state), [gone]);
+    let removed = "web.yaml: pod default/web is no longer wanted";
+    assert_eq!(world.settle(&mut state), [removed]);
 }
 
 #[test]
-fn of_two_files_with_one_pod_the_first_is_used_until_it_goes() {
+fn of_two_files_with_one_pod_the_first_is_used_until_it_is_removed() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("b.yaml", pod("web", "b"));
     world.write("a.yaml", pod("web", "a"));
@@ -284,7 +281,7 @@ fn of_two_files_with_one_pod_the_first_is_used_until_it_goes() {
     assert_eq!(
         world.settle(&mut state),
         ["0.yaml: pod default/web is already defined by a.yaml"],
-        "the first to be there, when one is new"
+        "the older one, when one is new"
     );
     world.write("a.yaml", pod("web", "a:2"));
     assert_eq!(
@@ -304,7 +301,7 @@ fn of_two_files_with_one_pod_the_first_is_used_until_it_goes() {
 }
 
 #[test]
-fn a_file_whose_pod_has_another_name_now_ends_the_earlier_pod() {
+fn a_file_that_defines_a_pod_with_another_name_ends_the_previous_pod() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("web.yaml", pod("web", "nginx"));
     world.settle(&mut state);
@@ -312,26 +309,26 @@ fn a_file_whose_pod_has_another_name_now_ends_the_earlier_pod() {
     assert_eq!(
         world.settle(&mut state),
         [
-            "web.yaml: pod default/web is not wanted any more",
+            "web.yaml: pod default/web is no longer wanted",
             "web.yaml: pod default/shop is wanted",
         ]
     );
 }
 
 #[test]
-fn a_file_that_changes_all_the_time_does_not_hold_up_the_others_for_ever() {
+fn a_file_that_keeps_changing_does_not_delay_the_others_forever() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("web.yaml", pod("web", "nginx"));
     let mut changes = Vec::new();
-    for _ in 0..=MAX_LOOKS_BEFORE_SYNCED {
+    for _ in 0..=MAX_SCANS_BEFORE_SYNCED {
         world.write("log.txt", "more");
-        changes.extend(world.look(&mut state));
+        changes.extend(world.scan(&mut state));
     }
     assert_eq!(
         changes,
         [
             "web.yaml: pod default/web is wanted",
-            // What was adopted from it is kept.
+            // A pod that was adopted from it is kept.
             "log.txt: not read yet, because it keeps changing",
             "all manifests are read"
         ]

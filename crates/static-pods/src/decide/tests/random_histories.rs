@@ -1,5 +1,5 @@
-//! Random histories: whatever happens, nothing is doubled; and once nothing happens any more, all
-//! is as it should be.
+//! Random histories. Whatever happens, nothing is created twice. When faults and events end, the
+//! pod reaches its goal.
 
 use pleg::model::listed::ContainerState;
 
@@ -12,18 +12,18 @@ const HISTORIES: u64 = 1500;
 const EVENTS: usize = 250;
 
 #[test]
-fn whatever_happens_nothing_is_doubled_and_all_runs_once_it_is_calm() {
+fn nothing_is_created_twice_and_the_pod_reaches_its_goal_after_all_faults() {
     let mut ends = [0; 4];
     for seed in 0..HISTORIES {
         let result = std::panic::catch_unwind(|| history(seed));
         let end = result.unwrap_or_else(|_| panic!("in the history of seed {seed}"));
         ends[end] += 1;
     }
-    // Each kind of end was reached, or the histories are not what they should be.
+    // The histories must reach each kind of end.
     assert!(ends.iter().all(|count| *count > 50), "{ends:?}");
 }
 
-/// Gives how it ended: 0 is running, 1 succeeded, 2 failed, 3 gone.
+/// Plays a history. Returns how it ended: 0 is running, 1 succeeded, 2 failed, 3 gone.
 fn history(seed: u64) -> usize {
     let mut random = fastrand::Rng::with_seed(seed);
     let policies = [
@@ -43,7 +43,7 @@ fn history(seed: u64) -> usize {
         event(&mut world, &mut random);
         world.check();
     }
-    calm(&mut world, &mut random);
+    end_faults(&mut world, &mut random);
     verify(&world)
 }
 
@@ -52,13 +52,13 @@ fn event(world: &mut World, random: &mut fastrand::Rng) {
         0..25 => {
             world.decide();
             if world.decision().is_gone {
-                // The manifest comes back. What an earlier life left in the runtime is over.
+                // The manifest is added again. Calls of the previous pod have ended.
                 world.calls.clear();
                 world.ending = None;
                 world.memory = Memory::new(world.now);
             }
         }
-        25..45 => world.look(),
+        25..45 => world.observe(),
         45..52 => world.pass(random.u32(1..20_000) * SECOND / 1000),
         52..80 => call(world, random),
         80..86 => exit(world, random),
@@ -74,7 +74,7 @@ fn event(world: &mut World, random: &mut fastrand::Rng) {
         92 => world.sandbox_dies(),
         93 if random.bool() => world.view.extent = Extent::Unclear,
         93 => {
-            // An old view comes late.
+            // An old view arrives late.
             if !world.older.is_empty() {
                 let old = world.older[random.usize(..world.older.len())].clone();
                 let newest = std::mem::replace(&mut world.view, old);
@@ -90,7 +90,7 @@ fn event(world: &mut World, random: &mut fastrand::Rng) {
             }
         }
         95 => {
-            // Somebody removes what is dead.
+            // A dead container is removed by another client.
             let dead = |state| state == ContainerState::Exited;
             if let Some(place) = world.containers.iter().position(|it| dead(it.state)) {
                 world.containers.remove(place);
@@ -106,14 +106,14 @@ fn event(world: &mut World, random: &mut fastrand::Rng) {
     }
 }
 
-/// Something happens to a call that is under way.
+/// An event of an outstanding call.
 fn call(world: &mut World, random: &mut fastrand::Rng) {
     if world.calls.is_empty() {
         return;
     }
     let index = random.usize(..world.calls.len());
     match random.u32(..10) {
-        // It takes effect; the answer comes later, or not.
+        // It takes effect. Its answer arrives later or never.
         0..5 => {
             if world.calls[index].outcome.is_none() {
                 let step = world.calls[index].step.clone();
@@ -125,14 +125,14 @@ fn call(world: &mut World, random: &mut fastrand::Rng) {
             let call = world.calls.swap_remove(index);
             let (step, outcome) = world.finish(call);
             if let Some(outcome) = outcome {
-                world.memory.ended(&step, outcome, world.now);
+                world.memory.note_outcome(&step, outcome, world.now);
             }
         }
-        // Its connection is lost, and it goes on.
-        8 => world.answer(index, Outcome::Unanswered("no answer".into())),
+        // Its connection is lost, and the runtime continues it.
+        8 => world.answer(index, Outcome::AnswerLost("no answer".into())),
         _ => {
             if world.calls[index].outcome.is_none() {
-                let refused = Outcome::Failed("out of luck".into());
+                let refused = Outcome::Failed("injected failure".into());
                 world.calls[index].outcome = Some(refused);
             }
         }
@@ -149,18 +149,18 @@ fn exit(world: &mut World, random: &mut fastrand::Rng) {
     }
 }
 
-/// All faults end, each call comes to an end, and init containers do what they should.
-fn calm(world: &mut World, random: &mut fastrand::Rng) {
+/// All faults end, each call is answered or lost, and init containers succeed.
+fn end_faults(world: &mut World, random: &mut fastrand::Rng) {
     world.stuck = None;
     world.lists_hang = false;
     world.failed.clear();
-    world.calls.retain(|call| call.is_awaited || random.bool());
+    world.calls.retain(|call| call.has_caller || random.bool());
     world.perform();
-    go_on(world, 200);
+    run_pod(world, 200);
     if world.decision().is_gone {
         return;
     }
-    // Some pods get to their end.
+    // Some pods finish.
     let code = random.i32(..4) % 3;
     let is_over = world.spec.restart_policy != RestartPolicy::Always && code < 2;
     let names: Vec<_> = world.live().iter().map(|it| it.name.clone()).collect();
@@ -171,12 +171,12 @@ fn calm(world: &mut World, random: &mut fastrand::Rng) {
             world.exit(name, code);
         }
     }
-    go_on(world, 70);
+    run_pod(world, 70);
 }
 
-/// Time passes, and init containers succeed.
-fn go_on(world: &mut World, rounds: u32) {
-    for _ in 0..rounds {
+/// Lets time pass. Init containers succeed.
+fn run_pod(world: &mut World, steps: u32) {
+    for _ in 0..steps {
         world.settle(30 * SECOND);
         for container in world.spec.containers.clone() {
             let name = container.name.as_str();
@@ -192,7 +192,7 @@ fn go_on(world: &mut World, rounds: u32) {
 
 fn verify(world: &World) -> usize {
     let decision = world.decision();
-    assert_eq!(decision.steps, [], "it is not calm: {:?}", world.actions());
+    assert_eq!(decision.steps, [], "steps are left: {:?}", world.actions());
     let ready: Vec<_> = world.sandboxes.iter().filter(|it| it.is_ready).collect();
     if world.ending.is_some() {
         assert!(decision.is_gone, "{:?}", decision);
@@ -227,8 +227,8 @@ fn verify(world: &World) -> usize {
             wanted.sort_unstable();
             assert_eq!(world.live_names(), wanted, "{:?}", world.containers);
             assert!(!wanted.is_empty());
-            let here = world.live().iter().all(|it| it.sandbox == ready[0].id);
-            assert!(here, "not all in one sandbox: {:?}", world.containers);
+            let are_in_it = world.live().iter().all(|it| it.sandbox == ready[0].id);
+            assert!(are_in_it, "several sandboxes: {:?}", world.containers);
             assert!(world.spec.restart_policy != RestartPolicy::Always || decision.report.is_ready);
             0
         }

@@ -1,17 +1,17 @@
 //! Decides which pod is synced when. It is pure: the time is an argument.
 //!
 //! ```text
-//!   Set ----> Waiting for the end of another pod of its name
-//!                |
-//!                v
-//!              Idle: due at ... --due, gate open--> Syncing --done--> Idle: due after a resync,
-//!                ^  woken: due now                   woken: once more       a back-off, a failure
-//!                |                                      |
-//!                \--------------------------------------/           --ended--> gone
+//!   Set --> blocked until another pod with its name has ended
+//!              |
+//!              v
+//!            Idle { due } --due, gate open--> Syncing --ended--> removed
+//!              ^  woken: due now              |  woken: one more sync
+//!              |                              |
+//!              \--due after the resync interval, a back-off or a retry
 //! ```
 //!
-//! A pod has one sync at a time; if it is woken meanwhile, one more sync follows. A kubelet's pod
-//! workers do the same. Source: Kubernetes 1.36, `pkg/kubelet/pod_workers.go`.
+//! A pod has one sync at a time. If it is woken during a sync, one more sync follows. Source:
+//! Kubernetes 1.36, `pkg/kubelet/pod_workers.go`.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -21,27 +21,28 @@ use std::time::Duration;
 use pleg::model::id::{PodRef, PodUid};
 use tokio::time::Instant;
 
-use crate::gate::{self, Gate, Policy};
+use crate::gate::{Check, Gate, Policy};
 use crate::{Change, Goal, Outcome};
 
-/// A kubelet's `syncFrequency`: a pod is synced this often even if nothing happens.
-pub const RESYNC: Duration = Duration::from_secs(60);
+/// The longest time between two syncs of a pod, without jitter: the kubelet's `syncFrequency`.
+pub const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long a failed sync waits for the next.
-pub const AFTER_FAILURE: Duration = Duration::from_secs(10);
+/// The time from a failed sync to the next one, without jitter.
+pub const RETRY_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
-/// How long a sync that failed because of the runtime's network waits for the next.
-pub const AFTER_NETWORK_FAILURE: Duration = Duration::from_secs(1);
+/// The time from a sync that failed because of the runtime's network to the next one, without
+/// jitter.
+pub const RETRY_AFTER_NETWORK_FAILURE: Duration = Duration::from_secs(1);
 
-/// Intervals are longer by a random part of up to this, so that not all pods are synced at once.
-const JITTER: f64 = 0.5;
+/// The largest random part that is added to an interval, so that not all pods are synced at once.
+const MAX_JITTER: f64 = 0.5;
 
-/// The core of a sync loop.
+/// The workers of all pods and the gate in front of them.
 #[derive(Debug)]
-pub struct SyncLoop<S> {
+pub struct Scheduler<S> {
     policy: Policy,
     workers: BTreeMap<PodUid, Worker<S>>,
-    /// The number of workers with the same name.
+    /// The number of workers for each name.
     names: BTreeMap<Name, usize>,
     gate: Gate,
     jitter: fastrand::Rng,
@@ -50,65 +51,65 @@ pub struct SyncLoop<S> {
 /// A namespace and a name.
 type Name = (Arc<str>, Arc<str>);
 
-/// An input of the core.
+/// An input of the scheduler.
 #[derive(Debug)]
 pub enum Input<S> {
     /// A change of the source.
     Change(Change<S>),
-    /// An event of a pod.
+    /// A pod needs a sync, because of an event.
     Woken(PodUid),
-    /// Events of unknown pods.
+    /// All pods need a sync, because events were lost.
     AllWoken,
     /// The sync of a pod has ended.
     Ended(PodUid, Outcome),
-    /// The reasons that stop all pods at this time; empty if there is none.
+    /// The errors that stop all pods now; empty if there are none.
     Errors(Vec<String>),
-    /// Time has passed.
+    /// The time of [`Scheduler::alarm`] is reached.
     Time,
 }
 
 /// An action to perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action<S> {
-    /// Sync this pod, with a status that is newer than its last sync with a change.
+    /// Sync this pod with a status as of `since` or later.
     Sync {
         /// The pod.
         pod: PodRef,
         /// The goal.
         goal: Goal<S>,
-        /// When that sync ended.
+        /// When the last sync that changed something ended.
         since: Option<Instant>,
     },
-    /// Report that no sync is begun.
+    /// Report that the gate is closed.
     Skip {
-        /// The reasons.
+        /// Why.
         errors: Vec<String>,
-        /// The time until they are checked again.
+        /// The time until the gate is checked again.
         pause: Duration,
     },
-    /// Report that syncs continue.
+    /// Report that the gate has opened.
     Opened {
-        /// How long no sync was begun.
+        /// How long the gate was closed.
         closed_for: Duration,
     },
-    /// Nothing is left of a pod.
+    /// Report that everything of a pod is removed.
     Gone(PodRef),
 }
 
 #[derive(Debug)]
 struct Worker<S> {
     pod: PodRef,
-    goal: Aim<S>,
-    /// When the last sync ended that changed something, or may have.
-    changed: Option<Instant>,
+    goal: WorkerGoal<S>,
+    /// When the last sync ended that changed something or may have.
+    changed_at: Option<Instant>,
     state: State,
 }
 
-/// The goal of a worker, and the next one.
+/// The goal of a worker, and the one after it.
 #[derive(Clone, Debug)]
-enum Aim<S> {
+enum WorkerGoal<S> {
     Run(S),
-    /// The pod may have been wanted again since; a pod that ends is ended first.
+    /// If the pod is wanted again, it ends first and then runs by `then`.
     End {
         then: Option<S>,
     },
@@ -120,8 +121,9 @@ enum State {
     Syncing { again: bool },
 }
 
-impl<S: Clone> SyncLoop<S> {
-    /// Creates a loop without pods. It is closed until the first input without errors.
+impl<S: Clone> Scheduler<S> {
+    /// A scheduler without pods. Its gate is closed until the first [`Input::Errors`] without
+    /// errors.
     pub fn new(now: Instant, policy: Policy, jitter: fastrand::Rng) -> Self {
         Self {
             policy,
@@ -132,7 +134,7 @@ impl<S: Clone> SyncLoop<S> {
         }
     }
 
-    /// Performs one step.
+    /// Applies an input, and returns the actions to perform.
     pub fn step(&mut self, now: Instant, input: Input<S>) -> Vec<Action<S>> {
         let mut actions = Vec::new();
         match input {
@@ -141,7 +143,7 @@ impl<S: Clone> SyncLoop<S> {
             Input::Woken(uid) => self.wake(now, &uid),
             Input::AllWoken => self.workers.values_mut().for_each(|it| it.wake(now)),
             Input::Ended(uid, outcome) => actions.extend(self.ended(now, &uid, outcome)),
-            Input::Errors(errors) => actions.extend(self.look_at_gate(now, errors)),
+            Input::Errors(errors) => actions.extend(self.check_gate(now, errors)),
             Input::Time => {}
         }
         if self.gate == Gate::Open {
@@ -157,20 +159,15 @@ impl<S: Clone> SyncLoop<S> {
         };
         let workers = self.workers.values();
         let due = workers.filter_map(|it| match it.state {
-            State::Idle { due } if !self.is_held(it) => Some(due),
+            State::Idle { due } if !self.is_blocked(it) => Some(due),
             _ => None,
         });
         due.min()
     }
 
-    /// Whether syncs are begun.
+    /// The state of the gate.
     pub fn gate(&self) -> Gate {
         self.gate
-    }
-
-    /// The number of pods.
-    pub fn pods(&self) -> usize {
-        self.workers.len()
     }
 
     fn set(&mut self, now: Instant, pod: PodRef, spec: S) {
@@ -182,18 +179,18 @@ impl<S: Clone> SyncLoop<S> {
         }
         match self.workers.get_mut(&pod.uid) {
             Some(worker) => worker.run(now, spec),
-            None => self.add(now, pod, Aim::Run(spec)),
+            None => self.add(now, pod, WorkerGoal::Run(spec)),
         }
     }
 
     fn remove(&mut self, now: Instant, pod: PodRef) {
         match self.workers.get_mut(&pod.uid) {
             Some(worker) => worker.end(now),
-            None => self.add(now, pod, Aim::End { then: None }),
+            None => self.add(now, pod, WorkerGoal::End { then: None }),
         }
     }
 
-    fn add(&mut self, now: Instant, pod: PodRef, goal: Aim<S>) {
+    fn add(&mut self, now: Instant, pod: PodRef, goal: WorkerGoal<S>) {
         *self.names.entry(name(&pod)).or_default() += 1;
         let worker = Worker::new(now, pod.clone(), goal);
         self.workers.insert(pod.uid, worker);
@@ -222,18 +219,18 @@ impl<S: Clone> SyncLoop<S> {
             return None;
         };
         if !matches!(outcome, Outcome::Done { changed: false, .. }) {
-            worker.changed = Some(now);
+            worker.changed_at = Some(now);
         }
-        let resync = jittered(&mut self.jitter, RESYNC);
+        let resync = jittered(&mut self.jitter, RESYNC_INTERVAL);
         let pause = match outcome {
             Outcome::Done { again_in, .. } => again_in.map_or(resync, |soon| soon.min(resync)),
-            Outcome::Failed(_) => jittered(&mut self.jitter, AFTER_FAILURE),
-            Outcome::NetworkNotReady => jittered(&mut self.jitter, AFTER_NETWORK_FAILURE),
+            Outcome::Failed(_) => jittered(&mut self.jitter, RETRY_AFTER_FAILURE),
+            Outcome::NetworkNotReady => jittered(&mut self.jitter, RETRY_AFTER_NETWORK_FAILURE),
             Outcome::Ended => {
-                // Only a pod that was to end can have ended.
-                if let Aim::End { then } = &mut worker.goal {
+                // With another goal, `Ended` is only a reason to sync again.
+                if let WorkerGoal::End { then } = &mut worker.goal {
                     match then.take() {
-                        Some(spec) => worker.goal = Aim::Run(spec),
+                        Some(spec) => worker.goal = WorkerGoal::Run(spec),
                         None => return self.take(uid).map(Action::Gone),
                     }
                 }
@@ -245,17 +242,17 @@ impl<S: Clone> SyncLoop<S> {
         None
     }
 
-    fn look_at_gate(&mut self, now: Instant, errors: Vec<String>) -> Option<Action<S>> {
-        match self.gate.look(now, self.policy, errors.is_empty()) {
-            gate::Turn::Nothing => None,
-            gate::Turn::Skips(pause) => Some(Action::Skip { errors, pause }),
-            gate::Turn::Opened(closed_for) => Some(Action::Opened { closed_for }),
+    fn check_gate(&mut self, now: Instant, errors: Vec<String>) -> Option<Action<S>> {
+        match self.gate.check(now, self.policy, errors.is_empty()) {
+            Check::Unchanged => None,
+            Check::Skip(pause) => Some(Action::Skip { errors, pause }),
+            Check::Opened(closed_for) => Some(Action::Opened { closed_for }),
         }
     }
 
     fn begin_due(&mut self, now: Instant, actions: &mut Vec<Action<S>>) {
         let workers = self.workers.values();
-        let due = workers.filter(|it| it.is_due(now) && !self.is_held(it));
+        let due = workers.filter(|it| it.is_due(now) && !self.is_blocked(it));
         let due: Vec<PodUid> = due.map(|it| it.pod.uid.clone()).collect();
         for uid in due {
             if let Some(worker) = self.workers.get_mut(&uid) {
@@ -264,36 +261,33 @@ impl<S: Clone> SyncLoop<S> {
         }
     }
 
-    /// Whether a pod waits for the end of another one of its name.
-    fn is_held(&self, worker: &Worker<S>) -> bool {
-        let runs = matches!(worker.goal, Aim::Run(_));
-        runs && self
-            .names
-            .get(&name(&worker.pod))
-            .is_some_and(|of_name| *of_name > 1)
+    /// Whether a pod must wait until another pod with its name has ended.
+    fn is_blocked(&self, worker: &Worker<S>) -> bool {
+        let has_namesake = || self.names.get(&name(&worker.pod)) > Some(&1);
+        matches!(worker.goal, WorkerGoal::Run(_)) && has_namesake()
     }
 }
 
 impl<S: Clone> Worker<S> {
-    fn new(now: Instant, pod: PodRef, goal: Aim<S>) -> Self {
+    fn new(now: Instant, pod: PodRef, goal: WorkerGoal<S>) -> Self {
         Self {
             pod,
             goal,
-            changed: None,
+            changed_at: None,
             state: State::Idle { due: now },
         }
     }
 
     fn run(&mut self, now: Instant, spec: S) {
         match &mut self.goal {
-            Aim::Run(old) => *old = spec,
-            Aim::End { then } => *then = Some(spec),
+            WorkerGoal::Run(old) => *old = spec,
+            WorkerGoal::End { then } => *then = Some(spec),
         }
         self.wake(now);
     }
 
     fn end(&mut self, now: Instant) {
-        self.goal = Aim::End { then: None };
+        self.goal = WorkerGoal::End { then: None };
         self.wake(now);
     }
 
@@ -313,10 +307,10 @@ impl<S: Clone> Worker<S> {
         Action::Sync {
             pod: self.pod.clone(),
             goal: match &self.goal {
-                Aim::Run(spec) => Goal::Run(spec.clone()),
-                Aim::End { .. } => Goal::End,
+                WorkerGoal::Run(spec) => Goal::Run(spec.clone()),
+                WorkerGoal::End { .. } => Goal::End,
             },
-            since: self.changed,
+            since: self.changed_at,
         }
     }
 }
@@ -330,7 +324,7 @@ fn is_namesake(one: &PodRef, other: &PodRef) -> bool {
 }
 
 fn jittered(random: &mut fastrand::Rng, time: Duration) -> Duration {
-    time.mul_f64(1.0 + random.f64() * JITTER)
+    time.mul_f64(1.0 + random.f64() * MAX_JITTER)
 }
 
 #[cfg(test)]

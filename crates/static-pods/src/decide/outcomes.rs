@@ -1,9 +1,9 @@
-//! Steps that begin and end: what each one changes in a [`Memory`].
+//! How the start and the outcome of each step change a [`Memory`].
 //!
 //! ```text
-//!   begin --> under way --> ended: done | created | refused | no answer
+//!   begin --> in progress --> ended: done | created | failed | answer lost
 //!                 |
-//!                 \--> a view shows that it was done: what its call says later changes nothing
+//!                 \--> a view shows that it is done: a later outcome changes nothing
 //! ```
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::memory::{Memory, Volumes};
-use super::slot::{Doing, Image, Start};
+use super::slot::{Image, Operation, Start};
 use super::step::{Outcome, Planned, Step};
 use super::why::Why;
 
 impl Memory {
-    /// Notes that a step has begun: no decision names it again until it has ended.
+    /// Notes that a step has started. No decision contains it again before it has ended.
     pub(super) fn begin(&mut self, planned: &Planned, now: Instant) {
         match &planned.step {
             Step::CreateSandbox { attempt } => {
@@ -27,7 +27,7 @@ impl Memory {
             Step::StopSandbox { id } => {
                 if let Some(known) = self.sandboxes.known.get_mut(id) {
                     known.is_busy = true;
-                    known.is_condemned = true;
+                    known.is_discarded = true;
                 }
             }
             Step::RemoveSandbox { id } => {
@@ -44,30 +44,30 @@ impl Memory {
                 slot.attempts.begin(*attempt);
             }
             Step::StartContainer { container, id, .. } => {
-                self.doing(container, id, Doing::Starting)
+                self.start_operation(container, id, Operation::Starting)
             }
             Step::KillContainer { container, id, .. } => {
                 if let Some(known) = self.slot(container).known.get_mut(id) {
                     known.was_unknown |= planned.why == Why::StateUnknown;
                 }
-                self.doing(container, id, Doing::Killing);
+                self.start_operation(container, id, Operation::Killing);
             }
             Step::RemoveContainer { container, id, .. } => {
-                self.doing(container, id, Doing::Removing)
+                self.start_operation(container, id, Operation::Removing)
             }
             Step::RemoveVolumes => self.volumes = Volumes::BeingRemoved,
         }
     }
 
-    fn doing(&mut self, container: &Arc<str>, id: &Id, doing: Doing) {
+    fn start_operation(&mut self, container: &Arc<str>, id: &Id, operation: Operation) {
         if let Some(known) = self.slot(container).known.get_mut(id) {
-            known.doing = Some(doing);
+            known.operation = Some(operation);
         }
     }
 
-    /// Notes how a step has ended.
-    pub fn ended(&mut self, step: &Step, outcome: Outcome, now: Instant) {
-        self.touched = self.touched.max(Some(now));
+    /// Notes the outcome of a step.
+    pub fn note_outcome(&mut self, step: &Step, outcome: Outcome, now: Instant) {
+        self.last_action = self.last_action.max(Some(now));
         match step {
             Step::CreateSandbox { attempt } => {
                 let sandboxes = &mut self.sandboxes;
@@ -83,7 +83,7 @@ impl Memory {
                     }
                     outcome => {
                         if sandboxes.attempts.lost(*attempt, now) {
-                            sandboxes.creations.failed(words(outcome), now);
+                            sandboxes.creations.failed(failure_message(outcome), now);
                         }
                     }
                 }
@@ -100,7 +100,7 @@ impl Memory {
                         slot.image = Image::Present(image);
                         slot.pulls.succeeded();
                     }
-                    outcome => slot.pulls.failed(words(outcome), now),
+                    outcome => slot.pulls.failed(failure_message(outcome), now),
                 }
             }
             Step::CreateContainer {
@@ -123,7 +123,7 @@ impl Memory {
                     }
                     outcome => {
                         if slot.attempts.lost(*attempt, now) {
-                            slot.creation_failed(words(outcome), now);
+                            slot.creation_failed(failure_message(outcome), now);
                         }
                     }
                 }
@@ -137,7 +137,7 @@ impl Memory {
                 Outcome::Done | Outcome::Gone => self.volumes = Volumes::Removed,
                 outcome => {
                     self.volumes = Volumes::Kept;
-                    self.volume_errors.failed(words(outcome), now);
+                    self.volume_errors.failed(failure_message(outcome), now);
                 }
             },
         }
@@ -148,7 +148,7 @@ impl Memory {
             return;
         };
         known.is_busy = false;
-        known.touched = Some(now);
+        known.last_action = Some(now);
         match outcome {
             Outcome::Done if !is_removal => {
                 known.was_stopped = true;
@@ -160,7 +160,7 @@ impl Memory {
                 self.sandboxes.known.remove(id);
                 self.removed.insert(id.clone(), now);
             }
-            outcome => known.retry.failed(words(outcome), now),
+            outcome => known.retry.failed(failure_message(outcome), now),
         }
     }
 
@@ -176,8 +176,8 @@ impl Memory {
         let Some(known) = slot.known.get_mut(id) else {
             return;
         };
-        known.doing = None;
-        known.touched = Some(now);
+        known.operation = None;
+        known.last_action = Some(now);
         let is_removal = matches!(step, Step::RemoveContainer { .. });
         match outcome {
             Outcome::Gone => self.forget(name, id, now),
@@ -186,8 +186,9 @@ impl Memory {
                 known.was_stopped |= matches!(step, Step::KillContainer { .. });
                 known.retry.succeeded();
                 if matches!(step, Step::StartContainer { .. }) {
-                    known.was_started();
-                    // Not before: what can be created and not started would be tried every second.
+                    known.note_started();
+                    // Only now, or a container that can be created but not started would be retried
+                    // every second.
                     slot.creations.succeeded();
                 }
             }
@@ -198,7 +199,7 @@ impl Memory {
                     slot.creations.failed(message, now);
                 }
             }
-            outcome => known.retry.failed(words(outcome), now),
+            outcome => known.retry.failed(failure_message(outcome), now),
         }
     }
 
@@ -208,10 +209,10 @@ impl Memory {
     }
 }
 
-/// Why something failed, in words.
-fn words(outcome: Outcome) -> Arc<str> {
+/// The message of an outcome that is a failure.
+fn failure_message(outcome: Outcome) -> Arc<str> {
     match outcome {
-        Outcome::Failed(message) | Outcome::Unanswered(message) => message,
+        Outcome::Failed(message) | Outcome::AnswerLost(message) => message,
         _ => "the runtime does not have it".into(),
     }
 }

@@ -1,6 +1,6 @@
-//! A worker is woken for what is no event: calls of its pod hang or fail, or no longer do.
+//! A worker is woken when calls of its pod become stuck or fail, and when that ends.
 
-mod well;
+mod ready_runtime;
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -8,15 +8,15 @@ use std::time::Duration;
 use pleg::model::id::PodRef;
 use pleg::runtime::CallError;
 use pleg::{Config, Environment, Mode, NoObserver, Pleg, no_ids};
+use ready_runtime::ready_conditions;
 use sim::Sim;
-use sync_loop::{Change, Goal, Outcome, Parts, Policy, Source, SyncLoop, SyncPod, Turn};
+use sync_loop::{Change, Goal, Outcome, Parts, Policy, Source, SyncLoop, SyncPod, SyncRequest};
 use tokio::time::sleep;
-use well::well;
 
 /// A source with only this pod.
-struct One(Option<PodRef>);
+struct SinglePod(Option<PodRef>);
 
-impl Source for One {
+impl Source for SinglePod {
     type Spec = ();
 
     async fn next(&mut self) -> Option<Change<()>> {
@@ -26,20 +26,20 @@ impl Source for One {
 
 /// Stores for each sync whether the process was known to be dead.
 #[derive(Clone, Default)]
-struct Remembers(Arc<Mutex<Vec<bool>>>);
+struct DeadProcesses(Arc<Mutex<Vec<bool>>>);
 
-impl Remembers {
+impl DeadProcesses {
     fn last(&self) -> Option<bool> {
         self.0.lock().unwrap().last().copied()
     }
 }
 
-impl SyncPod for Remembers {
+impl SyncPod for DeadProcesses {
     type Spec = ();
 
-    async fn sync(&self, turn: Turn<()>) -> Outcome {
-        assert_ne!(turn.goal, Goal::End);
-        let is_dead = !turn.entry.dead.is_empty();
+    async fn sync(&self, request: SyncRequest<()>) -> Outcome {
+        assert_ne!(request.goal, Goal::End);
+        let is_dead = !request.entry.dead.is_empty();
         self.0.lock().unwrap().push(is_dead);
         Outcome::Done {
             changed: false,
@@ -49,7 +49,7 @@ impl SyncPod for Remembers {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_worker_hears_within_seconds_that_the_runtime_calls_the_dead_running() {
+async fn a_worker_is_woken_once_when_the_runtime_reports_a_dead_process_as_running() {
     let sim = Sim::new();
     sim.run("web", &["app"]);
     let environment = Environment {
@@ -64,26 +64,26 @@ async fn a_worker_hears_within_seconds_that_the_runtime_calls_the_dead_running()
         ..Config::default()
     };
     let pleg = Pleg::start(Arc::new(sim.clone()), config, environment);
-    let seen = Remembers::default();
+    let dead_processes = DeadProcesses::default();
     let web = sim.world().pod("web").pod.clone();
     let _sync_loop = SyncLoop::start(Parts {
-        source: One(Some(web)),
-        sync_pod: Arc::new(seen.clone()),
+        source: SinglePod(Some(web)),
+        sync_pod: Arc::new(dead_processes.clone()),
         pleg,
-        conditions: || async { Ok::<_, CallError>(well()) },
+        conditions: || async { Ok::<_, CallError>(ready_conditions()) },
         policy: Policy::Pod,
         clock: sim.clock(),
         jitter: fastrand::Rng::with_seed(1),
     });
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(seen.last(), Some(false));
+    assert_eq!(dead_processes.last(), Some(false));
     sim.kill("web", "app");
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(seen.last(), Some(true));
-    let syncs = seen.0.lock().unwrap().len();
+    assert_eq!(dead_processes.last(), Some(true));
+    let syncs = dead_processes.0.lock().unwrap().len();
     sleep(Duration::from_secs(20)).await;
-    assert_eq!(seen.0.lock().unwrap().len(), syncs, "once is enough");
+    assert_eq!(dead_processes.0.lock().unwrap().len(), syncs, "woken once");
     sim.exit("web", "app", 137);
     sleep(Duration::from_secs(5)).await;
-    assert_eq!(seen.last(), Some(false));
+    assert_eq!(dead_processes.last(), Some(false));
 }

@@ -1,4 +1,4 @@
-//! What is promised to a pod, and what goes first when memory is short.
+//! Resources, QoS classes and OOM scores.
 
 use crate::runtime::{QosClass, oom, qos_class, resources};
 use crate::spec::{ContainerSpec, PodSpec, Resources, Role};
@@ -7,7 +7,10 @@ use crate::testing;
 const GIB: u64 = 1 << 30;
 
 /// Requests and limits in thousandths of a CPU and in bytes.
-fn asking(cpu: (Option<u64>, Option<u64>), memory: (Option<u64>, Option<u64>)) -> ContainerSpec {
+fn with_resources(
+    cpu: (Option<u64>, Option<u64>),
+    memory: (Option<u64>, Option<u64>),
+) -> ContainerSpec {
     ContainerSpec {
         resources: Resources {
             cpu_request: cpu.0,
@@ -20,7 +23,7 @@ fn asking(cpu: (Option<u64>, Option<u64>), memory: (Option<u64>, Option<u64>)) -
 }
 
 fn requesting(memory: u64) -> ContainerSpec {
-    asking((None, None), (Some(memory), None))
+    with_resources((None, None), (Some(memory), None))
 }
 
 fn pod_of(containers: &[ContainerSpec]) -> PodSpec {
@@ -32,7 +35,7 @@ fn pod_of(containers: &[ContainerSpec]) -> PodSpec {
 
 #[test]
 fn the_class_and_the_score_are_the_kubelets() {
-    let whole = asking((Some(100), Some(100)), (Some(GIB), Some(GIB)));
+    let whole = with_resources((Some(100), Some(100)), (Some(GIB), Some(GIB)));
     let nothing = testing::container("app");
     let cases = [
         (vec![whole.clone()], QosClass::Guaranteed, -997),
@@ -42,7 +45,7 @@ fn the_class_and_the_score_are_the_kubelets() {
             -997,
         ),
         (vec![nothing.clone()], QosClass::BestEffort, 1000),
-        // Nothing is asked for by zero.
+        // Zero is no request.
         (vec![requesting(0)], QosClass::BestEffort, 1000),
         // A quarter of the node.
         (
@@ -57,12 +60,15 @@ fn the_class_and_the_score_are_the_kubelets() {
         (vec![requesting(80 * GIB)], QosClass::Burstable, 3),
         (vec![requesting(u64::MAX)], QosClass::Burstable, 3),
         (
-            vec![asking((Some(50), Some(100)), (Some(GIB), Some(GIB)))],
+            vec![with_resources(
+                (Some(50), Some(100)),
+                (Some(GIB), Some(GIB)),
+            )],
             QosClass::Burstable,
             1000 - 125,
         ),
         (
-            vec![asking((Some(100), Some(100)), (None, None))],
+            vec![with_resources((Some(100), Some(100)), (None, None))],
             QosClass::Burstable,
             999,
         ),
@@ -76,7 +82,7 @@ fn the_class_and_the_score_are_the_kubelets() {
 }
 
 #[test]
-fn a_sidecar_is_not_killed_before_those_it_serves() {
+fn a_sidecar_is_not_killed_before_the_containers_that_it_serves() {
     let sidecar = |memory| ContainerSpec {
         role: Role::Sidecar,
         ..requesting(memory)
@@ -96,10 +102,10 @@ fn a_sidecar_is_not_killed_before_those_it_serves() {
 }
 
 #[test]
-fn a_pod_asks_for_what_its_containers_use_at_one_time() {
+fn the_resources_of_a_pod_are_the_most_that_its_containers_use_at_one_time() {
     let of = |role, memory| ContainerSpec {
         role,
-        ..asking((Some(100), None), (None, Some(memory * GIB)))
+        ..with_resources((Some(100), None), (None, Some(memory * GIB)))
     };
     let (init, sidecar, app) = (Role::Init, Role::Sidecar, Role::Container);
     let total = |containers: &[ContainerSpec]| {

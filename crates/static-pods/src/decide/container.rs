@@ -1,10 +1,10 @@
-//! Keeping one container as it should be: what the containers of one name need next.
+//! The next step for the containers with one name.
 //!
 //! ```text
-//!   none, or exited and to be restarted --back-off--> image --> create
-//!   created --> start; if that is refused: remove
+//!   none, or exited and needs a restart --back-off--> image --> create
+//!   created --> start; if the start fails: remove
 //!   running --> kill, if a probe has failed
-//!   unknown --> kill; if it stays so: remove
+//!   unknown --> kill; if the state stays unknown: remove
 //! ```
 
 use std::sync::Arc;
@@ -14,25 +14,25 @@ use pleg::model::id::Id;
 use super::attempts::Creation;
 use super::draft::Draft;
 use super::memory::Memory;
-use super::slot::{Image, Known, Life, Slot, Start};
+use super::slot::{Image, KnownContainer, Life, Slot, Start};
 use super::step::Step;
-use super::view::Sight;
+use super::view::Visibility;
 use super::why::Why;
-use crate::probe::{FailedProbe, Health, Kind};
+use crate::probe::{FailedProbe, Health, ProbeKind};
 use crate::spec::{ContainerSpec, PodSpec, PullPolicy, RestartPolicy, Role};
 
-/// Where the containers of a pod run.
-pub(super) struct Place<'a> {
+/// The sandbox in which containers are created.
+pub(super) struct TargetSandbox<'a> {
     pub(super) sandbox: &'a Id,
     pub(super) attempt: u32,
 }
 
 impl Memory {
-    /// Sees to it that the container runs, or has run, as it should.
-    pub(super) fn keep(
+    /// Plans the next step for a container of a pod that must run.
+    pub(super) fn plan_container(
         &self,
         (pod, spec): (&PodSpec, &ContainerSpec),
-        place: &Place,
+        target: &TargetSandbox,
         health: &Health,
         draft: &mut Draft,
     ) {
@@ -40,7 +40,7 @@ impl Memory {
         let empty = Slot::new();
         let slot = self.slots.get(&name).unwrap_or(&empty);
         for (id, known) in slot.others() {
-            if self.sight == Sight::Blind || self.why_unseen(id).is_some() {
+            if self.visibility == Visibility::Blind || self.why_unobserved(id).is_some() {
                 continue;
             }
             if known.life.is_live() {
@@ -50,33 +50,33 @@ impl Memory {
             }
         }
         let Some((id, known)) = slot.current() else {
-            return self.create(&name, spec, slot, place, Why::ContainerAdded, draft);
+            return self.create(&name, spec, slot, target, Why::ContainerAdded, draft);
         };
-        if let Some(why) = self.why_unseen(id) {
-            return draft.waits(&name, why.clone());
+        if let Some(why) = self.why_unobserved(id) {
+            return draft.container_waits(&name, why.clone());
         }
         match known.life {
             Life::Exited { code, .. } => {
                 if let Some(until) = known.code_pending(draft.now)
-                    && needs_code(pod.restart_policy, spec.role)
+                    && needs_exit_code(pod.restart_policy, spec.role)
                 {
                     draft.wake(until);
-                    draft.waits(&name, Why::ExitCodePending);
-                } else if restarts(pod.restart_policy, spec.role, known) {
+                    draft.container_waits(&name, Why::ExitCodePending);
+                } else if needs_restart(pod.restart_policy, spec.role, known) {
                     let why = Why::ContainerDied { exit_code: code };
-                    self.create(&name, spec, slot, place, why, draft);
+                    self.create(&name, spec, slot, target, why, draft);
                 }
             }
             Life::Created => self.start(&name, id, known, draft),
             Life::Running => {
                 if let Some(failed) = health.failed(id)
-                    && self.sight != Sight::Blind
+                    && self.visibility != Visibility::Blind
                 {
-                    let why = because_of(failed);
+                    let why = reason_for(failed);
                     self.kill(&name, id, known, (pod, spec), why, draft);
                 }
             }
-            Life::Unknown => self.settle(&name, id, known, (pod, spec), draft),
+            Life::Unknown => self.resolve_unknown(&name, id, known, (pod, spec), draft),
         }
     }
 
@@ -85,76 +85,80 @@ impl Memory {
         name: &Arc<str>,
         spec: &ContainerSpec,
         slot: &Slot,
-        place: &Place,
+        target: &TargetSandbox,
         why: Why,
         draft: &mut Draft,
     ) {
         match slot.attempts.creation() {
-            Creation::UnderWay { .. } => return draft.waits(name, Why::ContainerCreating),
-            Creation::Lost { .. } => return draft.waits(name, Why::AnswerLost),
+            Creation::Outstanding { .. } => {
+                return draft.container_waits(name, Why::ContainerCreating);
+            }
+            Creation::Lost { .. } => return draft.container_waits(name, Why::AnswerLost),
             Creation::Idle => {}
         }
         let current = slot.current().map(|(id, known)| (id, known.life));
-        if let Some((id, Life::Exited { seen, .. })) = current
+        if let Some((id, Life::Exited { exited_at, .. })) = current
             && slot.waited_for.as_ref() != Some(id)
         {
-            let (delay, until) = (slot.crashes.delay(seen), slot.crashes.until(seen));
+            let (delay, until) = (slot.crashes.delay(exited_at), slot.crashes.until(exited_at));
             if draft.now < until {
-                return draft.waits(name, Why::CrashLoopBackOff { until, delay });
+                return draft.container_waits(name, Why::CrashLoopBackOff { until, delay });
             }
         }
-        if let Some(failure) = slot.creations.holds(draft.now) {
+        if let Some(failure) = slot.creations.blocked_by(draft.now) {
             let (until, message) = (failure.until, failure.message.clone());
-            return draft.waits(name, Why::CreateContainerError { until, message });
+            return draft.container_waits(name, Why::CreateContainerError { until, message });
         }
-        let Some(attempt) = slot.vacancy(self.sight) else {
-            // Of the same name, one waits to be removed, or nothing is seen.
-            return draft.waits(name, Why::NotSeen);
+        let Some(attempt) = slot.vacancy(self.visibility) else {
+            // Another container of this name must be removed first, or the pod is not observed.
+            return draft.container_waits(name, Why::NotSeen);
         };
         match &slot.image {
-            Image::Pulling => draft.waits(name, Why::ContainerCreating),
+            Image::Pulling => draft.container_waits(name, Why::ContainerCreating),
             Image::Present(image) => draft.step(
                 Step::CreateContainer {
                     container: name.clone(),
                     attempt,
-                    sandbox: place.sandbox.clone(),
-                    sandbox_attempt: place.attempt,
+                    sandbox: target.sandbox.clone(),
+                    sandbox_attempt: target.attempt,
                     image: image.clone(),
                     after: current.map(|(id, _)| id.clone()),
                 },
                 why,
             ),
-            image @ (Image::Unchecked | Image::Expected) => match slot.pulls.holds(draft.now) {
-                Some(failure) => {
-                    let (until, message) = (failure.until, failure.message.clone());
-                    draft.waits(name, Why::ImagePullBackOff { until, message });
-                }
-                None => draft.step(
-                    Step::EnsureImage {
-                        container: name.clone(),
-                        image: spec.image.clone(),
-                        policy: match (image, spec.pull_policy) {
-                            (Image::Expected, PullPolicy::Always) => PullPolicy::IfNotPresent,
-                            (_, policy) => policy,
+            image @ (Image::Unchecked | Image::Expected) => {
+                match slot.pulls.blocked_by(draft.now) {
+                    Some(failure) => {
+                        let (until, message) = (failure.until, failure.message.clone());
+                        draft.container_waits(name, Why::ImagePullBackOff { until, message });
+                    }
+                    None => draft.step(
+                        Step::EnsureImage {
+                            container: name.clone(),
+                            image: spec.image.clone(),
+                            policy: match (image, spec.pull_policy) {
+                                (Image::Expected, PullPolicy::Always) => PullPolicy::IfNotPresent,
+                                (_, policy) => policy,
+                            },
                         },
-                    },
-                    why,
-                ),
-            },
+                        why,
+                    ),
+                }
+            }
         }
     }
 
-    fn start(&self, name: &Arc<str>, id: &Id, known: &Known, draft: &mut Draft) {
-        if self.sight == Sight::Blind {
-            return draft.waits(name, Why::NotSeen);
+    fn start(&self, name: &Arc<str>, id: &Id, known: &KnownContainer, draft: &mut Draft) {
+        if self.visibility == Visibility::Blind {
+            return draft.container_waits(name, Why::NotSeen);
         }
         if known.start == Start::Refused {
             if known.is_fresh() {
                 let message = known.retry.message().cloned().unwrap_or_default();
                 self.remove(name, id, known, Why::StartFailed { message }, draft);
             } else {
-                // The runtime may have noted it as exited.
-                draft.waits(name, Why::NotSeen);
+                // The runtime may report it as exited.
+                draft.container_waits(name, Why::NotSeen);
             }
             return;
         }
@@ -163,7 +167,7 @@ impl Memory {
         } else {
             Why::LeftUnstarted
         };
-        if is_free(name, known, draft) {
+        if can_begin_step(name, known, draft) {
             let step = Step::StartContainer {
                 container: name.clone(),
                 id: id.clone(),
@@ -173,17 +177,18 @@ impl Memory {
         }
     }
 
-    /// Its state is unknown: it is stopped, and removed where that does not settle it.
-    pub(super) fn settle(
+    /// Plans the next step for a container in an unknown state: it is stopped, and removed if its
+    /// state stays unknown.
+    pub(super) fn resolve_unknown(
         &self,
         name: &Arc<str>,
         id: &Id,
-        known: &Known,
+        known: &KnownContainer,
         (pod, spec): (&PodSpec, &ContainerSpec),
         draft: &mut Draft,
     ) {
-        if self.sight == Sight::Blind || !known.is_fresh() {
-            draft.waits(name, Why::NotSeen);
+        if self.visibility == Visibility::Blind || !known.is_fresh() {
+            draft.container_waits(name, Why::NotSeen);
         } else if known.was_stopped {
             self.remove(name, id, known, Why::StateUnknown, draft);
         } else {
@@ -195,20 +200,20 @@ impl Memory {
         &self,
         name: &Arc<str>,
         id: &Id,
-        known: &Known,
+        known: &KnownContainer,
         (pod, spec): (&PodSpec, &ContainerSpec),
         why: Why,
         draft: &mut Draft,
     ) {
         if known.was_stopped && !known.is_fresh() {
-            return draft.waits(name, Why::NotSeen);
+            return draft.container_waits(name, Why::NotSeen);
         }
-        if is_free(name, known, draft) {
+        if can_begin_step(name, known, draft) {
             let step = Step::KillContainer {
                 container: name.clone(),
                 id: id.clone(),
                 grace: grace(pod, spec, &why),
-                // Nothing can be run in what may not run.
+                // A command can only run in a running container.
                 pre_stop: spec
                     .pre_stop
                     .clone()
@@ -222,17 +227,17 @@ impl Memory {
         &self,
         name: &Arc<str>,
         id: &Id,
-        known: &Known,
+        known: &KnownContainer,
         why: Why,
         draft: &mut Draft,
     ) {
-        if is_free(name, known, draft) {
+        if can_begin_step(name, known, draft) {
             draft.step(removal(name, id, known), why);
         }
     }
 }
 
-pub(super) fn removal(name: &Arc<str>, id: &Id, known: &Known) -> Step {
+pub(super) fn removal(name: &Arc<str>, id: &Id, known: &KnownContainer) -> Step {
     Step::RemoveContainer {
         container: name.clone(),
         id: id.clone(),
@@ -240,21 +245,22 @@ pub(super) fn removal(name: &Arc<str>, id: &Id, known: &Known) -> Step {
     }
 }
 
-/// Whether a step with it may begin: none is under way, and none has just failed.
-pub(super) fn is_free(name: &Arc<str>, known: &Known, draft: &mut Draft) -> bool {
-    if known.doing.is_some() {
+/// Whether a step with a container may start: no other step with it is in progress, and none failed
+/// recently. If one failed recently, this notes the wait.
+pub(super) fn can_begin_step(name: &Arc<str>, known: &KnownContainer, draft: &mut Draft) -> bool {
+    if known.operation.is_some() {
         return false;
     }
-    if let Some(failure) = known.retry.holds(draft.now) {
+    if let Some(failure) = known.retry.blocked_by(draft.now) {
         let (until, message) = (failure.until, failure.message.clone());
-        draft.waits(name, Why::StopError { until, message });
+        draft.container_waits(name, Why::StopError { until, message });
         return false;
     }
     true
 }
 
-/// Whether a container that has exited is started again.
-pub(super) fn restarts(policy: RestartPolicy, role: Role, exited: &Known) -> bool {
+/// Whether a container that has exited must be restarted.
+pub(super) fn needs_restart(policy: RestartPolicy, role: Role, exited: &KnownContainer) -> bool {
     let failed = !exited.life.succeeded();
     match (role, policy) {
         (Role::Sidecar, _) => true,
@@ -266,8 +272,8 @@ pub(super) fn restarts(policy: RestartPolicy, role: Role, exited: &Known) -> boo
     }
 }
 
-/// Whether anything depends on how it has ended.
-fn needs_code(policy: RestartPolicy, role: Role) -> bool {
+/// Whether the next step depends on the exit code.
+fn needs_exit_code(policy: RestartPolicy, role: Role) -> bool {
     match role {
         Role::Init => true,
         Role::Sidecar => false,
@@ -275,15 +281,15 @@ fn needs_code(policy: RestartPolicy, role: Role) -> bool {
     }
 }
 
-fn because_of(failed: &FailedProbe) -> Why {
+fn reason_for(failed: &FailedProbe) -> Why {
     let message = failed.message.clone();
     match failed.kind {
-        Kind::Startup => Why::StartupFailed { message },
-        Kind::Liveness | Kind::Readiness => Why::LivenessFailed { message },
+        ProbeKind::Startup => Why::StartupFailed { message },
+        ProbeKind::Liveness | ProbeKind::Readiness => Why::LivenessFailed { message },
     }
 }
 
-/// A probe may have a grace period of its own.
+/// The grace period: that of the failed probe, if it has one, or that of the pod.
 fn grace(pod: &PodSpec, spec: &ContainerSpec, why: &Why) -> std::time::Duration {
     let probe = match why {
         Why::LivenessFailed { .. } => spec.probes.liveness.as_ref(),

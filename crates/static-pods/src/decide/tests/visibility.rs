@@ -1,9 +1,9 @@
-//! What is done while not all is seen.
+//! Decisions while a part of the pod is not observed.
 
 use pleg::model::listed::ContainerState;
 
 use super::super::view::Extent;
-use super::super::{ContainerView, Outcome, Phase, Sight, Step, Why};
+use super::super::{ContainerView, Outcome, Phase, Step, Visibility, Why};
 use super::world::{SECOND, World, pod};
 use crate::spec::RestartPolicy::Always;
 
@@ -15,7 +15,7 @@ fn two_running() -> World {
 }
 
 #[test]
-fn a_container_restarts_at_once_while_the_status_of_another_hangs() {
+fn a_stuck_container_does_not_delay_the_restart_of_another() {
     let mut world = two_running();
     world.stuck = Some(world.running("log").id.clone());
     let stuck = world.running("log").id.clone();
@@ -24,14 +24,14 @@ fn a_container_restarts_at_once_while_the_status_of_another_hangs() {
     world.settle(SECOND);
     assert_eq!(world.live_names(), ["app", "log"]);
     assert!(world.now < exit + 2 * SECOND);
-    assert_eq!(world.memory.sight(), Sight::KnownIdsOnly);
+    assert_eq!(world.memory.visibility(), Visibility::KnownIdsOnly);
     let log = &world.decision().report.containers[1];
     assert_eq!(log.waits, Some(Why::StatusStuck));
-    assert_eq!(world.running("log").id, stuck, "it stays as it is");
+    assert_eq!(world.running("log").id, stuck, "it is not changed");
 }
 
 #[test]
-fn a_container_whose_status_hangs_is_neither_restarted_nor_killed_until_it_is_seen() {
+fn a_stuck_container_is_neither_restarted_nor_killed_before_it_is_observed() {
     let mut world = two_running();
     let id = world.running("log").id.clone();
     world.stuck = Some(id.clone());
@@ -50,7 +50,7 @@ fn a_container_whose_process_is_dead_is_not_ready_although_the_runtime_reports_i
     let mut world = two_running();
     world.stuck = Some(world.running("log").id.clone());
     world.settle(SECOND);
-    assert!(world.decision().report.is_ready, "nobody knows better");
+    assert!(world.decision().report.is_ready, "no evidence against it");
     world.why_stuck = Why::ProcessDead;
     world.settle(SECOND);
     let report = &world.decision().report;
@@ -61,21 +61,21 @@ fn a_container_whose_process_is_dead_is_not_ready_although_the_runtime_reports_i
 }
 
 #[test]
-fn of_several_dead_containers_none_is_ready_however_little_is_seen_of_the_pod() {
-    for extent in [Extent::AllButUnseen, Extent::Unclear] {
+fn of_several_dead_containers_none_is_ready_whatever_the_extent_of_the_view() {
+    for extent in [Extent::AllButUnobserved, Extent::Unclear] {
         let mut world = two_running();
-        world.look();
+        world.observe();
         world.view.extent = extent;
         for name in ["app", "log"] {
             let id = world.running(name).id.clone();
-            world.view.unseen.insert(id, Why::ProcessDead);
+            world.view.unobserved.insert(id, Why::ProcessDead);
         }
         world.decide();
         for container in &world.decision().report.containers {
             assert!(!container.is_ready, "{container:?}");
             assert_eq!(container.waits, Some(Why::ProcessDead));
         }
-        assert!(world.calls.is_empty(), "neither is restarted");
+        assert!(world.calls.is_empty(), "none is restarted");
     }
 }
 
@@ -86,19 +86,19 @@ fn a_container_restarts_while_containers_cannot_be_listed() {
     world.exit("app", 1);
     world.settle(2 * SECOND);
     assert_eq!(world.live_names(), ["app", "log"]);
-    assert_eq!(world.memory.sight(), Sight::KnownIdsOnly);
+    assert_eq!(world.memory.visibility(), Visibility::KnownIdsOnly);
 }
 
 #[test]
-fn a_run_that_begins_while_containers_cannot_be_listed_creates_nothing() {
+fn a_run_that_starts_while_containers_cannot_be_listed_creates_nothing() {
     let mut world = two_running();
     world.exit("app", 1);
     world.lists_hang = true;
     world.restart();
     world.settle(100 * SECOND);
     assert_eq!(world.live_names(), ["log"]);
-    assert_eq!(world.memory.sight(), Sight::Blind);
-    assert!(world.decision().look_after.is_some());
+    assert_eq!(world.memory.visibility(), Visibility::Blind);
+    assert!(world.decision().needs_view_after.is_some());
     assert_eq!(world.decision().report.phase, Phase::Unknown);
     world.lists_hang = false;
     world.settle(2 * SECOND);
@@ -108,10 +108,10 @@ fn a_run_that_begins_while_containers_cannot_be_listed_creates_nothing() {
 }
 
 #[test]
-fn nothing_is_created_while_it_is_not_clear_what_there_is() {
+fn nothing_is_created_while_the_pod_is_not_observed() {
     let mut world = two_running();
     world.exit("app", 1);
-    world.look();
+    world.observe();
     world.view.extent = Extent::Unclear;
     for _ in 0..10 {
         world.decide();
@@ -122,28 +122,28 @@ fn nothing_is_created_while_it_is_not_clear_what_there_is() {
     assert_eq!(app.state, ContainerView::Waiting(Why::NotSeen));
 }
 
-/// The step of this container, or of the sandbox, that is under way.
-fn place(world: &World, action: &str) -> usize {
+/// The index of the outstanding call with this action.
+fn call_index(world: &World, action: &str) -> usize {
     let mut calls = world.calls.iter();
     calls
         .position(|call| call.step.action() == action)
-        .expect("it is under way")
+        .expect("the call is outstanding")
 }
 
 #[test]
-fn a_creation_whose_answer_was_lost_is_repeated_under_the_same_name_after_a_complete_look() {
+fn a_creation_whose_answer_was_lost_is_repeated_with_its_name_after_a_complete_view() {
     let mut world = two_running();
     world.exit("app", 1);
-    world.look();
+    world.observe();
     world.decide();
     world.perform();
     world.decide();
-    let index = place(&world, "CreateContainer");
-    world.answer(index, Outcome::Unanswered("no answer".into()));
-    // Without a newer look nothing is created, and the other container goes on.
+    let index = call_index(&world, "CreateContainer");
+    world.answer(index, Outcome::AnswerLost("no answer".into()));
+    // Without a newer view the container is not created again, and the other container continues.
     world.exit("log", 1);
     world.lists_hang = true;
-    world.look();
+    world.observe();
     for _ in 0..100 {
         world.decide();
         world.pass(SECOND);
@@ -152,14 +152,15 @@ fn a_creation_whose_answer_was_lost_is_repeated_under_the_same_name_after_a_comp
     assert_eq!(world.times("EnsureImage log").len(), 2);
     let app = &world.decision().report.containers[0];
     assert_eq!(app.state, ContainerView::Waiting(Why::AnswerLost));
-    // The look shows none: the same attempt is made again, and refused while the first goes on.
+    // The view does not contain it: the attempt is repeated, and refused while the first call is
+    // outstanding.
     world.lists_hang = false;
-    world.look();
+    world.observe();
     world.decide();
     let mut lost = world.calls.remove(index);
     for _ in 0..4 {
         world.perform();
-        world.look();
+        world.observe();
         world.calls.push(lost.clone());
         world.decide();
         lost = world.calls.remove(0);
@@ -181,16 +182,16 @@ fn a_creation_whose_answer_was_lost_is_repeated_under_the_same_name_after_a_comp
 }
 
 #[test]
-fn what_was_done_counts_although_its_call_still_hangs() {
+fn a_step_that_is_observed_as_done_counts_although_its_call_is_stuck() {
     let mut world = World::new(pod(Always, &["app"]));
     let mut hanging = Vec::new();
     for _ in 0..20 {
-        world.look();
+        world.observe();
         world.decide();
         for mut call in std::mem::take(&mut world.calls) {
             let outcome = world.effect(&call.step);
             if let Step::EnsureImage { .. } = call.step {
-                world.memory.ended(&call.step, outcome, world.now);
+                world.memory.note_outcome(&call.step, outcome, world.now);
             } else {
                 call.outcome = Some(outcome);
                 hanging.push(call);
@@ -203,7 +204,7 @@ fn what_was_done_counts_although_its_call_still_hangs() {
     for call in hanging {
         world
             .memory
-            .ended(&call.step, call.outcome.unwrap(), world.now);
+            .note_outcome(&call.step, call.outcome.unwrap(), world.now);
     }
     world.settle(30 * SECOND);
     assert_eq!(world.live_names(), ["app"]);
@@ -214,7 +215,7 @@ fn what_was_done_counts_although_its_call_still_hangs() {
 fn a_container_that_an_earlier_run_left_unstarted_is_started() {
     let mut world = World::new(pod(Always, &["app"]));
     while world.containers.is_empty() {
-        world.look();
+        world.observe();
         world.decide();
         world.perform();
     }
@@ -226,11 +227,11 @@ fn a_container_that_an_earlier_run_left_unstarted_is_started() {
 }
 
 #[test]
-fn a_container_that_cannot_be_started_is_removed_and_made_again_with_back_off() {
+fn a_container_that_cannot_be_started_is_removed_and_created_again_with_back_off() {
     let mut world = World::new(pod(Always, &["app"]));
     let end = world.now + 60 * SECOND;
     while world.now < end {
-        world.look();
+        world.observe();
         world.decide();
         for call in &mut world.calls {
             if let Step::StartContainer { .. } = call.step {
@@ -271,7 +272,7 @@ fn a_container_in_an_unknown_state_is_killed_and_restarted() {
 }
 
 #[test]
-fn a_run_that_is_killed_after_each_single_event_doubles_and_loses_nothing() {
+fn a_run_that_is_killed_after_any_event_doubles_and_loses_nothing() {
     let pods: [&[&str]; 2] = [&["i:setup", "s:mesh", "app"], &["app", "log"]];
     for spec in pods {
         for killed_at in 0..25 {
@@ -284,7 +285,7 @@ fn a_run_that_is_killed_after_each_single_event_doubles_and_loses_nothing() {
                     }
                     events += 1;
                     match part {
-                        0 => world.look(),
+                        0 => world.observe(),
                         1 => world.decide(),
                         2 => {
                             for index in 0..world.calls.len() {
@@ -317,12 +318,12 @@ fn a_run_that_is_killed_after_each_single_event_doubles_and_loses_nothing() {
 }
 
 #[test]
-fn a_view_from_before_a_removal_does_not_bring_back_what_was_removed() {
+fn a_view_from_before_a_removal_does_not_restore_the_container() {
     let mut world = two_running();
     world.exit("app", 1);
     world.settle(SECOND);
     world.exit("app", 1);
-    world.look();
+    world.observe();
     world.decide();
     let removal = "RemoveContainer app: GarbageCollected";
     world.perform();
@@ -335,10 +336,10 @@ fn a_view_from_before_a_removal_does_not_bring_back_what_was_removed() {
 }
 
 #[test]
-fn a_sandbox_that_only_seems_dead_is_stopped_before_another_is_created() {
+fn a_sandbox_that_is_reported_as_not_ready_is_stopped_before_another_is_created() {
     let mut world = two_running();
-    // The runtime was restarted, and cannot read it.
-    world.look();
+    // The runtime was restarted and cannot read the sandbox.
+    world.observe();
     let mut status = pleg::model::status::PodStatus::clone(&world.view.status);
     status.sandboxes[0].state = pleg::model::listed::SandboxState::NotReady;
     world.view.status = std::sync::Arc::new(status);

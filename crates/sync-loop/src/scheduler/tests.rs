@@ -1,9 +1,9 @@
 use super::*;
 
-/// A loop whose gate is open, and its time.
+/// A scheduler with an open gate, and the time.
 struct Trace {
-    core: SyncLoop<&'static str>,
-    began: Instant,
+    scheduler: Scheduler<&'static str>,
+    start: Instant,
     now: Instant,
 }
 
@@ -32,20 +32,20 @@ const NOTHING_DONE: Outcome = Outcome::Done {
 impl Trace {
     fn open(policy: Policy) -> Self {
         let now = Instant::now();
-        let core = SyncLoop::new(now, policy, fastrand::Rng::with_seed(7));
+        let scheduler = Scheduler::new(now, policy, fastrand::Rng::with_seed(7));
         let mut trace = Self {
-            core,
-            began: now,
+            scheduler,
+            start: now,
             now,
         };
         assert_eq!(trace.errors(&[]), ["opened after 0 ms"]);
         trace
     }
 
-    /// Performs one step, and returns its actions in words.
+    /// Applies an input, and returns the actions as text.
     fn step(&mut self, input: Input<&'static str>) -> Vec<String> {
-        let began = self.began;
-        let told = |action| match action {
+        let start = self.start;
+        let describe = |action| match action {
             Action::Sync { pod, goal, since } => {
                 let goal = match goal {
                     Goal::Run(spec) => format!("run {spec}"),
@@ -53,7 +53,7 @@ impl Trace {
                 };
                 let since: Option<Instant> = since;
                 let since = since.map_or_else(String::new, |since| {
-                    format!(" since {}", (since - began).as_secs())
+                    format!(" since {}", (since - start).as_secs())
                 });
                 format!("{}: {goal}{since}", pod.uid)
             }
@@ -63,8 +63,8 @@ impl Trace {
             }
             Action::Gone(pod) => format!("{} is gone", pod.uid),
         };
-        let actions = self.core.step(self.now, input);
-        actions.into_iter().map(told).collect()
+        let actions = self.scheduler.step(self.now, input);
+        actions.into_iter().map(describe).collect()
     }
 
     fn set(&mut self, uid: &'static str, spec: &'static str) -> Vec<String> {
@@ -80,9 +80,9 @@ impl Trace {
         self.step(Input::Errors(errors))
     }
 
-    /// Waits until an action is due, and returns the elapsed time.
+    /// Waits for the alarm, and returns the elapsed time.
     fn wait(&mut self) -> Duration {
-        let alarm = self.core.alarm().expect("there is something to wait for");
+        let alarm = self.scheduler.alarm().expect("an alarm is set");
         let waited = alarm.saturating_duration_since(self.now);
         self.now += waited;
         waited
@@ -94,7 +94,7 @@ impl Trace {
 }
 
 #[tokio::test(start_paused = true)]
-async fn only_what_a_sync_has_changed_must_be_seen_before_the_next_one() {
+async fn a_sync_needs_a_status_as_of_the_last_sync_that_changed_something() {
     let mut trace = Trace::open(Policy::Pod);
     trace.set("a", "v1");
     trace.ended("a", DONE);
@@ -103,7 +103,7 @@ async fn only_what_a_sync_has_changed_must_be_seen_before_the_next_one() {
     trace.ended("a", NOTHING_DONE);
     trace.pass(5);
     assert_eq!(trace.step(Input::Woken("a".into())), ["a: run v1 since 0"]);
-    trace.ended("a", Outcome::Failed("it may have begun".to_owned()));
+    trace.ended("a", Outcome::Failed("it may have started".to_owned()));
     trace.pass(5);
     assert_eq!(trace.step(Input::Woken("a".into())), ["a: run v1 since 10"]);
 }
@@ -118,13 +118,16 @@ async fn a_pod_is_synced_at_once_and_then_every_60_to_90_seconds() {
         waits.push(trace.wait());
         assert_eq!(trace.step(Input::Time).len(), 1);
     }
-    let (least, most) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
-    assert!(*least >= RESYNC && *most <= RESYNC * 3 / 2, "{waits:?}");
-    assert!(*most - *least > Duration::from_secs(5), "spread: {waits:?}");
+    let (min, max) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
+    assert!(
+        *min >= RESYNC_INTERVAL && *max <= RESYNC_INTERVAL * 3 / 2,
+        "{waits:?}"
+    );
+    assert!(*max - *min > Duration::from_secs(5), "spread: {waits:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn one_sync_at_a_time_and_what_happens_meanwhile_is_one_more() {
+async fn a_pod_has_one_sync_at_a_time_and_one_more_for_all_events_during_it() {
     let mut trace = Trace::open(Policy::Pod);
     trace.set("a", "v1");
     for _ in 0..5 {
@@ -133,10 +136,7 @@ async fn one_sync_at_a_time_and_what_happens_meanwhile_is_one_more() {
     assert!(trace.set("a", "v2").is_empty());
     trace.pass(3);
     assert_eq!(trace.ended("a", DONE), ["a: run v2 since 3"]);
-    assert!(
-        trace.ended("a", DONE).is_empty(),
-        "once more, and not five times"
-    );
+    assert!(trace.ended("a", DONE).is_empty(), "one more sync, not five");
 }
 
 #[tokio::test(start_paused = true)]
@@ -150,7 +150,7 @@ async fn a_pod_that_does_not_end_its_sync_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_is_tried_again_in_10_to_15_seconds_and_a_networks_in_1_to_2() {
+async fn a_failed_sync_is_retried_after_10_to_15_s_and_a_network_failure_after_1_to_2() {
     let mut trace = Trace::open(Policy::Pod);
     trace.set("a", "v1");
     trace.ended("a", Outcome::Failed("no image".into()));
@@ -179,29 +179,29 @@ async fn the_end_of_a_back_off_wakes_a_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_not_wanted_ends_and_is_tried_until_nothing_is_left() {
+async fn the_end_of_a_removed_pod_is_retried_until_everything_is_removed() {
     let mut trace = Trace::open(Policy::Pod);
     trace.set("a", "v1");
     trace.ended("a", DONE);
     let remove = Input::Change(Change::Remove(pod("a")));
     assert_eq!(trace.step(remove), ["a: end since 0"]);
-    trace.ended("a", Outcome::Failed("StopPodSandbox hangs".into()));
+    trace.ended("a", Outcome::Failed("StopPodSandbox failed".into()));
     trace.wait();
     assert_eq!(trace.step(Input::Time).len(), 1);
     assert_eq!(trace.ended("a", Outcome::Ended), ["a is gone"]);
-    assert_eq!(trace.core.pods(), 0);
-    assert_eq!(trace.core.alarm(), None);
+    assert!(trace.scheduler.workers.is_empty());
+    assert_eq!(trace.scheduler.alarm(), None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_an_earlier_run_left_is_ended_although_it_was_never_wanted() {
+async fn a_pod_that_an_earlier_run_left_ends_although_it_was_never_set() {
     let mut trace = Trace::open(Policy::Pod);
     let remove = Input::Change(Change::Remove(pod("left")));
     assert_eq!(trace.step(remove), ["left: end"]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_changed_pod_begins_when_the_old_one_of_its_name_has_ended() {
+async fn a_changed_pod_starts_when_the_old_one_with_its_name_has_ended() {
     let mut trace = Trace::open(Policy::Pod);
     let set = |uid, spec| Input::Change(Change::Set(named("web", uid), spec));
     assert_eq!(trace.step(set("old", "v1")), ["old: run v1"]);
@@ -217,7 +217,7 @@ async fn a_changed_pod_begins_when_the_old_one_of_its_name_has_ended() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_is_wanted_again_while_it_ends_has_ended_first() {
+async fn a_pod_that_is_set_again_while_it_ends_starts_after_its_end() {
     let mut trace = Trace::open(Policy::Pod);
     trace.set("a", "v1");
     trace.ended("a", DONE);
@@ -228,7 +228,7 @@ async fn a_pod_that_is_wanted_again_while_it_ends_has_ended_first() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_three_pods_of_one_name_the_last_one_runs_in_the_end() {
+async fn of_three_pods_with_one_name_the_last_one_runs() {
     let mut trace = Trace::open(Policy::Pod);
     let set = |uid, spec| Input::Change(Change::Set(named("web", uid), spec));
     trace.step(set("one", "v1"));
@@ -243,7 +243,7 @@ async fn of_three_pods_of_one_name_the_last_one_runs_in_the_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_the_gate_is_closed_nothing_is_begun_and_all_of_it_is_made_up_for() {
+async fn syncs_that_a_closed_gate_delays_start_when_it_opens() {
     let mut trace = Trace::open(Policy::Node);
     trace.set("a", "v1");
     trace.ended("a", DONE);
@@ -258,7 +258,7 @@ async fn while_the_gate_is_closed_nothing_is_begun_and_all_of_it_is_made_up_for(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sync_that_runs_goes_on_behind_a_closed_gate_and_is_the_last() {
+async fn a_running_sync_may_end_while_the_gate_is_closed_but_no_other_starts() {
     let mut trace = Trace::open(Policy::Node);
     trace.set("a", "v1");
     trace.errors(&["container runtime is down"]);

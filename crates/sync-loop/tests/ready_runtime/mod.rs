@@ -1,8 +1,8 @@
-//! The `Status` of a runtime without a fault.
+//! The `Status` of a runtime that is ready.
 
 use pleg::runtime::{Condition, Conditions};
 
-pub fn well() -> Conditions {
+pub fn ready_conditions() -> Conditions {
     let met = |kind: &str| Condition {
         kind: kind.to_owned(),
         met: true,

@@ -1,4 +1,4 @@
-//! Where each answer goes.
+//! Where each answer is taken in.
 
 use tokio::time::Instant;
 
@@ -31,7 +31,8 @@ impl Engine {
                     NoConnection::Lost => self.quarantine.lost(&call.request, begun, now.instant),
                     _ => self.quarantine.not_sent(&call.request),
                 }
-                // What answers next may be another runtime, or have another configuration.
+                // The next answer may be from another runtime, or from one with another
+                // configuration.
                 self.sweeper.runtime_changed();
                 self.reporting.passes.give_up_all();
                 let soon = now.instant + self.config.relist_period;
@@ -53,20 +54,20 @@ impl Engine {
         };
         let took = now.instant.duration_since(begun);
         self.out.observer.call_ended(key.0, took, answer.error());
-        // What ends after a fault shows how long the fault lasted, not what such a call costs.
+        // A stuck call that ends shows how long the fault lasted, not what such a call costs.
         if !was_stuck || took < LATE {
             self.measure(key.0, begun, &answer, now.instant);
         }
         self.take_in(call, about, begun, answer, now);
-        // What the pod has beside what was listed may be known now.
+        // The answer may show a part of the pod that no list has shown.
         if let Some(uid) = lacked {
             self.records.retry(&uid);
             self.take_step(&uid, now);
         }
     }
 
-    /// The pod of a stuck status call of which only the host knows whose it is: what is known of the
-    /// pod lacks what the call is about.
+    /// The pod of a stuck status call, if only the host's ids show the pod: no list has shown the
+    /// id of this call, so the facts about the pod are incomplete.
     fn lacked_by(&self, key: &Key) -> Option<PodUid> {
         if !self.ledger.is_stuck(key) {
             return None;
@@ -91,7 +92,7 @@ impl Engine {
             .add(call, begun, answer.error(), is_behind_another, now);
     }
 
-    /// A call is not sent for now.
+    /// Does not send a call. It fails with [`CallError::Withheld`].
     pub(super) fn withhold(&mut self, call: Call, about: About, now: Moment) {
         let answer = call.request.failed(CallError::Withheld);
         self.take_in(call, Some(about), now.instant, answer, now);
@@ -113,7 +114,7 @@ impl Engine {
             {
                 let outcome = match error {
                     None => Outcome::Known,
-                    // What a sandbox that is not found would have told, no sweep has heard.
+                    // The sandbox's status would have shown its containers to the sweep.
                     Some(CallError::NotFound(_)) => Outcome::Lost,
                     Some(_) => Outcome::Nothing,
                 };
@@ -127,14 +128,15 @@ impl Engine {
             source: Source::Sweep,
         };
         match (call.purpose, answer) {
-            // Nobody else asks while a list hangs, and another runtime may be there since.
+            // Lists are stuck while heartbeats are sent, so no relist would notice that another
+            // runtime answers.
             (Purpose::Heartbeat, Answer::Version(Ok(version))) => {
                 self.relister.is_reachable();
                 if self.relister.runtime() != Some(&version) {
                     self.note_version(version);
                 }
             }
-            // That it came is all that these are asked for.
+            // The answer itself is not used: its arrival is the evidence.
             (Purpose::Heartbeat | Purpose::Witness, _) => {}
             (_, Answer::Version(answer)) => self.on_version(answer, now),
             (purpose, Answer::Sandboxes(answer)) => self.on_list(&purpose, answer, interval, now),
@@ -187,17 +189,17 @@ impl Engine {
             (Purpose::Birth, Answer::Container(answer)) => {
                 self.on_container_followed(&call.request, answer, now);
             }
-            // Of these nobody else asks.
+            // Sandboxes and containers are requested for no other purpose.
             (_, Answer::Sandbox(_) | Answer::Container(_)) => {}
         }
     }
 
-    /// The answer about an id of the pod it was `asked` for, as far as it is about that.
+    /// The answer, checked against the pod that the call was sent for.
     fn of_its_pod(&self, asked: &PodRef, answer: Answer) -> Answer {
         match answer {
             Answer::Sandbox(Ok(status)) => Answer::Sandbox(self.unless_of_another(asked, status)),
             Answer::Container(Ok(mut status)) => {
-                // Of one id that is listed in two pods, what is so in one is so in both.
+                // If the id is listed in two pods, its status holds for both.
                 let lists_it = |pod: &PodRef| self.is_listed(&pod.uid, &status.id);
                 if lists_it(asked) && status.pod.as_ref().is_some_and(lists_it) {
                     status.pod = Some(asked.clone());
@@ -208,8 +210,8 @@ impl Engine {
         }
     }
 
-    /// The status of an id that is listed in the pod it was `asked` for, unless it bears the labels
-    /// of another one: then nobody knows whose it is.
+    /// The status, or an error if the id is listed in the pod that was `requested` and its labels
+    /// name another pod. Then it is unknown which pod the id belongs to.
     fn unless_of_another<S: Status>(&self, asked: &PodRef, status: S) -> Result<S, CallError> {
         let other = status.pod().filter(|told| told.uid != asked.uid);
         let Some(told) = other.filter(|_| self.is_listed(&asked.uid, status.id())) else {
@@ -222,13 +224,13 @@ impl Engine {
         Err(CallError::Malformed(text.into()))
     }
 
-    /// Whether the pod is known to have this id.
+    /// Whether the newest listing of the pod contains this id.
     pub(super) fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
         let listed = self.records.listed_as(uid);
         listed.is_some_and(|pod| pod.names(id))
     }
 
-    /// There is a process to be watched. What was known of an earlier one says nothing of it.
+    /// Watches a process. If it replaces an ended one, what is known of the pod is outdated.
     pub(super) fn on_process(&mut self, id: Id, found: Found, now: Moment) {
         let Found { pid, again } = found;
         self.act(Action::Watch { id, pid });
@@ -245,12 +247,12 @@ impl Engine {
         now: Moment,
     ) {
         if let Err(CallError::NotFound(_)) = answer {
-            // That it is removed, only the list or an event says.
+            // A missing status does not prove the removal: lists and events do.
             self.hurry(now);
         }
         let is_gone = matches!(answer, Err(CallError::NotFound(_)));
         let status = answer.ok();
-        // While it is listed, that there is no status does not say that it has ended.
+        // The container is still listed, so a missing status does not prove its exit.
         let runs = match &status {
             Some(status) => Some(status.state == ContainerState::Running),
             None => is_gone.then_some(true),

@@ -1,15 +1,14 @@
-//! Births: an id that the runtime is about to start, or whose process has ended, is followed until a
-//! status shows it.
+//! Births. After the kernel has reported that the task directory of an id appeared or disappeared, the
+//! status of the id is requested until it shows the change.
 //!
 //! ```text
-//!   Appeared(id)    --> status, after 20 ms and then ever longer pauses --> it has started --> hint
-//!   Disappeared(id) --> the same                                        --> it has ended   --> hint
-//!                         \--> something else has shown it, or five seconds have passed: dropped
+//!   Appeared(id)    --> status, after 20 ms and then longer pauses --> it has started --> hint
+//!   Disappeared(id) --> the same                                   --> it has ended   --> hint
+//!                         \--> known from another source, or after 5 s: dropped
 //! ```
 //!
-//! The directory of a container appears some 100 ms before its process is started. Its name is the id
-//! and nothing more: only its status shows what it is. A hint is not a fact: the inspection that
-//! follows it is.
+//! The directory of a container appears about 100 ms before its process starts. Its name is the id and
+//! nothing more, so only a status shows what the id is. The hint causes an inspection, which is the fact.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -49,16 +48,16 @@ struct Followed {
     since: Instant,
     next: Instant,
     pause: Duration,
-    /// It has no status as a container: it may be a sandbox.
+    /// No container has this id, so the next request is for a sandbox.
     may_be_sandbox: bool,
 }
 
 /// What a status showed of an id that is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// What was waited for: it has started, or has ended.
+    /// The change: it has started, or has ended.
     Done,
-    /// It has not yet.
+    /// Not the change yet.
     NotYet,
     /// There is no such container, or no such sandbox.
     NotFound,
@@ -76,13 +75,13 @@ impl Births {
         self.why = None;
     }
 
-    /// Births are no longer watched; says whether they were.
+    /// Births are no longer watched. Returns whether they were.
     pub(crate) fn unwatched(&mut self, why: UnwatchedBirths) -> bool {
         self.why = Some(why);
         std::mem::replace(&mut self.are_watched, false)
     }
 
-    /// Follows an id; says whether there is room for it.
+    /// Follows an id. Returns whether there is room for it.
     pub(crate) fn follow(&mut self, id: Id, happened: Happened, now: Instant) -> bool {
         if self.followed.len() >= MAX_UNKNOWN_IDS && !self.followed.contains_key(&id) {
             return false;
@@ -98,8 +97,8 @@ impl Births {
         true
     }
 
-    /// Drops what has been followed for long, and what is `known` by something else by the time that
-    /// it would be requested.
+    /// Stops following ids after a time, and ids whose change `is_known` once their next request is
+    /// due.
     pub(crate) fn pass(&mut self, known: impl Fn(&Id, Happened) -> bool, now: Instant) {
         self.followed.retain(|id, followed| {
             let is_old = now >= followed.since + FIRST_UNWATCHED_PAUSE;
@@ -108,7 +107,7 @@ impl Births {
         });
     }
 
-    /// The next call to be made.
+    /// The next call, if one is due.
     pub(crate) fn next_call(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
         if self.followed.is_empty() || !ledger.has_room() {
             return None;
@@ -130,8 +129,7 @@ impl Births {
         Some((Call { request, purpose }, about))
     }
 
-    /// How many of those that are requested may still be answered: one that is stuck takes no place
-    /// from the others.
+    /// How many requested ids may still be answered. A stuck call takes no place from the others.
     fn waited_for(&self, ledger: &Ledger) -> usize {
         let is_stuck = |id: &Id| {
             let requests = [Request::Container(id.clone()), Request::Sandbox(id.clone())];
@@ -141,12 +139,12 @@ impl Births {
         self.requested.iter().filter(|id| !is_stuck(id)).count()
     }
 
-    /// What has happened to an id that is followed.
+    /// The change that is awaited of an id that is followed.
     pub(crate) fn happened(&self, id: &Id) -> Option<Happened> {
         self.followed.get(id).map(|followed| followed.happened)
     }
 
-    /// A status was answered, or failed.
+    /// A status call ended.
     pub(crate) fn on_status(&mut self, request: &Request, shown: Shown, now: Instant) {
         let (_, Some(id)) = request.key() else {
             return;
@@ -165,7 +163,7 @@ impl Births {
                 followed.next = now;
             }
             Shown::NotYet | Shown::NotFound | Shown::Nothing => {
-                // A sandbox that is not found may be a container that was not found for once.
+                // A sandbox that is not found may be a container that was not found by mistake.
                 followed.may_be_sandbox = !is_container && shown == Shown::NotYet;
                 followed.pause = followed.pause * 3 / 2;
                 if shown == Shown::NotYet {
@@ -176,11 +174,11 @@ impl Births {
         }
     }
 
-    /// When the next status is to be requested.
+    /// When the next status call is due.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.followed.iter();
         let waiting = waiting.filter(|(id, _)| !self.requested.contains(*id));
-        // What is due and was not requested waits for room, which an answer makes, and not time.
+        // What is already due waits for room, which an answer makes, not time.
         let alarms = waiting.map(|(_, followed)| followed.next);
         alarms.filter(|next| *next > now).min()
     }

@@ -1,4 +1,5 @@
-//! Which calls are made now: everything that wants one is asked in its order, and the ledger admits.
+//! Which calls are sent now: each component that wants calls is queried in a fixed order, and the
+//! ledger admits them.
 
 use tokio::time::Instant;
 
@@ -12,9 +13,10 @@ use crate::model::wall_time::Moment;
 use crate::runtime::{About, Rpc};
 
 impl Engine {
-    /// Makes all calls that are wanted and that the ledger has room for: first what tells
-    /// of a death, then inspections, then sweeps. Each is wanted no more once it is taken here, whether
-    /// it is made or withheld, and a witness is chosen only if it is made: so this comes to an end.
+    /// Sends all wanted calls that the ledger has room for: first those that follow hints of the
+    /// kernel, then inspections, then sweeps, then a witness. The loop ends, because each component
+    /// hands out a call only once, whether it is sent or withheld, and a witness is chosen only if
+    /// it can be sent.
     pub(super) fn make_calls(&mut self, now: Moment) {
         let instant = now.instant;
         self.make_postponed(instant);
@@ -35,7 +37,7 @@ impl Engine {
         self.make_postponed(instant);
     }
 
-    /// Sends the call that has waited for its turn, before any other takes the place.
+    /// Sends the quarantined call whose turn it is, before another call takes its place.
     fn make_postponed(&mut self, now: Instant) {
         if self.ledger.has_room()
             && let Some(call) = self.quarantine.take_next(now)
@@ -45,8 +47,9 @@ impl Engine {
         }
     }
 
-    /// While a status call is silent and few others of its kind were made since, those of other
-    /// pods, each time of others, tell whether it is alone.
+    /// The next witness: a status call of another pod. It is needed while a status call is overdue
+    /// and few calls of its kind were sent later. It is also needed while nothing is answered, as a
+    /// sign that the runtime is back.
     fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
         let witness = self.ledger.wants_witness(now);
         let kinds = match witness.filter(|_| self.ledger.has_room_for_witness()) {
@@ -62,9 +65,9 @@ impl Engine {
         Some((Call { request, purpose }, about))
     }
 
-    /// A status call of this kind for the next pod of which none is outstanding.
+    /// A status call of this kind that is not outstanding, for the pod after the last witness.
     fn another_pod_for(&self, kind: Rpc) -> Option<(About, Request)> {
-        // Who fails is no witness.
+        // A failing call is not used as a witness.
         let free = |request: &Request| {
             let key = request.key();
             !self.ledger.is_outstanding(&key)
@@ -113,7 +116,7 @@ impl Engine {
         }
     }
 
-    /// Asks something for the whole node.
+    /// Sends a call that is not about a single pod.
     pub(super) fn send_for_node(&mut self, request: Request, purpose: Purpose, now: Instant) {
         let about = About::node(request.key().0);
         self.ledger.begin_as(about, purpose.is_observation(), now);
@@ -124,8 +127,9 @@ impl Engine {
         self.out.actions.push(action);
     }
 
-    /// While a list is overdue the runtime is asked who it is, which waits for no lock: so a
-    /// runtime that is stopped as a whole is told from one in which somebody is stuck.
+    /// Sends `Version` while a list is overdue. `Version` waits for no lock of the runtime, so its
+    /// answer distinguishes a list that one container blocks from a runtime that is stuck as a
+    /// whole.
     pub(super) fn send_heartbeat(&mut self, now: Instant) {
         let ages = self.ages(now);
         let due = self.liveness.heartbeat + SUSPECT;

@@ -1,4 +1,4 @@
-//! What was seen and what was not: the coverage of this moment.
+//! Coverage: which pods are observed as of when, which are not, and why.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -40,7 +40,8 @@ impl Engine {
         let silent = silent.filter(|since| overdue && instant >= *since + self.silent_after());
         let mut stuck = self.stuck(ages);
         if silent.is_some() {
-            // Who was stuck before everybody fell silent may not be any more.
+            // While the runtime is unresponsive, a stuck status call is no evidence against its
+            // container.
             stuck.retain(|call| call.about.id.is_none());
         }
         let is_late = self.ledger.is_status_late(instant);
@@ -55,7 +56,7 @@ impl Engine {
             self.inspector.waiting_for_room().cloned().collect();
         let is_reported = |uid: &PodUid| named.contains(uid) || waiting_for_room.contains(uid);
         let unseen = self.not_inspected(instant);
-        // Of those that are dead the runtime has not said so yet.
+        // The runtime does not report these exits yet.
         let dead = self.sources.processes.dead().map(|(_, pod)| &pod.uid);
         let unseen = unseen.chain(dead);
         let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_reported(uid)).collect();
@@ -74,7 +75,7 @@ impl Engine {
         if wait > SMALLEST_WINDOW || wait > 0 && self.ledger.is_slow_for_most(instant) {
             self.unobserved.too_slow = Some(instant);
         }
-        // The last of them are no more to blame than the others were.
+        // The few pods that still wait are no more the cause than the others were.
         let is_too_slow = self
             .unobserved
             .too_slow
@@ -114,13 +115,14 @@ impl Engine {
         };
     }
 
-    /// The calls that hang: first those for the whole node.
+    /// The stuck calls, those for the whole node first.
     fn stuck(&self, ages: Ages) -> Vec<OutstandingCall> {
         let stuck = self.relister.history().stuck(ages);
         let overdue = self.relister.history().version_overdue_after();
         let lists = ages.oldest_list();
         let version = ages.version.filter(|age| {
-            // After a list that hangs it is only asked for to see whether the runtime lives.
+            // Beside a stuck list, `Version` is sent as a heartbeat. It is reported only if it is
+            // older.
             *age >= overdue && (!stuck.any() || Some(*age) > lists)
         });
         let node = [
@@ -139,8 +141,9 @@ impl Engine {
         node.chain(statuses).collect()
     }
 
-    /// The same call for people to read: of an id that no list has shown yet, the host may know
-    /// whose it is. An event tells the pod of a container, and not the container's name.
+    /// The call with a pod and a container name for people to read. If no list has shown the id
+    /// yet, the host may know its pod. An event contains the pod of a container, but not the
+    /// container's name.
     pub(super) fn named_by_the_host(&self, call: OutstandingCall) -> OutstandingCall {
         let about = &call.about;
         let is_named = about.pod.is_some()
@@ -149,7 +152,8 @@ impl Engine {
         let Some(owner) = owner.and_then(|id| self.sweeper.owner(id)) else {
             return call;
         };
-        // A host that tells no UID (containerd 1.6) tells the name of a pod that is listed.
+        // If the host knows no UID (containerd 1.6), the pod is found by its name among the listed
+        // ones.
         let is_it =
             |pod: &&PodRef| (&pod.namespace, &pod.name) == (&owner.pod.namespace, &owner.pod.name);
         let mut listed = self.records.listed().map(|listed| &listed.pod);
@@ -163,8 +167,8 @@ impl Engine {
         OutstandingCall { about, ..call }
     }
 
-    /// Since when calls hang that a kubelet makes too: it inspects what has changed, as it is
-    /// listed now.
+    /// Since when each pod has a stuck call that a kubelet makes too. A kubelet inspects the pods
+    /// that changed, as they are listed now.
     fn kubelet_waits(&self, stuck: &[OutstandingCall]) -> Vec<Instant> {
         let mut pods = BTreeMap::<&PodUid, Instant>::new();
         for call in stuck {
@@ -180,20 +184,20 @@ impl Engine {
         pods.into_values().collect()
     }
 
-    /// What cannot be seen now.
+    /// The unseen parts of the node now.
     pub(super) fn cannot_see(&self, now: Instant) -> Vec<Blind> {
         self.blind_without(self.relister.blind(self.ages(now)))
     }
 
-    /// What cannot be seen, or could not be when something was last seen.
+    /// The unseen parts of the node, now or when pods were last observed.
     pub(super) fn blind(&self, ages: Ages) -> Vec<Blind> {
         let blind = self.relister.blind(ages);
         self.blind_without(blind.or(self.relister.history().behind()))
     }
 
-    /// What cannot be seen without these lists.
+    /// The unseen parts of the node while these lists are not available.
     fn blind_without(&self, blind: PerList<bool>) -> Vec<Blind> {
-        // Without a sweep, one list alone is not used.
+        // Before a sweep is possible, one list alone is not used.
         let either = !self.can_sweep() && (blind.sandboxes || blind.containers);
         let containers =
             blind.containers && (blind.sandboxes || !self.sweeper.sees_new_containers());

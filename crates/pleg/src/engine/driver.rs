@@ -1,7 +1,8 @@
-//! The task that drives the engine: it does what the engine says, and tells it what came of it.
+//! The driver: the task that owns the engine, performs its actions, and feeds the results back.
 //!
-//! Whatever blocks is a task of its own that reports by message. A task that panics takes
-//! the driver with it, and so ends the process: better than a list that nobody asks for any more.
+//! Everything that may block runs in a task of its own and reports by message. If such a task
+//! panics, the driver panics too and the process ends. Otherwise a list that is no longer requested
+//! would go unnoticed.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
@@ -28,9 +29,9 @@ use crate::out::status_report::StatusReport;
 use crate::out::subscribers::{Lifeline, Subscription};
 use crate::runtime::{Announced, CallError, Runtime};
 
-/// What a handle wants.
+/// A command of a handle.
 pub(crate) enum Command {
-    /// With what keeps us running while the subscription lasts.
+    /// The lifeline keeps the driver running while the subscription exists.
     Subscribe(Lifeline, oneshot::Sender<Subscription>),
     Status(oneshot::Sender<StatusReport>),
     Relist(Instant),
@@ -43,30 +44,30 @@ pub(crate) struct Driver<R> {
     clock: RunClock,
     engine: Engine,
     tasks: JoinSet<()>,
-    /// The tasks that wait for the death of a container's process.
+    /// The tasks that wait for the end of a container's process.
     watches: HashMap<Id, AbortHandle>,
     reports: mpsc::UnboundedSender<Input>,
     inbox: mpsc::UnboundedReceiver<Input>,
     announcements: mpsc::Receiver<Announced>,
     announcer: mpsc::Sender<Announced>,
     flood: Arc<Flood>,
-    /// Who has asked how things are just after a pause.
+    /// Subscriptions and status requests that arrived shortly after a pause.
     held: Vec<Command>,
-    /// Since when the first of them waits.
+    /// When the first of them arrived.
     held_since: Instant,
     /// When this turn began.
     woken: Instant,
 }
 
-/// What the driver wakes up for.
+/// What ended the wait of a turn.
 enum Next {
     Command(Command),
     Input(Input),
-    /// Only to look at the clock.
+    /// The clock is to be checked.
     Tick,
 }
 
-/// More events came than could be kept.
+/// Whether events were dropped because too many were waiting.
 #[derive(Default)]
 struct Flood {
     is_on: AtomicBool,
@@ -113,13 +114,13 @@ impl<R: Runtime> Driver<R> {
         }
     }
 
-    /// Turns until the last handle is dropped; then whatever is outstanding is given up.
+    /// Runs until the last handle is dropped. Then it abandons all outstanding calls.
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         self.watch_births();
         self.step(Input::Time);
         loop {
             let now = self.now().instant;
-            // What is due and waits for something else must not keep us busy.
+            // If work is due but waits for something else, the loop must not spin.
             let alarm = self.engine.alarm(now).max(now + MIN_SLEEP);
             let held = self.held_until().filter(|_| !self.held.is_empty());
             let alarm = held.map_or(alarm, |until| until.clamp(now, alarm));
@@ -130,7 +131,7 @@ impl<R: Runtime> Driver<R> {
             let tick = tick.filter(|tick| *tick < alarm);
             let next = tokio::select! {
                 biased;
-                // Whoever asks is answered, whatever floods us.
+                // Commands come first, so a flood of inputs does not delay them.
                 command = commands.recv() => match command {
                     Some(command) => Next::Command(command),
                     None => return,
@@ -172,14 +173,14 @@ impl<R: Runtime> Driver<R> {
             while let Some(ended) = self.tasks.try_join_next() {
                 end_with(ended);
             }
-            // The tasks that read the answers may run on this thread.
+            // The tasks that read the answers may need this thread.
             if self.is_turn_long(self.clock.now()) {
                 yield_now().await;
             }
         }
     }
 
-    /// Until when those who have asked are not answered.
+    /// Until when subscriptions and status requests are held.
     fn held_until(&self) -> Option<Instant> {
         let until = self.engine.held_until()?;
         Some(until.min(self.held_since + MAX_STATUS_HELD_FOR))
@@ -197,7 +198,8 @@ impl<R: Runtime> Driver<R> {
         }
     }
 
-    /// A turn begins. Time that has passed since it was `meant` to begin is time in which we did not run.
+    /// Begins a turn that was to begin at `expected`. A large delay is time in which this process
+    /// was paused.
     fn wake(&mut self, meant: Instant) {
         let late = self.clock.now().saturating_duration_since(meant);
         if late >= PAUSED_AFTER {
@@ -208,12 +210,12 @@ impl<R: Runtime> Driver<R> {
         self.woken = self.clock.now();
     }
 
-    /// Whether answers may have waited since this turn began.
+    /// Whether this turn has run for so long that answers may be waiting in the socket.
     fn is_turn_long(&self, now: Instant) -> bool {
         now >= self.woken + PAUSED_AFTER
     }
 
-    /// What time it is.
+    /// The current time of the run clock and of the wall clock.
     fn now(&mut self) -> Moment {
         let instant = self.clock.now();
         if self.is_turn_long(instant) {
@@ -236,14 +238,14 @@ impl<R: Runtime> Driver<R> {
     }
 
     fn on_command(&mut self, command: Command) {
-        // Whoever asked and went away needs no answer.
+        // The receiver may be gone; ignore the error.
         match command {
             Command::Subscribe(lifeline, answer) => {
                 let (clock, now) = (self.environment.clock.clone(), self.now());
                 let _ = answer.send(self.engine.subscribe(lifeline, clock, now));
             }
             Command::Status(answer) => {
-                // What is said is as of now.
+                // Make the report current.
                 self.step(Input::Time);
                 let now = self.now();
                 let _ = answer.send(self.engine.status(now, &self.clock));
@@ -254,7 +256,7 @@ impl<R: Runtime> Driver<R> {
     }
 
     fn perform(&mut self, action: Action) {
-        // Nobody listens to reports any more when the driver stops, and its tasks with it.
+        // While the driver stops, the receiver may be gone; ignore the error.
         let reports = self.reports.clone();
         match action {
             Action::Ask(call) => {
@@ -335,7 +337,7 @@ async fn ask(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
     }
 }
 
-/// A task that panicked takes us with it.
+/// Continues a panic of a task in the driver.
 fn end_with(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
@@ -344,7 +346,7 @@ fn end_with(ended: Result<(), JoinError>) {
     }
 }
 
-/// Reads the stream, and never waits for whoever takes its events in.
+/// Reads the stream without ever waiting for the engine.
 struct StreamReader<R> {
     runtime: Arc<R>,
     announcer: mpsc::Sender<Announced>,

@@ -1,6 +1,5 @@
-//! What answers tell of the runtime: that it was alive after a certain moment, and how long
-//! status calls usually take. A call that does not return is held against this: **nobody is
-//! named as stuck until others, asked later, were answered.**
+//! What answers show about the runtime: that it answered a call that was sent at some time, and how
+//! long status calls usually take. **No call is stuck before later calls were answered.**
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,31 +15,31 @@ use crate::runtime::Rpc;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
-    /// The beginning of the newest call that was answered, if only by an error.
+    /// When the newest call was sent that was answered, even with an error.
     any: Option<Instant>,
-    /// The same of those that were answered well.
+    /// When the newest call was sent that was answered successfully.
     good: Option<Instant>,
-    /// The beginnings of the last calls of each kind that were answered.
+    /// When the last successful calls of each kind were sent.
     of_kind: BTreeMap<Rpc, VecDeque<Instant>>,
     took: BTreeMap<Rpc, Lately>,
-    /// Who was suspected, and only took so long, and when.
+    /// The ids that were suspect and then answered: when, and how long the answer took.
     slower: BTreeMap<Key, (Instant, Duration)>,
 }
 
-/// How long the last calls of a kind took.
+/// How long the last calls of one kind took.
 #[derive(Clone, Debug, Default)]
 struct Lately {
     took: VecDeque<Took>,
-    /// The 95th percentile of them.
+    /// Their 95th percentile.
     usual: Duration,
 }
 
-/// How long a call took that was answered well.
+/// How long one successful call took.
 #[derive(Clone, Debug)]
 struct Took {
     at: Instant,
     time: Duration,
-    /// The pod that it was about, where that is known.
+    /// The pod that it was about, if known.
     pod: Option<PodUid>,
 }
 
@@ -64,13 +63,13 @@ impl Lately {
 }
 
 impl Evidence {
-    /// A call that was made at `begun` has failed: the runtime lives, and how soon an error comes
-    /// says nothing of who waits for more.
+    /// A call that was sent at `begun` was answered with an error. The runtime answers, but the
+    /// time of an error shows nothing about successful calls.
     pub(super) fn failed(&mut self, begun: Instant) {
         self.any = self.any.max(Some(begun));
     }
 
-    /// A call that was made at `begun` has been answered well.
+    /// A call that was sent at `begun` was answered successfully.
     pub(super) fn answered(&mut self, rpc: Rpc, begun: Instant) {
         self.any = self.any.max(Some(begun));
         self.good = self.good.max(Some(begun));
@@ -81,8 +80,7 @@ impl Evidence {
         of_kind.push_back(begun);
     }
 
-    /// A status call about this pod that was never suspected took so long: the measure of what is
-    /// usual.
+    /// Notes how long a successful status call took that was never stuck.
     pub(super) fn took(&mut self, rpc: Rpc, pod: Option<&PodUid>, time: Duration, now: Instant) {
         self.took.entry(rpc).or_default().add(Took {
             at: now,
@@ -91,8 +89,7 @@ impl Evidence {
         });
     }
 
-    /// The pods that were asked for lately, and whether a status call took so long for them the last
-    /// time.
+    /// The pods with recent calls, and whether the last status call for each took at least `limit`.
     pub(super) fn slow_pods(&self, long: Duration) -> BTreeMap<&PodUid, bool> {
         let mut pods = BTreeMap::new();
         for lately in self.took.values() {
@@ -107,7 +104,7 @@ impl Evidence {
         pods
     }
 
-    /// What is too old is forgotten.
+    /// Drops what is too old.
     pub(super) fn pass(&mut self, now: Instant) {
         for lately in self.took.values_mut() {
             lately.forget_before(now);
@@ -116,9 +113,9 @@ impl Evidence {
             .retain(|_, (at, _)| now < *at + SLOWNESS_REMEMBERED_FOR);
     }
 
-    /// How long status calls of this kind usually take: the 95th percentile of the last ones,
-    /// and of those that were answered since that time the slowest, for a runtime may have
-    /// become slow. While none is known, that of the slower kind.
+    /// How long status calls of this kind usually take: the 95th percentile of the recent ones, or
+    /// the slowest one since `since` if that was slower, because the runtime may have become slow.
+    /// Without recent calls of this kind, the time of the slower kind.
     pub(super) fn usual(&self, rpc: Rpc, since: Instant) -> Duration {
         match self.took.get(&rpc) {
             Some(lately) if !lately.took.is_empty() => {
@@ -134,65 +131,65 @@ impl Evidence {
         }
     }
 
-    /// One that was suspected has answered after all.
+    /// A stuck call was answered: its id is only slow.
     pub(super) fn is_slower(&mut self, key: Key, took: Duration, now: Instant) {
         if self.slower.len() < MAX_SLOWER_IDS || self.slower.contains_key(&key) {
             self.slower.insert(key, (now, took));
         }
     }
 
-    /// One has answered as soon as others do.
+    /// A call was answered promptly: its id is no longer slow.
     pub(super) fn is_prompt(&mut self, key: &Key) {
         self.slower.remove(key);
     }
 
-    /// How long this very call took when it was suspected last.
+    /// How long this call took when it was last slow; zero if it never was.
     pub(super) fn own(&self, key: &Key) -> Duration {
         self.slower
             .get(key)
             .map_or(Duration::ZERO, |(_, took)| *took)
     }
 
-    /// How many calls of this kind were made at `time` or later and have been answered, as far
-    /// as that is remembered.
+    /// How many calls of this kind that were sent at `time` or later were answered successfully.
+    /// Only the last [`REMEMBERED_ANSWERS`] count.
     pub(super) fn answers_since(&self, rpc: Rpc, time: Instant) -> usize {
         let of_kind = self.of_kind.get(&rpc).into_iter().flatten();
         of_kind.filter(|begun| **begun >= time).count()
     }
 
-    /// When the last call but `Version` was made that has been answered well.
+    /// When the last successful call other than `Version` was sent.
     pub(super) fn last_of_pods(&self) -> Option<Instant> {
         let of_pods = self.of_kind.iter().filter(|(rpc, _)| **rpc != Rpc::Version);
         of_pods.flat_map(|(_, begun)| begun).max().copied()
     }
 
-    /// When the last call of this kind was made that has been answered.
+    /// When the last successful call of this kind was sent.
     pub(super) fn last_of_kind(&self, rpc: Rpc) -> Option<Instant> {
         self.of_kind.get(&rpc)?.iter().max().copied()
     }
 
-    /// Whether any call was answered that was made at `time` or later, if only by an error.
+    /// Whether a call that was sent at `time` or later was answered, even with an error.
     pub(super) fn any_since(&self, time: Instant) -> bool {
         self.any >= Some(time)
     }
 
-    /// Whether any call was answered that was made after that time.
+    /// Whether a call that was sent after `time` was answered, even with an error.
     pub(super) fn any_after(&self, time: Instant) -> bool {
         self.any > Some(time)
     }
 
-    /// Whether any was answered well.
+    /// Whether a call that was sent at `time` or later was answered successfully.
     pub(super) fn good_since(&self, time: Instant) -> bool {
         self.good >= Some(time)
     }
 
-    /// Whether a call of this kind was answered that was made at `time` or later.
+    /// The same for calls of this kind.
     pub(super) fn of_kind_since(&self, rpc: Rpc, time: Instant) -> bool {
         self.answers_since(rpc, time) > 0
     }
 }
 
-/// The time that 95 of 100 did not exceed; zero for none.
+/// The 95th percentile; zero without durations.
 pub(super) fn percentile_95<'a>(took: impl IntoIterator<Item = &'a Duration>) -> Duration {
     let mut sorted: Vec<Duration> = took.into_iter().copied().collect();
     sorted.sort_unstable();

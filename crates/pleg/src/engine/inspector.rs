@@ -1,13 +1,13 @@
-//! Inspecting pods: a status call for each of their sandboxes and containers.
+//! Inspections: the status calls of one pod, for each of its sandboxes and containers.
 //!
 //! ```text
-//!   queue --a place is free--> asking, up to `together` at once --> all answered: PodStatus, or why not
-//!                                 |
-//!                                 \-- takes 250 ms: gives its place to another, and goes on
+//!   queue --a place is free--> active, up to `calls_per_pod` calls at once --> PodStatus, or an error
+//!                                |
+//!                                \-- after 250 ms: frees its place for another one, and goes on
 //! ```
 //!
-//! Each inspection is its own little life: one that is slow or stuck takes no place from the
-//! others, and the ledger bounds what all of them have outstanding.
+//! Each inspection is independent: a slow or stuck one takes no place from the others. The ledger bounds
+//! the outstanding calls of all of them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,24 +27,24 @@ use crate::out::failure::InspectError;
 use crate::records::{Records, Ticket};
 use crate::runtime::{About, CallError};
 
-/// The inspections under way.
+/// The queued and the active inspections.
 #[derive(Debug)]
 pub(crate) struct Inspector {
-    /// How many may run at once that are not slow.
+    /// How many inspections that are not slow may be active.
     places: usize,
-    /// How many calls of one pod may be outstanding at once.
+    /// How many calls of one inspection may be outstanding.
     together: usize,
     queue: VecDeque<Queued>,
     active: BTreeMap<(PodUid, u64), Inspection>,
 }
 
-/// An inspection that waits for its place.
+/// An inspection that waits for a place.
 #[derive(Debug)]
 struct Queued {
     ticket: Ticket,
     pod: Arc<ListedPod>,
     since: Instant,
-    /// That it waits was told.
+    /// Whether the pod was reported as waiting.
     is_named: bool,
 }
 
@@ -53,15 +53,15 @@ struct Inspection {
     ticket: Ticket,
     pod: Arc<ListedPod>,
     begun: Instant,
-    /// What is still to be asked.
+    /// The calls that are still to be sent.
     to_ask: VecDeque<Request>,
     outstanding: BTreeSet<Key>,
     found: PodStatus,
     error: Option<InspectError>,
-    /// The containers that have exited and were told before the rest.
+    /// The exited containers that were returned before the end of the inspection.
     told: BTreeSet<Id>,
-    /// Those that were found to have exited by somebody else meanwhile: what was asked of them
-    /// before may say that they run.
+    /// The exits that other calls have found meanwhile. A status that was requested before may
+    /// still show the container as running.
     exited: BTreeMap<Id, ContainerStatus>,
 }
 
@@ -69,7 +69,7 @@ struct Inspection {
 #[derive(Debug)]
 pub(crate) struct Inspected {
     pub(crate) ticket: Ticket,
-    /// When its calls were begun.
+    /// When its first call was due.
     pub(crate) begun: Instant,
     pub(crate) result: Result<PodStatus, InspectError>,
 }
@@ -84,7 +84,8 @@ impl Inspector {
         }
     }
 
-    /// Wants a pod inspected, as it is listed here unless lists change it before there is a place.
+    /// Queues the inspection of a pod. If lists change the pod before there is a place, the newer
+    /// listing is inspected.
     pub(crate) fn inspect(&mut self, ticket: Ticket, pod: Arc<ListedPod>, since: Instant) {
         self.queue.push_back(Queued {
             ticket,
@@ -94,12 +95,12 @@ impl Inspector {
         });
     }
 
-    /// The pod is gone: nobody waits for it any more.
+    /// The pod was removed: drops its queued inspections.
     pub(crate) fn withdraw(&mut self, uid: &PodUid) {
         self.queue.retain(|queued| queued.ticket.uid != *uid);
     }
 
-    /// The next call to be made, if there is one and the ledger has room for it.
+    /// The next call, if there is one and the ledger has room for it.
     pub(crate) fn next_call(
         &mut self,
         ledger: &mut Ledger,
@@ -133,7 +134,7 @@ impl Inspector {
         active.find_map(|inspection| inspection.ask(self.together, ledger))
     }
 
-    /// The inspections that have nothing to ask: of pods without rows, or whose rows are gone.
+    /// Takes an inspection without calls: its pod has no rows, or its rows are gone.
     pub(crate) fn ended(&mut self) -> Option<Inspected> {
         let mut active = self.active.iter();
         let (key, _) = active.find(|(_, inspection)| inspection.is_over())?;
@@ -141,7 +142,7 @@ impl Inspector {
         self.active.remove(&key).map(Inspection::end)
     }
 
-    /// A status came; gives the inspection if that was the last part of it.
+    /// Takes in a status. Returns the inspection if this was its last call.
     pub(crate) fn on_status<S: Status>(
         &mut self,
         uid: &PodUid,
@@ -155,7 +156,7 @@ impl Inspector {
             return None;
         }
         if let Some(status) = inspection.unless_gone(request, answer) {
-            // What an event said of whose it is may be wrong.
+            // An event may have named the wrong pod for this id.
             let pod = status.pod();
             if pod.is_none_or(|pod| pod.uid == inspection.pod.pod.uid) {
                 S::of_mut(&mut inspection.found).push(status.shown());
@@ -164,7 +165,7 @@ impl Inspector {
         self.end_if_over(&key)
     }
 
-    /// A container was found to have exited: whoever inspects its pod now knows it too.
+    /// Another call found that a container has exited: the inspections of its pod use that too.
     pub(crate) fn exited(&mut self, uid: &PodUid, status: &ContainerStatus) {
         let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
         for inspection in self.active.values_mut().filter(of_pod) {
@@ -172,7 +173,7 @@ impl Inspector {
         }
     }
 
-    /// The id is gone from its pod: nobody waits for its status any more.
+    /// The id is no longer part of the pod: the inspections do not wait for its status.
     pub(crate) fn forget(&mut self, uid: &PodUid, key: &Key) {
         let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
         for inspection in self.active.values_mut().filter(of_pod) {
@@ -187,8 +188,8 @@ impl Inspector {
         inspection.map(Inspection::end)
     }
 
-    /// The containers that slow inspections have found to have exited, each once, with the
-    /// time at which its inspection was begun.
+    /// The exits that slow inspections have found, each once, with the time at which the inspection
+    /// began.
     pub(crate) fn exits_of_slow(
         &mut self,
         now: Instant,
@@ -198,13 +199,13 @@ impl Inspector {
         slow.flat_map(Inspection::exits).collect()
     }
 
-    /// The pods that were reported as not asked for, and are not yet.
+    /// The pods that were reported as waiting, and still wait.
     pub(crate) fn waiting_for_room(&self) -> impl Iterator<Item = &PodUid> {
         let named = self.queue.iter().filter(|queued| queued.is_named);
         named.map(|queued| &queued.ticket.uid)
     }
 
-    /// The pods of which nothing has been asked for so long, each once.
+    /// The pods that have waited for `limit`, each once.
     pub(crate) fn newly_waiting_for_room(&mut self, now: Instant, limit: Duration) -> Vec<PodUid> {
         let late = self.queue.iter_mut();
         let late = late.take_while(|queued| now >= queued.since + limit);
@@ -215,7 +216,7 @@ impl Inspector {
         new.collect()
     }
 
-    /// Whether the pod is being asked for, and does not only wait for its place.
+    /// Whether an inspection of the pod is active, and not only queued.
     pub(crate) fn is_active(&self, uid: &PodUid) -> bool {
         let first = (uid.clone(), 0);
         let mut from = self.active.range(first..);
@@ -234,7 +235,7 @@ impl Inspector {
             })
     }
 
-    /// When a place becomes free by time alone, or what is known is told.
+    /// When an inspection next becomes slow, so that its place or its exits become available.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         if self.queue.is_empty() && self.active.is_empty() {
             return None;
@@ -250,8 +251,8 @@ impl Inspector {
 }
 
 impl Inspection {
-    /// When another inspection takes its place. One call after the other is made to measure what each
-    /// costs: then only a call that is suspect gives its place to others.
+    /// When the inspection frees its place. With one call at a time, the purpose is to measure what
+    /// each call costs: then only a suspect call frees it.
     fn keeps_place_until(&self, together: usize) -> Instant {
         let rows = self.pod.sandboxes.len() + self.pod.containers.len();
         self.begun
@@ -286,7 +287,8 @@ impl Inspection {
         }
     }
 
-    /// The first question that nobody is asking; the others wait behind whoever asks them.
+    /// The first call that is not outstanding for another component. The inspection waits for the
+    /// end of the others, which the ledger notes.
     fn ask(&mut self, together: usize, ledger: &mut Ledger) -> Option<(Call, About)> {
         if self.outstanding.len() >= together {
             return None;
@@ -324,9 +326,9 @@ impl Inspection {
         self.outstanding.is_empty() && self.to_ask.is_empty()
     }
 
-    /// What was answered; one that the runtime does not have any more is skipped, as the
-    /// kubelet does. Any other error fails the inspection, once all have answered: giving up
-    /// the others would leave them with a runtime that is then asked again.
+    /// The status. An id that the runtime no longer has is skipped, as in the kubelet. Any other
+    /// error fails the inspection, but only after all its calls have ended: otherwise those would
+    /// still be outstanding when the inspection is repeated.
     fn unless_gone<T>(&mut self, request: &Request, answer: Result<T, CallError>) -> Option<T> {
         match answer {
             Ok(status) => Some(status),
@@ -341,12 +343,12 @@ impl Inspection {
         }
     }
 
-    /// In the order of the rows, whoever answered first.
+    /// The result, in the order of the rows.
     fn end(mut self) -> Inspected {
         let (pod, found) = (&self.pod, &mut self.found);
         for status in &mut found.containers {
             let ended = self.exited.remove(&status.id);
-            // What was started again is another process.
+            // A restarted container has another process.
             let ended = ended.filter(|ended| ended.started_at == status.started_at);
             if let (Some(ended), ContainerState::Running) = (ended, status.state) {
                 *status = ended;

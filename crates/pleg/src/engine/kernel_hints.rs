@@ -1,4 +1,4 @@
-//! Hints of the kernel: what the runtime is about to start, what has ended, and which processes can
+//! Hints of the kernel: containers that are about to start, that have ended, and processes that can
 //! be watched.
 
 use tokio::time::Instant;
@@ -20,7 +20,7 @@ impl Engine {
         match birth {
             Birth::Watched => {
                 self.sources.births.watched();
-                // Whatever happened before.
+                // Changes before this moment were not reported.
                 self.relister.request(now.instant);
             }
             Birth::Unwatched(why) => {
@@ -42,7 +42,7 @@ impl Engine {
         }
     }
 
-    /// What the stream or a list has shown meanwhile need not be requested.
+    /// Stops following ids whose change the stream or a list has shown meanwhile.
     pub(super) fn drop_known_births(&mut self, now: Instant) {
         let (records, processes) = (&self.records, &self.sources.processes);
         self.sources.births.pass(
@@ -51,7 +51,7 @@ impl Engine {
         );
     }
 
-    /// The status of an id that is followed as a container.
+    /// Takes in the status of an id that was requested as a container.
     pub(super) fn on_container_followed(
         &mut self,
         request: &Request,
@@ -68,7 +68,7 @@ impl Engine {
                 );
                 let met = Met::Container {
                     id: status.id,
-                    // A status does not name it.
+                    // A status does not contain it.
                     sandbox: "".into(),
                 };
                 (shown, Some((status.pod, met)))
@@ -78,7 +78,7 @@ impl Engine {
         self.on_followed(request, shown, hint, now);
     }
 
-    /// The status of an id that is followed as a sandbox.
+    /// Takes in the status of an id that was requested as a sandbox.
     pub(super) fn on_sandbox_followed(
         &mut self,
         request: &Request,
@@ -125,7 +125,7 @@ impl Engine {
                 };
                 self.hint(&pod, hint, now);
             }
-            // Only a list shows whose it is.
+            // Only a list shows which pod it belongs to.
             Some((None, _)) => self.hurry(now),
         }
     }
@@ -142,7 +142,7 @@ impl Engine {
         }
     }
 
-    /// Only lists show what a process that cannot be watched does.
+    /// Without a watched process, only lists show the exit.
     fn hurry_if_unwatched(&mut self, id: &Id, now: Moment) {
         if self.sources.processes.is_refused(id) {
             self.hurry(now);
@@ -157,11 +157,11 @@ fn shown_by(error: &CallError) -> Shown {
     }
 }
 
-/// Whether what has happened to this id is known, or will be reported in another way.
+/// Whether the change of this id is known, or will be reported from another source.
 fn is_known(records: &Records, processes: &Processes, id: &Id, happened: Happened) -> bool {
     let pod = records.listed().find(|pod| pod.names(id));
     let Some(pod) = pod else {
-        // An id that was never known and is gone says nothing.
+        // An id that was never known and is gone needs no inspection.
         return happened == Happened::Disappeared;
     };
     let container = pod.containers.iter().find(|row| row.id == *id);

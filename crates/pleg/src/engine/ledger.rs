@@ -1,17 +1,17 @@
 //! The ledger of calls: how many may be outstanding, which of them are stuck, and whether the runtime
-//! answers at all. The guard uses it too.
+//! answers at all. The engine and the guard each use one.
 //!
 //! ```text
-//!   has_room? --> begin --> outstanding --> end: the window opens, the answer is evidence
+//!   has_room? --> begin --> outstanding --> answered, failed or lost: the window opens
 //!                               |
-//!                               \-- silent while others, asked later, are answered: stuck, named
+//!                               \-- overdue, while later calls are answered: stuck
 //! ```
 //!
-//! **At most one call per (RPC, id) is ever outstanding.** A call has no deadline: one that
-//! is stuck stays outstanding, alone, and ends when the runtime answers or the connection is
-//! gone. So a wedged runtime holds at most [`Config::max_outstanding_calls`], and while
-//! nothing answers the window shrinks. Only calls that are stuck *while others of their kind
-//! are answered* give their place to others, up to [`STUCK_FACTOR`] windows in all.
+//! **At most one call per (RPC, id) is outstanding.** A call has no deadline: a stuck call stays
+//! outstanding and ends when the runtime answers or the connection is lost. So a runtime that answers
+//! nothing holds at most [`Config::max_outstanding_calls`], and the window shrinks meanwhile. A call
+//! leaves the window only while it is stuck *and later calls of its kind are answered*; up to
+//! [`STUCK_FACTOR`] windows may be outstanding in all.
 //!
 //! [`Config::max_outstanding_calls`]: crate::Config::max_outstanding_calls
 
@@ -34,25 +34,25 @@ use crate::config::Config;
 use crate::model::id::PodUid;
 use crate::runtime::{About, OutstandingCall, Rpc};
 
-/// What is asked of one id.
+/// The calls about one id.
 const STATUS_CALLS: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
 
-/// The calls that are outstanding now.
+/// The outstanding calls, and what the answers show about the runtime.
 #[derive(Clone, Debug)]
 pub struct Ledger {
     most: usize,
     open: usize,
-    /// When the window last opened or shrank.
+    /// When the window last grew or shrank.
     moved: Instant,
-    /// When something was last answered, or asked while nothing else was outstanding.
+    /// When a call was last answered, or was sent while no other call was outstanding.
     answered: Instant,
-    /// How long that had taken.
+    /// How long the call took that was answered then, unless others overtook it.
     took: Duration,
-    /// The end of the last time in which nothing was answered for a while.
+    /// The end of the last stall: a time of at least [`SUSPECT`] without any answer.
     stalled: Option<Instant>,
-    /// When a call last failed.
+    /// When a call was last answered with an error.
     failed: Option<Instant>,
-    /// The last call to end has lost its connection, or found none.
+    /// Whether the last call to end found no connection, or lost it.
     is_away: bool,
     status_overdue: Duration,
     outstanding: BTreeMap<Key, Entry>,
@@ -62,26 +62,28 @@ pub struct Ledger {
 #[derive(Clone, Debug)]
 struct Entry {
     about: About,
-    /// When it was wanted, by which its wanter knows it.
+    /// When the call was wanted. The caller identifies the call by this time.
     since: Instant,
-    /// When it was made: the same, and later if it had to wait for its turn; `None` while it does.
+    /// When the call was sent; `None` while it is postponed.
     made: Option<Instant>,
-    /// Since when it has been waited for: the same, and now while it has to wait for its turn.
+    /// Since when an answer is awaited: the time of sending, or the current time while the call is
+    /// postponed.
     waits: Instant,
-    /// Its answer is taken for how it is with what it asks for.
+    /// Whether the answer is used as the state of the requested id.
     is_observation: bool,
-    /// Who else wants to ask the same, and waits for its end: one id in two pods.
+    /// The other callers that want the same call and wait for its end: one id may be listed in two
+    /// pods.
     behind: Vec<About>,
-    /// How, and since when that is known.
+    /// The evidence that the call is stuck, and since when it exists.
     stuck: Option<(Stuck, Instant)>,
 }
 
-/// How it is known that a call is stuck.
+/// The evidence that a call is stuck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stuck {
-    /// Others of its kind are answered.
+    /// Later calls of its kind are answered.
     Alone,
-    /// The runtime answers, but no others of its kind.
+    /// Later calls are answered, but none of its kind.
     WithItsKind,
 }
 
@@ -92,7 +94,7 @@ impl Entry {
 }
 
 impl Ledger {
-    /// Nothing is outstanding, and the window is open.
+    /// A ledger without calls, and with an open window.
     pub fn new(config: &Config, now: Instant) -> Self {
         let most = config
             .max_outstanding_calls
@@ -112,9 +114,9 @@ impl Ledger {
         }
     }
 
-    /// Whether one more status call may be made.
+    /// Whether one more status call may be sent.
     pub fn has_room(&self) -> bool {
-        // As is usual; the rest need not be counted.
+        // The usual case: all calls fit into the window, so the stuck calls need not be counted.
         if self.outstanding.len() + RESERVED_CALLS < self.open {
             return true;
         }
@@ -122,14 +124,14 @@ impl Ledger {
         total + RESERVED_CALLS < self.most * STUCK_FACTOR && in_window + RESERVED_CALLS < self.open
     }
 
-    /// Whether a witness may be called, although all other places may be taken.
+    /// Whether a witness may be sent. It may use a place that status calls leave free.
     pub fn has_room_for_witness(&self) -> bool {
         let (total, in_window) = self.load();
         total + RESERVED_CALLS <= self.most * STUCK_FACTOR
             && in_window + RESERVED_CALLS <= self.most
     }
 
-    /// How many calls are outstanding, and how many of them take a place in the window.
+    /// How many calls are outstanding, and how many of them count towards the window.
     fn load(&self) -> (usize, usize) {
         let made = || self.made();
         let total = made().count();
@@ -137,62 +139,63 @@ impl Ledger {
         (total, total - stuck)
     }
 
-    /// Whether any call is outstanding. One that is still to be made is not.
+    /// Whether any call is outstanding. A postponed call is not.
     pub(crate) fn awaits_answers(&self) -> bool {
         self.made().next().is_some()
     }
 
-    /// Whether this call is outstanding, or waits for its turn.
+    /// Whether this call is outstanding or postponed.
     pub fn is_outstanding(&self, key: &Key) -> bool {
         self.outstanding.contains_key(key)
     }
 
-    /// When this call was made, if it is outstanding.
+    /// When this call was wanted, if it is outstanding or postponed.
     pub fn asked(&self, key: &Key) -> Option<Instant> {
         self.outstanding.get(key).map(|entry| entry.since)
     }
 
-    /// The same of a call for the whole node.
+    /// When this call for the whole node was sent, if it is outstanding.
     pub fn node_call(&self, call: Rpc) -> Option<Instant> {
         self.asked(&(call, None))
     }
 
-    /// Whether this call is outstanding, and its answer is taken for how it is with its id.
+    /// Whether this call is outstanding, and its answer will be used as the state of its id.
     pub fn is_observation(&self, key: &Key) -> bool {
         let entry = self.outstanding.get(key);
         entry.is_some_and(|entry| entry.is_observation)
     }
 
-    /// Since when a call for the whole node has been waited for.
+    /// Since when a call for the whole node has been waiting for its answer.
     pub fn node_call_waits(&self, call: Rpc) -> Option<Instant> {
         let entry = self.outstanding.get(&(call, None));
         entry.map(|entry| entry.waits)
     }
 
-    /// A call is made whose answer is taken for how it is with what it asks for.
+    /// Adds a call that is sent now. Its answer will be used as the state of its id.
     pub fn begin(&mut self, about: About, now: Instant) {
         self.begin_as(about, true, now);
     }
 
-    /// The same of one that was made at `since`, while another of its key was outstanding, which
-    /// has ended now.
+    /// Adds a call that was sent at `since`, while another call with its key was outstanding. That
+    /// call has just ended.
     pub fn take_over(&mut self, about: About, since: Instant, now: Instant) {
         self.note_first(now);
         self.insert(about, true, since, Some(since));
     }
 
-    /// A call is made, perhaps for something else, as a pid.
+    /// Adds a call that is sent now. If it is no observation, its answer is used for something
+    /// else, such as a PID.
     pub(crate) fn begin_as(&mut self, about: About, is_observation: bool, now: Instant) {
         self.note_first(now);
         self.insert(about, is_observation, now, Some(now));
     }
 
-    /// A call is wanted that has to wait for its turn.
+    /// Adds a call that is not sent yet.
     pub(crate) fn postpone(&mut self, about: About, is_observation: bool, now: Instant) {
         self.insert(about, is_observation, now, None);
     }
 
-    /// It is sent now.
+    /// Notes that a postponed call is sent now.
     pub(crate) fn make_postponed(&mut self, key: &Key, now: Instant) {
         self.note_first(now);
         if let Some(entry) = self.outstanding.get_mut(key) {
@@ -201,13 +204,13 @@ impl Ledger {
         }
     }
 
-    /// All but those that are still to be made, and when each was made.
+    /// The calls that were sent, with the time of sending.
     fn made(&self) -> impl Iterator<Item = (&Key, &Entry, Instant)> {
         let all = self.outstanding.iter();
         all.filter_map(|(key, entry)| Some((key, entry, entry.made?)))
     }
 
-    /// While no call was outstanding no answer was missing.
+    /// The time before this call does not count as a time without answers: no call was outstanding.
     fn note_first(&mut self, now: Instant) {
         if !self.awaits_answers() {
             self.moved = now;
@@ -235,7 +238,7 @@ impl Ledger {
         self.outstanding.insert(key, entry);
     }
 
-    /// Somebody waits for the end of an outstanding call to ask the same.
+    /// Notes another caller that wants an outstanding call and waits for its end.
     pub fn wait_behind(&mut self, key: &Key, about: &About) {
         if let Some(entry) = self.outstanding.get_mut(key)
             && entry.about.pod != about.pod
@@ -245,7 +248,7 @@ impl Ledger {
         }
     }
 
-    /// The runtime answered a call by an error; gives what it asked for.
+    /// Notes that a call was answered with an error. Returns what it was about.
     pub fn failed(&mut self, key: &Key, now: Instant) -> Option<About> {
         let entry = self.end(key, now)?;
         self.evidence.failed(entry.since);
@@ -260,7 +263,7 @@ impl Ledger {
             self.stalled = Some(now);
         }
         self.answered = now;
-        // A call that others overtook was slow by itself.
+        // If later calls were answered first, this call was slow for a reason of its own.
         if !self.evidence.any_after(entry.since) {
             self.took = now.duration_since(entry.waits);
         }
@@ -269,12 +272,11 @@ impl Ledger {
         Some(entry)
     }
 
-    /// The runtime answered a call well; gives what it asked for.
+    /// Notes that a call was answered successfully. Returns what it was about.
     pub fn answered(&mut self, key: &Key, now: Instant) -> Option<About> {
         let entry = self.end(key, now)?;
         self.evidence.answered(key.0, entry.since);
-        // Neither what was stuck nor a stall of the whole runtime is the measure of what is
-        // usual.
+        // A stuck call, or a call during a stall, shows nothing about the usual duration.
         let stalled = self.stalled.is_some_and(|end| entry.since < end);
         let took = now.duration_since(entry.waits);
         if entry.stuck.is_none() && key.1.is_some() && !stalled {
@@ -282,7 +284,8 @@ impl Ledger {
             self.evidence.took(key.0, pod, took, now);
         }
         match entry.stuck {
-            // He is only slow, which was not known; what takes longer was a fault.
+            // The call was only slow, so its id needs a longer limit. If it took longer than that,
+            // there was a fault, which shows nothing about the next call.
             Some(_) if took < LATE => self.evidence.is_slower(key.clone(), took, now),
             None if took < SUSPECT => self.evidence.is_prompt(key),
             _ => {}
@@ -290,13 +293,13 @@ impl Ledger {
         Some(entry.about)
     }
 
-    /// The connection was lost before the answer.
+    /// Notes that the connection was lost before the answer. Returns what the call was about.
     pub fn lost(&mut self, key: &Key) -> Option<About> {
         self.is_away = true;
         Some(self.outstanding.remove(key)?.about)
     }
 
-    /// Lets time pass: names who is stuck, and shrinks the window while nothing answers.
+    /// Updates which calls are stuck, and shrinks the window while nothing is answered.
     pub fn pass(&mut self, now: Instant) {
         for entry in self.outstanding.values_mut() {
             if entry.made.is_none() {
@@ -320,8 +323,8 @@ impl Ledger {
             }
             let usual = self.evidence.usual(*call, entry.since);
             let age = now.duration_since(entry.waits);
-            // One that was answered right after this one was made may be the last before
-            // the whole runtime stopped.
+            // An answer must be to a call from the second half of this call's time. An earlier one
+            // may be the last answer before the whole runtime became stuck.
             let later = entry.waits + age / 2;
             let own = self.evidence.own(&(*call, id.clone()));
             if age >= suspect_after(usual).max(own * 3 / 2)
@@ -338,7 +341,7 @@ impl Ledger {
         }
     }
 
-    /// How many status calls of each kind wait for their answer and are not known to be stuck.
+    /// How many status calls of each kind are outstanding and not known to be stuck.
     fn waiting(&self) -> BTreeMap<Rpc, usize> {
         let mut waiting = BTreeMap::new();
         for ((call, id), entry, _) in self.made() {
@@ -349,8 +352,8 @@ impl Ledger {
         waiting
     }
 
-    /// The status calls that are stuck, and what waits behind them. A call may outlive its
-    /// pod: one that is gone is named only if nobody who is known waits for the call.
+    /// The stuck status calls, one entry for each pod that waits for the call. A call may outlive
+    /// its pod: a pod that `is_known` denies is reported only if no known pod waits for the call.
     pub fn stuck(
         &self,
         is_known: impl Fn(&PodUid) -> bool,
@@ -361,7 +364,7 @@ impl Ledger {
             let of_known = |about: &&About| about.pod.as_ref().is_none_or(|pod| is_known(&pod.uid));
             let abouts = std::iter::once(&entry.about).chain(&entry.behind);
             let mut named: Vec<About> = abouts.filter(of_known).cloned().collect();
-            // Whose it is was not known when the call was made.
+            // The pod of an entry may have been unknown when the call was sent.
             if named.iter().any(|about| about.pod.is_some()) {
                 named.retain(|about| about.pod.is_some());
             }
@@ -381,10 +384,10 @@ impl Ledger {
         entry.is_some_and(|entry| entry.stuck.is_some())
     }
 
-    /// Since when this call is known to be overdue while later calls of its kind were answered, if it
-    /// is overdue by what is usual now: a runtime may have become slow since. When a runtime that was
-    /// stopped as a whole goes on, its oldest calls may be answered last: this knowledge is certain
-    /// only a moment later.
+    /// Since when this call is known to be stuck while later calls of its kind are answered. `None`
+    /// if it is not overdue by the usual duration of now: the whole runtime may have become slow
+    /// meanwhile. After a stall of the whole runtime its oldest calls may be answered last, so a
+    /// caller should wait a moment before it relies on this.
     pub fn stuck_alone_since(&self, key: &Key, now: Instant) -> Option<Instant> {
         let entry = self.outstanding.get(key)?;
         let usual = self.evidence.usual(key.0, entry.since);
@@ -394,7 +397,7 @@ impl Ledger {
         }
     }
 
-    /// All that is outstanding.
+    /// All outstanding calls.
     pub fn outstanding(&self) -> impl Iterator<Item = OutstandingCall> {
         self.made().map(|(_, entry, made)| OutstandingCall {
             about: entry.about.clone(),
@@ -402,7 +405,7 @@ impl Ledger {
         })
     }
 
-    /// When time alone will change what is said here.
+    /// When the state of the ledger next changes if no call ends.
     pub fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.outstanding.iter();
         let waiting = waiting.filter(|((_, id), entry)| {
@@ -440,13 +443,13 @@ impl Ledger {
     }
 }
 
-/// When a call is suspect while others of its kind are answered.
+/// How long a call may take while later calls of its kind are answered.
 fn suspect_after(usual: Duration) -> Duration {
     (usual * OVERDUE_FACTOR).clamp(SUSPECT, MAX_STATUS_OVERDUE)
 }
 
-/// When it is stuck as far as the runtime answers anything: later if others of its kind wait
-/// too, for then it is rather the kind that is slow.
+/// How long a call may take while only calls of other kinds are answered. Twice as long if several
+/// calls of its kind are outstanding: then the kind is probably slow.
 fn overdue_after(usual: Duration, overdue: Duration, is_alone: bool) -> Duration {
     let least = if is_alone { overdue } else { overdue * 2 };
     (usual * 2).clamp(least, MAX_STATUS_OVERDUE.max(least))

@@ -1,14 +1,14 @@
-//! The processes of running containers: whoever dies gives a hint.
+//! The processes of running containers: the end of one is a hint.
 //!
 //! ```text
-//!   a container runs --> its pid (verbose ContainerStatus) --> opened --> live --dies-->
-//!     dead: the runtime is asked, after a few milliseconds and then more, until it knows --> hint
-//!        \-- it says for seconds that it runs: a contradiction, which is told, unless it
-//!            tells another pid by then: it was started again under its id, as Docker does
+//!   a container runs --> its PID (verbose ContainerStatus) --> opened --> live --ends-->
+//!     dead: its status is requested, after 5 ms and then longer pauses, until it shows the exit --> hint
+//!        \-- for seconds the status shows it as running: a contradiction, which is reported. If its
+//!            PID is another one by then, it was restarted under its id, as Docker does
 //! ```
 //!
-//! The kernel knows of a death some 60 ms before the runtime says so, on any runtime, and
-//! while neither lists nor events come.
+//! On any runtime, the kernel knows of an exit some 60 ms before the runtime reports it, and also while
+//! neither lists nor events arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ mod deaths;
 use super::call::{Call, Purpose, Request};
 use super::ledger::Ledger;
 use super::limits::{
-    FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_UNSEEN_PAUSE, MAX_WITHHELD_PAUSE,
+    FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_INVISIBLE_PAUSE, MAX_WITHHELD_PAUSE,
     PARALLEL_PID_CALLS,
 };
 use super::sweeper::about;
@@ -38,17 +38,18 @@ const PIDS_LOST: &str =
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     on: bool,
-    /// A process was found by the PID that the runtime had told.
+    /// Whether a process was opened by the PID that the runtime reported, so that both use the same
+    /// PID namespace.
     sees_pids: bool,
     watches: BTreeMap<Id, Watch>,
-    /// Those whose pid is to be asked for, those that are dead, and those that were refused
-    /// for a while: of ten thousand that live nothing is to be done.
+    /// The ids whose PID is to be requested, those whose process has ended, and those to be tried
+    /// again. Ten thousand live processes need no work, so they are in none of these sets.
     wanted: BTreeSet<Id>,
     dead: BTreeSet<Id>,
     refused: BTreeSet<Id>,
-    /// Those that are not live, for whatever reason.
+    /// The ids that are not live, for any reason.
     unwatched: BTreeSet<Id>,
-    /// Whose pid is being asked for, and of whose death the runtime is asked.
+    /// The ids whose PID call is outstanding, and those whose status call after an exit is.
     asking_pids: BTreeSet<Id>,
     asking_deaths: BTreeSet<Id>,
 }
@@ -62,24 +63,24 @@ struct Watch {
 
 #[derive(Debug)]
 enum State {
-    /// Its pid is to be asked for, the next time that there is room.
+    /// Its PID is to be requested once there is room.
     Wanted { pause: Duration },
-    /// Its pid is being asked for, or its process is being opened.
+    /// Its PID is requested, or its process is being opened.
     Opening { pause: Duration, pid: Option<u32> },
-    /// The kernel will tell of its death.
+    /// The kernel will report its end.
     Live { pid: u32 },
-    /// The process is dead, and the runtime has not said so.
+    /// The process has ended, and the runtime does not report that yet.
     Dead {
         pid: u32,
         since: Instant,
         next: Instant,
         pause: Duration,
         asking: bool,
-        /// The runtime has said that it runs, after the death.
+        /// Whether the runtime has reported it as running after the exit.
         denied: bool,
     },
-    /// It cannot be watched; `retry` is when that may be otherwise, of one that is not visible by
-    /// its `pid`.
+    /// It cannot be watched. It is tried again at `retry`, with this `pid` if the process was not
+    /// visible.
     Refused {
         why: String,
         retry: Option<Instant>,
@@ -89,7 +90,7 @@ enum State {
 }
 
 impl State {
-    /// It is dead, as was found just now.
+    /// The state of a process that was just found to have ended.
     fn dead(pid: u32, now: Instant) -> Self {
         Self::Dead {
             pid,
@@ -102,16 +103,16 @@ impl State {
     }
 }
 
-/// A process to be opened.
+/// A process to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) pid: u32,
-    /// Its pod, if an earlier process of the container is dead: it was started again.
+    /// Its pod, if an earlier process of the container has ended: the container was restarted.
     pub(crate) again: Option<PodRef>,
 }
 
 impl Processes {
-    /// Watches nothing unless it is `on`.
+    /// Watches no process unless it `is_enabled`.
     pub(crate) fn new(on: bool) -> Self {
         Self {
             on,
@@ -119,7 +120,7 @@ impl Processes {
         }
     }
 
-    /// Wants the process of a container watched that runs.
+    /// Watches the process of a running container.
     pub(crate) fn runs(&mut self, id: &Id, name: &Arc<str>, pod: &PodRef) {
         if self.on && !self.watches.contains_key(id) {
             let watch = Watch {
@@ -135,7 +136,7 @@ impl Processes {
         }
     }
 
-    /// A container runs no more, or is no more; says whether it was watched.
+    /// A container has ended or was removed. Returns whether its process was watched.
     pub(crate) fn forget(&mut self, id: &Id) -> bool {
         for set in [
             &mut self.wanted,
@@ -152,7 +153,7 @@ impl Processes {
         true
     }
 
-    /// Puts a watch into another state, and into the set of those in it.
+    /// Changes the state of a watch, and updates the sets.
     fn enter(&mut self, id: &Id, state: State) {
         let Some(watch) = self.watches.get_mut(id) else {
             return;
@@ -175,7 +176,7 @@ impl Processes {
         watch.state = state;
     }
 
-    /// The next call to be made.
+    /// The next call, if one is due.
     pub(crate) fn next_call(
         &mut self,
         ledger: &Ledger,
@@ -205,7 +206,7 @@ impl Processes {
         Some(call)
     }
 
-    /// The pid came, or did not; gives the process that is to be opened.
+    /// A PID call ended. Returns the process to open.
     pub(crate) fn on_pid(
         &mut self,
         id: &Id,
@@ -220,7 +221,7 @@ impl Processes {
                 self.refuse(id, why, None, None);
                 None
             }
-            // Nobody asks for it again.
+            // It is not requested again.
             Err(CallError::Withheld) => {
                 tracing::warn!("container {id} is not watched by its process: {PID_LOST}");
                 self.refuse(id, PID_LOST.to_owned(), None, None);
@@ -250,7 +251,7 @@ impl Processes {
         })
     }
 
-    /// The process was opened, or could not be.
+    /// The process is being watched, or cannot be.
     pub(crate) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Instant) {
         let state = self.watches.get(id).map(|watch| &watch.state);
         match opened {
@@ -279,7 +280,7 @@ impl Processes {
         }
     }
 
-    /// That the PIDs are ours was not known when these were not visible: they may prove to have
+    /// The PIDs are now known to be visible. The processes that were not visible before may have
     /// ended.
     fn retry_unseen(&mut self, now: Instant) {
         for id in &self.refused {
@@ -295,7 +296,7 @@ impl Processes {
         }
     }
 
-    /// Notes why a process is not watched; with a time, it is tried again some time after that.
+    /// Notes why a process is not watched. With a time, it is tried again after a pause from then.
     fn refuse(&mut self, id: &Id, why: String, now: Option<Instant>, pid: Option<u32>) {
         let watch = self.watches.get(id);
         let Some(State::Opening { pause, .. }) = watch.map(|watch| &watch.state) else {
@@ -304,10 +305,10 @@ impl Processes {
         let pause = *pause;
         tracing::debug!("{id} is not watched: {why}");
         let longest = match pid {
-            Some(_) => MAX_UNSEEN_PAUSE,
+            Some(_) => MAX_INVISIBLE_PAUSE,
             None => MAX_WITHHELD_PAUSE,
         };
-        // That the PIDs are ours may have been found while this one was looked for.
+        // The first process may have been opened after this attempt began.
         let was_early = pid.is_some() && self.sees_pids && pause == FIRST_UNWATCHED_PAUSE;
         let wait = match was_early {
             true => Duration::ZERO,
@@ -322,8 +323,8 @@ impl Processes {
         self.enter(id, refused);
     }
 
-    /// Lets time pass: what was refused for a while is wanted again; gives whose processes are to
-    /// be opened again.
+    /// Advances to `now`: processes that could not be watched are tried again. Returns those to
+    /// open again by their PID.
     pub(crate) fn pass(&mut self, now: Instant) -> Vec<(Id, u32)> {
         let again = self.refused.iter().filter_map(|id| {
             match self.watches.get(id).map(|watch| &watch.state) {
@@ -349,7 +350,7 @@ impl Processes {
         unseen
     }
 
-    /// When something is to be done by time alone.
+    /// When something is next due if no call ends.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         let timed = self.dead.iter().chain(&self.refused);
         let timed = timed.filter_map(|id| self.watches.get(id));
@@ -362,16 +363,16 @@ impl Processes {
             State::Refused { retry, .. } => retry,
             _ => None,
         });
-        // What is due and was not asked waits for room, which an answer makes, and not time.
+        // What is already due waits for room, which an answer makes, not time.
         alarms.filter(|time| *time > now).min()
     }
 
-    /// Whether the process of each container that is known to run is watched.
+    /// Whether the process of each running container is watched.
     pub(crate) fn are_all_watched(&self) -> bool {
         self.on && self.unwatched.is_empty()
     }
 
-    /// Whether the kernel has reported the death of this container, or will.
+    /// Whether the kernel has reported the exit of this container, or will.
     pub(crate) fn reports_death(&self, id: &Id) -> bool {
         let state = self.watches.get(id).map(|watch| &watch.state);
         matches!(state, Some(State::Live { .. } | State::Dead { .. }))
@@ -383,7 +384,7 @@ impl Processes {
         matches!(state, Some(State::Refused { .. }))
     }
 
-    /// How it is with the watches, given whether PIDs may be asked for.
+    /// The state of the watches. `admits_pids` is whether PIDs may be requested now.
     pub(crate) fn status(&self, admits_pids: bool, births: BirthsStatus) -> KernelStatus {
         let live = |watch: &&Watch| matches!(watch.state, State::Live { .. } | State::Dead { .. });
         let watched = self.watches.values().filter(live).count();
@@ -417,8 +418,7 @@ impl Processes {
     }
 }
 
-/// Of those that are asked about, how many may still answer: one that is stuck takes no
-/// place from the others.
+/// How many of these calls may still be answered. A stuck call takes no place from the others.
 fn waited_for(asking: &BTreeSet<Id>, ledger: &Ledger) -> usize {
     let stuck = |id: &&Id| !ledger.is_stuck(&Request::Pid((*id).clone()).key());
     asking.iter().filter(stuck).count()

@@ -1,17 +1,17 @@
-//! Whether the event stream has proved itself: then lists may be rarer.
+//! Whether the event stream announces every change, so that lists may be rarer.
 //!
 //! ```text
-//!   heard(id) ----\
-//!                  both within the grace: announced     ten of them: proved, the period
-//!   happened(id) -/                                     doubles with each good relist
-//!   happened alone: missed ------> nothing is proved, and the period is the shortest
+//!   announced(id) --\
+//!                    both within 2 s: a proof     after ten proofs, the period doubles
+//!   changed(id) ----/                             with each good relist
+//!   changed alone: missed ------> no proof is left, and the period is the shortest
 //! ```
 //!
-//! A stream has no heartbeat: one that is silent looks like a node on which nothing
-//! happens. So it is trusted for what it did, and only as long as it does.
+//! A stream has no heartbeat: a broken stream looks like a node without changes. So it is trusted for
+//! what it has announced, and only while it announces every change.
 //!
-//! Where the kernel reports each birth and each death, it shows at once whether the stream announces
-//! them: such a stream is trusted from the start, until it misses one change.
+//! If the kernel reports each birth and each exit, it shows at once whether the stream announces them.
+//! Such a stream is trusted from the start, until it misses a change.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,22 +23,22 @@ use super::limits::{
 };
 use crate::model::id::Id;
 
-/// What the stream on this connection has done so far.
+/// What the stream on this connection has announced so far.
 #[derive(Debug)]
 pub(super) struct Proof {
-    /// When the stream was opened: what happened before could not be announced.
+    /// When the stream was opened. Earlier changes could not be announced.
     opened: Instant,
-    /// What was announced lately.
+    /// The ids that were announced, and when.
     announcements: BTreeMap<Id, Instant>,
-    /// What happened and was not announced yet.
+    /// The ids that changed and were not announced yet, and when.
     awaited: BTreeMap<Id, Instant>,
-    /// How many changes were announced since the last one that was missed.
+    /// How many changes were announced since the last missed one.
     announced: usize,
-    /// It has missed a change, and has not proved itself since.
+    /// Whether it has missed a change and has not proved itself since.
     has_missed: bool,
-    /// How often the period was doubled.
+    /// How many times the period was doubled.
     doubled: u32,
-    /// When it is next looked who was heard too long ago.
+    /// When outdated announcements are next dropped.
     tidy: Instant,
 }
 
@@ -60,19 +60,20 @@ impl Proof {
         now.duration_since(self.opened)
     }
 
-    /// The stream announced something of this id.
+    /// The stream announced something about this id.
     pub(super) fn on_announced(&mut self, id: &Id, now: Instant) {
         if self.awaited.remove(id).is_some() {
             self.announced += 1;
         }
-        // Who is not kept may count as missed, which only makes lists more frequent.
+        // If an announcement is not remembered, its change may count as missed. That only makes
+        // lists more frequent.
         if self.announcements.len() < MAX_ANNOUNCEMENTS {
             self.announcements.insert(id.clone(), now);
         }
     }
 
-    /// Something happened to this id. What was announced before the look that showed it
-    /// otherwise was something else; and it happened after those lists were asked for.
+    /// This id changed. An announcement before `observed`, when a call last showed another state,
+    /// was of another change. The change happened after `listed`, when lists last did not show it.
     pub(super) fn happened(
         &mut self,
         id: &Id,
@@ -88,7 +89,7 @@ impl Proof {
         }
     }
 
-    /// Lets time pass, and gives the number of changes that have been missed by now.
+    /// Advances to `now`, and returns how many changes have been missed.
     pub(super) fn pass(&mut self, now: Instant) -> u64 {
         if now >= self.tidy {
             self.announcements
@@ -106,7 +107,7 @@ impl Proof {
         missed as u64
     }
 
-    /// When the next change will have been missed.
+    /// When the next change will be missed.
     pub(super) fn due(&self) -> Option<Instant> {
         self.awaited
             .values()
@@ -114,13 +115,13 @@ impl Proof {
             .map(|happened| *happened + SETTLED_AFTER)
     }
 
-    /// Nothing is proved any more.
+    /// Forgets all proofs.
     pub(super) fn doubt(&mut self) {
         self.announced = 0;
         self.doubled = 0;
     }
 
-    /// Lists were good, and everything in them was known.
+    /// A relist was good, and its changes are taken in.
     pub(super) fn relisted(&mut self) {
         if self.announced >= TRUSTED_AFTER_CHANGES && self.awaited.is_empty() {
             self.has_missed = false;
@@ -128,7 +129,8 @@ impl Proof {
         }
     }
 
-    /// How long to wait for the next relist, given whether the kernel reports each birth and death.
+    /// The pause before the next relist. `is_all_watched` is whether the kernel reports each birth
+    /// and exit.
     pub(super) fn period(
         &self,
         shortest: Duration,

@@ -32,7 +32,7 @@ impl Engine {
             (Purpose::SweepList, Err(error)) => {
                 self.sweeper.list_failed(R::LIST);
                 if self.relister.sweep_list_failed(R::LIST, &error) {
-                    // Whether it still fails, the next relist tells, which must not be far.
+                    // The next relist will show whether it still fails, so it must be soon.
                     self.doubt_stream(now);
                     self.hurry(now);
                 }
@@ -55,7 +55,7 @@ impl Engine {
         }
     }
 
-    /// Takes in a list without the other one, beside a sweep.
+    /// Takes in one list without the other, beside a sweep.
     fn take_in_one<R: ListRow + Part>(&mut self, rows: &[Arc<R>], interval: Interval, now: Moment) {
         self.records.observe_list(rows, interval);
         self.relister.list_taken_in(R::LIST, interval.begun);
@@ -63,7 +63,8 @@ impl Engine {
         self.settle(now);
     }
 
-    /// Takes in the list that has come, and waits for the other one in vain.
+    /// Takes in a list of the open relist without waiting for the other one, which is overdue or
+    /// has failed.
     pub(super) fn take_in_waiting_lists(&mut self, now: Moment) {
         self.take_in_waiting::<ListedSandbox>(now);
         self.take_in_waiting::<ListedContainer>(now);
@@ -121,7 +122,8 @@ impl Engine {
             self.sources.processes.found_running(&id, begun.instant);
         }
         self.forget_removed();
-        // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
+        // A pod whose call failed in a sweep is inspected again, although the lists show it
+        // unchanged.
         for failing in self.unobserved.failures.iter() {
             if let Some(pod) = &failing.pod {
                 self.records.retry(&pod.uid);
@@ -139,7 +141,7 @@ impl Engine {
                 listed.is_some_and(|pod| pod.names(id))
             });
         self.review_suspects(&pending);
-        // Which of both is so, the next status of them tells.
+        // The list and the status of these pods contradict each other, and the next status decides.
         pending.extend(self.unobserved.doubts.awaiting_lists().cloned());
         self.out.cache.confirm(Confirmation {
             begun,
@@ -158,7 +160,7 @@ impl Engine {
         self.relister.taken_in(&listed, period, now.instant);
     }
 
-    /// The containers that are listed as running, and whose process is dead.
+    /// The containers that are listed as running although their process has ended.
     fn dead_and_listed_running(&self) -> Vec<Id> {
         let dead = self.sources.processes.dead().filter(|(id, pod)| {
             let listed = self.records.listed_as(&pod.uid);
@@ -168,8 +170,8 @@ impl Engine {
         dead.map(|(id, _)| id.clone()).collect()
     }
 
-    /// A call may hang for longer than what it asks for is there: the rest of the pod does not
-    /// wait for it then.
+    /// A call may be stuck although its id is gone. Then the inspection of the pod does not wait
+    /// for it.
     fn forget_removed(&mut self) {
         let stuck: Vec<OutstandingCall> = self.stuck_statuses().collect();
         for OutstandingCall { about, .. } in stuck {
@@ -182,8 +184,7 @@ impl Engine {
         }
     }
 
-    /// Which calls, during which the connection was lost, are needed: of pods that the lists show unchanged
-    /// none is.
+    /// Updates which suspect calls are needed: only those about pods that differ.
     fn review_suspects(&mut self, pending: &BTreeSet<PodUid>) {
         let suspects = self.quarantine.ids();
         if suspects.is_empty() {
@@ -199,7 +200,7 @@ impl Engine {
         self.quarantine.listed(&listed);
     }
 
-    /// The pods of which the cache does not hold what is so.
+    /// The pods whose current state the cache does not hold.
     pub(super) fn pending(&self) -> BTreeSet<PodUid> {
         let mut pending = self.records.pending();
         pending.extend(self.records.gone_and_listed().iter().cloned());
@@ -208,7 +209,7 @@ impl Engine {
         pending
     }
 
-    /// Does what the records want done about every pod that differs.
+    /// Removes or inspects each pod that differs.
     fn settle(&mut self, now: Moment) {
         for uid in self.records.unsettled() {
             self.take_step(&uid, now);

@@ -1,5 +1,4 @@
-//! What is said on demand: everything about us, and all that is there when somebody
-//! begins to listen.
+//! Reports on request: the status, and the records with which a subscription begins.
 
 use std::time::Duration;
 
@@ -18,8 +17,8 @@ use crate::out::subscribers::{Lifeline, Subscription};
 use crate::out::told::Record;
 
 impl Engine {
-    /// Begins a subscription with what is there now. Before the first look is complete that
-    /// is not all, and the rest is told as it is found.
+    /// Begins a subscription with the current state. Before the first pass is complete, the rest of
+    /// the pods follows as it is found.
     pub(crate) fn subscribe(
         &mut self,
         lifeline: Lifeline,
@@ -31,7 +30,7 @@ impl Engine {
         if synced {
             then.push(self.synced(now));
         }
-        // A node that is sick from the beginning says so to whoever comes.
+        // A node with a problem from the beginning reports it before the first pass.
         if synced || self.reporting.reporter.is_trouble(&self.reporting.coverage) {
             let health = self
                 .reporting
@@ -114,9 +113,9 @@ impl Engine {
         }
     }
 
-    /// From the end of one relist to the next one.
+    /// The pause between two relists.
     pub(super) fn period(&self) -> Duration {
-        // Health must be able to tell a stall from a pause.
+        // Health must be able to distinguish a stall from a pause.
         let ceiling = self.config.relist_ceiling;
         let ceiling = ceiling.min(self.config.relist_threshold / 4);
         self.sources
@@ -124,7 +123,7 @@ impl Engine {
             .period(self.config.relist_period, ceiling, self.is_all_watched())
     }
 
-    /// Whether each birth and each death is reported, so that lists only check what is known.
+    /// Whether each birth and exit is reported, so that lists only check what is known.
     fn is_all_watched(&self) -> bool {
         self.sources.births.are_watched()
             && self.sources.processes.are_all_watched()

@@ -1,4 +1,4 @@
-//! From rounds to looks, and what is reported when they change.
+//! When passes begin and end, and what is reported when coverage changes.
 
 use std::collections::BTreeSet;
 
@@ -17,19 +17,20 @@ use crate::out::coverage::{Lists, PassKind};
 use crate::out::health::{Blind, HealthState};
 use crate::out::told::Record;
 
-/// The target of log lines about our health, for those who show it in another way.
+/// The target of log lines about health. A process that reports health in another way can filter
+/// it.
 const HEALTH_LOG: &str = "pleg::health";
 
 impl Engine {
-    /// All pods have been looked at: what differs is being inspected; inspections up to `older`
-    /// were planned before that.
+    /// Begins a pass: its lists or its sweep are taken in, and the pods that differ are being
+    /// inspected. Inspections with tickets up to `older` were planned before.
     pub(super) fn begin_pass(&mut self, begun: Moment, kind: PassKind, older: u64, now: Moment) {
         let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
         let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
         self.reporting
             .passes
             .begin(now.instant, begun, kind, older, || {
-                // Who is named already is not waited for.
+                // The pass does not wait for pods that are reported already.
                 let mut named: BTreeSet<PodUid> = inspector.waiting_for_room().cloned().collect();
                 named.extend(overdue_pods.keys().cloned());
                 let stuck = ledger.stuck(|uid| records.knows(uid));
@@ -88,24 +89,25 @@ impl Engine {
         }
     }
 
-    /// As of when the round under way has seen somebody, if it has: now, or, where all pods wait for
-    /// a slow runtime, as of the newest inspection.
+    /// As of when the open pass has observed at least one pod. Usually that is now. If all pods
+    /// wait for a slow runtime, it is the time of the newest inspection.
     fn seen_as_of(&self, now: Moment) -> Option<Moment> {
         if self.records.listed().next().is_none() {
-            // Only a list of sandboxes shows that there are none: a sweep asks for what is known.
+            // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
+            // known.
             let blind = self.relister.blind(self.ages(now.instant));
             let is_list = self.reporting.passes.kind() == Some(PassKind::List);
             return (is_list || !blind.sandboxes).then_some(now);
         }
-        // One that was never inspected, or that only an event has named, was not seen. And who
-        // came after the first lists does not make a look of them.
+        // A pod that was never inspected, or that only an event has named, was not observed. The
+        // first pass must observe a pod of its own lists: a newer pod does not count.
         let first = self.reporting.passes.completed() == 0;
         if first && self.reporting.passes.has_given_up_all() {
             return None;
         }
         let reasons = [Why::Fails, Why::NotAsked, Why::Contradicted];
         let mut unseen = self.unobserved_for(&reasons, now.instant);
-        // Lists show the pod although one of its calls hangs, unless it differs.
+        // A list shows the current state of a pod whose call is stuck, unless the pod differs.
         let pending = match self.reporting.passes.kind() {
             Some(PassKind::List) => Some(self.pending()),
             _ => None,
@@ -125,8 +127,8 @@ impl Engine {
         newest.filter(|as_of| as_of.instant > last)
     }
 
-    /// Lists that come again were asked for before the last sweep was begun: the next ones, which
-    /// may be rare, are not waited for.
+    /// Requests lists now if the last pods were observed without any: the next relist may be far
+    /// away.
     fn request_owed_lists(&mut self, now: Instant) {
         if let Some(time) = self.owes_lists_since()
             && self.relister.trouble(self.ages(now)) == Lists::Good
@@ -135,14 +137,15 @@ impl Engine {
         }
     }
 
-    /// When something was last seen without lists, if no look by later lists has come since.
+    /// When pods were last observed without lists, if no pass by later lists has completed since.
     fn owes_lists_since(&self) -> Option<Instant> {
         let behind = self.relister.history().behind_since();
         self.reporting.passes.swept_since_lists().max(behind)
     }
 
-    /// Looks at how things are, and tells our health if it changed: between two rounds, too, of
-    /// which one follows the other at once while something differs all the time.
+    /// Ends the pass if it is over, updates coverage and reports health if it has changed. Then it
+    /// begins the next pass. Health is reviewed before and after that, because on a node that
+    /// changes all the time one pass follows the other.
     pub(super) fn review(&mut self, now: Moment) {
         self.review_once(now);
         if let Some(next) = self.reporting.passes.take_next() {
@@ -195,7 +198,7 @@ impl Engine {
         }
     }
 
-    /// A pod was inspected well as of `begun`, whatever else is to be known of it by now.
+    /// Notes that a pod was inspected successfully as of `begun`.
     pub(super) fn note_inspected(&mut self, begun: Moment, now: Instant) {
         let pods_known = match self.cannot_see(now).contains(&Blind::NewPods) {
             true => Some(begun.instant),
@@ -209,10 +212,10 @@ impl Engine {
         }
     }
 
-    /// Something was seen as of `time` without the lists that are not to be had now.
+    /// Notes that pods were observed as of `time` without the lists that are unavailable now.
     pub(super) fn did_without_lists(&mut self, time: Instant, now: Instant) {
         let blind = self.relister.blind(self.ages(now));
-        // Without a sweep, one list alone is not used.
+        // Before a sweep is possible, one list alone is not used.
         let either = PerList {
             sandboxes: !self.can_sweep(),
             containers: !self.can_sweep(),

@@ -1,5 +1,4 @@
-//! The engine's state, and one turn of it: take in what came, do what is due, say what is to
-//! be asked.
+//! The engine's state, and one step of it: take in an input, do what is due, return the actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,49 +40,49 @@ use crate::runtime::{Announced, CallError, Rpc};
 pub(crate) enum Input {
     /// A call has ended.
     Answered(Box<Answered>),
-    /// The stream brought an event.
+    /// The stream delivered an event.
     Announced(Announced),
-    /// The stream brought more events than could be kept.
+    /// Events of the stream were dropped, because too many were waiting.
     Flooded,
-    /// The stream ended, or was refused.
+    /// The stream ended, or could not be opened.
     StreamEnded(Result<(), CallError>),
-    /// A process was opened to be watched, or could not be.
+    /// A process is being watched, or cannot be.
     Opened(Id, Result<(), Unwatched>),
-    /// A container's process died.
+    /// The process of a container ended.
     Died(Id),
-    /// Something happened in the runtime's directories of tasks.
+    /// Something happened in the runtime's task directories.
     Birth(Birth),
-    /// The host knows of these ids.
+    /// The ids that the runtime's state directories contain; `None` if they could not be read.
     HostIds(Option<Vec<HostId>>),
-    /// Somebody wants a relist that is begun after this.
+    /// A relist that begins after this time is requested.
     Relist(Instant),
-    /// Somebody wants a pod inspected.
+    /// An inspection of this pod is requested.
     Reinspect(PodUid),
     /// Time has passed.
     Time,
 }
 
-/// What is to be done.
+/// An effect that the driver performs.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Make this call, and report its end.
     Ask(Call),
-    /// Read the stream of events.
+    /// Open the event stream.
     ReadStream,
-    /// Ask the host which ids it knows.
+    /// Read the ids from the runtime's state directories.
     ReadHostIds,
-    /// Watch the process with this pid, of this container.
+    /// Watch the process with this PID, which belongs to this container.
     Watch { id: Id, pid: u32 },
-    /// Watch it no more.
+    /// Stop watching the process.
     Unwatch(Id),
 }
 
-/// All that is known, and all that goes on.
+/// The whole state of the engine.
 pub(crate) struct Engine {
     pub(super) config: Config,
     /// The outstanding calls, and what their answers show about the runtime.
     pub(super) ledger: Ledger,
-    /// Calls that may end the runtime.
+    /// Calls that may crash the runtime.
     pub(super) quarantine: Quarantine,
     pub(super) relister: Relister,
     pub(super) sweeper: Sweeper,
@@ -96,7 +95,7 @@ pub(crate) struct Engine {
     pub(super) out: Outputs,
 }
 
-/// Where changes are announced, and how many inspections that may cause.
+/// The sources of hints, and how many inspections hints may cause.
 pub(super) struct Sources {
     pub(super) processes: Processes,
     pub(super) births: Births,
@@ -104,18 +103,18 @@ pub(super) struct Sources {
     pub(super) budget: HintBudget,
 }
 
-/// Whether the runtime lives although nothing else is answered.
+/// The calls that are made only to learn whether the runtime answers.
 pub(super) struct Liveness {
-    /// When the runtime was last asked whether it lives.
+    /// When `Version` was last sent as a heartbeat.
     pub(super) heartbeat: Instant,
-    /// The pod that was last asked for as a witness.
+    /// The pod of the last witness: the next one is of another pod.
     pub(super) last_witness: Option<PodUid>,
 }
 
 /// What is reported about the node, and as of when.
 pub(super) struct Reporting {
     pub(super) passes: Passes,
-    /// As of when a pod was inspected well last, and all pods were known.
+    /// As of when a pod was last inspected successfully and all pods were known.
     pub(super) last_inspected: Option<Moment>,
     pub(super) coverage: Coverage,
     pub(super) settling: Settling,
@@ -123,7 +122,7 @@ pub(super) struct Reporting {
     pub(super) costs: CallCosts,
 }
 
-/// Where what is known goes.
+/// The receivers of what the engine learns, and the actions of the current step.
 pub(super) struct Outputs {
     pub(super) endpoint: Arc<str>,
     pub(super) observer: Arc<dyn Observer>,
@@ -181,34 +180,33 @@ impl Engine {
         }
     }
 
-    /// This process did not run for so long, as in a frozen control group.
+    /// This process was paused for `paused`, as in a frozen control group.
     pub(crate) fn woke(&mut self, paused: Duration, now: Instant) {
         self.settle_first(now);
-        // Requests that come now are answered once the next lists have come. Where one short pause
-        // follows another there is no time for more relists than usual.
+        // Held status requests are answered after the next lists. A short pause does not hurry
+        // them: after many short pauses, relists would become more frequent than usual.
         if paused >= self.config.relist_period {
             self.relister.hurry(now);
         }
     }
 
-    /// Answers may wait that were sent during a pause, or during a long turn of our own: they are
-    /// taken in before anything is judged.
+    /// Stops judging until the waiting answers are taken in. They were sent during a pause, or
+    /// during a long step of this process.
     pub(crate) fn settle_first(&mut self, now: Instant) {
         let settles = self.relister.history().overdue_after();
         self.reporting.settling.begin(settles, now);
     }
 
-    /// Until when nobody is told how things are, since we have just woken up.
+    /// Until when status requests are held after a pause.
     pub(crate) fn held_until(&self) -> Option<Instant> {
         self.reporting.settling.held_until()
     }
 
-    /// Whether any call is outstanding.
     pub(crate) fn awaits_answers(&self) -> bool {
         self.ledger.awaits_answers()
     }
 
-    /// One turn: takes in what has happened, and gives what is to be done.
+    /// Takes in one input, does what is due, and returns the actions to perform.
     pub(crate) fn step(&mut self, input: Input, now: Moment) -> Vec<Action> {
         match input {
             Input::Answered(answered) => self.on_answered(*answered, now),
@@ -227,7 +225,6 @@ impl Engine {
         std::mem::take(&mut self.out.actions)
     }
 
-    /// Does what is due.
     fn pass(&mut self, now: Moment) {
         let instant = now.instant;
         if let Some(survivor) = self.quarantine.take_survivor(instant) {
@@ -253,7 +250,7 @@ impl Engine {
             self.send_for_node(Request::List(list), Purpose::SweepList, instant);
         }
         self.hurry_for_overdue(now);
-        // After what a hint has asked for, which is the quicker answer.
+        // After the hints, because an inspection shows its pod sooner than a relist does.
         self.begin_relist(now);
         while let Some(inspected) = self.inspector.ended() {
             self.on_inspected(inspected, now);
@@ -263,8 +260,9 @@ impl Engine {
         self.review(now);
     }
 
-    /// A status may be late because the whole runtime is stopped, which the lists tell. Beside a proven
-    /// stream, and after lists that were too large, the next ones are far away.
+    /// Requests lists early while a status call is suspect: the whole runtime may be stuck, which
+    /// lists show. While the stream is trusted, or after a list that was too large, the next relist
+    /// may be far away.
     fn hurry_for_overdue(&mut self, now: Moment) {
         let due = self.relister.due();
         if due.is_none_or(|due| due <= now.instant + self.config.relist_period) {
@@ -299,8 +297,8 @@ impl Engine {
         }
     }
 
-    /// Whether what a relist asks first is outstanding: a sweep may be asking for one of the lists,
-    /// and somebody whether the runtime lives.
+    /// Whether a call that a relist would send first is outstanding: a list of a sweep, or a
+    /// heartbeat.
     fn relist_waits(&self) -> bool {
         let is_asked = |call| self.ledger.node_call(call).is_some();
         is_asked(Rpc::ListPodSandbox)
@@ -308,8 +306,8 @@ impl Engine {
             || self.relister.needs_version() && is_asked(Rpc::Version)
     }
 
-    /// Whether a relist is due that waits only for a list which comes soon: if sweeps asked for the other
-    /// one meanwhile, again and again, it would never begin.
+    /// Whether a due relist waits only for a list that may still be answered. Then no sweep
+    /// requests the other list: if sweeps did so again and again, the relist would never begin.
     pub(super) fn is_relist_next(&self, now: Instant) -> bool {
         let is_due = self.relister.due().is_some_and(|due| now >= due);
         is_due && self.relist_waits() && self.relister.history().may_be_answered(self.ages(now))
@@ -330,7 +328,7 @@ impl Engine {
         }
     }
 
-    /// Since when the outstanding calls for the whole node have been waited for.
+    /// Since when the outstanding calls for the whole node have been waiting.
     fn node_calls(&self) -> impl Iterator<Item = Instant> {
         let calls = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
         calls
@@ -353,13 +351,13 @@ impl Engine {
         }
     }
 
-    /// Which lists are to be done without.
+    /// Which lists a sweep replaces now.
     pub(super) fn missing(&self, now: Instant) -> PerList<bool> {
         self.relister.history().missing(self.ages(now))
     }
 
     fn drive_stream(&mut self, now: Moment) {
-        // Which version of CRI it is spoken to in is settled first.
+        // The first answer to `Version` decides which version of CRI the stream is opened with.
         if self.relister.runtime().is_none() {
             return;
         }
@@ -378,12 +376,12 @@ impl Engine {
         }
     }
 
-    /// The next relist is as soon as without a stream.
+    /// Makes the next relist due as soon as without a trusted stream.
     pub(super) fn hurry(&mut self, now: Moment) {
         self.relister.hurry(now.instant + self.config.relist_period);
     }
 
-    /// When something is to be done although nothing happens.
+    /// When the next step is due if no input arrives.
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
         let steps = self.relister.history().steps();
         let since: Vec<Instant> = self.node_calls().collect();
@@ -397,7 +395,7 @@ impl Engine {
             .missing(now)
             .any()
             .then(|| self.sweeper.alarm(&self.ledger));
-        // A relist that is due waits for the end of a list that a sweep asked for.
+        // A due relist that waits for a list of a sweep begins when that list is answered.
         let relist = self
             .relister
             .due()
@@ -406,7 +404,7 @@ impl Engine {
             relist,
             lists,
             sweeps.flatten(),
-            // No stream is asked for before the runtime has said who it is.
+            // No stream is opened before the first answer to `Version`.
             self.sources
                 .streaming
                 .alarm()
@@ -431,7 +429,8 @@ impl Engine {
         .unwrap_or(now + self.config.relist_threshold)
     }
 
-    /// After how long without any answer the runtime is silent: a sweep has had its chance by then.
+    /// How long the runtime must answer nothing before it is unresponsive. A sweep has had time to
+    /// get an answer by then.
     pub(super) fn silent_after(&self) -> Duration {
         let least = self.relister.history().overdue_after() + SUSPECT;
         self.ledger.silent_after(least)

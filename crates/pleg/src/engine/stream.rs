@@ -23,13 +23,14 @@ use crate::model::id::Id;
 use crate::out::status_report::StreamStatus;
 use crate::runtime::{CallError, NoConnection};
 
-/// The stream, and what it did.
+/// The stream, and its counters.
 #[derive(Debug)]
 pub(super) struct Streaming {
     state: State,
     /// The pauses before it is opened again.
     pauses: Backoff,
-    /// Those before a stream had lived for long: a runtime may crash by it, and it is only of use.
+    /// Lost connections soon after the stream was opened. The stream may crash the runtime, and
+    /// pods are observed without it.
     losses: Losses,
     events: u64,
     missed: u64,
@@ -39,36 +40,37 @@ pub(super) struct Streaming {
 
 #[derive(Debug)]
 enum State {
-    /// Not wanted.
+    /// The stream is not wanted.
     Off,
-    /// Asked for; nobody said no yet.
+    /// Requested, and not refused yet. A runtime without a stream refuses at once, but containerd
+    /// answers only with the first event.
     Opening {
         since: Instant,
     },
     Live {
         proof: Proof,
     },
-    /// To be opened again then, or as soon as the runtime is known to be there, if that is not before
-    /// the time until which it is held.
+    /// It is opened again at `next`, or earlier if the runtime answers. It is not opened before
+    /// `withheld_until`.
     Retrying {
         next: Instant,
         held: Instant,
     },
-    /// The runtime has none; to be asked again then.
+    /// The runtime has no stream. It is requested again at `next`.
     Unsupported {
         next: Instant,
     },
 }
 
-/// What time has brought.
+/// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
     /// The stream is to be opened.
     Open,
-    /// Nobody has said no: it is open.
+    /// The stream was not refused: it is open.
     Opened,
-    /// So many changes were not announced.
+    /// This number of changes was not announced.
     Missed(u64),
 }
 
@@ -92,7 +94,7 @@ impl Streaming {
         }
     }
 
-    /// Lets time pass.
+    /// Advances to `now`.
     pub(super) fn pass(&mut self, now: Instant) -> Due {
         match &mut self.state {
             State::Opening { since } if now >= *since + SUSPECT => Due::Opened,
@@ -108,12 +110,12 @@ impl Streaming {
         }
     }
 
-    /// The stream is asked for.
+    /// The stream was requested.
     pub(super) fn opening(&mut self, now: Instant) {
         self.state = State::Opening { since: now };
     }
 
-    /// The stream is open; whether that is new.
+    /// The stream is open. Returns whether that is new.
     pub(super) fn opened(&mut self) -> bool {
         let State::Opening { since } = self.state else {
             return false;
@@ -126,7 +128,7 @@ impl Streaming {
         true
     }
 
-    /// An event came.
+    /// An event arrived.
     pub(super) fn announced(&mut self, id: &Id, now: Instant) {
         self.events += 1;
         if let Some(proof) = self.proof() {
@@ -134,7 +136,7 @@ impl Streaming {
         }
     }
 
-    /// The stream ended, or was refused; whether it had been live.
+    /// The stream ended or was refused. Returns whether it was live.
     pub(super) fn ended(&mut self, result: &Result<(), CallError>, now: Instant) -> bool {
         let lived = match &self.state {
             State::Live { proof } => Some(proof.age(now)),
@@ -149,7 +151,7 @@ impl Streaming {
         if is_lost {
             self.losses.count();
         }
-        // What cannot even be asked for is not why the runtime is not there.
+        // If there is no connection at all, the stream is not the cause.
         let held = match is_lost {
             true => now + self.losses.pause(),
             false => now,
@@ -159,7 +161,7 @@ impl Streaming {
             Err(CallError::Unimplemented(_)) => State::Unsupported {
                 next: now + UNSUPPORTED_STREAM_PAUSE,
             },
-            // CRI-O without enable_pod_events.
+            // CRI-O without `enable_pod_events`.
             Ok(()) if lived.is_none() => State::Unsupported {
                 next: now + UNSUPPORTED_STREAM_PAUSE,
             },
@@ -171,7 +173,7 @@ impl Streaming {
         lived.is_some()
     }
 
-    /// For how long it is not opened, although the runtime may be there.
+    /// How much longer it is not opened, although the runtime may be reachable.
     pub(super) fn held(&self, now: Instant) -> Option<Duration> {
         match self.state {
             State::Retrying { held, .. } if held > now => Some(held - now),
@@ -183,7 +185,7 @@ impl Streaming {
         matches!(self.state, State::Unsupported { .. })
     }
 
-    /// The proof, while there is a stream that can give one.
+    /// The proof, while the stream is live.
     pub(super) fn proof(&mut self) -> Option<&mut Proof> {
         match &mut self.state {
             State::Live { proof } => Some(proof),
@@ -191,7 +193,7 @@ impl Streaming {
         }
     }
 
-    /// How long to wait for the next relist.
+    /// The pause before the next relist.
     pub(super) fn period(
         &self,
         shortest: Duration,
@@ -208,7 +210,7 @@ impl Streaming {
         matches!(self.state, State::Live { .. })
     }
 
-    /// When something is to be done about it.
+    /// When something is next due.
     pub(super) fn alarm(&self) -> Option<Instant> {
         match &self.state {
             State::Off => None,
@@ -218,7 +220,7 @@ impl Streaming {
         }
     }
 
-    /// The runtime is there again, or is another one: it is asked for a stream now.
+    /// The runtime answers again, or is another one: the stream is opened now.
     pub(super) fn runtime_answered(&mut self, now: Instant) {
         match &mut self.state {
             State::Retrying { next, held } => *next = now.max(*held),

@@ -24,11 +24,11 @@ use crate::runtime::{About, CallError, OutstandingCall, Rpc};
 pub(super) enum Why {
     /// One of its calls is stuck.
     Stuck,
-    /// One of its calls fails, or no inspection of it ends.
+    /// One of its calls fails, or its inspections do not end.
     Fails,
-    /// No call can be made for it: as many are outstanding as may be.
+    /// No call can be sent for it, because the maximum number is outstanding.
     NotAsked,
-    /// The runtime's list, its status and the kernel do not agree about it.
+    /// The runtime's list, its status and the kernel contradict each other.
     Contradicted,
 }
 
@@ -37,23 +37,23 @@ impl Why {
         [Self::Stuck, Self::Fails, Self::NotAsked, Self::Contradicted];
 }
 
-/// What is known of pods that are not observed.
+/// What is known about pods that are not observed.
 #[derive(Debug, Default)]
 pub(super) struct Unobserved {
-    /// Those that differ from what the cache holds.
+    /// The pods that differ from the cache.
     pub(super) differing: Differing,
     /// The calls that fail.
     pub(super) failures: Failures,
-    /// Those about which the runtime contradicts itself.
+    /// The pods about which the runtime contradicts itself.
     pub(super) doubts: Doubts,
-    /// Those that a round has waited for in vain, and when they were last named.
+    /// The pods for which a pass has timed out, and when that was last reported.
     pub(super) overdue_pods: BTreeMap<PodUid, Instant>,
-    /// When more pods last waited for their status, each for long, than may be asked for at once.
+    /// When too many pods last waited for a slow runtime.
     pub(super) too_slow: Option<Instant>,
 }
 
 impl Engine {
-    /// Each reason for which a pod is not observed now.
+    /// The reasons for which pods are not observed now, by pod.
     fn reasons(&self, now: Instant) -> impl Iterator<Item = (PodUid, Why)> {
         let stuck = self.stuck_statuses().filter_map(|call| call.about.pod);
         let failing = self.unobserved.failures.iter();
@@ -67,7 +67,7 @@ impl Engine {
         let denied = denied.map(|contradiction| contradiction.pod);
         let of = |why| move |pod: PodRef| (pod.uid, why);
         let waiting_for_room = self.inspector.waiting_for_room().cloned();
-        // Before the first look nothing has confirmed what a list shows.
+        // Before the first completed pass nothing has confirmed what a list shows.
         let undecided = self.unobserved.doubts.awaiting_lists().cloned();
         let undecided = undecided.filter(|_| self.reporting.passes.completed() == 0);
         let stuck = stuck.map(of(Why::Stuck));
@@ -79,13 +79,13 @@ impl Engine {
             .chain(denied.map(of(Why::Contradicted)))
     }
 
-    /// The pods that are not observed for any of these reasons.
+    /// The pods that are not observed for one of these reasons.
     pub(super) fn unobserved_for(&self, reasons: &[Why], now: Instant) -> BTreeSet<PodUid> {
         let found = self.reasons(now).filter(|(_, why)| reasons.contains(why));
         found.map(|(uid, _)| uid).collect()
     }
 
-    /// The pods that are not seen as of the last look.
+    /// The pods that are unobserved as of the last pass.
     pub(super) fn missed(&self) -> impl Iterator<Item = &PodUid> {
         let as_of = self.reporting.passes.last().map(|pass| pass.begun.instant);
         let missed = as_of.into_iter();
@@ -93,8 +93,8 @@ impl Engine {
         missed.map(|(uid, _)| uid)
     }
 
-    /// Those, and the pods that differ for longer than an inspection takes, or at all while what has
-    /// happened since the last lists is not seen yet.
+    /// The same, and the pods that have differed for longer than an inspection takes. While a pass
+    /// is missing, the pods that differ at all.
     pub(super) fn not_inspected(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
         let since = match self.reporting.passes.owes_a_pass() {
             true => Some(now),
@@ -105,8 +105,8 @@ impl Engine {
         self.missed().chain(late.map(|(uid, _)| uid))
     }
 
-    /// Whether a pod is not inspected that neither fails nor hangs any more, whatever else is said of
-    /// it: its inspection is under way.
+    /// Whether the inspection of a pod is under way that is unobserved without being stuck, failing
+    /// or waiting for room.
     pub(super) fn awaits_inspections(&self, now: Instant) -> bool {
         let mut unseen = self.not_inspected(now).peekable();
         if unseen.peek().is_none() {
@@ -116,12 +116,12 @@ impl Engine {
         unseen.any(|uid| !named.contains(uid))
     }
 
-    /// The status calls that are stuck, with the pods that wait for them.
+    /// The stuck status calls, with the pods that wait for them.
     pub(super) fn stuck_statuses(&self) -> impl Iterator<Item = OutstandingCall> {
         self.ledger.stuck(|uid| self.records.knows(uid))
     }
 
-    /// The containers whose process is dead and which the runtime reports as running.
+    /// The containers whose process has ended and which the runtime reports as running.
     pub(super) fn contradicted(&self, now: Instant) -> Vec<Failing> {
         let contradictions = self.sources.processes.contradictions(now);
         let contradictions = contradictions.map(|contradiction| Failing {
@@ -138,8 +138,8 @@ impl Engine {
         contradictions.collect()
     }
 
-    /// The first pods that were not seen for long, although nothing says why: they are not
-    /// reported otherwise, and are asked for.
+    /// The first pods that have been unobserved for long although no call explains it. They are
+    /// reported here, and are being inspected.
     pub(super) fn unexplained(
         &self,
         is_reported: impl Fn(&PodUid) -> bool,
@@ -161,7 +161,8 @@ impl Engine {
         pods.take(MAX_UNEXPLAINED_PODS).collect()
     }
 
-    /// A pod that is not seen as a whole, by its newest sandbox; by a container where it has none.
+    /// A pod that is not observed as a whole. It is identified by its newest sandbox, or by a
+    /// container if it has none.
     pub(super) fn failing_pod(
         &self,
         uid: &PodUid,
@@ -187,17 +188,19 @@ impl Engine {
         })
     }
 
-    /// Whether a call of this pod hangs or fails, so that there is nothing to say of it as a whole.
+    /// Whether a call of this pod is reported as stuck or failing. Then no report about the pod as
+    /// a whole is needed.
     pub(super) fn is_call_reported(&self, uid: &PodUid) -> bool {
         let mut stuck = self.stuck_statuses();
         let is_stuck = stuck.any(|call| call.about.pod.is_some_and(|pod| pod.uid == *uid));
         is_stuck || self.unobserved.failures.names_a_call_of(uid)
     }
 
-    /// Whether the call that an inspection failed by was not answered well since, by a sweep.
+    /// Whether the call that failed an inspection has not been answered successfully since, by a
+    /// sweep.
     pub(super) fn still_fails(&self, error: &InspectError) -> bool {
         match error {
-            // Without a connection nothing is answered.
+            // Without a connection, no call can have been answered.
             InspectError::Failed {
                 error: CallError::Unavailable(_),
                 ..
@@ -209,14 +212,13 @@ impl Engine {
         }
     }
 
-    /// Whether the pod is listed with this sandbox or container.
     pub(super) fn lists(&self, uid: &PodUid, id: &Id) -> bool {
         let listed = self.records.listed_as(uid);
         listed.is_some_and(|listed| listed.names(id))
     }
 
-    /// While no more calls can be made, for all that may be outstanding hang, nobody asks for
-    /// the pods that wait: the round goes on without them too.
+    /// While no more calls can be sent because all of them are stuck, the pass does not wait for
+    /// the pods that need one.
     pub(super) fn give_up_waiting(&mut self, now: Moment) {
         if self.ledger.has_room() {
             return;
@@ -229,8 +231,8 @@ impl Engine {
         }
     }
 
-    /// Calls became stuck: the round goes on without their pods, and whoever waits for the
-    /// status of one is told why there is none.
+    /// The pass does not wait for pods whose calls have become stuck, and their readers receive the
+    /// reason.
     pub(super) fn give_up_stuck(&mut self, now: Moment) {
         let mut new = Vec::new();
         let mut overdue = BTreeMap::new();
@@ -269,8 +271,9 @@ impl Engine {
         }
     }
 
-    /// A pod of very many containers, or one that the runtime is slow for, holds up nobody else:
-    /// it is named, and not waited for before it has been prompt for a while.
+    /// The pass does not wait for a pod whose inspection takes too long: the pod may have many
+    /// containers, or be slow. It is reported, and passes do not wait for it again for
+    /// [`RELAPSE_WITHIN`].
     pub(super) fn give_up_overdue(&mut self, now: Moment) {
         let instant = now.instant;
         self.unobserved
@@ -285,8 +288,8 @@ impl Engine {
         }
     }
 
-    /// Notes how a status call ended: what failed is known until it is good, or until its
-    /// pod is seen otherwise.
+    /// Notes how a status call ended. A failure remains until the call is answered, or the pod is
+    /// observed otherwise.
     pub(super) fn note_outcome(
         &mut self,
         key: Key,
@@ -299,7 +302,7 @@ impl Engine {
         };
         match error {
             None | Some(CallError::NotFound(_)) => {
-                // One that an inspection failed by is inspected once more.
+                // The pod whose inspection this call failed is inspected again.
                 let Some(uid) = self.unobserved.failures.answered(&key) else {
                     return;
                 };
@@ -310,10 +313,10 @@ impl Engine {
                     self.unobserved.failures.named(&uid);
                 }
             }
-            // It says nothing of the one that was asked for: the connection is gone.
+            // A lost connection is no evidence about the id.
             Some(CallError::Unavailable(_)) => {}
             Some(error) => {
-                // Of a pod that is gone meanwhile it says nothing that anybody needs.
+                // The pod was removed meanwhile, so the failure needs no report.
                 let pod = about.pod;
                 if pod
                     .as_ref()
@@ -343,7 +346,7 @@ impl Engine {
         }
     }
 
-    /// Notes why a pod is not seen, and that no look waits for it.
+    /// Notes why a pod is not observed. Passes do not wait for it.
     pub(super) fn note_failing(&mut self, failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             let error = failing.error.clone();
@@ -358,8 +361,8 @@ impl Engine {
         self.note_unseen(uid, InspectError::NotSeen, since, now);
     }
 
-    /// An inspection was overtaken by what was heard meanwhile. A pod of which no inspection comes
-    /// to its end for long is named, and not waited for: no look depends on it.
+    /// An inspection was overtaken by a change. A pod that changes all the time, so that no
+    /// inspection holds for long, is reported, and passes do not wait for it.
     pub(super) fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
         let since = self.unobserved.differing.since(uid);
         let is_known = self.unobserved.overdue_pods.contains_key(uid);
@@ -374,8 +377,8 @@ impl Engine {
             .insert(uid.clone(), now.instant);
     }
 
-    /// The pod as a whole is not seen, whatever is answered of its parts. If one of its calls hangs or
-    /// fails, that is told, and no look waits for the pod.
+    /// Notes that a pod as a whole is not observed, although its calls may be answered. If one of
+    /// its calls is reported instead, only the pass gives the pod up.
     pub(super) fn note_unseen(
         &mut self,
         uid: &PodUid,

@@ -1,4 +1,4 @@
-//! Processes that are dead, and what the runtime says of them.
+//! Processes that have ended, and whether the runtime reports it.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::engine::limits::{CONTRADICTION_RETRY_PAUSE, PARALLEL_CALLS, SETTLED_A
 use crate::model::id::{Id, PodRef};
 use crate::runtime::About;
 
-/// A container whose process is dead and which the runtime says is running.
+/// A container whose process has ended and which the runtime reports as running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction {
     pub(crate) id: Id,
@@ -43,7 +43,7 @@ impl Processes {
         None
     }
 
-    /// The kernel says that the process died.
+    /// The kernel reports that the process has ended.
     pub(crate) fn on_death(&mut self, id: &Id, now: Instant) {
         let watch = self.watches.get(id);
         let Some(State::Live { pid }) = watch.map(|watch| &watch.state) else {
@@ -53,8 +53,8 @@ impl Processes {
         self.enter(id, dead);
     }
 
-    /// The runtime was asked about a death: `runs` is what it said; one that cannot be asked
-    /// says nothing new. Gives the pod once the runtime knows.
+    /// The status call after an exit ended. `runs` is what it showed; `None` if it failed. Returns
+    /// the pod once the runtime reports the exit.
     pub(crate) fn on_asked(&mut self, id: &Id, runs: Option<bool>, now: Instant) -> Option<PodRef> {
         self.asking_deaths.remove(id);
         let watch = self.watches.get_mut(id)?;
@@ -89,8 +89,8 @@ impl Processes {
         None
     }
 
-    /// A look that was begun then found a container running; says whether its process was dead by
-    /// then, so that the runtime denies what the kernel has told.
+    /// A call that was sent at `begun` showed the container as running. Returns whether its process
+    /// had ended by then, so that the runtime contradicts the kernel.
     pub(crate) fn found_running(&mut self, id: &Id, begun: Instant) -> bool {
         let state = self.watches.get_mut(id).map(|watch| &mut watch.state);
         let Some(State::Dead { since, denied, .. }) = state else {
@@ -101,7 +101,7 @@ impl Processes {
         was_dead
     }
 
-    /// The containers of which the kernel and the runtime have told different things for seconds.
+    /// The containers about which the kernel and the runtime have disagreed for [`SETTLED_AFTER`].
     pub(crate) fn contradictions(&self, now: Instant) -> impl Iterator<Item = Contradiction> {
         let dead = self.dead.iter();
         let dead = dead.filter_map(|id| Some((id, self.watches.get(id)?)));
@@ -120,7 +120,8 @@ impl Processes {
         })
     }
 
-    /// The containers whose process is dead, which the runtime does not say, with their pods.
+    /// The containers whose process has ended although the runtime does not report it, with their
+    /// pods.
     pub(crate) fn dead(&self) -> impl Iterator<Item = (&Id, &PodRef)> {
         let dead = self.dead.iter();
         dead.filter_map(|id| Some((id, &self.watches.get(id)?.pod)))

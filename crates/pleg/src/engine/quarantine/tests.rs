@@ -26,7 +26,7 @@ impl Case {
         }
     }
 
-    /// Each of these was lost twice in succession, and the runtime is back since 100 ms.
+    /// Each of these was lost twice in succession, and the runtime has been back since 100 ms.
     fn quarantined(requests: &[Request]) -> Self {
         let mut case = Self::new();
         for sent in [0, 50] {
@@ -52,7 +52,7 @@ impl Case {
         self.quarantine.answered(request, sent);
     }
 
-    /// Another call is answered, which was sent then.
+    /// Another call, which was sent then, is answered.
     fn back(&mut self, sent: u64) {
         self.answered(&status("other"), sent);
     }
@@ -71,7 +71,8 @@ impl Case {
         call.map(|call| call.request)
     }
 
-    /// The connection is lost 10 ms after it was sent alone, and the runtime is back 20 ms later.
+    /// The connection is lost 10 ms after the call was sent alone, and the runtime is back 20 ms
+    /// later.
     fn lost_alone(&mut self, request: &Request, at: u64) {
         self.wait(request);
         assert_eq!(self.next(at).as_ref(), Some(request), "at {at}");
@@ -105,7 +106,7 @@ fn one_quarantined_call_is_outstanding_and_the_next_is_sent_as_soon_as_it_is_ans
     assert_eq!(case.next(200), None);
     case.answered(&a, 200);
     assert_eq!(case.next(201), Some(b.clone()));
-    // What could not be sent takes no turn.
+    // A call that could not be sent takes no turn.
     case.quarantine.not_sent(&b);
     case.wait(&b);
     assert_eq!(case.next(202), Some(b));
@@ -146,7 +147,7 @@ fn what_is_lost_alone_each_time_is_withheld_for_longer_and_longer() {
     assert_eq!(case.admit(&killer, sent + 1), Admission::Send);
 }
 
-/// A runtime that goes away every few moments loses another one each time.
+/// A runtime that restarts often loses a different call each time.
 #[test]
 fn what_was_lost_alone_is_sent_after_all_others() {
     let ids = ["a", "b", "c"].map(status);
@@ -172,7 +173,7 @@ fn quarantined_calls_wait_until_the_runtime_is_back_but_not_for_ever() {
     let mut case = Case::quarantined(std::slice::from_ref(&a));
     case.lost(&Request::Version, 150, 200);
     case.wait(&a);
-    // An answer that was on its way.
+    // This call was sent before the loss.
     case.back(199);
     assert_eq!(case.next(300), None);
     assert_eq!(case.quarantine.alarm(), Some(case.at(3200)));
@@ -230,7 +231,7 @@ fn what_is_not_needed_is_not_reported_and_remembered() {
     assert_eq!(case.admit(&killer, 201), Admission::Send);
 }
 
-/// However many calls are outstanding: a runtime that is back answers each within milliseconds.
+/// The number of calls does not matter: a runtime that is back answers each within milliseconds.
 #[test]
 fn sixty_quarantined_calls_are_sent_without_a_pause() {
     let ids: Vec<_> = (0..60).map(|id| status(&format!("c{id}"))).collect();

@@ -1,4 +1,4 @@
-//! Which lists are available, by the relist under way and by how each list was answered before.
+//! Which lists are available: by the open relist, and by how each list was answered before.
 
 use tokio::time::Instant;
 
@@ -32,7 +32,8 @@ impl Relister {
         }
     }
 
-    /// Notes which lists are not taken in now. One that is answered waits for the other one.
+    /// Notes which lists are not taken in now. An answered list that waits for the other one counts
+    /// as taken in.
     pub(crate) fn note_blind(&mut self, ages: Ages) {
         let received = self.of_relist(OpenRelist::received);
         let absent = self.blind(ages).but_not(received);
@@ -40,8 +41,8 @@ impl Relister {
         self.history.note_absent(absent, unavailable);
     }
 
-    /// Without which lists what is new is unobserved: beside a list that is unavailable, one that is
-    /// slow each time is not awaited.
+    /// The lists that do not show what is new: they are unavailable, or they are slow each time and
+    /// not awaited beside an unavailable one.
     pub(crate) fn blind(&self, ages: Ages) -> PerList<bool> {
         let unavailable = self.unavailable(ages).or(self.history.absent());
         let slow = self.history.slow().zip(unavailable.of_the_other());
@@ -60,13 +61,13 @@ impl Relister {
         )
     }
 
-    /// Which lists are unavailable: they are stuck or fail, or were and did when last answered.
+    /// Which lists are unavailable: they are stuck or fail, or they did when last answered.
     pub(super) fn unavailable(&self, ages: Ages) -> PerList<bool> {
-        // Then nothing is polled in place of a list either, until one is answered again and the
-        // other is not.
+        // Without a connection no sweep replaces a list either, unless one list is answered and the
+        // other is stuck.
         let unreachable = matches!(self.no_runtime, Some(CallError::Unavailable(_)));
         let stuck = self.history.stuck(ages);
-        // Before the first version is known no list is requested.
+        // No list is requested before the first answer to `Version`.
         let is_waiting = ages
             .version
             .is_some_and(|age| age >= self.history.overdue_after());
@@ -82,7 +83,8 @@ impl Relister {
             .or(self.history.still_unavailable())
     }
 
-    /// Pods were observed as of `time` without these lists, because they were unavailable.
+    /// Notes that pods were observed as of `time` without these lists, because they were
+    /// unavailable.
     pub(crate) fn did_without(&mut self, lists: PerList<bool>, time: Instant) {
         self.history.did_without(lists, time);
     }
@@ -93,7 +95,7 @@ impl Relister {
         failure.or_else(|| self.history.failure())
     }
 
-    /// Whether a list has failed in the relist under way.
+    /// Whether a list has failed in the open relist.
     pub(crate) fn is_failing(&self) -> bool {
         self.of_relist(OpenRelist::failed).any()
     }
@@ -105,7 +107,7 @@ impl Relister {
         }
     }
 
-    /// Whether a kubelet could not list when this process last did.
+    /// Whether a kubelet could not have received the last lists.
     pub(crate) fn fails_kubelet(&self) -> bool {
         self.failure().is_some()
             || self.history.absent().any()

@@ -14,8 +14,8 @@ use crate::runtime::grpc::MAX_MESSAGE_SIZE;
 use crate::runtime::{CallError, NoConnection};
 
 impl Relister {
-    /// Ends the relist if both lists have answered, the last of them by the loss of its connection if
-    /// it `is_lost`.
+    /// Ends the relist if both lists have ended. `is_lost` means that the connection of the last
+    /// one was lost.
     pub(super) fn end(&mut self, is_lost: bool, now: Instant) -> Option<Relisted> {
         let State::OpenRelist(OpenRelist {
             begun,
@@ -30,7 +30,7 @@ impl Relister {
         let (sandboxes, containers) = match (&sandboxes.rows, &containers.rows) {
             (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
             (one, other) => {
-                // What a list was refused for holds no longer once it has come beside a sweep.
+                // A list that has arrived beside a sweep does not fail any more.
                 let fails = self.history.fails();
                 let one = one.as_ref().err();
                 let one = one.filter(|error| fails.sandboxes || !is_of_the_list(error));
@@ -42,7 +42,7 @@ impl Relister {
                 if lost.is_empty() {
                     self.losses.forget();
                 }
-                // What ended last is how it is now.
+                // What ended last is the current state.
                 let (last, earlier) = match is_lost {
                     true => (lost, others),
                     false => (others, lost),
@@ -82,14 +82,14 @@ impl Relister {
         }))
     }
 
-    /// One list came, and the connection of the other was lost before that: both are asked for again.
+    /// One list arrived after the connection of the other one was lost: both are requested again.
     pub(super) fn lost_one_list(&mut self, now: Instant) -> Relisted {
         self.lost_one = true;
         self.forget_version();
         self.retry_at(now, now)
     }
 
-    /// The relist has failed, and how it is with the lists only the `next` one tells.
+    /// Ends a failed relist without judging the lists: the relist at `next` will show their state.
     pub(super) fn retry_at(&mut self, next: Instant, now: Instant) -> Relisted {
         let took = self.relist_took(now);
         self.no_runtime = None;
@@ -106,7 +106,7 @@ impl Relister {
 
     pub(super) fn failed(&mut self, error: CallError, now: Instant) -> Relisted {
         let error = self.count_lost(error, now);
-        // The runtime that answers next may be another one.
+        // The next answer may be from another runtime.
         if matches!(
             error,
             CallError::Unavailable(_) | CallError::Unimplemented(_)
@@ -114,13 +114,13 @@ impl Relister {
             self.forget_version();
         }
         let mut pause = match error {
-            // Made for nothing each time, at a great cost to the runtime.
+            // The runtime would produce it for nothing each time, at a high cost.
             CallError::TooLarge(_) => MAX_RETRY_PAUSE.max(self.period),
             _ => self.period.max(self.losses.pause()),
         };
         let is_of_a_list = is_of_the_list(&error) && !matches!(self.state, State::AwaitingVersion);
         if is_of_a_list {
-            // The other one may have come, and late.
+            // The other list may have arrived, and late.
             self.history.relist_ended();
             pause = pause.max(self.history.slowest().unwrap_or_default() / SLOW_PAUSE_DIVISOR);
         }
@@ -134,8 +134,8 @@ impl Relister {
         Relisted::Failed(took)
     }
 
-    /// Counts relists in succession soon after whose begin the connection was lost. What it was lost for
-    /// says more than how it was.
+    /// Counts consecutive relists that soon lost their connection. If it cannot be chance, the
+    /// error says which calls preceded the loss instead of how the connection ended.
     pub(super) fn count_lost(&mut self, error: CallError, now: Instant) -> CallError {
         let CallError::Unavailable(why) = &error else {
             return error;
@@ -158,13 +158,14 @@ impl Relister {
         CallError::unavailable(NoConnection::Lost, why)
     }
 
-    /// The relist has ended well and was taken in; `period` is the pause that it is due.
+    /// A good relist has been taken in. `period` is the usual pause before the next one.
     pub(crate) fn taken_in(&mut self, listed: &Listed, period: Duration, now: Instant) {
         let pause = match (self.history.slowest(), self.history.pace()) {
             (None, _) if !listed.late => period,
-            // What happened while they were late is asked for at once, one time.
+            // What happened while the lists were late is requested at once, but only one time.
             (None, _) | (Some(_), Pace::Quick) => Duration::ZERO,
-            // Beside a stream their next good end is not waited for longer than they took.
+            // With a trusted stream `period` may be long, but a slow list is retried after its own
+            // duration.
             (Some(took), Pace::Late | Pace::Slow) => period
                 .min(self.period.max(took))
                 .max(took / SLOW_PAUSE_DIVISOR),

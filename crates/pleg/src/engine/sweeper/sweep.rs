@@ -1,4 +1,4 @@
-//! One sweep: whom it asks, for whom it waits, and what it has seen.
+//! One sweep: which ids it requests, which answers it waits for, and what it has observed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
 use crate::runtime::About;
 
-/// A container or sandbox to ask for.
+/// A container or sandbox to request.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    /// Its pod; `None` for an id that only the host knows.
+    /// Its pod; `None` for an id that only the host or the stream knows.
     pub(super) uid: Option<PodUid>,
     pub(super) request: Request,
     pub(super) about: About,
@@ -34,57 +34,56 @@ impl Target {
     }
 }
 
-/// One sweep.
 #[derive(Debug)]
 pub(super) struct Sweep {
     begun: Moment,
-    /// As of when all is that it heard: somebody may have been asked before it was begun.
+    /// As of when its result holds: an id may have been requested before the sweep began.
     as_of: Instant,
     missing: PerList<bool>,
     targets: VecDeque<Target>,
-    /// Asked for, and since when.
+    /// The requested ids, and when each was requested.
     waiting: BTreeMap<Key, Instant>,
     answered: usize,
-    /// All sandboxes that may tell containers are asked for, as the runtime was known to tell them.
+    /// Whether the status of each sandbox is requested and contains its containers.
     requests_sandboxes: bool,
-    /// How it is with the list that is asked for beside it.
+    /// The state of the list beside it.
     beside: Beside,
-    /// The pods of which an id was answered well, was not found, or failed, or could not be asked
-    /// for.
+    /// The pods of which an id was answered, was not found once, or failed.
     known: BTreeSet<PodUid>,
     lost: BTreeSet<PodUid>,
     failed: BTreeSet<PodUid>,
-    /// When the next may be asked for.
+    /// When the next call may be sent.
     next: Instant,
-    /// The pause between two calls, and the present one, longer if answers are slow.
+    /// The pause between two calls: the shortest one, and the current one, which grows while
+    /// answers are slow.
     usual: Duration,
     pace: Duration,
-    /// The longest pause that leaves time for all.
+    /// The longest pause that leaves time for all ids.
     longest: Duration,
-    /// It was complete, and that was told.
+    /// Whether its result was returned.
     told: bool,
 }
 
-/// What was heard of an id.
+/// The result of a call about one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Its status, or again that there is none.
+    /// The status, or the second `NotFound`.
     Known,
-    /// That it does not exist, which may be a mistake.
+    /// The first `NotFound`, which may be a mistake.
     Lost,
-    /// An error, which says nothing of it.
+    /// An error, which shows nothing about the id.
     Nothing,
 }
 
-/// How it is with an id that somebody else may be asking for.
+/// The call about an id that another component may have sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Elsewhere {
     NotAsked,
-    /// That tells the sweep too; it is not asked again.
+    /// It was sent at this time, and its answer serves the sweep too.
     Asked(Instant),
-    /// For something that does not tell how it is, as its pid.
+    /// Its answer does not show the state of the id: it is a call for a PID, for example.
     AskedOther,
-    /// It is named, and not waited for.
+    /// It is reported, and the sweep does not wait for it.
     Stuck,
 }
 
@@ -102,31 +101,31 @@ impl Elsewhere {
 /// The list that is not missing, or that is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
-    /// None is asked for, or it failed again.
+    /// No list is requested, or it failed again.
     None,
-    /// It is to be asked for, once it is not being asked for by a relist.
+    /// To be requested once no relist is requesting it.
     Due(List),
-    /// It has not come yet.
+    /// It is outstanding.
     Asked(List),
     Listed(List),
 }
 
-/// A complete sweep.
+/// The result of a complete sweep.
 #[derive(Debug)]
 pub(crate) struct Swept {
     pub(crate) begun: Moment,
-    /// The pods of which an id failed, or was not found for the first time.
+    /// The pods of which an id failed, or was not found once.
     pub(crate) unseen: BTreeSet<PodUid>,
-    /// Those of them of which nothing failed, and other ids are known.
+    /// Those of them of which no id failed, and other ids were answered.
     pub(crate) partly: BTreeSet<PodUid>,
-    /// Whether sandboxes were listed meanwhile, so that new pods were seen.
+    /// Whether sandboxes were listed meanwhile, so that new pods were observed.
     pub(crate) sandboxes_listed: bool,
-    /// Whether new containers were seen, in lists or in their sandboxes.
+    /// Whether new containers were observed, in lists or in their sandboxes.
     pub(crate) sees_new_containers: bool,
 }
 
 impl Sweep {
-    /// One that asks for nobody yet, beside a list that is tried again or that is not missing.
+    /// A sweep without targets, beside a list that is not missing or is tried again.
     pub(super) fn begin(
         missing: PerList<bool>,
         beside: Option<List>,
@@ -153,7 +152,8 @@ impl Sweep {
         }
     }
 
-    /// The same of these; at a gentler pace while lists come, but `slow` each time.
+    /// The same sweep over these targets. Its pace is slower while lists are answered but `slow`
+    /// each time.
     pub(super) fn of(mut self, mut targets: VecDeque<Target>, slow: bool, ledger: &Ledger) -> Self {
         targets.retain(|target| {
             let key = target.request.key();
@@ -163,7 +163,8 @@ impl Sweep {
                     self.waiting.insert(key, since);
                     false
                 }
-                // It may yet be answered, with what was so before this was begun.
+                // The outstanding call may yet be answered, but with a state from before this
+                // sweep.
                 Elsewhere::Stuck => {
                     self.failed.extend(target.uid.clone());
                     false
@@ -178,31 +179,32 @@ impl Sweep {
         self
     }
 
-    /// Whether it is in place of all lists that are missing.
+    /// Whether it replaces all lists that are missing.
     pub(super) fn covers(&self, missing: PerList<bool>) -> bool {
         self.missing.covers(missing)
     }
 
-    /// Whether it is waited for no longer.
+    /// Whether it has waited long enough for the last answers.
     pub(super) fn is_old(&self, now: Instant) -> bool {
         now >= self.begun.instant + MAX_STATUS_OVERDUE
     }
 
-    /// As of when all is that it has seen.
+    /// As of when all its observations hold.
     pub(super) fn as_of(&self) -> Instant {
         self.as_of.min(self.begun.instant)
     }
 
-    /// Another sweep has made a call in its place.
+    /// Notes that another sweep has just sent a call.
     pub(super) fn wait(&mut self, now: Instant) {
         self.next = self.next.max(now) + self.pace;
     }
 
-    /// Somebody else asked for an id that it waits for.
+    /// A call of another component ended. The sweep may be waiting for it.
     pub(super) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
         if self.waiting.contains_key(key) {
             self.note(uid, outcome);
-            // What others have heard counts as of when they asked, which `complete` looks up.
+            // An answer counts as of the time of its request, which `complete` reads from
+            // `waiting`.
             if outcome != Outcome::Known {
                 self.waiting.remove(key);
             }
@@ -218,7 +220,7 @@ impl Sweep {
         pods.insert(uid.clone());
     }
 
-    /// The list beside it, if it is to be asked for now.
+    /// The list beside it, if it is to be requested now.
     pub(super) fn take_list(&mut self, ledger: &Ledger) -> Option<List> {
         let Beside::Due(list) = self.beside else {
             return None;
@@ -238,7 +240,7 @@ impl Sweep {
         self.beside == Beside::Asked(list)
     }
 
-    /// A list answered, by whomever it was asked for.
+    /// A list was answered, for any component.
     pub(super) fn list_answered(&mut self, list: List, asked: Instant) {
         self.answered += 1;
         if self.is_to_request(list) || self.has_requested(list) {
@@ -247,21 +249,21 @@ impl Sweep {
         }
     }
 
-    /// A list that had failed before is done without.
+    /// If both lists are missing, the sweep completes without the one that failed again.
     pub(super) fn list_failed(&mut self) {
         if self.missing.sandboxes && self.missing.containers {
             self.beside = Beside::None;
         }
     }
 
-    /// It may be another runtime now, which does not tell a sandbox's containers.
+    /// The runtime may be another one, whose sandboxes do not contain their containers.
     pub(super) fn runtime_changed(&mut self) {
         self.requests_sandboxes = false;
     }
 
-    /// When the next is to be asked for; `None` while that waits for an answer.
+    /// When the next call is due. `None` while only an answer lets the sweep go on.
     pub(super) fn due(&self, ledger: &Ledger) -> Option<Instant> {
-        // Without room for one more call it is an answer that goes on, and not time.
+        // Without room, only an answer lets the sweep go on.
         if self.next_target(ledger).is_none() || !ledger.has_room() {
             return None;
         }
@@ -270,17 +272,19 @@ impl Sweep {
         match asked.len().checked_sub(PARALLEL_CALLS) {
             None => Some(self.next),
             Some(_) if self.answered == 0 && !ledger.has_answered_since(self.begun.instant) => None,
-            // The window is free once all but so many of the younger ones are slow.
+            // Slow calls give up their place. The next call may be sent once at most seven calls
+            // are not slow.
             Some(slow) => Some(self.next.max(asked[slow] + self.slow())),
         }
     }
 
-    /// After how long one gives its place in the window to others.
+    /// The time after which a call gives up its place.
     fn slow(&self) -> Duration {
         SLOW_AFTER.min(self.longest * PARALLEL_CALLS as u32)
     }
 
-    /// The first of which nobody is asking something else: it comes after the answer to that.
+    /// The first target about which no call is outstanding whose answer does not serve the sweep.
+    /// The others are requested after that answer.
     fn next_target(&self, ledger: &Ledger) -> Option<usize> {
         let mut targets = self.targets.iter();
         targets.position(|target| {
@@ -293,7 +297,7 @@ impl Sweep {
         while self.due(ledger).is_some_and(|due| now >= due) {
             let target = self.targets.remove(self.next_target(ledger)?)?;
             let key = target.request.key();
-            // Somebody else may have asked for it since.
+            // Another component may have requested it meanwhile.
             match Elsewhere::of(&key, ledger) {
                 Elsewhere::NotAsked => {
                     self.next = now + self.pace;
@@ -310,7 +314,7 @@ impl Sweep {
         None
     }
 
-    /// A runtime that takes longer is asked less often.
+    /// A call of this sweep ended. The pace follows the time that the answer took.
     pub(super) fn ended(
         &mut self,
         key: &Key,
@@ -333,14 +337,13 @@ impl Sweep {
         }
     }
 
-    /// Whether somebody is left to be asked now. Of the others somebody asks something else, and
-    /// a call that never ends would hold up all sweeps.
+    /// Whether a target can be requested now. A target that waits for another call does not count,
+    /// because a stuck call would then block all sweeps.
     pub(super) fn asks(&self, ledger: &Ledger) -> bool {
         self.next_target(ledger).is_some()
     }
 
-    /// Whether somebody is still to be asked, the other list is waited for, or somebody who may
-    /// still answer.
+    /// Whether targets are left, the other list is awaited, or a call may still be answered.
     pub(super) fn waits(&self, ledger: &Ledger) -> bool {
         let mut waiting = self.waiting.iter();
         !self.targets.is_empty()
@@ -349,14 +352,14 @@ impl Sweep {
                 .any(|(key, asked)| ledger.asked(key) == Some(*asked) && !ledger.is_stuck(key))
     }
 
-    /// One that is tried again although it is missing comes, or does not.
+    /// A list that is tried again although it is missing is not awaited.
     fn waits_for_a_list(&self) -> bool {
         let is_missing = self.missing.sandboxes && self.missing.containers;
         !is_missing && matches!(self.beside, Beside::Due(_) | Beside::Asked(_))
     }
 
-    /// Whether it waits only for those who were asked and may answer, or whom somebody asks
-    /// something else.
+    /// Whether it only waits: for calls that may be answered, or for targets about which another
+    /// call is outstanding.
     pub(super) fn trails(&self, ledger: &Ledger) -> bool {
         !self.told && !self.asks(ledger) && self.waits(ledger)
     }
@@ -366,7 +369,7 @@ impl Sweep {
             return None;
         }
         self.told = true;
-        // Those who have answered somebody else, as of when that one asked.
+        // Answers to other components count as of the time of their request.
         let elsewhere = self.waiting.iter();
         let elsewhere = elsewhere.filter(|(key, _)| !ledger.is_stuck(key));
         let as_of = elsewhere

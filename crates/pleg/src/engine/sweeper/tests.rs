@@ -35,8 +35,8 @@ fn pod() -> ListedPod {
     }
 }
 
-/// A sweep beside a list of sandboxes has asked for a container, and waits for a sandbox that
-/// an inspection asks for.
+/// A sweep beside a list of sandboxes: it has requested a container, and waits for a sandbox that
+/// an inspection has requested.
 fn waiting(ledger: &mut Ledger, start: Instant) -> (Sweeper, Key) {
     let pod = pod();
     let sandbox = Request::Sandbox("s".into());

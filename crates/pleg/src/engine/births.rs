@@ -1,5 +1,5 @@
-//! Births. After the kernel has reported that the task directory of an id appeared or disappeared, the
-//! status of the id is requested until it shows the change.
+//! Births. After the kernel has reported that the task directory of an id appeared or disappeared,
+//! the status of the id is requested until it shows the change.
 //!
 //! ```text
 //!   Appeared(id)    --> status, after 20 ms and then longer pauses --> it has started --> hint
@@ -7,8 +7,9 @@
 //!                         \--> known from another source, or after 5 s: dropped
 //! ```
 //!
-//! The directory of a container appears about 100 ms before its process starts. Its name is the id and
-//! nothing more, so only a status shows what the id is. The hint causes an inspection, which is the fact.
+//! The directory of a container appears about 100 ms before its process starts. Its name is the id
+//! and nothing more, so only a status shows what the id is. The hint causes an inspection, which is
+//! the fact.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -28,7 +29,7 @@ use crate::runtime::About;
 
 /// What happened to the directory of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Happened {
+pub(crate) enum Change {
     Appeared,
     Disappeared,
 }
@@ -44,12 +45,12 @@ pub(crate) struct Births {
 
 #[derive(Debug)]
 struct Followed {
-    happened: Happened,
+    change: Change,
     since: Instant,
     next: Instant,
     pause: Duration,
     /// No container has this id, so the next request is for a sandbox.
-    may_be_sandbox: bool,
+    is_sandbox_next: bool,
 }
 
 /// What a status showed of an id that is followed.
@@ -70,28 +71,28 @@ impl Births {
         self.are_watched
     }
 
-    pub(crate) fn watched(&mut self) {
+    pub(crate) fn on_watched(&mut self) {
         self.are_watched = true;
         self.why = None;
     }
 
     /// Births are no longer watched. Returns whether they were.
-    pub(crate) fn unwatched(&mut self, why: UnwatchedBirths) -> bool {
+    pub(crate) fn on_unwatched(&mut self, why: UnwatchedBirths) -> bool {
         self.why = Some(why);
         std::mem::replace(&mut self.are_watched, false)
     }
 
     /// Follows an id. Returns whether there is room for it.
-    pub(crate) fn follow(&mut self, id: Id, happened: Happened, now: Instant) -> bool {
+    pub(crate) fn follow(&mut self, id: Id, change: Change, now: Instant) -> bool {
         if self.followed.len() >= MAX_UNKNOWN_IDS && !self.followed.contains_key(&id) {
             return false;
         }
         let followed = Followed {
-            happened,
+            change,
             since: now,
             next: now + FIRST_BIRTH_PAUSE,
             pause: FIRST_BIRTH_PAUSE,
-            may_be_sandbox: false,
+            is_sandbox_next: false,
         };
         self.followed.insert(id, followed);
         true
@@ -99,11 +100,11 @@ impl Births {
 
     /// Stops following ids after a time, and ids whose change `is_known` once their next request is
     /// due.
-    pub(crate) fn pass(&mut self, known: impl Fn(&Id, Happened) -> bool, now: Instant) {
+    pub(crate) fn drop_finished(&mut self, is_known: impl Fn(&Id, Change) -> bool, now: Instant) {
         self.followed.retain(|id, followed| {
             let is_old = now >= followed.since + FIRST_UNWATCHED_PAUSE;
-            let is_known = now >= followed.next && known(id, followed.happened);
-            !is_old && !is_known
+            let has_become_known = now >= followed.next && is_known(id, followed.change);
+            !is_old && !has_become_known
         });
     }
 
@@ -112,11 +113,11 @@ impl Births {
         if self.followed.is_empty() || !ledger.has_room() {
             return None;
         }
-        if self.waited_for(ledger) >= PARALLEL_CALLS {
+        if self.count_unstuck(ledger) >= PARALLEL_CALLS {
             return None;
         }
         let (id, request) = self.followed.iter().find_map(|(id, followed)| {
-            let request = match followed.may_be_sandbox {
+            let request = match followed.is_sandbox_next {
                 false => Request::Container(id.clone()),
                 true => Request::Sandbox(id.clone()),
             };
@@ -130,7 +131,7 @@ impl Births {
     }
 
     /// How many requested ids may still be answered. A stuck call takes no place from the others.
-    fn waited_for(&self, ledger: &Ledger) -> usize {
+    fn count_unstuck(&self, ledger: &Ledger) -> usize {
         let is_stuck = |id: &Id| {
             let requests = [Request::Container(id.clone()), Request::Sandbox(id.clone())];
             let mut keys = requests.iter().map(Request::key);
@@ -140,8 +141,8 @@ impl Births {
     }
 
     /// The change that is awaited of an id that is followed.
-    pub(crate) fn happened(&self, id: &Id) -> Option<Happened> {
-        self.followed.get(id).map(|followed| followed.happened)
+    pub(crate) fn change(&self, id: &Id) -> Option<Change> {
+        self.followed.get(id).map(|followed| followed.change)
     }
 
     /// A status call ended.
@@ -159,12 +160,12 @@ impl Births {
                 self.followed.remove(&id);
             }
             Shown::NotFound if is_container => {
-                followed.may_be_sandbox = true;
+                followed.is_sandbox_next = true;
                 followed.next = now;
             }
             Shown::NotYet | Shown::NotFound | Shown::Nothing => {
                 // A sandbox that is not found may be a container that was not found by mistake.
-                followed.may_be_sandbox = !is_container && shown == Shown::NotYet;
+                followed.is_sandbox_next = !is_container && shown == Shown::NotYet;
                 followed.pause = followed.pause * 3 / 2;
                 if shown == Shown::NotYet {
                     followed.pause = followed.pause.min(MAX_BIRTH_PAUSE);

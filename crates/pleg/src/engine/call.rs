@@ -48,7 +48,7 @@ impl Request {
     }
 
     /// The answer to this request if it failed with `error`.
-    pub(crate) fn failed(&self, error: CallError) -> Answer {
+    pub(crate) fn failed_with(&self, error: CallError) -> Answer {
         match self {
             Self::Version => Answer::Version(Err(error)),
             Self::List(List::Sandboxes) => Answer::Sandboxes(Err(error)),
@@ -60,7 +60,7 @@ impl Request {
     }
 
     /// Sends the request. Returns when the runtime answers or the connection is lost.
-    pub(crate) async fn ask(self, runtime: &impl Runtime) -> Answer {
+    pub(crate) async fn send(self, runtime: &impl Runtime) -> Answer {
         match self {
             Self::Version => Answer::Version(runtime.version().await),
             Self::List(List::Sandboxes) => Answer::Sandboxes(runtime.list_sandboxes().await),

@@ -54,7 +54,7 @@ impl Engine {
             result,
         } = inspected;
         let uid = &ticket.uid;
-        let inspected_since = begun;
+        let first_sent = begun;
         match result {
             Ok(mut status) => {
                 let last_good = self.out.reader.get(uid).status;
@@ -73,17 +73,17 @@ impl Engine {
                 }
                 self.unobserved.differing.remove(uid);
                 // Each id that the pod still has was answered after `begun`.
-                self.unobserved.failures.forget_until(uid, inspected_since);
+                self.unobserved.failures.forget_until(uid, first_sent);
                 let listed = self.records.listed_as(uid);
                 let contradictions = match &commit.after {
-                    Some(asked) => contradictions(&status, asked, listed),
+                    Some(requested) => contradictions(&status, requested, listed),
                     None => Contradictions::new(),
                 };
                 let mut disproved = false;
                 for container in &status.containers {
                     if container.state == ContainerState::Running {
                         let id = &container.id;
-                        disproved |= self.sources.processes.found_running(id, commit.begun);
+                        disproved |= self.sources.processes.on_reported_running(id, commit.begun);
                     }
                 }
                 let lacks_listed = contradictions.keys().any(|id| !status.contains(id));
@@ -95,13 +95,13 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
-                let confirmed = self.confirms(uid, &commit, &judged, now);
+                let confirmed = self.confirmation(uid, &commit, &judged, now);
                 let inspection = Inspection {
                     begun: now.back_at(commit.begun),
                     confirmed,
                     listed: self.listed_as_of(uid, &commit),
                     differs: self.records.is_pending(uid)
-                        || self.unobserved.doubts.awaits_lists(uid),
+                        || self.unobserved.doubts.needs_lists(uid),
                     lacks_listed,
                     disproved,
                 };
@@ -116,10 +116,10 @@ impl Engine {
                 };
                 self.note_inspected(inspection.begun, now.instant);
                 if let Confirmed::Blindly(time) = confirmed {
-                    self.did_without_lists(time.instant, now.instant);
+                    self.note_observed_without_lists(time.instant, now.instant);
                 }
-                if let Some(told) = &commit.after {
-                    self.out.cache.keep_reported(uid, told);
+                if let Some(reported) = &commit.after {
+                    self.out.cache.keep_reported(uid, reported);
                 }
                 if let Some(error) = self
                     .unobserved
@@ -141,7 +141,7 @@ impl Engine {
                 self.take_step(uid, now);
                 let lists = self.relister.last_good();
                 let lists = lists.filter(|newest| Some(*newest) > commit.listed);
-                let since = inspected_since.min(lists.unwrap_or(inspected_since));
+                let since = first_sent.min(lists.unwrap_or(first_sent));
                 self.unobserved.differing.note_earlier(uid, since);
                 // Passes do not wait for an overdue pod, so they do not cover it.
                 if self.unobserved.overdue_pods.contains_key(uid)
@@ -154,10 +154,10 @@ impl Engine {
                 let Some(begun) = self.records.defer(&ticket) else {
                     return;
                 };
-                tracing::debug!("{uid} could not be inspected: {error}");
+                tracing::debug!("the inspection of {uid} failed: {error}");
                 // The pod is inspected again after the next relist, so that must be soon.
-                self.doubt_stream(now);
-                let is_good_since = !self.still_fails(&error);
+                self.distrust_stream(now);
+                let is_good_since = !self.is_still_failing(&error);
                 self.out.cache.set_error(uid, error, begun);
                 if is_good_since {
                     self.take_step(uid, now);
@@ -165,8 +165,8 @@ impl Engine {
             }
         }
         // An inspection that was planned before the pass may have missed what the lists show.
-        let goes_on = self.records.inspecting().contains(uid);
-        if !goes_on || self.reporting.passes.is_newer(ticket.number()) {
+        let is_inspected_again = self.records.inspecting().contains(uid);
+        if !is_inspected_again || self.reporting.passes.is_newer(ticket.number()) {
             self.reporting.passes.ended(uid);
         }
     }
@@ -174,11 +174,20 @@ impl Engine {
     /// As of when an inspection confirms a pod. Only lists, or the statuses of all sandboxes, show
     /// which containers exist and which of two contradicting answers is right. The stream is not
     /// enough, because it may stop announcing changes at any time.
-    fn confirms(&self, uid: &PodUid, commit: &Commit, judged: &Judged, now: Moment) -> Confirmed {
-        if self.cannot_see(now.instant).contains(&Blind::NewContainers) {
+    fn confirmation(
+        &self,
+        uid: &PodUid,
+        commit: &Commit,
+        judged: &Judged,
+        now: Moment,
+    ) -> Confirmed {
+        if self
+            .unseen_parts_now(now.instant)
+            .contains(&Blind::NewContainers)
+        {
             return Confirmed::Blindly(now.back_at(commit.begun));
         }
-        let in_sandboxes = self.sweeper.sees_new_containers();
+        let in_sandboxes = self.sweeper.can_see_new_containers();
         let listed = match judged {
             // A container that its sandbox has shown meanwhile is still to be inspected.
             _ if in_sandboxes && self.missing(now.instant).containers => {
@@ -220,10 +229,10 @@ impl Engine {
         let Some(commit) = self.records.commit_exit(uid, &status.id, interval) else {
             return;
         };
-        self.inspector.exited(uid, &status);
+        self.inspector.note_exit(uid, &status);
         if let Some(status) = self.out.cache.set_container(uid, status) {
-            if let Some(told) = &commit.after {
-                self.out.cache.keep_reported(uid, told);
+            if let Some(reported) = &commit.after {
+                self.out.cache.keep_reported(uid, reported);
             }
             self.unobserved.doubts.exited(&status, now.instant);
             self.publish_commit(&commit, Some(&status), now);
@@ -256,7 +265,7 @@ impl Engine {
         for event in events_of(commit, status, now.wall, first_pass) {
             self.expect_announcement(&event, commit, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
-            self.observe(&event, announced, status);
+            self.notify_observer(&event, announced, status);
             self.publish(&Record::Event(event));
         }
         self.watch_processes(commit, status);
@@ -268,11 +277,16 @@ impl Engine {
         if let (Some(proof), Some(id), Some(listed)) =
             (self.sources.streaming.proof(), &event.id, listed)
         {
-            proof.happened(id, commit.since, listed, now);
+            proof.on_change(id, commit.since, listed, now);
         }
     }
 
-    fn observe(&self, event: &Event, announced: Option<WallTime>, status: Option<&PodStatus>) {
+    fn notify_observer(
+        &self,
+        event: &Event,
+        announced: Option<WallTime>,
+        status: Option<&PodStatus>,
+    ) {
         let container = || status?.container(event.id.as_ref()?);
         let happened = match (event.subject, event.event_type) {
             _ if event.initial => None,
@@ -305,7 +319,7 @@ impl Engine {
             if container.state == ContainerState::Running {
                 self.sources
                     .processes
-                    .runs(&container.id, &container.name, &status.pod());
+                    .watch(&container.id, &container.name, &status.pod());
             }
         }
     }

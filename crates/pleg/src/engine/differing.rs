@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::model::id::PodUid;
 
 /// The resolution of `Instant`.
-const CLOCK_CHECK_PERIOD: Duration = Duration::from_nanos(1);
+const CLOCK_RESOLUTION: Duration = Duration::from_nanos(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Differing {
@@ -20,24 +20,24 @@ pub(crate) struct Differing {
 #[derive(Clone, Copy, Debug)]
 struct Since {
     /// Since when the pod is unobserved.
-    unseen: Instant,
+    unobserved: Instant,
     /// When this process learned that. A list may arrive long after its request.
     noted: Instant,
 }
 
 impl Differing {
     /// Notes that a pod is unobserved since `unobserved`. An earlier note remains.
-    pub(crate) fn note(&mut self, uid: &PodUid, unseen: Instant, noted: Instant) {
+    pub(crate) fn note(&mut self, uid: &PodUid, unobserved: Instant, noted: Instant) {
         if !self.since.contains_key(uid) {
-            self.since.insert(uid.clone(), Since { unseen, noted });
-            self.by_time.insert((unseen, uid.clone()));
+            self.since.insert(uid.clone(), Since { unobserved, noted });
+            self.by_time.insert((unobserved, uid.clone()));
         }
     }
 
     /// If the pod is unobserved, notes that it has been so since this earlier time.
     pub(crate) fn note_earlier(&mut self, uid: &PodUid, earlier: Instant) {
         let known = self.since.get(uid).copied();
-        if let Some(known) = known.filter(|known| earlier < known.unseen) {
+        if let Some(known) = known.filter(|known| earlier < known.unobserved) {
             self.remove(uid);
             self.note(uid, earlier, known.noted);
         }
@@ -46,20 +46,20 @@ impl Differing {
     /// The pod was observed or removed.
     pub(crate) fn remove(&mut self, uid: &PodUid) {
         if let Some(since) = self.since.remove(uid) {
-            self.by_time.remove(&(since.unseen, uid.clone()));
+            self.by_time.remove(&(since.unobserved, uid.clone()));
         }
     }
 
     /// All pods except these were observed as of `observed`.
-    pub(crate) fn keep(&mut self, pods: &BTreeSet<PodUid>, seen: Instant) {
-        let stays = |uid: &PodUid, since: Instant| since > seen || pods.contains(uid);
-        self.since.retain(|uid, since| stays(uid, since.unseen));
+    pub(crate) fn keep(&mut self, pods: &BTreeSet<PodUid>, observed: Instant) {
+        let stays = |uid: &PodUid, since: Instant| since > observed || pods.contains(uid);
+        self.since.retain(|uid, since| stays(uid, since.unobserved));
         self.by_time.retain(|(since, uid)| stays(uid, *since));
     }
 
     /// Since when a pod is unobserved.
     pub(crate) fn since(&self, uid: &PodUid) -> Option<Instant> {
-        self.since.get(uid).map(|since| since.unseen)
+        self.since.get(uid).map(|since| since.unobserved)
     }
 
     /// When this process learned that.
@@ -74,14 +74,14 @@ impl Differing {
     }
 
     /// When the next pod will have been unobserved for `duration`.
-    pub(crate) fn next_at(&self, long: Duration, now: Instant) -> Option<Instant> {
-        let next = match now.checked_sub(long) {
+    pub(crate) fn next_at(&self, duration: Duration, now: Instant) -> Option<Instant> {
+        let next = match now.checked_sub(duration) {
             Some(before) => {
-                let first = (before + CLOCK_CHECK_PERIOD, PodUid::from(""));
+                let first = (before + CLOCK_RESOLUTION, PodUid::from(""));
                 self.by_time.range(first..).next()
             }
             None => self.by_time.first(),
         };
-        next.map(|(since, _)| *since + long)
+        next.map(|(since, _)| *since + duration)
     }
 }

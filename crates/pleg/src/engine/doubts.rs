@@ -1,5 +1,5 @@
-//! Doubts about inspections that succeeded: an exit code is missing, or the status of an id contradicts
-//! the list. Such a pod does not differ, so no relist would cause another inspection.
+//! Doubts about inspections that succeeded: an exit code is missing, or the status of an id
+//! contradicts the list. Such a pod does not differ, so no relist would cause another inspection.
 //!
 //! ```text
 //!   found --exit code missing-----> inspected again after 0.5 s, 1 s ... five times
@@ -7,8 +7,9 @@
 //!                                   failing, if lists that were requested since show the same
 //! ```
 //!
-//! Until such a pod is inspected again after newer lists, it is unknown whether the list or the status is
-//! right. No list confirms the pod meanwhile. A status that lacks a listed id is incomplete.
+//! Until such a pod is inspected again after newer lists, it is unknown whether the list or the
+//! status is right. No list confirms the pod meanwhile. A status that lacks a listed id is
+//! incomplete.
 //!
 //! Both were observed: CRI-O reports an exit code of -1 until its exit file exists, and cri-dockerd
 //! updates its list and its statuses one after the other.
@@ -43,7 +44,7 @@ struct Contradicted {
     /// Whether it was inspected again after newer lists, which confirm or deny the contradiction.
     /// In a pod that changes all the time each contradiction is a new one: what was listed is gone
     /// when its status is requested.
-    lists_came: bool,
+    is_checked_by_lists: bool,
     /// The last status before the contradiction.
     last_good: Arc<PodStatus>,
 }
@@ -55,7 +56,7 @@ struct Doubt {
     /// When this doubt began.
     first: Instant,
     /// How many inspections were made because of it.
-    asked: u32,
+    tries: u32,
     pauses: Backoff,
     next: Next,
     /// The contradiction to report, once newer lists confirm it.
@@ -86,12 +87,12 @@ pub(crate) enum Judged {
 
 /// Why an id is in doubt.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum DoubtReason {
     LacksExitCode,
     Contradicts(Rpc, Option<Arc<str>>),
 }
 
-impl Found {
+impl DoubtReason {
     fn contradicts(&self) -> bool {
         matches!(self, Self::Contradicts(..))
     }
@@ -114,8 +115,8 @@ impl Doubts {
         let mut known = self.pods.remove(&status.uid).unwrap_or_default();
         let mut doubts = BTreeMap::new();
         let mut contradicts = false;
-        let lacking = lack_exit_code(status).map(|id| (id, Found::LacksExitCode));
-        let found: BTreeMap<Id, Found> = lacking.chain(contradictions).collect();
+        let lacking = lack_exit_code(status).map(|id| (id, DoubtReason::LacksExitCode));
+        let found: BTreeMap<Id, DoubtReason> = lacking.chain(contradictions).collect();
         for (id, found) in found {
             let known = known.remove(&id);
             // A doubt for another reason begins anew: its last retry may have been its last.
@@ -124,7 +125,7 @@ impl Doubts {
             doubt.retry_at(&found, now);
             contradicts |= found.contradicts();
             doubt.failing = match found {
-                Found::Contradicts(call, container) if is_listed_since(doubt.first) => {
+                DoubtReason::Contradicts(call, container) if is_listed_since(doubt.first) => {
                     let since = doubt.first;
                     let known = self.contradicted.get(&status.uid);
                     let unseen_since = known.map_or(since, |known| known.first);
@@ -150,7 +151,7 @@ impl Doubts {
         let judged = match failing.next() {
             Some(failing) => {
                 let contradicted = self.remember(&status.uid, last_good, now);
-                contradicted.lists_came = true;
+                contradicted.is_checked_by_lists = true;
                 Judged::Fails {
                     error: failing.error.clone(),
                     last_good: contradicted.last_good.clone(),
@@ -158,7 +159,7 @@ impl Doubts {
             }
             None if contradicts => {
                 let contradicted = self.remember(&status.uid, last_good, now);
-                contradicted.lists_came |= is_listed_since(contradicted.first);
+                contradicted.is_checked_by_lists |= is_listed_since(contradicted.first);
                 Judged::Contradicts
             }
             None => {
@@ -181,7 +182,7 @@ impl Doubts {
         let known = self.contradicted.entry(uid.clone());
         known.or_insert(Contradicted {
             first: now,
-            lists_came: false,
+            is_checked_by_lists: false,
             last_good,
         })
     }
@@ -230,16 +231,16 @@ impl Doubts {
 
     /// The pods whose status contradicts the list, and that newer lists have not confirmed or
     /// denied yet.
-    pub(crate) fn awaiting_lists(&self) -> impl Iterator<Item = &PodUid> {
+    pub(crate) fn needing_lists(&self) -> impl Iterator<Item = &PodUid> {
         let new = self.contradicted.iter();
-        let new = new.filter(|(_, contradicted)| !contradicted.lists_came);
+        let new = new.filter(|(_, contradicted)| !contradicted.is_checked_by_lists);
         new.map(|(uid, _)| uid)
     }
 
     /// Whether newer lists have yet to confirm or deny a contradiction of this pod.
-    pub(crate) fn awaits_lists(&self, uid: &PodUid) -> bool {
+    pub(crate) fn needs_lists(&self, uid: &PodUid) -> bool {
         let contradicted = self.contradicted.get(uid);
-        contradicted.is_some_and(|contradicted| !contradicted.lists_came)
+        contradicted.is_some_and(|contradicted| !contradicted.is_checked_by_lists)
     }
 
     /// The confirmed contradictions.
@@ -255,7 +256,7 @@ impl Doubt {
         Self {
             contradicts,
             first: now,
-            asked: 0,
+            tries: 0,
             next: Next::At(now + pauses.next()),
             pauses,
             failing: None,
@@ -263,14 +264,14 @@ impl Doubt {
     }
 
     /// The id is still in doubt. Only an inspection that this doubt caused counts as a try.
-    fn retry_at(&mut self, found: &Found, now: Instant) {
+    fn retry_at(&mut self, found: &DoubtReason, now: Instant) {
         if self.next != Next::UnderWay {
             return;
         }
-        self.asked += 1;
-        let is_enough = self.asked >= MAX_EXIT_CODE_TRIES;
+        self.tries += 1;
+        let is_enough = self.tries >= MAX_EXIT_CODE_TRIES;
         self.next = match found {
-            Found::LacksExitCode if is_enough => Next::Never,
+            DoubtReason::LacksExitCode if is_enough => Next::Never,
             _ => Next::At(now + self.pauses.next()),
         };
     }
@@ -283,18 +284,18 @@ fn lack_exit_code(status: &PodStatus) -> impl Iterator<Item = Id> {
 }
 
 /// For each id, how its status contradicts the list.
-pub(crate) type Contradictions = BTreeMap<Id, Found>;
+pub(crate) type Contradictions = BTreeMap<Id, DoubtReason>;
 
 /// The listed rows that the status lacks, or that have ended according to the list but not to the
 /// status. Only rows that the inspection `requested` and that are still `listed` count: the others
 /// may have changed since.
 pub(crate) fn contradictions(
     status: &PodStatus,
-    asked: &ListedPod,
+    requested: &ListedPod,
     listed: Option<&ListedPod>,
 ) -> Contradictions {
     let is_listed = |id: &Id| listed.is_some_and(|pod| pod.names(id));
-    let sandboxes = asked.sandboxes.iter().filter(|row| is_listed(&row.id));
+    let sandboxes = requested.sandboxes.iter().filter(|row| is_listed(&row.id));
     let sandboxes = sandboxes.filter(|row| {
         let mut found = status.sandboxes.iter();
         let found = found.find(|found| found.id == row.id);
@@ -303,10 +304,10 @@ pub(crate) fn contradictions(
         })
     });
     let sandboxes = sandboxes.map(|row| {
-        let found = Found::Contradicts(Rpc::PodSandboxStatus, None);
+        let found = DoubtReason::Contradicts(Rpc::PodSandboxStatus, None);
         (row.id.clone(), found)
     });
-    let containers = asked.containers.iter().filter(|row| is_listed(&row.id));
+    let containers = requested.containers.iter().filter(|row| is_listed(&row.id));
     let containers = containers.filter(|row| {
         status.container(&row.id).is_none_or(|found| {
             row.state == ContainerState::Exited && found.state == ContainerState::Running
@@ -314,7 +315,7 @@ pub(crate) fn contradictions(
     });
     let containers = containers.map(|row| {
         let name = Some(row.name.clone()).filter(|name| !name.is_empty());
-        let found = Found::Contradicts(Rpc::ContainerStatus, name);
+        let found = DoubtReason::Contradicts(Rpc::ContainerStatus, name);
         (row.id.clone(), found)
     });
     sandboxes.chain(containers).collect()

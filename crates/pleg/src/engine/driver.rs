@@ -52,11 +52,11 @@ pub(crate) struct Driver<R> {
     announcer: mpsc::Sender<Announced>,
     flood: Arc<Flood>,
     /// Subscriptions and status requests that arrived shortly after a pause.
-    held: Vec<Command>,
+    held_commands: Vec<Command>,
     /// When the first of them arrived.
     held_since: Instant,
     /// When this turn began.
-    woken: Instant,
+    turn_began: Instant,
 }
 
 /// What ended the wait of a turn.
@@ -108,9 +108,9 @@ impl<R: Runtime> Driver<R> {
             announcements,
             announcer,
             flood: Arc::default(),
-            held: Vec::new(),
+            held_commands: Vec::new(),
             held_since: now.instant,
-            woken: now.instant,
+            turn_began: now.instant,
         }
     }
 
@@ -122,11 +122,11 @@ impl<R: Runtime> Driver<R> {
             let now = self.now().instant;
             // If work is due but waits for something else, the loop must not spin.
             let alarm = self.engine.alarm(now).max(now + MIN_SLEEP);
-            let held = self.held_until().filter(|_| !self.held.is_empty());
+            let held = self.held_until().filter(|_| !self.held_commands.is_empty());
             let alarm = held.map_or(alarm, |until| until.clamp(now, alarm));
             let tick = self
                 .engine
-                .awaits_answers()
+                .has_outstanding_calls()
                 .then(|| now + CLOCK_CHECK_PERIOD);
             let tick = tick.filter(|tick| *tick < alarm);
             let next = tokio::select! {
@@ -149,29 +149,29 @@ impl<R: Runtime> Driver<R> {
                     None => Next::Input(Input::Time),
                 },
             };
-            self.wake(tick.unwrap_or(alarm));
+            self.begin_turn(tick.unwrap_or(alarm));
             match next {
                 Next::Tick => {}
                 Next::Command(command @ (Command::Subscribe(..) | Command::Status(_))) => {
-                    if self.held.is_empty() {
+                    if self.held_commands.is_empty() {
                         self.held_since = self.clock.now();
                     }
-                    self.held.push(command);
+                    self.held_commands.push(command);
                 }
                 Next::Command(command) => self.on_command(command),
                 Next::Input(input) => {
                     self.step(input);
-                    self.take_in_more();
+                    self.take_in_waiting();
                 }
             }
             let now = self.now().instant;
             if self.held_until().is_none_or(|until| now >= until) {
-                for command in std::mem::take(&mut self.held) {
+                for command in std::mem::take(&mut self.held_commands) {
                     self.on_command(command);
                 }
             }
             while let Some(ended) = self.tasks.try_join_next() {
-                end_with(ended);
+                resume_panic(ended);
             }
             // The tasks that read the answers may need this thread.
             if self.is_turn_long(self.clock.now()) {
@@ -182,11 +182,11 @@ impl<R: Runtime> Driver<R> {
 
     /// Until when subscriptions and status requests are held.
     fn held_until(&self) -> Option<Instant> {
-        let until = self.engine.held_until()?;
+        let until = self.engine.status_held_until()?;
         Some(until.min(self.held_since + MAX_STATUS_HELD_FOR))
     }
 
-    fn take_in_more(&mut self) {
+    fn take_in_waiting(&mut self) {
         for _ in 0..MAX_INPUTS_PER_TURN {
             if self.is_turn_long(self.clock.now()) {
                 return;
@@ -200,26 +200,26 @@ impl<R: Runtime> Driver<R> {
 
     /// Begins a turn that was to begin at `expected`. A large delay is time in which this process
     /// was paused.
-    fn wake(&mut self, meant: Instant) {
-        let late = self.clock.now().saturating_duration_since(meant);
-        if late >= PAUSED_AFTER {
-            tracing::info!("this process did not run for {late:.1?}");
-            self.clock.paused(late, Instant::now());
-            self.engine.woke(late, self.clock.now());
+    fn begin_turn(&mut self, expected: Instant) {
+        let delay = self.clock.now().saturating_duration_since(expected);
+        if delay >= PAUSED_AFTER {
+            tracing::info!("this process was paused for {delay:.1?}");
+            self.clock.paused(delay, Instant::now());
+            self.engine.on_pause_ended(delay, self.clock.now());
         }
-        self.woken = self.clock.now();
+        self.turn_began = self.clock.now();
     }
 
     /// Whether this turn has run for so long that answers may be waiting in the socket.
     fn is_turn_long(&self, now: Instant) -> bool {
-        now >= self.woken + PAUSED_AFTER
+        now >= self.turn_began + PAUSED_AFTER
     }
 
     /// The current time of the run clock and of the wall clock.
     fn now(&mut self) -> Moment {
         let instant = self.clock.now();
         if self.is_turn_long(instant) {
-            self.engine.settle_first(instant);
+            self.engine.begin_settling(instant);
         }
         Moment {
             instant,
@@ -250,7 +250,7 @@ impl<R: Runtime> Driver<R> {
                 let now = self.now();
                 let _ = answer.send(self.engine.status(now, &self.clock));
             }
-            Command::Relist(asked) => self.step(Input::Relist(self.clock.at(asked))),
+            Command::Relist(after) => self.step(Input::Relist(self.clock.at(after))),
             Command::Reinspect(uid) => self.step(Input::Reinspect(uid)),
         }
     }
@@ -259,10 +259,10 @@ impl<R: Runtime> Driver<R> {
         // While the driver stops, the receiver may be gone; ignore the error.
         let reports = self.reports.clone();
         match action {
-            Action::Ask(call) => {
+            Action::Send(call) => {
                 let (runtime, begun) = (self.runtime.clone(), self.clock.now());
                 self.tasks.spawn(async move {
-                    let answered = ask(&*runtime, call, begun).await;
+                    let answered = send(&*runtime, call, begun).await;
                     let _ = reports.send(Input::Answered(Box::new(answered)));
                 });
             }
@@ -309,16 +309,16 @@ impl<R: Runtime> Driver<R> {
             return;
         };
         let (watching, reports) = (kernel.watch(pid, &id), self.reports.clone());
-        let of = id.clone();
+        let watched = id.clone();
         let watch = self.tasks.spawn(async move {
             match watching.await {
                 Ok(death) => {
-                    let _ = reports.send(Input::Opened(of.clone(), Ok(())));
+                    let _ = reports.send(Input::Opened(watched.clone(), Ok(())));
                     death.await;
-                    let _ = reports.send(Input::Died(of));
+                    let _ = reports.send(Input::Died(watched));
                 }
                 Err(why) => {
-                    let _ = reports.send(Input::Opened(of, Err(why)));
+                    let _ = reports.send(Input::Opened(watched, Err(why)));
                 }
             }
         });
@@ -328,8 +328,8 @@ impl<R: Runtime> Driver<R> {
     }
 }
 
-async fn ask(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
-    let answer = call.request.clone().ask(runtime).await;
+async fn send(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
+    let answer = call.request.clone().send(runtime).await;
     Answered {
         call,
         begun,
@@ -338,7 +338,7 @@ async fn ask(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
 }
 
 /// Continues a panic of a task in the driver.
-fn end_with(ended: Result<(), JoinError>) {
+fn resume_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {

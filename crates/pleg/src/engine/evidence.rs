@@ -16,48 +16,48 @@ use crate::runtime::Rpc;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
     /// When the newest call was sent that was answered, even with an error.
-    any: Option<Instant>,
+    newest_answered: Option<Instant>,
     /// When the newest call was sent that was answered successfully.
-    good: Option<Instant>,
+    newest_success: Option<Instant>,
     /// When the last successful calls of each kind were sent.
-    of_kind: BTreeMap<Rpc, VecDeque<Instant>>,
-    took: BTreeMap<Rpc, Lately>,
+    successes: BTreeMap<Rpc, VecDeque<Instant>>,
+    recent: BTreeMap<Rpc, RecentCalls>,
     /// The ids that were suspect and then answered: when, and how long the answer took.
     slower: BTreeMap<Key, (Instant, Duration)>,
 }
 
 /// How long the last calls of one kind took.
 #[derive(Clone, Debug, Default)]
-struct Lately {
-    took: VecDeque<Took>,
+struct RecentCalls {
+    calls: VecDeque<Measured>,
     /// Their 95th percentile.
     usual: Duration,
 }
 
 /// How long one successful call took.
 #[derive(Clone, Debug)]
-struct Took {
+struct Measured {
     at: Instant,
     time: Duration,
     /// The pod that it was about, if known.
     pod: Option<PodUid>,
 }
 
-impl Lately {
-    fn add(&mut self, took: Took) {
-        if self.took.len() == REMEMBERED_ANSWERS {
-            self.took.pop_front();
+impl RecentCalls {
+    fn add(&mut self, took: Measured) {
+        if self.calls.len() == REMEMBERED_ANSWERS {
+            self.calls.pop_front();
         }
-        self.took.push_back(took);
-        self.usual = percentile_95(self.took.iter().map(|took| &took.time));
+        self.calls.push_back(took);
+        self.usual = percentile_95(self.calls.iter().map(|took| &took.time));
     }
 
-    fn forget_before(&mut self, now: Instant) {
-        let remembered = self.took.len();
-        self.took
-            .retain(|took| now < took.at + MEASUREMENT_VALID_FOR);
-        if self.took.len() < remembered {
-            self.usual = percentile_95(self.took.iter().map(|took| &took.time));
+    fn drop_outdated(&mut self, now: Instant) {
+        let remembered = self.calls.len();
+        self.calls
+            .retain(|call| now < call.at + MEASUREMENT_VALID_FOR);
+        if self.calls.len() < remembered {
+            self.usual = percentile_95(self.calls.iter().map(|took| &took.time));
         }
     }
 }
@@ -66,14 +66,14 @@ impl Evidence {
     /// A call that was sent at `begun` was answered with an error. The runtime answers, but the
     /// time of an error shows nothing about successful calls.
     pub(super) fn failed(&mut self, begun: Instant) {
-        self.any = self.any.max(Some(begun));
+        self.newest_answered = self.newest_answered.max(Some(begun));
     }
 
     /// A call that was sent at `begun` was answered successfully.
     pub(super) fn answered(&mut self, rpc: Rpc, begun: Instant) {
-        self.any = self.any.max(Some(begun));
-        self.good = self.good.max(Some(begun));
-        let of_kind = self.of_kind.entry(rpc).or_default();
+        self.newest_answered = self.newest_answered.max(Some(begun));
+        self.newest_success = self.newest_success.max(Some(begun));
+        let of_kind = self.successes.entry(rpc).or_default();
         if of_kind.len() == REMEMBERED_ANSWERS {
             of_kind.pop_front();
         }
@@ -81,8 +81,14 @@ impl Evidence {
     }
 
     /// Notes how long a successful status call took that was never stuck.
-    pub(super) fn took(&mut self, rpc: Rpc, pod: Option<&PodUid>, time: Duration, now: Instant) {
-        self.took.entry(rpc).or_default().add(Took {
+    pub(super) fn measured(
+        &mut self,
+        rpc: Rpc,
+        pod: Option<&PodUid>,
+        time: Duration,
+        now: Instant,
+    ) {
+        self.recent.entry(rpc).or_default().add(Measured {
             at: now,
             time,
             pod: pod.cloned(),
@@ -90,12 +96,12 @@ impl Evidence {
     }
 
     /// The pods with recent calls, and whether the last status call for each took at least `limit`.
-    pub(super) fn slow_pods(&self, long: Duration) -> BTreeMap<&PodUid, bool> {
+    pub(super) fn slow_pods(&self, limit: Duration) -> BTreeMap<&PodUid, bool> {
         let mut pods = BTreeMap::new();
-        for lately in self.took.values() {
-            let took = lately.took.iter();
+        for recent in self.recent.values() {
+            let took = recent.calls.iter();
             let last: BTreeMap<&PodUid, bool> = took
-                .filter_map(|took| Some((took.pod.as_ref()?, took.time >= long)))
+                .filter_map(|took| Some((took.pod.as_ref()?, took.time >= limit)))
                 .collect();
             for (pod, is_slow) in last {
                 *pods.entry(pod).or_default() |= is_slow;
@@ -105,9 +111,9 @@ impl Evidence {
     }
 
     /// Drops what is too old.
-    pub(super) fn pass(&mut self, now: Instant) {
-        for lately in self.took.values_mut() {
-            lately.forget_before(now);
+    pub(super) fn drop_outdated(&mut self, now: Instant) {
+        for recent in self.recent.values_mut() {
+            recent.drop_outdated(now);
         }
         self.slower
             .retain(|_, (at, _)| now < *at + SLOWNESS_REMEMBERED_FOR);
@@ -117,34 +123,34 @@ impl Evidence {
     /// the slowest one since `since` if that was slower, because the runtime may have become slow.
     /// Without recent calls of this kind, the time of the slower kind.
     pub(super) fn usual(&self, rpc: Rpc, since: Instant) -> Duration {
-        match self.took.get(&rpc) {
-            Some(lately) if !lately.took.is_empty() => {
-                let ended = lately.took.iter().rev();
+        match self.recent.get(&rpc) {
+            Some(recent) if !recent.calls.is_empty() => {
+                let ended = recent.calls.iter().rev();
                 let ended = ended.take_while(|took| took.at >= since);
                 let slowest = ended.map(|took| took.time).max();
-                lately.usual.max(slowest.unwrap_or_default())
+                recent.usual.max(slowest.unwrap_or_default())
             }
             _ => {
-                let others = self.took.values().map(|lately| lately.usual);
+                let others = self.recent.values().map(|recent| recent.usual);
                 others.max().unwrap_or_default()
             }
         }
     }
 
     /// A stuck call was answered: its id is only slow.
-    pub(super) fn is_slower(&mut self, key: Key, took: Duration, now: Instant) {
+    pub(super) fn note_slow(&mut self, key: Key, took: Duration, now: Instant) {
         if self.slower.len() < MAX_SLOWER_IDS || self.slower.contains_key(&key) {
             self.slower.insert(key, (now, took));
         }
     }
 
     /// A call was answered promptly: its id is no longer slow.
-    pub(super) fn is_prompt(&mut self, key: &Key) {
+    pub(super) fn note_prompt(&mut self, key: &Key) {
         self.slower.remove(key);
     }
 
     /// How long this call took when it was last slow; zero if it never was.
-    pub(super) fn own(&self, key: &Key) -> Duration {
+    pub(super) fn own_time(&self, key: &Key) -> Duration {
         self.slower
             .get(key)
             .map_or(Duration::ZERO, |(_, took)| *took)
@@ -153,38 +159,41 @@ impl Evidence {
     /// How many calls of this kind that were sent at `time` or later were answered successfully.
     /// Only the last [`REMEMBERED_ANSWERS`] count.
     pub(super) fn answers_since(&self, rpc: Rpc, time: Instant) -> usize {
-        let of_kind = self.of_kind.get(&rpc).into_iter().flatten();
+        let of_kind = self.successes.get(&rpc).into_iter().flatten();
         of_kind.filter(|begun| **begun >= time).count()
     }
 
     /// When the last successful call other than `Version` was sent.
     pub(super) fn last_of_pods(&self) -> Option<Instant> {
-        let of_pods = self.of_kind.iter().filter(|(rpc, _)| **rpc != Rpc::Version);
+        let of_pods = self
+            .successes
+            .iter()
+            .filter(|(rpc, _)| **rpc != Rpc::Version);
         of_pods.flat_map(|(_, begun)| begun).max().copied()
     }
 
     /// When the last successful call of this kind was sent.
     pub(super) fn last_of_kind(&self, rpc: Rpc) -> Option<Instant> {
-        self.of_kind.get(&rpc)?.iter().max().copied()
+        self.successes.get(&rpc)?.iter().max().copied()
     }
 
     /// Whether a call that was sent at `time` or later was answered, even with an error.
-    pub(super) fn any_since(&self, time: Instant) -> bool {
-        self.any >= Some(time)
+    pub(super) fn has_answered_since(&self, time: Instant) -> bool {
+        self.newest_answered >= Some(time)
     }
 
     /// Whether a call that was sent after `time` was answered, even with an error.
-    pub(super) fn any_after(&self, time: Instant) -> bool {
-        self.any > Some(time)
+    pub(super) fn has_answered_after(&self, time: Instant) -> bool {
+        self.newest_answered > Some(time)
     }
 
     /// Whether a call that was sent at `time` or later was answered successfully.
-    pub(super) fn good_since(&self, time: Instant) -> bool {
-        self.good >= Some(time)
+    pub(super) fn has_success_since(&self, time: Instant) -> bool {
+        self.newest_success >= Some(time)
     }
 
     /// The same for calls of this kind.
-    pub(super) fn of_kind_since(&self, rpc: Rpc, time: Instant) -> bool {
+    pub(super) fn has_success_of_kind_since(&self, rpc: Rpc, time: Instant) -> bool {
         self.answers_since(rpc, time) > 0
     }
 }

@@ -6,8 +6,8 @@
 //!                              \-- the pod is observed, or another call of it is stuck: forgotten
 //! ```
 //!
-//! An answer to the failed call does not show the whole pod. Until the pod is inspected, the failure
-//! remains.
+//! An answer to the failed call does not show the whole pod. Until the pod is inspected, the
+//! failure remains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ impl Failures {
     /// Notes that a call failed. It replaces the earlier failures of its pod that are over.
     pub(super) fn note(&mut self, mut failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
-            self.named(&pod.uid);
+            self.replace_by_other_call(&pod.uid);
         }
         let key = (failing.call, Some(failing.id.clone()));
         if let Some(known) = self.calls.get(&key) {
@@ -79,7 +79,7 @@ impl Failures {
 
     /// Another call of this pod is now the reason: forgets the failures that are over, and those of
     /// the pod as a whole.
-    pub(super) fn named(&mut self, uid: &PodUid) {
+    pub(super) fn replace_by_other_call(&mut self, uid: &PodUid) {
         self.calls.retain(|_, failed| {
             let is_over = failed.is_answered || failed.failing.error.is_slowness();
             !(is_over && failed.is_of(uid))
@@ -87,9 +87,9 @@ impl Failures {
     }
 
     /// The pod was observed as of `observed`: forgets the earlier failures.
-    pub(super) fn forget_until(&mut self, uid: &PodUid, seen: Instant) {
+    pub(super) fn forget_until(&mut self, uid: &PodUid, observed: Instant) {
         self.calls.retain(|_, failed| {
-            let is_newer = failed.noted > seen && !failed.is_answered;
+            let is_newer = failed.noted > observed && !failed.is_answered;
             let is_call = matches!(failed.failing.error, InspectError::Failed { .. });
             !failed.is_of(uid) || is_newer && is_call
         });
@@ -104,7 +104,7 @@ impl Failures {
     }
 
     /// Whether a single call of this pod fails, and not only the pod as a whole.
-    pub(super) fn names_a_call_of(&self, uid: &PodUid) -> bool {
+    pub(super) fn has_failing_call(&self, uid: &PodUid) -> bool {
         let mut failed = self.calls.values();
         failed.any(|failed| failed.is_of(uid) && !failed.failing.error.is_slowness())
     }
@@ -139,7 +139,7 @@ impl Failures {
     }
 
     /// Whether this call failed when it was last answered.
-    pub(super) fn fails(&self, key: &Key) -> bool {
+    pub(super) fn is_failing(&self, key: &Key) -> bool {
         self.calls
             .get(key)
             .is_some_and(|failed| !failed.is_answered)
@@ -158,7 +158,7 @@ mod tests {
     use crate::runtime::{CallError, Rpc};
 
     #[test]
-    fn a_call_that_fails_again_while_nobody_knows_its_pod_is_still_of_the_pod_that_it_failed() {
+    fn a_call_that_fails_again_while_its_pod_is_unknown_keeps_its_pod() {
         let now = Instant::now();
         let error = InspectError::Failed {
             call: Rpc::PodSandboxStatus,

@@ -23,11 +23,11 @@ impl HintBudget {
         let passed = now.duration_since(self.as_of).as_secs_f64();
         self.left = (self.left + passed * f64::from(HINTS_PER_SECOND)).min(f64::from(HINT_BURST));
         self.as_of = now;
-        let may = self.left >= f64::from(cost);
-        if may {
+        let is_enough = self.left >= f64::from(cost);
+        if is_enough {
             self.left -= f64::from(cost);
         }
-        may
+        is_enough
     }
 
     /// Takes `cost` calls from the budget, even if that makes it negative.

@@ -82,7 +82,7 @@ impl Engine {
 
     /// Events were dropped: one relist replaces the inspections.
     pub(super) fn on_flooded(&mut self, now: Moment) {
-        self.doubt_stream(now);
+        self.distrust_stream(now);
         self.list_soon(now);
     }
 
@@ -98,7 +98,7 @@ impl Engine {
     }
 
     pub(super) fn stream_opened(&mut self, now: Moment) {
-        if self.sources.streaming.opened() {
+        if self.sources.streaming.mark_open() {
             self.out.observer.stream_opened();
             // Changes before this moment were not announced.
             self.relister.request(now.instant);
@@ -114,7 +114,7 @@ impl Engine {
         };
         if self.sources.streaming.is_unsupported() && self.config.mode == Mode::Evented {
             tracing::warn!("the runtime has no event stream, so pods are relisted: {why}");
-        } else if let Some(time) = self.sources.streaming.held(now.instant) {
+        } else if let Some(time) = self.sources.streaming.withheld_for(now.instant) {
             tracing::warn!(
                 "the connection to the runtime was lost again soon after the event stream was opened: it \
                  is opened again after {} s, and pods are relisted meanwhile: {why}",
@@ -129,7 +129,7 @@ impl Engine {
     }
 
     /// The stream has to prove itself again, and the next relist is soon.
-    pub(super) fn doubt_stream(&mut self, now: Moment) {
+    pub(super) fn distrust_stream(&mut self, now: Moment) {
         if let Some(proof) = self.sources.streaming.proof() {
             proof.doubt();
             self.hurry(now);

@@ -1,13 +1,13 @@
 //! Inspections: the status calls of one pod, for each of its sandboxes and containers.
 //!
 //! ```text
-//!   queue --a place is free--> active, up to `calls_per_pod` calls at once --> PodStatus, or an error
+//!   queue --a place is free--> active, `calls_per_pod` calls at once --> PodStatus, or an error
 //!                                |
 //!                                \-- after 250 ms: frees its place for another one, and goes on
 //! ```
 //!
-//! Each inspection is independent: a slow or stuck one takes no place from the others. The ledger bounds
-//! the outstanding calls of all of them.
+//! Each inspection is independent: a slow or stuck one takes no place from the others. The ledger
+//! bounds the outstanding calls of all of them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -31,9 +31,9 @@ use crate::runtime::{About, CallError};
 #[derive(Debug)]
 pub(crate) struct Inspector {
     /// How many inspections that are not slow may be active.
-    places: usize,
+    max_prompt: usize,
     /// How many calls of one inspection may be outstanding.
-    together: usize,
+    calls_per_pod: usize,
     queue: VecDeque<Queued>,
     active: BTreeMap<(PodUid, u64), Inspection>,
 }
@@ -45,7 +45,7 @@ struct Queued {
     pod: Arc<ListedPod>,
     since: Instant,
     /// Whether the pod was reported as waiting.
-    is_named: bool,
+    is_reported: bool,
 }
 
 #[derive(Debug)]
@@ -54,12 +54,12 @@ struct Inspection {
     pod: Arc<ListedPod>,
     begun: Instant,
     /// The calls that are still to be sent.
-    to_ask: VecDeque<Request>,
+    to_send: VecDeque<Request>,
     outstanding: BTreeSet<Key>,
     found: PodStatus,
     error: Option<InspectError>,
     /// The exited containers that were returned before the end of the inspection.
-    told: BTreeSet<Id>,
+    reported_exits: BTreeSet<Id>,
     /// The exits that other calls have found meanwhile. A status that was requested before may
     /// still show the container as running.
     exited: BTreeMap<Id, ContainerStatus>,
@@ -75,10 +75,10 @@ pub(crate) struct Inspected {
 }
 
 impl Inspector {
-    pub(crate) fn new(places: usize, together: usize) -> Self {
+    pub(crate) fn new(max_prompt: usize, calls_per_pod: usize) -> Self {
         Self {
-            places: places.max(1),
-            together: together.max(1),
+            max_prompt: max_prompt.max(1),
+            calls_per_pod: calls_per_pod.max(1),
             queue: VecDeque::new(),
             active: BTreeMap::new(),
         }
@@ -91,7 +91,7 @@ impl Inspector {
             ticket,
             pod,
             since,
-            is_named: false,
+            is_reported: false,
         });
     }
 
@@ -115,9 +115,9 @@ impl Inspector {
         }
         let prompt = self.active.values();
         let prompt = prompt
-            .filter(|inspection| now < inspection.keeps_place_until(self.together))
+            .filter(|inspection| now < inspection.keeps_place_until(self.calls_per_pod))
             .count();
-        while prompt < self.places {
+        while prompt < self.max_prompt {
             let Queued { ticket, pod, .. } = self.queue.pop_front()?;
             let pod = records.start(&ticket).unwrap_or(pod);
             let key = (ticket.uid.clone(), ticket.number());
@@ -131,11 +131,11 @@ impl Inspector {
 
     fn next_of_active(&mut self, ledger: &mut Ledger) -> Option<(Call, About)> {
         let mut active = self.active.values_mut();
-        active.find_map(|inspection| inspection.ask(self.together, ledger))
+        active.find_map(|inspection| inspection.next_call(self.calls_per_pod, ledger))
     }
 
     /// Takes an inspection without calls: its pod has no rows, or its rows are gone.
-    pub(crate) fn ended(&mut self) -> Option<Inspected> {
+    pub(crate) fn take_ended(&mut self) -> Option<Inspected> {
         let mut active = self.active.iter();
         let (key, _) = active.find(|(_, inspection)| inspection.is_over())?;
         let key = key.clone();
@@ -155,7 +155,7 @@ impl Inspector {
         if !inspection.outstanding.remove(&request.key()) {
             return None;
         }
-        if let Some(status) = inspection.unless_gone(request, answer) {
+        if let Some(status) = inspection.status_or_note_error(request, answer) {
             // An event may have named the wrong pod for this id.
             let pod = status.pod();
             if pod.is_none_or(|pod| pod.uid == inspection.pod.pod.uid) {
@@ -166,7 +166,7 @@ impl Inspector {
     }
 
     /// Another call found that a container has exited: the inspections of its pod use that too.
-    pub(crate) fn exited(&mut self, uid: &PodUid, status: &ContainerStatus) {
+    pub(crate) fn note_exit(&mut self, uid: &PodUid, status: &ContainerStatus) {
         let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
         for inspection in self.active.values_mut().filter(of_pod) {
             inspection.exited.insert(status.id.clone(), status.clone());
@@ -178,7 +178,7 @@ impl Inspector {
         let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
         for inspection in self.active.values_mut().filter(of_pod) {
             inspection.outstanding.remove(key);
-            inspection.to_ask.retain(|request| request.key() != *key);
+            inspection.to_send.retain(|request| request.key() != *key);
         }
     }
 
@@ -201,17 +201,17 @@ impl Inspector {
 
     /// The pods that were reported as waiting, and still wait.
     pub(crate) fn waiting_for_room(&self) -> impl Iterator<Item = &PodUid> {
-        let named = self.queue.iter().filter(|queued| queued.is_named);
-        named.map(|queued| &queued.ticket.uid)
+        let reported = self.queue.iter().filter(|queued| queued.is_reported);
+        reported.map(|queued| &queued.ticket.uid)
     }
 
     /// The pods that have waited for `limit`, each once.
     pub(crate) fn newly_waiting_for_room(&mut self, now: Instant, limit: Duration) -> Vec<PodUid> {
-        let late = self.queue.iter_mut();
-        let late = late.take_while(|queued| now >= queued.since + limit);
-        let new = late.filter_map(|queued| {
-            let was_named = std::mem::replace(&mut queued.is_named, true);
-            (!was_named).then(|| queued.ticket.uid.clone())
+        let overdue = self.queue.iter_mut();
+        let overdue = overdue.take_while(|queued| now >= queued.since + limit);
+        let new = overdue.filter_map(|queued| {
+            let was_reported = std::mem::replace(&mut queued.is_reported, true);
+            (!was_reported).then(|| queued.ticket.uid.clone())
         });
         new.collect()
     }
@@ -224,12 +224,12 @@ impl Inspector {
     }
 
     /// Whether an inspection of the pod needs the answer to this call.
-    pub(crate) fn awaits(&self, uid: &PodUid, key: &Key) -> bool {
+    pub(crate) fn needs_answer(&self, uid: &PodUid, key: &Key) -> bool {
         let from = self.active.range((uid.clone(), 0)..);
         let mut active = from.take_while(|((active, _), _)| active == uid);
         let id = key.1.as_ref();
         let mut queued = self.queue.iter();
-        active.any(|(_, inspection)| inspection.awaits(key))
+        active.any(|(_, inspection)| inspection.needs_answer(key))
             || queued.any(|queued| {
                 queued.ticket.uid == *uid && id.is_some_and(|id| queued.pod.names(id))
             })
@@ -243,7 +243,7 @@ impl Inspector {
         let slow = self.active.values().flat_map(|inspection| {
             [
                 inspection.begun + SLOW_AFTER,
-                inspection.keeps_place_until(self.together),
+                inspection.keeps_place_until(self.calls_per_pod),
             ]
         });
         slow.filter(|time| *time > now).min()
@@ -253,10 +253,10 @@ impl Inspector {
 impl Inspection {
     /// When the inspection frees its place. With one call at a time, the purpose is to measure what
     /// each call costs: then only a suspect call frees it.
-    fn keeps_place_until(&self, together: usize) -> Instant {
+    fn keeps_place_until(&self, calls_per_pod: usize) -> Instant {
         let rows = self.pod.sandboxes.len() + self.pod.containers.len();
         self.begun
-            + match together {
+            + match calls_per_pod {
                 1 => SUSPECT * rows as u32,
                 _ => SLOW_AFTER,
             }
@@ -267,11 +267,11 @@ impl Inspection {
         let sandboxes = sandboxes.map(|row| Request::Sandbox(row.id.clone()));
         let containers = pod.containers.iter();
         let containers = containers.map(|row| Request::Container(row.id.clone()));
-        let to_ask = sandboxes.chain(containers).collect();
+        let to_send = sandboxes.chain(containers).collect();
         Self {
             ticket,
             begun,
-            to_ask,
+            to_send,
             outstanding: BTreeSet::new(),
             found: PodStatus {
                 uid: pod.pod.uid.clone(),
@@ -281,7 +281,7 @@ impl Inspection {
                 containers: Vec::with_capacity(pod.containers.len()),
             },
             error: None,
-            told: BTreeSet::new(),
+            reported_exits: BTreeSet::new(),
             exited: BTreeMap::new(),
             pod,
         }
@@ -289,11 +289,11 @@ impl Inspection {
 
     /// The first call that is not outstanding for another component. The inspection waits for the
     /// end of the others, which the ledger notes.
-    fn ask(&mut self, together: usize, ledger: &mut Ledger) -> Option<(Call, About)> {
-        if self.outstanding.len() >= together {
+    fn next_call(&mut self, calls_per_pod: usize, ledger: &mut Ledger) -> Option<(Call, About)> {
+        if self.outstanding.len() >= calls_per_pod {
             return None;
         }
-        let free = self.to_ask.iter().position(|request| {
+        let free = self.to_send.iter().position(|request| {
             let key = request.key();
             let is_free = !ledger.is_outstanding(&key);
             if !is_free {
@@ -301,7 +301,7 @@ impl Inspection {
             }
             is_free
         })?;
-        let request = self.to_ask.remove(free)?;
+        let request = self.to_send.remove(free)?;
         self.outstanding.insert(request.key());
         let about = about_row(&request, &self.pod);
         let purpose = Purpose::Inspect(self.ticket.uid.clone(), self.ticket.number());
@@ -312,24 +312,28 @@ impl Inspection {
         let (uid, begun) = (&self.ticket.uid, self.begun);
         let exited = self.found.containers.iter();
         let exited = exited.filter(|status| status.state == ContainerState::Exited);
-        let new = exited.filter(|status| self.told.insert(status.id.clone()));
+        let new = exited.filter(|status| self.reported_exits.insert(status.id.clone()));
         new.map(|status| (uid.clone(), begun, status.clone()))
             .collect()
     }
 
-    fn awaits(&self, key: &Key) -> bool {
-        let mut to_ask = self.to_ask.iter();
-        self.outstanding.contains(key) || to_ask.any(|request| request.key() == *key)
+    fn needs_answer(&self, key: &Key) -> bool {
+        let mut to_send = self.to_send.iter();
+        self.outstanding.contains(key) || to_send.any(|request| request.key() == *key)
     }
 
     fn is_over(&self) -> bool {
-        self.outstanding.is_empty() && self.to_ask.is_empty()
+        self.outstanding.is_empty() && self.to_send.is_empty()
     }
 
     /// The status. An id that the runtime no longer has is skipped, as in the kubelet. Any other
     /// error fails the inspection, but only after all its calls have ended: otherwise those would
     /// still be outstanding when the inspection is repeated.
-    fn unless_gone<T>(&mut self, request: &Request, answer: Result<T, CallError>) -> Option<T> {
+    fn status_or_note_error<T>(
+        &mut self,
+        request: &Request,
+        answer: Result<T, CallError>,
+    ) -> Option<T> {
         match answer {
             Ok(status) => Some(status),
             Err(CallError::NotFound(_)) => None,

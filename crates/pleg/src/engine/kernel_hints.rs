@@ -3,7 +3,7 @@
 
 use tokio::time::Instant;
 
-use super::births::{Happened, Shown};
+use super::births::{Change, Shown};
 use super::call::Request;
 use super::processes::Processes;
 use super::state::Engine;
@@ -19,25 +19,25 @@ impl Engine {
     pub(super) fn on_birth(&mut self, birth: Birth, now: Moment) {
         match birth {
             Birth::Watched => {
-                self.sources.births.watched();
+                self.sources.births.on_watched();
                 // Changes before this moment were not reported.
                 self.relister.request(now.instant);
             }
             Birth::Unwatched(why) => {
                 tracing::info!("births of containers are not watched: {why}");
-                if self.sources.births.unwatched(why) {
+                if self.sources.births.on_unwatched(why) {
                     self.hurry(now);
                 }
             }
             Birth::Lost => self.list_soon(now),
-            Birth::Appeared(id) => self.follow(id, Happened::Appeared, now),
-            Birth::Disappeared(id) => self.follow(id, Happened::Disappeared, now),
+            Birth::Appeared(id) => self.follow(id, Change::Appeared, now),
+            Birth::Disappeared(id) => self.follow(id, Change::Disappeared, now),
         }
     }
 
-    fn follow(&mut self, id: Id, happened: Happened, now: Moment) {
-        let is_known = is_known(&self.records, &self.sources.processes, &id, happened);
-        if !is_known && !self.sources.births.follow(id, happened, now.instant) {
+    fn follow(&mut self, id: Id, change: Change, now: Moment) {
+        let is_known = is_known(&self.records, &self.sources.processes, &id, change);
+        if !is_known && !self.sources.births.follow(id, change, now.instant) {
             self.list_soon(now);
         }
     }
@@ -45,10 +45,9 @@ impl Engine {
     /// Stops following ids whose change the stream or a list has shown meanwhile.
     pub(super) fn drop_known_births(&mut self, now: Instant) {
         let (records, processes) = (&self.records, &self.sources.processes);
-        self.sources.births.pass(
-            |id, happened| is_known(records, processes, id, happened),
-            now,
-        );
+        self.sources
+            .births
+            .drop_finished(|id, change| is_known(records, processes, id, change), now);
     }
 
     /// Takes in the status of an id that was requested as a container.
@@ -97,10 +96,10 @@ impl Engine {
 
     fn shown(&self, request: &Request, has_started: bool, runs: bool) -> Shown {
         let (_, id) = request.key();
-        let is_done = match id.and_then(|id| self.sources.births.happened(&id)) {
+        let is_done = match id.and_then(|id| self.sources.births.change(&id)) {
             None => return Shown::Nothing,
-            Some(Happened::Appeared) => has_started,
-            Some(Happened::Disappeared) => !runs,
+            Some(Change::Appeared) => has_started,
+            Some(Change::Disappeared) => !runs,
         };
         match is_done {
             true => Shown::Done,
@@ -158,23 +157,23 @@ fn shown_by(error: &CallError) -> Shown {
 }
 
 /// Whether the change of this id is known, or will be reported from another source.
-fn is_known(records: &Records, processes: &Processes, id: &Id, happened: Happened) -> bool {
+fn is_known(records: &Records, processes: &Processes, id: &Id, change: Change) -> bool {
     let pod = records.listed().find(|pod| pod.names(id));
     let Some(pod) = pod else {
         // An id that was never known and is gone needs no inspection.
-        return happened == Happened::Disappeared;
+        return change == Change::Disappeared;
     };
     let container = pod.containers.iter().find(|row| row.id == *id);
     let sandbox = pod.sandboxes.iter().find(|row| row.id == *id);
-    match happened {
-        Happened::Appeared => {
+    match change {
+        Change::Appeared => {
             use ContainerState::{Exited, Running};
             sandbox.is_some() || container.is_some_and(|row| matches!(row.state, Running | Exited))
         }
-        Happened::Disappeared => {
+        Change::Disappeared => {
             let may_run = sandbox.is_some_and(|row| row.state == SandboxState::Ready)
                 || container.is_some_and(|row| row.state == ContainerState::Running);
-            !may_run || processes.reports_death(id)
+            !may_run || processes.can_report_death(id)
         }
     }
 }

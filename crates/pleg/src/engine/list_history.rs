@@ -5,6 +5,9 @@
 //!   outstanding:  suspect (the other one was answered) --> overdue --> stuck
 //!   failed:       until it is answered again
 //! ```
+//!
+//! A list is *late* when it is answered after its limit once, and *slow* when that happens each
+//! time.
 
 use std::time::Duration;
 
@@ -49,7 +52,7 @@ struct OneList {
     absent: Option<Absent>,
     /// As of when pods were last observed without this list. Only a list that is requested later
     /// shows what was new then.
-    without: Option<Instant>,
+    observed_without: Option<Instant>,
     /// When the newest list that was taken in was requested.
     taken_in: Option<Instant>,
 }
@@ -96,7 +99,7 @@ impl ListHistory {
 
     /// A list of a sweep arrived after `took`.
     pub(super) fn received_beside_a_sweep(&mut self, list: List, took: Duration) {
-        if self.fails().of_the_other()[list] {
+        if self.failing().of_the_other()[list] {
             // The other list fails, so relists are rare, and no stuck call delays this list: its
             // time counts as that of a relist.
             self.received(list, took);
@@ -149,17 +152,17 @@ impl ListHistory {
 
     /// Notes that pods were observed as of `time` without these lists, because they were
     /// unavailable.
-    pub(super) fn did_without(&mut self, lists: PerList<bool>, time: Instant) {
+    pub(super) fn note_observed_without(&mut self, lists: PerList<bool>, time: Instant) {
         for list in [List::Sandboxes, List::Containers] {
-            let without = &mut self.lists[list].without;
-            *without = (*without).max(lists[list].then_some(time));
+            let observed_without = &mut self.lists[list].observed_without;
+            *observed_without = (*observed_without).max(lists[list].then_some(time));
         }
     }
 
     /// A list that was requested at `requested` has been taken in.
     pub(super) fn taken_in_as_of(&mut self, list: List, requested: Instant) {
         let list = &mut self.lists[list];
-        list.without.take_if(|time| *time <= requested);
+        list.observed_without.take_if(|time| *time <= requested);
         list.taken_in = list.taken_in.max(Some(requested));
     }
 
@@ -169,13 +172,13 @@ impl ListHistory {
     }
 
     /// Which lists do not yet show what existed when pods were last observed without them.
-    pub(super) fn behind(&self) -> PerList<bool> {
-        self.each(|list| list.without.is_some())
+    pub(super) fn outdated(&self) -> PerList<bool> {
+        self.each(|list| list.observed_without.is_some())
     }
 
     /// As of when pods were last observed without an outdated list.
-    pub(super) fn behind_since(&self) -> Option<Instant> {
-        let [one, other] = self.each(|list| list.without).both();
+    pub(super) fn outdated_since(&self) -> Option<Instant> {
+        let [one, other] = self.each(|list| list.observed_without).both();
         one.max(other)
     }
 
@@ -216,7 +219,7 @@ impl ListHistory {
     /// The list that is slow each time, while the other one is stuck or fails. It is requested
     /// after a pause.
     fn slow_beside(&self, ages: Ages, now: Instant) -> Option<List> {
-        let unanswered = self.stuck(ages).or(self.fails());
+        let unanswered = self.stuck(ages).or(self.failing());
         let list = unanswered.of_the_other().single()?;
         let OneList { late, taken_in, .. } = &self.lists[list];
         let late = late.filter(|_| self.pace == Pace::Slow)?;
@@ -265,12 +268,12 @@ impl ListHistory {
         let overdue = self.times.overdue();
         let suspect = self.times.suspect();
         let others = ages.lists.of_the_other();
-        let hangs = ages.lists.zip(others).map(|(age, other)| {
+        let overdue_lists = ages.lists.zip(others).map(|(age, other)| {
             let is_other_answered = other.is_none_or(|other| other < suspect);
             let limit = if is_other_answered { suspect } else { overdue };
             age.is_some_and(|age| age >= limit)
         });
-        self.fails().or(self.slow()).or(hangs)
+        self.failing().or(self.slow()).or(overdue_lists)
     }
 
     /// Which lists are late each time.
@@ -279,7 +282,7 @@ impl ListHistory {
     }
 
     /// Which lists fail although there is a connection.
-    pub(super) fn fails(&self) -> PerList<bool> {
+    pub(super) fn failing(&self) -> PerList<bool> {
         self.each(|list| list.failed.is_some())
     }
 
@@ -289,12 +292,12 @@ impl ListHistory {
         let late = self.each(|list| list.late);
         ages.lists
             .zip(late)
-            .map(|(age, late)| age.is_some_and(|age| age >= self.hangs_after(late)))
+            .map(|(age, late)| age.is_some_and(|age| age >= self.stuck_after(late)))
     }
 
     /// Whether the outstanding lists may still be answered: they take no longer than is usual, or
     /// than twice their last late duration.
-    pub(crate) fn may_be_answered(&self, ages: Ages) -> bool {
+    pub(crate) fn can_be_answered(&self, ages: Ages) -> bool {
         let late = self.each(|list| list.late);
         let in_time = ages.lists.zip(late).map(|(age, late)| {
             let limit = self.overdue_after().max(late.map_or(Duration::ZERO, twice));
@@ -322,11 +325,11 @@ impl ListHistory {
 
     /// How long `Version` may take beside late lists before it is overdue.
     pub(crate) fn version_overdue_after(&self) -> Duration {
-        self.hangs_after(self.slowest())
+        self.stuck_after(self.slowest())
     }
 
     /// How long a call may take before it is stuck, if lists last took `late`.
-    fn hangs_after(&self, late: Option<Duration>) -> Duration {
+    fn stuck_after(&self, late: Option<Duration>) -> Duration {
         let overdue = self.overdue_after();
         let late = late.filter(|late| match self.pace {
             Pace::Quick => false,

@@ -29,7 +29,7 @@ impl Losses {
 
     pub(super) fn count(&mut self) {
         self.count += 1;
-        if self.are_no_chance() {
+        if self.is_no_chance() {
             self.pause = self.backoff.next();
         }
     }
@@ -45,7 +45,7 @@ impl Losses {
         self.count == 0
     }
 
-    pub(super) fn are_no_chance(&self) -> bool {
+    pub(super) fn is_no_chance(&self) -> bool {
         self.count >= 2
     }
 

@@ -9,7 +9,7 @@
 //!                  sweeper               replaces a list: requests the status of each known id
 //!                  inspector             requests the statuses of the pods that differ
 //!                  processes, births     hints of the kernel: exits, new containers
-//!                  stream, proof         hints of the runtime: its events, and whether they are reliable
+//!                  stream, proof         hints of the runtime: events, and whether they are reliable
 //!      calls       ledger, evidence      how many calls may be outstanding, and which are stuck
 //!                  quarantine, losses    calls during which the connection was lost
 //!      reports     passes                when all pods were last observed
@@ -18,11 +18,11 @@
 //! ```
 //!
 //! Each part owns its state and receives the time as an argument. The engine never waits for the
-//! runtime: each call runs in its own task and reports by message, so a stuck call does not stop the
-//! engine.
+//! runtime: each call runs in its own task and reports by message, so a stuck call does not stop
+//! the engine.
 //!
-//! [`Pleg::start`](crate::Pleg::start) runs the driver and the engine. The [`Ledger`] is public, because
-//! a component that makes calls itself, such as the guard, needs it too:
+//! [`Pleg::start`](crate::Pleg::start) runs the driver and the engine. The [`Ledger`] is public,
+//! because a component that makes calls itself, such as the guard, needs it too:
 //!
 //! ```
 //! use std::time::Duration;

@@ -19,7 +19,7 @@ pub(crate) struct Passes {
     next: Option<Next>,
     /// When the first pass began that no completed pass by lists covers: it was still waiting for
     /// another pass to end, or ended without observing a pod.
-    owed: Option<Instant>,
+    needed_since: Option<Instant>,
     /// How many passes observed at least one pod.
     completed: u64,
     last: Option<Pass>,
@@ -68,7 +68,7 @@ struct OpenPass {
 /// How many of the pods that differ the open pass has observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
-    pub(crate) seen: usize,
+    pub(crate) observed: usize,
     pub(crate) of: usize,
 }
 
@@ -88,7 +88,7 @@ impl Passes {
             if !self.next.as_ref().is_some_and(is_newer) {
                 self.next = Some(Next { begun, kind, older });
             }
-            self.owed.get_or_insert(begun.instant);
+            self.needed_since.get_or_insert(begun.instant);
         } else {
             let Awaited {
                 waiting,
@@ -142,9 +142,9 @@ impl Passes {
     }
 
     /// The connection was lost: ends the open pass without an observation.
-    pub(crate) fn give_up_all(&mut self) {
+    pub(crate) fn abandon(&mut self) {
         if let Some(pass) = self.current.take() {
-            self.owed.get_or_insert(pass.begun.instant);
+            self.needed_since.get_or_insert(pass.begun.instant);
         }
         self.next = None;
     }
@@ -169,15 +169,15 @@ impl Passes {
 
     /// Ends the open pass if it waits for no pod. It observed pods as of its beginning, but no
     /// later than `observed`; `None` if it observed no pod.
-    pub(crate) fn complete(&mut self, now: Instant, seen: Option<Moment>) -> Ended {
+    pub(crate) fn complete(&mut self, now: Instant, observed: Option<Moment>) -> Completion {
         let Some(open) = self.current.take_if(|open| open.waiting.is_empty()) else {
-            return Ended::Nothing;
+            return Completion::NotOver;
         };
-        let Some(seen) = seen else {
-            return Ended::Blind;
+        let Some(observed) = observed else {
+            return Completion::NoPodObserved;
         };
-        let begun = match seen.instant < open.begun.instant {
-            true => seen,
+        let begun = match observed.instant < open.begun.instant {
+            true => observed,
             false => open.begun,
         };
         let mut pass = Pass {
@@ -193,10 +193,11 @@ impl Passes {
         }
         self.completed += 1;
         if open.kind == PassKind::List {
-            self.owed.take_if(|owed| *owed <= begun.instant);
+            self.needed_since
+                .take_if(|needed_since| *needed_since <= begun.instant);
             self.listed = self.listed.max(Some(begun.instant));
         }
-        Ended::Pass {
+        Completion::Pass {
             pass,
             first: self.completed == 1,
             given_up: open.given_up,
@@ -214,14 +215,14 @@ impl Passes {
         self.current.as_ref().map(|pass| pass.kind)
     }
 
-    pub(crate) fn is_under_way(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.current.is_some()
     }
 
     /// Whether some pass is not covered by a completed one, or some sweep not by lists. What
     /// differed or was new then may be unobserved.
-    pub(crate) fn owes_a_pass(&self) -> bool {
-        self.owed.is_some() || self.swept_since_lists().is_some()
+    pub(crate) fn needs_pass(&self) -> bool {
+        self.needed_since.is_some() || self.swept_since_lists().is_some()
     }
 
     /// When the last sweep began, if that was after the newest lists by which a pass completed.
@@ -233,7 +234,7 @@ impl Passes {
     pub(crate) fn progress(&self) -> Option<Progress> {
         let pass = self.current.as_ref()?;
         Some(Progress {
-            seen: pass.of - pass.waiting.len(),
+            observed: pass.of - pass.waiting.len(),
             of: pass.of,
         })
     }
@@ -251,11 +252,11 @@ impl Passes {
 
 /// The result of trying to end a pass.
 #[derive(Clone, Debug)]
-pub(crate) enum Ended {
+pub(crate) enum Completion {
     /// The pass still waits, or none is open.
-    Nothing,
+    NotOver,
     /// The pass is over and observed no pod.
-    Blind,
+    NoPodObserved,
     /// The pass is over and observed at least one pod.
     Pass {
         pass: Pass,
@@ -297,63 +298,63 @@ mod tests {
     }
 
     #[test]
-    fn of_the_rounds_that_are_to_begin_during_another_the_newest_comes_after_it() {
+    fn the_newest_of_the_passes_that_were_to_begin_during_another_follows_it() {
         let [first, second, third] = moments();
         let mut passes = Passes::default();
         begin(&mut passes, first, &["a"]);
         begin(&mut passes, third, &["b"]);
         begin(&mut passes, second, &["c"]);
-        assert!(passes.take_next().is_none(), "one is under way");
+        assert!(passes.take_next().is_none(), "one is open");
         passes.ended(&"a".into());
         let ended = passes.complete(third.instant, Some(third));
-        assert!(matches!(ended, Ended::Pass { .. }));
-        assert!(passes.owes_a_pass());
+        assert!(matches!(ended, Completion::Pass { .. }));
+        assert!(passes.needs_pass());
         let next = passes.take_next().map(|next| next.begun);
         assert_eq!(next.map(|begun| begun.instant), Some(third.instant));
         assert!(passes.take_next().is_none());
         begin(&mut passes, third, &["b"]);
         passes.ended(&"b".into());
         passes.complete(third.instant, Some(third));
-        assert!(!passes.owes_a_pass());
+        assert!(!passes.needs_pass());
     }
 
     #[test]
-    fn a_round_that_a_lost_connection_ends_is_missing_until_another_is_a_look() {
+    fn a_pass_that_a_lost_connection_ends_is_needed_until_another_completes() {
         let [first, second, third] = moments();
         let mut passes = Passes::default();
-        passes.give_up_all();
-        assert!(!passes.owes_a_pass(), "there was none");
+        passes.abandon();
+        assert!(!passes.needs_pass(), "there was none");
         begin(&mut passes, first, &["a"]);
-        passes.give_up_all();
+        passes.abandon();
         begin(&mut passes, second, &[]);
         assert!(matches!(
             passes.complete(second.instant, None),
-            Ended::Blind
+            Completion::NoPodObserved
         ));
-        assert!(passes.owes_a_pass());
+        assert!(passes.needs_pass());
         begin(&mut passes, third, &[]);
         assert!(matches!(
             passes.complete(third.instant, Some(third)),
-            Ended::Pass { .. }
+            Completion::Pass { .. }
         ));
-        assert!(!passes.owes_a_pass());
+        assert!(!passes.needs_pass());
     }
 
     #[test]
-    fn what_is_new_since_a_sweep_is_missing_until_lists_were_asked_for_after_it() {
+    fn after_a_sweep_a_pass_is_needed_until_later_lists_complete_one() {
         let [first, second, third] = moments();
         let mut passes = Passes::default();
         begin_as(PassKind::Sweep, &mut passes, second, &[]);
         passes.complete(third.instant, Some(third));
-        assert!(passes.owes_a_pass());
+        assert!(passes.needs_pass());
         // These lists were delayed.
         begin(&mut passes, first, &[]);
         passes.complete(third.instant, Some(third));
-        assert!(passes.owes_a_pass());
-        let seen = passes.last().map(|pass| pass.begun.instant);
-        assert_eq!(seen, Some(second.instant), "it never becomes older");
+        assert!(passes.needs_pass());
+        let last = passes.last().map(|pass| pass.begun.instant);
+        assert_eq!(last, Some(second.instant), "it never becomes older");
         begin(&mut passes, third, &[]);
         passes.complete(third.instant, Some(third));
-        assert!(!passes.owes_a_pass());
+        assert!(!passes.needs_pass());
     }
 }

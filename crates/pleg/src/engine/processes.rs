@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   a container runs --> its PID (verbose ContainerStatus) --> opened --> live --ends-->
-//!     dead: its status is requested, after 5 ms and then longer pauses, until it shows the exit --> hint
+//!     dead: its status is requested, after growing pauses, until it shows the exit --> hint
 //!        \-- for seconds the status shows it as running: a contradiction, which is reported. If its
 //!            PID is another one by then, it was restarted under its id, as Docker does
 //! ```
 //!
-//! On any runtime, the kernel knows of an exit some 60 ms before the runtime reports it, and also while
-//! neither lists nor events arrive.
+//! On any runtime, the kernel knows of an exit some 60 ms before the runtime reports it, and also
+//! while neither lists nor events arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,17 +30,17 @@ use crate::model::id::{Id, PodRef};
 use crate::out::status_report::{BirthsStatus, KernelStatus};
 use crate::runtime::{About, CallError};
 
-const PID_LOST: &str = "the connection to the runtime was lost when its PID was asked for";
+const PID_LOST: &str = "the connection to the runtime was lost when its PID was requested";
 const PIDS_LOST: &str =
-    "the connection to the runtime was lost when it was asked for the PIDs of others";
+    "the connection to the runtime was lost when the PIDs of others were requested";
 
 /// The processes that are watched.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
-    on: bool,
+    is_enabled: bool,
     /// Whether a process was opened by the PID that the runtime reported, so that both use the same
     /// PID namespace.
-    sees_pids: bool,
+    has_opened_process: bool,
     watches: BTreeMap<Id, Watch>,
     /// The ids whose PID is to be requested, those whose process has ended, and those to be tried
     /// again. Ten thousand live processes need no work, so they are in none of these sets.
@@ -50,8 +50,8 @@ pub(crate) struct Processes {
     /// The ids that are not live, for any reason.
     unwatched: BTreeSet<Id>,
     /// The ids whose PID call is outstanding, and those whose status call after an exit is.
-    asking_pids: BTreeSet<Id>,
-    asking_deaths: BTreeSet<Id>,
+    pid_calls: BTreeSet<Id>,
+    death_calls: BTreeSet<Id>,
 }
 
 #[derive(Debug)]
@@ -75,9 +75,9 @@ enum State {
         since: Instant,
         next: Instant,
         pause: Duration,
-        asking: bool,
+        is_requested: bool,
         /// Whether the runtime has reported it as running after the exit.
-        denied: bool,
+        is_denied: bool,
     },
     /// It cannot be watched. It is tried again at `retry`, with this `pid` if the process was not
     /// visible.
@@ -97,32 +97,32 @@ impl State {
             since: now,
             next: now + FIRST_DEATH_PAUSE,
             pause: FIRST_DEATH_PAUSE,
-            asking: false,
-            denied: false,
+            is_requested: false,
+            is_denied: false,
         }
     }
 }
 
 /// A process to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ToOpen {
     pub(crate) pid: u32,
     /// Its pod, if an earlier process of the container has ended: the container was restarted.
-    pub(crate) again: Option<PodRef>,
+    pub(crate) restarted: Option<PodRef>,
 }
 
 impl Processes {
     /// Watches no process unless it `is_enabled`.
-    pub(crate) fn new(on: bool) -> Self {
+    pub(crate) fn new(is_enabled: bool) -> Self {
         Self {
-            on,
+            is_enabled,
             ..Self::default()
         }
     }
 
     /// Watches the process of a running container.
-    pub(crate) fn runs(&mut self, id: &Id, name: &Arc<str>, pod: &PodRef) {
-        if self.on && !self.watches.contains_key(id) {
+    pub(crate) fn watch(&mut self, id: &Id, name: &Arc<str>, pod: &PodRef) {
+        if self.is_enabled && !self.watches.contains_key(id) {
             let watch = Watch {
                 pod: pod.clone(),
                 name: name.clone(),
@@ -149,7 +149,7 @@ impl Processes {
         if self.watches.remove(id).is_none() {
             return false;
         }
-        self.asking_deaths.remove(id);
+        self.death_calls.remove(id);
         true
     }
 
@@ -191,7 +191,7 @@ impl Processes {
     }
 
     fn next_pid(&mut self, ledger: &Ledger) -> Option<(Call, About)> {
-        if waited_for(&self.asking_pids, ledger) >= PARALLEL_PID_CALLS {
+        if count_unstuck(&self.pid_calls, ledger) >= PARALLEL_PID_CALLS {
             return None;
         }
         let free = |id: &&Id| !ledger.is_outstanding(&Request::Pid((*id).clone()).key());
@@ -202,7 +202,7 @@ impl Processes {
             self.enter(&id, State::Opening { pause, pid: None });
         }
         self.wanted.remove(&id);
-        self.asking_pids.insert(id);
+        self.pid_calls.insert(id);
         Some(call)
     }
 
@@ -212,8 +212,8 @@ impl Processes {
         id: &Id,
         answer: Result<Option<u32>, CallError>,
         now: Instant,
-    ) -> Option<Found> {
-        self.asking_pids.remove(id);
+    ) -> Option<ToOpen> {
+        self.pid_calls.remove(id);
         match answer {
             Ok(Some(pid)) => self.open(id, pid),
             Ok(None) => {
@@ -223,7 +223,7 @@ impl Processes {
             }
             // It is not requested again.
             Err(CallError::Withheld) => {
-                tracing::warn!("container {id} is not watched by its process: {PID_LOST}");
+                tracing::warn!("the process of container {id} is not watched: {PID_LOST}");
                 self.refuse(id, PID_LOST.to_owned(), None, None);
                 None
             }
@@ -234,9 +234,9 @@ impl Processes {
         }
     }
 
-    fn open(&mut self, id: &Id, reported: u32) -> Option<Found> {
+    fn open(&mut self, id: &Id, reported: u32) -> Option<ToOpen> {
         let watch = self.watches.get(id)?;
-        let (pause, again) = match &watch.state {
+        let (pause, restarted) = match &watch.state {
             State::Opening { pause, .. } => (*pause, None),
             State::Dead { pid, .. } if *pid != reported => {
                 (FIRST_UNWATCHED_PAUSE, Some(watch.pod.clone()))
@@ -245,9 +245,9 @@ impl Processes {
         };
         let pid = Some(reported);
         self.enter(id, State::Opening { pause, pid });
-        Some(Found {
+        Some(ToOpen {
             pid: reported,
-            again,
+            restarted,
         })
     }
 
@@ -260,8 +260,8 @@ impl Processes {
                     let pid = *pid;
                     self.enter(id, State::Live { pid });
                 }
-                if !std::mem::replace(&mut self.sees_pids, true) {
-                    self.retry_unseen(now);
+                if !std::mem::replace(&mut self.has_opened_process, true) {
+                    self.retry_invisible(now);
                 }
             }
             Err(Unwatched::Ended(pid)) => {
@@ -282,7 +282,7 @@ impl Processes {
 
     /// The PIDs are now known to be visible. The processes that were not visible before may have
     /// ended.
-    fn retry_unseen(&mut self, now: Instant) {
+    fn retry_invisible(&mut self, now: Instant) {
         for id in &self.refused {
             if let Some(Watch { state, .. }) = self.watches.get_mut(id)
                 && let State::Refused {
@@ -303,14 +303,15 @@ impl Processes {
             return;
         };
         let pause = *pause;
-        tracing::debug!("{id} is not watched: {why}");
+        tracing::debug!("the process of container {id} is not watched: {why}");
         let longest = match pid {
             Some(_) => MAX_INVISIBLE_PAUSE,
             None => MAX_WITHHELD_PAUSE,
         };
         // The first process may have been opened after this attempt began.
-        let was_early = pid.is_some() && self.sees_pids && pause == FIRST_UNWATCHED_PAUSE;
-        let wait = match was_early {
+        let was_too_early =
+            pid.is_some() && self.has_opened_process && pause == FIRST_UNWATCHED_PAUSE;
+        let wait = match was_too_early {
             true => Duration::ZERO,
             false => pause,
         };
@@ -325,8 +326,8 @@ impl Processes {
 
     /// Advances to `now`: processes that could not be watched are tried again. Returns those to
     /// open again by their PID.
-    pub(crate) fn pass(&mut self, now: Instant) -> Vec<(Id, u32)> {
-        let again = self.refused.iter().filter_map(|id| {
+    pub(crate) fn advance(&mut self, now: Instant) -> Vec<(Id, u32)> {
+        let to_retry = self.refused.iter().filter_map(|id| {
             match self.watches.get(id).map(|watch| &watch.state) {
                 Some(State::Refused {
                     retry: Some(retry),
@@ -337,17 +338,17 @@ impl Processes {
                 _ => None,
             }
         });
-        let mut unseen = Vec::new();
-        for (id, pause, pid) in again.collect::<Vec<_>>() {
+        let mut to_open = Vec::new();
+        for (id, pause, pid) in to_retry.collect::<Vec<_>>() {
             match pid {
                 Some(reported) => {
                     self.enter(&id, State::Opening { pause, pid });
-                    unseen.push((id, reported));
+                    to_open.push((id, reported));
                 }
                 None => self.enter(&id, State::Wanted { pause }),
             }
         }
-        unseen
+        to_open
     }
 
     /// When something is next due if no call ends.
@@ -356,7 +357,7 @@ impl Processes {
         let timed = timed.filter_map(|id| self.watches.get(id));
         let alarms = timed.filter_map(|watch| match watch.state {
             State::Dead {
-                asking: false,
+                is_requested: false,
                 next,
                 ..
             } => Some(next),
@@ -369,11 +370,11 @@ impl Processes {
 
     /// Whether the process of each running container is watched.
     pub(crate) fn are_all_watched(&self) -> bool {
-        self.on && self.unwatched.is_empty()
+        self.is_enabled && self.unwatched.is_empty()
     }
 
     /// Whether the kernel has reported the exit of this container, or will.
-    pub(crate) fn reports_death(&self, id: &Id) -> bool {
+    pub(crate) fn can_report_death(&self, id: &Id) -> bool {
         let state = self.watches.get(id).map(|watch| &watch.state);
         matches!(state, Some(State::Live { .. } | State::Dead { .. }))
     }
@@ -397,7 +398,7 @@ impl Processes {
             };
             *reasons.entry(why).or_default() += 1;
         }
-        let state = match (self.on, reasons.is_empty()) {
+        let state = match (self.is_enabled, reasons.is_empty()) {
             (false, _) => "off",
             (true, false) if watched == 0 => "unavailable",
             (true, _) => "live",
@@ -419,9 +420,9 @@ impl Processes {
 }
 
 /// How many of these calls may still be answered. A stuck call takes no place from the others.
-fn waited_for(asking: &BTreeSet<Id>, ledger: &Ledger) -> usize {
-    let stuck = |id: &&Id| !ledger.is_stuck(&Request::Pid((*id).clone()).key());
-    asking.iter().filter(stuck).count()
+fn count_unstuck(ids: &BTreeSet<Id>, ledger: &Ledger) -> usize {
+    let is_unstuck = |id: &&Id| !ledger.is_stuck(&Request::Pid((*id).clone()).key());
+    ids.iter().filter(is_unstuck).count()
 }
 
 impl Watch {

@@ -7,11 +7,11 @@
 //!   changed alone: missed ------> no proof is left, and the period is the shortest
 //! ```
 //!
-//! A stream has no heartbeat: a broken stream looks like a node without changes. So it is trusted for
-//! what it has announced, and only while it announces every change.
+//! A stream has no heartbeat: a broken stream looks like a node without changes. So it is trusted
+//! for what it has announced, and only while it announces every change.
 //!
-//! If the kernel reports each birth and each exit, it shows at once whether the stream announces them.
-//! Such a stream is trusted from the start, until it misses a change.
+//! If the kernel reports each birth and each exit, it shows at once whether the stream announces
+//! them. Such a stream is trusted from the start, until it misses a change.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub(super) struct Proof {
     /// How many times the period was doubled.
     doubled: u32,
     /// When outdated announcements are next dropped.
-    tidy: Instant,
+    next_cleanup: Instant,
 }
 
 impl Proof {
@@ -51,7 +51,7 @@ impl Proof {
             announced: 0,
             has_missed: false,
             doubled: 0,
-            tidy: opened + ANNOUNCEMENT_VALID_FOR,
+            next_cleanup: opened + ANNOUNCEMENT_VALID_FOR,
         }
     }
 
@@ -74,7 +74,7 @@ impl Proof {
 
     /// This id changed. An announcement before `observed`, when a call last showed another state,
     /// was of another change. The change happened after `listed`, when lists last did not show it.
-    pub(super) fn happened(
+    pub(super) fn on_change(
         &mut self,
         id: &Id,
         observed: Option<Instant>,
@@ -90,15 +90,15 @@ impl Proof {
     }
 
     /// Advances to `now`, and returns how many changes have been missed.
-    pub(super) fn pass(&mut self, now: Instant) -> u64 {
-        if now >= self.tidy {
+    pub(super) fn advance(&mut self, now: Instant) -> u64 {
+        if now >= self.next_cleanup {
             self.announcements
                 .retain(|_, at| *at + ANNOUNCEMENT_VALID_FOR > now);
-            self.tidy = now + ANNOUNCEMENT_VALID_FOR;
+            self.next_cleanup = now + ANNOUNCEMENT_VALID_FOR;
         }
         let before = self.awaited.len();
         self.awaited
-            .retain(|_, happened| *happened + SETTLED_AFTER > now);
+            .retain(|_, changed| *changed + SETTLED_AFTER > now);
         let missed = before - self.awaited.len();
         if missed > 0 {
             self.has_missed = true;
@@ -112,7 +112,7 @@ impl Proof {
         self.awaited
             .values()
             .min()
-            .map(|happened| *happened + SETTLED_AFTER)
+            .map(|changed| *changed + SETTLED_AFTER)
     }
 
     /// Forgets all proofs.
@@ -122,7 +122,7 @@ impl Proof {
     }
 
     /// A relist was good, and its changes are taken in.
-    pub(super) fn relisted(&mut self) {
+    pub(super) fn on_relist(&mut self) {
         if self.announced >= TRUSTED_AFTER_CHANGES && self.awaited.is_empty() {
             self.has_missed = false;
             self.doubled = (self.doubled + 1).min(16);
@@ -171,20 +171,20 @@ mod tests {
 
         fn wait(&mut self, seconds: u64) -> u64 {
             self.now += Duration::from_secs(seconds);
-            self.proof.pass(self.now)
+            self.proof.advance(self.now)
         }
 
         fn announce(&mut self, changes: usize) {
             for change in 0..changes {
                 let id = Id::from(format!("{change}"));
                 self.proof.on_announced(&id, self.now);
-                self.proof.happened(&id, None, self.now, self.now);
+                self.proof.on_change(&id, None, self.now, self.now);
             }
         }
 
         fn periods(&mut self, relists: usize) -> Vec<u64> {
             let period = |_| {
-                self.proof.relisted();
+                self.proof.on_relist();
                 self.proof
                     .period(SHORTEST, CEILING, self.is_all_watched)
                     .as_secs()
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_period_grows_once_ten_changes_were_announced() {
+    fn the_period_doubles_once_ten_changes_were_announced() {
         let mut stream = Stream::new();
         stream.announce(9);
         assert_eq!(stream.periods(3), [1, 1, 1]);
@@ -203,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn one_change_that_was_missed_brings_it_back_to_the_beginning() {
+    fn one_missed_change_resets_the_period() {
         let mut stream = Stream::new();
         stream.announce(10);
         stream.periods(9);
         stream
             .proof
-            .happened(&"missed".into(), None, stream.now, stream.now);
+            .on_change(&"missed".into(), None, stream.now, stream.now);
         assert_eq!(stream.proof.due(), Some(stream.now + SETTLED_AFTER));
         assert_eq!((stream.wait(1), stream.wait(1)), (0, 1));
         assert_eq!(stream.periods(2), [1, 1]);
@@ -219,23 +219,23 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_may_come_a_little_later_than_the_change_is_seen() {
+    fn an_announcement_may_arrive_a_little_later_than_the_change() {
         let mut stream = Stream::new();
         stream
             .proof
-            .happened(&"late".into(), None, stream.now, stream.now);
+            .on_change(&"late".into(), None, stream.now, stream.now);
         stream.wait(1);
         stream.proof.on_announced(&"late".into(), stream.now);
         assert_eq!(stream.wait(60), 0);
     }
 
     #[test]
-    fn what_happened_before_the_stream_was_open_proves_nothing() {
+    fn a_change_before_the_stream_was_opened_proves_nothing() {
         let mut stream = Stream::new();
         let before = stream.now.checked_sub(Duration::from_secs(1)).unwrap();
         stream
             .proof
-            .happened(&"before".into(), None, before, stream.now);
+            .on_change(&"before".into(), None, before, stream.now);
         assert_eq!((stream.proof.due(), stream.wait(60)), (None, 0));
     }
 
@@ -248,19 +248,19 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_kernel_that_reports_all_it_is_trusted_until_it_misses_a_change() {
+    fn while_the_kernel_reports_each_change_the_stream_is_trusted_until_it_misses_one() {
         let mut stream = Stream::new();
         stream.is_all_watched = true;
         assert_eq!(stream.periods(1), [30]);
-        let happened = |stream: &mut Stream, id: &str| {
+        let change = |stream: &mut Stream, id: &str| {
             let now = stream.now;
-            stream.proof.happened(&id.into(), None, now, now);
+            stream.proof.on_change(&id.into(), None, now, now);
         };
-        happened(&mut stream, "late");
+        change(&mut stream, "late");
         assert_eq!(stream.periods(1), [1], "it is not announced yet");
         stream.proof.on_announced(&"late".into(), stream.now);
         assert_eq!(stream.periods(1), [30]);
-        happened(&mut stream, "missed");
+        change(&mut stream, "missed");
         assert_eq!(stream.wait(2), 1);
         assert_eq!(stream.periods(3), [1, 1, 1]);
         stream.announce(10);

@@ -1,5 +1,5 @@
-//! Quarantine: the status calls during which the connection to the runtime was lost. One of them may have
-//! crashed the runtime.
+//! Quarantine: the status calls during which the connection to the runtime was lost. One of them
+//! may have crashed the runtime.
 //!
 //! ```text
 //!   lost once --> lost again: quarantine --> lost alone twice: withheld for 1, 4, 16 ... 300 s
@@ -7,14 +7,15 @@
 //!                                                                  second: an ordinary call again
 //! ```
 //!
-//! One loss is a restart, and most restarts have nothing to do with a call: all outstanding calls are sent
-//! again side by side. A call that is lost twice in succession is quarantined. At most one quarantined
-//! call is outstanding, and the next one is sent as soon as it is answered. Other calls continue meanwhile:
-//! a quarantined call may be stuck for a second, and no other pod waits for it.
+//! One loss is a restart, and most restarts have nothing to do with a call: all outstanding calls
+//! are sent again side by side. A call that is lost twice in succession is quarantined. At most one
+//! quarantined call is outstanding, and the next one is sent as soon as it is answered. Other calls
+//! continue meanwhile: a quarantined call may be stuck for a second, and no other pod waits for it.
 //!
-//! A quarantined call that is lost was alone. After two such losses in succession the call is reported and
-//! withheld, with back-off. The report states only what was observed, because the runtime may have ended
-//! for another reason. So no call is given up, and the first answer ends its quarantine.
+//! A quarantined call that is lost was alone. After two such losses in succession the call is
+//! reported and withheld, with back-off. The report states only what was observed, because the
+//! runtime may have ended for another reason. So no call is given up, and the first answer ends its
+//! quarantine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -197,7 +198,7 @@ impl Quarantine {
     }
 
     /// Whether this call may be used as a witness.
-    pub(crate) fn may_be_witness(&self, request: &Request) -> bool {
+    pub(crate) fn can_be_witness(&self, request: &Request) -> bool {
         let suspect = self.suspects.get(request);
         suspect.is_none_or(|suspect| !suspect.is_quarantined)
     }

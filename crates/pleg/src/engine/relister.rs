@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-mod asking;
 mod availability;
 mod ending;
+mod open_relist;
 
-pub(super) use asking::ListRow;
-use asking::{OpenRelist, Reply, Rows};
+pub(super) use open_relist::ListRow;
+use open_relist::{OpenRelist, Reply, Rows};
 
 use super::call::List;
 use super::limits::{MAX_LOSS_PAUSE, TOO_LARGE_RETRY_PAUSE};
@@ -45,7 +45,7 @@ pub(crate) struct Relister {
     skips_version: bool,
     /// Whether, in the last relist, the connection was lost for one list before the other one
     /// arrived.
-    lost_one: bool,
+    has_lost_one: bool,
     /// Lost connections soon after the beginning of a relist.
     losses: Losses,
     /// A relist that begins after this time was requested while another one was open.
@@ -87,7 +87,7 @@ struct Good {
 
 /// The calls with which a relist begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum RelistCalls {
     Version,
     Lists,
 }
@@ -107,7 +107,7 @@ pub(crate) struct Listed {
     pub(crate) snapshot: Snapshot,
     pub(crate) begun: Moment,
     /// Whether the lists arrived late. Their content may be as old as their request.
-    pub(crate) late: bool,
+    pub(crate) are_late: bool,
 }
 
 impl Relister {
@@ -126,7 +126,7 @@ impl Relister {
             failed_at: None,
             orphaned: 0,
             skips_version: false,
-            lost_one: false,
+            has_lost_one: false,
             losses: Losses::new(MAX_LOSS_PAUSE),
         }
     }
@@ -145,11 +145,11 @@ impl Relister {
     }
 
     /// Makes a relist due that begins after `after`. A good relist that began since is enough.
-    pub(crate) fn request(&mut self, asked: Instant) {
+    pub(crate) fn request(&mut self, after: Instant) {
         match &mut self.state {
-            State::Waiting { .. } if self.good.last.is_some_and(|begun| begun > asked) => {}
-            State::Waiting { due } => *due = asked.min(*due),
-            State::AwaitingVersion | State::OpenRelist(_) => self.requested = Some(asked),
+            State::Waiting { .. } if self.good.last.is_some_and(|begun| begun > after) => {}
+            State::Waiting { due } => *due = after.min(*due),
+            State::AwaitingVersion | State::OpenRelist(_) => self.requested = Some(after),
         }
     }
 
@@ -190,7 +190,7 @@ impl Relister {
         self.runtime.as_ref()
     }
 
-    pub(crate) fn runtime_is(&mut self, version: RuntimeVersion) {
+    pub(crate) fn set_runtime(&mut self, version: RuntimeVersion) {
         self.runtime = Some(version);
     }
 
@@ -202,7 +202,7 @@ impl Relister {
     /// Begins a relist if one is due. `Version` is sent first if the runtime is unknown, because
     /// its answer decides which version of CRI is used. Both lists are requested at once, so that a
     /// stuck list does not delay the other one.
-    pub(crate) fn begin(&mut self, now: Moment) -> Option<Ask> {
+    pub(crate) fn begin(&mut self, now: Moment) -> Option<RelistCalls> {
         if self.due().is_none_or(|due| now.instant < due) {
             return None;
         }
@@ -210,20 +210,20 @@ impl Relister {
         self.skips_version = false;
         Some(if needs_version {
             self.state = State::AwaitingVersion;
-            Ask::Version
+            RelistCalls::Version
         } else {
             self.begin_lists(now)
         })
     }
 
-    fn begin_lists(&mut self, begun: Moment) -> Ask {
+    fn begin_lists(&mut self, begun: Moment) -> RelistCalls {
         self.state = State::OpenRelist(OpenRelist {
             begun,
             sandboxes: None,
             containers: None,
             largest: 0,
         });
-        Ask::Lists
+        RelistCalls::Lists
     }
 
     /// `Version` was answered: lists are requested next.
@@ -264,14 +264,14 @@ impl Relister {
         answer: Result<Listing<R>, CallError>,
         now: Instant,
     ) -> Option<Relisted> {
-        let State::OpenRelist(asking) = &mut self.state else {
+        let State::OpenRelist(open_relist) = &mut self.state else {
             return None;
         };
         let answer = match answer {
             Ok(listing) => {
-                let took = now.duration_since(asking.begun.instant);
+                let took = now.duration_since(open_relist.begun.instant);
                 self.history.received(R::LIST, took);
-                asking.largest = listing.bytes.max(asking.largest);
+                open_relist.largest = listing.bytes.max(open_relist.largest);
                 Ok(listing.rows)
             }
             Err(error) => {
@@ -280,7 +280,7 @@ impl Relister {
             }
         };
         let is_lost = matches!(answer, Err(CallError::Unavailable(_)));
-        *R::reply(asking) = Some(Reply {
+        *R::reply(open_relist) = Some(Reply {
             at: now,
             rows: answer,
         });
@@ -290,37 +290,37 @@ impl Relister {
     /// A list of a sweep failed. Returns whether that is new.
     pub(crate) fn sweep_list_failed(&mut self, list: List, error: &CallError) -> bool {
         if !matches!(error, CallError::Unavailable(_)) {
-            self.is_reachable();
+            self.note_reachable();
         }
         self.history.failed_beside_a_sweep(list, error)
     }
 
     /// There is a connection again. The next relist, which would show it, may be far away: it waits
     /// for a list of a sweep.
-    pub(crate) fn is_reachable(&mut self) {
+    pub(crate) fn note_reachable(&mut self) {
         self.no_runtime
             .take_if(|error| matches!(error, CallError::Unavailable(_)));
     }
 
     /// A list of a sweep arrived after `took`.
     pub(crate) fn sweep_list_received(&mut self, list: List, took: Duration) {
-        self.is_reachable();
+        self.note_reachable();
         self.history.received_beside_a_sweep(list, took);
     }
 
     /// A list that was requested at `requested` has been taken in.
-    pub(crate) fn list_taken_in(&mut self, list: List, asked: Instant) {
-        self.history.taken_in_as_of(list, asked);
+    pub(crate) fn list_taken_in(&mut self, list: List, requested: Instant) {
+        self.history.taken_in_as_of(list, requested);
     }
 
     /// The rows of this list in the open relist, if they wait for the other list and nothing as new
     /// is taken in.
     pub(crate) fn waiting<R: ListRow>(&mut self) -> Option<(Rows<R>, Interval)> {
-        let State::OpenRelist(asking) = &mut self.state else {
+        let State::OpenRelist(open_relist) = &mut self.state else {
             return None;
         };
-        let begun = asking.begun.instant;
-        let reply = R::reply(asking).as_ref()?;
+        let begun = open_relist.begun.instant;
+        let reply = R::reply(open_relist).as_ref()?;
         let rows = reply.rows.as_ref().ok()?;
         let interval = Interval {
             begun,

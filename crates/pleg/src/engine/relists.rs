@@ -27,13 +27,13 @@ impl Engine {
             (Purpose::SweepList, Ok(listing)) => {
                 let took = now.instant.duration_since(interval.begun);
                 self.relister.sweep_list_received(R::LIST, took);
-                self.take_in_one(&listing.rows, interval, now);
+                self.take_in_single_list(&listing.rows, interval, now);
             }
             (Purpose::SweepList, Err(error)) => {
                 self.sweeper.list_failed(R::LIST);
                 if self.relister.sweep_list_failed(R::LIST, &error) {
                     // The next relist will show whether it still fails, so it must be soon.
-                    self.doubt_stream(now);
+                    self.distrust_stream(now);
                     self.hurry(now);
                 }
             }
@@ -43,8 +43,8 @@ impl Engine {
                         self.out
                             .observer
                             .list_received(R::LIST.rpc(), listing.bytes);
-                        if self.sweeper.waits_for(R::LIST) || self.relister.is_failing() {
-                            self.take_in_one(&listing.rows, interval, now);
+                        if self.sweeper.needs_list(R::LIST) || self.relister.is_failing() {
+                            self.take_in_single_list(&listing.rows, interval, now);
                         }
                     }
                     Err(_) => self.take_in_waiting_lists(now),
@@ -56,7 +56,12 @@ impl Engine {
     }
 
     /// Takes in one list without the other, beside a sweep.
-    fn take_in_one<R: ListRow + Part>(&mut self, rows: &[Arc<R>], interval: Interval, now: Moment) {
+    fn take_in_single_list<R: ListRow + Part>(
+        &mut self,
+        rows: &[Arc<R>],
+        interval: Interval,
+        now: Moment,
+    ) {
         self.records.observe_list(rows, interval);
         self.relister.list_taken_in(R::LIST, interval.begun);
         self.sweeper.list_answered(R::LIST, interval.begun);
@@ -72,13 +77,13 @@ impl Engine {
 
     fn take_in_waiting<R: ListRow + Part>(&mut self, now: Moment) {
         if let Some((rows, interval)) = self.relister.waiting::<R>() {
-            self.take_in_one(&rows, interval, now);
+            self.take_in_single_list(&rows, interval, now);
         }
     }
 
     pub(super) fn note_version(&mut self, version: RuntimeVersion) {
         tracing::debug!("the runtime is {version}");
-        self.relister.runtime_is(version);
+        self.relister.set_runtime(version);
         self.sweeper.runtime_changed();
     }
 
@@ -95,7 +100,9 @@ impl Engine {
                 | CallError::TooLarge(_)
                 | CallError::NotFound(_)),
             ) => {
-                tracing::debug!("the runtime does not say who it is: {error}");
+                tracing::debug!(
+                    "Version failed, so lists are requested without its answer: {error}"
+                );
                 self.relister.skip_version(now.instant);
             }
             Err(error) => {
@@ -119,7 +126,9 @@ impl Engine {
         self.records
             .observe(&listed.snapshot, now.instant, Source::Relist);
         for id in self.dead_and_listed_running() {
-            self.sources.processes.found_running(&id, begun.instant);
+            self.sources
+                .processes
+                .on_reported_running(&id, begun.instant);
         }
         self.forget_removed();
         // A pod whose call failed in a sweep is inspected again, although the lists show it
@@ -142,7 +151,7 @@ impl Engine {
             });
         self.review_suspects(&pending);
         // The list and the status of these pods contradict each other, and the next status decides.
-        pending.extend(self.unobserved.doubts.awaiting_lists().cloned());
+        pending.extend(self.unobserved.doubts.needing_lists().cloned());
         self.out.cache.confirm(Confirmation {
             begun,
             pending,
@@ -151,10 +160,10 @@ impl Engine {
             sees_new_containers: true,
         });
         self.begin_pass(begun, PassKind::List, older, now);
-        if !listed.late
+        if !listed.are_late
             && let Some(proof) = self.sources.streaming.proof()
         {
-            proof.relisted();
+            proof.on_relist();
         }
         let period = self.period();
         self.relister.taken_in(&listed, period, now.instant);
@@ -173,7 +182,7 @@ impl Engine {
     /// A call may be stuck although its id is gone. Then the inspection of the pod does not wait
     /// for it.
     fn forget_removed(&mut self) {
-        let stuck: Vec<OutstandingCall> = self.stuck_statuses().collect();
+        let stuck: Vec<OutstandingCall> = self.stuck_status_calls().collect();
         for OutstandingCall { about, .. } in stuck {
             if let (Some(pod), Some(id)) = (about.pod, about.id)
                 && let Some(listed) = self.records.listed_as(&pod.uid)

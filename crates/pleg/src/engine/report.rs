@@ -31,7 +31,12 @@ impl Engine {
             then.push(self.synced(now));
         }
         // A node with a problem from the beginning reports it before the first pass.
-        if synced || self.reporting.reporter.is_trouble(&self.reporting.coverage) {
+        if synced
+            || self
+                .reporting
+                .reporter
+                .has_problem(&self.reporting.coverage)
+        {
             let health = self
                 .reporting
                 .reporter
@@ -66,7 +71,7 @@ impl Engine {
                 last_failure: self.relister.failure().cloned(),
                 sweeping: self.sweeper.is_sweeping(),
                 progress: self.reporting.passes.progress().map(|progress| Progress {
-                    seen: progress.seen,
+                    seen: progress.observed,
                     of: progress.of,
                 }),
             },
@@ -77,8 +82,8 @@ impl Engine {
                 message: health.message,
                 last_seen: pass.map(|pass| pass.begun.wall),
                 age_seconds: pass.map(|pass| {
-                    let seen = clock.monotonic(pass.begun.instant);
-                    let age = clock.monotonic(now.instant).duration_since(seen);
+                    let last_observed = clock.monotonic(pass.begun.instant);
+                    let age = clock.monotonic(now.instant).duration_since(last_observed);
                     age.as_secs_f64()
                 }),
                 threshold_seconds: self.config.relist_threshold.as_secs_f64(),
@@ -127,7 +132,7 @@ impl Engine {
     fn is_all_watched(&self) -> bool {
         self.sources.births.are_watched()
             && self.sources.processes.are_all_watched()
-            && self.stuck_statuses().next().is_none()
+            && self.stuck_status_calls().next().is_none()
             && self.unobserved.failures.iter().next().is_none()
     }
 }

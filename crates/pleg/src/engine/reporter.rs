@@ -1,5 +1,5 @@
-//! When a change of health is reported: a worse state at once, culprits that are found at nearly the
-//! same time together, and a better state once it lasts.
+//! When a change of health is reported: a worse state at once, culprits that are found at nearly
+//! the same time together, and a better state once it lasts.
 //!
 //! ```text
 //!   Coverage --assess--> verdict --worse--> reported
@@ -75,22 +75,22 @@ impl FailingKey {
 
 /// What is still to be observed before an improvement may be reported.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Completeness {
+pub(crate) struct ObservationProgress {
     /// No pass is open, and no pod is still to be inspected.
     pub(crate) is_settled: bool,
     /// A pod is unobserved as of the last pass.
     pub(crate) has_unobserved: bool,
     /// A pass, or what is new since the last lists, is not covered by a completed pass yet.
     /// Coverage may not contain what differs there.
-    pub(crate) owes_a_pass: bool,
+    pub(crate) needs_pass: bool,
     /// Since the last lists, pods were observed only by sweeps.
-    pub(crate) owes_lists: bool,
+    pub(crate) needs_lists: bool,
     /// When the last successful call about pods was sent.
     pub(crate) answered: Option<Instant>,
 }
 
 /// The stuck calls of a new key, compared with the reported ones.
-enum Names {
+enum StuckCalls {
     New,
     Fewer,
     Same,
@@ -115,18 +115,18 @@ impl Key {
     }
 
     /// Compares the stuck calls of a newer key with those of this one.
-    fn against(&self, newer: &Self) -> Names {
+    fn compare_stuck_calls(&self, newer: &Self) -> StuckCalls {
         if newer.stuck == self.stuck {
-            Names::Same
+            StuckCalls::Same
         } else if newer.stuck.iter().all(|call| self.stuck.contains(call)) {
-            Names::Fewer
+            StuckCalls::Fewer
         } else {
-            Names::New
+            StuckCalls::New
         }
     }
 
     /// Whether single calls are the reason.
-    fn is_of_calls(&self) -> bool {
+    fn has_call_reason(&self) -> bool {
         let reason = self.reason;
         reason.blames() || reason == Reason::InspectionsFail
     }
@@ -158,14 +158,14 @@ impl Reporter {
     pub(crate) fn review(
         &mut self,
         coverage: &Coverage,
-        seen: Completeness,
+        progress: ObservationProgress,
         now: Moment,
     ) -> Option<HealthReport> {
         let instant = now.instant;
         let verdict = match assess(coverage, instant, self.threshold) {
             // After a stuck or failing call, a failing call is reported without delay.
             (HealthState::Healthy, _)
-                if self.reported.is_of_calls() && !coverage.failing.is_empty() =>
+                if self.reported.has_call_reason() && !coverage.failing.is_empty() =>
             {
                 (HealthState::Degraded, Reason::InspectionsFail)
             }
@@ -185,20 +185,20 @@ impl Reporter {
         if key.state == HealthState::Healthy
             && self.reported.state != HealthState::Healthy
             && match self.reported.reason.blames() {
-                true => seen.owes_lists,
-                false => seen.owes_a_pass,
+                true => progress.needs_lists,
+                false => progress.needs_pass,
             }
         {
             return None;
         }
         if better {
             let since = *self.better_since.get_or_insert(instant);
-            let hold = self.hold_of(&key, seen.answered >= Some(since));
-            let as_of = coverage.as_of().map(|seen| seen.instant);
-            let is_seen_since = |time| as_of >= Some(time);
-            let lasted = instant >= since + hold;
-            self.due = (!lasted).then(|| since + hold);
-            let waits = match (self.reported.state, self.reported.reason) {
+            let hold = self.hold_of(&key, progress.answered >= Some(since));
+            let as_of = coverage.as_of().map(|observed| observed.instant);
+            let is_observed_since = |time| as_of >= Some(time);
+            let has_lasted = instant >= since + hold;
+            self.due = (!has_lasted).then(|| since + hold);
+            let is_incomplete = match (self.reported.state, self.reported.reason) {
                 (HealthState::Starting | HealthState::Unhealthy, _) => false,
                 // The runtime answers again. That some calls do not succeed is a separate problem.
                 (reported, Reason::RuntimeSilent | Reason::RuntimeUnreachable)
@@ -209,27 +209,30 @@ impl Reporter {
                 // On a node that changes all the time, one pass follows the other, and some pods
                 // are always being inspected.
                 (reported, reason) if reason.blames() => {
-                    key.state != reported && seen.has_unobserved
+                    key.state != reported && progress.has_unobserved
                 }
-                _ => !seen.is_settled && (seen.has_unobserved || !is_seen_since(since)),
+                _ => !progress.is_settled && (progress.has_unobserved || !is_observed_since(since)),
             };
-            if !lasted || waits {
+            if !has_lasted || is_incomplete {
                 return None;
             }
             self.improved = Some(instant);
         } else if (key.state, key.reason) == (self.reported.state, self.reported.reason) {
-            let due = match self.reported.against(&key) {
-                Names::New => self.reported_at + REPORTED_TOGETHER_WITHIN,
+            let due = match self.reported.compare_stuck_calls(&key) {
+                StuckCalls::New => self.reported_at + REPORTED_TOGETHER_WITHIN,
                 // Often the other culprits end a moment later.
-                Names::Fewer => *self.fewer_since.get_or_insert(instant) + REPORTED_TOGETHER_WITHIN,
-                Names::Same => self.reported_at + FIRST_HOLD,
+                StuckCalls::Fewer => {
+                    *self.fewer_since.get_or_insert(instant) + REPORTED_TOGETHER_WITHIN
+                }
+                StuckCalls::Same => self.reported_at + FIRST_HOLD,
             };
             if instant < due {
                 self.due = Some(due);
                 return None;
             }
         } else {
-            // It is worse. If an improvement was reported recently, health flaps.
+            // It is worse, or has another reason. If an improvement was reported recently, health
+            // flaps.
             self.hold = match self.improved {
                 Some(improved) if instant < improved + RELAPSE_WITHIN => {
                     (self.hold * 2).clamp(FIRST_HOLD, RELAPSE_WITHIN)
@@ -250,15 +253,18 @@ impl Reporter {
 
     /// How long this improvement must last. `is_answered` is whether a call about pods that was
     /// sent since it began has been answered.
-    fn hold_of(&self, better: &Key, answers: bool) -> Duration {
+    fn hold_of(&self, better: &Key, is_answered: bool) -> Duration {
         let is_same_state = better.state == self.reported.state;
         let longest = match (self.reported.state, self.reported.reason) {
             // No pod was observed for minutes, and now one is.
             (HealthState::Unhealthy, _) if !is_same_state => Duration::ZERO,
             _ if !is_same_state => MAX_BLAME_HOLD,
             (_, reason) if reason.blames() => MAX_BLAME_HOLD,
-            // A runtime that is starting or stopping may refuse lists before it is unreachable.
-            (_, Reason::RuntimeUnreachable) if better.reason != Reason::ListFails || answers => {
+            // A runtime that is starting or stopping may answer lists with errors. These alone do
+            // not show that it is back.
+            (_, Reason::RuntimeUnreachable)
+                if better.reason != Reason::ListFails || is_answered =>
+            {
                 MAX_BLAME_HOLD
             }
             _ => RELAPSE_WITHIN,
@@ -277,7 +283,7 @@ impl Reporter {
         let (state, reason) = (self.reported.state, self.reported.reason);
         let stuck = coverage.stuck.iter();
         let failing = coverage.failing.iter();
-        let is_clear = !self.is_trouble(coverage)
+        let is_clear = !self.has_problem(coverage)
             && coverage.blind.is_empty()
             && coverage.waiting_for_room == 0
             && coverage.uninspected == 0
@@ -315,18 +321,18 @@ impl Reporter {
 
     /// When a review is next due if no input arrives.
     pub(crate) fn alarm(&self, coverage: &Coverage, now: Instant) -> Option<Instant> {
-        let seen = coverage.as_of().map(|seen| seen.instant);
+        let as_of = coverage.as_of().map(|observed| observed.instant);
         // The verdict changes just after the threshold, not at it.
-        let turns = seen.unwrap_or(coverage.started) + self.threshold + Duration::from_millis(1);
+        let changes = as_of.unwrap_or(coverage.started) + self.threshold + Duration::from_millis(1);
         let fails = coverage.failing.iter();
         let fails = fails.map(|failing| failing.counts_at());
-        let due = self.due.into_iter().chain([turns]).chain(fails);
+        let due = self.due.into_iter().chain([changes]).chain(fails);
         due.filter(|time| *time > now).min()
     }
 
     /// Whether there is any problem. A subscription that begins before the first pass then receives
     /// a health record.
-    pub(crate) fn is_trouble(&self, coverage: &Coverage) -> bool {
+    pub(crate) fn has_problem(&self, coverage: &Coverage) -> bool {
         !coverage.stuck.is_empty() || !coverage.failing.is_empty() || coverage.lists != Lists::Good
     }
 }

@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use super::call::List;
 use super::lists::PerList;
-use super::passes::{Awaited, Ended};
-use super::reporter::Completeness;
+use super::passes::{Awaited, Completion};
+use super::reporter::ObservationProgress;
 use super::state::Engine;
-use super::unobserved::Why;
+use super::unobserved::UnobservedReason;
 use crate::model::id::PodUid;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
@@ -31,15 +31,16 @@ impl Engine {
             .passes
             .begin(now.instant, begun, kind, older, || {
                 // The pass does not wait for pods that are reported already.
-                let mut named: BTreeSet<PodUid> = inspector.waiting_for_room().cloned().collect();
-                named.extend(overdue_pods.keys().cloned());
+                let mut reported: BTreeSet<PodUid> =
+                    inspector.waiting_for_room().cloned().collect();
+                reported.extend(overdue_pods.keys().cloned());
                 let stuck = ledger.stuck(|uid| records.knows(uid));
-                named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
+                reported.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
                 let inspecting = records.inspecting();
-                let waiting = inspecting - &named;
+                let waiting = inspecting - &reported;
                 Awaited {
                     all_fail: waiting.iter().all(|uid| failures.of(uid).is_some()),
-                    given_up: inspecting & &named,
+                    given_up: inspecting & &reported,
                     waiting,
                 }
             });
@@ -60,14 +61,14 @@ impl Engine {
         match self
             .reporting
             .passes
-            .complete(now.instant, self.seen_as_of(now))
+            .complete(now.instant, self.observed_as_of(now))
         {
-            Ended::Nothing => {}
-            Ended::Blind => {
-                tracing::debug!("no pod was seen by this look");
+            Completion::NotOver => {}
+            Completion::NoPodObserved => {
+                tracing::debug!("the pass observed no pod");
                 self.hurry(now);
             }
-            Ended::Pass {
+            Completion::Pass {
                 pass,
                 first,
                 given_up,
@@ -91,13 +92,13 @@ impl Engine {
 
     /// As of when the open pass has observed at least one pod. Usually that is now. If all pods
     /// wait for a slow runtime, it is the time of the newest inspection.
-    fn seen_as_of(&self, now: Moment) -> Option<Moment> {
+    fn observed_as_of(&self, now: Moment) -> Option<Moment> {
         if self.records.listed().next().is_none() {
             // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
             // known.
-            let blind = self.relister.blind(self.ages(now.instant));
+            let unseen = self.relister.unseen_lists(self.ages(now.instant));
             let is_list = self.reporting.passes.kind() == Some(PassKind::List);
-            return (is_list || !blind.sandboxes).then_some(now);
+            return (is_list || !unseen.sandboxes).then_some(now);
         }
         // A pod that was never inspected, or that only an event has named, was not observed. The
         // first pass must observe a pod of its own lists: a newer pod does not count.
@@ -105,19 +106,23 @@ impl Engine {
         if first && self.reporting.passes.has_given_up_all() {
             return None;
         }
-        let reasons = [Why::Fails, Why::NotAsked, Why::Contradicted];
-        let mut unseen = self.unobserved_for(&reasons, now.instant);
+        let reasons = [
+            UnobservedReason::Fails,
+            UnobservedReason::NoRoom,
+            UnobservedReason::Contradicted,
+        ];
+        let mut unobserved = self.unobserved_for(&reasons, now.instant);
         // A list shows the current state of a pod whose call is stuck, unless the pod differs.
         let pending = match self.reporting.passes.kind() {
             Some(PassKind::List) => Some(self.pending()),
             _ => None,
         };
-        let needs_its_call = |uid: &PodUid| pending.as_ref().is_none_or(|it| it.contains(uid));
-        let stuck = self.stuck_statuses().filter_map(|call| call.about.pod);
-        let stuck = stuck.map(|pod| pod.uid).filter(needs_its_call);
-        unseen.extend(stuck);
+        let has_to_be_inspected = |uid: &PodUid| pending.as_ref().is_none_or(|it| it.contains(uid));
+        let stuck = self.stuck_status_calls().filter_map(|call| call.about.pod);
+        let stuck = stuck.map(|pod| pod.uid).filter(has_to_be_inspected);
+        unobserved.extend(stuck);
         let mut committed = self.records.committed();
-        if committed.any(|pod| !unseen.contains(&pod.pod.uid)) {
+        if committed.any(|pod| !unobserved.contains(&pod.pod.uid)) {
             return Some(now);
         }
         let last = self.reporting.passes.last()?.begun.instant;
@@ -129,18 +134,18 @@ impl Engine {
 
     /// Requests lists now if the last pods were observed without any: the next relist may be far
     /// away.
-    fn request_owed_lists(&mut self, now: Instant) {
-        if let Some(time) = self.owes_lists_since()
-            && self.relister.trouble(self.ages(now)) == Lists::Good
+    fn request_needed_lists(&mut self, now: Instant) {
+        if let Some(time) = self.needs_lists_since()
+            && self.relister.state_of_lists(self.ages(now)) == Lists::Good
         {
             self.relister.request(time);
         }
     }
 
     /// When pods were last observed without lists, if no pass by later lists has completed since.
-    fn owes_lists_since(&self) -> Option<Instant> {
-        let behind = self.relister.history().behind_since();
-        self.reporting.passes.swept_since_lists().max(behind)
+    fn needs_lists_since(&self) -> Option<Instant> {
+        let outdated = self.relister.history().outdated_since();
+        self.reporting.passes.swept_since_lists().max(outdated)
     }
 
     /// Ends the pass if it is over, updates coverage and reports health if it has changed. Then it
@@ -160,38 +165,38 @@ impl Engine {
         if !self.reporting.settling.is_over(as_of, now.instant) {
             return;
         }
-        self.give_up_waiting(now);
-        self.give_up_stuck(now);
-        self.give_up_overdue(now);
+        self.give_up_pods_without_room(now);
+        self.give_up_stuck_pods(now);
+        self.give_up_overdue_pods(now);
         self.complete_pass(now);
-        self.request_owed_lists(now.instant);
+        self.request_needed_lists(now.instant);
         self.update_coverage(now);
         let mut overdue_pods = self.unobserved.overdue_pods.keys();
-        let is_settling = self.reporting.passes.is_under_way()
+        let is_settling = self.reporting.passes.is_open()
             || self.relister.history().is_catching_up()
             || self.reporting.coverage.uninspected > 0
-            || self.awaits_inspections(now.instant)
+            || self.has_pending_inspections(now.instant)
             || overdue_pods.any(|uid| self.unobserved.differing.since(uid).is_some());
-        let seen = Completeness {
+        let progress = ObservationProgress {
             is_settled: !is_settling,
-            has_unobserved: self.missed().next().is_some(),
-            owes_a_pass: self.reporting.passes.owes_a_pass()
-                || self.relister.history().behind().any(),
-            owes_lists: self.owes_lists_since().is_some(),
+            has_unobserved: self.unobserved_by_last_pass().next().is_some(),
+            needs_pass: self.reporting.passes.needs_pass()
+                || self.relister.history().outdated().any(),
+            needs_lists: self.needs_lists_since().is_some(),
             answered: self.ledger.last_answer_of_pods(),
         };
         let report = self
             .reporting
             .reporter
-            .review(&self.reporting.coverage, seen, now);
+            .review(&self.reporting.coverage, progress, now);
         if let Some(report) = report {
-            let said = format!("{} ({}): {}", report.state, report.reason, report.message);
+            let text = format!("{} ({}): {}", report.state, report.reason, report.message);
             match report.state {
                 HealthState::Starting | HealthState::Healthy => {
-                    tracing::info!(target: HEALTH_LOG, "{said}")
+                    tracing::info!(target: HEALTH_LOG, "{text}")
                 }
                 HealthState::Degraded | HealthState::Unhealthy => {
-                    tracing::warn!(target: HEALTH_LOG, "{said}")
+                    tracing::warn!(target: HEALTH_LOG, "{text}")
                 }
             }
             self.publish(&Record::Health(report));
@@ -200,7 +205,7 @@ impl Engine {
 
     /// Notes that a pod was inspected successfully as of `begun`.
     pub(super) fn note_inspected(&mut self, begun: Moment, now: Instant) {
-        let pods_known = match self.cannot_see(now).contains(&Blind::NewPods) {
+        let pods_known = match self.unseen_parts_now(now).contains(&Blind::NewPods) {
             true => Some(begun.instant),
             false => self.relister.history().taken_in(List::Sandboxes),
         };
@@ -213,14 +218,14 @@ impl Engine {
     }
 
     /// Notes that pods were observed as of `time` without the lists that are unavailable now.
-    pub(super) fn did_without_lists(&mut self, time: Instant, now: Instant) {
-        let blind = self.relister.blind(self.ages(now));
+    pub(super) fn note_observed_without_lists(&mut self, time: Instant, now: Instant) {
+        let unseen = self.relister.unseen_lists(self.ages(now));
         // Before a sweep is possible, one list alone is not used.
         let either = PerList {
             sandboxes: !self.can_sweep(),
             containers: !self.can_sweep(),
         };
-        self.relister.did_without(blind.or(either), time);
+        self.relister.note_observed_without(unseen.or(either), time);
     }
 
     pub(super) fn synced(&self, now: Moment) -> Record {

@@ -1,8 +1,8 @@
-//! Settling after a pause. Answers that arrived during a pause of this process, or during a long step,
-//! wait in the socket. They are taken in before anything is judged.
+//! Settling after a pause. Answers that arrived during a pause of this process, or during a long
+//! step, wait in the socket. They are taken in before anything is judged.
 //!
 //! ```text
-//!   a pause ends --> settling --a pass begun since, or the limit of a list has passed--> judging again
+//!   a pause ends --> settling --a later pass completes, or the limit of a list ends--> judging again
 //! ```
 
 use super::limits::STATUS_HELD_FOR;
@@ -17,7 +17,7 @@ pub(crate) struct Settling(Option<Since>);
 #[derive(Debug)]
 struct Since {
     /// When the last pause ended.
-    woken: Instant,
+    pause_ended: Instant,
     /// When settling ends at the latest.
     until: Instant,
 }
@@ -25,25 +25,27 @@ struct Since {
 impl Settling {
     /// A pause has ended. Settling ends after `limit` at the latest. Further pauses do not extend
     /// it, because the engine must judge at some time.
-    pub(crate) fn begin(&mut self, settles: Duration, now: Instant) {
+    pub(crate) fn begin(&mut self, limit: Duration, now: Instant) {
         let until = self.0.as_ref().map(|since| since.until);
         self.0 = Some(Since {
-            woken: now,
-            until: until.unwrap_or(now + settles),
+            pause_ended: now,
+            until: until.unwrap_or(now + limit),
         });
     }
 
     /// Whether settling is over, given when the last completed pass began.
-    pub(crate) fn is_over(&mut self, looked: Option<Instant>, now: Instant) -> bool {
+    pub(crate) fn is_over(&mut self, last_pass: Option<Instant>, now: Instant) -> bool {
         self.0.take_if(|since| {
-            looked.is_some_and(|looked| looked >= since.woken) || now >= since.until
+            last_pass.is_some_and(|last_pass| last_pass >= since.pause_ended) || now >= since.until
         });
         self.0.is_none()
     }
 
     /// Until when status requests are held.
     pub(crate) fn held_until(&self) -> Option<Instant> {
-        self.0.as_ref().map(|since| since.woken + STATUS_HELD_FOR)
+        self.0
+            .as_ref()
+            .map(|since| since.pause_ended + STATUS_HELD_FOR)
     }
 
     /// When settling ends at the latest.
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_pause_after_another_does_not_keep_it_from_judging() {
+    fn settling_ends_although_pauses_follow_one_another() {
         let start = Instant::now();
         let seconds = Duration::from_secs;
         let at = |time| start + seconds(time);

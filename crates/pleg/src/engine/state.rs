@@ -15,7 +15,7 @@ use super::lists::{Ages, PerList};
 use super::passes::Passes;
 use super::processes::Processes;
 use super::quarantine::Quarantine;
-use super::relister::{Ask, Relister};
+use super::relister::{RelistCalls, Relister};
 use super::reporter::Reporter;
 use super::settling::Settling;
 use super::stream::{Due, Streaming};
@@ -66,7 +66,7 @@ pub(crate) enum Input {
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Make this call, and report its end.
-    Ask(Call),
+    Send(Call),
     /// Open the event stream.
     ReadStream,
     /// Read the ids from the runtime's state directories.
@@ -88,7 +88,7 @@ pub(crate) struct Engine {
     pub(super) sweeper: Sweeper,
     pub(super) inspector: Inspector,
     pub(super) sources: Sources,
-    pub(super) liveness: Liveness,
+    pub(super) probes: Probes,
     pub(super) records: Records,
     pub(super) unobserved: Unobserved,
     pub(super) reporting: Reporting,
@@ -104,9 +104,9 @@ pub(super) struct Sources {
 }
 
 /// The calls that are made only to learn whether the runtime answers.
-pub(super) struct Liveness {
+pub(super) struct Probes {
     /// When `Version` was last sent as a heartbeat.
-    pub(super) heartbeat: Instant,
+    pub(super) last_heartbeat: Instant,
     /// The pod of the last witness: the next one is of another pod.
     pub(super) last_witness: Option<PodUid>,
 }
@@ -154,8 +154,8 @@ impl Engine {
                 streaming: Streaming::new(config.mode, started),
                 budget: HintBudget::new(started),
             },
-            liveness: Liveness {
-                heartbeat: started,
+            probes: Probes {
+                last_heartbeat: started,
                 last_witness: None,
             },
             records: Records::default(),
@@ -181,8 +181,8 @@ impl Engine {
     }
 
     /// This process was paused for `paused`, as in a frozen control group.
-    pub(crate) fn woke(&mut self, paused: Duration, now: Instant) {
-        self.settle_first(now);
+    pub(crate) fn on_pause_ended(&mut self, paused: Duration, now: Instant) {
+        self.begin_settling(now);
         // Held status requests are answered after the next lists. A short pause does not hurry
         // them: after many short pauses, relists would become more frequent than usual.
         if paused >= self.config.relist_period {
@@ -192,18 +192,18 @@ impl Engine {
 
     /// Stops judging until the waiting answers are taken in. They were sent during a pause, or
     /// during a long step of this process.
-    pub(crate) fn settle_first(&mut self, now: Instant) {
-        let settles = self.relister.history().overdue_after();
-        self.reporting.settling.begin(settles, now);
+    pub(crate) fn begin_settling(&mut self, now: Instant) {
+        let limit = self.relister.history().overdue_after();
+        self.reporting.settling.begin(limit, now);
     }
 
     /// Until when status requests are held after a pause.
-    pub(crate) fn held_until(&self) -> Option<Instant> {
+    pub(crate) fn status_held_until(&self) -> Option<Instant> {
         self.reporting.settling.held_until()
     }
 
-    pub(crate) fn awaits_answers(&self) -> bool {
-        self.ledger.awaits_answers()
+    pub(crate) fn has_outstanding_calls(&self) -> bool {
+        self.ledger.has_outstanding_calls()
     }
 
     /// Takes in one input, does what is due, and returns the actions to perform.
@@ -217,15 +217,15 @@ impl Engine {
             Input::Birth(birth) => self.on_birth(birth, now),
             Input::Died(id) => self.sources.processes.on_death(&id, now.instant),
             Input::HostIds(ids) => self.begin_sweep(ids, now),
-            Input::Relist(asked) => self.relister.request(asked),
+            Input::Relist(after) => self.relister.request(after),
             Input::Reinspect(uid) => self.records.request_reinspect(&uid),
             Input::Time => {}
         }
-        self.pass(now);
+        self.run_due(now);
         std::mem::take(&mut self.out.actions)
     }
 
-    fn pass(&mut self, now: Moment) {
+    fn run_due(&mut self, now: Moment) {
         let instant = now.instant;
         if let Some(survivor) = self.quarantine.take_survivor(instant) {
             self.unobserved.failures.withdraw(&survivor.key());
@@ -237,33 +237,33 @@ impl Engine {
             self.act(Action::ReadHostIds);
         }
         self.drive_stream(now);
-        for (id, pid) in self.sources.processes.pass(instant) {
+        for (id, pid) in self.sources.processes.advance(instant) {
             self.act(Action::Watch { id, pid });
         }
         self.drop_known_births(instant);
         self.retry_doubtful(now);
         self.commit_exits_of_slow(now);
-        self.make_calls(now);
+        self.send_calls(now);
         if !self.is_relist_next(instant)
             && let Some(list) = self.sweeper.take_list(&self.ledger)
         {
             self.send_for_node(Request::List(list), Purpose::SweepList, instant);
         }
-        self.hurry_for_overdue(now);
+        self.hurry_for_suspects(now);
         // After the hints, because an inspection shows its pod sooner than a relist does.
         self.begin_relist(now);
-        while let Some(inspected) = self.inspector.ended() {
+        while let Some(inspected) = self.inspector.take_ended() {
             self.on_inspected(inspected, now);
-            self.make_calls(now);
+            self.send_calls(now);
         }
         self.end_sweep(now);
         self.review(now);
     }
 
-    /// Requests lists early while a status call is suspect: the whole runtime may be stuck, which
+    /// Requests lists early while a status call is suspect: the runtime may be unresponsive, which
     /// lists show. While the stream is trusted, or after a list that was too large, the next relist
     /// may be far away.
-    fn hurry_for_overdue(&mut self, now: Moment) {
+    fn hurry_for_suspects(&mut self, now: Moment) {
         let due = self.relister.due();
         if due.is_none_or(|due| due <= now.instant + self.config.relist_period) {
             return;
@@ -272,11 +272,11 @@ impl Engine {
         if is_rare && self.ledger.is_any_late(now.instant) {
             self.hurry(now);
         }
-        let long = self
+        let limit = self
             .ledger
             .silent_after(self.relister.history().overdue_after());
-        let silent = self.ledger.silent_since();
-        if silent.is_some_and(|since| now.instant >= since + long) {
+        let unresponsive_since = self.ledger.silent_since();
+        if unresponsive_since.is_some_and(|since| now.instant >= since + limit) {
             self.relister.hurry_anyway(now.instant);
         }
     }
@@ -289,34 +289,38 @@ impl Engine {
         {
             self.relister.skip_version(now.instant);
         }
-        if self.relist_waits() {
+        if self.is_relist_blocked() {
             return;
         }
-        if let Some(ask) = self.relister.begin(now) {
-            self.begin_calls(ask, now);
+        if let Some(calls) = self.relister.begin(now) {
+            self.begin_calls(calls, now);
         }
     }
 
     /// Whether a call that a relist would send first is outstanding: a list of a sweep, or a
     /// heartbeat.
-    fn relist_waits(&self) -> bool {
-        let is_asked = |call| self.ledger.node_call(call).is_some();
-        is_asked(Rpc::ListPodSandbox)
-            || is_asked(Rpc::ListContainers)
-            || self.relister.needs_version() && is_asked(Rpc::Version)
+    fn is_relist_blocked(&self) -> bool {
+        let is_outstanding = |call| self.ledger.node_call(call).is_some();
+        is_outstanding(Rpc::ListPodSandbox)
+            || is_outstanding(Rpc::ListContainers)
+            || self.relister.needs_version() && is_outstanding(Rpc::Version)
     }
 
     /// Whether a due relist waits only for a list that may still be answered. Then no sweep
     /// requests the other list: if sweeps did so again and again, the relist would never begin.
     pub(super) fn is_relist_next(&self, now: Instant) -> bool {
         let is_due = self.relister.due().is_some_and(|due| now >= due);
-        is_due && self.relist_waits() && self.relister.history().may_be_answered(self.ages(now))
+        is_due
+            && self.is_relist_blocked()
+            && self.relister.history().can_be_answered(self.ages(now))
     }
 
-    pub(super) fn begin_calls(&mut self, ask: Ask, now: Moment) {
-        match ask {
-            Ask::Version => self.send_for_node(Request::Version, Purpose::Relist, now.instant),
-            Ask::Lists => {
+    pub(super) fn begin_calls(&mut self, calls: RelistCalls, now: Moment) {
+        match calls {
+            RelistCalls::Version => {
+                self.send_for_node(Request::Version, Purpose::Relist, now.instant)
+            }
+            RelistCalls::Lists => {
                 if let Some(last) = self.relister.last_good() {
                     let since = now.instant.duration_since(last);
                     self.out.observer.relist_interval(since);
@@ -329,7 +333,7 @@ impl Engine {
     }
 
     /// Since when the outstanding calls for the whole node have been waiting.
-    fn node_calls(&self) -> impl Iterator<Item = Instant> {
+    fn node_calls_awaited_since(&self) -> impl Iterator<Item = Instant> {
         let calls = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
         calls
             .into_iter()
@@ -361,16 +365,16 @@ impl Engine {
         if self.relister.runtime().is_none() {
             return;
         }
-        match self.sources.streaming.pass(now.instant) {
+        match self.sources.streaming.advance(now.instant) {
             Due::Nothing => {}
             Due::Open => {
-                self.sources.streaming.opening(now.instant);
+                self.sources.streaming.mark_opening(now.instant);
                 self.act(Action::ReadStream);
             }
             Due::Opened => self.stream_opened(now),
             Due::Missed(missed) => {
                 let missed = counted(missed as usize, "change");
-                tracing::info!("the event stream missed {missed}");
+                tracing::info!("the event stream did not announce {missed}");
                 self.hurry(now);
             }
         }
@@ -384,12 +388,12 @@ impl Engine {
     /// When the next step is due if no input arrives.
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
         let steps = self.relister.history().steps();
-        let since: Vec<Instant> = self.node_calls().collect();
-        let silent = self.ledger.silent_since();
-        let silent = silent.map(|since| since + self.silent_after());
+        let since: Vec<Instant> = self.node_calls_awaited_since().collect();
+        let unresponsive_since = self.ledger.silent_since();
+        let unresponsive_since = unresponsive_since.map(|since| since + self.unresponsive_after());
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
-        let heartbeat = (!since.is_empty()).then(|| self.liveness.heartbeat + SUSPECT);
-        let lists = lists.chain(heartbeat).chain(silent);
+        let heartbeat = (!since.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT);
+        let lists = lists.chain(heartbeat).chain(unresponsive_since);
         let lists = lists.filter(|time| *time > now).min();
         let sweeps = self
             .missing(now)
@@ -399,7 +403,7 @@ impl Engine {
         let relist = self
             .relister
             .due()
-            .filter(|due| *due > now || !self.relist_waits());
+            .filter(|due| *due > now || !self.is_relist_blocked());
         [
             relist,
             lists,
@@ -431,7 +435,7 @@ impl Engine {
 
     /// How long the runtime must answer nothing before it is unresponsive. A sweep has had time to
     /// get an answer by then.
-    pub(super) fn silent_after(&self) -> Duration {
+    pub(super) fn unresponsive_after(&self) -> Duration {
         let least = self.relister.history().overdue_after() + SUSPECT;
         self.ledger.silent_after(least)
     }

@@ -54,7 +54,7 @@ enum State {
     /// `withheld_until`.
     Retrying {
         next: Instant,
-        held: Instant,
+        withheld_until: Instant,
     },
     /// The runtime has no stream. It is requested again at `next`.
     Unsupported {
@@ -80,7 +80,7 @@ impl Streaming {
             Mode::Generic => State::Off,
             Mode::Auto | Mode::Evented => State::Retrying {
                 next: now,
-                held: now,
+                withheld_until: now,
             },
         };
         Self {
@@ -95,11 +95,11 @@ impl Streaming {
     }
 
     /// Advances to `now`.
-    pub(super) fn pass(&mut self, now: Instant) -> Due {
+    pub(super) fn advance(&mut self, now: Instant) -> Due {
         match &mut self.state {
             State::Opening { since } if now >= *since + SUSPECT => Due::Opened,
             State::Retrying { next, .. } | State::Unsupported { next } if now >= *next => Due::Open,
-            State::Live { proof } => match proof.pass(now) {
+            State::Live { proof } => match proof.advance(now) {
                 0 => Due::Nothing,
                 missed => {
                     self.missed += missed;
@@ -111,12 +111,12 @@ impl Streaming {
     }
 
     /// The stream was requested.
-    pub(super) fn opening(&mut self, now: Instant) {
+    pub(super) fn mark_opening(&mut self, now: Instant) {
         self.state = State::Opening { since: now };
     }
 
     /// The stream is open. Returns whether that is new.
-    pub(super) fn opened(&mut self) -> bool {
+    pub(super) fn mark_open(&mut self) -> bool {
         let State::Opening { since } = self.state else {
             return false;
         };
@@ -152,7 +152,7 @@ impl Streaming {
             self.losses.count();
         }
         // If there is no connection at all, the stream is not the cause.
-        let held = match is_lost {
+        let withheld_until = match is_lost {
             true => now + self.losses.pause(),
             false => now,
         };
@@ -166,17 +166,19 @@ impl Streaming {
                 next: now + UNSUPPORTED_STREAM_PAUSE,
             },
             _ => State::Retrying {
-                next: held.max(now + pause),
-                held,
+                next: withheld_until.max(now + pause),
+                withheld_until,
             },
         };
         lived.is_some()
     }
 
     /// How much longer it is not opened, although the runtime may be reachable.
-    pub(super) fn held(&self, now: Instant) -> Option<Duration> {
+    pub(super) fn withheld_for(&self, now: Instant) -> Option<Duration> {
         match self.state {
-            State::Retrying { held, .. } if held > now => Some(held - now),
+            State::Retrying { withheld_until, .. } if withheld_until > now => {
+                Some(withheld_until - now)
+            }
             _ => None,
         }
     }
@@ -223,7 +225,10 @@ impl Streaming {
     /// The runtime answers again, or is another one: the stream is opened now.
     pub(super) fn runtime_answered(&mut self, now: Instant) {
         match &mut self.state {
-            State::Retrying { next, held } => *next = now.max(*held),
+            State::Retrying {
+                next,
+                withheld_until,
+            } => *next = now.max(*withheld_until),
             State::Unsupported { next } => *next = now,
             State::Off | State::Opening { .. } | State::Live { .. } => {}
         }
@@ -250,22 +255,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_was_held_and_meets_no_runtime_is_opened_as_soon_as_there_is_one() {
+    fn a_withheld_stream_that_finds_no_connection_is_opened_as_soon_as_the_runtime_answers() {
         let mut now = Instant::now();
         let mut stream = Streaming::new(Mode::Evented, now);
         let lost = CallError::unavailable(NoConnection::Lost, "reset");
-        for held in [None, Some(1), Some(4), Some(16)] {
-            stream.opening(now);
+        for withheld in [None, Some(1), Some(4), Some(16)] {
+            stream.mark_opening(now);
             now += SUSPECT;
-            assert!(stream.opened());
+            assert!(stream.mark_open());
             stream.ended(&Err(lost.clone()), now);
-            assert_eq!(stream.held(now), held.map(Duration::from_secs));
-            now += Duration::from_secs(held.unwrap_or(1));
+            assert_eq!(stream.withheld_for(now), withheld.map(Duration::from_secs));
+            now += Duration::from_secs(withheld.unwrap_or(1));
         }
-        stream.opening(now);
+        stream.mark_opening(now);
         stream.ended(&Err(CallError::connection_refused()), now);
-        assert_eq!(stream.held(now), None);
+        assert_eq!(stream.withheld_for(now), None);
         stream.runtime_answered(now);
-        assert_eq!(stream.pass(now), Due::Open);
+        assert_eq!(stream.advance(now), Due::Open);
     }
 }

@@ -1,5 +1,5 @@
-//! A sweep: while a list is overdue or fails, the status of each known container or sandbox is requested
-//! by id, at a limited rate.
+//! A sweep: while a list is overdue or fails, the status of each known container or sandbox is
+//! requested by id, at a limited rate.
 //!
 //! ```text
 //!   targets --one after the other, at most 200 per second--> waiting --> answered | failed
@@ -8,9 +8,9 @@
 //!      until its outstanding calls end
 //! ```
 //!
-//! The id that blocks the list is the one that is not answered, so a sweep also finds the culprit. While
-//! nothing is answered, at most [`PARALLEL_CALLS`](super::limits::PARALLEL_CALLS) calls are made: a
-//! runtime that is down does not receive calls for all ids.
+//! The id that blocks the list is the one that is not answered, so a sweep also finds the culprit.
+//! While nothing is answered, at most [`PARALLEL_CALLS`](super::limits::PARALLEL_CALLS) calls are
+//! made: a runtime that is down does not receive calls for all ids.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -45,14 +45,14 @@ pub(crate) struct Sweeper {
     next: Instant,
     /// The ids that the host knew when they were last read, with their owners.
     host_ids: BTreeMap<Id, Option<Owner>>,
-    reading_host: bool,
+    is_reading_host: bool,
     /// Ids that the stream named whose pod is unknown, and when it did.
     hinted_ids: BTreeMap<Id, Instant>,
     /// Known ids that were not found when last requested, and when. They may be found the next
     /// time.
-    lost: BTreeMap<Key, (Request, Instant)>,
+    not_found: BTreeMap<Key, (Request, Instant)>,
     /// Whether a sandbox's status contains its containers, once that is known.
-    fills_sandboxes: Option<bool>,
+    has_containers_in_sandboxes: Option<bool>,
 }
 
 impl Sweeper {
@@ -63,10 +63,10 @@ impl Sweeper {
             trailing: None,
             next: now,
             host_ids: BTreeMap::new(),
-            reading_host: false,
+            is_reading_host: false,
             hinted_ids: BTreeMap::new(),
-            lost: BTreeMap::new(),
-            fills_sandboxes: None,
+            not_found: BTreeMap::new(),
+            has_containers_in_sandboxes: None,
         }
     }
 
@@ -76,16 +76,16 @@ impl Sweeper {
         if !missing.any() {
             self.sweep = None;
             self.trailing = None;
-            self.lost.clear();
+            self.not_found.clear();
             self.next = now;
             return false;
         }
         // A sweep that replaces one list does not go on once the other one is missing too.
-        let goes_on = |sweep: &Sweep| sweep.asks(ledger) && sweep.covers(missing);
-        let goes_on = self.sweep.as_ref().is_some_and(goes_on);
-        let due = !goes_on && now >= self.next && !self.reading_host;
+        let is_going_on = |sweep: &Sweep| sweep.has_target(ledger) && sweep.covers(missing);
+        let is_going_on = self.sweep.as_ref().is_some_and(is_going_on);
+        let due = !is_going_on && now >= self.next && !self.is_reading_host;
         if due {
-            self.reading_host = true;
+            self.is_reading_host = true;
             self.next = now + self.period;
         }
         due
@@ -94,14 +94,14 @@ impl Sweeper {
     /// Takes in the ids that the host knows. `None` means that they could not be read: the earlier
     /// ones remain.
     pub(crate) fn on_host_ids(&mut self, ids: Option<Vec<HostId>>) {
-        self.reading_host = false;
+        self.is_reading_host = false;
         if let Some(ids) = ids {
             self.host_ids = ids.into_iter().map(|it| (it.id, it.owner)).collect();
         }
     }
 
     /// Whether the host knew this id when its ids were last read.
-    pub(crate) fn host_knows(&self, id: &Id) -> bool {
+    pub(crate) fn has_host_id(&self, id: &Id) -> bool {
         self.host_ids.contains_key(id)
     }
 
@@ -125,17 +125,20 @@ impl Sweeper {
         let targets = self.targets(missing, listed, now.instant);
         self.trailing.take_if(|it| it.is_old(now.instant));
         match self.sweep.take() {
-            None => tracing::info!("polling by id in place of lists: {}", missing.calls()),
+            None => tracing::info!(
+                "requesting the status of known ids in place of {}",
+                missing.calls()
+            ),
             // If several sweeps wait for answers, the earliest one ends first.
-            Some(last) if self.trailing.is_none() && last.trails(ledger) => {
+            Some(last) if self.trailing.is_none() && last.is_trailing(ledger) => {
                 self.trailing = Some(last);
             }
             Some(_) => {}
         }
         self.next = now.instant + self.period;
-        let requests_sandboxes = self.fills_sandboxes == Some(true);
+        let requests_sandboxes = self.has_containers_in_sandboxes == Some(true);
         let sweep = Sweep::begin(missing, beside, requests_sandboxes, now);
-        self.sweep = Some(sweep.of(targets, slow, ledger));
+        self.sweep = Some(sweep.over(targets, slow, ledger));
     }
 
     /// All known ids that the missing lists would contain.
@@ -150,15 +153,15 @@ impl Sweeper {
         let mut targets = VecDeque::new();
         // Some runtimes report new containers in the status of their sandbox. While it is unknown
         // whether this one does, the status of one pod that has containers shows it.
-        let mut asked = false;
-        let fills = self.fills_sandboxes;
-        let mut asked_for_containers = |pod: &ListedPod, row: &ListedSandbox| {
+        let mut is_requested = false;
+        let are_in_sandboxes = self.has_containers_in_sandboxes;
+        let mut needs_sandbox_status = |pod: &ListedPod, row: &ListedSandbox| {
             let ready = row.state == SandboxState::Ready;
-            let one = !asked && ready && !pod.containers.is_empty();
+            let is_sample = !is_requested && ready && !pod.containers.is_empty();
             // A sandbox that has ended shows containers that started and ended with it.
-            let ask = fills.unwrap_or(one);
-            asked |= ask;
-            ask
+            let needs_status = are_in_sandboxes.unwrap_or(is_sample);
+            is_requested |= needs_status;
+            needs_status
         };
         for pod in listed {
             let target = |request: Request, container| Target {
@@ -168,8 +171,8 @@ impl Sweeper {
             };
             for row in &pod.sandboxes {
                 unknown.remove(&row.id);
-                let tells = missing.containers && asked_for_containers(pod, row);
-                if missing.sandboxes || tells {
+                let shows_containers = missing.containers && needs_sandbox_status(pod, row);
+                if missing.sandboxes || shows_containers {
                     targets.push_back(target(Request::Sandbox(row.id.clone()), None));
                 }
             }
@@ -181,15 +184,17 @@ impl Sweeper {
                 }
             }
         }
-        let asked = targets.iter().map(|target| target.request.key());
-        let asked: BTreeSet<Key> = asked.filter(|key| self.lost.contains_key(key)).collect();
-        self.lost.retain(|key, (_, since)| {
+        let requested = targets.iter().map(|target| target.request.key());
+        let requested: BTreeSet<Key> = requested
+            .filter(|key| self.not_found.contains_key(key))
+            .collect();
+        self.not_found.retain(|key, (_, since)| {
             let is_unknown = key.1.as_ref().is_some_and(|id| unknown.contains(id));
-            asked.contains(key) || now < *since + NOT_FOUND_RETRIED_FOR && !is_unknown
+            requested.contains(key) || now < *since + NOT_FOUND_RETRIED_FOR && !is_unknown
         });
-        let lost = self.lost.iter();
-        let lost = lost.filter(|(key, _)| !asked.contains(*key));
-        for (_, (request, _)) in lost {
+        let not_found = self.not_found.iter();
+        let not_found = not_found.filter(|(key, _)| !requested.contains(*key));
+        for (_, (request, _)) in not_found {
             targets.push_back(Target {
                 uid: None,
                 about: about(request, None, None),
@@ -224,7 +229,7 @@ impl Sweeper {
         let trailing = self.trailing.as_mut();
         if let Some(target) = trailing.and_then(|it| it.take(ledger, now)) {
             // Both sweeps together keep the pace.
-            sweep.wait(now);
+            sweep.postpone(now);
             return Some(target.into_call());
         }
         let target = sweep.take(ledger, now)?;
@@ -255,9 +260,9 @@ impl Sweeper {
     /// Notes that a known id was not found. Only a list proves the removal, so the next sweeps
     /// request the id again for a while. Returns whether this is the first time. The number of ids
     /// is not bounded: an id that is not remembered would count as removed at once.
-    pub(crate) fn lost(&mut self, request: &Request, now: Instant) -> bool {
-        let lost = (request.clone(), now);
-        self.lost.insert(request.key(), lost).is_none()
+    pub(crate) fn note_not_found(&mut self, request: &Request, now: Instant) -> bool {
+        let not_found = (request.clone(), now);
+        self.not_found.insert(request.key(), not_found).is_none()
     }
 
     /// When the oldest sweep began that has not ended.
@@ -267,8 +272,8 @@ impl Sweeper {
     }
 
     /// Notes that an id exists. Returns whether it was not found before.
-    pub(crate) fn found(&mut self, key: &Key) -> bool {
-        self.lost.remove(key).is_some()
+    pub(crate) fn note_found(&mut self, key: &Key) -> bool {
+        self.not_found.remove(key).is_some()
     }
 
     /// The list to request now beside the sweep.
@@ -277,14 +282,14 @@ impl Sweeper {
     }
 
     /// Whether the sweep has yet to request this list. Then the answer of a relist serves.
-    pub(crate) fn waits_for(&self, list: List) -> bool {
-        self.sweep.as_ref().is_some_and(|it| it.is_to_request(list))
+    pub(crate) fn needs_list(&self, list: List) -> bool {
+        self.sweep.as_ref().is_some_and(|it| it.needs_list(list))
     }
 
     /// A list that was requested at `requested` was answered, for any component.
-    pub(crate) fn list_answered(&mut self, list: List, asked: Instant) {
+    pub(crate) fn list_answered(&mut self, list: List, requested: Instant) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
-            sweep.list_answered(list, asked);
+            sweep.list_answered(list, requested);
         }
     }
 
@@ -298,25 +303,25 @@ impl Sweeper {
 
     /// A sandbox's status arrived: whether it contains containers, and whether the sandbox
     /// `has_some`.
-    pub(crate) fn sandbox_status_received(&mut self, told: bool, has_some: bool) {
-        if told {
-            self.fills_sandboxes = Some(true);
+    pub(crate) fn sandbox_status_received(&mut self, has_containers: bool, has_some: bool) {
+        if has_containers {
+            self.has_containers_in_sandboxes = Some(true);
         } else if has_some {
-            self.fills_sandboxes.get_or_insert(false);
+            self.has_containers_in_sandboxes.get_or_insert(false);
         }
     }
 
     /// The runtime may be another one.
     pub(crate) fn runtime_changed(&mut self) {
-        self.fills_sandboxes = None;
+        self.has_containers_in_sandboxes = None;
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
             sweep.runtime_changed();
         }
     }
 
     /// Whether new containers are observed in the status of their sandbox.
-    pub(crate) fn sees_new_containers(&self) -> bool {
-        self.fills_sandboxes == Some(true)
+    pub(crate) fn can_see_new_containers(&self) -> bool {
+        self.has_containers_in_sandboxes == Some(true)
     }
 
     /// Remembers an id that the stream named and whose pod is unknown, for the next sweep.
@@ -328,7 +333,7 @@ impl Sweeper {
 
     /// Drops the ids that the stream named before lists which began at `begun`.
     pub(crate) fn forget_before(&mut self, begun: Instant) {
-        self.hinted_ids.retain(|_, named| *named >= begun);
+        self.hinted_ids.retain(|_, hinted_at| *hinted_at >= begun);
     }
 
     /// Whether a sweep replaces a list now.
@@ -337,7 +342,7 @@ impl Sweeper {
     }
 
     /// Whether the host knows any ids.
-    pub(crate) fn knows_ids(&self) -> bool {
+    pub(crate) fn has_host_ids(&self) -> bool {
         !self.host_ids.is_empty()
     }
 
@@ -345,7 +350,7 @@ impl Sweeper {
     /// answered, and no call that may still be answered is outstanding. A sweep without any answer
     /// has no result.
     pub(crate) fn complete(&mut self, ledger: &Ledger) -> Option<Swept> {
-        let trailing = self.trailing.take_if(|it| !it.waits(ledger));
+        let trailing = self.trailing.take_if(|it| !it.is_waiting(ledger));
         let swept = trailing.and_then(|mut it| it.complete(ledger));
         swept.or_else(|| self.sweep.as_mut()?.complete(ledger))
     }
@@ -354,8 +359,8 @@ impl Sweeper {
     pub(crate) fn alarm(&self, ledger: &Ledger) -> Option<Instant> {
         let trailing = self.trailing.as_ref().and_then(|it| it.due(ledger));
         let next = match &self.sweep {
-            Some(sweep) if sweep.asks(ledger) => sweep.due(ledger),
-            _ if self.reading_host => None,
+            Some(sweep) if sweep.has_target(ledger) => sweep.due(ledger),
+            _ if self.is_reading_host => None,
             _ => Some(self.next),
         };
         [trailing, next].into_iter().flatten().min()

@@ -529,8 +529,8 @@ async fn a_runtime_that_crashes_by_its_lists_or_its_version_is_asked_less_often(
         assert!((3..=20).contains(&crashes), "{call}: {crashes}");
         let health = node.status().await.health;
         let what = match call {
-            Rpc::Version => "is asked for its version",
-            _ => "is asked for its lists",
+            Rpc::Version => "Version is requested",
+            _ => "lists are requested",
         };
         assert!(health.message.contains(what), "{}", health.message);
         node.sim.lift_all();

@@ -82,15 +82,15 @@ impl Case {
 }
 
 #[test]
-fn what_was_lost_once_is_sent_again_as_usual() {
+fn a_call_that_was_lost_once_is_sent_again_as_usual() {
     let mut case = Case::new();
     case.lost(&status("a"), 0, 10);
     assert_eq!(case.admit(&status("a"), 11), Admission::Send);
-    assert!(case.quarantine.may_be_witness(&status("a")));
+    assert!(case.quarantine.can_be_witness(&status("a")));
     assert_eq!(case.quarantine.lost_calls(|_| false), 1);
     case.lost(&status("a"), 11, 12);
     assert_eq!(case.admit(&status("a"), 13), Admission::Wait);
-    assert!(!case.quarantine.may_be_witness(&status("a")));
+    assert!(!case.quarantine.can_be_witness(&status("a")));
     case.answered(&status("a"), 20);
     assert_eq!(case.admit(&status("a"), 21), Admission::Send);
     assert_eq!(case.quarantine.lost_calls(|_| false), 0);
@@ -131,7 +131,7 @@ fn a_quarantined_call_that_is_outstanding_for_a_second_is_an_ordinary_call() {
 }
 
 #[test]
-fn what_is_lost_alone_each_time_is_withheld_for_longer_and_longer() {
+fn a_call_that_is_lost_alone_each_time_is_withheld_with_growing_pauses() {
     let killer = status("killer");
     let mut case = Case::quarantined(std::slice::from_ref(&killer));
     case.lost_alone(&killer, 200);
@@ -149,7 +149,7 @@ fn what_is_lost_alone_each_time_is_withheld_for_longer_and_longer() {
 
 /// A runtime that restarts often loses a different call each time.
 #[test]
-fn what_was_lost_alone_is_sent_after_all_others() {
+fn a_call_that_was_lost_alone_is_sent_after_all_others() {
     let ids = ["a", "b", "c"].map(status);
     let mut case = Case::quarantined(&ids);
     let mut lost = Vec::new();
@@ -168,7 +168,7 @@ fn what_was_lost_alone_is_sent_after_all_others() {
 }
 
 #[test]
-fn quarantined_calls_wait_until_the_runtime_is_back_but_not_for_ever() {
+fn quarantined_calls_wait_for_the_runtime_for_three_seconds_at_most() {
     let a = status("a");
     let mut case = Case::quarantined(std::slice::from_ref(&a));
     case.lost(&Request::Version, 150, 200);
@@ -185,16 +185,16 @@ fn quarantined_calls_wait_until_the_runtime_is_back_but_not_for_ever() {
 }
 
 #[test]
-fn one_that_hangs_at_each_restart_is_never_in_quarantine() {
+fn a_call_that_is_stuck_before_each_restart_is_never_quarantined() {
     let mut case = Case::new();
     for at in [0, 15_000, 30_000] {
-        case.lost(&status("hangs"), at + 100, at + 10_000);
-        assert_eq!(case.admit(&status("hangs"), at + 10_001), Admission::Send);
+        case.lost(&status("stuck"), at + 100, at + 10_000);
+        assert_eq!(case.admit(&status("stuck"), at + 10_001), Admission::Send);
     }
 }
 
 #[test]
-fn a_pid_is_withheld_once_it_was_lost_alone() {
+fn a_pid_call_is_withheld_once_it_was_lost_alone() {
     let mut case = Case::quarantined(&[pid("c")]);
     case.lost_alone(&pid("c"), 200);
     assert_eq!(case.admit(&pid("c"), 900_000), Admission::Withhold);
@@ -204,7 +204,7 @@ fn a_pid_is_withheld_once_it_was_lost_alone() {
 }
 
 #[test]
-fn pids_are_withheld_once_two_in_succession_were_lost_alone() {
+fn all_pid_calls_are_withheld_once_two_in_succession_were_lost_alone() {
     let pids = ["a", "b", "c"].map(pid);
     let mut case = Case::quarantined(&pids);
     case.lost_alone(&pids[0], 200);
@@ -219,7 +219,7 @@ fn pids_are_withheld_once_two_in_succession_were_lost_alone() {
 }
 
 #[test]
-fn what_is_not_needed_is_not_reported_and_remembered() {
+fn a_call_that_is_not_needed_is_remembered_but_not_reported() {
     let killer = status("killer");
     let mut case = Case::quarantined(std::slice::from_ref(&killer));
     assert_eq!(case.quarantine.calls().count(), 1);

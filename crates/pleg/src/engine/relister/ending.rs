@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::asking::OpenRelist;
+use super::open_relist::OpenRelist;
 use super::{Listed, Relisted, Relister, State};
 use crate::engine::call::List;
 use crate::engine::limits::{CRASH_WITHIN, MAX_RETRY_PAUSE, SLOW_PAUSE_DIVISOR};
@@ -31,11 +31,11 @@ impl Relister {
             (Ok(sandboxes), Ok(containers)) => (sandboxes, containers),
             (one, other) => {
                 // A list that has arrived beside a sweep does not fail any more.
-                let fails = self.history.fails();
+                let failing = self.history.failing();
                 let one = one.as_ref().err();
-                let one = one.filter(|error| fails.sandboxes || !is_of_the_list(error));
+                let one = one.filter(|error| failing.sandboxes || !is_of_the_list(error));
                 let other = other.as_ref().err();
-                let other = other.filter(|error| fails.containers || !is_of_the_list(error));
+                let other = other.filter(|error| failing.containers || !is_of_the_list(error));
                 let errors = [one, other].into_iter().flatten().cloned();
                 let (lost, others): (Vec<_>, Vec<_>) =
                     errors.partition(|error| matches!(error, CallError::Unavailable(_)));
@@ -50,8 +50,8 @@ impl Relister {
                 return match (last.first(), earlier.first()) {
                     (Some(error), _) => Some(self.failed(error.clone(), now)),
                     // The other list has shown since that there is a connection again.
-                    (None, Some(_)) if !self.lost_one && self.losses.is_none() => {
-                        Some(self.lost_one_list(now))
+                    (None, Some(_)) if !self.has_lost_one && self.losses.is_none() => {
+                        Some(self.retry_lost_list(now))
                     }
                     (None, Some(error)) => Some(self.failed(error.clone(), now)),
                     (None, None) => Some(self.retry_at(now + self.period, now)),
@@ -65,7 +65,7 @@ impl Relister {
         }
         self.orphaned = snapshot.orphaned;
         self.no_runtime = None;
-        self.lost_one = false;
+        self.has_lost_one = false;
         self.losses.forget();
         self.good.counts = snapshot.counts;
         self.good.before = self.good.last.replace(begun.instant);
@@ -78,13 +78,13 @@ impl Relister {
         Some(Relisted::Good(Listed {
             snapshot,
             begun,
-            late: self.history.slowest().is_some(),
+            are_late: self.history.slowest().is_some(),
         }))
     }
 
     /// One list arrived after the connection of the other one was lost: both are requested again.
-    pub(super) fn lost_one_list(&mut self, now: Instant) -> Relisted {
-        self.lost_one = true;
+    pub(super) fn retry_lost_list(&mut self, now: Instant) -> Relisted {
+        self.has_lost_one = true;
         self.forget_version();
         self.retry_at(now, now)
     }
@@ -93,13 +93,13 @@ impl Relister {
     pub(super) fn retry_at(&mut self, next: Instant, now: Instant) -> Relisted {
         let took = self.relist_took(now);
         self.no_runtime = None;
-        self.rest(next, None);
+        self.wait_until(next, None);
         Relisted::Failed(took)
     }
 
     pub(super) fn relist_took(&self, now: Instant) -> Duration {
         match &self.state {
-            State::OpenRelist(asking) => now.duration_since(asking.begun.instant),
+            State::OpenRelist(open_relist) => now.duration_since(open_relist.begun.instant),
             State::Waiting { .. } | State::AwaitingVersion => Duration::ZERO,
         }
     }
@@ -130,7 +130,7 @@ impl Relister {
         self.no_runtime = (!is_of_a_list).then_some(error);
         self.failed_at = Some(now);
         let took = self.relist_took(now);
-        self.rest(now + pause, None);
+        self.wait_until(now + pause, None);
         Relisted::Failed(took)
     }
 
@@ -144,15 +144,13 @@ impl Relister {
             return error;
         }
         self.losses.count();
-        if !self.losses.are_no_chance() {
+        if !self.losses.is_no_chance() {
             return error;
         }
         let why = match self.state {
-            State::AwaitingVersion => {
-                "the connection is lost each time it is asked for its version"
-            }
+            State::AwaitingVersion => "the connection is lost each time Version is requested",
             State::Waiting { .. } | State::OpenRelist(_) => {
-                "the connection is lost each time it is asked for its lists"
+                "the connection is lost each time lists are requested"
             }
         };
         CallError::unavailable(NoConnection::Lost, why)
@@ -161,7 +159,7 @@ impl Relister {
     /// A good relist has been taken in. `period` is the usual pause before the next one.
     pub(crate) fn taken_in(&mut self, listed: &Listed, period: Duration, now: Instant) {
         let pause = match (self.history.slowest(), self.history.pace()) {
-            (None, _) if !listed.late => period,
+            (None, _) if !listed.are_late => period,
             // What happened while the lists were late is requested at once, but only one time.
             (None, _) | (Some(_), Pace::Quick) => Duration::ZERO,
             // With a trusted stream `period` may be long, but a slow list is retried after its own
@@ -171,12 +169,12 @@ impl Relister {
                 .max(took / SLOW_PAUSE_DIVISOR),
         };
         self.history.relist_ended();
-        self.rest(now + pause, Some(listed.begun.instant));
+        self.wait_until(now + pause, Some(listed.begun.instant));
     }
 
-    pub(super) fn rest(&mut self, next: Instant, begun: Option<Instant>) {
+    pub(super) fn wait_until(&mut self, next: Instant, begun: Option<Instant>) {
         let requested = self.requested.take();
-        let requested = requested.filter(|asked| begun.is_none_or(|begun| *asked > begun));
+        let requested = requested.filter(|after| begun.is_none_or(|begun| *after > begun));
         let wanted = [Some(next), requested, self.hurried.take()];
         let due = wanted.into_iter().flatten().min().unwrap_or(next);
         self.state = State::Waiting { due };

@@ -50,18 +50,18 @@ pub(super) struct Sweep {
     beside: Beside,
     /// The pods of which an id was answered, was not found once, or failed.
     known: BTreeSet<PodUid>,
-    lost: BTreeSet<PodUid>,
+    not_found: BTreeSet<PodUid>,
     failed: BTreeSet<PodUid>,
     /// When the next call may be sent.
     next: Instant,
     /// The pause between two calls: the shortest one, and the current one, which grows while
     /// answers are slow.
-    usual: Duration,
-    pace: Duration,
+    shortest_pause: Duration,
+    pause: Duration,
     /// The longest pause that leaves time for all ids.
-    longest: Duration,
+    longest_pause: Duration,
     /// Whether its result was returned.
-    told: bool,
+    is_reported: bool,
 }
 
 /// The result of a call about one id.
@@ -70,30 +70,30 @@ pub(crate) enum Outcome {
     /// The status, or the second `NotFound`.
     Known,
     /// The first `NotFound`, which may be a mistake.
-    Lost,
+    NotFoundOnce,
     /// An error, which shows nothing about the id.
-    Nothing,
+    Failed,
 }
 
 /// The call about an id that another component may have sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Elsewhere {
-    NotAsked,
+enum OtherCall {
+    None,
     /// It was sent at this time, and its answer serves the sweep too.
-    Asked(Instant),
+    Serves(Instant),
     /// Its answer does not show the state of the id: it is a call for a PID, for example.
-    AskedOther,
+    Unrelated,
     /// It is reported, and the sweep does not wait for it.
     Stuck,
 }
 
-impl Elsewhere {
+impl OtherCall {
     fn of(key: &Key, ledger: &Ledger) -> Self {
         match ledger.asked(key) {
-            None => Self::NotAsked,
+            None => Self::None,
             Some(_) if ledger.is_stuck(key) => Self::Stuck,
-            Some(since) if ledger.is_observation(key) => Self::Asked(since),
-            Some(_) => Self::AskedOther,
+            Some(since) if ledger.is_observation(key) => Self::Serves(since),
+            Some(_) => Self::Unrelated,
         }
     }
 }
@@ -106,7 +106,7 @@ enum Beside {
     /// To be requested once no relist is requesting it.
     Due(List),
     /// It is outstanding.
-    Asked(List),
+    Requested(List),
     Listed(List),
 }
 
@@ -115,9 +115,9 @@ enum Beside {
 pub(crate) struct Swept {
     pub(crate) begun: Moment,
     /// The pods of which an id failed, or was not found once.
-    pub(crate) unseen: BTreeSet<PodUid>,
+    pub(crate) unobserved: BTreeSet<PodUid>,
     /// Those of them of which no id failed, and other ids were answered.
-    pub(crate) partly: BTreeSet<PodUid>,
+    pub(crate) partly_observed: BTreeSet<PodUid>,
     /// Whether sandboxes were listed meanwhile, so that new pods were observed.
     pub(crate) sandboxes_listed: bool,
     /// Whether new containers were observed, in lists or in their sandboxes.
@@ -142,39 +142,44 @@ impl Sweep {
             requests_sandboxes,
             beside: beside.map_or(Beside::None, Beside::Due),
             known: BTreeSet::new(),
-            lost: BTreeSet::new(),
+            not_found: BTreeSet::new(),
             failed: BTreeSet::new(),
             next: now.instant,
-            usual: SWEEP_PACE,
-            pace: SWEEP_PACE,
-            longest: SLOW_AFTER,
-            told: false,
+            shortest_pause: SWEEP_PACE,
+            pause: SWEEP_PACE,
+            longest_pause: SLOW_AFTER,
+            is_reported: false,
         }
     }
 
     /// The same sweep over these targets. Its pace is slower while lists are answered but `slow`
     /// each time.
-    pub(super) fn of(mut self, mut targets: VecDeque<Target>, slow: bool, ledger: &Ledger) -> Self {
+    pub(super) fn over(
+        mut self,
+        mut targets: VecDeque<Target>,
+        slow: bool,
+        ledger: &Ledger,
+    ) -> Self {
         targets.retain(|target| {
             let key = target.request.key();
-            match Elsewhere::of(&key, ledger) {
-                Elsewhere::NotAsked | Elsewhere::AskedOther => true,
-                Elsewhere::Asked(since) => {
+            match OtherCall::of(&key, ledger) {
+                OtherCall::None | OtherCall::Unrelated => true,
+                OtherCall::Serves(since) => {
                     self.waiting.insert(key, since);
                     false
                 }
                 // The outstanding call may yet be answered, but with a state from before this
                 // sweep.
-                Elsewhere::Stuck => {
+                OtherCall::Stuck => {
                     self.failed.extend(target.uid.clone());
                     false
                 }
             }
         });
-        self.usual = if slow { SLOW_SWEEP_PACE } else { SWEEP_PACE };
-        self.pace = self.usual;
+        self.shortest_pause = if slow { SLOW_SWEEP_PACE } else { SWEEP_PACE };
+        self.pause = self.shortest_pause;
         let all = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
-        self.longest = (MAX_LIST_OVERDUE / all).clamp(self.usual, SLOW_AFTER);
+        self.longest_pause = (MAX_LIST_OVERDUE / all).clamp(self.shortest_pause, SLOW_AFTER);
         self.targets = targets;
         self
     }
@@ -195,8 +200,8 @@ impl Sweep {
     }
 
     /// Notes that another sweep has just sent a call.
-    pub(super) fn wait(&mut self, now: Instant) {
-        self.next = self.next.max(now) + self.pace;
+    pub(super) fn postpone(&mut self, now: Instant) {
+        self.next = self.next.max(now) + self.pause;
     }
 
     /// A call of another component ended. The sweep may be waiting for it.
@@ -214,8 +219,8 @@ impl Sweep {
     fn note(&mut self, uid: &PodUid, outcome: Outcome) {
         let pods = match outcome {
             Outcome::Known => &mut self.known,
-            Outcome::Lost => &mut self.lost,
-            Outcome::Nothing => &mut self.failed,
+            Outcome::NotFoundOnce => &mut self.not_found,
+            Outcome::Failed => &mut self.failed,
         };
         pods.insert(uid.clone());
     }
@@ -227,25 +232,25 @@ impl Sweep {
         };
         let is_free = ledger.node_call(list.rpc()).is_none();
         is_free.then(|| {
-            self.beside = Beside::Asked(list);
+            self.beside = Beside::Requested(list);
             list
         })
     }
 
-    pub(super) fn is_to_request(&self, list: List) -> bool {
+    pub(super) fn needs_list(&self, list: List) -> bool {
         self.beside == Beside::Due(list)
     }
 
     pub(super) fn has_requested(&self, list: List) -> bool {
-        self.beside == Beside::Asked(list)
+        self.beside == Beside::Requested(list)
     }
 
     /// A list was answered, for any component.
-    pub(super) fn list_answered(&mut self, list: List, asked: Instant) {
+    pub(super) fn list_answered(&mut self, list: List, requested: Instant) {
         self.answered += 1;
-        if self.is_to_request(list) || self.has_requested(list) {
+        if self.needs_list(list) || self.has_requested(list) {
             self.beside = Beside::Listed(list);
-            self.as_of = asked.min(self.as_of);
+            self.as_of = requested.min(self.as_of);
         }
     }
 
@@ -267,20 +272,20 @@ impl Sweep {
         if self.next_target(ledger).is_none() || !ledger.has_room() {
             return None;
         }
-        let mut asked: Vec<Instant> = self.waiting.values().copied().collect();
-        asked.sort_unstable();
-        match asked.len().checked_sub(PARALLEL_CALLS) {
+        let mut requested: Vec<Instant> = self.waiting.values().copied().collect();
+        requested.sort_unstable();
+        match requested.len().checked_sub(PARALLEL_CALLS) {
             None => Some(self.next),
             Some(_) if self.answered == 0 && !ledger.has_answered_since(self.begun.instant) => None,
             // Slow calls give up their place. The next call may be sent once at most seven calls
             // are not slow.
-            Some(slow) => Some(self.next.max(asked[slow] + self.slow())),
+            Some(slow) => Some(self.next.max(requested[slow] + self.slow_after())),
         }
     }
 
     /// The time after which a call gives up its place.
-    fn slow(&self) -> Duration {
-        SLOW_AFTER.min(self.longest * PARALLEL_CALLS as u32)
+    fn slow_after(&self) -> Duration {
+        SLOW_AFTER.min(self.longest_pause * PARALLEL_CALLS as u32)
     }
 
     /// The first target about which no call is outstanding whose answer does not serve the sweep.
@@ -288,8 +293,8 @@ impl Sweep {
     fn next_target(&self, ledger: &Ledger) -> Option<usize> {
         let mut targets = self.targets.iter();
         targets.position(|target| {
-            let elsewhere = Elsewhere::of(&target.request.key(), ledger);
-            elsewhere != Elsewhere::AskedOther
+            let other_call = OtherCall::of(&target.request.key(), ledger);
+            other_call != OtherCall::Unrelated
         })
     }
 
@@ -298,17 +303,17 @@ impl Sweep {
             let target = self.targets.remove(self.next_target(ledger)?)?;
             let key = target.request.key();
             // Another component may have requested it meanwhile.
-            match Elsewhere::of(&key, ledger) {
-                Elsewhere::NotAsked => {
-                    self.next = now + self.pace;
+            match OtherCall::of(&key, ledger) {
+                OtherCall::None => {
+                    self.next = now + self.pause;
                     self.waiting.insert(key, now);
                     return Some(target);
                 }
-                Elsewhere::Asked(since) => {
+                OtherCall::Serves(since) => {
                     self.waiting.insert(key, since);
                 }
-                Elsewhere::Stuck => self.failed.extend(target.uid),
-                Elsewhere::AskedOther => {}
+                OtherCall::Stuck => self.failed.extend(target.uid),
+                OtherCall::Unrelated => {}
             }
         }
         None
@@ -322,7 +327,7 @@ impl Sweep {
         outcome: Outcome,
         now: Instant,
     ) {
-        let asked = self.waiting.remove(key);
+        let requested = self.waiting.remove(key);
         if let Some(uid) = uid {
             self.note(uid, outcome);
         }
@@ -330,58 +335,59 @@ impl Sweep {
             return;
         }
         self.answered += 1;
-        if let Some(asked) = asked {
-            self.as_of = asked.min(self.as_of);
-            let quarter = now.duration_since(asked) / 4;
-            self.pace = quarter.clamp(self.usual, self.longest);
+        if let Some(requested) = requested {
+            self.as_of = requested.min(self.as_of);
+            let quarter = now.duration_since(requested) / 4;
+            self.pause = quarter.clamp(self.shortest_pause, self.longest_pause);
         }
     }
 
     /// Whether a target can be requested now. A target that waits for another call does not count,
     /// because a stuck call would then block all sweeps.
-    pub(super) fn asks(&self, ledger: &Ledger) -> bool {
+    pub(super) fn has_target(&self, ledger: &Ledger) -> bool {
         self.next_target(ledger).is_some()
     }
 
     /// Whether targets are left, the other list is awaited, or a call may still be answered.
-    pub(super) fn waits(&self, ledger: &Ledger) -> bool {
+    pub(super) fn is_waiting(&self, ledger: &Ledger) -> bool {
         let mut waiting = self.waiting.iter();
         !self.targets.is_empty()
-            || self.waits_for_a_list()
-            || waiting
-                .any(|(key, asked)| ledger.asked(key) == Some(*asked) && !ledger.is_stuck(key))
+            || self.is_waiting_for_list()
+            || waiting.any(|(key, requested)| {
+                ledger.asked(key) == Some(*requested) && !ledger.is_stuck(key)
+            })
     }
 
     /// A list that is tried again although it is missing is not awaited.
-    fn waits_for_a_list(&self) -> bool {
+    fn is_waiting_for_list(&self) -> bool {
         let is_missing = self.missing.sandboxes && self.missing.containers;
-        !is_missing && matches!(self.beside, Beside::Due(_) | Beside::Asked(_))
+        !is_missing && matches!(self.beside, Beside::Due(_) | Beside::Requested(_))
     }
 
     /// Whether it only waits: for calls that may be answered, or for targets about which another
     /// call is outstanding.
-    pub(super) fn trails(&self, ledger: &Ledger) -> bool {
-        !self.told && !self.asks(ledger) && self.waits(ledger)
+    pub(super) fn is_trailing(&self, ledger: &Ledger) -> bool {
+        !self.is_reported && !self.has_target(ledger) && self.is_waiting(ledger)
     }
 
     pub(super) fn complete(&mut self, ledger: &Ledger) -> Option<Swept> {
-        if self.told || self.waits(ledger) || self.answered == 0 {
+        if self.is_reported || self.is_waiting(ledger) || self.answered == 0 {
             return None;
         }
-        self.told = true;
+        self.is_reported = true;
         // Answers to other components count as of the time of their request.
-        let elsewhere = self.waiting.iter();
-        let elsewhere = elsewhere.filter(|(key, _)| !ledger.is_stuck(key));
-        let as_of = elsewhere
-            .map(|(_, asked)| *asked)
+        let answered = self.waiting.iter();
+        let answered = answered.filter(|(key, _)| !ledger.is_stuck(key));
+        let as_of = answered
+            .map(|(_, requested)| *requested)
             .fold(self.as_of, Instant::min);
         let failed = std::mem::take(&mut self.failed);
-        let lost = std::mem::take(&mut self.lost);
-        let partly = &(&lost & &self.known) - &failed;
+        let not_found = std::mem::take(&mut self.not_found);
+        let partly_observed = &(&not_found & &self.known) - &failed;
         Some(Swept {
             begun: self.begun.back_at(as_of),
-            unseen: &failed | &lost,
-            partly,
+            unobserved: &failed | &not_found,
+            partly_observed,
             sandboxes_listed: self.beside == Beside::Listed(List::Sandboxes),
             sees_new_containers: !self.missing.containers || self.requests_sandboxes,
         })

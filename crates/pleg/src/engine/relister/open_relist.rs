@@ -62,21 +62,21 @@ pub(crate) trait ListRow: Row {
     const LIST: List;
 
     /// The answer to this list.
-    fn reply(asking: &mut OpenRelist) -> &mut Option<Reply<Self>>;
+    fn reply(open_relist: &mut OpenRelist) -> &mut Option<Reply<Self>>;
 }
 
 impl ListRow for ListedSandbox {
     const LIST: List = List::Sandboxes;
 
-    fn reply(asking: &mut OpenRelist) -> &mut Option<Reply<Self>> {
-        &mut asking.sandboxes
+    fn reply(open_relist: &mut OpenRelist) -> &mut Option<Reply<Self>> {
+        &mut open_relist.sandboxes
     }
 }
 
 impl ListRow for ListedContainer {
     const LIST: List = List::Containers;
 
-    fn reply(asking: &mut OpenRelist) -> &mut Option<Reply<Self>> {
-        &mut asking.containers
+    fn reply(open_relist: &mut OpenRelist) -> &mut Option<Reply<Self>> {
+        &mut open_relist.containers
     }
 }

@@ -115,7 +115,7 @@ impl Engine {
                 let outcome = match error {
                     None => Outcome::Known,
                     // The sandbox's status would have shown its containers to the sweep.
-                    Some(CallError::NotFound(_)) => Outcome::NotFoundOnce,
+                    Some(CallError::NotFound(_)) => Outcome::FirstNotFound,
                     Some(_) => Outcome::Failed,
                 };
                 self.sweeper.answered_elsewhere(&key, &pod.uid, outcome);

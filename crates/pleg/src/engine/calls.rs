@@ -68,7 +68,7 @@ impl Engine {
     /// A status call of this kind that is not outstanding, for the pod after the last witness.
     fn witness_of_kind(&self, kind: Rpc) -> Option<(About, Request)> {
         // A failing call is not used as a witness.
-        let free = |request: &Request| {
+        let is_free = |request: &Request| {
             let key = request.key();
             !self.ledger.is_outstanding(&key)
                 && !self.unobserved.failures.is_failing(&key)
@@ -91,7 +91,7 @@ impl Engine {
                     rows.map(|row| Request::Container(row.id.clone())).collect()
                 }
             };
-            let request = ids.into_iter().find(|request| free(request))?;
+            let request = ids.into_iter().find(|request| is_free(request))?;
             let name = match &request {
                 Request::Container(id) => pod.container_name(id),
                 _ => None,

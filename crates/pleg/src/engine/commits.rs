@@ -54,7 +54,6 @@ impl Engine {
             result,
         } = inspected;
         let uid = &ticket.uid;
-        let first_sent = begun;
         match result {
             Ok(mut status) => {
                 let last_good = self.out.reader.get(uid).status;
@@ -73,7 +72,7 @@ impl Engine {
                 }
                 self.unobserved.differing.remove(uid);
                 // Each id that the pod still has was answered after `begun`.
-                self.unobserved.failures.forget_until(uid, first_sent);
+                self.unobserved.failures.forget_until(uid, begun);
                 let listed = self.records.listed_as(uid);
                 let contradictions = match &commit.after {
                     Some(requested) => contradictions(&status, requested, listed),
@@ -141,7 +140,7 @@ impl Engine {
                 self.take_step(uid, now);
                 let lists = self.relister.last_good();
                 let lists = lists.filter(|newest| Some(*newest) > commit.listed);
-                let since = first_sent.min(lists.unwrap_or(first_sent));
+                let since = begun.min(lists.unwrap_or(begun));
                 self.unobserved.differing.note_earlier(uid, since);
                 // Passes do not wait for an overdue pod, so they do not cover it.
                 if self.unobserved.overdue_pods.contains_key(uid)
@@ -157,9 +156,9 @@ impl Engine {
                 tracing::debug!("the inspection of {uid} failed: {error}");
                 // The pod is inspected again after the next relist, so that must be soon.
                 self.distrust_stream(now);
-                let is_good_since = !self.is_still_failing(&error);
+                let is_answered_since = !self.is_still_failing(&error);
                 self.out.cache.set_error(uid, error, begun);
-                if is_good_since {
+                if is_answered_since {
                     self.take_step(uid, now);
                 }
             }
@@ -261,8 +260,8 @@ impl Engine {
 
     /// Publishes the changes of a commit, and watches the processes of the running containers.
     fn publish_commit(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Moment) {
-        let first_pass = self.reporting.passes.completed() == 0;
-        for event in events_of(commit, status, now.wall, first_pass) {
+        let is_first_pass = self.reporting.passes.completed() == 0;
+        for event in events_of(commit, status, now.wall, is_first_pass) {
             self.expect_announcement(&event, commit, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
             self.notify_observer(&event, announced, status);

@@ -68,7 +68,10 @@ impl Differing {
     }
 
     /// The pods that are unobserved since `time` or longer, the oldest first.
-    pub(crate) fn up_to(&self, time: Instant) -> impl Iterator<Item = (&PodUid, Instant)> {
+    pub(crate) fn unobserved_since(
+        &self,
+        time: Instant,
+    ) -> impl Iterator<Item = (&PodUid, Instant)> {
         let oldest = self.by_time.iter().take_while(move |(at, _)| *at <= time);
         oldest.map(|(since, uid)| (uid, *since))
     }

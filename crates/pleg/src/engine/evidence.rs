@@ -44,12 +44,12 @@ struct Measured {
 }
 
 impl RecentCalls {
-    fn add(&mut self, took: Measured) {
+    fn add(&mut self, call: Measured) {
         if self.calls.len() == REMEMBERED_ANSWERS {
             self.calls.pop_front();
         }
-        self.calls.push_back(took);
-        self.usual = percentile_95(self.calls.iter().map(|took| &took.time));
+        self.calls.push_back(call);
+        self.usual = percentile_95(self.calls.iter().map(|call| &call.time));
     }
 
     fn drop_outdated(&mut self, now: Instant) {
@@ -57,7 +57,7 @@ impl RecentCalls {
         self.calls
             .retain(|call| now < call.at + MEASUREMENT_VALID_FOR);
         if self.calls.len() < remembered {
-            self.usual = percentile_95(self.calls.iter().map(|took| &took.time));
+            self.usual = percentile_95(self.calls.iter().map(|call| &call.time));
         }
     }
 }
@@ -99,9 +99,9 @@ impl Evidence {
     pub(super) fn slow_pods(&self, limit: Duration) -> BTreeMap<&PodUid, bool> {
         let mut pods = BTreeMap::new();
         for recent in self.recent.values() {
-            let took = recent.calls.iter();
-            let last: BTreeMap<&PodUid, bool> = took
-                .filter_map(|took| Some((took.pod.as_ref()?, took.time >= limit)))
+            let calls = recent.calls.iter();
+            let last: BTreeMap<&PodUid, bool> = calls
+                .filter_map(|call| Some((call.pod.as_ref()?, call.time >= limit)))
                 .collect();
             for (pod, is_slow) in last {
                 *pods.entry(pod).or_default() |= is_slow;
@@ -126,8 +126,8 @@ impl Evidence {
         match self.recent.get(&rpc) {
             Some(recent) if !recent.calls.is_empty() => {
                 let ended = recent.calls.iter().rev();
-                let ended = ended.take_while(|took| took.at >= since);
-                let slowest = ended.map(|took| took.time).max();
+                let ended = ended.take_while(|call| call.at >= since);
+                let slowest = ended.map(|call| call.time).max();
                 recent.usual.max(slowest.unwrap_or_default())
             }
             _ => {

@@ -81,13 +81,14 @@ struct Entry {
 /// The evidence that a call is stuck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stuck {
-    /// Later calls of its kind are answered.
+    /// At least three later calls of its kind were answered: its container is the culprit.
     Outlier,
     /// Later calls are answered, but none of its kind.
     WithItsKind,
 }
 
 impl Entry {
+    /// Whether the call does not count towards the window.
     fn is_outlier(&self) -> bool {
         matches!(self.stuck, Some((Stuck::Outlier, _)))
     }
@@ -281,9 +282,9 @@ impl Ledger {
         let entry = self.end(key, now)?;
         self.evidence.answered(key.0, entry.since);
         // A stuck call, or a call during a stall, shows nothing about the usual duration.
-        let stalled = self.stall_ended.is_some_and(|end| entry.since < end);
+        let was_stalled = self.stall_ended.is_some_and(|end| entry.since < end);
         let took = now.duration_since(entry.awaited_since);
-        if entry.stuck.is_none() && key.1.is_some() && !stalled {
+        if entry.stuck.is_none() && key.1.is_some() && !was_stalled {
             let pod = entry.about.pod.as_ref().map(|pod| &pod.uid);
             self.evidence.measured(key.0, pod, took, now);
         }

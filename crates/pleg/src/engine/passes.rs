@@ -33,7 +33,7 @@ pub(crate) struct Passes {
 pub(crate) struct Next {
     pub(crate) begun: Moment,
     pub(crate) kind: PassKind,
-    pub(crate) older: u64,
+    pub(crate) last_ticket_before: u64,
 }
 
 /// The pods that differ when a pass begins.
@@ -42,7 +42,7 @@ pub(crate) struct Awaited {
     /// Those that the pass does not wait for, because they are reported already.
     pub(crate) given_up: BTreeSet<PodUid>,
     /// Whether all pods that it waits for have failed before.
-    pub(crate) all_fail: bool,
+    pub(crate) have_all_failed: bool,
 }
 
 #[derive(Debug)]
@@ -57,19 +57,19 @@ struct OpenPass {
     given_up: BTreeSet<PodUid>,
     /// The ticket of the newest inspection that was planned before the lists of this pass were
     /// taken in.
-    older: u64,
+    last_ticket_before: u64,
     /// How many pods it waited for at first, and whether it has observed the end of one of them.
-    of: usize,
+    awaited: usize,
     has_ended_one: bool,
     /// Whether all of them had failed before.
-    all_fail: bool,
+    have_all_failed: bool,
 }
 
 /// How many of the pods that differ the open pass has observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
     pub(crate) observed: usize,
-    pub(crate) of: usize,
+    pub(crate) awaited: usize,
 }
 
 impl Passes {
@@ -80,28 +80,32 @@ impl Passes {
         now: Instant,
         begun: Moment,
         kind: PassKind,
-        older: u64,
+        last_ticket_before: u64,
         pods: impl FnOnce() -> Awaited,
     ) {
         if self.current.is_some() {
             let is_newer = |next: &Next| next.begun.instant >= begun.instant;
             if !self.next.as_ref().is_some_and(is_newer) {
-                self.next = Some(Next { begun, kind, older });
+                self.next = Some(Next {
+                    begun,
+                    kind,
+                    last_ticket_before,
+                });
             }
             self.needed_since.get_or_insert(begun.instant);
         } else {
             let Awaited {
                 waiting,
                 given_up,
-                all_fail,
+                have_all_failed,
             } = pods();
             self.current = Some(OpenPass {
                 started: now,
                 begun,
                 kind,
-                older,
-                of: waiting.len(),
-                all_fail,
+                last_ticket_before,
+                awaited: waiting.len(),
+                have_all_failed,
                 has_ended_one: false,
                 waiting,
                 given_up,
@@ -114,8 +118,8 @@ impl Passes {
     pub(crate) fn has_given_up_all(&self) -> bool {
         let pass = self.current.as_ref();
         pass.is_some_and(|pass| {
-            let gave_up = pass.of > 0 && !pass.has_ended_one && pass.waiting.is_empty();
-            gave_up && !pass.all_fail
+            let gave_up = pass.awaited > 0 && !pass.has_ended_one && pass.waiting.is_empty();
+            gave_up && !pass.have_all_failed
         })
     }
 
@@ -126,10 +130,10 @@ impl Passes {
         pass.map_or_else(Vec::new, |pass| pass.waiting.iter().cloned().collect())
     }
 
-    /// When the open pass will have waited for `time`.
-    pub(crate) fn awaited_until(&self, time: Duration) -> Option<Instant> {
+    /// When the open pass will have waited for `duration`.
+    pub(crate) fn waited_at(&self, duration: Duration) -> Option<Instant> {
         let pass = self.current.as_ref()?;
-        (!pass.waiting.is_empty()).then(|| pass.started + time)
+        (!pass.waiting.is_empty()).then(|| pass.started + duration)
     }
 
     /// The pod is reported: the pass neither waits for it nor observes it.
@@ -162,9 +166,9 @@ impl Passes {
     }
 
     /// Whether this inspection was planned after the lists of the open pass were taken in.
-    pub(crate) fn is_newer(&self, inspection: u64) -> bool {
+    pub(crate) fn is_newer(&self, ticket: u64) -> bool {
         let pass = self.current.as_ref();
-        pass.is_none_or(|pass| inspection > pass.older)
+        pass.is_none_or(|pass| ticket > pass.last_ticket_before)
     }
 
     /// Ends the open pass if it waits for no pod. It observed pods as of its beginning, but no
@@ -199,7 +203,7 @@ impl Passes {
         }
         Completion::Pass {
             pass,
-            first: self.completed == 1,
+            is_first: self.completed == 1,
             given_up: open.given_up,
         }
     }
@@ -234,8 +238,8 @@ impl Passes {
     pub(crate) fn progress(&self) -> Option<Progress> {
         let pass = self.current.as_ref()?;
         Some(Progress {
-            observed: pass.of - pass.waiting.len(),
-            of: pass.of,
+            observed: pass.awaited - pass.waiting.len(),
+            awaited: pass.awaited,
         })
     }
 
@@ -260,7 +264,7 @@ pub(crate) enum Completion {
     /// The pass is over and observed at least one pod.
     Pass {
         pass: Pass,
-        first: bool,
+        is_first: bool,
         /// The pods that it did not observe.
         given_up: BTreeSet<PodUid>,
     },
@@ -280,7 +284,7 @@ mod tests {
         let pods = || Awaited {
             waiting,
             given_up: BTreeSet::new(),
-            all_fail: false,
+            have_all_failed: false,
         };
         passes.begin(begun.instant, begun, kind, 0, pods);
     }
@@ -352,7 +356,11 @@ mod tests {
         passes.complete(third.instant, Some(third));
         assert!(passes.needs_pass());
         let last = passes.last().map(|pass| pass.begun.instant);
-        assert_eq!(last, Some(second.instant), "it never becomes older");
+        assert_eq!(
+            last,
+            Some(second.instant),
+            "it never becomes last_ticket_before"
+        );
         begin(&mut passes, third, &[]);
         passes.complete(third.instant, Some(third));
         assert!(!passes.needs_pass());

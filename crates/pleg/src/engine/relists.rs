@@ -138,7 +138,7 @@ impl Engine {
                 self.records.retry(&pod.uid);
             }
         }
-        let older = self.records.newest_ticket();
+        let last_ticket_before = self.records.newest_ticket();
         self.settle(now);
         let mut pending = self.pending();
         self.unobserved.differing.keep(&pending, begun.instant);
@@ -159,7 +159,7 @@ impl Engine {
             sees_new_pods: true,
             sees_new_containers: true,
         });
-        self.begin_pass(begun, PassKind::List, older, now);
+        self.begin_pass(begun, PassKind::List, last_ticket_before, now);
         if !listed.are_late
             && let Some(proof) = self.sources.streaming.proof()
         {

@@ -72,7 +72,7 @@ impl Engine {
                 sweeping: self.sweeper.is_sweeping(),
                 progress: self.reporting.passes.progress().map(|progress| Progress {
                     seen: progress.observed,
-                    of: progress.of,
+                    of: progress.awaited,
                 }),
             },
             health: HealthStatus {

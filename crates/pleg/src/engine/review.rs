@@ -23,13 +23,19 @@ const HEALTH_LOG: &str = "pleg::health";
 
 impl Engine {
     /// Begins a pass: its lists or its sweep are taken in, and the pods that differ are being
-    /// inspected. Inspections with tickets up to `older` were planned before.
-    pub(super) fn begin_pass(&mut self, begun: Moment, kind: PassKind, older: u64, now: Moment) {
+    /// inspected. Inspections with tickets up to `last_ticket_before` were planned before.
+    pub(super) fn begin_pass(
+        &mut self,
+        begun: Moment,
+        kind: PassKind,
+        last_ticket_before: u64,
+        now: Moment,
+    ) {
         let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
         let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
         self.reporting
             .passes
-            .begin(now.instant, begun, kind, older, || {
+            .begin(now.instant, begun, kind, last_ticket_before, || {
                 // The pass does not wait for pods that are reported already.
                 let mut reported: BTreeSet<PodUid> =
                     inspector.waiting_for_room().cloned().collect();
@@ -39,7 +45,7 @@ impl Engine {
                 let inspecting = records.inspecting();
                 let waiting = inspecting - &reported;
                 Awaited {
-                    all_fail: waiting.iter().all(|uid| failures.of(uid).is_some()),
+                    have_all_failed: waiting.iter().all(|uid| failures.of(uid).is_some()),
                     given_up: inspecting & &reported,
                     waiting,
                 }
@@ -70,7 +76,7 @@ impl Engine {
             }
             Completion::Pass {
                 pass,
-                first,
+                is_first,
                 given_up,
             } => {
                 for uid in &given_up {
@@ -82,7 +88,7 @@ impl Engine {
                     PassKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
                 };
                 self.out.observer.seen(&pass, counts);
-                if first {
+                if is_first {
                     let synced = self.synced(now);
                     self.publish(&synced);
                 }
@@ -102,8 +108,8 @@ impl Engine {
         }
         // A pod that was never inspected, or that only an event has named, was not observed. The
         // first pass must observe a pod of its own lists: a newer pod does not count.
-        let first = self.reporting.passes.completed() == 0;
-        if first && self.reporting.passes.has_given_up_all() {
+        let is_first = self.reporting.passes.completed() == 0;
+        if is_first && self.reporting.passes.has_given_up_all() {
             return None;
         }
         let reasons = [
@@ -154,7 +160,7 @@ impl Engine {
     pub(super) fn review(&mut self, now: Moment) {
         self.review_once(now);
         if let Some(next) = self.reporting.passes.take_next() {
-            self.begin_pass(next.begun, next.kind, next.older, now);
+            self.begin_pass(next.begun, next.kind, next.last_ticket_before, now);
             self.review_once(now);
         }
     }
@@ -221,11 +227,12 @@ impl Engine {
     pub(super) fn note_observed_without_lists(&mut self, time: Instant, now: Instant) {
         let unseen = self.relister.unseen_lists(self.ages(now));
         // Before a sweep is possible, one list alone is not used.
-        let either = PerList {
+        let unusable = PerList {
             sandboxes: !self.can_sweep(),
             containers: !self.can_sweep(),
         };
-        self.relister.note_observed_without(unseen.or(either), time);
+        self.relister
+            .note_observed_without(unseen.or(unusable), time);
     }
 
     pub(super) fn synced(&self, now: Moment) -> Record {

@@ -416,7 +416,7 @@ impl Engine {
             self.inspector.alarm(now),
             self.reporting
                 .passes
-                .awaited_until(INSPECTION_OVERDUE_AFTER)
+                .waited_at(INSPECTION_OVERDUE_AFTER)
                 .filter(|at| *at > now),
             self.unobserved.differing.next_at(INSPECTIONS_FAIL, now),
             self.sources.processes.alarm(now),

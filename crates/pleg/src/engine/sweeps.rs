@@ -68,25 +68,25 @@ impl Engine {
     ) where
         S: Status<Listed: Part>,
     {
-        let known = known_now(answer);
+        let known = observed_status(answer);
         let key = request.key();
         // The pod may have become known since the call was planned.
         let listed_uid = || Some(self.records.pod_of(key.1.as_ref()?)?.uid);
         let uid = uid.or_else(listed_uid);
         // One `NotFound` may be a mistake: an id counts as removed only after the second one.
         let is_listed = matches!((&uid, &key.1), (Some(uid), Some(id)) if self.is_listed(uid, id));
-        let is_missing_once = is_listed
+        let is_unconfirmed_removal = is_listed
             && matches!(known, Some(None))
             && (self.list_will_decide(uid.as_ref(), now.instant)
                 || self.sweeper.note_not_found(request, now.instant));
         let outcome = match known {
             None => Outcome::Failed,
-            Some(_) if is_missing_once => Outcome::NotFoundOnce,
+            Some(_) if is_unconfirmed_removal => Outcome::FirstNotFound,
             Some(_) => Outcome::Known,
         };
         self.sweeper
             .answered(&key, uid.as_ref(), outcome, now.instant);
-        if let Some(uid) = uid.as_ref().filter(|_| is_missing_once) {
+        if let Some(uid) = uid.as_ref().filter(|_| is_unconfirmed_removal) {
             // No sweep that is still open has observed it.
             let begun = self.sweeper.begun().unwrap_or(interval.begun);
             self.unobserved
@@ -180,15 +180,15 @@ impl Engine {
             sees_new_containers: swept.sees_new_containers,
         });
         if has_observed_pod {
-            let older = self.records.newest_ticket();
-            self.begin_pass(swept.begun, PassKind::Sweep, older, now);
+            let last_ticket_before = self.records.newest_ticket();
+            self.begin_pass(swept.begun, PassKind::Sweep, last_ticket_before, now);
             self.complete_pass(now);
         }
     }
 }
 
 /// What an answer shows: the status, or that the id was not found. Another error shows nothing.
-fn known_now<T>(answer: Result<T, CallError>) -> Option<Option<T>> {
+fn observed_status<T>(answer: Result<T, CallError>) -> Option<Option<T>> {
     match answer {
         Ok(status) => Some(Some(status)),
         Err(CallError::NotFound(_)) => Some(None),

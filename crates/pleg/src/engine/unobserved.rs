@@ -94,7 +94,7 @@ impl Engine {
     pub(super) fn unobserved_by_last_pass(&self) -> impl Iterator<Item = &PodUid> {
         let as_of = self.reporting.passes.last().map(|pass| pass.begun.instant);
         let as_of = as_of.into_iter();
-        let pods = as_of.flat_map(|as_of| self.unobserved.differing.up_to(as_of));
+        let pods = as_of.flat_map(|as_of| self.unobserved.differing.unobserved_since(as_of));
         pods.map(|(uid, _)| uid)
     }
 
@@ -106,7 +106,7 @@ impl Engine {
             false => now.checked_sub(SETTLED_AFTER),
         };
         let since = since.into_iter();
-        let overdue = since.flat_map(|time| self.unobserved.differing.up_to(time));
+        let overdue = since.flat_map(|time| self.unobserved.differing.unobserved_since(time));
         self.unobserved_by_last_pass()
             .chain(overdue.map(|(uid, _)| uid))
     }
@@ -167,7 +167,7 @@ impl Engine {
                 .noted(uid)
                 .is_some_and(|at| at <= limit)
         };
-        let pods = self.unobserved.differing.up_to(limit);
+        let pods = self.unobserved.differing.unobserved_since(limit);
         let pods = pods.filter(|(uid, _)| is_known(uid) && !is_reported(uid));
         let pods = pods
             .filter_map(|(uid, since)| self.failing_pod(uid, InspectError::NotSeen, since, since));

@@ -99,10 +99,13 @@ impl Ledger {
         }
         let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
             // A runtime that answers nothing does not answer a witness either.
-            let answers = self.evidence.has_success_since(entry.since);
-            id.is_some() && entry.stuck.is_none() && answers && now >= entry.awaited_since + SUSPECT
+            let is_answering = self.evidence.has_success_since(entry.since);
+            id.is_some()
+                && entry.stuck.is_none()
+                && is_answering
+                && now >= entry.awaited_since + SUSPECT
         });
-        let mut lacking = suspects.filter(|((call, _), entry)| {
+        let mut without_witness = suspects.filter(|((call, _), entry)| {
             let later = entry.awaited_since + SUSPECT / 2;
             let others = self.sent().filter(|((other, _), ..)| other == call);
             let sent_later = others.filter(|(_, _, sent)| *sent >= later).count();
@@ -112,7 +115,7 @@ impl Ledger {
                 .last_sent(*call)
                 .is_none_or(|last| now >= expires_as_witness_at(entry, last))
         });
-        lacking.next().map(|((call, _), _)| *call)
+        without_witness.next().map(|((call, _), _)| *call)
     }
 
     /// The kinds of status calls, the one that was sent longer ago first, if a further call is due

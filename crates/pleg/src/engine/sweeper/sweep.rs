@@ -48,7 +48,7 @@ pub(super) struct Sweep {
     requests_sandboxes: bool,
     /// The state of the list beside it.
     beside: Beside,
-    /// The pods of which an id was answered, was not found once, or failed.
+    /// The pods of which an id was answered, got its first `NotFound`, or failed.
     known: BTreeSet<PodUid>,
     not_found: BTreeSet<PodUid>,
     failed: BTreeSet<PodUid>,
@@ -70,7 +70,7 @@ pub(crate) enum Outcome {
     /// The status, or the second `NotFound`.
     Known,
     /// The first `NotFound`, which may be a mistake.
-    NotFoundOnce,
+    FirstNotFound,
     /// An error, which shows nothing about the id.
     Failed,
 }
@@ -114,7 +114,7 @@ enum Beside {
 #[derive(Debug)]
 pub(crate) struct Swept {
     pub(crate) begun: Moment,
-    /// The pods of which an id failed, or was not found once.
+    /// The pods of which an id failed or got its first `NotFound`.
     pub(crate) unobserved: BTreeSet<PodUid>,
     /// Those of them of which no id failed, and other ids were answered.
     pub(crate) partly_observed: BTreeSet<PodUid>,
@@ -219,7 +219,7 @@ impl Sweep {
     fn note(&mut self, uid: &PodUid, outcome: Outcome) {
         let pods = match outcome {
             Outcome::Known => &mut self.known,
-            Outcome::NotFoundOnce => &mut self.not_found,
+            Outcome::FirstNotFound => &mut self.not_found,
             Outcome::Failed => &mut self.failed,
         };
         pods.insert(uid.clone());

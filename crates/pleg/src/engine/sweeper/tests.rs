@@ -89,7 +89,7 @@ fn a_sandbox_that_an_inspection_did_not_find_is_unobserved_by_a_sweep() {
     let (mut sweeper, sandbox) = waiting(&mut ledger, start);
     let about = ledger.answered(&sandbox, start + SECOND * 2).unwrap();
     let uid = about.pod.unwrap().uid;
-    sweeper.answered_elsewhere(&sandbox, &uid, Outcome::NotFoundOnce);
+    sweeper.answered_elsewhere(&sandbox, &uid, Outcome::FirstNotFound);
     let swept = sweeper.complete(&ledger).unwrap();
     assert_eq!(swept.unobserved, BTreeSet::from([uid]));
 }

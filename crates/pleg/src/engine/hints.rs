@@ -131,7 +131,7 @@ impl Engine {
     /// The stream has to prove itself again, and the next relist is soon.
     pub(super) fn distrust_stream(&mut self, now: Moment) {
         if let Some(proof) = self.sources.streaming.proof() {
-            proof.doubt();
+            proof.reset();
             self.hurry(now);
         }
     }

@@ -102,7 +102,7 @@ impl Proof {
         let missed = before - self.awaited.len();
         if missed > 0 {
             self.has_missed = true;
-            self.doubt();
+            self.reset();
         }
         missed as u64
     }
@@ -116,7 +116,7 @@ impl Proof {
     }
 
     /// Forgets all proofs.
-    pub(super) fn doubt(&mut self) {
+    pub(super) fn reset(&mut self) {
         self.announced = 0;
         self.doubled = 0;
     }

@@ -1,10 +1,10 @@
-//! Where each answer goes.
+//! Where each answer is taken in.
 
 use tokio::time::Instant;
 
 use super::call::{Answer, Answered, Call, Key, Purpose, Request};
 use super::limits::LATE;
-use super::processes::Found;
+use super::processes::ToOpen;
 use super::state::{Action, Engine};
 use super::sweeper::Outcome;
 use crate::model::event::Source;
@@ -23,7 +23,7 @@ impl Engine {
             answer,
         } = answered;
         let key = call.request.key();
-        let lacked = self.lacked_by(&key);
+        let incomplete_pod = self.pod_missing_from_lists(&key);
         let was_stuck = self.ledger.is_stuck(&key);
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
@@ -31,9 +31,10 @@ impl Engine {
                     NoConnection::Lost => self.quarantine.lost(&call.request, begun, now.instant),
                     _ => self.quarantine.not_sent(&call.request),
                 }
-                // What answers next may be another runtime, or have another configuration.
+                // The next answer may be from another runtime, or from one with another
+                // configuration.
                 self.sweeper.runtime_changed();
-                self.reporting.passes.give_up_all();
+                self.reporting.passes.abandon();
                 let soon = now.instant + self.config.relist_period;
                 self.relister.hurry_anyway(soon);
                 self.ledger.lost(&key)
@@ -46,54 +47,54 @@ impl Engine {
                 }
             }
         };
-        let asked = about.as_ref().and_then(|about| about.pod.as_ref());
-        let answer = match asked {
-            Some(asked) => self.of_its_pod(asked, answer),
+        let requested = about.as_ref().and_then(|about| about.pod.as_ref());
+        let answer = match requested {
+            Some(requested) => self.checked_against_pod(requested, answer),
             None => answer,
         };
         let took = now.instant.duration_since(begun);
         self.out.observer.call_ended(key.0, took, answer.error());
-        // What ends after a fault shows how long the fault lasted, not what such a call costs.
+        // A stuck call that ends shows how long the fault lasted, not what such a call costs.
         if !was_stuck || took < LATE {
-            self.measure(key.0, begun, &answer, now.instant);
+            self.record_cost(key.0, begun, &answer, now.instant);
         }
         self.take_in(call, about, begun, answer, now);
-        // What the pod has beside what was listed may be known now.
-        if let Some(uid) = lacked {
+        // The answer may show a part of the pod that no list has shown.
+        if let Some(uid) = incomplete_pod {
             self.records.retry(&uid);
             self.take_step(&uid, now);
         }
     }
 
-    /// The pod of a stuck status call of which only the host knows whose it is: what is known of the
-    /// pod lacks what the call is about.
-    fn lacked_by(&self, key: &Key) -> Option<PodUid> {
+    /// The pod of a stuck status call, if only the host's ids show the pod: no list has shown the
+    /// id of this call, so the facts about the pod are incomplete.
+    fn pod_missing_from_lists(&self, key: &Key) -> Option<PodUid> {
         if !self.ledger.is_stuck(key) {
             return None;
         }
         let mut stuck = self
-            .stuck_statuses()
+            .stuck_status_calls()
             .filter(|call| call.about.pod.is_none());
         let call = stuck.find(|call| (call.about.call, &call.about.id) == (key.0, &key.1))?;
-        self.named_by_the_host(call).about.pod.map(|pod| pod.uid)
+        self.with_owner_from_host(call).about.pod.map(|pod| pod.uid)
     }
 
-    fn measure(&mut self, call: Rpc, begun: Instant, answer: &Answer, now: Instant) {
+    fn record_cost(&mut self, call: Rpc, begun: Instant, answer: &Answer, now: Instant) {
         match answer {
             Answer::Sandboxes(Ok(list)) => self.reporting.costs.list_received(call, list.bytes),
             Answer::Containers(Ok(list)) => self.reporting.costs.list_received(call, list.bytes),
             _ => {}
         }
         let is_earlier = |other: OutstandingCall| other.since <= begun;
-        let is_behind_another = self.ledger.outstanding().any(is_earlier);
+        let has_waited_for_another = self.ledger.outstanding().any(is_earlier);
         self.reporting
             .costs
-            .add(call, begun, answer.error(), is_behind_another, now);
+            .add(call, begun, answer.error(), has_waited_for_another, now);
     }
 
-    /// A call is not sent for now.
+    /// Does not send a call. It fails with [`CallError::Withheld`].
     pub(super) fn withhold(&mut self, call: Call, about: About, now: Moment) {
-        let answer = call.request.failed(CallError::Withheld);
+        let answer = call.request.failed_with(CallError::Withheld);
         self.take_in(call, Some(about), now.instant, answer, now);
     }
 
@@ -113,9 +114,9 @@ impl Engine {
             {
                 let outcome = match error {
                     None => Outcome::Known,
-                    // What a sandbox that is not found would have told, no sweep has heard.
-                    Some(CallError::NotFound(_)) => Outcome::Lost,
-                    Some(_) => Outcome::Nothing,
+                    // The sandbox's status would have shown its containers to the sweep.
+                    Some(CallError::NotFound(_)) => Outcome::FirstNotFound,
+                    Some(_) => Outcome::Failed,
                 };
                 self.sweeper.answered_elsewhere(&key, &pod.uid, outcome);
             }
@@ -127,14 +128,15 @@ impl Engine {
             source: Source::Sweep,
         };
         match (call.purpose, answer) {
-            // Nobody else asks while a list hangs, and another runtime may be there since.
+            // Lists are stuck while heartbeats are sent, so no relist would notice that another
+            // runtime answers.
             (Purpose::Heartbeat, Answer::Version(Ok(version))) => {
-                self.relister.is_reachable();
+                self.relister.note_reachable();
                 if self.relister.runtime() != Some(&version) {
                     self.note_version(version);
                 }
             }
-            // That it came is all that these are asked for.
+            // The answer itself is not used: its arrival is the evidence.
             (Purpose::Heartbeat | Purpose::Witness, _) => {}
             (_, Answer::Version(answer)) => self.on_version(answer, now),
             (purpose, Answer::Sandboxes(answer)) => self.on_list(&purpose, answer, interval, now),
@@ -187,52 +189,60 @@ impl Engine {
             (Purpose::Birth, Answer::Container(answer)) => {
                 self.on_container_followed(&call.request, answer, now);
             }
-            // Of these nobody else asks.
+            // Sandboxes and containers are requested for no other purpose.
             (_, Answer::Sandbox(_) | Answer::Container(_)) => {}
         }
     }
 
-    /// The answer about an id of the pod it was `asked` for, as far as it is about that.
-    fn of_its_pod(&self, asked: &PodRef, answer: Answer) -> Answer {
+    /// The answer, checked against the pod that the call was sent for.
+    fn checked_against_pod(&self, requested: &PodRef, answer: Answer) -> Answer {
         match answer {
-            Answer::Sandbox(Ok(status)) => Answer::Sandbox(self.unless_of_another(asked, status)),
+            Answer::Sandbox(Ok(status)) => {
+                Answer::Sandbox(self.unless_of_another_pod(requested, status))
+            }
             Answer::Container(Ok(mut status)) => {
-                // Of one id that is listed in two pods, what is so in one is so in both.
-                let lists_it = |pod: &PodRef| self.is_listed(&pod.uid, &status.id);
-                if lists_it(asked) && status.pod.as_ref().is_some_and(lists_it) {
-                    status.pod = Some(asked.clone());
+                // If the id is listed in two pods, its status holds for both.
+                let has_listed_it = |pod: &PodRef| self.is_listed(&pod.uid, &status.id);
+                if has_listed_it(requested) && status.pod.as_ref().is_some_and(has_listed_it) {
+                    status.pod = Some(requested.clone());
                 }
-                Answer::Container(self.unless_of_another(asked, status))
+                Answer::Container(self.unless_of_another_pod(requested, status))
             }
             other => other,
         }
     }
 
-    /// The status of an id that is listed in the pod it was `asked` for, unless it bears the labels
-    /// of another one: then nobody knows whose it is.
-    fn unless_of_another<S: Status>(&self, asked: &PodRef, status: S) -> Result<S, CallError> {
-        let other = status.pod().filter(|told| told.uid != asked.uid);
-        let Some(told) = other.filter(|_| self.is_listed(&asked.uid, status.id())) else {
+    /// The status, or an error if the id is listed in the pod that was `requested` and its labels
+    /// name another pod. Then it is unknown which pod the id belongs to.
+    fn unless_of_another_pod<S: Status>(
+        &self,
+        requested: &PodRef,
+        status: S,
+    ) -> Result<S, CallError> {
+        let other = status
+            .pod()
+            .filter(|labelled| labelled.uid != requested.uid);
+        let Some(labelled) = other.filter(|_| self.is_listed(&requested.uid, status.id())) else {
             return Ok(status);
         };
         let text = format!(
-            "{} is listed in pod {asked}, and its status bears the labels of pod {told}",
+            "{} is listed in pod {requested}, and its status bears the labels of pod {labelled}",
             status.id()
         );
         Err(CallError::Malformed(text.into()))
     }
 
-    /// Whether the pod is known to have this id.
+    /// Whether the newest listing of the pod contains this id.
     pub(super) fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
         let listed = self.records.listed_as(uid);
         listed.is_some_and(|pod| pod.names(id))
     }
 
-    /// There is a process to be watched. What was known of an earlier one says nothing of it.
-    pub(super) fn on_process(&mut self, id: Id, found: Found, now: Moment) {
-        let Found { pid, again } = found;
+    /// Watches a process. If it replaces an ended one, what is known of the pod is outdated.
+    pub(super) fn on_process(&mut self, id: Id, found: ToOpen, now: Moment) {
+        let ToOpen { pid, restarted } = found;
         self.act(Action::Watch { id, pid });
-        if let Some(pod) = again {
+        if let Some(pod) = restarted {
             self.hint(&pod, Hint::of_kernel(now.instant), now);
         }
     }
@@ -245,17 +255,21 @@ impl Engine {
         now: Moment,
     ) {
         if let Err(CallError::NotFound(_)) = answer {
-            // That it is removed, only the list or an event says.
+            // A missing status does not prove the removal: lists and events do.
             self.hurry(now);
         }
         let is_gone = matches!(answer, Err(CallError::NotFound(_)));
         let status = answer.ok();
-        // While it is listed, that there is no status does not say that it has ended.
+        // The container is still listed, so a missing status does not prove its exit.
         let runs = match &status {
             Some(status) => Some(status.state == ContainerState::Running),
             None => is_gone.then_some(true),
         };
-        let Some(pod) = self.sources.processes.on_asked(id, runs, now.instant) else {
+        let Some(pod) = self
+            .sources
+            .processes
+            .on_death_status(id, runs, now.instant)
+        else {
             return;
         };
         if let Some(status) = status.filter(|status| status.state == ContainerState::Exited) {

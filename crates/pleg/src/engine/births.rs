@@ -1,15 +1,15 @@
-//! Births: an id that the runtime is about to start, or whose process has ended, is followed until a
-//! status shows it.
+//! Births. After the kernel has reported that the task directory of an id appeared or disappeared,
+//! the status of the id is requested until it shows the change.
 //!
 //! ```text
-//!   Appeared(id)    --> status, after 20 ms and then ever longer pauses --> it has started --> hint
-//!   Disappeared(id) --> the same                                        --> it has ended   --> hint
-//!                         \--> something else has shown it, or five seconds have passed: dropped
+//!   Appeared(id)    --> status, after 20 ms and then longer pauses --> it has started --> hint
+//!   Disappeared(id) --> the same                                   --> it has ended   --> hint
+//!                         \--> known from another source, or after 5 s: dropped
 //! ```
 //!
-//! The directory of a container appears some 100 ms before its process is started. Its name is the id
-//! and nothing more: only its status shows what it is. A hint is not a fact: the inspection that
-//! follows it is.
+//! The directory of a container appears about 100 ms before its process starts. Its name is the id
+//! and nothing more, so only a status shows what the id is. The hint causes an inspection, which is
+//! the fact.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -29,7 +29,7 @@ use crate::runtime::About;
 
 /// What happened to the directory of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Happened {
+pub(crate) enum Change {
     Appeared,
     Disappeared,
 }
@@ -45,20 +45,20 @@ pub(crate) struct Births {
 
 #[derive(Debug)]
 struct Followed {
-    happened: Happened,
+    change: Change,
     since: Instant,
     next: Instant,
     pause: Duration,
-    /// It has no status as a container: it may be a sandbox.
-    may_be_sandbox: bool,
+    /// No container has this id, so the next request is for a sandbox.
+    is_sandbox_next: bool,
 }
 
 /// What a status showed of an id that is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
-    /// What was waited for: it has started, or has ended.
+    /// The change: it has started, or has ended.
     Done,
-    /// It has not yet.
+    /// Not the change yet.
     NotYet,
     /// There is no such container, or no such sandbox.
     NotFound,
@@ -71,53 +71,53 @@ impl Births {
         self.are_watched
     }
 
-    pub(crate) fn watched(&mut self) {
+    pub(crate) fn on_watched(&mut self) {
         self.are_watched = true;
         self.why = None;
     }
 
-    /// Births are no longer watched; says whether they were.
-    pub(crate) fn unwatched(&mut self, why: UnwatchedBirths) -> bool {
+    /// Births are no longer watched. Returns whether they were.
+    pub(crate) fn on_unwatched(&mut self, why: UnwatchedBirths) -> bool {
         self.why = Some(why);
         std::mem::replace(&mut self.are_watched, false)
     }
 
-    /// Follows an id; says whether there is room for it.
-    pub(crate) fn follow(&mut self, id: Id, happened: Happened, now: Instant) -> bool {
+    /// Follows an id. Returns whether there is room for it.
+    pub(crate) fn follow(&mut self, id: Id, change: Change, now: Instant) -> bool {
         if self.followed.len() >= MAX_UNKNOWN_IDS && !self.followed.contains_key(&id) {
             return false;
         }
         let followed = Followed {
-            happened,
+            change,
             since: now,
             next: now + FIRST_BIRTH_PAUSE,
             pause: FIRST_BIRTH_PAUSE,
-            may_be_sandbox: false,
+            is_sandbox_next: false,
         };
         self.followed.insert(id, followed);
         true
     }
 
-    /// Drops what has been followed for long, and what is `known` by something else by the time that
-    /// it would be requested.
-    pub(crate) fn pass(&mut self, known: impl Fn(&Id, Happened) -> bool, now: Instant) {
+    /// Stops following ids after a time, and ids whose change `is_known` once their next request is
+    /// due.
+    pub(crate) fn drop_finished(&mut self, is_known: impl Fn(&Id, Change) -> bool, now: Instant) {
         self.followed.retain(|id, followed| {
             let is_old = now >= followed.since + FIRST_UNWATCHED_PAUSE;
-            let is_known = now >= followed.next && known(id, followed.happened);
-            !is_old && !is_known
+            let has_become_known = now >= followed.next && is_known(id, followed.change);
+            !is_old && !has_become_known
         });
     }
 
-    /// The next call to be made.
+    /// The next call, if one is due.
     pub(crate) fn next_call(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
         if self.followed.is_empty() || !ledger.has_room() {
             return None;
         }
-        if self.waited_for(ledger) >= PARALLEL_CALLS {
+        if self.count_unstuck(ledger) >= PARALLEL_CALLS {
             return None;
         }
         let (id, request) = self.followed.iter().find_map(|(id, followed)| {
-            let request = match followed.may_be_sandbox {
+            let request = match followed.is_sandbox_next {
                 false => Request::Container(id.clone()),
                 true => Request::Sandbox(id.clone()),
             };
@@ -130,9 +130,8 @@ impl Births {
         Some((Call { request, purpose }, about))
     }
 
-    /// How many of those that are requested may still be answered: one that is stuck takes no place
-    /// from the others.
-    fn waited_for(&self, ledger: &Ledger) -> usize {
+    /// How many requested ids may still be answered. A stuck call takes no place from the others.
+    fn count_unstuck(&self, ledger: &Ledger) -> usize {
         let is_stuck = |id: &Id| {
             let requests = [Request::Container(id.clone()), Request::Sandbox(id.clone())];
             let mut keys = requests.iter().map(Request::key);
@@ -141,12 +140,12 @@ impl Births {
         self.requested.iter().filter(|id| !is_stuck(id)).count()
     }
 
-    /// What has happened to an id that is followed.
-    pub(crate) fn happened(&self, id: &Id) -> Option<Happened> {
-        self.followed.get(id).map(|followed| followed.happened)
+    /// The change that is awaited of an id that is followed.
+    pub(crate) fn change(&self, id: &Id) -> Option<Change> {
+        self.followed.get(id).map(|followed| followed.change)
     }
 
-    /// A status was answered, or failed.
+    /// A status call ended.
     pub(crate) fn on_status(&mut self, request: &Request, shown: Shown, now: Instant) {
         let (_, Some(id)) = request.key() else {
             return;
@@ -161,12 +160,12 @@ impl Births {
                 self.followed.remove(&id);
             }
             Shown::NotFound if is_container => {
-                followed.may_be_sandbox = true;
+                followed.is_sandbox_next = true;
                 followed.next = now;
             }
             Shown::NotYet | Shown::NotFound | Shown::Nothing => {
-                // A sandbox that is not found may be a container that was not found for once.
-                followed.may_be_sandbox = !is_container && shown == Shown::NotYet;
+                // A sandbox that is not found may be a container that was not found by mistake.
+                followed.is_sandbox_next = !is_container && shown == Shown::NotYet;
                 followed.pause = followed.pause * 3 / 2;
                 if shown == Shown::NotYet {
                     followed.pause = followed.pause.min(MAX_BIRTH_PAUSE);
@@ -176,11 +175,11 @@ impl Births {
         }
     }
 
-    /// When the next status is to be requested.
+    /// When the next status call is due.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.followed.iter();
         let waiting = waiting.filter(|(id, _)| !self.requested.contains(*id));
-        // What is due and was not requested waits for room, which an answer makes, and not time.
+        // What is already due waits for room, which an answer makes, not time.
         let alarms = waiting.map(|(_, followed)| followed.next);
         alarms.filter(|next| *next > now).min()
     }

@@ -1,4 +1,4 @@
-//! What is asked of the runtime, for whom, and what it answered.
+//! Calls to the runtime: what is requested, for which purpose, and the answer.
 
 use tokio::time::Instant;
 
@@ -7,17 +7,17 @@ use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::status::{ContainerStatus, SandboxStatus};
 use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion, of_the_requested};
 
-/// By what calls are told apart: of the same, one at most is outstanding.
+/// The identity of a call: at most one call of each key is outstanding.
 pub type Key = (Rpc, Option<Id>);
 
-/// What the runtime is asked.
+/// What a call requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Request {
     Version,
     List(List),
     Sandbox(Id),
     Container(Id),
-    /// The pid of a container's init process: a verbose `ContainerStatus`.
+    /// The PID of a container's init process, from a verbose `ContainerStatus`.
     Pid(Id),
 }
 
@@ -47,8 +47,8 @@ impl Request {
         }
     }
 
-    /// The answer to one that has failed so.
-    pub(crate) fn failed(&self, error: CallError) -> Answer {
+    /// The answer to this request if it failed with `error`.
+    pub(crate) fn failed_with(&self, error: CallError) -> Answer {
         match self {
             Self::Version => Answer::Version(Err(error)),
             Self::List(List::Sandboxes) => Answer::Sandboxes(Err(error)),
@@ -59,8 +59,8 @@ impl Request {
         }
     }
 
-    /// Asks. Ends when the runtime answers or the connection is gone.
-    pub(crate) async fn ask(self, runtime: &impl Runtime) -> Answer {
+    /// Sends the request. Returns when the runtime answers or the connection is lost.
+    pub(crate) async fn send(self, runtime: &impl Runtime) -> Answer {
         match self {
             Self::Version => Answer::Version(runtime.version().await),
             Self::List(List::Sandboxes) => Answer::Sandboxes(runtime.list_sandboxes().await),
@@ -78,7 +78,7 @@ impl Request {
     }
 }
 
-/// What the runtime answered.
+/// The answer to a request.
 #[derive(Debug)]
 pub(crate) enum Answer {
     Version(Result<RuntimeVersion, CallError>),
@@ -102,31 +102,31 @@ impl Answer {
     }
 }
 
-/// Why something is asked: who takes the answer in.
+/// Why a call is made. It decides where its answer is taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// A part of a relist.
+    /// Part of a relist.
     Relist,
-    /// The list that answers, during a sweep in place of the other.
+    /// The other list, beside a sweep that replaces one.
     SweepList,
-    /// One id of a sweep, with its pod where that is known.
+    /// One id of a sweep, with its pod if it is known.
     Sweep(Option<PodUid>),
-    /// A part of the inspection with this number.
+    /// Part of the inspection with this ticket number.
     Inspect(PodUid, u64),
-    /// The pid of a container that runs.
+    /// The PID of a running container.
     Pid,
-    /// Whether the runtime knows of a death that the kernel told.
+    /// Whether the runtime reports an exit that the kernel has reported.
     Death,
-    /// What an id is that the kernel reported, and whether it has started or ended.
+    /// What an id is that the kernel has reported, and whether it has started or ended.
     Birth,
-    /// Whether others are answered while one is not.
+    /// Whether other calls are answered while one is not.
     Witness,
-    /// Whether the runtime lives.
+    /// Whether the runtime answers at all.
     Heartbeat,
 }
 
 impl Purpose {
-    /// Whether the answer is taken for how it is with the id that was asked for.
+    /// Whether the answer is used as the state of the requested id.
     pub(crate) fn is_observation(&self) -> bool {
         matches!(self, Self::Sweep(_) | Self::Inspect(..) | Self::Death)
     }
@@ -143,7 +143,7 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) call: Call,
-    /// When it was made.
+    /// When it was sent.
     pub(crate) begun: Instant,
     pub(crate) answer: Answer,
 }

@@ -1,4 +1,5 @@
-//! Which calls are made now: everything that wants one is asked in its order, and the ledger admits.
+//! Which calls are sent now: each component that wants calls is queried in a fixed order, and the
+//! ledger admits them.
 
 use tokio::time::Instant;
 
@@ -12,12 +13,13 @@ use crate::model::wall_time::Moment;
 use crate::runtime::{About, Rpc};
 
 impl Engine {
-    /// Makes all calls that are wanted and that the ledger has room for: first what tells
-    /// of a death, then inspections, then sweeps. Each is wanted no more once it is taken here, whether
-    /// it is made or withheld, and a witness is chosen only if it is made: so this comes to an end.
-    pub(super) fn make_calls(&mut self, now: Moment) {
+    /// Sends all wanted calls that the ledger has room for: first those that follow hints of the
+    /// kernel, then inspections, then sweeps, then a witness. The loop ends, because each component
+    /// hands out a call only once, whether it is sent or withheld, and a witness is chosen only if
+    /// it can be sent.
+    pub(super) fn send_calls(&mut self, now: Moment) {
         let instant = now.instant;
-        self.make_postponed(instant);
+        self.send_postponed(instant);
         while let Some((call, about)) = self
             .sources
             .processes
@@ -28,26 +30,27 @@ impl Engine {
                     .next_call(&mut self.ledger, &mut self.records, instant)
             })
             .or_else(|| self.sweeper.next_call(&self.ledger, instant))
-            .or_else(|| self.witness(instant))
+            .or_else(|| self.next_witness(instant))
         {
-            self.ask(call, about, now);
+            self.send(call, about, now);
         }
-        self.make_postponed(instant);
+        self.send_postponed(instant);
     }
 
-    /// Sends the call that has waited for its turn, before any other takes the place.
-    fn make_postponed(&mut self, now: Instant) {
+    /// Sends the quarantined call whose turn it is, before another call takes its place.
+    fn send_postponed(&mut self, now: Instant) {
         if self.ledger.has_room()
             && let Some(call) = self.quarantine.take_next(now)
         {
-            self.ledger.make_postponed(&call.request.key(), now);
-            self.act(Action::Ask(call));
+            self.ledger.send_postponed(&call.request.key(), now);
+            self.act(Action::Send(call));
         }
     }
 
-    /// While a status call is silent and few others of its kind were made since, those of other
-    /// pods, each time of others, tell whether it is alone.
-    fn witness(&mut self, now: Instant) -> Option<(Call, About)> {
+    /// The next witness: a status call of another pod. It is needed while a status call is overdue
+    /// and few calls of its kind were sent later. It is also needed while nothing is answered, as a
+    /// sign that the runtime is back.
+    fn next_witness(&mut self, now: Instant) -> Option<(Call, About)> {
         let witness = self.ledger.wants_witness(now);
         let kinds = match witness.filter(|_| self.ledger.has_room_for_witness()) {
             Some(kind) => vec![kind],
@@ -55,23 +58,23 @@ impl Engine {
         };
         let found = kinds
             .into_iter()
-            .find_map(|kind| self.another_pod_for(kind));
+            .find_map(|kind| self.witness_of_kind(kind));
         let (about, request) = found?;
-        self.liveness.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
+        self.probes.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
         let purpose = Purpose::Witness;
         Some((Call { request, purpose }, about))
     }
 
-    /// A status call of this kind for the next pod of which none is outstanding.
-    fn another_pod_for(&self, kind: Rpc) -> Option<(About, Request)> {
-        // Who fails is no witness.
-        let free = |request: &Request| {
+    /// A status call of this kind that is not outstanding, for the pod after the last witness.
+    fn witness_of_kind(&self, kind: Rpc) -> Option<(About, Request)> {
+        // A failing call is not used as a witness.
+        let is_free = |request: &Request| {
             let key = request.key();
             !self.ledger.is_outstanding(&key)
-                && !self.unobserved.failures.fails(&key)
-                && self.quarantine.may_be_witness(request)
+                && !self.unobserved.failures.is_failing(&key)
+                && self.quarantine.can_be_witness(request)
         };
-        let last = self.liveness.last_witness.as_ref();
+        let last = self.probes.last_witness.as_ref();
         let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
         let listed = || self.records.listed().map(AsRef::as_ref);
         let mut pods = listed()
@@ -88,7 +91,7 @@ impl Engine {
                     rows.map(|row| Request::Container(row.id.clone())).collect()
                 }
             };
-            let request = ids.into_iter().find(|request| free(request))?;
+            let request = ids.into_iter().find(|request| is_free(request))?;
             let name = match &request {
                 Request::Container(id) => pod.container_name(id),
                 _ => None,
@@ -97,13 +100,13 @@ impl Engine {
         })
     }
 
-    fn ask(&mut self, call: Call, about: About, now: Moment) {
+    fn send(&mut self, call: Call, about: About, now: Moment) {
         let is_observation = call.purpose.is_observation();
         let instant = now.instant;
         match self.quarantine.admit(&call.request, instant) {
             Admission::Send => {
                 self.ledger.begin_as(about, is_observation, instant);
-                self.act(Action::Ask(call));
+                self.act(Action::Send(call));
             }
             Admission::Wait => {
                 self.ledger.postpone(about, is_observation, instant);
@@ -113,24 +116,24 @@ impl Engine {
         }
     }
 
-    /// Asks something for the whole node.
+    /// Sends a call that is not about a single pod.
     pub(super) fn send_for_node(&mut self, request: Request, purpose: Purpose, now: Instant) {
         let about = About::node(request.key().0);
         self.ledger.begin_as(about, purpose.is_observation(), now);
-        self.act(Action::Ask(Call { request, purpose }));
+        self.act(Action::Send(Call { request, purpose }));
     }
 
     pub(super) fn act(&mut self, action: Action) {
         self.out.actions.push(action);
     }
 
-    /// While a list is overdue the runtime is asked who it is, which waits for no lock: so a
-    /// runtime that is stopped as a whole is told from one in which somebody is stuck.
+    /// Sends `Version` while a list is overdue. `Version` waits for no lock of the runtime, so its
+    /// answer distinguishes a list that one container blocks from an unresponsive runtime.
     pub(super) fn send_heartbeat(&mut self, now: Instant) {
         let ages = self.ages(now);
-        let due = self.liveness.heartbeat + SUSPECT;
+        let due = self.probes.last_heartbeat + SUSPECT;
         if ages.version.is_none() && now >= due && self.relister.history().is_overdue(ages) {
-            self.liveness.heartbeat = now;
+            self.probes.last_heartbeat = now;
             self.send_for_node(Request::Version, Purpose::Heartbeat, now);
         }
     }

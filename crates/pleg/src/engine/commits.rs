@@ -1,4 +1,4 @@
-//! What is made of inspections: what the records commit is written into the cache and told.
+//! The results of inspections: what the records commit is written to the cache and published.
 
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ use crate::records::diff::Subject;
 use crate::records::{Commit, Interval, Step};
 
 impl Engine {
-    /// Does what the records want done about a pod.
+    /// Removes or inspects a pod, as the records require.
     pub(super) fn take_step(&mut self, uid: &PodUid, now: Moment) {
         match self.records.plan(uid, now.instant) {
             Step::Nothing => {}
@@ -34,7 +34,7 @@ impl Engine {
             }
             Step::Inspect { ticket, pod, begun } => {
                 self.unobserved.differing.note(uid, begun, now.instant);
-                // Of a pod that only a hint speaks of nobody knows whether there is one.
+                // A pod that only a hint has named may not exist.
                 self.out.cache.set_pending(uid, self.records.listed_as(uid));
                 self.inspector.inspect(ticket, pod, now.instant);
             }
@@ -54,13 +54,13 @@ impl Engine {
             result,
         } = inspected;
         let uid = &ticket.uid;
-        let inspected_since = begun;
         match result {
             Ok(mut status) => {
                 let last_good = self.out.reader.get(uid).status;
                 status.keep_exit_codes_of(&last_good);
                 self.records.inspected(&ticket, &status, begun, now.instant);
-                // The pod may be gone, and even back, since: then this tells nothing.
+                // The pod may have been removed, and even created again, meanwhile. Then the result
+                // is about an earlier state.
                 let Some(commit) = self.records.commit(&ticket) else {
                     self.note_overtaken(uid, now);
                     self.take_step(uid, now);
@@ -71,18 +71,18 @@ impl Engine {
                     self.out.observer.pod_relist_ended(took);
                 }
                 self.unobserved.differing.remove(uid);
-                // All that the pod still has was answered, when this was begun.
-                self.unobserved.failures.forget_until(uid, inspected_since);
+                // Each id that the pod still has was answered after `begun`.
+                self.unobserved.failures.forget_until(uid, begun);
                 let listed = self.records.listed_as(uid);
                 let contradictions = match &commit.after {
-                    Some(asked) => contradictions(&status, asked, listed),
+                    Some(requested) => contradictions(&status, requested, listed),
                     None => Contradictions::new(),
                 };
                 let mut disproved = false;
                 for container in &status.containers {
                     if container.state == ContainerState::Running {
                         let id = &container.id;
-                        disproved |= self.sources.processes.found_running(id, commit.begun);
+                        disproved |= self.sources.processes.on_reported_running(id, commit.begun);
                     }
                 }
                 let lacks_listed = contradictions.keys().any(|id| !status.contains(id));
@@ -94,13 +94,13 @@ impl Engine {
                     is_listed_since,
                     now.instant,
                 );
-                let confirmed = self.confirms(uid, &commit, &judged, now);
+                let confirmed = self.confirmation(uid, &commit, &judged, now);
                 let inspection = Inspection {
                     begun: now.back_at(commit.begun),
                     confirmed,
                     listed: self.listed_as_of(uid, &commit),
                     differs: self.records.is_pending(uid)
-                        || self.unobserved.doubts.awaits_lists(uid),
+                        || self.unobserved.doubts.needs_lists(uid),
                     lacks_listed,
                     disproved,
                 };
@@ -115,10 +115,10 @@ impl Engine {
                 };
                 self.note_inspected(inspection.begun, now.instant);
                 if let Confirmed::Blindly(time) = confirmed {
-                    self.did_without_lists(time.instant, now.instant);
+                    self.note_observed_without_lists(time.instant, now.instant);
                 }
-                if let Some(told) = &commit.after {
-                    self.out.cache.keep_reported(uid, told);
+                if let Some(reported) = &commit.after {
+                    self.out.cache.keep_reported(uid, reported);
                 }
                 if let Some(error) = self
                     .unobserved
@@ -126,7 +126,7 @@ impl Engine {
                     .of(uid)
                     .map(|failing| failing.error.clone())
                 {
-                    // What failed since this was begun is asked for again.
+                    // A call that failed since this inspection began is made again.
                     self.out.cache.set_error(uid, error, commit.begun);
                     self.records.retry(uid);
                 }
@@ -134,15 +134,15 @@ impl Engine {
                     self.hurry(now);
                 }
                 self.publish_commit(&commit, Some(&status), now);
-                // What differed again meanwhile is due now, not at the next relist; it may have
-                // been so for as long as this inspection took, or since lists were requested that
-                // came meanwhile.
+                // If the pod differs again, it is inspected now and not after the next relist. It
+                // may have differed since this inspection began, or since lists were requested that
+                // arrived meanwhile.
                 self.take_step(uid, now);
                 let lists = self.relister.last_good();
                 let lists = lists.filter(|newest| Some(*newest) > commit.listed);
-                let since = inspected_since.min(lists.unwrap_or(inspected_since));
+                let since = begun.min(lists.unwrap_or(begun));
                 self.unobserved.differing.note_earlier(uid, since);
-                // Nobody waits for it: what is said of all others is not said of it.
+                // Passes do not wait for an overdue pod, so they do not cover it.
                 if self.unobserved.overdue_pods.contains_key(uid)
                     && self.unobserved.differing.since(uid).is_some()
                 {
@@ -153,33 +153,42 @@ impl Engine {
                 let Some(begun) = self.records.defer(&ticket) else {
                     return;
                 };
-                tracing::debug!("{uid} could not be inspected: {error}");
-                // It is tried again at the next relist, which must not be far.
-                self.doubt_stream(now);
-                let is_good_since = !self.still_fails(&error);
+                tracing::debug!("the inspection of {uid} failed: {error}");
+                // The pod is inspected again after the next relist, so that must be soon.
+                self.distrust_stream(now);
+                let is_answered_since = !self.is_still_failing(&error);
                 self.out.cache.set_error(uid, error, begun);
-                if is_good_since {
+                if is_answered_since {
                     self.take_step(uid, now);
                 }
             }
         }
-        // An inspection that was planned before may have missed what the lists show.
-        let goes_on = self.records.inspecting().contains(uid);
-        if !goes_on || self.reporting.passes.is_newer(ticket.number()) {
+        // An inspection that was planned before the pass may have missed what the lists show.
+        let is_inspected_again = self.records.inspecting().contains(uid);
+        if !is_inspected_again || self.reporting.passes.is_newer(ticket.number()) {
             self.reporting.passes.ended(uid);
         }
     }
 
-    /// As of when an inspection confirms a pod. Which containers there are, and which of two answers
-    /// is so, only lists tell, or the statuses of all sandboxes: a stream that has announced each change
-    /// may fall silent.
-    fn confirms(&self, uid: &PodUid, commit: &Commit, judged: &Judged, now: Moment) -> Confirmed {
-        if self.cannot_see(now.instant).contains(&Blind::NewContainers) {
+    /// As of when an inspection confirms a pod. Only lists, or the statuses of all sandboxes, show
+    /// which containers exist and which of two contradicting answers is right. The stream is not
+    /// enough, because it may stop announcing changes at any time.
+    fn confirmation(
+        &self,
+        uid: &PodUid,
+        commit: &Commit,
+        judged: &Judged,
+        now: Moment,
+    ) -> Confirmed {
+        if self
+            .unseen_parts_now(now.instant)
+            .contains(&Blind::NewContainers)
+        {
             return Confirmed::Blindly(now.back_at(commit.begun));
         }
-        let in_sandboxes = self.sweeper.sees_new_containers();
+        let in_sandboxes = self.sweeper.can_see_new_containers();
         let listed = match judged {
-            // A container that its sandbox has told meanwhile is still to be inspected.
+            // A container that its sandbox has shown meanwhile is still to be inspected.
             _ if in_sandboxes && self.missing(now.instant).containers => {
                 let sandboxes = self.relister.history().taken_in(List::Sandboxes);
                 sandboxes.filter(|_| !self.records.is_pending(uid))
@@ -193,8 +202,8 @@ impl Engine {
         }
     }
 
-    /// When the newest lists were requested that show the pod as the inspection found it: those that
-    /// it was made for, or later ones.
+    /// When the newest lists were requested that show the pod as the inspection found it: those
+    /// that caused the inspection, or later ones.
     fn listed_as_of(&self, uid: &PodUid, commit: &Commit) -> Option<Instant> {
         let differs = self.records.is_pending(uid) || self.records.gone_and_listed().contains(uid);
         let newest = self.relister.last_good().filter(|_| !differs);
@@ -203,7 +212,8 @@ impl Engine {
             .max(commit.listed)
     }
 
-    /// A single container has ended: that is told at once, whatever is still asked of its pod.
+    /// Commits the exit of a single container at once, while other calls about its pod may be
+    /// outstanding.
     pub(super) fn commit_exit(
         &mut self,
         uid: &PodUid,
@@ -218,17 +228,17 @@ impl Engine {
         let Some(commit) = self.records.commit_exit(uid, &status.id, interval) else {
             return;
         };
-        self.inspector.exited(uid, &status);
+        self.inspector.note_exit(uid, &status);
         if let Some(status) = self.out.cache.set_container(uid, status) {
-            if let Some(told) = &commit.after {
-                self.out.cache.keep_reported(uid, told);
+            if let Some(reported) = &commit.after {
+                self.out.cache.keep_reported(uid, reported);
             }
             self.unobserved.doubts.exited(&status, now.instant);
             self.publish_commit(&commit, Some(&status), now);
         }
     }
 
-    /// Ends that a slow inspection has found are told before the rest of it is known.
+    /// Commits exits that slow inspections have found, before the inspections end.
     pub(super) fn commit_exits_of_slow(&mut self, now: Moment) {
         for (uid, begun, status) in self.inspector.exits_of_slow(now.instant) {
             let interval = Interval {
@@ -240,7 +250,7 @@ impl Engine {
         }
     }
 
-    /// What cannot be all is asked for again.
+    /// Inspects pods again whose status was in doubt.
     pub(super) fn retry_doubtful(&mut self, now: Moment) {
         for uid in self.unobserved.doubts.due(now.instant) {
             self.records.retry(&uid);
@@ -248,29 +258,34 @@ impl Engine {
         }
     }
 
-    /// Tells what a commit gave, and watches the processes of what runs now.
+    /// Publishes the changes of a commit, and watches the processes of the running containers.
     fn publish_commit(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Moment) {
-        let first_pass = self.reporting.passes.completed() == 0;
-        for event in events_of(commit, status, now.wall, first_pass) {
+        let is_first_pass = self.reporting.passes.completed() == 0;
+        for event in events_of(commit, status, now.wall, is_first_pass) {
             self.expect_announcement(&event, commit, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
-            self.observe(&event, announced, status);
+            self.notify_observer(&event, announced, status);
             self.publish(&Record::Event(event));
         }
         self.watch_processes(commit, status);
     }
 
-    /// Something happened, which a stream that is any good announces.
+    /// A reliable stream announces this change.
     fn expect_announcement(&mut self, event: &Event, commit: &Commit, now: Instant) {
         let listed = self.relister.good_before(commit.begun);
         if let (Some(proof), Some(id), Some(listed)) =
             (self.sources.streaming.proof(), &event.id, listed)
         {
-            proof.happened(id, commit.since, listed, now);
+            proof.on_change(id, commit.since, listed, now);
         }
     }
 
-    fn observe(&self, event: &Event, announced: Option<WallTime>, status: Option<&PodStatus>) {
+    fn notify_observer(
+        &self,
+        event: &Event,
+        announced: Option<WallTime>,
+        status: Option<&PodStatus>,
+    ) {
         let container = || status?.container(event.id.as_ref()?);
         let happened = match (event.subject, event.event_type) {
             _ if event.initial => None,
@@ -289,7 +304,7 @@ impl Engine {
             .event(event.event_type, event.source, latency);
     }
 
-    /// Watches what runs in a pod that was inspected, and nothing else of it.
+    /// Watches the running containers of an inspected pod, and stops watching the changed ones.
     fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>) {
         for change in &commit.changes {
             if self.sources.processes.forget(&change.id) {
@@ -303,7 +318,7 @@ impl Engine {
             if container.state == ContainerState::Running {
                 self.sources
                     .processes
-                    .runs(&container.id, &container.name, &status.pod());
+                    .watch(&container.id, &container.name, &status.pod());
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What was seen and what was not: the coverage of this moment.
+//! Coverage: which pods are observed as of when, which are not, and why.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ impl Engine {
     pub(super) fn update_coverage(&mut self, now: Moment) {
         let instant = now.instant;
         let ages = self.ages(instant);
-        self.relister.note_blind(ages);
+        self.relister.note_unseen_lists(ages);
         let contradicted = self.contradicted(instant);
         let mut dead = BTreeMap::<PodUid, BTreeSet<Id>>::new();
         for failing in &contradicted {
@@ -36,60 +36,62 @@ impl Engine {
             .chain(self.unobserved.doubts.failing())
             .collect();
         let overdue = self.relister.history().is_overdue(ages);
-        let silent = self.ledger.silent_since();
-        let silent = silent.filter(|since| overdue && instant >= *since + self.silent_after());
+        let unresponsive_since = self.ledger.silent_since();
+        let unresponsive_since = unresponsive_since
+            .filter(|since| overdue && instant >= *since + self.unresponsive_after());
         let mut stuck = self.stuck(ages);
-        if silent.is_some() {
-            // Who was stuck before everybody fell silent may not be any more.
+        if unresponsive_since.is_some() {
+            // While the runtime is unresponsive, a stuck status call is no evidence against its
+            // container.
             stuck.retain(|call| call.about.id.is_none());
         }
-        let is_late = self.ledger.is_status_late(instant);
-        let lists = self.relister.trouble(ages);
+        let is_status_late = self.ledger.is_status_late(instant);
+        let lists = self.relister.state_of_lists(ages);
         let each_list = self.relister.each_list(ages);
-        let is_away = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
+        let is_unreachable = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
         let cannot_list = stuck.iter().any(|call| call.about.call.is_list());
-        let named = stuck.iter().map(|call| &call.about.pod);
-        let named = named.chain(failing.iter().map(|failing| &failing.pod));
-        let named: BTreeSet<PodUid> = named.flatten().map(|pod| pod.uid.clone()).collect();
+        let reported = stuck.iter().map(|call| &call.about.pod);
+        let reported = reported.chain(failing.iter().map(|failing| &failing.pod));
+        let reported: BTreeSet<PodUid> = reported.flatten().map(|pod| pod.uid.clone()).collect();
         let waiting_for_room: BTreeSet<PodUid> =
             self.inspector.waiting_for_room().cloned().collect();
-        let is_reported = |uid: &PodUid| named.contains(uid) || waiting_for_room.contains(uid);
-        let unseen = self.not_inspected(instant);
-        // Of those that are dead the runtime has not said so yet.
+        let is_reported = |uid: &PodUid| reported.contains(uid) || waiting_for_room.contains(uid);
+        let unobserved = self.unobserved_for_long(instant);
+        // The runtime does not report these exits yet.
         let dead = self.sources.processes.dead().map(|(_, pod)| &pod.uid);
-        let unseen = unseen.chain(dead);
-        let unseen: BTreeSet<&PodUid> = unseen.filter(|uid| !is_reported(uid)).collect();
-        let failed = |uid: &PodUid| !is_reported(uid) && !unseen.contains(uid);
-        let mut uninspected = unseen.len() + self.out.reader.count_failed(failed);
-        if !cannot_list && !is_late && !is_away {
-            let unseen = self.unexplained(is_reported, instant);
-            let pods = unseen.iter().filter_map(|failing| failing.pod.as_ref());
+        let unobserved = unobserved.chain(dead);
+        let unobserved: BTreeSet<&PodUid> = unobserved.filter(|uid| !is_reported(uid)).collect();
+        let failed = |uid: &PodUid| !is_reported(uid) && !unobserved.contains(uid);
+        let mut uninspected = unobserved.len() + self.out.reader.count_failed(failed);
+        if !cannot_list && !is_status_late && !is_unreachable {
+            let unobserved = self.unexplained(is_reported, instant);
+            let pods = unobserved.iter().filter_map(|failing| failing.pod.as_ref());
             let pods = pods.map(|pod| (pod.uid.clone(), instant));
             self.unobserved.overdue_pods.extend(pods);
-            failing.extend(unseen);
+            failing.extend(unobserved);
         }
         let is_slow = |failing: &Failing| failing.error.is_slowness();
         let slow = failing.iter().filter(|failing| is_slow(failing)).count();
-        let wait = slow + waiting_for_room.len();
-        if wait > SMALLEST_WINDOW || wait > 0 && self.ledger.is_slow_for_most(instant) {
+        let waiting = slow + waiting_for_room.len();
+        if waiting > SMALLEST_WINDOW || waiting > 0 && self.ledger.is_slow_for_most(instant) {
             self.unobserved.too_slow = Some(instant);
         }
-        // The last of them are no more to blame than the others were.
-        let is_too_slow = self
+        // The few pods that still wait are no more the cause than the others were.
+        let is_runtime_too_slow = self
             .unobserved
             .too_slow
             .is_some_and(|last| instant < last + RELAPSE_WITHIN);
-        let statuses = match is_late {
+        let statuses = match is_status_late {
             true => Statuses::Late,
-            false if wait > 0 && is_too_slow => Statuses::TooSlow,
+            false if waiting > 0 && is_runtime_too_slow => Statuses::TooSlow,
             false => Statuses::InTime,
         };
-        if wait > 0 && is_too_slow {
+        if waiting > 0 && is_runtime_too_slow {
             failing.retain(|failing| !is_slow(failing));
             uninspected += slow;
         }
         let kubelet_waits = self.kubelet_waits(&stuck);
-        let blind = self.blind(ages);
+        let blind = self.unseen_parts(ages);
         self.out.cache.set_blind(!blind.is_empty());
         self.reporting.coverage = Coverage {
             started: self.reporting.coverage.started,
@@ -103,24 +105,25 @@ impl Engine {
             sandboxes: each_list.sandboxes,
             containers: each_list.containers,
             kubelet_listed: self.relister.good_for_kubelet(),
-            kubelet_cannot_list: self.relister.fails_kubelet() || cannot_list,
+            kubelet_cannot_list: self.relister.has_failed_kubelet() || cannot_list,
             kubelet_waits,
             kubelet_lists_took: self.relister.history().for_kubelet_took(),
-            silent,
+            silent: unresponsive_since,
             statuses,
             lost: self
                 .quarantine
-                .lost_calls(|key| self.unobserved.failures.fails(key)),
+                .lost_calls(|key| self.unobserved.failures.is_failing(key)),
         };
     }
 
-    /// The calls that hang: first those for the whole node.
+    /// The stuck calls, those for the whole node first.
     fn stuck(&self, ages: Ages) -> Vec<OutstandingCall> {
         let stuck = self.relister.history().stuck(ages);
         let overdue = self.relister.history().version_overdue_after();
         let lists = ages.oldest_list();
         let version = ages.version.filter(|age| {
-            // After a list that hangs it is only asked for to see whether the runtime lives.
+            // Beside a stuck list, `Version` is sent as a heartbeat. It is reported only if it is
+            // older.
             *age >= overdue && (!stuck.any() || Some(*age) > lists)
         });
         let node = [
@@ -134,26 +137,30 @@ impl Engine {
                 since: self.ledger.node_call(call).filter(|_| is_stuck)?,
             })
         });
-        let statuses = self.stuck_statuses();
-        let statuses = statuses.map(|call| self.named_by_the_host(call));
+        let statuses = self.stuck_status_calls();
+        let statuses = statuses.map(|call| self.with_owner_from_host(call));
         node.chain(statuses).collect()
     }
 
-    /// The same call for people to read: of an id that no list has shown yet, the host may know
-    /// whose it is. An event tells the pod of a container, and not the container's name.
-    pub(super) fn named_by_the_host(&self, call: OutstandingCall) -> OutstandingCall {
+    /// The call with a pod and a container name for people to read. If no list has shown the id
+    /// yet, the host may know its pod. An event contains the pod of a container, but not the
+    /// container's name.
+    pub(super) fn with_owner_from_host(&self, call: OutstandingCall) -> OutstandingCall {
         let about = &call.about;
-        let is_named = about.pod.is_some()
+        let is_complete = about.pod.is_some()
             && (about.container.is_some() || about.call != Rpc::ContainerStatus);
-        let owner = about.id.as_ref().filter(|_| !is_named);
+        let owner = about.id.as_ref().filter(|_| !is_complete);
         let Some(owner) = owner.and_then(|id| self.sweeper.owner(id)) else {
             return call;
         };
-        // A host that tells no UID (containerd 1.6) tells the name of a pod that is listed.
-        let is_it =
+        // If the host knows no UID (containerd 1.6), the pod is found by its name among the listed
+        // ones.
+        let has_its_name =
             |pod: &&PodRef| (&pod.namespace, &pod.name) == (&owner.pod.namespace, &owner.pod.name);
         let mut listed = self.records.listed().map(|listed| &listed.pod);
-        let listed = listed.find(is_it).filter(|_| owner.pod.uid.is_empty());
+        let listed = listed
+            .find(has_its_name)
+            .filter(|_| owner.pod.uid.is_empty());
         let pod = about.pod.as_ref().or(listed).unwrap_or(&owner.pod);
         let about = About {
             pod: Some(pod.clone()),
@@ -163,8 +170,8 @@ impl Engine {
         OutstandingCall { about, ..call }
     }
 
-    /// Since when calls hang that a kubelet makes too: it inspects what has changed, as it is
-    /// listed now.
+    /// Since when each pod has a stuck call that a kubelet makes too. A kubelet inspects the pods
+    /// that changed, as they are listed now.
     fn kubelet_waits(&self, stuck: &[OutstandingCall]) -> Vec<Instant> {
         let mut pods = BTreeMap::<&PodUid, Instant>::new();
         for call in stuck {
@@ -180,26 +187,26 @@ impl Engine {
         pods.into_values().collect()
     }
 
-    /// What cannot be seen now.
-    pub(super) fn cannot_see(&self, now: Instant) -> Vec<Blind> {
-        self.blind_without(self.relister.blind(self.ages(now)))
+    /// The unseen parts of the node now.
+    pub(super) fn unseen_parts_now(&self, now: Instant) -> Vec<Blind> {
+        self.unseen_parts_without(self.relister.unseen_lists(self.ages(now)))
     }
 
-    /// What cannot be seen, or could not be when something was last seen.
-    pub(super) fn blind(&self, ages: Ages) -> Vec<Blind> {
-        let blind = self.relister.blind(ages);
-        self.blind_without(blind.or(self.relister.history().behind()))
+    /// The unseen parts of the node, now or when pods were last observed.
+    pub(super) fn unseen_parts(&self, ages: Ages) -> Vec<Blind> {
+        let unseen = self.relister.unseen_lists(ages);
+        self.unseen_parts_without(unseen.or(self.relister.history().outdated()))
     }
 
-    /// What cannot be seen without these lists.
-    fn blind_without(&self, blind: PerList<bool>) -> Vec<Blind> {
-        // Without a sweep, one list alone is not used.
-        let either = !self.can_sweep() && (blind.sandboxes || blind.containers);
+    /// The unseen parts of the node while these lists are not available.
+    fn unseen_parts_without(&self, missing: PerList<bool>) -> Vec<Blind> {
+        // Before a sweep is possible, one list alone is not used.
+        let are_both_unusable = !self.can_sweep() && (missing.sandboxes || missing.containers);
         let containers =
-            blind.containers && (blind.sandboxes || !self.sweeper.sees_new_containers());
+            missing.containers && (missing.sandboxes || !self.sweeper.can_see_new_containers());
         let blind = [
-            (Blind::NewPods, blind.sandboxes || either),
-            (Blind::NewContainers, containers || either),
+            (Blind::NewPods, missing.sandboxes || are_both_unusable),
+            (Blind::NewContainers, containers || are_both_unusable),
         ];
         let blind = blind.into_iter().filter(|(_, is_blind)| *is_blind);
         blind.map(|(what, _)| what).collect()

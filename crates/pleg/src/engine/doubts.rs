@@ -1,17 +1,18 @@
-//! What inspections found that cannot be all: an exit code is not known yet, or the status of
-//! an id contradicts the list. Nothing about such a pod differs, so no relist would look again.
+//! Doubts about inspections that succeeded: an exit code is missing, or the status of an id
+//! contradicts the list. Such a pod does not differ, so no relist would cause another inspection.
 //!
 //! ```text
-//!   found --lacks an exit code----> asked again after 0.5 s, 1 s ... five times
-//!     \------contradicts the list--> asked again after 0.5 s ... 8 s, until it does not; a failure
-//!                                   if lists that were asked for since say the same
+//!   found --exit code missing-----> inspected again after 0.5 s, 1 s ... five times
+//!     \-----contradicts the list--> inspected again after 0.5 s ... 8 s until it does not;
+//!                                   failing, if lists that were requested since show the same
 //! ```
 //!
-//! Until it was asked again after lists that were asked for since, nobody knows which of both is
-//! so: no list vouches for such a pod. A status that lacks what is listed is not complete.
+//! Until such a pod is inspected again after newer lists, it is unknown whether the list or the
+//! status is right. No list confirms the pod meanwhile. A status that lacks a listed id is
+//! incomplete.
 //!
-//! What came with CRI-O and cri-dockerd: an exit code of -1 until the exit file is there, a
-//! list and a status that are written one after the other.
+//! Both were observed: CRI-O reports an exit code of -1 until its exit file exists, and cri-dockerd
+//! updates its list and its statuses one after the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,7 +28,7 @@ use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 use crate::runtime::Rpc;
 
-/// The ids that are in doubt, by pod.
+/// The doubtful ids of each pod, and the contradicted pods.
 #[derive(Debug, Default)]
 pub(crate) struct Doubts {
     pods: BTreeMap<PodUid, BTreeMap<Id, Doubt>>,
@@ -40,25 +41,25 @@ pub(crate) struct Doubts {
 struct Contradicted {
     /// When it first did, perhaps in other ids than now.
     first: Instant,
-    /// It was asked again after lists that were asked for since, which confirm or deny it. Of a
-    /// pod that always changes it is another contradiction each time: what was listed is gone by
-    /// the time that it is asked for.
-    lists_came: bool,
-    /// What was known of it before.
+    /// Whether it was inspected again after newer lists, which confirm or deny the contradiction.
+    /// In a pod that changes all the time each contradiction is a new one: what was listed is gone
+    /// when its status is requested.
+    is_checked_by_lists: bool,
+    /// The last status before the contradiction.
     last_good: Arc<PodStatus>,
 }
 
 #[derive(Debug)]
 struct Doubt {
-    /// It contradicts the list, or else it lacks an exit code.
+    /// Whether it contradicts the list. Otherwise its exit code is missing.
     contradicts: bool,
-    /// When it was first found so.
+    /// When this doubt began.
     first: Instant,
-    /// How often it was asked again for this.
-    asked: u32,
+    /// How many inspections were made because of it.
+    tries: u32,
     pauses: Backoff,
     next: Next,
-    /// What the runtime contradicts itself in, once lists have confirmed it.
+    /// The contradiction to report, once newer lists confirm it.
     failing: Option<Failing>,
 }
 
@@ -69,39 +70,40 @@ enum Next {
     Never,
 }
 
-/// How a pod's status stands to what is listed of it.
+/// How a pod's status relates to its listing.
 #[derive(Debug)]
 pub(crate) enum Judged {
-    /// It does not contradict it.
+    /// It agrees.
     Agrees,
-    /// It does, and new lists will tell which of both is so.
+    /// It contradicts the listing, and newer lists will show which is right.
     Contradicts,
-    /// It does, and lists that were asked for since say the same.
+    /// It contradicts the listing, and newer lists show the same.
     Fails {
         error: InspectError,
-        /// What was known before.
+        /// The last status before the contradiction.
         last_good: Arc<PodStatus>,
     },
 }
 
 /// Why an id is in doubt.
 #[derive(Debug)]
-pub(crate) enum Found {
+pub(crate) enum DoubtReason {
     LacksExitCode,
     Contradicts(Rpc, Option<Arc<str>>),
 }
 
-impl Found {
+impl DoubtReason {
     fn contradicts(&self) -> bool {
         matches!(self, Self::Contradicts(..))
     }
 }
 
 impl Doubts {
-    /// A pod was inspected, of which this is `listed` now; says how its status stands to that.
-    /// `contradictions` are [those](contradictions) of the status, and `last_good` is what was
-    /// known before. `is_listed_since` says whether they are of lists that were asked for after
-    /// a time: what is gone by then is in none of them.
+    /// Takes in the status of an inspected pod, and returns how it relates to the listing.
+    ///
+    /// `contradictions` are [those](contradictions) of this status, and `last_good` is the status
+    /// before it. `is_listed_since` returns whether the listing is from lists that were requested
+    /// after a given time.
     pub(crate) fn inspected(
         &mut self,
         status: &PodStatus,
@@ -113,17 +115,17 @@ impl Doubts {
         let mut known = self.pods.remove(&status.uid).unwrap_or_default();
         let mut doubts = BTreeMap::new();
         let mut contradicts = false;
-        let lacking = lack_exit_code(status).map(|id| (id, Found::LacksExitCode));
-        let found: BTreeMap<Id, Found> = lacking.chain(contradictions).collect();
+        let lacking = lack_exit_code(status).map(|id| (id, DoubtReason::LacksExitCode));
+        let found: BTreeMap<Id, DoubtReason> = lacking.chain(contradictions).collect();
         for (id, found) in found {
             let known = known.remove(&id);
-            // A doubt of another kind begins anew: that one may not be asked for any more.
+            // A doubt for another reason begins anew: its last retry may have been its last.
             let known = known.filter(|doubt| doubt.contradicts == found.contradicts());
             let mut doubt = known.unwrap_or_else(|| Doubt::new(found.contradicts(), now));
             doubt.retry_at(&found, now);
             contradicts |= found.contradicts();
             doubt.failing = match found {
-                Found::Contradicts(call, container) if is_listed_since(doubt.first) => {
+                DoubtReason::Contradicts(call, container) if is_listed_since(doubt.first) => {
                     let since = doubt.first;
                     let known = self.contradicted.get(&status.uid);
                     let unseen_since = known.map_or(since, |known| known.first);
@@ -149,7 +151,7 @@ impl Doubts {
         let judged = match failing.next() {
             Some(failing) => {
                 let contradicted = self.remember(&status.uid, last_good, now);
-                contradicted.lists_came = true;
+                contradicted.is_checked_by_lists = true;
                 Judged::Fails {
                     error: failing.error.clone(),
                     last_good: contradicted.last_good.clone(),
@@ -157,7 +159,7 @@ impl Doubts {
             }
             None if contradicts => {
                 let contradicted = self.remember(&status.uid, last_good, now);
-                contradicted.lists_came |= is_listed_since(contradicted.first);
+                contradicted.is_checked_by_lists |= is_listed_since(contradicted.first);
                 Judged::Contradicts
             }
             None => {
@@ -180,12 +182,12 @@ impl Doubts {
         let known = self.contradicted.entry(uid.clone());
         known.or_insert(Contradicted {
             first: now,
-            lists_came: false,
+            is_checked_by_lists: false,
             last_good,
         })
     }
 
-    /// A container was found to have exited, by a look at it alone.
+    /// A container was found to have exited by its own status call, outside an inspection.
     pub(crate) fn exited(&mut self, status: &PodStatus, now: Instant) {
         for id in lack_exit_code(status) {
             let doubts = self.pods.entry(status.uid.clone()).or_default();
@@ -193,13 +195,13 @@ impl Doubts {
         }
     }
 
-    /// The pod is gone.
+    /// The pod was removed.
     pub(crate) fn forget(&mut self, uid: &PodUid) {
         self.pods.remove(uid);
         self.contradicted.remove(uid);
     }
 
-    /// The pods that are to be asked for again now.
+    /// The pods to be inspected again now.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<PodUid> {
         let mut due = Vec::new();
         for (uid, doubts) in &mut self.pods {
@@ -217,7 +219,7 @@ impl Doubts {
         due
     }
 
-    /// When the next one is.
+    /// When the next inspection is due.
     pub(crate) fn alarm(&self) -> Option<Instant> {
         let doubts = self.pods.values().flat_map(BTreeMap::values);
         let times = doubts.filter_map(|doubt| match doubt.next {
@@ -227,21 +229,21 @@ impl Doubts {
         times.min()
     }
 
-    /// The pods of which a status contradicts the list, which no later lists could confirm or deny
-    /// yet.
-    pub(crate) fn awaiting_lists(&self) -> impl Iterator<Item = &PodUid> {
+    /// The pods whose status contradicts the list, and that newer lists have not confirmed or
+    /// denied yet.
+    pub(crate) fn needing_lists(&self) -> impl Iterator<Item = &PodUid> {
         let new = self.contradicted.iter();
-        let new = new.filter(|(_, contradicted)| !contradicted.lists_came);
+        let new = new.filter(|(_, contradicted)| !contradicted.is_checked_by_lists);
         new.map(|(uid, _)| uid)
     }
 
-    /// Whether this pod is one of them.
-    pub(crate) fn awaits_lists(&self, uid: &PodUid) -> bool {
+    /// Whether newer lists have yet to confirm or deny a contradiction of this pod.
+    pub(crate) fn needs_lists(&self, uid: &PodUid) -> bool {
         let contradicted = self.contradicted.get(uid);
-        contradicted.is_some_and(|contradicted| !contradicted.lists_came)
+        contradicted.is_some_and(|contradicted| !contradicted.is_checked_by_lists)
     }
 
-    /// The statuses that contradict the list.
+    /// The confirmed contradictions.
     pub(crate) fn failing(&self) -> impl Iterator<Item = Failing> {
         let doubts = self.pods.values().flat_map(BTreeMap::values);
         doubts.filter_map(|doubt| doubt.failing.clone())
@@ -254,22 +256,22 @@ impl Doubt {
         Self {
             contradicts,
             first: now,
-            asked: 0,
+            tries: 0,
             next: Next::At(now + pauses.next()),
             pauses,
             failing: None,
         }
     }
 
-    /// It is still in doubt. Only what was asked for this counts as a try.
-    fn retry_at(&mut self, found: &Found, now: Instant) {
+    /// The id is still in doubt. Only an inspection that this doubt caused counts as a try.
+    fn retry_at(&mut self, found: &DoubtReason, now: Instant) {
         if self.next != Next::UnderWay {
             return;
         }
-        self.asked += 1;
-        let is_enough = self.asked >= MAX_EXIT_CODE_TRIES;
+        self.tries += 1;
+        let is_enough = self.tries >= MAX_EXIT_CODE_TRIES;
         self.next = match found {
-            Found::LacksExitCode if is_enough => Next::Never,
+            DoubtReason::LacksExitCode if is_enough => Next::Never,
             _ => Next::At(now + self.pauses.next()),
         };
     }
@@ -281,18 +283,19 @@ fn lack_exit_code(status: &PodStatus) -> impl Iterator<Item = Id> {
     lacks.map(|container: &ContainerStatus| container.id.clone())
 }
 
-/// By id, in what a status contradicts the list.
-pub(crate) type Contradictions = BTreeMap<Id, Found>;
+/// For each id, how its status contradicts the list.
+pub(crate) type Contradictions = BTreeMap<Id, DoubtReason>;
 
-/// The rows that the status does not have, or that have ended while their status runs. Only what
-/// was `asked` for counts, as it was listed then: the rest has become so since.
+/// The listed rows that the status lacks, or that have ended according to the list but not to the
+/// status. Only rows that the inspection `requested` and that are still `listed` count: the others
+/// may have changed since.
 pub(crate) fn contradictions(
     status: &PodStatus,
-    asked: &ListedPod,
+    requested: &ListedPod,
     listed: Option<&ListedPod>,
 ) -> Contradictions {
     let is_listed = |id: &Id| listed.is_some_and(|pod| pod.names(id));
-    let sandboxes = asked.sandboxes.iter().filter(|row| is_listed(&row.id));
+    let sandboxes = requested.sandboxes.iter().filter(|row| is_listed(&row.id));
     let sandboxes = sandboxes.filter(|row| {
         let mut found = status.sandboxes.iter();
         let found = found.find(|found| found.id == row.id);
@@ -301,10 +304,10 @@ pub(crate) fn contradictions(
         })
     });
     let sandboxes = sandboxes.map(|row| {
-        let found = Found::Contradicts(Rpc::PodSandboxStatus, None);
+        let found = DoubtReason::Contradicts(Rpc::PodSandboxStatus, None);
         (row.id.clone(), found)
     });
-    let containers = asked.containers.iter().filter(|row| is_listed(&row.id));
+    let containers = requested.containers.iter().filter(|row| is_listed(&row.id));
     let containers = containers.filter(|row| {
         status.container(&row.id).is_none_or(|found| {
             row.state == ContainerState::Exited && found.state == ContainerState::Running
@@ -312,7 +315,7 @@ pub(crate) fn contradictions(
     });
     let containers = containers.map(|row| {
         let name = Some(row.name.clone()).filter(|name| !name.is_empty());
-        let found = Found::Contradicts(Rpc::ContainerStatus, name);
+        let found = DoubtReason::Contradicts(Rpc::ContainerStatus, name);
         (row.id.clone(), found)
     });
     sandboxes.chain(containers).collect()

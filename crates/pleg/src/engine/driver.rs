@@ -1,7 +1,8 @@
-//! The task that drives the engine: it does what the engine says, and tells it what came of it.
+//! The driver: the task that owns the engine, performs its actions, and feeds the results back.
 //!
-//! Whatever blocks is a task of its own that reports by message. A task that panics takes
-//! the driver with it, and so ends the process: better than a list that nobody asks for any more.
+//! Everything that may block runs in a task of its own and reports by message. If such a task
+//! panics, the driver panics too and the process ends. Otherwise a list that is no longer requested
+//! would go unnoticed.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
@@ -28,9 +29,9 @@ use crate::out::status_report::StatusReport;
 use crate::out::subscribers::{Lifeline, Subscription};
 use crate::runtime::{Announced, CallError, Runtime};
 
-/// What a handle wants.
+/// A command of a handle.
 pub(crate) enum Command {
-    /// With what keeps us running while the subscription lasts.
+    /// The lifeline keeps the driver running while the subscription exists.
     Subscribe(Lifeline, oneshot::Sender<Subscription>),
     Status(oneshot::Sender<StatusReport>),
     Relist(Instant),
@@ -43,30 +44,30 @@ pub(crate) struct Driver<R> {
     clock: RunClock,
     engine: Engine,
     tasks: JoinSet<()>,
-    /// The tasks that wait for the death of a container's process.
+    /// The tasks that wait for the end of a container's process.
     watches: HashMap<Id, AbortHandle>,
     reports: mpsc::UnboundedSender<Input>,
     inbox: mpsc::UnboundedReceiver<Input>,
     announcements: mpsc::Receiver<Announced>,
     announcer: mpsc::Sender<Announced>,
     flood: Arc<Flood>,
-    /// Who has asked how things are just after a pause.
-    held: Vec<Command>,
-    /// Since when the first of them waits.
+    /// Subscriptions and status requests that arrived shortly after a pause.
+    held_commands: Vec<Command>,
+    /// When the first of them arrived.
     held_since: Instant,
     /// When this turn began.
-    woken: Instant,
+    turn_began: Instant,
 }
 
-/// What the driver wakes up for.
+/// What ended the wait of a turn.
 enum Next {
     Command(Command),
     Input(Input),
-    /// Only to look at the clock.
+    /// The clock is to be checked.
     Tick,
 }
 
-/// More events came than could be kept.
+/// Whether events were dropped because too many were waiting.
 #[derive(Default)]
 struct Flood {
     is_on: AtomicBool,
@@ -107,30 +108,30 @@ impl<R: Runtime> Driver<R> {
             announcements,
             announcer,
             flood: Arc::default(),
-            held: Vec::new(),
+            held_commands: Vec::new(),
             held_since: now.instant,
-            woken: now.instant,
+            turn_began: now.instant,
         }
     }
 
-    /// Turns until the last handle is dropped; then whatever is outstanding is given up.
+    /// Runs until the last handle is dropped. Then it abandons all outstanding calls.
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         self.watch_births();
         self.step(Input::Time);
         loop {
             let now = self.now().instant;
-            // What is due and waits for something else must not keep us busy.
+            // If work is due but waits for something else, the loop must not spin.
             let alarm = self.engine.alarm(now).max(now + MIN_SLEEP);
-            let held = self.held_until().filter(|_| !self.held.is_empty());
+            let held = self.held_until().filter(|_| !self.held_commands.is_empty());
             let alarm = held.map_or(alarm, |until| until.clamp(now, alarm));
             let tick = self
                 .engine
-                .awaits_answers()
+                .has_outstanding_calls()
                 .then(|| now + CLOCK_CHECK_PERIOD);
             let tick = tick.filter(|tick| *tick < alarm);
             let next = tokio::select! {
                 biased;
-                // Whoever asks is answered, whatever floods us.
+                // Commands come first, so a flood of inputs does not delay them.
                 command = commands.recv() => match command {
                     Some(command) => Next::Command(command),
                     None => return,
@@ -148,44 +149,44 @@ impl<R: Runtime> Driver<R> {
                     None => Next::Input(Input::Time),
                 },
             };
-            self.wake(tick.unwrap_or(alarm));
+            self.begin_turn(tick.unwrap_or(alarm));
             match next {
                 Next::Tick => {}
                 Next::Command(command @ (Command::Subscribe(..) | Command::Status(_))) => {
-                    if self.held.is_empty() {
+                    if self.held_commands.is_empty() {
                         self.held_since = self.clock.now();
                     }
-                    self.held.push(command);
+                    self.held_commands.push(command);
                 }
                 Next::Command(command) => self.on_command(command),
                 Next::Input(input) => {
                     self.step(input);
-                    self.take_in_more();
+                    self.take_in_waiting();
                 }
             }
             let now = self.now().instant;
             if self.held_until().is_none_or(|until| now >= until) {
-                for command in std::mem::take(&mut self.held) {
+                for command in std::mem::take(&mut self.held_commands) {
                     self.on_command(command);
                 }
             }
             while let Some(ended) = self.tasks.try_join_next() {
-                end_with(ended);
+                resume_panic(ended);
             }
-            // The tasks that read the answers may run on this thread.
+            // The tasks that read the answers may need this thread.
             if self.is_turn_long(self.clock.now()) {
                 yield_now().await;
             }
         }
     }
 
-    /// Until when those who have asked are not answered.
+    /// Until when subscriptions and status requests are held.
     fn held_until(&self) -> Option<Instant> {
-        let until = self.engine.held_until()?;
+        let until = self.engine.status_held_until()?;
         Some(until.min(self.held_since + MAX_STATUS_HELD_FOR))
     }
 
-    fn take_in_more(&mut self) {
+    fn take_in_waiting(&mut self) {
         for _ in 0..MAX_INPUTS_PER_TURN {
             if self.is_turn_long(self.clock.now()) {
                 return;
@@ -197,27 +198,28 @@ impl<R: Runtime> Driver<R> {
         }
     }
 
-    /// A turn begins. Time that has passed since it was `meant` to begin is time in which we did not run.
-    fn wake(&mut self, meant: Instant) {
-        let late = self.clock.now().saturating_duration_since(meant);
-        if late >= PAUSED_AFTER {
-            tracing::info!("this process did not run for {late:.1?}");
-            self.clock.paused(late, Instant::now());
-            self.engine.woke(late, self.clock.now());
+    /// Begins a turn that was to begin at `expected`. A large delay is time in which this process
+    /// was paused.
+    fn begin_turn(&mut self, expected: Instant) {
+        let delay = self.clock.now().saturating_duration_since(expected);
+        if delay >= PAUSED_AFTER {
+            tracing::info!("this process was paused for {delay:.1?}");
+            self.clock.paused(delay, Instant::now());
+            self.engine.on_pause_ended(delay, self.clock.now());
         }
-        self.woken = self.clock.now();
+        self.turn_began = self.clock.now();
     }
 
-    /// Whether answers may have waited since this turn began.
+    /// Whether this turn has run for so long that answers may be waiting in the socket.
     fn is_turn_long(&self, now: Instant) -> bool {
-        now >= self.woken + PAUSED_AFTER
+        now >= self.turn_began + PAUSED_AFTER
     }
 
-    /// What time it is.
+    /// The current time of the run clock and of the wall clock.
     fn now(&mut self) -> Moment {
         let instant = self.clock.now();
         if self.is_turn_long(instant) {
-            self.engine.settle_first(instant);
+            self.engine.begin_settling(instant);
         }
         Moment {
             instant,
@@ -236,31 +238,31 @@ impl<R: Runtime> Driver<R> {
     }
 
     fn on_command(&mut self, command: Command) {
-        // Whoever asked and went away needs no answer.
+        // The receiver may be gone; ignore the error.
         match command {
             Command::Subscribe(lifeline, answer) => {
                 let (clock, now) = (self.environment.clock.clone(), self.now());
                 let _ = answer.send(self.engine.subscribe(lifeline, clock, now));
             }
             Command::Status(answer) => {
-                // What is said is as of now.
+                // Make the report current.
                 self.step(Input::Time);
                 let now = self.now();
                 let _ = answer.send(self.engine.status(now, &self.clock));
             }
-            Command::Relist(asked) => self.step(Input::Relist(self.clock.at(asked))),
+            Command::Relist(after) => self.step(Input::Relist(self.clock.at(after))),
             Command::Reinspect(uid) => self.step(Input::Reinspect(uid)),
         }
     }
 
     fn perform(&mut self, action: Action) {
-        // Nobody listens to reports any more when the driver stops, and its tasks with it.
+        // While the driver stops, the receiver may be gone; ignore the error.
         let reports = self.reports.clone();
         match action {
-            Action::Ask(call) => {
+            Action::Send(call) => {
                 let (runtime, begun) = (self.runtime.clone(), self.clock.now());
                 self.tasks.spawn(async move {
-                    let answered = ask(&*runtime, call, begun).await;
+                    let answered = send(&*runtime, call, begun).await;
                     let _ = reports.send(Input::Answered(Box::new(answered)));
                 });
             }
@@ -307,16 +309,16 @@ impl<R: Runtime> Driver<R> {
             return;
         };
         let (watching, reports) = (kernel.watch(pid, &id), self.reports.clone());
-        let of = id.clone();
+        let watched = id.clone();
         let watch = self.tasks.spawn(async move {
             match watching.await {
                 Ok(death) => {
-                    let _ = reports.send(Input::Opened(of.clone(), Ok(())));
+                    let _ = reports.send(Input::Opened(watched.clone(), Ok(())));
                     death.await;
-                    let _ = reports.send(Input::Died(of));
+                    let _ = reports.send(Input::Died(watched));
                 }
                 Err(why) => {
-                    let _ = reports.send(Input::Opened(of, Err(why)));
+                    let _ = reports.send(Input::Opened(watched, Err(why)));
                 }
             }
         });
@@ -326,8 +328,8 @@ impl<R: Runtime> Driver<R> {
     }
 }
 
-async fn ask(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
-    let answer = call.request.clone().ask(runtime).await;
+async fn send(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
+    let answer = call.request.clone().send(runtime).await;
     Answered {
         call,
         begun,
@@ -335,8 +337,8 @@ async fn ask(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
     }
 }
 
-/// A task that panicked takes us with it.
-fn end_with(ended: Result<(), JoinError>) {
+/// Continues a panic of a task in the driver.
+fn resume_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()
     {
@@ -344,7 +346,7 @@ fn end_with(ended: Result<(), JoinError>) {
     }
 }
 
-/// Reads the stream, and never waits for whoever takes its events in.
+/// Reads the stream without ever waiting for the engine.
 struct StreamReader<R> {
     runtime: Arc<R>,
     announcer: mpsc::Sender<Announced>,

@@ -1,6 +1,5 @@
-//! What answers tell of the runtime: that it was alive after a certain moment, and how long
-//! status calls usually take. A call that does not return is held against this: **nobody is
-//! named as stuck until others, asked later, were answered.**
+//! What answers show about the runtime: that it answered a call that was sent at some time, and how
+//! long status calls usually take. **No call is stuck before later calls were answered.**
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -16,89 +15,93 @@ use crate::runtime::Rpc;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
-    /// The beginning of the newest call that was answered, if only by an error.
-    any: Option<Instant>,
-    /// The same of those that were answered well.
-    good: Option<Instant>,
-    /// The beginnings of the last calls of each kind that were answered.
-    of_kind: BTreeMap<Rpc, VecDeque<Instant>>,
-    took: BTreeMap<Rpc, Lately>,
-    /// Who was suspected, and only took so long, and when.
+    /// When the newest call was sent that was answered, even with an error.
+    newest_answered: Option<Instant>,
+    /// When the newest call was sent that was answered successfully.
+    newest_success: Option<Instant>,
+    /// When the last successful calls of each kind were sent.
+    successes: BTreeMap<Rpc, VecDeque<Instant>>,
+    recent: BTreeMap<Rpc, RecentCalls>,
+    /// The ids that were suspect and then answered: when, and how long the answer took.
     slower: BTreeMap<Key, (Instant, Duration)>,
 }
 
-/// How long the last calls of a kind took.
+/// How long the last calls of one kind took.
 #[derive(Clone, Debug, Default)]
-struct Lately {
-    took: VecDeque<Took>,
-    /// The 95th percentile of them.
+struct RecentCalls {
+    calls: VecDeque<Measured>,
+    /// Their 95th percentile.
     usual: Duration,
 }
 
-/// How long a call took that was answered well.
+/// How long one successful call took.
 #[derive(Clone, Debug)]
-struct Took {
+struct Measured {
     at: Instant,
     time: Duration,
-    /// The pod that it was about, where that is known.
+    /// The pod that it was about, if known.
     pod: Option<PodUid>,
 }
 
-impl Lately {
-    fn add(&mut self, took: Took) {
-        if self.took.len() == REMEMBERED_ANSWERS {
-            self.took.pop_front();
+impl RecentCalls {
+    fn add(&mut self, call: Measured) {
+        if self.calls.len() == REMEMBERED_ANSWERS {
+            self.calls.pop_front();
         }
-        self.took.push_back(took);
-        self.usual = percentile_95(self.took.iter().map(|took| &took.time));
+        self.calls.push_back(call);
+        self.usual = percentile_95(self.calls.iter().map(|call| &call.time));
     }
 
-    fn forget_before(&mut self, now: Instant) {
-        let remembered = self.took.len();
-        self.took
-            .retain(|took| now < took.at + MEASUREMENT_VALID_FOR);
-        if self.took.len() < remembered {
-            self.usual = percentile_95(self.took.iter().map(|took| &took.time));
+    fn drop_outdated(&mut self, now: Instant) {
+        let remembered = self.calls.len();
+        self.calls
+            .retain(|call| now < call.at + MEASUREMENT_VALID_FOR);
+        if self.calls.len() < remembered {
+            self.usual = percentile_95(self.calls.iter().map(|call| &call.time));
         }
     }
 }
 
 impl Evidence {
-    /// A call that was made at `begun` has failed: the runtime lives, and how soon an error comes
-    /// says nothing of who waits for more.
+    /// A call that was sent at `begun` was answered with an error. The runtime answers, but the
+    /// time of an error shows nothing about successful calls.
     pub(super) fn failed(&mut self, begun: Instant) {
-        self.any = self.any.max(Some(begun));
+        self.newest_answered = self.newest_answered.max(Some(begun));
     }
 
-    /// A call that was made at `begun` has been answered well.
+    /// A call that was sent at `begun` was answered successfully.
     pub(super) fn answered(&mut self, rpc: Rpc, begun: Instant) {
-        self.any = self.any.max(Some(begun));
-        self.good = self.good.max(Some(begun));
-        let of_kind = self.of_kind.entry(rpc).or_default();
+        self.newest_answered = self.newest_answered.max(Some(begun));
+        self.newest_success = self.newest_success.max(Some(begun));
+        let of_kind = self.successes.entry(rpc).or_default();
         if of_kind.len() == REMEMBERED_ANSWERS {
             of_kind.pop_front();
         }
         of_kind.push_back(begun);
     }
 
-    /// A status call about this pod that was never suspected took so long: the measure of what is
-    /// usual.
-    pub(super) fn took(&mut self, rpc: Rpc, pod: Option<&PodUid>, time: Duration, now: Instant) {
-        self.took.entry(rpc).or_default().add(Took {
+    /// Notes how long a successful status call took that was never stuck.
+    pub(super) fn measured(
+        &mut self,
+        rpc: Rpc,
+        pod: Option<&PodUid>,
+        time: Duration,
+        now: Instant,
+    ) {
+        self.recent.entry(rpc).or_default().add(Measured {
             at: now,
             time,
             pod: pod.cloned(),
         });
     }
 
-    /// The pods that were asked for lately, and whether a status call took so long for them the last
-    /// time.
-    pub(super) fn slow_pods(&self, long: Duration) -> BTreeMap<&PodUid, bool> {
+    /// The pods with recent calls, and whether the last status call for each took at least `limit`.
+    pub(super) fn slow_pods(&self, limit: Duration) -> BTreeMap<&PodUid, bool> {
         let mut pods = BTreeMap::new();
-        for lately in self.took.values() {
-            let took = lately.took.iter();
-            let last: BTreeMap<&PodUid, bool> = took
-                .filter_map(|took| Some((took.pod.as_ref()?, took.time >= long)))
+        for recent in self.recent.values() {
+            let calls = recent.calls.iter();
+            let last: BTreeMap<&PodUid, bool> = calls
+                .filter_map(|call| Some((call.pod.as_ref()?, call.time >= limit)))
                 .collect();
             for (pod, is_slow) in last {
                 *pods.entry(pod).or_default() |= is_slow;
@@ -107,92 +110,95 @@ impl Evidence {
         pods
     }
 
-    /// What is too old is forgotten.
-    pub(super) fn pass(&mut self, now: Instant) {
-        for lately in self.took.values_mut() {
-            lately.forget_before(now);
+    /// Drops what is too old.
+    pub(super) fn drop_outdated(&mut self, now: Instant) {
+        for recent in self.recent.values_mut() {
+            recent.drop_outdated(now);
         }
         self.slower
             .retain(|_, (at, _)| now < *at + SLOWNESS_REMEMBERED_FOR);
     }
 
-    /// How long status calls of this kind usually take: the 95th percentile of the last ones,
-    /// and of those that were answered since that time the slowest, for a runtime may have
-    /// become slow. While none is known, that of the slower kind.
+    /// How long status calls of this kind usually take: the 95th percentile of the recent ones, or
+    /// the slowest one since `since` if that was slower, because the runtime may have become slow.
+    /// Without recent calls of this kind, the time of the slower kind.
     pub(super) fn usual(&self, rpc: Rpc, since: Instant) -> Duration {
-        match self.took.get(&rpc) {
-            Some(lately) if !lately.took.is_empty() => {
-                let ended = lately.took.iter().rev();
-                let ended = ended.take_while(|took| took.at >= since);
-                let slowest = ended.map(|took| took.time).max();
-                lately.usual.max(slowest.unwrap_or_default())
+        match self.recent.get(&rpc) {
+            Some(recent) if !recent.calls.is_empty() => {
+                let ended = recent.calls.iter().rev();
+                let ended = ended.take_while(|call| call.at >= since);
+                let slowest = ended.map(|call| call.time).max();
+                recent.usual.max(slowest.unwrap_or_default())
             }
             _ => {
-                let others = self.took.values().map(|lately| lately.usual);
+                let others = self.recent.values().map(|recent| recent.usual);
                 others.max().unwrap_or_default()
             }
         }
     }
 
-    /// One that was suspected has answered after all.
-    pub(super) fn is_slower(&mut self, key: Key, took: Duration, now: Instant) {
+    /// A stuck call was answered: its id is only slow.
+    pub(super) fn note_slow(&mut self, key: Key, took: Duration, now: Instant) {
         if self.slower.len() < MAX_SLOWER_IDS || self.slower.contains_key(&key) {
             self.slower.insert(key, (now, took));
         }
     }
 
-    /// One has answered as soon as others do.
-    pub(super) fn is_prompt(&mut self, key: &Key) {
+    /// A call was answered promptly: its id is no longer slow.
+    pub(super) fn note_prompt(&mut self, key: &Key) {
         self.slower.remove(key);
     }
 
-    /// How long this very call took when it was suspected last.
-    pub(super) fn own(&self, key: &Key) -> Duration {
+    /// How long this call took when it was last slow; zero if it never was.
+    pub(super) fn own_time(&self, key: &Key) -> Duration {
         self.slower
             .get(key)
             .map_or(Duration::ZERO, |(_, took)| *took)
     }
 
-    /// How many calls of this kind were made at `time` or later and have been answered, as far
-    /// as that is remembered.
+    /// How many calls of this kind that were sent at `time` or later were answered successfully.
+    /// Only the last [`REMEMBERED_ANSWERS`] count.
     pub(super) fn answers_since(&self, rpc: Rpc, time: Instant) -> usize {
-        let of_kind = self.of_kind.get(&rpc).into_iter().flatten();
+        let of_kind = self.successes.get(&rpc).into_iter().flatten();
         of_kind.filter(|begun| **begun >= time).count()
     }
 
-    /// When the last call but `Version` was made that has been answered well.
+    /// When the last successful call other than `Version` was sent.
     pub(super) fn last_of_pods(&self) -> Option<Instant> {
-        let of_pods = self.of_kind.iter().filter(|(rpc, _)| **rpc != Rpc::Version);
+        let of_pods = self
+            .successes
+            .iter()
+            .filter(|(rpc, _)| **rpc != Rpc::Version);
         of_pods.flat_map(|(_, begun)| begun).max().copied()
     }
 
-    /// When the last call of this kind was made that has been answered.
+    /// When the last successful call of this kind was sent.
     pub(super) fn last_of_kind(&self, rpc: Rpc) -> Option<Instant> {
-        self.of_kind.get(&rpc)?.iter().max().copied()
+        self.successes.get(&rpc)?.iter().max().copied()
     }
 
-    /// Whether any call was answered that was made at `time` or later, if only by an error.
-    pub(super) fn any_since(&self, time: Instant) -> bool {
-        self.any >= Some(time)
+    /// Whether a call that was sent at `time` or later was answered, even with an error.
+    pub(super) fn has_answered_since(&self, time: Instant) -> bool {
+        self.newest_answered >= Some(time)
     }
 
-    /// Whether any call was answered that was made after that time.
-    pub(super) fn any_after(&self, time: Instant) -> bool {
-        self.any > Some(time)
+    /// Whether a call that was sent after `time` was answered, even with an error.
+    pub(super) fn has_answered_after(&self, time: Instant) -> bool {
+        self.newest_answered > Some(time)
     }
 
-    /// Whether any was answered well.
-    pub(super) fn good_since(&self, time: Instant) -> bool {
-        self.good >= Some(time)
+    /// Whether a call that was sent at `time` or later was answered successfully.
+    pub(super) fn has_success_since(&self, time: Instant) -> bool {
+        self.newest_success >= Some(time)
     }
 
-    /// Whether a call of this kind was answered that was made at `time` or later.
-    pub(super) fn of_kind_since(&self, rpc: Rpc, time: Instant) -> bool {
+    /// The same for calls of this kind.
+    pub(super) fn has_success_of_kind_since(&self, rpc: Rpc, time: Instant) -> bool {
         self.answers_since(rpc, time) > 0
     }
 }
 
-/// The time that 95 of 100 did not exceed; zero for none.
+/// The 95th percentile; zero without durations.
 pub(super) fn percentile_95<'a>(took: impl IntoIterator<Item = &'a Duration>) -> Duration {
     let mut sorted: Vec<Duration> = took.into_iter().copied().collect();
     sorted.sort_unstable();

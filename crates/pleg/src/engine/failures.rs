@@ -1,13 +1,13 @@
-//! The pods whose inspection failed, and by which call.
+//! The pods whose inspection failed, and the calls that failed it.
 //!
 //! ```text
-//!   a status call fails --noted--> fails --answered well--> its pod is inspected once more
-//!                                    |                          |
-//!                                    \------ the pod is seen, or another call of it is named: gone
+//!   a status call fails --> failing --answered successfully--> its pod is inspected again
+//!                              |                                   |
+//!                              \-- the pod is observed, or another call of it is stuck: forgotten
 //! ```
 //!
-//! A call that is answered again has not shown its pod yet: until that is inspected whole, what
-//! failed it stands.
+//! An answer to the failed call does not show the whole pod. Until the pod is inspected, the
+//! failure remains.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -18,7 +18,7 @@ use crate::model::id::{Id, PodUid};
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 
-/// What failed last, by call.
+/// The last failure of each call.
 #[derive(Debug, Default)]
 pub(super) struct Failures {
     calls: BTreeMap<Key, Failed>,
@@ -27,9 +27,9 @@ pub(super) struct Failures {
 #[derive(Debug)]
 struct Failed {
     failing: Failing,
-    /// When it was noted last.
+    /// When the call last failed.
     noted: Instant,
-    /// It was answered well since.
+    /// Whether the call was answered successfully since.
     is_answered: bool,
 }
 
@@ -40,15 +40,15 @@ impl Failed {
 }
 
 impl Failures {
-    /// A call failed. What its pod was not seen for before is answered, or named beside it.
+    /// Notes that a call failed. It replaces the earlier failures of its pod that are over.
     pub(super) fn note(&mut self, mut failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
-            self.named(&pod.uid);
+            self.replace_by_other_call(&pod.uid);
         }
         let key = (failing.call, Some(failing.id.clone()));
         if let Some(known) = self.calls.get(&key) {
             failing.since = known.failing.since.min(failing.since);
-            // An id may be asked for while it is not listed: it still failed its pod before.
+            // The id may be requested while it is not listed. The failure still concerns the pod.
             failing.pod = failing.pod.or_else(|| known.failing.pod.clone());
         }
         failing.unseen_since = failing.unseen_since.min(failing.since);
@@ -60,42 +60,42 @@ impl Failures {
         self.calls.insert(key, failed);
     }
 
-    /// A call was answered well; gives the pod that is to be inspected because of it.
+    /// A call was answered successfully. Returns the pod to be inspected because of it.
     pub(super) fn answered(&mut self, key: &Key) -> Option<PodUid> {
         let failed = self.calls.get_mut(key)?;
         failed.is_answered = true;
         let uid = failed.failing.pod.as_ref().map(|pod| pod.uid.clone());
         if uid.is_none() {
-            // Nobody knows of whom it is, so nobody is inspected because of it.
+            // Its pod is unknown, so no inspection will end the failure.
             self.calls.remove(key);
         }
         uid
     }
 
-    /// A call does not fail any more, whatever becomes of it.
+    /// Forgets a failure, because the call is no longer withheld.
     pub(super) fn withdraw(&mut self, key: &Key) {
         self.calls.remove(key);
     }
 
-    /// Another call of a pod is to blame now: what is answered again is not any more, nor is the pod
-    /// as a whole.
-    pub(super) fn named(&mut self, uid: &PodUid) {
+    /// Another call of this pod is now the reason: forgets the failures that are over, and those of
+    /// the pod as a whole.
+    pub(super) fn replace_by_other_call(&mut self, uid: &PodUid) {
         self.calls.retain(|_, failed| {
             let is_over = failed.is_answered || failed.failing.error.is_slowness();
             !(is_over && failed.is_of(uid))
         });
     }
 
-    /// A pod was seen as of this time; what has failed since still does.
-    pub(super) fn forget_until(&mut self, uid: &PodUid, seen: Instant) {
+    /// The pod was observed as of `observed`: forgets the earlier failures.
+    pub(super) fn forget_until(&mut self, uid: &PodUid, observed: Instant) {
         self.calls.retain(|_, failed| {
-            let is_newer = failed.noted > seen && !failed.is_answered;
+            let is_newer = failed.noted > observed && !failed.is_answered;
             let is_call = matches!(failed.failing.error, InspectError::Failed { .. });
             !failed.is_of(uid) || is_newer && is_call
         });
     }
 
-    /// A call of this pod that fails.
+    /// A failure of this pod.
     pub(super) fn of(&self, uid: &PodUid) -> Option<&Failing> {
         let mut failed = self.calls.values();
         failed
@@ -103,26 +103,26 @@ impl Failures {
             .map(|failed| &failed.failing)
     }
 
-    /// Whether a call of this pod fails.
-    pub(super) fn names_a_call_of(&self, uid: &PodUid) -> bool {
+    /// Whether a single call of this pod fails, and not only the pod as a whole.
+    pub(super) fn has_failing_call(&self, uid: &PodUid) -> bool {
         let mut failed = self.calls.values();
         failed.any(|failed| failed.is_of(uid) && !failed.failing.error.is_slowness())
     }
 
-    /// A pod is gone.
+    /// The pod was removed.
     pub(super) fn forget(&mut self, uid: &PodUid) {
         self.calls.retain(|_, failed| !failed.is_of(uid));
     }
 
-    /// The host knows these ids now: of one that is nobody's and that it does not know, nobody
-    /// will ask again.
+    /// The host's ids were read: forgets calls about ids that belong to no pod and are gone. They
+    /// are not made again.
     pub(super) fn keep_ids(&mut self, is_known: impl Fn(&Id) -> bool) {
         self.calls
             .retain(|_, failed| failed.failing.pod.is_some() || is_known(&failed.failing.id));
     }
 
-    /// Lists that were begun then have come: of all pods but these everything was seen, and what is not
-    /// listed any more is gone, although its pod is not seen as a whole.
+    /// Lists that began at `begun` were taken in. All pods except these were observed, and ids that
+    /// are no longer listed are gone.
     pub(super) fn keep(
         &mut self,
         pods: &BTreeSet<PodUid>,
@@ -138,14 +138,14 @@ impl Failures {
         });
     }
 
-    /// Whether this call failed when it was last made.
-    pub(super) fn fails(&self, key: &Key) -> bool {
+    /// Whether this call failed when it was last answered.
+    pub(super) fn is_failing(&self, key: &Key) -> bool {
         self.calls
             .get(key)
             .is_some_and(|failed| !failed.is_answered)
     }
 
-    /// All of them.
+    /// All failures.
     pub(super) fn iter(&self) -> impl Iterator<Item = &Failing> {
         self.calls.values().map(|failed| &failed.failing)
     }
@@ -158,7 +158,7 @@ mod tests {
     use crate::runtime::{CallError, Rpc};
 
     #[test]
-    fn a_call_that_fails_again_while_nobody_knows_its_pod_is_still_of_the_pod_that_it_failed() {
+    fn a_call_that_fails_again_while_its_pod_is_unknown_keeps_its_pod() {
         let now = Instant::now();
         let error = InspectError::Failed {
             call: Rpc::PodSandboxStatus,

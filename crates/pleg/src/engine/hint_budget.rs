@@ -1,4 +1,4 @@
-//! How many hints are followed.
+//! How many hints are followed. It bounds the load that events put on the runtime.
 
 use super::limits::{HINT_BURST, HINTS_PER_SECOND};
 use tokio::time::Instant;
@@ -18,19 +18,19 @@ impl HintBudget {
         }
     }
 
-    /// Takes so many, if there are as many left.
+    /// Takes `cost` calls from the budget. Returns whether that many were left.
     pub(crate) fn take(&mut self, cost: u32, now: Instant) -> bool {
         let passed = now.duration_since(self.as_of).as_secs_f64();
         self.left = (self.left + passed * f64::from(HINTS_PER_SECOND)).min(f64::from(HINT_BURST));
         self.as_of = now;
-        let may = self.left >= f64::from(cost);
-        if may {
+        let is_enough = self.left >= f64::from(cost);
+        if is_enough {
             self.left -= f64::from(cost);
         }
-        may
+        is_enough
     }
 
-    /// Takes so many, from those to come if need be.
+    /// Takes `cost` calls from the budget, even if that makes it negative.
     pub(crate) fn spend(&mut self, cost: u32) {
         self.left -= f64::from(cost);
     }

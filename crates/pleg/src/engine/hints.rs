@@ -1,4 +1,4 @@
-//! Hints of the runtime's event stream, and how many of them are followed.
+//! Hints of the runtime's event stream.
 
 use super::limits::{RELIST_FOR_HINTS_WITHIN, UNKNOWN_POD_COST, UNNAMED_POD_COST};
 use super::state::Engine;
@@ -26,7 +26,7 @@ impl Engine {
             None => UNNAMED_POD_COST,
         };
         if !self.sources.budget.take(cost, now.instant) {
-            // Where lists do not come, a sweep asks for it.
+            // While lists are not answered, the next sweep requests it.
             self.sweeper.remember(id, now.instant);
             self.on_flooded(now);
             return;
@@ -64,7 +64,7 @@ impl Engine {
                 };
                 self.hint(&pod, hint, now);
             }
-            // Nobody knows whose it is: the list does, or the sweep asks for it.
+            // Its pod is unknown: a list shows it, or the next sweep requests the id.
             None => {
                 self.sweeper.remember(id, now.instant);
                 self.hurry(now);
@@ -72,7 +72,7 @@ impl Engine {
         }
     }
 
-    /// How many status calls a look at the pod takes.
+    /// How many status calls an inspection of the pod takes.
     fn cost_of(&self, pod: &PodRef) -> u32 {
         match self.records.listed_as(&pod.uid) {
             None => UNKNOWN_POD_COST,
@@ -80,13 +80,13 @@ impl Engine {
         }
     }
 
-    /// What cannot be followed one by one is one relist, soon.
+    /// Events were dropped: one relist replaces the inspections.
     pub(super) fn on_flooded(&mut self, now: Moment) {
-        self.doubt_stream(now);
+        self.distrust_stream(now);
         self.list_soon(now);
     }
 
-    /// A relist takes the place of hints that were lost.
+    /// Makes a relist due soon that replaces dropped hints.
     pub(super) fn list_soon(&mut self, now: Moment) {
         let soon = RELIST_FOR_HINTS_WITHIN.min(self.config.relist_period);
         self.relister.hurry(now.instant + soon);
@@ -98,9 +98,9 @@ impl Engine {
     }
 
     pub(super) fn stream_opened(&mut self, now: Moment) {
-        if self.sources.streaming.opened() {
+        if self.sources.streaming.mark_open() {
             self.out.observer.stream_opened();
-            // Whatever happened while nobody announced it.
+            // Changes before this moment were not announced.
             self.relister.request(now.instant);
         }
     }
@@ -114,7 +114,7 @@ impl Engine {
         };
         if self.sources.streaming.is_unsupported() && self.config.mode == Mode::Evented {
             tracing::warn!("the runtime has no event stream, so pods are relisted: {why}");
-        } else if let Some(time) = self.sources.streaming.held(now.instant) {
+        } else if let Some(time) = self.sources.streaming.withheld_for(now.instant) {
             tracing::warn!(
                 "the connection to the runtime was lost again soon after the event stream was opened: it \
                  is opened again after {} s, and pods are relisted meanwhile: {why}",
@@ -128,10 +128,10 @@ impl Engine {
         }
     }
 
-    /// Nothing that the stream did counts any more, and the next relist is soon.
-    pub(super) fn doubt_stream(&mut self, now: Moment) {
+    /// The stream has to prove itself again, and the next relist is soon.
+    pub(super) fn distrust_stream(&mut self, now: Moment) {
         if let Some(proof) = self.sources.streaming.proof() {
-            proof.doubt();
+            proof.reset();
             self.hurry(now);
         }
     }

@@ -1,13 +1,13 @@
-//! Inspecting pods: a status call for each of their sandboxes and containers.
+//! Inspections: the status calls of one pod, for each of its sandboxes and containers.
 //!
 //! ```text
-//!   queue --a place is free--> asking, up to `together` at once --> all answered: PodStatus, or why not
-//!                                 |
-//!                                 \-- takes 250 ms: gives its place to another, and goes on
+//!   queue --a place is free--> active, `calls_per_pod` calls at once --> PodStatus, or an error
+//!                                |
+//!                                \-- after 250 ms: frees its place for another one, and goes on
 //! ```
 //!
-//! Each inspection is its own little life: one that is slow or stuck takes no place from the
-//! others, and the ledger bounds what all of them have outstanding.
+//! Each inspection is independent: a slow or stuck one takes no place from the others. The ledger
+//! bounds the outstanding calls of all of them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -27,25 +27,25 @@ use crate::out::failure::InspectError;
 use crate::records::{Records, Ticket};
 use crate::runtime::{About, CallError};
 
-/// The inspections under way.
+/// The queued and the active inspections.
 #[derive(Debug)]
 pub(crate) struct Inspector {
-    /// How many may run at once that are not slow.
-    places: usize,
-    /// How many calls of one pod may be outstanding at once.
-    together: usize,
+    /// How many inspections that are not slow may be active.
+    max_prompt: usize,
+    /// How many calls of one inspection may be outstanding.
+    calls_per_pod: usize,
     queue: VecDeque<Queued>,
     active: BTreeMap<(PodUid, u64), Inspection>,
 }
 
-/// An inspection that waits for its place.
+/// An inspection that waits for a place.
 #[derive(Debug)]
 struct Queued {
     ticket: Ticket,
     pod: Arc<ListedPod>,
     since: Instant,
-    /// That it waits was told.
-    is_named: bool,
+    /// Whether the pod was reported as waiting.
+    is_reported: bool,
 }
 
 #[derive(Debug)]
@@ -53,15 +53,15 @@ struct Inspection {
     ticket: Ticket,
     pod: Arc<ListedPod>,
     begun: Instant,
-    /// What is still to be asked.
-    to_ask: VecDeque<Request>,
+    /// The calls that are still to be sent.
+    to_send: VecDeque<Request>,
     outstanding: BTreeSet<Key>,
     found: PodStatus,
     error: Option<InspectError>,
-    /// The containers that have exited and were told before the rest.
-    told: BTreeSet<Id>,
-    /// Those that were found to have exited by somebody else meanwhile: what was asked of them
-    /// before may say that they run.
+    /// The exited containers that were returned before the end of the inspection.
+    reported_exits: BTreeSet<Id>,
+    /// The exits that other calls have found meanwhile. A status that was requested before may
+    /// still show the container as running.
     exited: BTreeMap<Id, ContainerStatus>,
 }
 
@@ -69,37 +69,38 @@ struct Inspection {
 #[derive(Debug)]
 pub(crate) struct Inspected {
     pub(crate) ticket: Ticket,
-    /// When its calls were begun.
+    /// When its first call was due.
     pub(crate) begun: Instant,
     pub(crate) result: Result<PodStatus, InspectError>,
 }
 
 impl Inspector {
-    pub(crate) fn new(places: usize, together: usize) -> Self {
+    pub(crate) fn new(max_prompt: usize, calls_per_pod: usize) -> Self {
         Self {
-            places: places.max(1),
-            together: together.max(1),
+            max_prompt: max_prompt.max(1),
+            calls_per_pod: calls_per_pod.max(1),
             queue: VecDeque::new(),
             active: BTreeMap::new(),
         }
     }
 
-    /// Wants a pod inspected, as it is listed here unless lists change it before there is a place.
+    /// Queues the inspection of a pod. If lists change the pod before there is a place, the newer
+    /// listing is inspected.
     pub(crate) fn inspect(&mut self, ticket: Ticket, pod: Arc<ListedPod>, since: Instant) {
         self.queue.push_back(Queued {
             ticket,
             pod,
             since,
-            is_named: false,
+            is_reported: false,
         });
     }
 
-    /// The pod is gone: nobody waits for it any more.
+    /// The pod was removed: drops its queued inspections.
     pub(crate) fn withdraw(&mut self, uid: &PodUid) {
         self.queue.retain(|queued| queued.ticket.uid != *uid);
     }
 
-    /// The next call to be made, if there is one and the ledger has room for it.
+    /// The next call, if there is one and the ledger has room for it.
     pub(crate) fn next_call(
         &mut self,
         ledger: &mut Ledger,
@@ -114,9 +115,9 @@ impl Inspector {
         }
         let prompt = self.active.values();
         let prompt = prompt
-            .filter(|inspection| now < inspection.keeps_place_until(self.together))
+            .filter(|inspection| now < inspection.keeps_place_until(self.calls_per_pod))
             .count();
-        while prompt < self.places {
+        while prompt < self.max_prompt {
             let Queued { ticket, pod, .. } = self.queue.pop_front()?;
             let pod = records.start(&ticket).unwrap_or(pod);
             let key = (ticket.uid.clone(), ticket.number());
@@ -130,18 +131,18 @@ impl Inspector {
 
     fn next_of_active(&mut self, ledger: &mut Ledger) -> Option<(Call, About)> {
         let mut active = self.active.values_mut();
-        active.find_map(|inspection| inspection.ask(self.together, ledger))
+        active.find_map(|inspection| inspection.next_call(self.calls_per_pod, ledger))
     }
 
-    /// The inspections that have nothing to ask: of pods without rows, or whose rows are gone.
-    pub(crate) fn ended(&mut self) -> Option<Inspected> {
+    /// Takes an inspection without calls: its pod has no rows, or its rows are gone.
+    pub(crate) fn take_ended(&mut self) -> Option<Inspected> {
         let mut active = self.active.iter();
         let (key, _) = active.find(|(_, inspection)| inspection.is_over())?;
         let key = key.clone();
         self.active.remove(&key).map(Inspection::end)
     }
 
-    /// A status came; gives the inspection if that was the last part of it.
+    /// Takes in a status. Returns the inspection if this was its last call.
     pub(crate) fn on_status<S: Status>(
         &mut self,
         uid: &PodUid,
@@ -154,8 +155,8 @@ impl Inspector {
         if !inspection.outstanding.remove(&request.key()) {
             return None;
         }
-        if let Some(status) = inspection.unless_gone(request, answer) {
-            // What an event said of whose it is may be wrong.
+        if let Some(status) = inspection.status_or_note_error(request, answer) {
+            // An event may have named the wrong pod for this id.
             let pod = status.pod();
             if pod.is_none_or(|pod| pod.uid == inspection.pod.pod.uid) {
                 S::of_mut(&mut inspection.found).push(status.shown());
@@ -164,20 +165,20 @@ impl Inspector {
         self.end_if_over(&key)
     }
 
-    /// A container was found to have exited: whoever inspects its pod now knows it too.
-    pub(crate) fn exited(&mut self, uid: &PodUid, status: &ContainerStatus) {
+    /// Another call found that a container has exited: the inspections of its pod use that too.
+    pub(crate) fn note_exit(&mut self, uid: &PodUid, status: &ContainerStatus) {
         let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
         for inspection in self.active.values_mut().filter(of_pod) {
             inspection.exited.insert(status.id.clone(), status.clone());
         }
     }
 
-    /// The id is gone from its pod: nobody waits for its status any more.
+    /// The id is no longer part of the pod: the inspections do not wait for its status.
     pub(crate) fn forget(&mut self, uid: &PodUid, key: &Key) {
         let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
         for inspection in self.active.values_mut().filter(of_pod) {
             inspection.outstanding.remove(key);
-            inspection.to_ask.retain(|request| request.key() != *key);
+            inspection.to_send.retain(|request| request.key() != *key);
         }
     }
 
@@ -187,8 +188,8 @@ impl Inspector {
         inspection.map(Inspection::end)
     }
 
-    /// The containers that slow inspections have found to have exited, each once, with the
-    /// time at which its inspection was begun.
+    /// The exits that slow inspections have found, each once, with the time at which the inspection
+    /// began.
     pub(crate) fn exits_of_slow(
         &mut self,
         now: Instant,
@@ -198,24 +199,24 @@ impl Inspector {
         slow.flat_map(Inspection::exits).collect()
     }
 
-    /// The pods that were reported as not asked for, and are not yet.
+    /// The pods that were reported as waiting, and still wait.
     pub(crate) fn waiting_for_room(&self) -> impl Iterator<Item = &PodUid> {
-        let named = self.queue.iter().filter(|queued| queued.is_named);
-        named.map(|queued| &queued.ticket.uid)
+        let reported = self.queue.iter().filter(|queued| queued.is_reported);
+        reported.map(|queued| &queued.ticket.uid)
     }
 
-    /// The pods of which nothing has been asked for so long, each once.
+    /// The pods that have waited for `limit`, each once.
     pub(crate) fn newly_waiting_for_room(&mut self, now: Instant, limit: Duration) -> Vec<PodUid> {
-        let late = self.queue.iter_mut();
-        let late = late.take_while(|queued| now >= queued.since + limit);
-        let new = late.filter_map(|queued| {
-            let was_named = std::mem::replace(&mut queued.is_named, true);
-            (!was_named).then(|| queued.ticket.uid.clone())
+        let overdue = self.queue.iter_mut();
+        let overdue = overdue.take_while(|queued| now >= queued.since + limit);
+        let new = overdue.filter_map(|queued| {
+            let was_reported = std::mem::replace(&mut queued.is_reported, true);
+            (!was_reported).then(|| queued.ticket.uid.clone())
         });
         new.collect()
     }
 
-    /// Whether the pod is being asked for, and does not only wait for its place.
+    /// Whether an inspection of the pod is active, and not only queued.
     pub(crate) fn is_active(&self, uid: &PodUid) -> bool {
         let first = (uid.clone(), 0);
         let mut from = self.active.range(first..);
@@ -223,18 +224,18 @@ impl Inspector {
     }
 
     /// Whether an inspection of the pod needs the answer to this call.
-    pub(crate) fn awaits(&self, uid: &PodUid, key: &Key) -> bool {
+    pub(crate) fn needs_answer(&self, uid: &PodUid, key: &Key) -> bool {
         let from = self.active.range((uid.clone(), 0)..);
         let mut active = from.take_while(|((active, _), _)| active == uid);
         let id = key.1.as_ref();
         let mut queued = self.queue.iter();
-        active.any(|(_, inspection)| inspection.awaits(key))
+        active.any(|(_, inspection)| inspection.needs_answer(key))
             || queued.any(|queued| {
                 queued.ticket.uid == *uid && id.is_some_and(|id| queued.pod.names(id))
             })
     }
 
-    /// When a place becomes free by time alone, or what is known is told.
+    /// When an inspection next becomes slow, so that its place or its exits become available.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         if self.queue.is_empty() && self.active.is_empty() {
             return None;
@@ -242,7 +243,7 @@ impl Inspector {
         let slow = self.active.values().flat_map(|inspection| {
             [
                 inspection.begun + SLOW_AFTER,
-                inspection.keeps_place_until(self.together),
+                inspection.keeps_place_until(self.calls_per_pod),
             ]
         });
         slow.filter(|time| *time > now).min()
@@ -250,12 +251,12 @@ impl Inspector {
 }
 
 impl Inspection {
-    /// When another inspection takes its place. One call after the other is made to measure what each
-    /// costs: then only a call that is suspect gives its place to others.
-    fn keeps_place_until(&self, together: usize) -> Instant {
+    /// When the inspection frees its place. With one call at a time, the purpose is to measure what
+    /// each call costs: then only a suspect call frees it.
+    fn keeps_place_until(&self, calls_per_pod: usize) -> Instant {
         let rows = self.pod.sandboxes.len() + self.pod.containers.len();
         self.begun
-            + match together {
+            + match calls_per_pod {
                 1 => SUSPECT * rows as u32,
                 _ => SLOW_AFTER,
             }
@@ -266,11 +267,11 @@ impl Inspection {
         let sandboxes = sandboxes.map(|row| Request::Sandbox(row.id.clone()));
         let containers = pod.containers.iter();
         let containers = containers.map(|row| Request::Container(row.id.clone()));
-        let to_ask = sandboxes.chain(containers).collect();
+        let to_send = sandboxes.chain(containers).collect();
         Self {
             ticket,
             begun,
-            to_ask,
+            to_send,
             outstanding: BTreeSet::new(),
             found: PodStatus {
                 uid: pod.pod.uid.clone(),
@@ -280,18 +281,19 @@ impl Inspection {
                 containers: Vec::with_capacity(pod.containers.len()),
             },
             error: None,
-            told: BTreeSet::new(),
+            reported_exits: BTreeSet::new(),
             exited: BTreeMap::new(),
             pod,
         }
     }
 
-    /// The first question that nobody is asking; the others wait behind whoever asks them.
-    fn ask(&mut self, together: usize, ledger: &mut Ledger) -> Option<(Call, About)> {
-        if self.outstanding.len() >= together {
+    /// The first call that is not outstanding for another component. The inspection waits for the
+    /// end of the others, which the ledger notes.
+    fn next_call(&mut self, calls_per_pod: usize, ledger: &mut Ledger) -> Option<(Call, About)> {
+        if self.outstanding.len() >= calls_per_pod {
             return None;
         }
-        let free = self.to_ask.iter().position(|request| {
+        let free = self.to_send.iter().position(|request| {
             let key = request.key();
             let is_free = !ledger.is_outstanding(&key);
             if !is_free {
@@ -299,7 +301,7 @@ impl Inspection {
             }
             is_free
         })?;
-        let request = self.to_ask.remove(free)?;
+        let request = self.to_send.remove(free)?;
         self.outstanding.insert(request.key());
         let about = about_row(&request, &self.pod);
         let purpose = Purpose::Inspect(self.ticket.uid.clone(), self.ticket.number());
@@ -310,24 +312,28 @@ impl Inspection {
         let (uid, begun) = (&self.ticket.uid, self.begun);
         let exited = self.found.containers.iter();
         let exited = exited.filter(|status| status.state == ContainerState::Exited);
-        let new = exited.filter(|status| self.told.insert(status.id.clone()));
+        let new = exited.filter(|status| self.reported_exits.insert(status.id.clone()));
         new.map(|status| (uid.clone(), begun, status.clone()))
             .collect()
     }
 
-    fn awaits(&self, key: &Key) -> bool {
-        let mut to_ask = self.to_ask.iter();
-        self.outstanding.contains(key) || to_ask.any(|request| request.key() == *key)
+    fn needs_answer(&self, key: &Key) -> bool {
+        let mut to_send = self.to_send.iter();
+        self.outstanding.contains(key) || to_send.any(|request| request.key() == *key)
     }
 
     fn is_over(&self) -> bool {
-        self.outstanding.is_empty() && self.to_ask.is_empty()
+        self.outstanding.is_empty() && self.to_send.is_empty()
     }
 
-    /// What was answered; one that the runtime does not have any more is skipped, as the
-    /// kubelet does. Any other error fails the inspection, once all have answered: giving up
-    /// the others would leave them with a runtime that is then asked again.
-    fn unless_gone<T>(&mut self, request: &Request, answer: Result<T, CallError>) -> Option<T> {
+    /// The status. An id that the runtime no longer has is skipped, as in the kubelet. Any other
+    /// error fails the inspection, but only after all its calls have ended: otherwise those would
+    /// still be outstanding when the inspection is repeated.
+    fn status_or_note_error<T>(
+        &mut self,
+        request: &Request,
+        answer: Result<T, CallError>,
+    ) -> Option<T> {
         match answer {
             Ok(status) => Some(status),
             Err(CallError::NotFound(_)) => None,
@@ -341,12 +347,12 @@ impl Inspection {
         }
     }
 
-    /// In the order of the rows, whoever answered first.
+    /// The result, in the order of the rows.
     fn end(mut self) -> Inspected {
         let (pod, found) = (&self.pod, &mut self.found);
         for status in &mut found.containers {
             let ended = self.exited.remove(&status.id);
-            // What was started again is another process.
+            // A restarted container has another process.
             let ended = ended.filter(|ended| ended.started_at == status.started_at);
             if let (Some(ended), ContainerState::Running) = (ended, status.state) {
                 *status = ended;

@@ -1,9 +1,9 @@
-//! Hints of the kernel: what the runtime is about to start, what has ended, and which processes can
+//! Hints of the kernel: containers that are about to start, that have ended, and processes that can
 //! be watched.
 
 use tokio::time::Instant;
 
-use super::births::{Happened, Shown};
+use super::births::{Change, Shown};
 use super::call::Request;
 use super::processes::Processes;
 use super::state::Engine;
@@ -19,39 +19,38 @@ impl Engine {
     pub(super) fn on_birth(&mut self, birth: Birth, now: Moment) {
         match birth {
             Birth::Watched => {
-                self.sources.births.watched();
-                // Whatever happened before.
+                self.sources.births.on_watched();
+                // Changes before this moment were not reported.
                 self.relister.request(now.instant);
             }
             Birth::Unwatched(why) => {
                 tracing::info!("births of containers are not watched: {why}");
-                if self.sources.births.unwatched(why) {
+                if self.sources.births.on_unwatched(why) {
                     self.hurry(now);
                 }
             }
             Birth::Lost => self.list_soon(now),
-            Birth::Appeared(id) => self.follow(id, Happened::Appeared, now),
-            Birth::Disappeared(id) => self.follow(id, Happened::Disappeared, now),
+            Birth::Appeared(id) => self.follow(id, Change::Appeared, now),
+            Birth::Disappeared(id) => self.follow(id, Change::Disappeared, now),
         }
     }
 
-    fn follow(&mut self, id: Id, happened: Happened, now: Moment) {
-        let is_known = is_known(&self.records, &self.sources.processes, &id, happened);
-        if !is_known && !self.sources.births.follow(id, happened, now.instant) {
+    fn follow(&mut self, id: Id, change: Change, now: Moment) {
+        let is_known = is_known(&self.records, &self.sources.processes, &id, change);
+        if !is_known && !self.sources.births.follow(id, change, now.instant) {
             self.list_soon(now);
         }
     }
 
-    /// What the stream or a list has shown meanwhile need not be requested.
+    /// Stops following ids whose change the stream or a list has shown meanwhile.
     pub(super) fn drop_known_births(&mut self, now: Instant) {
         let (records, processes) = (&self.records, &self.sources.processes);
-        self.sources.births.pass(
-            |id, happened| is_known(records, processes, id, happened),
-            now,
-        );
+        self.sources
+            .births
+            .drop_finished(|id, change| is_known(records, processes, id, change), now);
     }
 
-    /// The status of an id that is followed as a container.
+    /// Takes in the status of an id that was requested as a container.
     pub(super) fn on_container_followed(
         &mut self,
         request: &Request,
@@ -68,7 +67,7 @@ impl Engine {
                 );
                 let met = Met::Container {
                     id: status.id,
-                    // A status does not name it.
+                    // A status does not contain it.
                     sandbox: "".into(),
                 };
                 (shown, Some((status.pod, met)))
@@ -78,7 +77,7 @@ impl Engine {
         self.on_followed(request, shown, hint, now);
     }
 
-    /// The status of an id that is followed as a sandbox.
+    /// Takes in the status of an id that was requested as a sandbox.
     pub(super) fn on_sandbox_followed(
         &mut self,
         request: &Request,
@@ -97,10 +96,10 @@ impl Engine {
 
     fn shown(&self, request: &Request, has_started: bool, runs: bool) -> Shown {
         let (_, id) = request.key();
-        let is_done = match id.and_then(|id| self.sources.births.happened(&id)) {
+        let is_done = match id.and_then(|id| self.sources.births.change(&id)) {
             None => return Shown::Nothing,
-            Some(Happened::Appeared) => has_started,
-            Some(Happened::Disappeared) => !runs,
+            Some(Change::Appeared) => has_started,
+            Some(Change::Disappeared) => !runs,
         };
         match is_done {
             true => Shown::Done,
@@ -125,7 +124,7 @@ impl Engine {
                 };
                 self.hint(&pod, hint, now);
             }
-            // Only a list shows whose it is.
+            // Only a list shows which pod it belongs to.
             Some((None, _)) => self.hurry(now),
         }
     }
@@ -142,7 +141,7 @@ impl Engine {
         }
     }
 
-    /// Only lists show what a process that cannot be watched does.
+    /// Without a watched process, only lists show the exit.
     fn hurry_if_unwatched(&mut self, id: &Id, now: Moment) {
         if self.sources.processes.is_refused(id) {
             self.hurry(now);
@@ -157,24 +156,24 @@ fn shown_by(error: &CallError) -> Shown {
     }
 }
 
-/// Whether what has happened to this id is known, or will be reported in another way.
-fn is_known(records: &Records, processes: &Processes, id: &Id, happened: Happened) -> bool {
+/// Whether the change of this id is known, or will be reported from another source.
+fn is_known(records: &Records, processes: &Processes, id: &Id, change: Change) -> bool {
     let pod = records.listed().find(|pod| pod.names(id));
     let Some(pod) = pod else {
-        // An id that was never known and is gone says nothing.
-        return happened == Happened::Disappeared;
+        // An id that was never known and is gone needs no inspection.
+        return change == Change::Disappeared;
     };
     let container = pod.containers.iter().find(|row| row.id == *id);
     let sandbox = pod.sandboxes.iter().find(|row| row.id == *id);
-    match happened {
-        Happened::Appeared => {
+    match change {
+        Change::Appeared => {
             use ContainerState::{Exited, Running};
             sandbox.is_some() || container.is_some_and(|row| matches!(row.state, Running | Exited))
         }
-        Happened::Disappeared => {
+        Change::Disappeared => {
             let may_run = sandbox.is_some_and(|row| row.state == SandboxState::Ready)
                 || container.is_some_and(|row| row.state == ContainerState::Running);
-            !may_run || processes.reports_death(id)
+            !may_run || processes.can_report_death(id)
         }
     }
 }

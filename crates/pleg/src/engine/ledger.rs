@@ -1,17 +1,17 @@
-//! The ledger of calls: how many may be outstanding, which of them are stuck, and whether the runtime
-//! answers at all. The guard uses it too.
+//! The ledger of calls: how many may be outstanding, which of them are stuck, and whether the
+//! runtime answers at all. The engine and the guard each use one.
 //!
 //! ```text
-//!   has_room? --> begin --> outstanding --> end: the window opens, the answer is evidence
+//!   has_room? --> begin --> outstanding --> answered, failed or lost: the window opens
 //!                               |
-//!                               \-- silent while others, asked later, are answered: stuck, named
+//!                               \-- overdue, while later calls are answered: stuck
 //! ```
 //!
-//! **At most one call per (RPC, id) is ever outstanding.** A call has no deadline: one that
-//! is stuck stays outstanding, alone, and ends when the runtime answers or the connection is
-//! gone. So a wedged runtime holds at most [`Config::max_outstanding_calls`], and while
-//! nothing answers the window shrinks. Only calls that are stuck *while others of their kind
-//! are answered* give their place to others, up to [`STUCK_FACTOR`] windows in all.
+//! **At most one call per (RPC, id) is outstanding.** A call has no deadline: a stuck call stays
+//! outstanding and ends when the runtime answers or the connection is lost. So a runtime that
+//! answers nothing holds at most [`Config::max_outstanding_calls`], and the window shrinks
+//! meanwhile. A call leaves the window only while it is stuck *and later calls of its kind are
+//! answered*; up to [`STUCK_FACTOR`] windows may be outstanding in all.
 //!
 //! [`Config::max_outstanding_calls`]: crate::Config::max_outstanding_calls
 
@@ -34,26 +34,26 @@ use crate::config::Config;
 use crate::model::id::PodUid;
 use crate::runtime::{About, OutstandingCall, Rpc};
 
-/// What is asked of one id.
+/// The calls about one id.
 const STATUS_CALLS: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
 
-/// The calls that are outstanding now.
+/// The outstanding calls, and what the answers show about the runtime.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    most: usize,
-    open: usize,
-    /// When the window last opened or shrank.
-    moved: Instant,
-    /// When something was last answered, or asked while nothing else was outstanding.
-    answered: Instant,
-    /// How long that had taken.
-    took: Duration,
-    /// The end of the last time in which nothing was answered for a while.
-    stalled: Option<Instant>,
-    /// When a call last failed.
-    failed: Option<Instant>,
-    /// The last call to end has lost its connection, or found none.
-    is_away: bool,
+    max_outstanding: usize,
+    window: usize,
+    /// When the window last grew or shrank.
+    window_changed: Instant,
+    /// When a call was last answered, or was sent while no other call was outstanding.
+    last_answer: Instant,
+    /// How long the call took that was answered then, unless others overtook it.
+    last_took: Duration,
+    /// The end of the last stall: a time of at least [`SUSPECT`] without any answer.
+    stall_ended: Option<Instant>,
+    /// When a call was last answered with an error.
+    last_failure: Option<Instant>,
+    /// Whether the last call to end found no connection, or lost it.
+    is_unreachable: bool,
     status_overdue: Duration,
     outstanding: BTreeMap<Key, Entry>,
     evidence: Evidence,
@@ -62,156 +62,161 @@ pub struct Ledger {
 #[derive(Clone, Debug)]
 struct Entry {
     about: About,
-    /// When it was wanted, by which its wanter knows it.
+    /// When the call was wanted. The caller identifies the call by this time.
     since: Instant,
-    /// When it was made: the same, and later if it had to wait for its turn; `None` while it does.
-    made: Option<Instant>,
-    /// Since when it has been waited for: the same, and now while it has to wait for its turn.
-    waits: Instant,
-    /// Its answer is taken for how it is with what it asks for.
+    /// When the call was sent; `None` while it is postponed.
+    sent: Option<Instant>,
+    /// Since when an answer is awaited: the time of sending, or the current time while the call is
+    /// postponed.
+    awaited_since: Instant,
+    /// Whether the answer is used as the state of the requested id.
     is_observation: bool,
-    /// Who else wants to ask the same, and waits for its end: one id in two pods.
-    behind: Vec<About>,
-    /// How, and since when that is known.
+    /// The other callers that want the same call and wait for its end: one id may be listed in two
+    /// pods.
+    also_wanted_by: Vec<About>,
+    /// The evidence that the call is stuck, and since when it exists.
     stuck: Option<(Stuck, Instant)>,
 }
 
-/// How it is known that a call is stuck.
+/// The evidence that a call is stuck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stuck {
-    /// Others of its kind are answered.
-    Alone,
-    /// The runtime answers, but no others of its kind.
+    /// At least three later calls of its kind were answered: its container is the culprit.
+    Outlier,
+    /// Later calls are answered, but none of its kind.
     WithItsKind,
 }
 
 impl Entry {
-    fn is_alone(&self) -> bool {
-        matches!(self.stuck, Some((Stuck::Alone, _)))
+    /// Whether the call does not count towards the window.
+    fn is_outlier(&self) -> bool {
+        matches!(self.stuck, Some((Stuck::Outlier, _)))
     }
 }
 
 impl Ledger {
-    /// Nothing is outstanding, and the window is open.
+    /// A ledger without calls, and with an open window.
     pub fn new(config: &Config, now: Instant) -> Self {
-        let most = config
+        let max_outstanding = config
             .max_outstanding_calls
             .max(SMALLEST_WINDOW + RESERVED_CALLS);
         Self {
-            most,
-            open: most,
-            moved: now,
-            answered: now,
-            took: Duration::ZERO,
-            stalled: None,
-            failed: None,
-            is_away: false,
+            max_outstanding,
+            window: max_outstanding,
+            window_changed: now,
+            last_answer: now,
+            last_took: Duration::ZERO,
+            stall_ended: None,
+            last_failure: None,
+            is_unreachable: false,
             status_overdue: config.status_overdue,
             outstanding: BTreeMap::new(),
             evidence: Evidence::default(),
         }
     }
 
-    /// Whether one more status call may be made.
+    /// Whether one more status call may be sent.
     pub fn has_room(&self) -> bool {
-        // As is usual; the rest need not be counted.
-        if self.outstanding.len() + RESERVED_CALLS < self.open {
+        // The usual case: all calls fit into the window, so the stuck calls need not be counted.
+        if self.outstanding.len() + RESERVED_CALLS < self.window {
             return true;
         }
         let (total, in_window) = self.load();
-        total + RESERVED_CALLS < self.most * STUCK_FACTOR && in_window + RESERVED_CALLS < self.open
+        total + RESERVED_CALLS < self.max_outstanding * STUCK_FACTOR
+            && in_window + RESERVED_CALLS < self.window
     }
 
-    /// Whether a witness may be called, although all other places may be taken.
+    /// Whether a witness may be sent. It may use a place that status calls leave free.
     pub fn has_room_for_witness(&self) -> bool {
         let (total, in_window) = self.load();
-        total + RESERVED_CALLS <= self.most * STUCK_FACTOR
-            && in_window + RESERVED_CALLS <= self.most
+        total + RESERVED_CALLS <= self.max_outstanding * STUCK_FACTOR
+            && in_window + RESERVED_CALLS <= self.max_outstanding
     }
 
-    /// How many calls are outstanding, and how many of them take a place in the window.
+    /// How many calls are outstanding, and how many of them count towards the window.
     fn load(&self) -> (usize, usize) {
-        let made = || self.made();
-        let total = made().count();
-        let stuck = made().filter(|(_, entry, _)| entry.is_alone()).count();
+        let sent = || self.sent();
+        let total = sent().count();
+        let stuck = sent().filter(|(_, entry, _)| entry.is_outlier()).count();
         (total, total - stuck)
     }
 
-    /// Whether any call is outstanding. One that is still to be made is not.
-    pub(crate) fn awaits_answers(&self) -> bool {
-        self.made().next().is_some()
+    /// Whether any call is outstanding. A postponed call is not.
+    pub(crate) fn has_outstanding_calls(&self) -> bool {
+        self.sent().next().is_some()
     }
 
-    /// Whether this call is outstanding, or waits for its turn.
+    /// Whether this call is outstanding or postponed.
     pub fn is_outstanding(&self, key: &Key) -> bool {
         self.outstanding.contains_key(key)
     }
 
-    /// When this call was made, if it is outstanding.
+    /// When this call was wanted, if it is outstanding or postponed.
     pub fn asked(&self, key: &Key) -> Option<Instant> {
         self.outstanding.get(key).map(|entry| entry.since)
     }
 
-    /// The same of a call for the whole node.
+    /// When this call for the whole node was sent, if it is outstanding.
     pub fn node_call(&self, call: Rpc) -> Option<Instant> {
         self.asked(&(call, None))
     }
 
-    /// Whether this call is outstanding, and its answer is taken for how it is with its id.
+    /// Whether this call is outstanding, and its answer will be used as the state of its id.
     pub fn is_observation(&self, key: &Key) -> bool {
         let entry = self.outstanding.get(key);
         entry.is_some_and(|entry| entry.is_observation)
     }
 
-    /// Since when a call for the whole node has been waited for.
+    /// Since when a call for the whole node has been waiting for its answer.
     pub fn node_call_waits(&self, call: Rpc) -> Option<Instant> {
         let entry = self.outstanding.get(&(call, None));
-        entry.map(|entry| entry.waits)
+        entry.map(|entry| entry.awaited_since)
     }
 
-    /// A call is made whose answer is taken for how it is with what it asks for.
+    /// Adds a call that is sent now. Its answer will be used as the state of its id.
     pub fn begin(&mut self, about: About, now: Instant) {
         self.begin_as(about, true, now);
     }
 
-    /// The same of one that was made at `since`, while another of its key was outstanding, which
-    /// has ended now.
+    /// Adds a call that was sent at `since`, while another call with its key was outstanding. That
+    /// call has just ended.
     pub fn take_over(&mut self, about: About, since: Instant, now: Instant) {
-        self.note_first(now);
+        self.note_first_call(now);
         self.insert(about, true, since, Some(since));
     }
 
-    /// A call is made, perhaps for something else, as a pid.
+    /// Adds a call that is sent now. If it is no observation, its answer is used for something
+    /// else, such as a PID.
     pub(crate) fn begin_as(&mut self, about: About, is_observation: bool, now: Instant) {
-        self.note_first(now);
+        self.note_first_call(now);
         self.insert(about, is_observation, now, Some(now));
     }
 
-    /// A call is wanted that has to wait for its turn.
+    /// Adds a call that is not sent yet.
     pub(crate) fn postpone(&mut self, about: About, is_observation: bool, now: Instant) {
         self.insert(about, is_observation, now, None);
     }
 
-    /// It is sent now.
-    pub(crate) fn make_postponed(&mut self, key: &Key, now: Instant) {
-        self.note_first(now);
+    /// Notes that a postponed call is sent now.
+    pub(crate) fn send_postponed(&mut self, key: &Key, now: Instant) {
+        self.note_first_call(now);
         if let Some(entry) = self.outstanding.get_mut(key) {
-            entry.made = Some(now);
-            entry.waits = now;
+            entry.sent = Some(now);
+            entry.awaited_since = now;
         }
     }
 
-    /// All but those that are still to be made, and when each was made.
-    fn made(&self) -> impl Iterator<Item = (&Key, &Entry, Instant)> {
+    /// The calls that were sent, with the time of sending.
+    fn sent(&self) -> impl Iterator<Item = (&Key, &Entry, Instant)> {
         let all = self.outstanding.iter();
-        all.filter_map(|(key, entry)| Some((key, entry, entry.made?)))
+        all.filter_map(|(key, entry)| Some((key, entry, entry.sent?)))
     }
 
-    /// While no call was outstanding no answer was missing.
-    fn note_first(&mut self, now: Instant) {
-        if !self.awaits_answers() {
-            self.moved = now;
-            self.answered = now;
+    /// The time before this call does not count as a time without answers: no call was outstanding.
+    fn note_first_call(&mut self, now: Instant) {
+        if !self.has_outstanding_calls() {
+            self.window_changed = now;
+            self.last_answer = now;
         }
     }
 
@@ -220,128 +225,132 @@ impl Ledger {
         about: About,
         is_observation: bool,
         since: Instant,
-        made: Option<Instant>,
+        sent: Option<Instant>,
     ) {
         let key = (about.call, about.id.clone());
         let entry = Entry {
             about,
             since,
-            made,
-            waits: since,
+            sent,
+            awaited_since: since,
             is_observation,
-            behind: Vec::new(),
+            also_wanted_by: Vec::new(),
             stuck: None,
         };
         self.outstanding.insert(key, entry);
     }
 
-    /// Somebody waits for the end of an outstanding call to ask the same.
+    /// Notes another caller that wants an outstanding call and waits for its end.
     pub fn wait_behind(&mut self, key: &Key, about: &About) {
         if let Some(entry) = self.outstanding.get_mut(key)
             && entry.about.pod != about.pod
-            && entry.behind.iter().all(|other| other.pod != about.pod)
+            && entry
+                .also_wanted_by
+                .iter()
+                .all(|other| other.pod != about.pod)
         {
-            entry.behind.push(about.clone());
+            entry.also_wanted_by.push(about.clone());
         }
     }
 
-    /// The runtime answered a call by an error; gives what it asked for.
+    /// Notes that a call was answered with an error. Returns what it was about.
     pub fn failed(&mut self, key: &Key, now: Instant) -> Option<About> {
         let entry = self.end(key, now)?;
         self.evidence.failed(entry.since);
-        self.failed = Some(now);
+        self.last_failure = Some(now);
         Some(entry.about)
     }
 
     fn end(&mut self, key: &Key, now: Instant) -> Option<Entry> {
         let entry = self.outstanding.remove(key)?;
-        self.is_away = false;
-        if now >= self.answered + SUSPECT {
-            self.stalled = Some(now);
+        self.is_unreachable = false;
+        if now >= self.last_answer + SUSPECT {
+            self.stall_ended = Some(now);
         }
-        self.answered = now;
-        // A call that others overtook was slow by itself.
-        if !self.evidence.any_after(entry.since) {
-            self.took = now.duration_since(entry.waits);
+        self.last_answer = now;
+        // If later calls were answered first, this call was slow for a reason of its own.
+        if !self.evidence.has_answered_after(entry.since) {
+            self.last_took = now.duration_since(entry.awaited_since);
         }
-        self.open = (self.open * 2).min(self.most);
-        self.moved = now;
+        self.window = (self.window * 2).min(self.max_outstanding);
+        self.window_changed = now;
         Some(entry)
     }
 
-    /// The runtime answered a call well; gives what it asked for.
+    /// Notes that a call was answered successfully. Returns what it was about.
     pub fn answered(&mut self, key: &Key, now: Instant) -> Option<About> {
         let entry = self.end(key, now)?;
         self.evidence.answered(key.0, entry.since);
-        // Neither what was stuck nor a stall of the whole runtime is the measure of what is
-        // usual.
-        let stalled = self.stalled.is_some_and(|end| entry.since < end);
-        let took = now.duration_since(entry.waits);
-        if entry.stuck.is_none() && key.1.is_some() && !stalled {
+        // A stuck call, or a call during a stall, shows nothing about the usual duration.
+        let was_stalled = self.stall_ended.is_some_and(|end| entry.since < end);
+        let took = now.duration_since(entry.awaited_since);
+        if entry.stuck.is_none() && key.1.is_some() && !was_stalled {
             let pod = entry.about.pod.as_ref().map(|pod| &pod.uid);
-            self.evidence.took(key.0, pod, took, now);
+            self.evidence.measured(key.0, pod, took, now);
         }
         match entry.stuck {
-            // He is only slow, which was not known; what takes longer was a fault.
-            Some(_) if took < LATE => self.evidence.is_slower(key.clone(), took, now),
-            None if took < SUSPECT => self.evidence.is_prompt(key),
+            // The call was only slow, so its id needs a longer limit. If it took longer than that,
+            // there was a fault, which shows nothing about the next call.
+            Some(_) if took < LATE => self.evidence.note_slow(key.clone(), took, now),
+            None if took < SUSPECT => self.evidence.note_prompt(key),
             _ => {}
         }
         Some(entry.about)
     }
 
-    /// The connection was lost before the answer.
+    /// Notes that the connection was lost before the answer. Returns what the call was about.
     pub fn lost(&mut self, key: &Key) -> Option<About> {
-        self.is_away = true;
+        self.is_unreachable = true;
         Some(self.outstanding.remove(key)?.about)
     }
 
-    /// Lets time pass: names who is stuck, and shrinks the window while nothing answers.
+    /// Updates which calls are stuck, and shrinks the window while nothing is answered.
     pub fn pass(&mut self, now: Instant) {
         for entry in self.outstanding.values_mut() {
-            if entry.made.is_none() {
-                entry.waits = now;
+            if entry.sent.is_none() {
+                entry.awaited_since = now;
             }
         }
-        while self.awaits_answers() && now >= self.moved + SUSPECT {
-            self.moved += SUSPECT;
-            self.open = (self.open / 2).max(SMALLEST_WINDOW + RESERVED_CALLS);
+        while self.has_outstanding_calls() && now >= self.window_changed + SUSPECT {
+            self.window_changed += SUSPECT;
+            self.window = (self.window / 2).max(SMALLEST_WINDOW + RESERVED_CALLS);
         }
-        self.evidence.pass(now);
+        self.evidence.drop_outdated(now);
         let soonest = SUSPECT.min(self.status_overdue);
-        let is_late = |entry: &Entry| !entry.is_alone() && now >= entry.waits + soonest;
-        if !self.outstanding.values().any(is_late) {
+        let is_suspect =
+            |entry: &Entry| !entry.is_outlier() && now >= entry.awaited_since + soonest;
+        if !self.outstanding.values().any(is_suspect) {
             return;
         }
-        let waiting = self.waiting();
+        let unanswered = self.unanswered();
         for ((call, id), entry) in &mut self.outstanding {
-            if id.is_none() || !is_late(entry) {
+            if id.is_none() || !is_suspect(entry) {
                 continue;
             }
             let usual = self.evidence.usual(*call, entry.since);
-            let age = now.duration_since(entry.waits);
-            // One that was answered right after this one was made may be the last before
-            // the whole runtime stopped.
-            let later = entry.waits + age / 2;
-            let own = self.evidence.own(&(*call, id.clone()));
+            let age = now.duration_since(entry.awaited_since);
+            // An answer must be to a call from the second half of this call's time. An earlier one
+            // may be the last answer before the runtime became unresponsive.
+            let later = entry.awaited_since + age / 2;
+            let own = self.evidence.own_time(&(*call, id.clone()));
             if age >= suspect_after(usual).max(own * 3 / 2)
-                && self.evidence.of_kind_since(*call, later)
+                && self.evidence.has_success_of_kind_since(*call, later)
                 && self.evidence.answers_since(*call, entry.since) >= STUCK_AFTER_LATER_ANSWERS
             {
-                entry.stuck = Some((Stuck::Alone, now));
+                entry.stuck = Some((Stuck::Outlier, now));
             } else if entry.stuck.is_none()
-                && age >= overdue_after(usual, self.status_overdue, waiting[call] == 1)
-                && self.evidence.good_since(later)
+                && age >= overdue_after(usual, self.status_overdue, unanswered[call] == 1)
+                && self.evidence.has_success_since(later)
             {
                 entry.stuck = Some((Stuck::WithItsKind, now));
             }
         }
     }
 
-    /// How many status calls of each kind wait for their answer and are not known to be stuck.
-    fn waiting(&self) -> BTreeMap<Rpc, usize> {
+    /// How many status calls of each kind are outstanding and not known to be stuck.
+    fn unanswered(&self) -> BTreeMap<Rpc, usize> {
         let mut waiting = BTreeMap::new();
-        for ((call, id), entry, _) in self.made() {
+        for ((call, id), entry, _) in self.sent() {
             if id.is_some() && entry.stuck.is_none() {
                 *waiting.entry(*call).or_default() += 1;
             }
@@ -349,8 +358,8 @@ impl Ledger {
         waiting
     }
 
-    /// The status calls that are stuck, and what waits behind them. A call may outlive its
-    /// pod: one that is gone is named only if nobody who is known waits for the call.
+    /// The stuck status calls, one entry for each pod that waits for the call. A call may outlive
+    /// its pod: a pod that `is_known` denies is reported only if no known pod waits for the call.
     pub fn stuck(
         &self,
         is_known: impl Fn(&PodUid) -> bool,
@@ -359,17 +368,17 @@ impl Ledger {
         let stuck = stuck.filter(|entry| entry.stuck.is_some());
         stuck.flat_map(move |entry| {
             let of_known = |about: &&About| about.pod.as_ref().is_none_or(|pod| is_known(&pod.uid));
-            let abouts = std::iter::once(&entry.about).chain(&entry.behind);
-            let mut named: Vec<About> = abouts.filter(of_known).cloned().collect();
-            // Whose it is was not known when the call was made.
-            if named.iter().any(|about| about.pod.is_some()) {
-                named.retain(|about| about.pod.is_some());
+            let abouts = std::iter::once(&entry.about).chain(&entry.also_wanted_by);
+            let mut reported: Vec<About> = abouts.filter(of_known).cloned().collect();
+            // The pod of an entry may have been unknown when the call was sent.
+            if reported.iter().any(|about| about.pod.is_some()) {
+                reported.retain(|about| about.pod.is_some());
             }
-            if named.is_empty() {
-                named.push(entry.about.clone());
+            if reported.is_empty() {
+                reported.push(entry.about.clone());
             }
-            let since = entry.made.unwrap_or(entry.since);
-            named
+            let since = entry.sent.unwrap_or(entry.since);
+            reported
                 .into_iter()
                 .map(move |about| OutstandingCall { about, since })
         })
@@ -381,40 +390,42 @@ impl Ledger {
         entry.is_some_and(|entry| entry.stuck.is_some())
     }
 
-    /// Since when this call is known to be overdue while later calls of its kind were answered, if it
-    /// is overdue by what is usual now: a runtime may have become slow since. When a runtime that was
-    /// stopped as a whole goes on, its oldest calls may be answered last: this knowledge is certain
-    /// only a moment later.
+    /// Since when this call is known to be stuck while later calls of its kind are answered. `None`
+    /// if it is not overdue by the usual duration of now: the whole runtime may have become slow
+    /// meanwhile. After a stall of the whole runtime its oldest calls may be answered last, so a
+    /// caller should wait a moment before it relies on this.
     pub fn stuck_alone_since(&self, key: &Key, now: Instant) -> Option<Instant> {
         let entry = self.outstanding.get(key)?;
         let usual = self.evidence.usual(key.0, entry.since);
         match entry.stuck? {
-            (Stuck::Alone, since) if now >= entry.waits + usual * OVERDUE_FACTOR => Some(since),
-            (Stuck::Alone | Stuck::WithItsKind, _) => None,
+            (Stuck::Outlier, since) if now >= entry.awaited_since + usual * OVERDUE_FACTOR => {
+                Some(since)
+            }
+            (Stuck::Outlier | Stuck::WithItsKind, _) => None,
         }
     }
 
-    /// All that is outstanding.
+    /// All outstanding calls.
     pub fn outstanding(&self) -> impl Iterator<Item = OutstandingCall> {
-        self.made().map(|(_, entry, made)| OutstandingCall {
+        self.sent().map(|(_, entry, sent)| OutstandingCall {
             about: entry.about.clone(),
-            since: made,
+            since: sent,
         })
     }
 
-    /// When time alone will change what is said here.
+    /// When the state of the ledger next changes if no call ends.
     pub fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.outstanding.iter();
         let waiting = waiting.filter(|((_, id), entry)| {
-            id.is_some() && entry.stuck.is_none() && entry.made.is_some()
+            id.is_some() && entry.stuck.is_none() && entry.sent.is_some()
         });
         let soonest = SUSPECT.min(self.status_overdue);
-        let named = waiting.filter_map(|((call, _), entry)| {
-            if now < entry.waits + soonest {
-                return Some(entry.waits + soonest);
+        let next_steps = waiting.filter_map(|((call, _), entry)| {
+            if now < entry.awaited_since + soonest {
+                return Some(entry.awaited_since + soonest);
             }
             let usual = self.evidence.usual(*call, entry.since);
-            let own = self.evidence.own(&(*call, entry.about.id.clone()));
+            let own = self.evidence.own_time(&(*call, entry.about.id.clone()));
             let steps = [
                 SUSPECT,
                 suspect_after(usual),
@@ -423,31 +434,32 @@ impl Ledger {
                 overdue_after(usual, self.status_overdue, true),
                 overdue_after(usual, self.status_overdue, false),
             ];
-            let steps = steps.map(|step| entry.waits + step);
+            let steps = steps.map(|step| entry.awaited_since + step);
             let last = self.last_sent(*call);
             let steps = steps
                 .into_iter()
                 .chain(last.map(|last| expires_as_witness_at(entry, last)));
             steps.filter(|time| *time > now).min()
         });
-        let witness = self.failed.map(|failed| failed + SLOW_AFTER);
-        let witness = witness.filter(|_| self.awaits_answers());
-        let shrinks = self.awaits_answers() && self.open > SMALLEST_WINDOW + RESERVED_CALLS;
-        let shrinks = shrinks.then(|| self.moved + SUSPECT);
+        let witness = self.last_failure.map(|failed| failed + SLOW_AFTER);
+        let witness = witness.filter(|_| self.has_outstanding_calls());
+        let shrinks =
+            self.has_outstanding_calls() && self.window > SMALLEST_WINDOW + RESERVED_CALLS;
+        let shrinks = shrinks.then(|| self.window_changed + SUSPECT);
         let others = shrinks.into_iter().chain(witness);
         let others = others.chain(self.sign_of_life_at());
-        named.chain(others).filter(|time| *time > now).min()
+        next_steps.chain(others).filter(|time| *time > now).min()
     }
 }
 
-/// When a call is suspect while others of its kind are answered.
+/// How long a call may take while later calls of its kind are answered.
 fn suspect_after(usual: Duration) -> Duration {
     (usual * OVERDUE_FACTOR).clamp(SUSPECT, MAX_STATUS_OVERDUE)
 }
 
-/// When it is stuck as far as the runtime answers anything: later if others of its kind wait
-/// too, for then it is rather the kind that is slow.
-fn overdue_after(usual: Duration, overdue: Duration, is_alone: bool) -> Duration {
-    let least = if is_alone { overdue } else { overdue * 2 };
+/// How long a call may take while only calls of other kinds are answered. Twice as long if several
+/// calls of its kind are outstanding: then the kind is probably slow.
+fn overdue_after(usual: Duration, overdue: Duration, is_only_one: bool) -> Duration {
+    let least = if is_only_one { overdue } else { overdue * 2 };
     (usual * 2).clamp(least, MAX_STATUS_OVERDUE.max(least))
 }

@@ -1,8 +1,12 @@
-//! Every time limit and count of the engine, with its reason and where it was learned.
+//! Every time limit and count of the engine.
 //!
-//! A new one needs a promise to users that fails without it. What depends on a node is learned, and not
-//! here: how long its lists and statuses usually take (`list_times`, `evidence`). What an owner of a
-//! node may choose is in [`Config`](crate::Config).
+//! Each constant says what it bounds, why the bound exists, and where its figure is from. *Chosen*
+//! means that no measurement determines the figure: nearby values work as well. A new constant
+//! needs a promise to users that fails without it.
+//!
+//! Two kinds of figures are elsewhere. What differs from node to node is measured: how long lists
+//! usually take (`list_times`), and status calls (`evidence`). What the owner of a node may choose
+//! is in [`Config`](crate::Config).
 
 use std::time::Duration;
 
@@ -14,214 +18,273 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-// Calls: when one is stuck, and how many may be outstanding.
+// Calls: when a call is overdue or stuck, and how many calls may be outstanding.
 
-/// A healthy runtime answers each call within milliseconds. After a second without an answer a call is
-/// suspect, a runtime that answers nothing has stalled, `Version` is called to see whether it lives, and
-/// the window shrinks.
+/// The time without an answer after which a call is suspect. It is also the time without any answer
+/// after which the runtime has stalled, `Version` is sent as a heartbeat, and the window shrinks.
+/// Chosen: a healthy runtime answers each call within milliseconds.
 pub const SUSPECT: Duration = seconds(1);
 
-/// How many later calls of its kind must have been answered before a call is stuck: on a slow runtime,
-/// one may be answered quickly by chance.
+/// How many later calls of the same kind must have been answered before a call is stuck. A slow
+/// runtime may answer one later call quickly by chance. From the definition of *stuck*.
 pub(super) const STUCK_AFTER_LATER_ANSWERS: usize = 3;
 
-/// How many times the usual time a status or a list may take before it is late.
+/// How many times its usual time (the 95th percentile) a call may take before it is overdue.
+/// Chosen: it leaves room for the load of a busy node.
 pub(super) const OVERDUE_FACTOR: u32 = 4;
 
-/// Whatever is usual, a status that takes longer is not just slow. Sweeps do not wait longer, and
-/// another pod is called this often while nothing is answered.
+/// The upper bound of every limit for a status call that is derived from the usual time: on the
+/// slowest runtime, a call that takes longer is overdue, and a sweep stops waiting for it. It is
+/// also the longest pause between two calls that check whether the runtime is back. Chosen.
 pub(super) const MAX_STATUS_OVERDUE: Duration = seconds(10);
 
-/// The same of a list, and of a sweep over all ids.
+/// The same bound for a list, and for one sweep over all ids. Chosen.
 pub(super) const MAX_LIST_OVERDUE: Duration = seconds(30);
 
-/// What hangs is reported within four seconds: no call is late later than this, unless that is
-/// configured.
+/// The latest time at which a call is reported as overdue, whatever is usual on the node, unless
+/// the configured limit is longer. Derived: a stuck call is reported within 4 s.
 pub const LATE: Duration = millis(3500);
 
-/// A call or an inspection that takes longer gives its place to others; after a witness that failed,
-/// another is wanted so much later.
+/// The time after which a call or an inspection is slow, and no longer takes the place of another
+/// one. It is also the pause after a witness that failed. Chosen: a healthy runtime needs about 1
+/// ms for each call of an inspection.
 pub(super) const SLOW_AFTER: Duration = millis(250);
 
-/// How many calls of one kind of want are made at once: for one pod, for deaths, for births, in a sweep.
+/// How many calls of one purpose are outstanding at once: of a sweep, for ended processes, for new
+/// ids. It bounds what one purpose takes from the others. Chosen.
 pub(super) const PARALLEL_CALLS: usize = 8;
 
-/// How far the window of outstanding status calls shrinks, half by half.
+/// The lower bound of the window of outstanding status calls, which halves each second without any
+/// answer. Chosen: a runtime that is back must show this quickly, and a runtime that is down must
+/// not collect calls.
 pub const SMALLEST_WINDOW: usize = 8;
 
-/// Status calls leave so many places free: for both lists, `Version`, and one witness.
+/// How many places status calls leave free. Derived: two lists, `Version`, and one witness.
 pub(super) const RESERVED_CALLS: usize = 4;
 
-/// How many windows all outstanding calls may fill, the stuck ones included.
+/// How many windows all outstanding calls may fill, stuck calls included. It bounds what stuck
+/// calls cost the runtime and this process. Chosen.
 pub const STUCK_FACTOR: usize = 4;
 
-/// While nothing is answered, not even `Version`, another pod is called, first after this time: a
-/// runtime may answer for others than those whose calls fill the window.
+/// The shortest time without any answer, even to `Version`, after which the status of another pod
+/// is requested. The calls that fill the window may be stuck while the runtime answers for other
+/// pods. Derived: `Version` is suspect after 1 s, and gets one more second.
 pub(super) const SIGN_OF_LIFE_AFTER: Duration = seconds(2);
 
-/// How many answers of a kind are remembered.
+/// How many answers of each kind of call are remembered. It bounds memory. Chosen: enough for a
+/// 95th percentile.
 pub(super) const REMEMBERED_ANSWERS: usize = 32;
 
-/// What was measured longer ago says nothing of now: a quiet node makes no calls that would replace it.
+/// How long a measured duration is used. A quiet node makes no calls that would replace an old
+/// measurement. Chosen.
 pub(super) const MEASUREMENT_VALID_FOR: Duration = seconds(30);
 
-/// For how long, and of how many, it is remembered that a call is slower than others.
+/// How long the engine remembers that one id is answered more slowly than others. Chosen.
 pub(super) const SLOWNESS_REMEMBERED_FOR: Duration = seconds(600);
+
+/// How many such ids are remembered. It bounds memory. Chosen: more ids than a node has.
 pub(super) const MAX_SLOWER_IDS: usize = 1024;
 
 // Lists and sweeps.
 
-/// How many lists the 95th percentile is taken of.
+/// How many lists the 95th percentile of their duration is computed from. Derived: about a minute
+/// of relists, one each second.
 pub(super) const REMEMBERED_LISTS: usize = 64;
 
-/// Slow lists are followed by a pause of this part of their time: they cost the runtime most.
+/// After a late list, the pause is at least its duration divided by this. Lists are the most
+/// expensive calls, so a slow runtime spends at most four fifths of its time on them. Chosen.
 pub(super) const SLOW_PAUSE_DIVISOR: u32 = 4;
 
-/// A list that was too large is not requested again for so long, whatever happens: a connection may
-/// be lost again and again.
+/// The shortest pause after a list that was too large to be received. A connection that is lost
+/// again and again must not cause one such list after the other. Chosen.
 pub(super) const TOO_LARGE_RETRY_PAUSE: Duration = seconds(5);
 
-/// The longest pause before a list or `Version` that crashes a runtime: without them nothing is seen.
+/// The longest pause before a list or `Version` that may crash the runtime. It is short, because
+/// without these calls no pod is observed. Derived: the third pause of 1, 4, 16 s.
 pub(super) const MAX_LOSS_PAUSE: Duration = seconds(16);
 
-/// A sweep makes at most 200 calls a second, and 25 while lists are slow each time: the runtime has
-/// enough to do.
+/// The pause between two calls of a sweep, which makes at most 200 calls per second. Chosen: a
+/// sweep must not load a runtime that is already in trouble.
 pub(super) const SWEEP_PACE: Duration = millis(5);
+
+/// The same pause while lists are answered but late each time: at most 25 calls per second, because
+/// the runtime is overloaded. Chosen.
 pub(super) const SLOW_SWEEP_PACE: Duration = millis(40);
 
-/// For so long what did not exist is requested again: nobody is gone before that was said twice.
+/// How long an id that a sweep did not find is requested again. An id counts as removed only if it
+/// is not found twice. Chosen: several sweeps fit into this time.
 pub(super) const NOT_FOUND_RETRIED_FOR: Duration = seconds(10);
 
-/// How many ids of unknown pods are remembered for a sweep, or followed: more are left to a list.
+/// How many ids whose pod is unknown are remembered for a sweep, or are followed after their
+/// directory appeared. It bounds memory and calls; a list shows the others. Chosen.
 pub(super) const MAX_UNKNOWN_IDS: usize = 256;
 
-// What fails is tried again.
+// Retries.
 
-/// The longest pause: of the event stream, and of a list that was too large.
+/// The longest pause before the event stream is opened again, and the usual pause after a list that
+/// was too large. Chosen: the default of `relist_ceiling`.
 pub(super) const MAX_RETRY_PAUSE: Duration = seconds(30);
 
-/// A call that crashes a runtime does so within this time. A call that was sent earlier is not why
-/// the connection is lost.
+/// How long after its sending a call may be the cause of a lost connection. A runtime that crashes
+/// on a call does so within this time. Chosen.
 pub(super) const CRASH_WITHIN: Duration = seconds(1);
 
-/// The pauses before a call that loses the connection each time: 1, 4, 16 s and so on; the longest is
-/// also that of a process that cannot be watched.
+/// The first pause before a call during which the connection was lost each time is sent again: 1,
+/// 4, 16 s and so on. Chosen.
 pub(super) const FIRST_WITHHELD_PAUSE: Duration = seconds(1);
+
+/// How many times longer each further pause is. Chosen.
 pub(super) const WITHHELD_FACTOR: u32 = 4;
+
+/// The longest pause before such a call, and before a process that cannot be watched is tried
+/// again. Chosen: the other pods are observed without it.
 pub(super) const MAX_WITHHELD_PAUSE: Duration = seconds(300);
 
-/// How long quarantined calls wait after a loss for the answer to another call, which shows that the
-/// runtime is back. Where lists hang there may be no other call.
+/// How long quarantined calls wait after a loss of the connection for an answer to another call,
+/// which shows that the runtime is back. While lists are stuck there may be no other call. Chosen.
 pub(super) const RECONNECT_WITHIN: Duration = seconds(3);
 
 // Hints of the event stream.
 
-/// How many status calls hints may cause at once, and how many a second after that: what is more is one
-/// relist. Fifty pods that die at once are a hundred and fifty events, of which each asks for a sandbox
-/// and a container or two.
+/// How many status calls hints may cause at once; further hints cause one relist. Chosen: well
+/// above the 450 calls of fifty pods that end at once. They send 150 events, and each event
+/// requests a sandbox and one or two containers.
 pub(super) const HINT_BURST: u32 = 1200;
+
+/// How many status calls per second hints may cause after that. Chosen: 100 events per second.
 pub(super) const HINTS_PER_SECOND: u32 = 300;
 
-/// An event of an unknown pod counts so much: there may be no such pod. One that does not say whose it
-/// is counts less: it waits until there is room.
+/// The cost of an event of an unknown pod. It is more than an ordinary pod costs, because the pod
+/// may not exist. Chosen.
 pub(super) const UNKNOWN_POD_COST: u32 = 6;
+
+/// The cost of an event that names no pod. No call is made before the pod is known. Chosen: the
+/// smallest cost.
 pub(super) const UNNAMED_POD_COST: u32 = 1;
 
-/// How soon a relist takes the place of hints that are not followed.
+/// How soon a relist replaces hints that are not followed. Chosen: a burst of events ends within
+/// this time, and one relist covers it.
 pub(super) const RELIST_FOR_HINTS_WITHIN: Duration = millis(200);
 
 /// How many changes the stream must have announced on this connection before lists become rare.
+/// Chosen.
 pub(super) const TRUSTED_AFTER_CHANGES: usize = 10;
 
-/// How much earlier than a change its announcement may have come: the status of what was announced
-/// may hang for long before it shows the change. And of how many ids: far more than a node has.
+/// How much earlier than an observed change its announcement may have arrived. The status call that
+/// an event causes may be stuck for a long time before it shows the change. Chosen.
 pub(super) const ANNOUNCEMENT_VALID_FOR: Duration = seconds(3600);
+
+/// How many announced ids are remembered. It bounds memory. Chosen: many times the ids of a node.
 pub(super) const MAX_ANNOUNCEMENTS: usize = 16_384;
 
-/// The first pause before the stream is opened again, and the pause of a runtime that has none.
+/// The first pause before the stream is opened again; each further pause is twice as long. Chosen.
 pub(super) const FIRST_STREAM_PAUSE: Duration = millis(100);
+
+/// The pause before the stream is opened again on a runtime that has none. Chosen: the
+/// configuration of a runtime changes with a restart, which is noticed separately.
 pub(super) const UNSUPPORTED_STREAM_PAUSE: Duration = seconds(60);
 
 // Hints of the kernel.
 
-/// By then a healthy runtime shows a change everywhere: the stream has announced it, the status of a
-/// dead process says so, a pod that differs is inspected. containerd 1.7 needs up to two seconds after
-/// a burst of fifty deaths, where it was measured.
+/// The time after which a healthy runtime shows a change everywhere: the stream has announced it,
+/// the status of an ended process shows its end, and a pod that differs is inspected. Measured:
+/// after fifty containers ended at once, containerd 1.7 needed up to 2 s.
 pub(super) const SETTLED_AFTER: Duration = seconds(2);
 
-/// How many PIDs are requested at once: nothing waits for them.
+/// How many PIDs are requested at once. Chosen: no other work waits for a PID.
 pub(super) const PARALLEL_PID_CALLS: usize = 4;
 
-/// The first pause before the status of a dead process, or of a new id, is requested; each further one
-/// is half as long again. containerd takes 60 to 100 ms to know of a death, and some 100 ms to start.
+/// The first pause before the status of an ended process is requested; each further pause is half
+/// as long again. Chosen small beside the measured delay: containerd reports an exit after 60 to
+/// 100 ms.
 pub(super) const FIRST_DEATH_PAUSE: Duration = millis(5);
+
+/// The same pause for a new id. Chosen small beside the measured delay: containerd starts a process
+/// about 100 ms after its directory appeared.
 pub(super) const FIRST_BIRTH_PAUSE: Duration = millis(20);
 
-/// The longest pause for a container that is created: its start is reported within 0.1 s.
+/// The longest pause before the status of a created container is requested again. Derived: a start
+/// is reported within 100 ms, and the status call needs its share.
 pub(super) const MAX_BIRTH_PAUSE: Duration = millis(80);
 
-/// How often a runtime that contradicts the kernel is called again.
+/// The pause before a runtime that contradicts the kernel is asked for the same status again.
+/// Chosen: the contradiction is already reported.
 pub(super) const CONTRADICTION_RETRY_PAUSE: Duration = seconds(4);
 
-/// How long a process that could not be watched is left alone at first; one that is not visible at
-/// most for the second time, for it may prove to have ended. And how long a new id is followed: it may
-/// belong to another client of the runtime.
+/// The first pause before a process that could not be watched is tried again, and how long a new id
+/// is followed, which may belong to another client of the runtime. Chosen.
 pub(super) const FIRST_UNWATCHED_PAUSE: Duration = seconds(5);
-pub(super) const MAX_UNSEEN_PAUSE: Duration = seconds(60);
 
-// Statuses that are in doubt.
+/// The longest pause before a process that is not visible is tried again. It is shorter than
+/// [`MAX_WITHHELD_PAUSE`], because the attempt may show that the process has ended. Chosen.
+pub(super) const MAX_INVISIBLE_PAUSE: Duration = seconds(60);
 
-/// The first pause before a doubtful status is requested again, and the longest.
+// Statuses in doubt.
+
+/// The first pause before a doubtful status is requested again; each further pause is twice as
+/// long. Chosen.
 pub(super) const FIRST_DOUBT_PAUSE: Duration = millis(500);
+
+/// The longest such pause. Chosen: the fifth of 0.5, 1, 2, 4, 8 s.
 pub(super) const MAX_DOUBT_PAUSE: Duration = seconds(8);
 
-/// How often an exit code that the runtime does not know yet is requested again (CRI-O).
+/// How many times a missing exit code is requested again. CRI-O reports -1 until the exit file
+/// exists, which may never happen. Chosen: about 16 s in all.
 pub(super) const MAX_EXIT_CODE_TRIES: u32 = 5;
 
-// What is reported.
+// Reports.
 
-/// For so long a round waits for a pod whose calls are answered.
+/// How long a pass waits for a pod whose calls are answered. Chosen: longer than an inspection of a
+/// large pod takes.
 pub(super) const INSPECTION_OVERDUE_AFTER: Duration = seconds(15);
 
-/// A problem that is back within a minute is the same one: health flaps, and a pod for which a round
-/// has waited in vain is not waited for. It is also the longest hold of an improvement.
+/// A problem that returns within this time is the same problem, and health flaps. It is also how
+/// long a pass does not wait for a pod that timed out, and the longest hold of an improvement.
+/// Chosen.
 pub(super) const RELAPSE_WITHIN: Duration = seconds(60);
 
-/// For how long an improvement must last after a relapse, at first; and how often mere details are
-/// reported.
+/// How long an improvement must last after the first relapse; each further relapse doubles this. It
+/// is also the interval at which changed details alone are reported. Chosen.
 pub(super) const FIRST_HOLD: Duration = seconds(20);
 
-/// The longest hold of a better state, and of the end of a reason that blames: neither must outlast
-/// what it is said of.
+/// The longest hold before a better state, or the end of a reason that names a culprit, is
+/// reported. It bounds how long a report may blame a container after its fault has ended. Chosen.
 pub(super) const MAX_BLAME_HOLD: Duration = seconds(3);
 
-/// Names that come within this time of the last report are reported in one.
+/// Culprits that are found within this time are reported together. Chosen: calls that were sent at
+/// the same time become overdue at the same time.
 pub(super) const REPORTED_TOGETHER_WITHIN: Duration = millis(100);
 
-/// How many pods are named that were not seen.
+/// How many unobserved pods are reported by name if no call explains them. It bounds the size of a
+/// report. Chosen.
 pub(super) const MAX_UNEXPLAINED_PODS: usize = 16;
 
 // The driver.
 
-/// How many events of the stream may wait. The reader never waits, for a reader that stalls blocks
-/// containerd 2 itself: what is more is left to a relist.
+/// How many events of the stream may wait in this process; further events are replaced by a relist.
+/// The reader must never wait, because a reader that stalls blocks containerd 2. Chosen.
 pub(super) const MAX_UNREAD_EVENTS: usize = 1024;
 
-/// How many answers and events are taken in before commands and the clock are looked at again.
+/// How many inputs are taken in before commands and the clock are checked again. Chosen.
 pub(super) const MAX_INPUTS_PER_TURN: usize = 64;
 
-/// A wake-up that is so late is a pause of this process: it was stopped, frozen or starved.
+/// A wake-up that is delayed by this time shows that this process was paused: stopped, frozen or
+/// starved of CPU. A turn that takes this long is checked in the same way: answers may be waiting
+/// in the socket. Chosen: far above the delays of a loaded node.
 pub(super) const PAUSED_AFTER: Duration = millis(300);
 
-/// While calls are outstanding the clock is looked at so often: a later wake-up does not say for how
-/// long the process was paused.
+/// How often the clock is checked while calls are outstanding. The error in the length of a pause
+/// is at most this time. Chosen: a third of [`PAUSED_AFTER`].
 pub(super) const CLOCK_CHECK_PERIOD: Duration = millis(100);
 
-/// The shortest sleep.
+/// The shortest sleep. It prevents a busy loop if work is due but cannot begin. Derived: the
+/// resolution of tokio's timer.
 pub(super) const MIN_SLEEP: Duration = millis(1);
 
-/// After a pause, requests for the status wait for so long: what has happened meanwhile is taken in
-/// first. Pauses may follow one another; a request is answered before a probe gives up, which waits for a
-/// second.
+/// How long requests for the status wait after a pause of this process. Answers that arrived during
+/// the pause are taken in first. Chosen.
 pub(super) const STATUS_HELD_FOR: Duration = millis(500);
+
+/// The longest such wait if pauses follow one another. Derived: a Kubernetes probe times out after
+/// 1 s.
 pub(super) const MAX_STATUS_HELD_FOR: Duration = millis(700);

@@ -5,6 +5,9 @@
 //!   outstanding:  suspect (the other one was answered) --> overdue --> stuck
 //!   failed:       until it is answered again
 //! ```
+//!
+//! A list is *late* when it is answered after its limit once, and *slow* when that happens each
+//! time.
 
 use std::time::Duration;
 
@@ -25,7 +28,7 @@ pub(crate) struct ListHistory {
     times: ListTimes,
 }
 
-/// How quickly lists were answered: in the last relists, or beside one that fails.
+/// How quickly lists were answered: in the last relists, or beside a list that fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Pace {
     /// In time.
@@ -36,35 +39,35 @@ pub(super) enum Pace {
     Slow,
 }
 
-/// How one of them was answered.
+/// How one list was answered.
 #[derive(Debug, Default)]
 struct OneList {
-    /// Its last answer, if that was an error other than the loss of the connection.
+    /// Its last answer, if that was an error other than a lost connection.
     failed: Option<CallError>,
     /// How long its last successful call took.
     took: Duration,
     /// The same, if that was late.
     late: Option<Duration>,
-    /// Why it was not taken in, until it is answered.
+    /// Why it was not taken in; `None` once it is answered.
     absent: Option<Absent>,
-    /// As of when pods were last observed without it: only a list that is requested later shows
-    /// what was new then.
-    without: Option<Instant>,
-    /// When the newest list that is taken in was requested.
+    /// As of when pods were last observed without this list. Only a list that is requested later
+    /// shows what was new then.
+    observed_without: Option<Instant>,
+    /// When the newest list that was taken in was requested.
     taken_in: Option<Instant>,
 }
 
 /// Why a list was not taken in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Absent {
-    /// It is slow each time, and was not awaited beside one that was unavailable.
+    /// It is slow each time, and is not awaited beside an unavailable list.
     NotAwaited,
-    /// It was overdue, or failed.
+    /// It was overdue or failed.
     Unavailable,
 }
 
 impl ListHistory {
-    /// Lists are late after `overdue` at the earliest.
+    /// `overdue` is the lower bound of the limit after which a list is late.
     pub(super) fn new(overdue: Duration) -> Self {
         Self {
             lists: PerList::default(),
@@ -73,7 +76,7 @@ impl ListHistory {
         }
     }
 
-    /// A relist received this list after `took`.
+    /// A list of a relist arrived after `took`.
     pub(super) fn received(&mut self, list: List, took: Duration) {
         let late = self.late(took);
         self.times.learn(took);
@@ -84,7 +87,7 @@ impl ListHistory {
         list.absent = None;
     }
 
-    /// A list of a relist failed. The loss of the connection is no evidence about the list.
+    /// A list of a relist failed. A lost connection is no evidence about the list.
     pub(super) fn failed(&mut self, list: List, error: &CallError) {
         let failed = is_of_the_list(error).then(|| error.clone());
         let list = &mut self.lists[list];
@@ -94,10 +97,11 @@ impl ListHistory {
         list.failed = failed;
     }
 
-    /// A list that was requested beside a sweep was received after `took`.
+    /// A list of a sweep arrived after `took`.
     pub(super) fn received_beside_a_sweep(&mut self, list: List, took: Duration) {
-        if self.fails().of_the_other()[list] {
-            // Relists are rare then, and no call that hangs makes this list late.
+        if self.failing().of_the_other()[list] {
+            // The other list fails, so relists are rare, and no stuck call delays this list: its
+            // time counts as that of a relist.
             self.received(list, took);
             self.relist_ended();
             return;
@@ -106,11 +110,11 @@ impl ListHistory {
         let list = &mut self.lists[list];
         list.failed = None;
         list.absent = None;
-        // A list that is in time in relists is not late because the other one hangs.
+        // A list that is in time in relists does not become late because the other one is stuck.
         list.late = list.late.and(late);
     }
 
-    /// A list that was requested beside a sweep failed. Returns whether that is new.
+    /// A list of a sweep failed. Returns whether that is new.
     pub(super) fn failed_beside_a_sweep(&mut self, list: List, error: &CallError) -> bool {
         is_of_the_list(error) && self.lists[list].failed.replace(error.clone()).is_none()
     }
@@ -119,8 +123,8 @@ impl ListHistory {
         (took >= self.overdue_after()).then_some(took)
     }
 
-    /// These lists are not taken in, some of them because they are `unavailable`: what is new is
-    /// unobserved until they are answered, even if the outstanding calls end.
+    /// Notes that these lists are not taken in, some of them because they are `unavailable`. What
+    /// is new stays unobserved until they are answered, even if the outstanding calls end.
     pub(super) fn note_absent(&mut self, absent: PerList<bool>, unavailable: PerList<bool>) {
         for list in [List::Sandboxes, List::Containers] {
             let why = match unavailable[list] {
@@ -146,34 +150,35 @@ impl ListHistory {
         self.lists.as_ref().map(of)
     }
 
-    /// Pods were observed as of `time` without these lists, because they were unavailable.
-    pub(super) fn did_without(&mut self, lists: PerList<bool>, time: Instant) {
+    /// Notes that pods were observed as of `time` without these lists, because they were
+    /// unavailable.
+    pub(super) fn note_observed_without(&mut self, lists: PerList<bool>, time: Instant) {
         for list in [List::Sandboxes, List::Containers] {
-            let without = &mut self.lists[list].without;
-            *without = (*without).max(lists[list].then_some(time));
+            let observed_without = &mut self.lists[list].observed_without;
+            *observed_without = (*observed_without).max(lists[list].then_some(time));
         }
     }
 
-    /// What this list shows is taken in; it was requested at `requested`.
+    /// A list that was requested at `requested` has been taken in.
     pub(super) fn taken_in_as_of(&mut self, list: List, requested: Instant) {
         let list = &mut self.lists[list];
-        list.without.take_if(|time| *time <= requested);
+        list.observed_without.take_if(|time| *time <= requested);
         list.taken_in = list.taken_in.max(Some(requested));
     }
 
-    /// As of when this list is taken in.
+    /// When the newest taken-in answer of this list was requested.
     pub(super) fn taken_in(&self, list: List) -> Option<Instant> {
         self.lists[list].taken_in
     }
 
-    /// Which lists do not show yet what existed when pods were last observed without them.
-    pub(super) fn behind(&self) -> PerList<bool> {
-        self.each(|list| list.without.is_some())
+    /// Which lists do not yet show what existed when pods were last observed without them.
+    pub(super) fn outdated(&self) -> PerList<bool> {
+        self.each(|list| list.observed_without.is_some())
     }
 
-    /// As of when pods were last observed without a list that is behind.
-    pub(super) fn behind_since(&self) -> Option<Instant> {
-        let [one, other] = self.each(|list| list.without).both();
+    /// As of when pods were last observed without an outdated list.
+    pub(super) fn outdated_since(&self) -> Option<Instant> {
+        let [one, other] = self.each(|list| list.observed_without).both();
         one.max(other)
     }
 
@@ -197,8 +202,8 @@ impl ListHistory {
         failed.into_iter().flatten().next()
     }
 
-    /// The list to request beside a sweep in place of those that are `missing`: the other one, or one
-    /// of both that may be answered.
+    /// The list to request beside a sweep that replaces those that are `missing`: the other one, or
+    /// one of both that may be answered.
     pub(super) fn beside_a_sweep(
         &self,
         missing: PerList<bool>,
@@ -211,10 +216,10 @@ impl ListHistory {
         }
     }
 
-    /// The list that is slow each time, beside one that hangs or fails: it is requested after a
-    /// pause.
+    /// The list that is slow each time, while the other one is stuck or fails. It is requested
+    /// after a pause.
     fn slow_beside(&self, ages: Ages, now: Instant) -> Option<List> {
-        let unanswered = self.stuck(ages).or(self.fails());
+        let unanswered = self.stuck(ages).or(self.failing());
         let list = unanswered.of_the_other().single()?;
         let OneList { late, taken_in, .. } = &self.lists[list];
         let late = late.filter(|_| self.pace == Pace::Slow)?;
@@ -222,8 +227,8 @@ impl ListHistory {
         (now >= next).then_some(list)
     }
 
-    /// The failed list to request again beside a sweep in place of both, as a relist that waits for
-    /// the other one does not.
+    /// The failed list to request again beside a sweep that replaces both. A relist would wait for
+    /// the other one.
     fn to_retry(&self) -> Option<List> {
         let may_pass = |list: &OneList| {
             let failed = list.failed.as_ref();
@@ -263,12 +268,12 @@ impl ListHistory {
         let overdue = self.times.overdue();
         let suspect = self.times.suspect();
         let others = ages.lists.of_the_other();
-        let hangs = ages.lists.zip(others).map(|(age, other)| {
+        let overdue_lists = ages.lists.zip(others).map(|(age, other)| {
             let is_other_answered = other.is_none_or(|other| other < suspect);
             let limit = if is_other_answered { suspect } else { overdue };
             age.is_some_and(|age| age >= limit)
         });
-        self.fails().or(self.slow()).or(hangs)
+        self.failing().or(self.slow()).or(overdue_lists)
     }
 
     /// Which lists are late each time.
@@ -276,23 +281,23 @@ impl ListHistory {
         self.each(|list| list.late.is_some() && self.pace == Pace::Slow)
     }
 
-    /// Which lists fail, although there is a connection.
-    pub(super) fn fails(&self) -> PerList<bool> {
+    /// Which lists fail although there is a connection.
+    pub(super) fn failing(&self) -> PerList<bool> {
         self.each(|list| list.failed.is_some())
     }
 
-    /// Which lists are stuck: they take longer than is usual, or, where they are late each time, more
-    /// than twice what they took.
+    /// Which lists are stuck: they take longer than is usual, or more than twice their last
+    /// duration if they are late each time.
     pub(crate) fn stuck(&self, ages: Ages) -> PerList<bool> {
         let late = self.each(|list| list.late);
         ages.lists
             .zip(late)
-            .map(|(age, late)| age.is_some_and(|age| age >= self.hangs_after(late)))
+            .map(|(age, late)| age.is_some_and(|age| age >= self.stuck_after(late)))
     }
 
     /// Whether the outstanding lists may still be answered: they take no longer than is usual, or
-    /// than twice what they took when they were late.
-    pub(crate) fn may_be_answered(&self, ages: Ages) -> bool {
+    /// than twice their last late duration.
+    pub(crate) fn can_be_answered(&self, ages: Ages) -> bool {
         let late = self.each(|list| list.late);
         let in_time = ages.lists.zip(late).map(|(age, late)| {
             let limit = self.overdue_after().max(late.map_or(Duration::ZERO, twice));
@@ -308,34 +313,35 @@ impl ListHistory {
         ages.into_iter().flatten().any(|age| age >= overdue)
     }
 
-    /// Whether `Version` is suspect, which waits for no lock: what waits for it goes on without.
+    /// Whether `Version` is suspect. A relist then proceeds without its answer.
     pub(crate) fn is_version_suspect(&self, ages: Ages) -> bool {
         ages.version.is_some_and(|age| age >= self.times.suspect())
     }
 
-    /// After which time a list is overdue.
+    /// How long a list may take before it is overdue.
     pub(crate) fn overdue_after(&self) -> Duration {
         self.times.overdue()
     }
 
-    /// After which time `Version` is overdue, which is requested beside late lists.
+    /// How long `Version` may take beside late lists before it is overdue.
     pub(crate) fn version_overdue_after(&self) -> Duration {
-        self.hangs_after(self.slowest())
+        self.stuck_after(self.slowest())
     }
 
-    /// After which time a call is stuck beside lists that last took `late`.
-    fn hangs_after(&self, late: Option<Duration>) -> Duration {
+    /// How long a call may take before it is stuck, if lists last took `late`.
+    fn stuck_after(&self, late: Option<Duration>) -> Duration {
         let overdue = self.overdue_after();
         let late = late.filter(|late| match self.pace {
             Pace::Quick => false,
-            // One that took longer than any slow list was stuck.
+            // A list that took longer than any slow list takes was stuck, which says nothing about
+            // the next one.
             Pace::Late => *late < MAX_LIST_OVERDUE,
             Pace::Slow => true,
         });
         late.map_or(overdue, |late| overdue.max(twice(late)))
     }
 
-    /// The ages of a list at which something changes by time alone.
+    /// The ages of a list at which its state changes.
     pub(crate) fn steps(&self) -> impl Iterator<Item = Duration> {
         let slow = self.slowest().map(twice);
         [Some(self.times.suspect()), Some(self.times.overdue()), slow]
@@ -350,7 +356,7 @@ impl ListHistory {
         (one + other, one.min(other))
     }
 
-    /// How long the list took that took longer when last answered successfully.
+    /// The last successful duration of the list that took longer.
     pub(super) fn longest(&self) -> Duration {
         let [one, other] = self.each(|list| list.took).both();
         one.max(other)
@@ -362,7 +368,7 @@ pub(super) fn is_of_the_list(error: &CallError) -> bool {
     !matches!(error, CallError::Unavailable(_))
 }
 
-/// When a list is stuck that was late and took `late`.
+/// How long a list that was late may take before it is stuck.
 fn twice(late: Duration) -> Duration {
     (late * 2).min(MAX_LIST_OVERDUE)
 }

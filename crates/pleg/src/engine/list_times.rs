@@ -1,6 +1,6 @@
-//! When a list is late: what is slow on one node is usual on another, so lists are measured
-//! by our own. Only quick ones are the measure: **a stall does not teach us to overlook the
-//! next one.**
+//! When a list is overdue. What is slow on one node is usual on another, so the limit depends on
+//! how long lists took on this node. Only lists that are in time count: **a stall does not raise
+//! the limit for the next one.**
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -17,7 +17,7 @@ pub(super) struct ListTimes {
 }
 
 impl ListTimes {
-    /// Lists are late after `overdue` at the earliest.
+    /// `overdue` is the lower bound of the limit.
     pub(super) fn new(overdue: Duration) -> Self {
         Self {
             overdue,
@@ -26,7 +26,7 @@ impl ListTimes {
         }
     }
 
-    /// Learns how long a list took, unless it was late even by what is configured.
+    /// Notes how long a list took, unless it exceeded the lower bound of the limit.
     pub(super) fn learn(&mut self, took: Duration) {
         if took < self.overdue {
             self.took.pop_front();
@@ -35,13 +35,13 @@ impl ListTimes {
         }
     }
 
-    /// After which time a list is overdue.
+    /// How long a list may take before it is overdue.
     pub(super) fn overdue(&self) -> Duration {
         let usual = self.usual * OVERDUE_FACTOR;
         usual.clamp(self.overdue, LATE.max(self.overdue))
     }
 
-    /// After which time a list is suspect, while the other one answers.
+    /// How long a list may take before it is suspect, while the other one is answered.
     pub(super) fn suspect(&self) -> Duration {
         let usual = self.usual * OVERDUE_FACTOR;
         usual.max(SUSPECT).min(self.overdue())
@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn no_history_makes_a_list_that_hangs_go_unnoticed() {
+    fn a_stuck_list_is_overdue_within_four_seconds_whatever_was_usual() {
         for millis in [1_900, 2_000, 6_000, 200_000] {
             let times = after(&[(millis, 64)]);
             assert!(times.overdue() < Duration::from_secs(4), "{millis} ms");

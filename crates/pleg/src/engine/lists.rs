@@ -34,7 +34,7 @@ impl<T> PerList<T> {
         }
     }
 
-    /// For each list the value of the other one.
+    /// For each list, the value of the other one.
     pub(crate) fn of_the_other(self) -> Self {
         Self {
             sandboxes: self.containers,
@@ -81,7 +81,7 @@ impl PerList<bool> {
         self.sandboxes && self.containers
     }
 
-    /// The one for which this is so, while it is not for the other one.
+    /// The only list for which this is true.
     pub(crate) fn single(self) -> Option<List> {
         match (self.sandboxes, self.containers) {
             (true, false) => Some(List::Sandboxes),
@@ -98,12 +98,12 @@ impl PerList<bool> {
         self.zip(other).map(|(one, other)| one && !other)
     }
 
-    /// Whether this is so for each list for which `other` is.
+    /// Whether this is true for each list for which `other` is.
     pub(crate) fn covers(self, other: Self) -> bool {
         !other.but_not(self).any()
     }
 
-    /// The names of the calls for which this is so.
+    /// The names of the calls for which this is true.
     pub(crate) fn calls(self) -> &'static str {
         match (self.sandboxes, self.containers) {
             (false, false) => "none",

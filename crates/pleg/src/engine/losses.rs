@@ -1,15 +1,15 @@
-//! Losses of the connection in succession, each soon after the same call was made.
+//! Consecutive losses of the connection, each soon after the same call was sent.
 //!
-//! A runtime may crash on a list, on `Version`, on the event stream or on the status of one container.
-//! The first loss may be chance. From the second one on it is called again only after a pause, each
-//! four times as long as the one before.
+//! A runtime may crash on a list, on `Version`, on the event stream or on the status of one
+//! container. One loss may be chance. After two, the call is sent again only after a pause, and
+//! each further pause is four times as long.
 
 use std::time::Duration;
 
 use super::limits::{FIRST_WITHHELD_PAUSE, WITHHELD_FACTOR};
 use crate::model::backoff::Backoff;
 
-/// How often the connection was lost in succession.
+/// Consecutive losses, and the pause that follows from them.
 #[derive(Clone, Debug)]
 pub(super) struct Losses {
     count: u32,
@@ -18,7 +18,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// None yet. No pause is longer than `longest`.
+    /// No losses. No pause will be longer than `longest`.
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             count: 0,
@@ -29,12 +29,12 @@ impl Losses {
 
     pub(super) fn count(&mut self) {
         self.count += 1;
-        if self.are_no_chance() {
+        if self.is_no_chance() {
             self.pause = self.backoff.next();
         }
     }
 
-    /// The call was made, and the connection was not lost.
+    /// The call was sent, and the connection was not lost.
     pub(super) fn forget(&mut self) {
         self.count = 0;
         self.backoff.reset();
@@ -45,11 +45,11 @@ impl Losses {
         self.count == 0
     }
 
-    pub(super) fn are_no_chance(&self) -> bool {
+    pub(super) fn is_no_chance(&self) -> bool {
         self.count >= 2
     }
 
-    /// How long after the last loss the call is not made.
+    /// How long after the last loss the call is not sent.
     pub(super) fn pause(&self) -> Duration {
         self.pause
     }

@@ -1,26 +1,28 @@
-//! The engine: what is asked of the runtime, when, and what is made of the answers.
+//! The engine: which calls are made to the runtime, when, and how the answers are used.
 //!
 //! ```text
-//!   driver: one task that owns the engine, asks the runtime, reads the stream, waits for deaths
-//!      |  Input: an answer, an event, a death, time       ^  Action: ask, open, watch
-//!      v                                                  |
-//!   engine: pure; knows no clock and does no IO ----------/
-//!      relister    when the two lists are due      list_history  how each was answered
-//!      sweeper     in its place: known ids, one by one
-//!      inspector   the pods that differ, side by side
-//!      processes, births  the kernel's hints        stream, proof    the runtime's hints
-//!      ledger    how much may be outstanding, who is stuck, whether anybody answers
-//!      quarantine  the calls during which the connection was lost, one at a time
-//!      losses      how long a call that may crash the runtime is not sent
-//!      rounds      what amounts to a look    reporter         what is told of our health
-//!      settling    what waits to be read after a pause of this process
+//!   driver: one task that owns the engine, makes the calls, reads the stream, watches processes
+//!      |  Input: an answer, an event, an exit, a birth, time     ^  Action: send, open, watch
+//!      v                                                         |
+//!   engine: holds all state; uses no clock and does no IO -------/
+//!      wants       relister              requests both lists; list_history: how each was answered
+//!                  sweeper               replaces a list: requests the status of each known id
+//!                  inspector             requests the statuses of the pods that differ
+//!                  processes, births     hints of the kernel: exits, new containers
+//!                  stream, proof         hints of the runtime: events, and whether they are reliable
+//!      calls       ledger, evidence      how many calls may be outstanding, and which are stuck
+//!                  quarantine, losses    calls during which the connection was lost
+//!      reports     passes                when all pods were last observed
+//!                  unobserved, coverage  which pods are not observed, and why
+//!                  reporter, settling    when a change of health is reported
 //! ```
 //!
-//! Each part owns its state and is told the time. Nothing here waits for the runtime: calls
-//! run in tasks of their own and report by message, so whatever hangs, the loop turns.
+//! Each part owns its state and receives the time as an argument. The engine never waits for the
+//! runtime: each call runs in its own task and reports by message, so a stuck call does not stop
+//! the engine.
 //!
-//! [`Pleg::start`](crate::Pleg::start) runs all of it. The [`Ledger`] alone is public, for those
-//! who make calls of their own, as the guard does:
+//! [`Pleg::start`](crate::Pleg::start) runs the driver and the engine. The [`Ledger`] is public,
+//! because a component that makes calls itself, such as the guard, needs it too:
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,6 +1,6 @@
-//! One round of seeing every pod: begun with good lists or a complete sweep, over once each
-//! pod that differed was inspected, fails, or is named as stuck. A round by which somebody
-//! was seen becomes the [`Pass`] that all else goes by.
+//! Passes over all pods. A pass begins with good lists or a complete sweep. It is over once each
+//! pod that differed has been inspected, fails, or is stuck. A pass that observed at least one pod
+//! becomes the [`Pass`] on which coverage rests.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,94 +11,101 @@ use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Pass, PassKind};
 
-/// The round under way, and what the completed ones amount to.
+/// The open pass, and what the completed ones observed.
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
     current: Option<OpenPass>,
-    /// The newest that was to begin meanwhile.
+    /// The newest of the passes that were to begin while one was open.
     next: Option<Next>,
-    /// When the first was begun that no look covers since: it waited for another one to end, or ended
-    /// without a look.
-    owed: Option<Instant>,
-    /// How many looks there were in which somebody was seen.
+    /// When the first pass began that no completed pass by lists covers: it was still waiting for
+    /// another pass to end, or ended without observing a pod.
+    needed_since: Option<Instant>,
+    /// How many passes observed at least one pod.
     completed: u64,
     last: Option<Pass>,
-    /// When the lists were asked for that a look went by: what is new since may not be seen.
+    /// When the newest lists were requested by which a pass completed. What is newer may be
+    /// unobserved.
     listed: Option<Instant>,
 }
 
-/// A round that begins once the one before it is over.
+/// A pass that begins once the open one is over.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Next {
     pub(crate) begun: Moment,
     pub(crate) kind: PassKind,
-    pub(crate) older: u64,
+    pub(crate) last_ticket_before: u64,
 }
 
-/// The pods that differ when a round begins.
+/// The pods that differ when a pass begins.
 pub(crate) struct Awaited {
     pub(crate) waiting: BTreeSet<PodUid>,
-    /// Those that are named already.
+    /// Those that the pass does not wait for, because they are reported already.
     pub(crate) given_up: BTreeSet<PodUid>,
-    /// All that are waited for have failed before.
-    pub(crate) all_fail: bool,
+    /// Whether all pods that it waits for have failed before.
+    pub(crate) have_all_failed: bool,
 }
 
 #[derive(Debug)]
 struct OpenPass {
-    /// When it was begun to wait; what it goes by was asked for earlier.
+    /// When it began to wait. Its lists were requested earlier.
     started: Instant,
     begun: Moment,
     kind: PassKind,
     waiting: BTreeSet<PodUid>,
-    /// Those that are not waited for, because they are named: the look does not see them.
+    /// The pods that it does not wait for, because they are reported. They are not observed by this
+    /// pass.
     given_up: BTreeSet<PodUid>,
-    /// The newest inspection that was planned without knowing what the round began with.
-    older: u64,
-    /// How many were waited for, and whether any of them came to an end.
-    of: usize,
+    /// The ticket of the newest inspection that was planned before the lists of this pass were
+    /// taken in.
+    last_ticket_before: u64,
+    /// How many pods it waited for at first, and whether it has observed the end of one of them.
+    awaited: usize,
     has_ended_one: bool,
-    /// All of them had failed before.
-    all_fail: bool,
+    /// Whether all of them had failed before.
+    have_all_failed: bool,
 }
 
-/// How far the round under way has come.
+/// How many of the pods that differ the open pass has observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Progress {
-    pub(crate) seen: usize,
-    pub(crate) of: usize,
+    pub(crate) observed: usize,
+    pub(crate) awaited: usize,
 }
 
 impl Passes {
-    /// Begins a round; if one is under way, after it: otherwise what differs since would be waited for
-    /// by none.
+    /// Begins a pass now, or after the open one. Replacing the open pass would be wrong: no pass
+    /// would wait for the pods that differ in it.
     pub(crate) fn begin(
         &mut self,
         now: Instant,
         begun: Moment,
         kind: PassKind,
-        older: u64,
+        last_ticket_before: u64,
         pods: impl FnOnce() -> Awaited,
     ) {
         if self.current.is_some() {
             let is_newer = |next: &Next| next.begun.instant >= begun.instant;
             if !self.next.as_ref().is_some_and(is_newer) {
-                self.next = Some(Next { begun, kind, older });
+                self.next = Some(Next {
+                    begun,
+                    kind,
+                    last_ticket_before,
+                });
             }
-            self.owed.get_or_insert(begun.instant);
+            self.needed_since.get_or_insert(begun.instant);
         } else {
             let Awaited {
                 waiting,
                 given_up,
-                all_fail,
+                have_all_failed,
             } = pods();
             self.current = Some(OpenPass {
                 started: now,
                 begun,
                 kind,
-                older,
-                of: waiting.len(),
-                all_fail,
+                last_ticket_before,
+                awaited: waiting.len(),
+                have_all_failed,
                 has_ended_one: false,
                 waiting,
                 given_up,
@@ -106,29 +113,30 @@ impl Passes {
         }
     }
 
-    /// Whether the round has given up whomever it has waited for, and not only those that fail anyway.
+    /// Whether the open pass has given up each pod that it waited for, and not only pods that had
+    /// failed before.
     pub(crate) fn has_given_up_all(&self) -> bool {
         let pass = self.current.as_ref();
         pass.is_some_and(|pass| {
-            let gave_up = pass.of > 0 && !pass.has_ended_one && pass.waiting.is_empty();
-            gave_up && !pass.all_fail
+            let gave_up = pass.awaited > 0 && !pass.has_ended_one && pass.waiting.is_empty();
+            gave_up && !pass.have_all_failed
         })
     }
 
-    /// Those for whom the round has waited since then, or for longer.
+    /// The pods that the open pass has been waiting for since `time` or longer.
     pub(crate) fn awaited_since(&self, time: Option<Instant>) -> Vec<PodUid> {
         let pass = self.current.as_ref();
         let pass = pass.filter(|pass| Some(pass.started) <= time);
         pass.map_or_else(Vec::new, |pass| pass.waiting.iter().cloned().collect())
     }
 
-    /// When it has waited for so long.
-    pub(crate) fn awaited_until(&self, time: Duration) -> Option<Instant> {
+    /// When the open pass will have waited for `duration`.
+    pub(crate) fn waited_at(&self, duration: Duration) -> Option<Instant> {
         let pass = self.current.as_ref()?;
-        (!pass.waiting.is_empty()).then(|| pass.started + time)
+        (!pass.waiting.is_empty()).then(|| pass.started + duration)
     }
 
-    /// The pod is named: nobody waits for its inspection, and the look does not see it.
+    /// The pod is reported: the pass neither waits for it nor observes it.
     pub(crate) fn give_up(&mut self, uid: &PodUid) {
         if let Some(pass) = &mut self.current
             && pass.waiting.remove(uid)
@@ -137,44 +145,43 @@ impl Passes {
         }
     }
 
-    /// The connection was lost: whoever has not answered yet is not seen by this round, which
-    /// ends without a look.
-    pub(crate) fn give_up_all(&mut self) {
+    /// The connection was lost: ends the open pass without an observation.
+    pub(crate) fn abandon(&mut self) {
         if let Some(pass) = self.current.take() {
-            self.owed.get_or_insert(pass.begun.instant);
+            self.needed_since.get_or_insert(pass.begun.instant);
         }
         self.next = None;
     }
 
-    /// The round that is to begin now.
+    /// The next pass, if none is open.
     pub(crate) fn take_next(&mut self) -> Option<Next> {
         self.next.take_if(|_| self.current.is_none())
     }
 
-    /// The pod was inspected, or is gone.
+    /// The pod was inspected or removed.
     pub(crate) fn ended(&mut self, uid: &PodUid) {
         if let Some(pass) = &mut self.current {
             pass.has_ended_one |= pass.waiting.remove(uid);
         }
     }
 
-    /// Whether this inspection was planned knowing what the round began with.
-    pub(crate) fn is_newer(&self, inspection: u64) -> bool {
+    /// Whether this inspection was planned after the lists of the open pass were taken in.
+    pub(crate) fn is_newer(&self, ticket: u64) -> bool {
         let pass = self.current.as_ref();
-        pass.is_none_or(|pass| inspection > pass.older)
+        pass.is_none_or(|pass| ticket > pass.last_ticket_before)
     }
 
-    /// Ends the round if no pod is waited for any more. It is a look if somebody was `seen`, as of
-    /// this moment at the latest.
-    pub(crate) fn complete(&mut self, now: Instant, seen: Option<Moment>) -> Ended {
+    /// Ends the open pass if it waits for no pod. It observed pods as of its beginning, but no
+    /// later than `observed`; `None` if it observed no pod.
+    pub(crate) fn complete(&mut self, now: Instant, observed: Option<Moment>) -> Completion {
         let Some(open) = self.current.take_if(|open| open.waiting.is_empty()) else {
-            return Ended::Nothing;
+            return Completion::NotOver;
         };
-        let Some(seen) = seen else {
-            return Ended::Blind;
+        let Some(observed) = observed else {
+            return Completion::NoPodObserved;
         };
-        let begun = match seen.instant < open.begun.instant {
-            true => seen,
+        let begun = match observed.instant < open.begun.instant {
+            true => observed,
             false => open.begun,
         };
         let mut pass = Pass {
@@ -183,82 +190,82 @@ impl Passes {
             kind: open.kind,
         };
         match self.last {
-            // Lists that were held up end after sweeps that were begun later.
+            // Lists that were delayed may complete after sweeps that began later. The time of the
+            // last pass never decreases.
             Some(last) if last.begun.instant > pass.begun.instant => pass.begun = last.begun,
             _ => self.last = Some(pass),
         }
         self.completed += 1;
         if open.kind == PassKind::List {
-            self.owed.take_if(|owed| *owed <= begun.instant);
+            self.needed_since
+                .take_if(|needed_since| *needed_since <= begun.instant);
             self.listed = self.listed.max(Some(begun.instant));
         }
-        Ended::Pass {
+        Completion::Pass {
             pass,
-            first: self.completed == 1,
+            is_first: self.completed == 1,
             given_up: open.given_up,
         }
     }
 
-    /// Whether a round is under way in which nobody is waited for any more.
+    /// Whether the open pass waits for no pod any more.
     pub(crate) fn is_over(&self) -> bool {
         let pass = self.current.as_ref();
         pass.is_some_and(|pass| pass.waiting.is_empty())
     }
 
-    /// What the round under way goes by.
+    /// What the open pass is based on.
     pub(crate) fn kind(&self) -> Option<PassKind> {
         self.current.as_ref().map(|pass| pass.kind)
     }
 
-    /// Whether a round is under way.
-    pub(crate) fn is_under_way(&self) -> bool {
+    pub(crate) fn is_open(&self) -> bool {
         self.current.is_some()
     }
 
-    /// Whether there was a round that no look covers yet, or a sweep no lists: what differed or was
-    /// new then may not be seen.
-    pub(crate) fn owes_a_pass(&self) -> bool {
-        self.owed.is_some() || self.swept_since_lists().is_some()
+    /// Whether some pass is not covered by a completed one, or some sweep not by lists. What
+    /// differed or was new then may be unobserved.
+    pub(crate) fn needs_pass(&self) -> bool {
+        self.needed_since.is_some() || self.swept_since_lists().is_some()
     }
 
-    /// When the last sweep was begun, if that was after the lists that a look went by.
+    /// When the last sweep began, if that was after the newest lists by which a pass completed.
     pub(crate) fn swept_since_lists(&self) -> Option<Instant> {
         let last = self.last.map(|pass| pass.begun.instant);
         last.filter(|last| self.listed.is_none_or(|listed| *last > listed))
     }
 
-    /// How far the round under way has come.
     pub(crate) fn progress(&self) -> Option<Progress> {
         let pass = self.current.as_ref()?;
         Some(Progress {
-            seen: pass.of - pass.waiting.len(),
-            of: pass.of,
+            observed: pass.awaited - pass.waiting.len(),
+            awaited: pass.awaited,
         })
     }
 
-    /// How many looks there were.
+    /// How many passes observed at least one pod.
     pub(crate) fn completed(&self) -> u64 {
         self.completed
     }
 
-    /// The last look.
+    /// The last pass that observed at least one pod.
     pub(crate) fn last(&self) -> Option<Pass> {
         self.last
     }
 }
 
-/// What became of a round.
+/// The result of trying to end a pass.
 #[derive(Clone, Debug)]
-pub(crate) enum Ended {
-    /// It goes on, or there was none.
-    Nothing,
-    /// Nobody was seen by it.
-    Blind,
-    /// It is a look, perhaps the first one.
+pub(crate) enum Completion {
+    /// The pass still waits, or none is open.
+    NotOver,
+    /// The pass is over and observed no pod.
+    NoPodObserved,
+    /// The pass is over and observed at least one pod.
     Pass {
         pass: Pass,
-        first: bool,
-        /// The pods that it does not see.
+        is_first: bool,
+        /// The pods that it did not observe.
         given_up: BTreeSet<PodUid>,
     },
 }
@@ -277,7 +284,7 @@ mod tests {
         let pods = || Awaited {
             waiting,
             given_up: BTreeSet::new(),
-            all_fail: false,
+            have_all_failed: false,
         };
         passes.begin(begun.instant, begun, kind, 0, pods);
     }
@@ -295,63 +302,67 @@ mod tests {
     }
 
     #[test]
-    fn of_the_rounds_that_are_to_begin_during_another_the_newest_comes_after_it() {
+    fn the_newest_of_the_passes_that_were_to_begin_during_another_follows_it() {
         let [first, second, third] = moments();
         let mut passes = Passes::default();
         begin(&mut passes, first, &["a"]);
         begin(&mut passes, third, &["b"]);
         begin(&mut passes, second, &["c"]);
-        assert!(passes.take_next().is_none(), "one is under way");
+        assert!(passes.take_next().is_none(), "one is open");
         passes.ended(&"a".into());
         let ended = passes.complete(third.instant, Some(third));
-        assert!(matches!(ended, Ended::Pass { .. }));
-        assert!(passes.owes_a_pass());
+        assert!(matches!(ended, Completion::Pass { .. }));
+        assert!(passes.needs_pass());
         let next = passes.take_next().map(|next| next.begun);
         assert_eq!(next.map(|begun| begun.instant), Some(third.instant));
         assert!(passes.take_next().is_none());
         begin(&mut passes, third, &["b"]);
         passes.ended(&"b".into());
         passes.complete(third.instant, Some(third));
-        assert!(!passes.owes_a_pass());
+        assert!(!passes.needs_pass());
     }
 
     #[test]
-    fn a_round_that_a_lost_connection_ends_is_missing_until_another_is_a_look() {
+    fn a_pass_that_a_lost_connection_ends_is_needed_until_another_completes() {
         let [first, second, third] = moments();
         let mut passes = Passes::default();
-        passes.give_up_all();
-        assert!(!passes.owes_a_pass(), "there was none");
+        passes.abandon();
+        assert!(!passes.needs_pass(), "there was none");
         begin(&mut passes, first, &["a"]);
-        passes.give_up_all();
+        passes.abandon();
         begin(&mut passes, second, &[]);
         assert!(matches!(
             passes.complete(second.instant, None),
-            Ended::Blind
+            Completion::NoPodObserved
         ));
-        assert!(passes.owes_a_pass());
+        assert!(passes.needs_pass());
         begin(&mut passes, third, &[]);
         assert!(matches!(
             passes.complete(third.instant, Some(third)),
-            Ended::Pass { .. }
+            Completion::Pass { .. }
         ));
-        assert!(!passes.owes_a_pass());
+        assert!(!passes.needs_pass());
     }
 
     #[test]
-    fn what_is_new_since_a_sweep_is_missing_until_lists_were_asked_for_after_it() {
+    fn after_a_sweep_a_pass_is_needed_until_later_lists_complete_one() {
         let [first, second, third] = moments();
         let mut passes = Passes::default();
         begin_as(PassKind::Sweep, &mut passes, second, &[]);
         passes.complete(third.instant, Some(third));
-        assert!(passes.owes_a_pass());
-        // These were held up.
+        assert!(passes.needs_pass());
+        // These lists were delayed.
         begin(&mut passes, first, &[]);
         passes.complete(third.instant, Some(third));
-        assert!(passes.owes_a_pass());
-        let seen = passes.last().map(|pass| pass.begun.instant);
-        assert_eq!(seen, Some(second.instant), "it never becomes older");
+        assert!(passes.needs_pass());
+        let last = passes.last().map(|pass| pass.begun.instant);
+        assert_eq!(
+            last,
+            Some(second.instant),
+            "it never becomes last_ticket_before"
+        );
         begin(&mut passes, third, &[]);
         passes.complete(third.instant, Some(third));
-        assert!(!passes.owes_a_pass());
+        assert!(!passes.needs_pass());
     }
 }

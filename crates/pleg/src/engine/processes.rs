@@ -1,14 +1,14 @@
-//! The processes of running containers: whoever dies gives a hint.
+//! The processes of running containers: the end of one is a hint.
 //!
 //! ```text
-//!   a container runs --> its pid (verbose ContainerStatus) --> opened --> live --dies-->
-//!     dead: the runtime is asked, after a few milliseconds and then more, until it knows --> hint
-//!        \-- it says for seconds that it runs: a contradiction, which is told, unless it
-//!            tells another pid by then: it was started again under its id, as Docker does
+//!   a container runs --> its PID (verbose ContainerStatus) --> opened --> live --ends-->
+//!     dead: its status is requested, after growing pauses, until it shows the exit --> hint
+//!        \-- for seconds the status shows it as running: a contradiction, which is reported. If its
+//!            PID is another one by then, it was restarted under its id, as Docker does
 //! ```
 //!
-//! The kernel knows of a death some 60 ms before the runtime says so, on any runtime, and
-//! while neither lists nor events come.
+//! On any runtime, the kernel knows of an exit some 60 ms before the runtime reports it, and also
+//! while neither lists nor events arrive.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ mod deaths;
 use super::call::{Call, Purpose, Request};
 use super::ledger::Ledger;
 use super::limits::{
-    FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_UNSEEN_PAUSE, MAX_WITHHELD_PAUSE,
+    FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_INVISIBLE_PAUSE, MAX_WITHHELD_PAUSE,
     PARALLEL_PID_CALLS,
 };
 use super::sweeper::about;
@@ -30,27 +30,28 @@ use crate::model::id::{Id, PodRef};
 use crate::out::status_report::{BirthsStatus, KernelStatus};
 use crate::runtime::{About, CallError};
 
-const PID_LOST: &str = "the connection to the runtime was lost when its PID was asked for";
+const PID_LOST: &str = "the connection to the runtime was lost when its PID was requested";
 const PIDS_LOST: &str =
-    "the connection to the runtime was lost when it was asked for the PIDs of others";
+    "the connection to the runtime was lost when the PIDs of others were requested";
 
 /// The processes that are watched.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
-    on: bool,
-    /// A process was found by the PID that the runtime had told.
-    sees_pids: bool,
+    is_enabled: bool,
+    /// Whether a process was opened by the PID that the runtime reported, so that both use the same
+    /// PID namespace.
+    has_opened_process: bool,
     watches: BTreeMap<Id, Watch>,
-    /// Those whose pid is to be asked for, those that are dead, and those that were refused
-    /// for a while: of ten thousand that live nothing is to be done.
+    /// The ids whose PID is to be requested, those whose process has ended, and those to be tried
+    /// again. Ten thousand live processes need no work, so they are in none of these sets.
     wanted: BTreeSet<Id>,
     dead: BTreeSet<Id>,
     refused: BTreeSet<Id>,
-    /// Those that are not live, for whatever reason.
+    /// The ids that are not live, for any reason.
     unwatched: BTreeSet<Id>,
-    /// Whose pid is being asked for, and of whose death the runtime is asked.
-    asking_pids: BTreeSet<Id>,
-    asking_deaths: BTreeSet<Id>,
+    /// The ids whose PID call is outstanding, and those whose status call after an exit is.
+    pid_calls: BTreeSet<Id>,
+    death_calls: BTreeSet<Id>,
 }
 
 #[derive(Debug)]
@@ -62,24 +63,24 @@ struct Watch {
 
 #[derive(Debug)]
 enum State {
-    /// Its pid is to be asked for, the next time that there is room.
+    /// Its PID is to be requested once there is room.
     Wanted { pause: Duration },
-    /// Its pid is being asked for, or its process is being opened.
+    /// Its PID is requested, or its process is being opened.
     Opening { pause: Duration, pid: Option<u32> },
-    /// The kernel will tell of its death.
+    /// The kernel will report its end.
     Live { pid: u32 },
-    /// The process is dead, and the runtime has not said so.
+    /// The process has ended, and the runtime does not report that yet.
     Dead {
         pid: u32,
         since: Instant,
         next: Instant,
         pause: Duration,
-        asking: bool,
-        /// The runtime has said that it runs, after the death.
-        denied: bool,
+        is_requested: bool,
+        /// Whether the runtime has reported it as running after the exit.
+        is_denied: bool,
     },
-    /// It cannot be watched; `retry` is when that may be otherwise, of one that is not visible by
-    /// its `pid`.
+    /// It cannot be watched. It is tried again at `retry`, with this `pid` if the process was not
+    /// visible.
     Refused {
         why: String,
         retry: Option<Instant>,
@@ -89,39 +90,39 @@ enum State {
 }
 
 impl State {
-    /// It is dead, as was found just now.
+    /// The state of a process that was just found to have ended.
     fn dead(pid: u32, now: Instant) -> Self {
         Self::Dead {
             pid,
             since: now,
             next: now + FIRST_DEATH_PAUSE,
             pause: FIRST_DEATH_PAUSE,
-            asking: false,
-            denied: false,
+            is_requested: false,
+            is_denied: false,
         }
     }
 }
 
-/// A process to be opened.
+/// A process to open.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct ToOpen {
     pub(crate) pid: u32,
-    /// Its pod, if an earlier process of the container is dead: it was started again.
-    pub(crate) again: Option<PodRef>,
+    /// Its pod, if an earlier process of the container has ended: the container was restarted.
+    pub(crate) restarted: Option<PodRef>,
 }
 
 impl Processes {
-    /// Watches nothing unless it is `on`.
-    pub(crate) fn new(on: bool) -> Self {
+    /// Watches no process unless it `is_enabled`.
+    pub(crate) fn new(is_enabled: bool) -> Self {
         Self {
-            on,
+            is_enabled,
             ..Self::default()
         }
     }
 
-    /// Wants the process of a container watched that runs.
-    pub(crate) fn runs(&mut self, id: &Id, name: &Arc<str>, pod: &PodRef) {
-        if self.on && !self.watches.contains_key(id) {
+    /// Watches the process of a running container.
+    pub(crate) fn watch(&mut self, id: &Id, name: &Arc<str>, pod: &PodRef) {
+        if self.is_enabled && !self.watches.contains_key(id) {
             let watch = Watch {
                 pod: pod.clone(),
                 name: name.clone(),
@@ -135,7 +136,7 @@ impl Processes {
         }
     }
 
-    /// A container runs no more, or is no more; says whether it was watched.
+    /// A container has ended or was removed. Returns whether its process was watched.
     pub(crate) fn forget(&mut self, id: &Id) -> bool {
         for set in [
             &mut self.wanted,
@@ -148,11 +149,11 @@ impl Processes {
         if self.watches.remove(id).is_none() {
             return false;
         }
-        self.asking_deaths.remove(id);
+        self.death_calls.remove(id);
         true
     }
 
-    /// Puts a watch into another state, and into the set of those in it.
+    /// Changes the state of a watch, and updates the sets.
     fn enter(&mut self, id: &Id, state: State) {
         let Some(watch) = self.watches.get_mut(id) else {
             return;
@@ -175,7 +176,7 @@ impl Processes {
         watch.state = state;
     }
 
-    /// The next call to be made.
+    /// The next call, if one is due.
     pub(crate) fn next_call(
         &mut self,
         ledger: &Ledger,
@@ -190,7 +191,7 @@ impl Processes {
     }
 
     fn next_pid(&mut self, ledger: &Ledger) -> Option<(Call, About)> {
-        if waited_for(&self.asking_pids, ledger) >= PARALLEL_PID_CALLS {
+        if count_unstuck(&self.pid_calls, ledger) >= PARALLEL_PID_CALLS {
             return None;
         }
         let free = |id: &&Id| !ledger.is_outstanding(&Request::Pid((*id).clone()).key());
@@ -201,18 +202,18 @@ impl Processes {
             self.enter(&id, State::Opening { pause, pid: None });
         }
         self.wanted.remove(&id);
-        self.asking_pids.insert(id);
+        self.pid_calls.insert(id);
         Some(call)
     }
 
-    /// The pid came, or did not; gives the process that is to be opened.
+    /// A PID call ended. Returns the process to open.
     pub(crate) fn on_pid(
         &mut self,
         id: &Id,
         answer: Result<Option<u32>, CallError>,
         now: Instant,
-    ) -> Option<Found> {
-        self.asking_pids.remove(id);
+    ) -> Option<ToOpen> {
+        self.pid_calls.remove(id);
         match answer {
             Ok(Some(pid)) => self.open(id, pid),
             Ok(None) => {
@@ -220,9 +221,9 @@ impl Processes {
                 self.refuse(id, why, None, None);
                 None
             }
-            // Nobody asks for it again.
+            // It is not requested again.
             Err(CallError::Withheld) => {
-                tracing::warn!("container {id} is not watched by its process: {PID_LOST}");
+                tracing::warn!("the process of container {id} is not watched: {PID_LOST}");
                 self.refuse(id, PID_LOST.to_owned(), None, None);
                 None
             }
@@ -233,9 +234,9 @@ impl Processes {
         }
     }
 
-    fn open(&mut self, id: &Id, reported: u32) -> Option<Found> {
+    fn open(&mut self, id: &Id, reported: u32) -> Option<ToOpen> {
         let watch = self.watches.get(id)?;
-        let (pause, again) = match &watch.state {
+        let (pause, restarted) = match &watch.state {
             State::Opening { pause, .. } => (*pause, None),
             State::Dead { pid, .. } if *pid != reported => {
                 (FIRST_UNWATCHED_PAUSE, Some(watch.pod.clone()))
@@ -244,13 +245,13 @@ impl Processes {
         };
         let pid = Some(reported);
         self.enter(id, State::Opening { pause, pid });
-        Some(Found {
+        Some(ToOpen {
             pid: reported,
-            again,
+            restarted,
         })
     }
 
-    /// The process was opened, or could not be.
+    /// The process is being watched, or cannot be.
     pub(crate) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Instant) {
         let state = self.watches.get(id).map(|watch| &watch.state);
         match opened {
@@ -259,8 +260,8 @@ impl Processes {
                     let pid = *pid;
                     self.enter(id, State::Live { pid });
                 }
-                if !std::mem::replace(&mut self.sees_pids, true) {
-                    self.retry_unseen(now);
+                if !std::mem::replace(&mut self.has_opened_process, true) {
+                    self.retry_invisible(now);
                 }
             }
             Err(Unwatched::Ended(pid)) => {
@@ -279,9 +280,9 @@ impl Processes {
         }
     }
 
-    /// That the PIDs are ours was not known when these were not visible: they may prove to have
+    /// The PIDs are now known to be visible. The processes that were not visible before may have
     /// ended.
-    fn retry_unseen(&mut self, now: Instant) {
+    fn retry_invisible(&mut self, now: Instant) {
         for id in &self.refused {
             if let Some(Watch { state, .. }) = self.watches.get_mut(id)
                 && let State::Refused {
@@ -295,21 +296,22 @@ impl Processes {
         }
     }
 
-    /// Notes why a process is not watched; with a time, it is tried again some time after that.
+    /// Notes why a process is not watched. With a time, it is tried again after a pause from then.
     fn refuse(&mut self, id: &Id, why: String, now: Option<Instant>, pid: Option<u32>) {
         let watch = self.watches.get(id);
         let Some(State::Opening { pause, .. }) = watch.map(|watch| &watch.state) else {
             return;
         };
         let pause = *pause;
-        tracing::debug!("{id} is not watched: {why}");
+        tracing::debug!("the process of container {id} is not watched: {why}");
         let longest = match pid {
-            Some(_) => MAX_UNSEEN_PAUSE,
+            Some(_) => MAX_INVISIBLE_PAUSE,
             None => MAX_WITHHELD_PAUSE,
         };
-        // That the PIDs are ours may have been found while this one was looked for.
-        let was_early = pid.is_some() && self.sees_pids && pause == FIRST_UNWATCHED_PAUSE;
-        let wait = match was_early {
+        // The first process may have been opened after this attempt began.
+        let was_too_early =
+            pid.is_some() && self.has_opened_process && pause == FIRST_UNWATCHED_PAUSE;
+        let wait = match was_too_early {
             true => Duration::ZERO,
             false => pause,
         };
@@ -322,10 +324,10 @@ impl Processes {
         self.enter(id, refused);
     }
 
-    /// Lets time pass: what was refused for a while is wanted again; gives whose processes are to
-    /// be opened again.
-    pub(crate) fn pass(&mut self, now: Instant) -> Vec<(Id, u32)> {
-        let again = self.refused.iter().filter_map(|id| {
+    /// Advances to `now`: processes that could not be watched are tried again. Returns those to
+    /// open again by their PID.
+    pub(crate) fn advance(&mut self, now: Instant) -> Vec<(Id, u32)> {
+        let to_retry = self.refused.iter().filter_map(|id| {
             match self.watches.get(id).map(|watch| &watch.state) {
                 Some(State::Refused {
                     retry: Some(retry),
@@ -336,43 +338,43 @@ impl Processes {
                 _ => None,
             }
         });
-        let mut unseen = Vec::new();
-        for (id, pause, pid) in again.collect::<Vec<_>>() {
+        let mut to_open = Vec::new();
+        for (id, pause, pid) in to_retry.collect::<Vec<_>>() {
             match pid {
                 Some(reported) => {
                     self.enter(&id, State::Opening { pause, pid });
-                    unseen.push((id, reported));
+                    to_open.push((id, reported));
                 }
                 None => self.enter(&id, State::Wanted { pause }),
             }
         }
-        unseen
+        to_open
     }
 
-    /// When something is to be done by time alone.
+    /// When something is next due if no call ends.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         let timed = self.dead.iter().chain(&self.refused);
         let timed = timed.filter_map(|id| self.watches.get(id));
         let alarms = timed.filter_map(|watch| match watch.state {
             State::Dead {
-                asking: false,
+                is_requested: false,
                 next,
                 ..
             } => Some(next),
             State::Refused { retry, .. } => retry,
             _ => None,
         });
-        // What is due and was not asked waits for room, which an answer makes, and not time.
+        // What is already due waits for room, which an answer makes, not time.
         alarms.filter(|time| *time > now).min()
     }
 
-    /// Whether the process of each container that is known to run is watched.
+    /// Whether the process of each running container is watched.
     pub(crate) fn are_all_watched(&self) -> bool {
-        self.on && self.unwatched.is_empty()
+        self.is_enabled && self.unwatched.is_empty()
     }
 
-    /// Whether the kernel has reported the death of this container, or will.
-    pub(crate) fn reports_death(&self, id: &Id) -> bool {
+    /// Whether the kernel has reported the exit of this container, or will.
+    pub(crate) fn can_report_death(&self, id: &Id) -> bool {
         let state = self.watches.get(id).map(|watch| &watch.state);
         matches!(state, Some(State::Live { .. } | State::Dead { .. }))
     }
@@ -383,7 +385,7 @@ impl Processes {
         matches!(state, Some(State::Refused { .. }))
     }
 
-    /// How it is with the watches, given whether PIDs may be asked for.
+    /// The state of the watches. `admits_pids` is whether PIDs may be requested now.
     pub(crate) fn status(&self, admits_pids: bool, births: BirthsStatus) -> KernelStatus {
         let live = |watch: &&Watch| matches!(watch.state, State::Live { .. } | State::Dead { .. });
         let watched = self.watches.values().filter(live).count();
@@ -396,7 +398,7 @@ impl Processes {
             };
             *reasons.entry(why).or_default() += 1;
         }
-        let state = match (self.on, reasons.is_empty()) {
+        let state = match (self.is_enabled, reasons.is_empty()) {
             (false, _) => "off",
             (true, false) if watched == 0 => "unavailable",
             (true, _) => "live",
@@ -417,11 +419,10 @@ impl Processes {
     }
 }
 
-/// Of those that are asked about, how many may still answer: one that is stuck takes no
-/// place from the others.
-fn waited_for(asking: &BTreeSet<Id>, ledger: &Ledger) -> usize {
-    let stuck = |id: &&Id| !ledger.is_stuck(&Request::Pid((*id).clone()).key());
-    asking.iter().filter(stuck).count()
+/// How many of these calls may still be answered. A stuck call takes no place from the others.
+fn count_unstuck(ids: &BTreeSet<Id>, ledger: &Ledger) -> usize {
+    let is_unstuck = |id: &&Id| !ledger.is_stuck(&Request::Pid((*id).clone()).key());
+    ids.iter().filter(is_unstuck).count()
 }
 
 impl Watch {

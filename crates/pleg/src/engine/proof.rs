@@ -1,17 +1,17 @@
-//! Whether the event stream has proved itself: then lists may be rarer.
+//! Whether the event stream announces every change, so that lists may be rarer.
 //!
 //! ```text
-//!   heard(id) ----\
-//!                  both within the grace: announced     ten of them: proved, the period
-//!   happened(id) -/                                     doubles with each good relist
-//!   happened alone: missed ------> nothing is proved, and the period is the shortest
+//!   announced(id) --\
+//!                    both within 2 s: a proof     after ten proofs, the period doubles
+//!   changed(id) ----/                             with each good relist
+//!   changed alone: missed ------> no proof is left, and the period is the shortest
 //! ```
 //!
-//! A stream has no heartbeat: one that is silent looks like a node on which nothing
-//! happens. So it is trusted for what it did, and only as long as it does.
+//! A stream has no heartbeat: a broken stream looks like a node without changes. So it is trusted
+//! for what it has announced, and only while it announces every change.
 //!
-//! Where the kernel reports each birth and each death, it shows at once whether the stream announces
-//! them: such a stream is trusted from the start, until it misses one change.
+//! If the kernel reports each birth and each exit, it shows at once whether the stream announces
+//! them. Such a stream is trusted from the start, until it misses a change.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -23,23 +23,23 @@ use super::limits::{
 };
 use crate::model::id::Id;
 
-/// What the stream on this connection has done so far.
+/// What the stream on this connection has announced so far.
 #[derive(Debug)]
 pub(super) struct Proof {
-    /// When the stream was opened: what happened before could not be announced.
+    /// When the stream was opened. Earlier changes could not be announced.
     opened: Instant,
-    /// What was announced lately.
+    /// The ids that were announced, and when.
     announcements: BTreeMap<Id, Instant>,
-    /// What happened and was not announced yet.
+    /// The ids that changed and were not announced yet, and when.
     awaited: BTreeMap<Id, Instant>,
-    /// How many changes were announced since the last one that was missed.
+    /// How many changes were announced since the last missed one.
     announced: usize,
-    /// It has missed a change, and has not proved itself since.
+    /// Whether it has missed a change and has not proved itself since.
     has_missed: bool,
-    /// How often the period was doubled.
+    /// How many times the period was doubled.
     doubled: u32,
-    /// When it is next looked who was heard too long ago.
-    tidy: Instant,
+    /// When outdated announcements are next dropped.
+    next_cleanup: Instant,
 }
 
 impl Proof {
@@ -51,7 +51,7 @@ impl Proof {
             announced: 0,
             has_missed: false,
             doubled: 0,
-            tidy: opened + ANNOUNCEMENT_VALID_FOR,
+            next_cleanup: opened + ANNOUNCEMENT_VALID_FOR,
         }
     }
 
@@ -60,20 +60,21 @@ impl Proof {
         now.duration_since(self.opened)
     }
 
-    /// The stream announced something of this id.
+    /// The stream announced something about this id.
     pub(super) fn on_announced(&mut self, id: &Id, now: Instant) {
         if self.awaited.remove(id).is_some() {
             self.announced += 1;
         }
-        // Who is not kept may count as missed, which only makes lists more frequent.
+        // If an announcement is not remembered, its change may count as missed. That only makes
+        // lists more frequent.
         if self.announcements.len() < MAX_ANNOUNCEMENTS {
             self.announcements.insert(id.clone(), now);
         }
     }
 
-    /// Something happened to this id. What was announced before the look that showed it
-    /// otherwise was something else; and it happened after those lists were asked for.
-    pub(super) fn happened(
+    /// This id changed. An announcement before `observed`, when a call last showed another state,
+    /// was of another change. The change happened after `listed`, when lists last did not show it.
+    pub(super) fn on_change(
         &mut self,
         id: &Id,
         observed: Option<Instant>,
@@ -88,47 +89,48 @@ impl Proof {
         }
     }
 
-    /// Lets time pass, and gives the number of changes that have been missed by now.
-    pub(super) fn pass(&mut self, now: Instant) -> u64 {
-        if now >= self.tidy {
+    /// Advances to `now`, and returns how many changes have been missed.
+    pub(super) fn advance(&mut self, now: Instant) -> u64 {
+        if now >= self.next_cleanup {
             self.announcements
                 .retain(|_, at| *at + ANNOUNCEMENT_VALID_FOR > now);
-            self.tidy = now + ANNOUNCEMENT_VALID_FOR;
+            self.next_cleanup = now + ANNOUNCEMENT_VALID_FOR;
         }
         let before = self.awaited.len();
         self.awaited
-            .retain(|_, happened| *happened + SETTLED_AFTER > now);
+            .retain(|_, changed| *changed + SETTLED_AFTER > now);
         let missed = before - self.awaited.len();
         if missed > 0 {
             self.has_missed = true;
-            self.doubt();
+            self.reset();
         }
         missed as u64
     }
 
-    /// When the next change will have been missed.
+    /// When the next change will be missed.
     pub(super) fn due(&self) -> Option<Instant> {
         self.awaited
             .values()
             .min()
-            .map(|happened| *happened + SETTLED_AFTER)
+            .map(|changed| *changed + SETTLED_AFTER)
     }
 
-    /// Nothing is proved any more.
-    pub(super) fn doubt(&mut self) {
+    /// Forgets all proofs.
+    pub(super) fn reset(&mut self) {
         self.announced = 0;
         self.doubled = 0;
     }
 
-    /// Lists were good, and everything in them was known.
-    pub(super) fn relisted(&mut self) {
+    /// A relist was good, and its changes are taken in.
+    pub(super) fn on_relist(&mut self) {
         if self.announced >= TRUSTED_AFTER_CHANGES && self.awaited.is_empty() {
             self.has_missed = false;
             self.doubled = (self.doubled + 1).min(16);
         }
     }
 
-    /// How long to wait for the next relist, given whether the kernel reports each birth and death.
+    /// The pause before the next relist. `is_all_watched` is whether the kernel reports each birth
+    /// and exit.
     pub(super) fn period(
         &self,
         shortest: Duration,
@@ -169,20 +171,20 @@ mod tests {
 
         fn wait(&mut self, seconds: u64) -> u64 {
             self.now += Duration::from_secs(seconds);
-            self.proof.pass(self.now)
+            self.proof.advance(self.now)
         }
 
         fn announce(&mut self, changes: usize) {
             for change in 0..changes {
                 let id = Id::from(format!("{change}"));
                 self.proof.on_announced(&id, self.now);
-                self.proof.happened(&id, None, self.now, self.now);
+                self.proof.on_change(&id, None, self.now, self.now);
             }
         }
 
         fn periods(&mut self, relists: usize) -> Vec<u64> {
             let period = |_| {
-                self.proof.relisted();
+                self.proof.on_relist();
                 self.proof
                     .period(SHORTEST, CEILING, self.is_all_watched)
                     .as_secs()
@@ -192,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn the_period_grows_once_ten_changes_were_announced() {
+    fn the_period_doubles_once_ten_changes_were_announced() {
         let mut stream = Stream::new();
         stream.announce(9);
         assert_eq!(stream.periods(3), [1, 1, 1]);
@@ -201,13 +203,13 @@ mod tests {
     }
 
     #[test]
-    fn one_change_that_was_missed_brings_it_back_to_the_beginning() {
+    fn one_missed_change_resets_the_period() {
         let mut stream = Stream::new();
         stream.announce(10);
         stream.periods(9);
         stream
             .proof
-            .happened(&"missed".into(), None, stream.now, stream.now);
+            .on_change(&"missed".into(), None, stream.now, stream.now);
         assert_eq!(stream.proof.due(), Some(stream.now + SETTLED_AFTER));
         assert_eq!((stream.wait(1), stream.wait(1)), (0, 1));
         assert_eq!(stream.periods(2), [1, 1]);
@@ -217,23 +219,23 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_may_come_a_little_later_than_the_change_is_seen() {
+    fn an_announcement_may_arrive_a_little_later_than_the_change() {
         let mut stream = Stream::new();
         stream
             .proof
-            .happened(&"late".into(), None, stream.now, stream.now);
+            .on_change(&"late".into(), None, stream.now, stream.now);
         stream.wait(1);
         stream.proof.on_announced(&"late".into(), stream.now);
         assert_eq!(stream.wait(60), 0);
     }
 
     #[test]
-    fn what_happened_before_the_stream_was_open_proves_nothing() {
+    fn a_change_before_the_stream_was_opened_proves_nothing() {
         let mut stream = Stream::new();
         let before = stream.now.checked_sub(Duration::from_secs(1)).unwrap();
         stream
             .proof
-            .happened(&"before".into(), None, before, stream.now);
+            .on_change(&"before".into(), None, before, stream.now);
         assert_eq!((stream.proof.due(), stream.wait(60)), (None, 0));
     }
 
@@ -246,19 +248,19 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_kernel_that_reports_all_it_is_trusted_until_it_misses_a_change() {
+    fn while_the_kernel_reports_each_change_the_stream_is_trusted_until_it_misses_one() {
         let mut stream = Stream::new();
         stream.is_all_watched = true;
         assert_eq!(stream.periods(1), [30]);
-        let happened = |stream: &mut Stream, id: &str| {
+        let change = |stream: &mut Stream, id: &str| {
             let now = stream.now;
-            stream.proof.happened(&id.into(), None, now, now);
+            stream.proof.on_change(&id.into(), None, now, now);
         };
-        happened(&mut stream, "late");
+        change(&mut stream, "late");
         assert_eq!(stream.periods(1), [1], "it is not announced yet");
         stream.proof.on_announced(&"late".into(), stream.now);
         assert_eq!(stream.periods(1), [30]);
-        happened(&mut stream, "missed");
+        change(&mut stream, "missed");
         assert_eq!(stream.wait(2), 1);
         assert_eq!(stream.periods(3), [1, 1, 1]);
         stream.announce(10);

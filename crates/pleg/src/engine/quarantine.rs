@@ -1,4 +1,5 @@
-//! The status calls during which the connection to the runtime was lost: one of them may be why.
+//! Quarantine: the status calls during which the connection to the runtime was lost. One of them
+//! may have crashed the runtime.
 //!
 //! ```text
 //!   lost once --> lost again: quarantine --> lost alone twice: withheld for 1, 4, 16 ... 300 s
@@ -6,14 +7,15 @@
 //!                                                                  second: an ordinary call again
 //! ```
 //!
-//! One loss is a restart, and most restarts have nothing to do with a call: all that was outstanding is
-//! sent again side by side. What is lost twice in succession is in quarantine: of these one at a time is
-//! outstanding, and the next one is sent as soon as it is answered. Calls that are not in quarantine go
-//! on meanwhile: a quarantined call may hang for a second, and no other pod waits for it.
+//! One loss is a restart, and most restarts have nothing to do with a call: all outstanding calls
+//! are sent again side by side. A call that is lost twice in succession is quarantined. At most one
+//! quarantined call is outstanding, and the next one is sent as soon as it is answered. Other calls
+//! continue meanwhile: a quarantined call may be stuck for a second, and no other pod waits for it.
 //!
-//! A quarantined call that is lost was alone. Twice in succession is reported, and the call is withheld
-//! with back-off. The report states only what was observed: the runtime may have ended for another
-//! reason. So no call is given up, and the first answer clears it.
+//! A quarantined call that is lost was alone. After two such losses in succession the call is
+//! reported and withheld, with back-off. The report states only what was observed, because the
+//! runtime may have ended for another reason. So no call is given up, and the first answer ends its
+//! quarantine.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -25,39 +27,39 @@ use super::losses::Losses;
 use crate::model::id::Id;
 use crate::out::status_report::SuspectCall;
 
-/// What is done about a call.
+/// What to do with a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Admission {
-    /// It is sent.
+    /// Send it.
     Send,
-    /// It is in quarantine, and waits for its turn.
+    /// It is quarantined: send it when it is its turn.
     Wait,
-    /// It is not sent for now.
+    /// Do not send it now.
     Withhold,
 }
 
-/// The calls during which the connection was lost, and those of them that wait for their turn.
+/// The suspect calls, and those of them that wait for their turn.
 #[derive(Debug)]
 pub(crate) struct Quarantine {
     suspects: BTreeMap<Request, Suspect>,
     waiting: Vec<Call>,
     /// The quarantined call that is outstanding, and when it was sent.
     sent: Option<(Request, Instant)>,
-    /// When the connection was last lost, until a call is answered that was sent since.
+    /// When the connection was last lost; `None` once a call is answered that was sent later.
     lost_at: Option<Instant>,
-    /// The losses of quarantined PID calls in succession, of any containers, and the last one.
+    /// The consecutive losses of quarantined PID calls, of any container, and the last one.
     pids: Losses,
     pid_lost_at: Option<Instant>,
 }
 
-/// A call that was lost, and has not been answered since.
+/// A call that was lost, and was not answered since.
 #[derive(Debug)]
 struct Suspect {
     is_quarantined: bool,
-    /// The losses while it was the only quarantined call that was outstanding.
+    /// The losses while it was the only outstanding quarantined call.
     alone: Losses,
     alone_at: Option<Instant>,
-    /// Its answer is needed, by the last lists.
+    /// Whether its answer is needed, according to the last lists.
     is_wanted: bool,
 }
 
@@ -86,7 +88,7 @@ impl Suspect {
 
     fn is_withheld(&self, request: &Request, now: Instant) -> bool {
         match request {
-            // Useful, and not worth another crash.
+            // A PID is useful, but not worth another crash.
             Request::Pid(_) => !self.alone.is_none(),
             _ => self
                 .alone_at
@@ -123,7 +125,7 @@ impl Quarantine {
         }
     }
 
-    /// The runtime has answered a call that was `sent` then, perhaps by an error.
+    /// A call that was `sent` then was answered, perhaps with an error.
     pub(crate) fn answered(&mut self, request: &Request, sent: Instant) {
         self.ended(request);
         self.suspects.remove(request);
@@ -133,25 +135,25 @@ impl Quarantine {
         self.lost_at.take_if(|lost| sent > *lost);
     }
 
-    /// There was no connection on which to send it.
+    /// There was no connection to send the call on.
     pub(crate) fn not_sent(&mut self, request: &Request) {
         self.ended(request);
     }
 
-    /// A call has ended; whether it was the quarantined one that was outstanding.
+    /// A call has ended. Returns whether it was the outstanding quarantined one.
     fn ended(&mut self, request: &Request) -> bool {
         self.sent.take_if(|(sent, _)| sent == request).is_some()
     }
 
-    /// Takes the quarantined call that has been outstanding for as long as a crash takes: the runtime
-    /// is still there. The call may hang.
+    /// Takes the quarantined call that has been outstanding for as long as a crash takes. It did
+    /// not crash the runtime, but it may be stuck.
     pub(crate) fn take_survivor(&mut self, now: Instant) -> Option<Request> {
         let (request, _) = self.sent.take_if(|(_, sent)| now >= *sent + CRASH_WITHIN)?;
         self.suspects.remove(&request);
         Some(request)
     }
 
-    /// What is done about this call now.
+    /// What to do with this call now.
     pub(crate) fn admit(&self, request: &Request, now: Instant) -> Admission {
         match self.suspects.get(request) {
             Some(suspect) if suspect.is_withheld(request, now) => Admission::Withhold,
@@ -160,7 +162,7 @@ impl Quarantine {
         }
     }
 
-    /// Whether PIDs are requested: a runtime may crash on that of each container.
+    /// Whether PIDs may be requested. A runtime may crash on the PID of any container.
     pub(crate) fn admits_pids(&self, now: Instant) -> bool {
         let until = self.pid_lost_at.map(|at| at + self.pids.pause());
         until.is_none_or(|until| now >= until)
@@ -171,8 +173,8 @@ impl Quarantine {
         self.waiting.push(call);
     }
 
-    /// Takes the call whose turn it is. One that was lost alone is sent after all others: a runtime that
-    /// never stays for long loses another one each time.
+    /// Takes the call whose turn it is. A call that was lost alone is sent after all others: a
+    /// runtime that crashes often for another reason loses a different call each time.
     pub(crate) fn take_next(&mut self, now: Instant) -> Option<Call> {
         let is_back = self
             .lost_at
@@ -188,21 +190,21 @@ impl Quarantine {
         Some(call)
     }
 
-    /// When time alone lets the next call be sent.
+    /// When the next call may be sent if no call ends.
     pub(crate) fn alarm(&self) -> Option<Instant> {
         let survives = self.sent.as_ref().map(|(_, sent)| *sent + CRASH_WITHIN);
         let back = self.lost_at.map(|lost| lost + RECONNECT_WITHIN);
         survives.or(back.filter(|_| !self.waiting.is_empty()))
     }
 
-    /// Whether it may be called only to see whether the runtime answers it.
-    pub(crate) fn may_be_witness(&self, request: &Request) -> bool {
+    /// Whether this call may be used as a witness.
+    pub(crate) fn can_be_witness(&self, request: &Request) -> bool {
         let suspect = self.suspects.get(request);
         suspect.is_none_or(|suspect| !suspect.is_quarantined)
     }
 
-    /// Lists were answered: of the ids of suspects these exist, and the status of some is wanted.
-    /// What was observed of the others is remembered, for they may be called again.
+    /// Lists were taken in. `is_wanted` contains the listed ids of suspects, and whether their
+    /// status is needed. The other suspects are forgotten.
     pub(crate) fn listed(&mut self, is_wanted: &BTreeMap<Id, bool>) {
         self.suspects.retain(|request, suspect| {
             let listed = request.key().1.and_then(|id| is_wanted.get(&id));
@@ -217,19 +219,19 @@ impl Quarantine {
         ids.collect()
     }
 
-    /// Of how many needed status calls the answer was lost, of those that are not `reported` otherwise.
+    /// How many needed status calls were lost, without those that are `reported` otherwise.
     pub(crate) fn lost_calls(&self, is_reported: impl Fn(&Key) -> bool) -> usize {
         let needed = self.needed();
         needed.filter(|key| !is_reported(key)).count()
     }
 
-    /// All that are needed.
+    /// The needed suspect calls.
     pub(crate) fn calls(&self) -> impl Iterator<Item = SuspectCall> {
         self.needed()
             .filter_map(|(call, id)| Some(SuspectCall { call, id: id? }))
     }
 
-    /// A call for a PID shows nothing of the same call without it.
+    /// A PID call is left out: it is no evidence about the same call without the PID.
     fn needed(&self) -> impl Iterator<Item = Key> {
         let needed = self
             .suspects

@@ -1,10 +1,10 @@
-//! The two lists: when they are due, and what they say.
+//! The relist: when both lists are requested, and what they show.
 //!
 //! ```text
-//!   Waiting --due--> AskingVersion (if nobody knows who answers) --> Asking (both lists at once)
-//!      ^                                                                |
-//!      \------ a pause: none after the first late one, ----- Listed: good, or why not
-//!              longer while lists are slow
+//!   Waiting --due--> AwaitingVersion (if the runtime is unknown) --> OpenRelist (both lists at once)
+//!      ^                                                                  |
+//!      \---- a pause: none after the first late relist, --- Relisted: good or failed
+//!            longer while lists are slow
 //! ```
 
 use std::sync::Arc;
@@ -12,12 +12,12 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-mod asking;
 mod availability;
 mod ending;
+mod open_relist;
 
-pub(super) use asking::ListRow;
-use asking::{OpenRelist, Reply, Rows};
+pub(super) use open_relist::ListRow;
+use open_relist::{OpenRelist, Reply, Rows};
 
 use super::call::List;
 use super::limits::{MAX_LOSS_PAUSE, TOO_LARGE_RETRY_PAUSE};
@@ -31,34 +31,37 @@ use crate::model::wall_time::Moment;
 use crate::records::Interval;
 use crate::runtime::{CallError, Listing, RuntimeVersion};
 
-/// Both lists, and when to ask for them.
+/// Both lists, and when they are requested.
 #[derive(Debug)]
 pub(crate) struct Relister {
     period: Duration,
     state: State,
-    /// Who answered when it was last asked for.
+    /// The last answer to `Version`.
     runtime: Option<RuntimeVersion>,
-    /// Nobody knows who answers: not asked yet, or the connection was lost since.
+    /// Whether the runtime is unknown: `Version` was not answered yet, or the connection was lost
+    /// since.
     is_version_unknown: bool,
-    /// That was asked and is not answered: the next relist does without.
+    /// Whether the next relist proceeds without an answer to `Version`.
     skips_version: bool,
-    /// In the last relist the connection of one list was lost before the other one came.
-    lost_one: bool,
-    /// Those soon after a relist was begun.
+    /// Whether, in the last relist, the connection was lost for one list before the other one
+    /// arrived.
+    has_lost_one: bool,
+    /// Lost connections soon after the beginning of a relist.
     losses: Losses,
-    /// Somebody wants a relist that is begun after this.
+    /// A relist that begins after this time was requested while another one was open.
     requested: Option<Instant>,
-    /// The one after that under way is wanted by then.
+    /// The relist after the open one is wanted by this time.
     hurried: Option<Instant>,
     history: ListHistory,
-    /// The last good lists, by pod.
+    /// The last good lists, grouped by pod.
     grouping: Grouping,
     good: Good,
-    /// Why the last relist could not ask: no connection, or not a runtime that can be asked.
+    /// Why the last relist could not request lists: there is no connection, or the server is no CRI
+    /// runtime.
     no_runtime: Option<CallError>,
-    /// When a relist failed last.
+    /// When a relist last failed.
     failed_at: Option<Instant>,
-    /// How many rows belonged to no pod.
+    /// How many rows of the last lists belonged to no pod.
     orphaned: usize,
 }
 
@@ -72,39 +75,39 @@ enum State {
 /// When lists were good.
 #[derive(Clone, Copy, Debug, Default)]
 struct Good {
-    /// When the last good relist was begun.
+    /// When the last good relist began.
     last: Option<Instant>,
-    /// The one before.
+    /// When the one before it began.
     before: Option<Instant>,
-    /// The last one of which a kubelet could have received both lists.
+    /// When the last relist began whose lists a kubelet could have received.
     for_kubelet: Option<Instant>,
-    /// How much the last ones showed.
+    /// How many pods and containers the last good lists showed.
     counts: Counts,
 }
 
-/// What is to be asked.
+/// The calls with which a relist begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ask {
+pub(crate) enum RelistCalls {
     Version,
     Lists,
 }
 
-/// How a relist ended.
+/// The result of a relist.
 #[derive(Debug)]
 pub(crate) enum Relisted {
-    /// Both lists came.
+    /// Both lists were answered successfully.
     Good(Listed),
-    /// They did not, after this time.
+    /// A list failed; the relist took this long.
     Failed(Duration),
 }
 
-/// What both lists said.
+/// What both lists showed.
 #[derive(Debug)]
 pub(crate) struct Listed {
     pub(crate) snapshot: Snapshot,
     pub(crate) begun: Moment,
-    /// They came so late that they tell how things were when they were asked for, at best.
-    pub(crate) late: bool,
+    /// Whether the lists arrived late. Their content may be as old as their request.
+    pub(crate) are_late: bool,
 }
 
 impl Relister {
@@ -123,17 +126,17 @@ impl Relister {
             failed_at: None,
             orphaned: 0,
             skips_version: false,
-            lost_one: false,
+            has_lost_one: false,
             losses: Losses::new(MAX_LOSS_PAUSE),
         }
     }
 
-    /// How each of the lists was answered.
+    /// How each list was answered.
     pub(crate) fn history(&self) -> &ListHistory {
         &self.history
     }
 
-    /// When the next relist is due; `None` while one is under way.
+    /// When the next relist is due; `None` while one is open.
     pub(crate) fn due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting { due } => Some(due),
@@ -141,24 +144,25 @@ impl Relister {
         }
     }
 
-    /// Makes a relist due that is begun after `asked`; one that was begun since serves.
-    pub(crate) fn request(&mut self, asked: Instant) {
+    /// Makes a relist due that begins after `after`. A good relist that began since is enough.
+    pub(crate) fn request(&mut self, after: Instant) {
         match &mut self.state {
-            State::Waiting { .. } if self.good.last.is_some_and(|begun| begun > asked) => {}
-            State::Waiting { due } => *due = asked.min(*due),
-            State::AwaitingVersion | State::OpenRelist(_) => self.requested = Some(asked),
+            State::Waiting { .. } if self.good.last.is_some_and(|begun| begun > after) => {}
+            State::Waiting { due } => *due = after.min(*due),
+            State::AwaitingVersion | State::OpenRelist(_) => self.requested = Some(after),
         }
     }
 
-    /// Makes the next relist due at `time`, unless it is due before, or a list was too large: that is
-    /// made for nothing each time.
+    /// Makes the next relist due by `time`. After a list that was too large this does nothing,
+    /// because the runtime would produce it for nothing each time.
     pub(crate) fn hurry(&mut self, time: Instant) {
         if !self.is_too_large() {
             self.make_due_by(time);
         }
     }
 
-    /// The same although a list was too large: whether the runtime is there at all only lists tell.
+    /// The same, even after a list that was too large: only lists show whether the runtime is
+    /// reachable at all.
     pub(crate) fn hurry_anyway(&mut self, time: Instant) {
         let least = match self.is_too_large() {
             true => TOO_LARGE_RETRY_PAUSE,
@@ -181,24 +185,24 @@ impl Relister {
         }
     }
 
-    /// Who answered when it was last asked for.
+    /// The last answer to `Version`.
     pub(crate) fn runtime(&self) -> Option<&RuntimeVersion> {
         self.runtime.as_ref()
     }
 
-    pub(crate) fn runtime_is(&mut self, version: RuntimeVersion) {
+    pub(crate) fn set_runtime(&mut self, version: RuntimeVersion) {
         self.runtime = Some(version);
     }
 
-    /// Whether nobody knows who answers, and the next relist asks for that first.
+    /// Whether the runtime is unknown, so that the next relist first sends `Version`.
     pub(crate) fn needs_version(&self) -> bool {
         self.is_version_unknown && !self.skips_version
     }
 
-    /// Begins a relist if one is due. Before anything else the runtime is asked who it is:
-    /// that settles which version of CRI it is spoken to in. Both lists are asked for at
-    /// once, so that one that hangs does not keep the other from being known.
-    pub(crate) fn begin(&mut self, now: Moment) -> Option<Ask> {
+    /// Begins a relist if one is due. `Version` is sent first if the runtime is unknown, because
+    /// its answer decides which version of CRI is used. Both lists are requested at once, so that a
+    /// stuck list does not delay the other one.
+    pub(crate) fn begin(&mut self, now: Moment) -> Option<RelistCalls> {
         if self.due().is_none_or(|due| now.instant < due) {
             return None;
         }
@@ -206,23 +210,23 @@ impl Relister {
         self.skips_version = false;
         Some(if needs_version {
             self.state = State::AwaitingVersion;
-            Ask::Version
+            RelistCalls::Version
         } else {
             self.begin_lists(now)
         })
     }
 
-    fn begin_lists(&mut self, begun: Moment) -> Ask {
+    fn begin_lists(&mut self, begun: Moment) -> RelistCalls {
         self.state = State::OpenRelist(OpenRelist {
             begun,
             sandboxes: None,
             containers: None,
             largest: 0,
         });
-        Ask::Lists
+        RelistCalls::Lists
     }
 
-    /// The runtime said who it is: then both lists are asked for, once nobody is asking for one.
+    /// `Version` was answered: lists are requested next.
     pub(crate) fn version_known(&mut self, now: Instant) {
         self.is_version_unknown = false;
         self.skips_version = false;
@@ -231,14 +235,14 @@ impl Relister {
         }
     }
 
-    /// Another runtime may be there.
+    /// Another runtime may be listening now.
     fn forget_version(&mut self) {
         self.is_version_unknown = true;
         self.skips_version = false;
     }
 
-    /// The runtime does not say who it is: then it is asked for lists all the same, and before the
-    /// next ones once more who it is.
+    /// Requests lists without an answer to `Version`. The relist after that one sends `Version`
+    /// again.
     pub(crate) fn skip_version(&mut self, now: Instant) {
         self.skips_version = self.is_version_unknown;
         if let State::AwaitingVersion = self.state {
@@ -246,7 +250,7 @@ impl Relister {
         }
     }
 
-    /// The runtime cannot be asked who it is: nor for lists, unless they were asked for meanwhile.
+    /// `Version` failed. Ends the relist, unless lists were requested meanwhile.
     pub(crate) fn version_failed(&mut self, error: CallError, now: Instant) -> Option<Relisted> {
         let State::AwaitingVersion = self.state else {
             return None;
@@ -254,20 +258,20 @@ impl Relister {
         Some(self.failed(error, now))
     }
 
-    /// Takes in an answer; gives how the relist ended once both lists have answered.
+    /// Takes in the answer to a list. Returns the result of the relist once both lists have ended.
     pub(crate) fn on_list<R: ListRow>(
         &mut self,
         answer: Result<Listing<R>, CallError>,
         now: Instant,
     ) -> Option<Relisted> {
-        let State::OpenRelist(asking) = &mut self.state else {
+        let State::OpenRelist(open_relist) = &mut self.state else {
             return None;
         };
         let answer = match answer {
             Ok(listing) => {
-                let took = now.duration_since(asking.begun.instant);
+                let took = now.duration_since(open_relist.begun.instant);
                 self.history.received(R::LIST, took);
-                asking.largest = listing.bytes.max(asking.largest);
+                open_relist.largest = listing.bytes.max(open_relist.largest);
                 Ok(listing.rows)
             }
             Err(error) => {
@@ -276,46 +280,47 @@ impl Relister {
             }
         };
         let is_lost = matches!(answer, Err(CallError::Unavailable(_)));
-        *R::reply(asking) = Some(Reply {
+        *R::reply(open_relist) = Some(Reply {
             at: now,
             rows: answer,
         });
         self.end(is_lost, now)
     }
 
-    /// A list that a sweep asked for failed. Says whether that is new.
+    /// A list of a sweep failed. Returns whether that is new.
     pub(crate) fn sweep_list_failed(&mut self, list: List, error: &CallError) -> bool {
         if !matches!(error, CallError::Unavailable(_)) {
-            self.is_reachable();
+            self.note_reachable();
         }
         self.history.failed_beside_a_sweep(list, error)
     }
 
-    /// There is a connection again, and the next relist may be far away: it waits for the list that a
-    /// sweep has asked for.
-    pub(crate) fn is_reachable(&mut self) {
+    /// There is a connection again. The next relist, which would show it, may be far away: it waits
+    /// for a list of a sweep.
+    pub(crate) fn note_reachable(&mut self) {
         self.no_runtime
             .take_if(|error| matches!(error, CallError::Unavailable(_)));
     }
 
-    /// A list that a sweep asked for came after so long.
+    /// A list of a sweep arrived after `took`.
     pub(crate) fn sweep_list_received(&mut self, list: List, took: Duration) {
-        self.is_reachable();
+        self.note_reachable();
         self.history.received_beside_a_sweep(list, took);
     }
 
-    /// All is known that this list shows, which was requested then.
-    pub(crate) fn list_taken_in(&mut self, list: List, asked: Instant) {
-        self.history.taken_in_as_of(list, asked);
+    /// A list that was requested at `requested` has been taken in.
+    pub(crate) fn list_taken_in(&mut self, list: List, requested: Instant) {
+        self.history.taken_in_as_of(list, requested);
     }
 
-    /// What has come of this list and waits for the other one, unless as much is taken in.
+    /// The rows of this list in the open relist, if they wait for the other list and nothing as new
+    /// is taken in.
     pub(crate) fn waiting<R: ListRow>(&mut self) -> Option<(Rows<R>, Interval)> {
-        let State::OpenRelist(asking) = &mut self.state else {
+        let State::OpenRelist(open_relist) = &mut self.state else {
             return None;
         };
-        let begun = asking.begun.instant;
-        let reply = R::reply(asking).as_ref()?;
+        let begun = open_relist.begun.instant;
+        let reply = R::reply(open_relist).as_ref()?;
         let rows = reply.rows.as_ref().ok()?;
         let interval = Interval {
             begun,
@@ -325,7 +330,7 @@ impl Relister {
         (self.history.taken_in(R::LIST) < Some(begun)).then(|| (Arc::clone(rows), interval))
     }
 
-    /// Whether lists have ever come.
+    /// Whether a relist was ever good.
     pub(crate) fn has_listed(&self) -> bool {
         self.good.last.is_some()
     }
@@ -335,18 +340,18 @@ impl Relister {
         self.good.counts
     }
 
-    /// When the last good relist was begun.
+    /// When the last good relist began.
     pub(crate) fn last_good(&self) -> Option<Instant> {
         self.good.last
     }
 
-    /// When the last good lists before `time` were asked for, if that is still known.
+    /// When the newest good relist before `time` began. Only two relists are remembered.
     pub(crate) fn good_before(&self, time: Instant) -> Option<Instant> {
         let good = [self.good.last, self.good.before];
         good.into_iter().flatten().find(|begun| *begun < time)
     }
 
-    /// The last relist of which a kubelet could have received both lists.
+    /// When the last relist began whose lists a kubelet could have received.
     pub(crate) fn good_for_kubelet(&self) -> Option<Instant> {
         self.good.for_kubelet
     }

@@ -27,13 +27,13 @@ impl Engine {
             (Purpose::SweepList, Ok(listing)) => {
                 let took = now.instant.duration_since(interval.begun);
                 self.relister.sweep_list_received(R::LIST, took);
-                self.take_in_one(&listing.rows, interval, now);
+                self.take_in_single_list(&listing.rows, interval, now);
             }
             (Purpose::SweepList, Err(error)) => {
                 self.sweeper.list_failed(R::LIST);
                 if self.relister.sweep_list_failed(R::LIST, &error) {
-                    // Whether it still fails, the next relist tells, which must not be far.
-                    self.doubt_stream(now);
+                    // The next relist will show whether it still fails, so it must be soon.
+                    self.distrust_stream(now);
                     self.hurry(now);
                 }
             }
@@ -43,8 +43,8 @@ impl Engine {
                         self.out
                             .observer
                             .list_received(R::LIST.rpc(), listing.bytes);
-                        if self.sweeper.waits_for(R::LIST) || self.relister.is_failing() {
-                            self.take_in_one(&listing.rows, interval, now);
+                        if self.sweeper.needs_list(R::LIST) || self.relister.is_failing() {
+                            self.take_in_single_list(&listing.rows, interval, now);
                         }
                     }
                     Err(_) => self.take_in_waiting_lists(now),
@@ -55,15 +55,21 @@ impl Engine {
         }
     }
 
-    /// Takes in a list without the other one, beside a sweep.
-    fn take_in_one<R: ListRow + Part>(&mut self, rows: &[Arc<R>], interval: Interval, now: Moment) {
+    /// Takes in one list without the other, beside a sweep.
+    fn take_in_single_list<R: ListRow + Part>(
+        &mut self,
+        rows: &[Arc<R>],
+        interval: Interval,
+        now: Moment,
+    ) {
         self.records.observe_list(rows, interval);
         self.relister.list_taken_in(R::LIST, interval.begun);
         self.sweeper.list_answered(R::LIST, interval.begun);
         self.settle(now);
     }
 
-    /// Takes in the list that has come, and waits for the other one in vain.
+    /// Takes in a list of the open relist without waiting for the other one, which is overdue or
+    /// has failed.
     pub(super) fn take_in_waiting_lists(&mut self, now: Moment) {
         self.take_in_waiting::<ListedSandbox>(now);
         self.take_in_waiting::<ListedContainer>(now);
@@ -71,13 +77,13 @@ impl Engine {
 
     fn take_in_waiting<R: ListRow + Part>(&mut self, now: Moment) {
         if let Some((rows, interval)) = self.relister.waiting::<R>() {
-            self.take_in_one(&rows, interval, now);
+            self.take_in_single_list(&rows, interval, now);
         }
     }
 
     pub(super) fn note_version(&mut self, version: RuntimeVersion) {
         tracing::debug!("the runtime is {version}");
-        self.relister.runtime_is(version);
+        self.relister.set_runtime(version);
         self.sweeper.runtime_changed();
     }
 
@@ -94,7 +100,9 @@ impl Engine {
                 | CallError::TooLarge(_)
                 | CallError::NotFound(_)),
             ) => {
-                tracing::debug!("the runtime does not say who it is: {error}");
+                tracing::debug!(
+                    "Version failed, so lists are requested without its answer: {error}"
+                );
                 self.relister.skip_version(now.instant);
             }
             Err(error) => {
@@ -118,16 +126,19 @@ impl Engine {
         self.records
             .observe(&listed.snapshot, now.instant, Source::Relist);
         for id in self.dead_and_listed_running() {
-            self.sources.processes.found_running(&id, begun.instant);
+            self.sources
+                .processes
+                .on_reported_running(&id, begun.instant);
         }
         self.forget_removed();
-        // Who failed in a sweep, and is unchanged by the lists, is inspected all the same.
+        // A pod whose call failed in a sweep is inspected again, although the lists show it
+        // unchanged.
         for failing in self.unobserved.failures.iter() {
             if let Some(pod) = &failing.pod {
                 self.records.retry(&pod.uid);
             }
         }
-        let older = self.records.newest_ticket();
+        let last_ticket_before = self.records.newest_ticket();
         self.settle(now);
         let mut pending = self.pending();
         self.unobserved.differing.keep(&pending, begun.instant);
@@ -139,8 +150,8 @@ impl Engine {
                 listed.is_some_and(|pod| pod.names(id))
             });
         self.review_suspects(&pending);
-        // Which of both is so, the next status of them tells.
-        pending.extend(self.unobserved.doubts.awaiting_lists().cloned());
+        // The list and the status of these pods contradict each other, and the next status decides.
+        pending.extend(self.unobserved.doubts.needing_lists().cloned());
         self.out.cache.confirm(Confirmation {
             begun,
             pending,
@@ -148,17 +159,17 @@ impl Engine {
             sees_new_pods: true,
             sees_new_containers: true,
         });
-        self.begin_pass(begun, PassKind::List, older, now);
-        if !listed.late
+        self.begin_pass(begun, PassKind::List, last_ticket_before, now);
+        if !listed.are_late
             && let Some(proof) = self.sources.streaming.proof()
         {
-            proof.relisted();
+            proof.on_relist();
         }
         let period = self.period();
         self.relister.taken_in(&listed, period, now.instant);
     }
 
-    /// The containers that are listed as running, and whose process is dead.
+    /// The containers that are listed as running although their process has ended.
     fn dead_and_listed_running(&self) -> Vec<Id> {
         let dead = self.sources.processes.dead().filter(|(id, pod)| {
             let listed = self.records.listed_as(&pod.uid);
@@ -168,10 +179,10 @@ impl Engine {
         dead.map(|(id, _)| id.clone()).collect()
     }
 
-    /// A call may hang for longer than what it asks for is there: the rest of the pod does not
-    /// wait for it then.
+    /// A call may be stuck although its id is gone. Then the inspection of the pod does not wait
+    /// for it.
     fn forget_removed(&mut self) {
-        let stuck: Vec<OutstandingCall> = self.stuck_statuses().collect();
+        let stuck: Vec<OutstandingCall> = self.stuck_status_calls().collect();
         for OutstandingCall { about, .. } in stuck {
             if let (Some(pod), Some(id)) = (about.pod, about.id)
                 && let Some(listed) = self.records.listed_as(&pod.uid)
@@ -182,8 +193,7 @@ impl Engine {
         }
     }
 
-    /// Which calls, during which the connection was lost, are needed: of pods that the lists show unchanged
-    /// none is.
+    /// Updates which suspect calls are needed: only those about pods that differ.
     fn review_suspects(&mut self, pending: &BTreeSet<PodUid>) {
         let suspects = self.quarantine.ids();
         if suspects.is_empty() {
@@ -199,7 +209,7 @@ impl Engine {
         self.quarantine.listed(&listed);
     }
 
-    /// The pods of which the cache does not hold what is so.
+    /// The pods whose current state the cache does not hold.
     pub(super) fn pending(&self) -> BTreeSet<PodUid> {
         let mut pending = self.records.pending();
         pending.extend(self.records.gone_and_listed().iter().cloned());
@@ -208,7 +218,7 @@ impl Engine {
         pending
     }
 
-    /// Does what the records want done about every pod that differs.
+    /// Removes or inspects each pod that differs.
     fn settle(&mut self, now: Moment) {
         for uid in self.records.unsettled() {
             self.take_step(&uid, now);

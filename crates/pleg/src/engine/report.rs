@@ -1,5 +1,4 @@
-//! What is said on demand: everything about us, and all that is there when somebody
-//! begins to listen.
+//! Reports on request: the status, and the records with which a subscription begins.
 
 use std::time::Duration;
 
@@ -18,8 +17,8 @@ use crate::out::subscribers::{Lifeline, Subscription};
 use crate::out::told::Record;
 
 impl Engine {
-    /// Begins a subscription with what is there now. Before the first look is complete that
-    /// is not all, and the rest is told as it is found.
+    /// Begins a subscription with the current state. Before the first pass is complete, the rest of
+    /// the pods follows as it is found.
     pub(crate) fn subscribe(
         &mut self,
         lifeline: Lifeline,
@@ -31,8 +30,13 @@ impl Engine {
         if synced {
             then.push(self.synced(now));
         }
-        // A node that is sick from the beginning says so to whoever comes.
-        if synced || self.reporting.reporter.is_trouble(&self.reporting.coverage) {
+        // A node with a problem from the beginning reports it before the first pass.
+        if synced
+            || self
+                .reporting
+                .reporter
+                .has_problem(&self.reporting.coverage)
+        {
             let health = self
                 .reporting
                 .reporter
@@ -67,8 +71,8 @@ impl Engine {
                 last_failure: self.relister.failure().cloned(),
                 sweeping: self.sweeper.is_sweeping(),
                 progress: self.reporting.passes.progress().map(|progress| Progress {
-                    seen: progress.seen,
-                    of: progress.of,
+                    seen: progress.observed,
+                    of: progress.awaited,
                 }),
             },
             health: HealthStatus {
@@ -78,8 +82,8 @@ impl Engine {
                 message: health.message,
                 last_seen: pass.map(|pass| pass.begun.wall),
                 age_seconds: pass.map(|pass| {
-                    let seen = clock.monotonic(pass.begun.instant);
-                    let age = clock.monotonic(now.instant).duration_since(seen);
+                    let last_observed = clock.monotonic(pass.begun.instant);
+                    let age = clock.monotonic(now.instant).duration_since(last_observed);
                     age.as_secs_f64()
                 }),
                 threshold_seconds: self.config.relist_threshold.as_secs_f64(),
@@ -114,9 +118,9 @@ impl Engine {
         }
     }
 
-    /// From the end of one relist to the next one.
+    /// The pause between two relists.
     pub(super) fn period(&self) -> Duration {
-        // Health must be able to tell a stall from a pause.
+        // Health must be able to distinguish a stall from a pause.
         let ceiling = self.config.relist_ceiling;
         let ceiling = ceiling.min(self.config.relist_threshold / 4);
         self.sources
@@ -124,11 +128,11 @@ impl Engine {
             .period(self.config.relist_period, ceiling, self.is_all_watched())
     }
 
-    /// Whether each birth and each death is reported, so that lists only check what is known.
+    /// Whether each birth and exit is reported, so that lists only check what is known.
     fn is_all_watched(&self) -> bool {
         self.sources.births.are_watched()
             && self.sources.processes.are_all_watched()
-            && self.stuck_statuses().next().is_none()
+            && self.stuck_status_calls().next().is_none()
             && self.unobserved.failures.iter().next().is_none()
     }
 }

@@ -1,12 +1,12 @@
-//! What is told of our health, and when: a change for the worse at once, names together with
-//! those that come in the next moment, and a change for the better once it lasts.
+//! When a change of health is reported: a worse state at once, culprits that are found at nearly
+//! the same time together, and a better state once it lasts.
 //!
 //! ```text
-//!   Coverage --assess--> verdict --worse--> told
-//!                           \--better--> told, after a hold that doubles with each relapse
+//!   Coverage --assess--> verdict --worse--> reported
+//!                           \--better--> reported, after a hold that doubles with each relapse
 //! ```
 //!
-//! Keys are compared on every turn; sentences are made only when something is told.
+//! Each step compares only keys. Sentences are made when something is reported.
 
 use std::time::Duration;
 
@@ -22,27 +22,27 @@ use crate::out::health::{
 use crate::runtime::Rpc;
 use times::GoDuration;
 
-/// Our health as it was told last.
+/// Health as it was last reported.
 #[derive(Debug)]
 pub(crate) struct Reporter {
     threshold: Duration,
     reported: Key,
     reported_at: Instant,
-    /// Since when state and reason are as they were told.
+    /// Since when the reported state and reason hold.
     since: Moment,
-    /// Something better than what was told has been so since then.
+    /// Since when a better state or reason holds than the reported one.
     better_since: Option<Instant>,
-    /// Somebody who was named is not any more since then.
+    /// Since when one of the reported culprits is none any more.
     fewer_since: Option<Instant>,
-    /// For how long an improvement must last before it is reported: not at all, until health flaps.
+    /// How long an improvement must last before it is reported. Zero unless health flaps.
     hold: Duration,
     /// When an improvement was last reported.
     improved: Option<Instant>,
-    /// When names are to be told that are not told yet.
+    /// When a held change is to be reported.
     due: Option<Instant>,
 }
 
-/// What a record of health is about, without ages and sentences.
+/// What a health record is about, without ages and sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     state: HealthState,
@@ -52,13 +52,13 @@ struct Key {
     blind: Vec<Blind>,
 }
 
-/// A call that fails, and what for, as far as it is told anew.
+/// A failing call, and what makes it worth a new report.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct FailingKey {
     call: Rpc,
     id: Id,
     is_withheld: bool,
-    /// The pod as a whole is not seen, and the call only tells which.
+    /// Whether the pod as a whole is unobserved; the call only identifies it.
     is_of_pod: bool,
 }
 
@@ -73,24 +73,24 @@ impl FailingKey {
     }
 }
 
-/// Whether what was seen is all that there is to see for now.
+/// What is still to be observed before an improvement may be reported.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Completeness {
-    /// No round is under way, and nobody is still to be inspected.
+pub(crate) struct ObservationProgress {
+    /// No pass is open, and no pod is still to be inspected.
     pub(crate) is_settled: bool,
-    /// Somebody is not seen as of the last look.
+    /// A pod is unobserved as of the last pass.
     pub(crate) has_unobserved: bool,
-    /// A round, or what is new since the last lists, is covered by no look yet: what differs there
-    /// may be told by nothing else.
-    pub(crate) owes_a_pass: bool,
-    /// Only a sweep has looked since the last lists.
-    pub(crate) owes_lists: bool,
-    /// When the last call was made whose answer told of pods.
+    /// A pass, or what is new since the last lists, is not covered by a completed pass yet.
+    /// Coverage may not contain what differs there.
+    pub(crate) needs_pass: bool,
+    /// Since the last lists, pods were observed only by sweeps.
+    pub(crate) needs_lists: bool,
+    /// When the last successful call about pods was sent.
     pub(crate) answered: Option<Instant>,
 }
 
-/// Who is blamed, beside who was.
-enum Names {
+/// The stuck calls of a new key, compared with the reported ones.
+enum StuckCalls {
     New,
     Fewer,
     Same,
@@ -102,7 +102,7 @@ impl Key {
             let uid = call.about.pod.as_ref().map(|pod| pod.uid.clone());
             (call.about.call, call.about.id.clone(), uid)
         });
-        // What fails only now may be good the next time that it is tried.
+        // A call that has just failed may succeed when it is retried.
         let failing = coverage.failing.iter();
         let failing = failing.filter(|call| now >= call.counts_at());
         Self {
@@ -114,24 +114,24 @@ impl Key {
         }
     }
 
-    /// Who is blamed by a newer one.
-    fn against(&self, newer: &Self) -> Names {
+    /// Compares the stuck calls of a newer key with those of this one.
+    fn compare_stuck_calls(&self, newer: &Self) -> StuckCalls {
         if newer.stuck == self.stuck {
-            Names::Same
+            StuckCalls::Same
         } else if newer.stuck.iter().all(|call| self.stuck.contains(call)) {
-            Names::Fewer
+            StuckCalls::Fewer
         } else {
-            Names::New
+            StuckCalls::New
         }
     }
 
-    /// Whether single calls are to blame.
-    fn is_of_calls(&self) -> bool {
+    /// Whether single calls are the reason.
+    fn has_call_reason(&self) -> bool {
         let reason = self.reason;
         reason.blames() || reason == Reason::InspectionsFail
     }
 
-    /// How bad it is: what is worse is told at once.
+    /// How bad it is. A worse key is reported at once.
     fn severity(&self) -> (HealthState, u8) {
         (self.state, self.reason.severity())
     }
@@ -153,19 +153,19 @@ impl Reporter {
         }
     }
 
-    /// Looks at what was seen; gives what is to be told. While a round is under way nothing
-    /// is called better: what happened meanwhile is told first.
+    /// Compares coverage with the last report. Returns the report to publish, if any. No
+    /// improvement is reported while `progress` shows that its coverage is incomplete.
     pub(crate) fn review(
         &mut self,
         coverage: &Coverage,
-        seen: Completeness,
+        progress: ObservationProgress,
         now: Moment,
     ) -> Option<HealthReport> {
         let instant = now.instant;
         let verdict = match assess(coverage, instant, self.threshold) {
-            // What fails is told at once where it has hung, or something has failed, before.
+            // After a stuck or failing call, a failing call is reported without delay.
             (HealthState::Healthy, _)
-                if self.reported.is_of_calls() && !coverage.failing.is_empty() =>
+                if self.reported.has_call_reason() && !coverage.failing.is_empty() =>
             {
                 (HealthState::Degraded, Reason::InspectionsFail)
             }
@@ -181,55 +181,58 @@ impl Reporter {
             self.fewer_since = None;
             return None;
         }
-        // Whatever was told: of what the lists have just shown nobody says that all is well.
+        // While passes or lists are missing, the node cannot be reported as healthy.
         if key.state == HealthState::Healthy
             && self.reported.state != HealthState::Healthy
             && match self.reported.reason.blames() {
-                true => seen.owes_lists,
-                false => seen.owes_a_pass,
+                true => progress.needs_lists,
+                false => progress.needs_pass,
             }
         {
             return None;
         }
         if better {
             let since = *self.better_since.get_or_insert(instant);
-            let hold = self.hold_of(&key, seen.answered >= Some(since));
-            let as_of = coverage.as_of().map(|seen| seen.instant);
-            let is_seen_since = |time| as_of >= Some(time);
-            let lasted = instant >= since + hold;
-            self.due = (!lasted).then(|| since + hold);
-            let waits = match (self.reported.state, self.reported.reason) {
+            let hold = self.hold_of(&key, progress.answered >= Some(since));
+            let as_of = coverage.as_of().map(|observed| observed.instant);
+            let is_observed_since = |time| as_of >= Some(time);
+            let has_lasted = instant >= since + hold;
+            self.due = (!has_lasted).then(|| since + hold);
+            let is_incomplete = match (self.reported.state, self.reported.reason) {
                 (HealthState::Starting | HealthState::Unhealthy, _) => false,
-                // It answers again: that some do not is another trouble.
+                // The runtime answers again. That some calls do not succeed is a separate problem.
                 (reported, Reason::RuntimeSilent | Reason::RuntimeUnreachable)
                     if key.state == reported =>
                 {
                     false
                 }
-                // Where pods change all the time one round follows the other, and some are being
-                // inspected whenever one looks.
+                // On a node that changes all the time, one pass follows the other, and some pods
+                // are always being inspected.
                 (reported, reason) if reason.blames() => {
-                    key.state != reported && seen.has_unobserved
+                    key.state != reported && progress.has_unobserved
                 }
-                _ => !seen.is_settled && (seen.has_unobserved || !is_seen_since(since)),
+                _ => !progress.is_settled && (progress.has_unobserved || !is_observed_since(since)),
             };
-            if !lasted || waits {
+            if !has_lasted || is_incomplete {
                 return None;
             }
             self.improved = Some(instant);
         } else if (key.state, key.reason) == (self.reported.state, self.reported.reason) {
-            let due = match self.reported.against(&key) {
-                Names::New => self.reported_at + REPORTED_TOGETHER_WITHIN,
-                // Often the beginning of the end of it all.
-                Names::Fewer => *self.fewer_since.get_or_insert(instant) + REPORTED_TOGETHER_WITHIN,
-                Names::Same => self.reported_at + FIRST_HOLD,
+            let due = match self.reported.compare_stuck_calls(&key) {
+                StuckCalls::New => self.reported_at + REPORTED_TOGETHER_WITHIN,
+                // Often the other culprits end a moment later.
+                StuckCalls::Fewer => {
+                    *self.fewer_since.get_or_insert(instant) + REPORTED_TOGETHER_WITHIN
+                }
+                StuckCalls::Same => self.reported_at + FIRST_HOLD,
             };
             if instant < due {
                 self.due = Some(due);
                 return None;
             }
         } else {
-            // Something worse: after an improvement that was reported just now, health flaps.
+            // It is worse, or has another reason. If an improvement was reported recently, health
+            // flaps.
             self.hold = match self.improved {
                 Some(improved) if instant < improved + RELAPSE_WITHIN => {
                     (self.hold * 2).clamp(FIRST_HOLD, RELAPSE_WITHIN)
@@ -248,22 +251,25 @@ impl Reporter {
         Some(self.report(coverage, now))
     }
 
-    /// For how long this improvement must have lasted. `answers` says whether the runtime has answered
-    /// about pods since it began.
-    fn hold_of(&self, better: &Key, answers: bool) -> Duration {
+    /// How long this improvement must last. `is_answered` is whether a call about pods that was
+    /// sent since it began has been answered.
+    fn hold_of(&self, better: &Key, is_answered: bool) -> Duration {
         let is_same_state = better.state == self.reported.state;
         let longest = match (self.reported.state, self.reported.reason) {
-            // Nobody was seen for minutes, and now somebody is.
+            // No pod was observed for minutes, and now one is.
             (HealthState::Unhealthy, _) if !is_same_state => Duration::ZERO,
             _ if !is_same_state => MAX_BLAME_HOLD,
             (_, reason) if reason.blames() => MAX_BLAME_HOLD,
-            // But a daemon that is going or coming refuses everything in between.
-            (_, Reason::RuntimeUnreachable) if better.reason != Reason::ListFails || answers => {
+            // A runtime that is starting or stopping may answer lists with errors. These alone do
+            // not show that it is back.
+            (_, Reason::RuntimeUnreachable)
+                if better.reason != Reason::ListFails || is_answered =>
+            {
                 MAX_BLAME_HOLD
             }
             _ => RELAPSE_WITHIN,
         };
-        // The end of one trouble is often that of all of it.
+        // Often the other problems end a moment later.
         let least = if is_same_state {
             REPORTED_TOGETHER_WITHIN
         } else {
@@ -272,12 +278,12 @@ impl Reporter {
         self.hold.min(longest).max(least)
     }
 
-    /// The health that was told, with what is known of it now.
+    /// The reported health, with the current details.
     pub(crate) fn report(&self, coverage: &Coverage, now: Moment) -> HealthReport {
         let (state, reason) = (self.reported.state, self.reported.reason);
         let stuck = coverage.stuck.iter();
         let failing = coverage.failing.iter();
-        let is_clear = !self.is_trouble(coverage)
+        let is_clear = !self.has_problem(coverage)
             && coverage.blind.is_empty()
             && coverage.waiting_for_room == 0
             && coverage.uninspected == 0
@@ -291,7 +297,7 @@ impl Reporter {
                     let since = Duration::from_secs((now.instant - since).as_secs());
                     format!("recovering: no problem found for {}", GoDuration(since))
                 }
-                // What is held back is the verdict; the sentence is of now.
+                // The report of the improvement is held, but the sentence describes the present.
                 Some(_) => {
                     let (_, reason) = assess(coverage, now.instant, self.threshold);
                     message(coverage, state, reason, now.instant, self.threshold)
@@ -308,24 +314,25 @@ impl Reporter {
         }
     }
 
-    /// Since when state and reason are as they were told.
+    /// Since when the reported state and reason hold.
     pub(crate) fn since(&self) -> Moment {
         self.since
     }
 
-    /// When there is something to review although nothing happens.
+    /// When a review is next due if no input arrives.
     pub(crate) fn alarm(&self, coverage: &Coverage, now: Instant) -> Option<Instant> {
-        let seen = coverage.as_of().map(|seen| seen.instant);
-        // The verdict turns just after the threshold, not at it.
-        let turns = seen.unwrap_or(coverage.started) + self.threshold + Duration::from_millis(1);
+        let as_of = coverage.as_of().map(|observed| observed.instant);
+        // The verdict changes just after the threshold, not at it.
+        let changes = as_of.unwrap_or(coverage.started) + self.threshold + Duration::from_millis(1);
         let fails = coverage.failing.iter();
         let fails = fails.map(|failing| failing.counts_at());
-        let due = self.due.into_iter().chain([turns]).chain(fails);
+        let due = self.due.into_iter().chain([changes]).chain(fails);
         due.filter(|time| *time > now).min()
     }
 
-    /// Whether anything at all is wrong, so that a sick node says so to whoever comes.
-    pub(crate) fn is_trouble(&self, coverage: &Coverage) -> bool {
+    /// Whether there is any problem. A subscription that begins before the first pass then receives
+    /// a health record.
+    pub(crate) fn has_problem(&self, coverage: &Coverage) -> bool {
         !coverage.stuck.is_empty() || !coverage.failing.is_empty() || coverage.lists != Lists::Good
     }
 }

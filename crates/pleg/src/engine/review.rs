@@ -1,4 +1,4 @@
-//! From rounds to looks, and what is reported when they change.
+//! When passes begin and end, and what is reported when coverage changes.
 
 use std::collections::BTreeSet;
 
@@ -6,10 +6,10 @@ use tokio::time::Instant;
 
 use super::call::List;
 use super::lists::PerList;
-use super::passes::{Awaited, Ended};
-use super::reporter::Completeness;
+use super::passes::{Awaited, Completion};
+use super::reporter::ObservationProgress;
 use super::state::Engine;
-use super::unobserved::Why;
+use super::unobserved::UnobservedReason;
 use crate::model::id::PodUid;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
@@ -17,28 +17,36 @@ use crate::out::coverage::{Lists, PassKind};
 use crate::out::health::{Blind, HealthState};
 use crate::out::told::Record;
 
-/// The target of log lines about our health, for those who show it in another way.
+/// The target of log lines about health. A process that reports health in another way can filter
+/// it.
 const HEALTH_LOG: &str = "pleg::health";
 
 impl Engine {
-    /// All pods have been looked at: what differs is being inspected; inspections up to `older`
-    /// were planned before that.
-    pub(super) fn begin_pass(&mut self, begun: Moment, kind: PassKind, older: u64, now: Moment) {
+    /// Begins a pass: its lists or its sweep are taken in, and the pods that differ are being
+    /// inspected. Inspections with tickets up to `last_ticket_before` were planned before.
+    pub(super) fn begin_pass(
+        &mut self,
+        begun: Moment,
+        kind: PassKind,
+        last_ticket_before: u64,
+        now: Moment,
+    ) {
         let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
         let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
         self.reporting
             .passes
-            .begin(now.instant, begun, kind, older, || {
-                // Who is named already is not waited for.
-                let mut named: BTreeSet<PodUid> = inspector.waiting_for_room().cloned().collect();
-                named.extend(overdue_pods.keys().cloned());
+            .begin(now.instant, begun, kind, last_ticket_before, || {
+                // The pass does not wait for pods that are reported already.
+                let mut reported: BTreeSet<PodUid> =
+                    inspector.waiting_for_room().cloned().collect();
+                reported.extend(overdue_pods.keys().cloned());
                 let stuck = ledger.stuck(|uid| records.knows(uid));
-                named.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
+                reported.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
                 let inspecting = records.inspecting();
-                let waiting = inspecting - &named;
+                let waiting = inspecting - &reported;
                 Awaited {
-                    all_fail: waiting.iter().all(|uid| failures.of(uid).is_some()),
-                    given_up: inspecting & &named,
+                    have_all_failed: waiting.iter().all(|uid| failures.of(uid).is_some()),
+                    given_up: inspecting & &reported,
                     waiting,
                 }
             });
@@ -59,16 +67,16 @@ impl Engine {
         match self
             .reporting
             .passes
-            .complete(now.instant, self.seen_as_of(now))
+            .complete(now.instant, self.observed_as_of(now))
         {
-            Ended::Nothing => {}
-            Ended::Blind => {
-                tracing::debug!("no pod was seen by this look");
+            Completion::NotOver => {}
+            Completion::NoPodObserved => {
+                tracing::debug!("the pass observed no pod");
                 self.hurry(now);
             }
-            Ended::Pass {
+            Completion::Pass {
                 pass,
-                first,
+                is_first,
                 given_up,
             } => {
                 for uid in &given_up {
@@ -80,7 +88,7 @@ impl Engine {
                     PassKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
                 };
                 self.out.observer.seen(&pass, counts);
-                if first {
+                if is_first {
                     let synced = self.synced(now);
                     self.publish(&synced);
                 }
@@ -88,34 +96,39 @@ impl Engine {
         }
     }
 
-    /// As of when the round under way has seen somebody, if it has: now, or, where all pods wait for
-    /// a slow runtime, as of the newest inspection.
-    fn seen_as_of(&self, now: Moment) -> Option<Moment> {
+    /// As of when the open pass has observed at least one pod. Usually that is now. If all pods
+    /// wait for a slow runtime, it is the time of the newest inspection.
+    fn observed_as_of(&self, now: Moment) -> Option<Moment> {
         if self.records.listed().next().is_none() {
-            // Only a list of sandboxes shows that there are none: a sweep asks for what is known.
-            let blind = self.relister.blind(self.ages(now.instant));
+            // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
+            // known.
+            let unseen = self.relister.unseen_lists(self.ages(now.instant));
             let is_list = self.reporting.passes.kind() == Some(PassKind::List);
-            return (is_list || !blind.sandboxes).then_some(now);
+            return (is_list || !unseen.sandboxes).then_some(now);
         }
-        // One that was never inspected, or that only an event has named, was not seen. And who
-        // came after the first lists does not make a look of them.
-        let first = self.reporting.passes.completed() == 0;
-        if first && self.reporting.passes.has_given_up_all() {
+        // A pod that was never inspected, or that only an event has named, was not observed. The
+        // first pass must observe a pod of its own lists: a newer pod does not count.
+        let is_first = self.reporting.passes.completed() == 0;
+        if is_first && self.reporting.passes.has_given_up_all() {
             return None;
         }
-        let reasons = [Why::Fails, Why::NotAsked, Why::Contradicted];
-        let mut unseen = self.unobserved_for(&reasons, now.instant);
-        // Lists show the pod although one of its calls hangs, unless it differs.
+        let reasons = [
+            UnobservedReason::Fails,
+            UnobservedReason::NoRoom,
+            UnobservedReason::Contradicted,
+        ];
+        let mut unobserved = self.unobserved_for(&reasons, now.instant);
+        // A list shows the current state of a pod whose call is stuck, unless the pod differs.
         let pending = match self.reporting.passes.kind() {
             Some(PassKind::List) => Some(self.pending()),
             _ => None,
         };
-        let needs_its_call = |uid: &PodUid| pending.as_ref().is_none_or(|it| it.contains(uid));
-        let stuck = self.stuck_statuses().filter_map(|call| call.about.pod);
-        let stuck = stuck.map(|pod| pod.uid).filter(needs_its_call);
-        unseen.extend(stuck);
+        let has_to_be_inspected = |uid: &PodUid| pending.as_ref().is_none_or(|it| it.contains(uid));
+        let stuck = self.stuck_status_calls().filter_map(|call| call.about.pod);
+        let stuck = stuck.map(|pod| pod.uid).filter(has_to_be_inspected);
+        unobserved.extend(stuck);
         let mut committed = self.records.committed();
-        if committed.any(|pod| !unseen.contains(&pod.pod.uid)) {
+        if committed.any(|pod| !unobserved.contains(&pod.pod.uid)) {
             return Some(now);
         }
         let last = self.reporting.passes.last()?.begun.instant;
@@ -125,28 +138,29 @@ impl Engine {
         newest.filter(|as_of| as_of.instant > last)
     }
 
-    /// Lists that come again were asked for before the last sweep was begun: the next ones, which
-    /// may be rare, are not waited for.
-    fn request_owed_lists(&mut self, now: Instant) {
-        if let Some(time) = self.owes_lists_since()
-            && self.relister.trouble(self.ages(now)) == Lists::Good
+    /// Requests lists now if the last pods were observed without any: the next relist may be far
+    /// away.
+    fn request_needed_lists(&mut self, now: Instant) {
+        if let Some(time) = self.needs_lists_since()
+            && self.relister.state_of_lists(self.ages(now)) == Lists::Good
         {
             self.relister.request(time);
         }
     }
 
-    /// When something was last seen without lists, if no look by later lists has come since.
-    fn owes_lists_since(&self) -> Option<Instant> {
-        let behind = self.relister.history().behind_since();
-        self.reporting.passes.swept_since_lists().max(behind)
+    /// When pods were last observed without lists, if no pass by later lists has completed since.
+    fn needs_lists_since(&self) -> Option<Instant> {
+        let outdated = self.relister.history().outdated_since();
+        self.reporting.passes.swept_since_lists().max(outdated)
     }
 
-    /// Looks at how things are, and tells our health if it changed: between two rounds, too, of
-    /// which one follows the other at once while something differs all the time.
+    /// Ends the pass if it is over, updates coverage and reports health if it has changed. Then it
+    /// begins the next pass. Health is reviewed before and after that, because on a node that
+    /// changes all the time one pass follows the other.
     pub(super) fn review(&mut self, now: Moment) {
         self.review_once(now);
         if let Some(next) = self.reporting.passes.take_next() {
-            self.begin_pass(next.begun, next.kind, next.older, now);
+            self.begin_pass(next.begun, next.kind, next.last_ticket_before, now);
             self.review_once(now);
         }
     }
@@ -157,47 +171,47 @@ impl Engine {
         if !self.reporting.settling.is_over(as_of, now.instant) {
             return;
         }
-        self.give_up_waiting(now);
-        self.give_up_stuck(now);
-        self.give_up_overdue(now);
+        self.give_up_pods_without_room(now);
+        self.give_up_stuck_pods(now);
+        self.give_up_overdue_pods(now);
         self.complete_pass(now);
-        self.request_owed_lists(now.instant);
+        self.request_needed_lists(now.instant);
         self.update_coverage(now);
         let mut overdue_pods = self.unobserved.overdue_pods.keys();
-        let is_settling = self.reporting.passes.is_under_way()
+        let is_settling = self.reporting.passes.is_open()
             || self.relister.history().is_catching_up()
             || self.reporting.coverage.uninspected > 0
-            || self.awaits_inspections(now.instant)
+            || self.has_pending_inspections(now.instant)
             || overdue_pods.any(|uid| self.unobserved.differing.since(uid).is_some());
-        let seen = Completeness {
+        let progress = ObservationProgress {
             is_settled: !is_settling,
-            has_unobserved: self.missed().next().is_some(),
-            owes_a_pass: self.reporting.passes.owes_a_pass()
-                || self.relister.history().behind().any(),
-            owes_lists: self.owes_lists_since().is_some(),
+            has_unobserved: self.unobserved_by_last_pass().next().is_some(),
+            needs_pass: self.reporting.passes.needs_pass()
+                || self.relister.history().outdated().any(),
+            needs_lists: self.needs_lists_since().is_some(),
             answered: self.ledger.last_answer_of_pods(),
         };
         let report = self
             .reporting
             .reporter
-            .review(&self.reporting.coverage, seen, now);
+            .review(&self.reporting.coverage, progress, now);
         if let Some(report) = report {
-            let said = format!("{} ({}): {}", report.state, report.reason, report.message);
+            let text = format!("{} ({}): {}", report.state, report.reason, report.message);
             match report.state {
                 HealthState::Starting | HealthState::Healthy => {
-                    tracing::info!(target: HEALTH_LOG, "{said}")
+                    tracing::info!(target: HEALTH_LOG, "{text}")
                 }
                 HealthState::Degraded | HealthState::Unhealthy => {
-                    tracing::warn!(target: HEALTH_LOG, "{said}")
+                    tracing::warn!(target: HEALTH_LOG, "{text}")
                 }
             }
             self.publish(&Record::Health(report));
         }
     }
 
-    /// A pod was inspected well as of `begun`, whatever else is to be known of it by now.
+    /// Notes that a pod was inspected successfully as of `begun`.
     pub(super) fn note_inspected(&mut self, begun: Moment, now: Instant) {
-        let pods_known = match self.cannot_see(now).contains(&Blind::NewPods) {
+        let pods_known = match self.unseen_parts_now(now).contains(&Blind::NewPods) {
             true => Some(begun.instant),
             false => self.relister.history().taken_in(List::Sandboxes),
         };
@@ -209,15 +223,16 @@ impl Engine {
         }
     }
 
-    /// Something was seen as of `time` without the lists that are not to be had now.
-    pub(super) fn did_without_lists(&mut self, time: Instant, now: Instant) {
-        let blind = self.relister.blind(self.ages(now));
-        // Without a sweep, one list alone is not used.
-        let either = PerList {
+    /// Notes that pods were observed as of `time` without the lists that are unavailable now.
+    pub(super) fn note_observed_without_lists(&mut self, time: Instant, now: Instant) {
+        let unseen = self.relister.unseen_lists(self.ages(now));
+        // Before a sweep is possible, one list alone is not used.
+        let unusable = PerList {
             sandboxes: !self.can_sweep(),
             containers: !self.can_sweep(),
         };
-        self.relister.did_without(blind.or(either), time);
+        self.relister
+            .note_observed_without(unseen.or(unusable), time);
     }
 
     pub(super) fn synced(&self, now: Moment) -> Record {

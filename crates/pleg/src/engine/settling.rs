@@ -1,8 +1,8 @@
-//! After a pause, or a long turn of our own, answers may wait in the socket that were sent
-//! meanwhile. They are taken in before anything is judged:
+//! Settling after a pause. Answers that arrived during a pause of this process, or during a long
+//! step, wait in the socket. They are taken in before anything is judged.
 //!
 //! ```text
-//!   a pause ends --> settling --a look begun since, or a list's time without one--> judging again
+//!   a pause ends --> settling --a later pass completes, or the limit of a list ends--> judging again
 //! ```
 
 use super::limits::STATUS_HELD_FOR;
@@ -10,43 +10,45 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Whether answers of a pause may have to be taken in.
+/// Whether answers may still be waiting.
 #[derive(Debug, Default)]
 pub(crate) struct Settling(Option<Since>);
 
 #[derive(Debug)]
 struct Since {
     /// When the last pause ended.
-    woken: Instant,
-    /// When it ends without a look.
+    pause_ended: Instant,
+    /// When settling ends at the latest.
     until: Instant,
 }
 
 impl Settling {
-    /// A pause has ended. If no look comes, we judge again after `settles`: one pause after another
-    /// must not keep us from that.
-    pub(crate) fn begin(&mut self, settles: Duration, now: Instant) {
+    /// A pause has ended. Settling ends after `limit` at the latest. Further pauses do not extend
+    /// it, because the engine must judge at some time.
+    pub(crate) fn begin(&mut self, limit: Duration, now: Instant) {
         let until = self.0.as_ref().map(|since| since.until);
         self.0 = Some(Since {
-            woken: now,
-            until: until.unwrap_or(now + settles),
+            pause_ended: now,
+            until: until.unwrap_or(now + limit),
         });
     }
 
-    /// Whether nothing has to be taken in any more, where the last look was begun at `looked`.
-    pub(crate) fn is_over(&mut self, looked: Option<Instant>, now: Instant) -> bool {
+    /// Whether settling is over, given when the last completed pass began.
+    pub(crate) fn is_over(&mut self, last_pass: Option<Instant>, now: Instant) -> bool {
         self.0.take_if(|since| {
-            looked.is_some_and(|looked| looked >= since.woken) || now >= since.until
+            last_pass.is_some_and(|last_pass| last_pass >= since.pause_ended) || now >= since.until
         });
         self.0.is_none()
     }
 
-    /// Until when nobody is answered.
+    /// Until when status requests are held.
     pub(crate) fn held_until(&self) -> Option<Instant> {
-        self.0.as_ref().map(|since| since.woken + STATUS_HELD_FOR)
+        self.0
+            .as_ref()
+            .map(|since| since.pause_ended + STATUS_HELD_FOR)
     }
 
-    /// When we judge again at the latest.
+    /// When settling ends at the latest.
     pub(crate) fn alarm(&self) -> Option<Instant> {
         self.0.as_ref().map(|since| since.until)
     }
@@ -57,7 +59,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_pause_after_another_does_not_keep_it_from_judging() {
+    fn settling_ends_although_pauses_follow_one_another() {
         let start = Instant::now();
         let seconds = Duration::from_secs;
         let at = |time| start + seconds(time);

@@ -1,5 +1,4 @@
-//! The engine's state, and one turn of it: take in what came, do what is due, say what is to
-//! be asked.
+//! The engine's state, and one step of it: take in an input, do what is due, return the actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +15,7 @@ use super::lists::{Ages, PerList};
 use super::passes::Passes;
 use super::processes::Processes;
 use super::quarantine::Quarantine;
-use super::relister::{Ask, Relister};
+use super::relister::{RelistCalls, Relister};
 use super::reporter::Reporter;
 use super::settling::Settling;
 use super::stream::{Due, Streaming};
@@ -41,62 +40,62 @@ use crate::runtime::{Announced, CallError, Rpc};
 pub(crate) enum Input {
     /// A call has ended.
     Answered(Box<Answered>),
-    /// The stream brought an event.
+    /// The stream delivered an event.
     Announced(Announced),
-    /// The stream brought more events than could be kept.
+    /// Events of the stream were dropped, because too many were waiting.
     Flooded,
-    /// The stream ended, or was refused.
+    /// The stream ended, or could not be opened.
     StreamEnded(Result<(), CallError>),
-    /// A process was opened to be watched, or could not be.
+    /// A process is being watched, or cannot be.
     Opened(Id, Result<(), Unwatched>),
-    /// A container's process died.
+    /// The process of a container ended.
     Died(Id),
-    /// Something happened in the runtime's directories of tasks.
+    /// Something happened in the runtime's task directories.
     Birth(Birth),
-    /// The host knows of these ids.
+    /// The ids that the runtime's state directories contain; `None` if they could not be read.
     HostIds(Option<Vec<HostId>>),
-    /// Somebody wants a relist that is begun after this.
+    /// A relist that begins after this time is requested.
     Relist(Instant),
-    /// Somebody wants a pod inspected.
+    /// An inspection of this pod is requested.
     Reinspect(PodUid),
     /// Time has passed.
     Time,
 }
 
-/// What is to be done.
+/// An effect that the driver performs.
 #[derive(Debug)]
 pub(crate) enum Action {
     /// Make this call, and report its end.
-    Ask(Call),
-    /// Read the stream of events.
+    Send(Call),
+    /// Open the event stream.
     ReadStream,
-    /// Ask the host which ids it knows.
+    /// Read the ids from the runtime's state directories.
     ReadHostIds,
-    /// Watch the process with this pid, of this container.
+    /// Watch the process with this PID, which belongs to this container.
     Watch { id: Id, pid: u32 },
-    /// Watch it no more.
+    /// Stop watching the process.
     Unwatch(Id),
 }
 
-/// All that is known, and all that goes on.
+/// The whole state of the engine.
 pub(crate) struct Engine {
     pub(super) config: Config,
     /// The outstanding calls, and what their answers show about the runtime.
     pub(super) ledger: Ledger,
-    /// Calls that may end the runtime.
+    /// Calls that may crash the runtime.
     pub(super) quarantine: Quarantine,
     pub(super) relister: Relister,
     pub(super) sweeper: Sweeper,
     pub(super) inspector: Inspector,
     pub(super) sources: Sources,
-    pub(super) liveness: Liveness,
+    pub(super) probes: Probes,
     pub(super) records: Records,
     pub(super) unobserved: Unobserved,
     pub(super) reporting: Reporting,
     pub(super) out: Outputs,
 }
 
-/// Where changes are announced, and how many inspections that may cause.
+/// The sources of hints, and how many inspections hints may cause.
 pub(super) struct Sources {
     pub(super) processes: Processes,
     pub(super) births: Births,
@@ -104,18 +103,18 @@ pub(super) struct Sources {
     pub(super) budget: HintBudget,
 }
 
-/// Whether the runtime lives although nothing else is answered.
-pub(super) struct Liveness {
-    /// When the runtime was last asked whether it lives.
-    pub(super) heartbeat: Instant,
-    /// The pod that was last asked for as a witness.
+/// The calls that are made only to learn whether the runtime answers.
+pub(super) struct Probes {
+    /// When `Version` was last sent as a heartbeat.
+    pub(super) last_heartbeat: Instant,
+    /// The pod of the last witness: the next one is of another pod.
     pub(super) last_witness: Option<PodUid>,
 }
 
 /// What is reported about the node, and as of when.
 pub(super) struct Reporting {
     pub(super) passes: Passes,
-    /// As of when a pod was inspected well last, and all pods were known.
+    /// As of when a pod was last inspected successfully and all pods were known.
     pub(super) last_inspected: Option<Moment>,
     pub(super) coverage: Coverage,
     pub(super) settling: Settling,
@@ -123,7 +122,7 @@ pub(super) struct Reporting {
     pub(super) costs: CallCosts,
 }
 
-/// Where what is known goes.
+/// The receivers of what the engine learns, and the actions of the current step.
 pub(super) struct Outputs {
     pub(super) endpoint: Arc<str>,
     pub(super) observer: Arc<dyn Observer>,
@@ -155,8 +154,8 @@ impl Engine {
                 streaming: Streaming::new(config.mode, started),
                 budget: HintBudget::new(started),
             },
-            liveness: Liveness {
-                heartbeat: started,
+            probes: Probes {
+                last_heartbeat: started,
                 last_witness: None,
             },
             records: Records::default(),
@@ -181,34 +180,33 @@ impl Engine {
         }
     }
 
-    /// This process did not run for so long, as in a frozen control group.
-    pub(crate) fn woke(&mut self, paused: Duration, now: Instant) {
-        self.settle_first(now);
-        // Requests that come now are answered once the next lists have come. Where one short pause
-        // follows another there is no time for more relists than usual.
+    /// This process was paused for `paused`, as in a frozen control group.
+    pub(crate) fn on_pause_ended(&mut self, paused: Duration, now: Instant) {
+        self.begin_settling(now);
+        // Held status requests are answered after the next lists. A short pause does not hurry
+        // them: after many short pauses, relists would become more frequent than usual.
         if paused >= self.config.relist_period {
             self.relister.hurry(now);
         }
     }
 
-    /// Answers may wait that were sent during a pause, or during a long turn of our own: they are
-    /// taken in before anything is judged.
-    pub(crate) fn settle_first(&mut self, now: Instant) {
-        let settles = self.relister.history().overdue_after();
-        self.reporting.settling.begin(settles, now);
+    /// Stops judging until the waiting answers are taken in. They were sent during a pause, or
+    /// during a long step of this process.
+    pub(crate) fn begin_settling(&mut self, now: Instant) {
+        let limit = self.relister.history().overdue_after();
+        self.reporting.settling.begin(limit, now);
     }
 
-    /// Until when nobody is told how things are, since we have just woken up.
-    pub(crate) fn held_until(&self) -> Option<Instant> {
+    /// Until when status requests are held after a pause.
+    pub(crate) fn status_held_until(&self) -> Option<Instant> {
         self.reporting.settling.held_until()
     }
 
-    /// Whether any call is outstanding.
-    pub(crate) fn awaits_answers(&self) -> bool {
-        self.ledger.awaits_answers()
+    pub(crate) fn has_outstanding_calls(&self) -> bool {
+        self.ledger.has_outstanding_calls()
     }
 
-    /// One turn: takes in what has happened, and gives what is to be done.
+    /// Takes in one input, does what is due, and returns the actions to perform.
     pub(crate) fn step(&mut self, input: Input, now: Moment) -> Vec<Action> {
         match input {
             Input::Answered(answered) => self.on_answered(*answered, now),
@@ -219,16 +217,15 @@ impl Engine {
             Input::Birth(birth) => self.on_birth(birth, now),
             Input::Died(id) => self.sources.processes.on_death(&id, now.instant),
             Input::HostIds(ids) => self.begin_sweep(ids, now),
-            Input::Relist(asked) => self.relister.request(asked),
+            Input::Relist(after) => self.relister.request(after),
             Input::Reinspect(uid) => self.records.request_reinspect(&uid),
             Input::Time => {}
         }
-        self.pass(now);
+        self.run_due(now);
         std::mem::take(&mut self.out.actions)
     }
 
-    /// Does what is due.
-    fn pass(&mut self, now: Moment) {
+    fn run_due(&mut self, now: Moment) {
         let instant = now.instant;
         if let Some(survivor) = self.quarantine.take_survivor(instant) {
             self.unobserved.failures.withdraw(&survivor.key());
@@ -240,32 +237,33 @@ impl Engine {
             self.act(Action::ReadHostIds);
         }
         self.drive_stream(now);
-        for (id, pid) in self.sources.processes.pass(instant) {
+        for (id, pid) in self.sources.processes.advance(instant) {
             self.act(Action::Watch { id, pid });
         }
         self.drop_known_births(instant);
         self.retry_doubtful(now);
         self.commit_exits_of_slow(now);
-        self.make_calls(now);
+        self.send_calls(now);
         if !self.is_relist_next(instant)
             && let Some(list) = self.sweeper.take_list(&self.ledger)
         {
             self.send_for_node(Request::List(list), Purpose::SweepList, instant);
         }
-        self.hurry_for_overdue(now);
-        // After what a hint has asked for, which is the quicker answer.
+        self.hurry_for_suspects(now);
+        // After the hints, because an inspection shows its pod sooner than a relist does.
         self.begin_relist(now);
-        while let Some(inspected) = self.inspector.ended() {
+        while let Some(inspected) = self.inspector.take_ended() {
             self.on_inspected(inspected, now);
-            self.make_calls(now);
+            self.send_calls(now);
         }
         self.end_sweep(now);
         self.review(now);
     }
 
-    /// A status may be late because the whole runtime is stopped, which the lists tell. Beside a proven
-    /// stream, and after lists that were too large, the next ones are far away.
-    fn hurry_for_overdue(&mut self, now: Moment) {
+    /// Requests lists early while a status call is suspect: the runtime may be unresponsive, which
+    /// lists show. While the stream is trusted, or after a list that was too large, the next relist
+    /// may be far away.
+    fn hurry_for_suspects(&mut self, now: Moment) {
         let due = self.relister.due();
         if due.is_none_or(|due| due <= now.instant + self.config.relist_period) {
             return;
@@ -274,11 +272,11 @@ impl Engine {
         if is_rare && self.ledger.is_any_late(now.instant) {
             self.hurry(now);
         }
-        let long = self
+        let limit = self
             .ledger
             .silent_after(self.relister.history().overdue_after());
-        let silent = self.ledger.silent_since();
-        if silent.is_some_and(|since| now.instant >= since + long) {
+        let unresponsive_since = self.ledger.silent_since();
+        if unresponsive_since.is_some_and(|since| now.instant >= since + limit) {
             self.relister.hurry_anyway(now.instant);
         }
     }
@@ -291,34 +289,38 @@ impl Engine {
         {
             self.relister.skip_version(now.instant);
         }
-        if self.relist_waits() {
+        if self.is_relist_blocked() {
             return;
         }
-        if let Some(ask) = self.relister.begin(now) {
-            self.begin_calls(ask, now);
+        if let Some(calls) = self.relister.begin(now) {
+            self.begin_calls(calls, now);
         }
     }
 
-    /// Whether what a relist asks first is outstanding: a sweep may be asking for one of the lists,
-    /// and somebody whether the runtime lives.
-    fn relist_waits(&self) -> bool {
-        let is_asked = |call| self.ledger.node_call(call).is_some();
-        is_asked(Rpc::ListPodSandbox)
-            || is_asked(Rpc::ListContainers)
-            || self.relister.needs_version() && is_asked(Rpc::Version)
+    /// Whether a call that a relist would send first is outstanding: a list of a sweep, or a
+    /// heartbeat.
+    fn is_relist_blocked(&self) -> bool {
+        let is_outstanding = |call| self.ledger.node_call(call).is_some();
+        is_outstanding(Rpc::ListPodSandbox)
+            || is_outstanding(Rpc::ListContainers)
+            || self.relister.needs_version() && is_outstanding(Rpc::Version)
     }
 
-    /// Whether a relist is due that waits only for a list which comes soon: if sweeps asked for the other
-    /// one meanwhile, again and again, it would never begin.
+    /// Whether a due relist waits only for a list that may still be answered. Then no sweep
+    /// requests the other list: if sweeps did so again and again, the relist would never begin.
     pub(super) fn is_relist_next(&self, now: Instant) -> bool {
         let is_due = self.relister.due().is_some_and(|due| now >= due);
-        is_due && self.relist_waits() && self.relister.history().may_be_answered(self.ages(now))
+        is_due
+            && self.is_relist_blocked()
+            && self.relister.history().can_be_answered(self.ages(now))
     }
 
-    pub(super) fn begin_calls(&mut self, ask: Ask, now: Moment) {
-        match ask {
-            Ask::Version => self.send_for_node(Request::Version, Purpose::Relist, now.instant),
-            Ask::Lists => {
+    pub(super) fn begin_calls(&mut self, calls: RelistCalls, now: Moment) {
+        match calls {
+            RelistCalls::Version => {
+                self.send_for_node(Request::Version, Purpose::Relist, now.instant)
+            }
+            RelistCalls::Lists => {
                 if let Some(last) = self.relister.last_good() {
                     let since = now.instant.duration_since(last);
                     self.out.observer.relist_interval(since);
@@ -330,8 +332,8 @@ impl Engine {
         }
     }
 
-    /// Since when the outstanding calls for the whole node have been waited for.
-    fn node_calls(&self) -> impl Iterator<Item = Instant> {
+    /// Since when the outstanding calls for the whole node have been waiting.
+    fn node_calls_awaited_since(&self) -> impl Iterator<Item = Instant> {
         let calls = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
         calls
             .into_iter()
@@ -353,60 +355,60 @@ impl Engine {
         }
     }
 
-    /// Which lists are to be done without.
+    /// Which lists a sweep replaces now.
     pub(super) fn missing(&self, now: Instant) -> PerList<bool> {
         self.relister.history().missing(self.ages(now))
     }
 
     fn drive_stream(&mut self, now: Moment) {
-        // Which version of CRI it is spoken to in is settled first.
+        // The first answer to `Version` decides which version of CRI the stream is opened with.
         if self.relister.runtime().is_none() {
             return;
         }
-        match self.sources.streaming.pass(now.instant) {
+        match self.sources.streaming.advance(now.instant) {
             Due::Nothing => {}
             Due::Open => {
-                self.sources.streaming.opening(now.instant);
+                self.sources.streaming.mark_opening(now.instant);
                 self.act(Action::ReadStream);
             }
             Due::Opened => self.stream_opened(now),
             Due::Missed(missed) => {
                 let missed = counted(missed as usize, "change");
-                tracing::info!("the event stream missed {missed}");
+                tracing::info!("the event stream did not announce {missed}");
                 self.hurry(now);
             }
         }
     }
 
-    /// The next relist is as soon as without a stream.
+    /// Makes the next relist due as soon as without a trusted stream.
     pub(super) fn hurry(&mut self, now: Moment) {
         self.relister.hurry(now.instant + self.config.relist_period);
     }
 
-    /// When something is to be done although nothing happens.
+    /// When the next step is due if no input arrives.
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
         let steps = self.relister.history().steps();
-        let since: Vec<Instant> = self.node_calls().collect();
-        let silent = self.ledger.silent_since();
-        let silent = silent.map(|since| since + self.silent_after());
+        let since: Vec<Instant> = self.node_calls_awaited_since().collect();
+        let unresponsive_since = self.ledger.silent_since();
+        let unresponsive_since = unresponsive_since.map(|since| since + self.unresponsive_after());
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
-        let heartbeat = (!since.is_empty()).then(|| self.liveness.heartbeat + SUSPECT);
-        let lists = lists.chain(heartbeat).chain(silent);
+        let heartbeat = (!since.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT);
+        let lists = lists.chain(heartbeat).chain(unresponsive_since);
         let lists = lists.filter(|time| *time > now).min();
         let sweeps = self
             .missing(now)
             .any()
             .then(|| self.sweeper.alarm(&self.ledger));
-        // A relist that is due waits for the end of a list that a sweep asked for.
+        // A due relist that waits for a list of a sweep begins when that list is answered.
         let relist = self
             .relister
             .due()
-            .filter(|due| *due > now || !self.relist_waits());
+            .filter(|due| *due > now || !self.is_relist_blocked());
         [
             relist,
             lists,
             sweeps.flatten(),
-            // No stream is asked for before the runtime has said who it is.
+            // No stream is opened before the first answer to `Version`.
             self.sources
                 .streaming
                 .alarm()
@@ -414,7 +416,7 @@ impl Engine {
             self.inspector.alarm(now),
             self.reporting
                 .passes
-                .awaited_until(INSPECTION_OVERDUE_AFTER)
+                .waited_at(INSPECTION_OVERDUE_AFTER)
                 .filter(|at| *at > now),
             self.unobserved.differing.next_at(INSPECTIONS_FAIL, now),
             self.sources.processes.alarm(now),
@@ -431,8 +433,9 @@ impl Engine {
         .unwrap_or(now + self.config.relist_threshold)
     }
 
-    /// After how long without any answer the runtime is silent: a sweep has had its chance by then.
-    pub(super) fn silent_after(&self) -> Duration {
+    /// How long the runtime must answer nothing before it is unresponsive. A sweep has had time to
+    /// get an answer by then.
+    pub(super) fn unresponsive_after(&self) -> Duration {
         let least = self.relister.history().overdue_after() + SUSPECT;
         self.ledger.silent_after(least)
     }

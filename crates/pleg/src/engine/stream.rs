@@ -23,13 +23,14 @@ use crate::model::id::Id;
 use crate::out::status_report::StreamStatus;
 use crate::runtime::{CallError, NoConnection};
 
-/// The stream, and what it did.
+/// The stream, and its counters.
 #[derive(Debug)]
 pub(super) struct Streaming {
     state: State,
     /// The pauses before it is opened again.
     pauses: Backoff,
-    /// Those before a stream had lived for long: a runtime may crash by it, and it is only of use.
+    /// Lost connections soon after the stream was opened. The stream may crash the runtime, and
+    /// pods are observed without it.
     losses: Losses,
     events: u64,
     missed: u64,
@@ -39,36 +40,37 @@ pub(super) struct Streaming {
 
 #[derive(Debug)]
 enum State {
-    /// Not wanted.
+    /// The stream is not wanted.
     Off,
-    /// Asked for; nobody said no yet.
+    /// Requested, and not refused yet. A runtime without a stream refuses at once, but containerd
+    /// answers only with the first event.
     Opening {
         since: Instant,
     },
     Live {
         proof: Proof,
     },
-    /// To be opened again then, or as soon as the runtime is known to be there, if that is not before
-    /// the time until which it is held.
+    /// It is opened again at `next`, or earlier if the runtime answers. It is not opened before
+    /// `withheld_until`.
     Retrying {
         next: Instant,
-        held: Instant,
+        withheld_until: Instant,
     },
-    /// The runtime has none; to be asked again then.
+    /// The runtime has no stream. It is requested again at `next`.
     Unsupported {
         next: Instant,
     },
 }
 
-/// What time has brought.
+/// What is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
     /// The stream is to be opened.
     Open,
-    /// Nobody has said no: it is open.
+    /// The stream was not refused: it is open.
     Opened,
-    /// So many changes were not announced.
+    /// This number of changes was not announced.
     Missed(u64),
 }
 
@@ -78,7 +80,7 @@ impl Streaming {
             Mode::Generic => State::Off,
             Mode::Auto | Mode::Evented => State::Retrying {
                 next: now,
-                held: now,
+                withheld_until: now,
             },
         };
         Self {
@@ -92,12 +94,12 @@ impl Streaming {
         }
     }
 
-    /// Lets time pass.
-    pub(super) fn pass(&mut self, now: Instant) -> Due {
+    /// Advances to `now`.
+    pub(super) fn advance(&mut self, now: Instant) -> Due {
         match &mut self.state {
             State::Opening { since } if now >= *since + SUSPECT => Due::Opened,
             State::Retrying { next, .. } | State::Unsupported { next } if now >= *next => Due::Open,
-            State::Live { proof } => match proof.pass(now) {
+            State::Live { proof } => match proof.advance(now) {
                 0 => Due::Nothing,
                 missed => {
                     self.missed += missed;
@@ -108,13 +110,13 @@ impl Streaming {
         }
     }
 
-    /// The stream is asked for.
-    pub(super) fn opening(&mut self, now: Instant) {
+    /// The stream was requested.
+    pub(super) fn mark_opening(&mut self, now: Instant) {
         self.state = State::Opening { since: now };
     }
 
-    /// The stream is open; whether that is new.
-    pub(super) fn opened(&mut self) -> bool {
+    /// The stream is open. Returns whether that is new.
+    pub(super) fn mark_open(&mut self) -> bool {
         let State::Opening { since } = self.state else {
             return false;
         };
@@ -126,7 +128,7 @@ impl Streaming {
         true
     }
 
-    /// An event came.
+    /// An event arrived.
     pub(super) fn announced(&mut self, id: &Id, now: Instant) {
         self.events += 1;
         if let Some(proof) = self.proof() {
@@ -134,7 +136,7 @@ impl Streaming {
         }
     }
 
-    /// The stream ended, or was refused; whether it had been live.
+    /// The stream ended or was refused. Returns whether it was live.
     pub(super) fn ended(&mut self, result: &Result<(), CallError>, now: Instant) -> bool {
         let lived = match &self.state {
             State::Live { proof } => Some(proof.age(now)),
@@ -149,8 +151,8 @@ impl Streaming {
         if is_lost {
             self.losses.count();
         }
-        // What cannot even be asked for is not why the runtime is not there.
-        let held = match is_lost {
+        // If there is no connection at all, the stream is not the cause.
+        let withheld_until = match is_lost {
             true => now + self.losses.pause(),
             false => now,
         };
@@ -159,22 +161,24 @@ impl Streaming {
             Err(CallError::Unimplemented(_)) => State::Unsupported {
                 next: now + UNSUPPORTED_STREAM_PAUSE,
             },
-            // CRI-O without enable_pod_events.
+            // CRI-O without `enable_pod_events`.
             Ok(()) if lived.is_none() => State::Unsupported {
                 next: now + UNSUPPORTED_STREAM_PAUSE,
             },
             _ => State::Retrying {
-                next: held.max(now + pause),
-                held,
+                next: withheld_until.max(now + pause),
+                withheld_until,
             },
         };
         lived.is_some()
     }
 
-    /// For how long it is not opened, although the runtime may be there.
-    pub(super) fn held(&self, now: Instant) -> Option<Duration> {
+    /// How much longer it is not opened, although the runtime may be reachable.
+    pub(super) fn withheld_for(&self, now: Instant) -> Option<Duration> {
         match self.state {
-            State::Retrying { held, .. } if held > now => Some(held - now),
+            State::Retrying { withheld_until, .. } if withheld_until > now => {
+                Some(withheld_until - now)
+            }
             _ => None,
         }
     }
@@ -183,7 +187,7 @@ impl Streaming {
         matches!(self.state, State::Unsupported { .. })
     }
 
-    /// The proof, while there is a stream that can give one.
+    /// The proof, while the stream is live.
     pub(super) fn proof(&mut self) -> Option<&mut Proof> {
         match &mut self.state {
             State::Live { proof } => Some(proof),
@@ -191,7 +195,7 @@ impl Streaming {
         }
     }
 
-    /// How long to wait for the next relist.
+    /// The pause before the next relist.
     pub(super) fn period(
         &self,
         shortest: Duration,
@@ -208,7 +212,7 @@ impl Streaming {
         matches!(self.state, State::Live { .. })
     }
 
-    /// When something is to be done about it.
+    /// When something is next due.
     pub(super) fn alarm(&self) -> Option<Instant> {
         match &self.state {
             State::Off => None,
@@ -218,10 +222,13 @@ impl Streaming {
         }
     }
 
-    /// The runtime is there again, or is another one: it is asked for a stream now.
+    /// The runtime answers again, or is another one: the stream is opened now.
     pub(super) fn runtime_answered(&mut self, now: Instant) {
         match &mut self.state {
-            State::Retrying { next, held } => *next = now.max(*held),
+            State::Retrying {
+                next,
+                withheld_until,
+            } => *next = now.max(*withheld_until),
             State::Unsupported { next } => *next = now,
             State::Off | State::Opening { .. } | State::Live { .. } => {}
         }
@@ -248,22 +255,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_was_held_and_meets_no_runtime_is_opened_as_soon_as_there_is_one() {
+    fn a_withheld_stream_that_finds_no_connection_is_opened_as_soon_as_the_runtime_answers() {
         let mut now = Instant::now();
         let mut stream = Streaming::new(Mode::Evented, now);
         let lost = CallError::unavailable(NoConnection::Lost, "reset");
-        for held in [None, Some(1), Some(4), Some(16)] {
-            stream.opening(now);
+        for withheld in [None, Some(1), Some(4), Some(16)] {
+            stream.mark_opening(now);
             now += SUSPECT;
-            assert!(stream.opened());
+            assert!(stream.mark_open());
             stream.ended(&Err(lost.clone()), now);
-            assert_eq!(stream.held(now), held.map(Duration::from_secs));
-            now += Duration::from_secs(held.unwrap_or(1));
+            assert_eq!(stream.withheld_for(now), withheld.map(Duration::from_secs));
+            now += Duration::from_secs(withheld.unwrap_or(1));
         }
-        stream.opening(now);
+        stream.mark_opening(now);
         stream.ended(&Err(CallError::connection_refused()), now);
-        assert_eq!(stream.held(now), None);
+        assert_eq!(stream.withheld_for(now), None);
         stream.runtime_answered(now);
-        assert_eq!(stream.pass(now), Due::Open);
+        assert_eq!(stream.advance(now), Due::Open);
     }
 }

@@ -1,16 +1,16 @@
-//! A sweep by id: while a list does not come, each known container (or sandbox) is asked
-//! for by itself, gently.
+//! A sweep: while a list is overdue or fails, the status of each known container or sandbox is
+//! requested by id, at a limited rate.
 //!
 //! ```text
-//!   targets --one at a time, 200 a second at most--> waiting --> answered | failed
-//!                                                       \--> stuck: named, waited for no more
-//!      nobody is left to be asked now, and the period has passed: the next sweep, beside those who
-//!      are waited for
+//!   targets --one after the other, at most 200 per second--> waiting --> answered | failed
+//!                                                               \--> stuck: reported, not awaited
+//!      no target is left, and the period has passed: the next sweep begins; the earlier one trails
+//!      until its outstanding calls end
 //! ```
 //!
-//! The one that holds the list up is the one that does not answer, so a sweep finds the
-//! culprit too. Where nothing answers at all, no more than [`WINDOW`](sweep::WINDOW) calls are made: a
-//! runtime that is down as a whole is not asked for everything.
+//! The id that blocks the list is the one that is not answered, so a sweep also finds the culprit.
+//! While nothing is answered, at most [`PARALLEL_CALLS`](super::limits::PARALLEL_CALLS) calls are
+//! made: a runtime that is down does not receive calls for all ids.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -32,26 +32,27 @@ mod sweep;
 pub(crate) use sweep::{Outcome, Swept};
 use sweep::{Sweep, Target};
 
-/// Sweeps, one after the other, for as long as a list does not come.
+/// The sweeps that replace a list.
 #[derive(Debug)]
 pub(crate) struct Sweeper {
     period: Duration,
-    /// The sweep under way, or the last one while the lists still do not come.
+    /// The newest sweep.
     sweep: Option<Sweep>,
-    /// An earlier one, of which some have not answered yet, or are being asked something else:
-    /// the others are asked anew meanwhile.
+    /// An earlier sweep that still waits for answers, or for ids about which another call is
+    /// outstanding. The newest sweep requests all ids again meanwhile.
     trailing: Option<Sweep>,
-    /// When the next one may begin.
+    /// When the next sweep may begin.
     next: Instant,
-    /// What the host knew of when it was last asked.
+    /// The ids that the host knew when they were last read, with their owners.
     host_ids: BTreeMap<Id, Option<Owner>>,
-    reading_host: bool,
-    /// Ids that the stream named, of which nobody knows whose they are, and when.
+    is_reading_host: bool,
+    /// Ids that the stream named whose pod is unknown, and when it did.
     hinted_ids: BTreeMap<Id, Instant>,
-    /// What was known and did not exist when it was last asked for: it may, the next time.
-    lost: BTreeMap<Key, (Request, Instant)>,
-    /// Whether the runtime tells a sandbox's containers with its status, once that is known.
-    fills_sandboxes: Option<bool>,
+    /// Known ids that were not found when last requested, and when. They may be found the next
+    /// time.
+    not_found: BTreeMap<Key, (Request, Instant)>,
+    /// Whether a sandbox's status contains its containers, once that is known.
+    has_containers_in_sandboxes: Option<bool>,
 }
 
 impl Sweeper {
@@ -62,56 +63,56 @@ impl Sweeper {
             trailing: None,
             next: now,
             host_ids: BTreeMap::new(),
-            reading_host: false,
+            is_reading_host: false,
             hinted_ids: BTreeMap::new(),
-            lost: BTreeMap::new(),
-            fills_sandboxes: None,
+            not_found: BTreeMap::new(),
+            has_containers_in_sandboxes: None,
         }
     }
 
-    /// Lets time pass while lists are `missing`, or ends sweeping. Says whether the next
-    /// sweep is due, which begins once the host has told which ids it knows.
+    /// Advances the sweeps while lists are `missing`, or ends them. Returns whether the next sweep
+    /// is due; it begins once the host's ids are read.
     pub(crate) fn is_due(&mut self, missing: PerList<bool>, ledger: &Ledger, now: Instant) -> bool {
         if !missing.any() {
             self.sweep = None;
             self.trailing = None;
-            self.lost.clear();
+            self.not_found.clear();
             self.next = now;
             return false;
         }
-        // A sweep in place of one list is of no use once the other one is missing too.
-        let goes_on = |sweep: &Sweep| sweep.asks(ledger) && sweep.covers(missing);
-        let goes_on = self.sweep.as_ref().is_some_and(goes_on);
-        let due = !goes_on && now >= self.next && !self.reading_host;
+        // A sweep that replaces one list does not go on once the other one is missing too.
+        let is_going_on = |sweep: &Sweep| sweep.has_target(ledger) && sweep.covers(missing);
+        let is_going_on = self.sweep.as_ref().is_some_and(is_going_on);
+        let due = !is_going_on && now >= self.next && !self.is_reading_host;
         if due {
-            self.reading_host = true;
+            self.is_reading_host = true;
             self.next = now + self.period;
         }
         due
     }
 
-    /// The host said which ids it knows; `None` if it could not tell now, so that what it said
-    /// before is the last that is known.
+    /// Takes in the ids that the host knows. `None` means that they could not be read: the earlier
+    /// ones remain.
     pub(crate) fn on_host_ids(&mut self, ids: Option<Vec<HostId>>) {
-        self.reading_host = false;
+        self.is_reading_host = false;
         if let Some(ids) = ids {
             self.host_ids = ids.into_iter().map(|it| (it.id, it.owner)).collect();
         }
     }
 
-    /// Whether the host knew of this id when it was last asked.
-    pub(crate) fn host_knows(&self, id: &Id) -> bool {
+    /// Whether the host knew this id when its ids were last read.
+    pub(crate) fn has_host_id(&self, id: &Id) -> bool {
         self.host_ids.contains_key(id)
     }
 
-    /// Whose an id is, by what the host said.
+    /// The pod and container of an id, according to the host.
     pub(crate) fn owner(&self, id: &Id) -> Option<&Owner> {
         self.host_ids.get(id)?.as_ref()
     }
 
-    /// Begins a sweep of what is listed, and of what the host and the stream know beyond
-    /// that, with the list that may come `beside` it; at a gentler pace while lists come, but
-    /// `slow` each time.
+    /// Begins a sweep over the listed ids and over those that only the host or the stream knows. It
+    /// requests the list `beside` it too. Its pace is slower while lists are answered but `slow`
+    /// each time.
     pub(crate) fn begin<'a>(
         &mut self,
         missing: PerList<bool>,
@@ -124,20 +125,23 @@ impl Sweeper {
         let targets = self.targets(missing, listed, now.instant);
         self.trailing.take_if(|it| it.is_old(now.instant));
         match self.sweep.take() {
-            None => tracing::info!("polling by id in place of lists: {}", missing.calls()),
-            // Of several that wait the first one ends first.
-            Some(last) if self.trailing.is_none() && last.trails(ledger) => {
+            None => tracing::info!(
+                "requesting the status of known ids in place of {}",
+                missing.calls()
+            ),
+            // If several sweeps wait for answers, the earliest one ends first.
+            Some(last) if self.trailing.is_none() && last.is_trailing(ledger) => {
                 self.trailing = Some(last);
             }
             Some(_) => {}
         }
         self.next = now.instant + self.period;
-        let requests_sandboxes = self.fills_sandboxes == Some(true);
+        let requests_sandboxes = self.has_containers_in_sandboxes == Some(true);
         let sweep = Sweep::begin(missing, beside, requests_sandboxes, now);
-        self.sweep = Some(sweep.of(targets, slow, ledger));
+        self.sweep = Some(sweep.over(targets, slow, ledger));
     }
 
-    /// Everything that is known of what cannot be listed.
+    /// All known ids that the missing lists would contain.
     fn targets<'a>(
         &mut self,
         missing: PerList<bool>,
@@ -147,17 +151,17 @@ impl Sweeper {
         let mut unknown: BTreeSet<Id> = self.host_ids.keys().cloned().collect();
         unknown.extend(std::mem::take(&mut self.hinted_ids).into_keys());
         let mut targets = VecDeque::new();
-        // New containers are in the status of their sandbox, where the runtime puts them
-        // there; one pod that has containers tells whether it does.
-        let mut asked = false;
-        let fills = self.fills_sandboxes;
-        let mut asked_for_containers = |pod: &ListedPod, row: &ListedSandbox| {
+        // Some runtimes report new containers in the status of their sandbox. While it is unknown
+        // whether this one does, the status of one pod that has containers shows it.
+        let mut is_requested = false;
+        let are_in_sandboxes = self.has_containers_in_sandboxes;
+        let mut needs_sandbox_status = |pod: &ListedPod, row: &ListedSandbox| {
             let ready = row.state == SandboxState::Ready;
-            let one = !asked && ready && !pod.containers.is_empty();
-            // One that has ended tells those that have begun and ended with it.
-            let ask = fills.unwrap_or(one);
-            asked |= ask;
-            ask
+            let is_sample = !is_requested && ready && !pod.containers.is_empty();
+            // A sandbox that has ended shows containers that started and ended with it.
+            let needs_status = are_in_sandboxes.unwrap_or(is_sample);
+            is_requested |= needs_status;
+            needs_status
         };
         for pod in listed {
             let target = |request: Request, container| Target {
@@ -167,8 +171,8 @@ impl Sweeper {
             };
             for row in &pod.sandboxes {
                 unknown.remove(&row.id);
-                let tells = missing.containers && asked_for_containers(pod, row);
-                if missing.sandboxes || tells {
+                let shows_containers = missing.containers && needs_sandbox_status(pod, row);
+                if missing.sandboxes || shows_containers {
                     targets.push_back(target(Request::Sandbox(row.id.clone()), None));
                 }
             }
@@ -180,15 +184,17 @@ impl Sweeper {
                 }
             }
         }
-        let asked = targets.iter().map(|target| target.request.key());
-        let asked: BTreeSet<Key> = asked.filter(|key| self.lost.contains_key(key)).collect();
-        self.lost.retain(|key, (_, since)| {
+        let requested = targets.iter().map(|target| target.request.key());
+        let requested: BTreeSet<Key> = requested
+            .filter(|key| self.not_found.contains_key(key))
+            .collect();
+        self.not_found.retain(|key, (_, since)| {
             let is_unknown = key.1.as_ref().is_some_and(|id| unknown.contains(id));
-            asked.contains(key) || now < *since + NOT_FOUND_RETRIED_FOR && !is_unknown
+            requested.contains(key) || now < *since + NOT_FOUND_RETRIED_FOR && !is_unknown
         });
-        let lost = self.lost.iter();
-        let lost = lost.filter(|(key, _)| !asked.contains(*key));
-        for (_, (request, _)) in lost {
+        let not_found = self.not_found.iter();
+        let not_found = not_found.filter(|(key, _)| !requested.contains(*key));
+        for (_, (request, _)) in not_found {
             targets.push_back(Target {
                 uid: None,
                 about: about(request, None, None),
@@ -196,7 +202,8 @@ impl Sweeper {
             });
         }
         for id in unknown {
-            // An owner without a container may be one whose name the host does not tell.
+            // An owner without a container may mean that the host does not know the container's
+            // name.
             let is_container = self.owner(&id).is_some_and(|it| it.container.is_some());
             let requests = [
                 (
@@ -216,13 +223,13 @@ impl Sweeper {
         targets
     }
 
-    /// The next call to be made, if it is time.
+    /// The next call of the sweeps, if one is due.
     pub(crate) fn next_call(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
         let sweep = self.sweep.as_mut()?;
         let trailing = self.trailing.as_mut();
         if let Some(target) = trailing.and_then(|it| it.take(ledger, now)) {
-            // Both together keep to the pace.
-            sweep.wait(now);
+            // Both sweeps together keep the pace.
+            sweep.postpone(now);
             return Some(target.into_call());
         }
         let target = sweep.take(ledger, now)?;
@@ -230,7 +237,7 @@ impl Sweeper {
         Some(target.into_call())
     }
 
-    /// An id that a sweep has asked for was answered, or failed.
+    /// A call of a sweep ended.
     pub(crate) fn answered(
         &mut self,
         key: &Key,
@@ -243,51 +250,50 @@ impl Sweeper {
         }
     }
 
-    /// Somebody else asked for an id that a sweep may wait for.
+    /// A call of another component ended for which a sweep may be waiting.
     pub(crate) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
             sweep.answered_elsewhere(key, uid, outcome);
         }
     }
 
-    /// An id that was known does not exist. Nobody but a list says so for good: it is asked
-    /// for again by the next sweeps, for a while. Says whether this is the first time. Only what
-    /// is known is remembered, however much that is: whoever had no place would be gone at once.
-    pub(crate) fn lost(&mut self, request: &Request, now: Instant) -> bool {
-        let lost = (request.clone(), now);
-        self.lost.insert(request.key(), lost).is_none()
+    /// Notes that a known id was not found. Only a list proves the removal, so the next sweeps
+    /// request the id again for a while. Returns whether this is the first time. The number of ids
+    /// is not bounded: an id that is not remembered would count as removed at once.
+    pub(crate) fn note_not_found(&mut self, request: &Request, now: Instant) -> bool {
+        let not_found = (request.clone(), now);
+        self.not_found.insert(request.key(), not_found).is_none()
     }
 
-    /// The beginning of the oldest sweep under way.
+    /// When the oldest sweep began that has not ended.
     pub(crate) fn begun(&self) -> Option<Instant> {
         let sweeps = [&self.trailing, &self.sweep].into_iter().flatten();
         sweeps.map(Sweep::as_of).min()
     }
 
-    /// It is there. Says whether it was lost before.
-    pub(crate) fn found(&mut self, key: &Key) -> bool {
-        self.lost.remove(key).is_some()
+    /// Notes that an id exists. Returns whether it was not found before.
+    pub(crate) fn note_found(&mut self, key: &Key) -> bool {
+        self.not_found.remove(key).is_some()
     }
 
-    /// The other list, if it is to be asked for now.
+    /// The list to request now beside the sweep.
     pub(crate) fn take_list(&mut self, ledger: &Ledger) -> Option<List> {
         self.sweep.as_mut()?.take_list(ledger)
     }
 
-    /// Whether a relist that asks for the other list itself leaves no time to ask for it here.
-    pub(crate) fn waits_for(&self, list: List) -> bool {
-        self.sweep.as_ref().is_some_and(|it| it.is_to_request(list))
+    /// Whether the sweep has yet to request this list. Then the answer of a relist serves.
+    pub(crate) fn needs_list(&self, list: List) -> bool {
+        self.sweep.as_ref().is_some_and(|it| it.needs_list(list))
     }
 
-    /// The other list answered, which was asked for at `asked`, by whomever: the runtime is not
-    /// down as a whole.
-    pub(crate) fn list_answered(&mut self, list: List, asked: Instant) {
+    /// A list that was requested at `requested` was answered, for any component.
+    pub(crate) fn list_answered(&mut self, list: List, requested: Instant) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
-            sweep.list_answered(list, asked);
+            sweep.list_answered(list, requested);
         }
     }
 
-    /// The other list failed. One that had failed before is done without.
+    /// A list beside the sweep failed. If it had failed before, the sweep completes without it.
     pub(crate) fn list_failed(&mut self, list: List) {
         self.trailing.take_if(|it| it.has_requested(list));
         if let Some(sweep) = &mut self.sweep {
@@ -295,71 +301,73 @@ impl Sweeper {
         }
     }
 
-    /// A sandbox's status told containers, or told none although it has some.
-    pub(crate) fn sandbox_status_received(&mut self, told: bool, has_some: bool) {
-        if told {
-            self.fills_sandboxes = Some(true);
+    /// A sandbox's status arrived: whether it contains containers, and whether the sandbox
+    /// `has_some`.
+    pub(crate) fn sandbox_status_received(&mut self, has_containers: bool, has_some: bool) {
+        if has_containers {
+            self.has_containers_in_sandboxes = Some(true);
         } else if has_some {
-            self.fills_sandboxes.get_or_insert(false);
+            self.has_containers_in_sandboxes.get_or_insert(false);
         }
     }
 
     /// The runtime may be another one.
     pub(crate) fn runtime_changed(&mut self) {
-        self.fills_sandboxes = None;
+        self.has_containers_in_sandboxes = None;
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
             sweep.runtime_changed();
         }
     }
 
-    /// Whether new containers are seen in their sandboxes.
-    pub(crate) fn sees_new_containers(&self) -> bool {
-        self.fills_sandboxes == Some(true)
+    /// Whether new containers are observed in the status of their sandbox.
+    pub(crate) fn can_see_new_containers(&self) -> bool {
+        self.has_containers_in_sandboxes == Some(true)
     }
 
-    /// Remembers an id that the stream named and nobody knows.
+    /// Remembers an id that the stream named and whose pod is unknown, for the next sweep.
     pub(crate) fn remember(&mut self, id: Id, now: Instant) {
         if self.hinted_ids.len() < MAX_UNKNOWN_IDS {
             self.hinted_ids.insert(id, now);
         }
     }
 
-    /// Lists that were begun then came, and with them whatever was named before.
+    /// Drops the ids that the stream named before lists which began at `begun`.
     pub(crate) fn forget_before(&mut self, begun: Instant) {
-        self.hinted_ids.retain(|_, named| *named >= begun);
+        self.hinted_ids.retain(|_, hinted_at| *hinted_at >= begun);
     }
 
-    /// Whether known ids are being asked for in place of a list.
+    /// Whether a sweep replaces a list now.
     pub(crate) fn is_sweeping(&self) -> bool {
         self.sweep.is_some()
     }
 
-    /// Whether there is anything to sweep by.
-    pub(crate) fn knows_ids(&self) -> bool {
+    /// Whether the host knows any ids.
+    pub(crate) fn has_host_ids(&self) -> bool {
         !self.host_ids.is_empty()
     }
 
-    /// The sweep, once it is complete: all were asked for, the list beside it has come, and
-    /// nobody is waited for who may still answer. One in which nobody answered has seen nothing.
+    /// The result of a sweep once it is complete: all ids were requested, the list beside it was
+    /// answered, and no call that may still be answered is outstanding. A sweep without any answer
+    /// has no result.
     pub(crate) fn complete(&mut self, ledger: &Ledger) -> Option<Swept> {
-        let trailing = self.trailing.take_if(|it| !it.waits(ledger));
+        let trailing = self.trailing.take_if(|it| !it.is_waiting(ledger));
         let swept = trailing.and_then(|mut it| it.complete(ledger));
         swept.or_else(|| self.sweep.as_mut()?.complete(ledger))
     }
 
-    /// When the sweeps want to be woken.
+    /// When the sweeps next have something to do if no call ends.
     pub(crate) fn alarm(&self, ledger: &Ledger) -> Option<Instant> {
         let trailing = self.trailing.as_ref().and_then(|it| it.due(ledger));
         let next = match &self.sweep {
-            Some(sweep) if sweep.asks(ledger) => sweep.due(ledger),
-            _ if self.reading_host => None,
+            Some(sweep) if sweep.has_target(ledger) => sweep.due(ledger),
+            _ if self.is_reading_host => None,
             _ => Some(self.next),
         };
         [trailing, next].into_iter().flatten().min()
     }
 }
 
-/// What a question about one id is for.
+/// What a call about one id is for, for the ledger and for reports.
 pub(super) fn about(
     request: &Request,
     container: Option<&Arc<str>>,
@@ -369,7 +377,7 @@ pub(super) fn about(
     About {
         call,
         id,
-        // One that was only met by its id has no name yet.
+        // A container that is known only by its id has no name yet.
         container: container.filter(|name| !name.is_empty()).cloned(),
         pod: pod.cloned(),
     }

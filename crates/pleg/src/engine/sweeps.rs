@@ -7,7 +7,7 @@ use super::limits::LATE;
 use super::lists::PerList;
 use super::state::Engine;
 use super::sweeper::Outcome;
-use super::unobserved::Why;
+use super::unobserved::UnobservedReason;
 use crate::model::id::{HostId, PodUid};
 use crate::model::listed::ListedContainer;
 use crate::model::status::{SandboxStatus, Status};
@@ -18,18 +18,18 @@ use crate::records::{Interval, Part};
 use crate::runtime::CallError;
 
 impl Engine {
-    /// The host has said which ids it knows: a sweep begins, if there is anything to ask for.
+    /// The host's ids were read: begins a sweep if there are ids to request.
     pub(super) fn begin_sweep(&mut self, ids: Option<Vec<HostId>>, now: Moment) {
         self.sweeper.on_host_ids(ids);
         self.unobserved
             .failures
-            .keep_ids(|id| self.sweeper.host_knows(id));
+            .keep_ids(|id| self.sweeper.has_host_id(id));
         let mut missing = self.missing(now.instant);
         if !missing.any() || !self.can_sweep() {
             return;
         }
         if self.is_relist_next(now.instant) {
-            // The relist requests the other list, once the one that is awaited has come.
+            // The due relist requests the other list once the awaited one is answered.
             missing = PerList::BOTH;
         }
         self.take_in_waiting_lists(now);
@@ -42,22 +42,22 @@ impl Engine {
             .begin(missing, beside, listed, slow, &self.ledger, now);
     }
 
-    /// Whether there is anything to ask for in place of a list. Before the first lists only the host
-    /// knows ids; without any there is nothing to poll.
+    /// Whether there are ids to request in place of a list. Before the first lists only the host
+    /// knows any.
     pub(super) fn can_sweep(&self) -> bool {
-        self.relister.has_listed() || self.sweeper.knows_ids()
+        self.relister.has_listed() || self.sweeper.has_host_ids()
     }
 
-    /// Whether a list that is outstanding, and not late, decides about this pod, whose status contradicts
-    /// the last one.
+    /// Whether an outstanding list that is not late will decide about this pod, whose status
+    /// contradicts the last list.
     fn list_will_decide(&self, uid: Option<&PodUid>, now: Instant) -> bool {
         let ages = self.ages(now);
         let oldest = ages.oldest_list();
-        uid.is_some_and(|uid| self.unobserved.doubts.awaits_lists(uid))
+        uid.is_some_and(|uid| self.unobserved.doubts.needs_lists(uid))
             && oldest.is_some_and(|age| age < LATE)
     }
 
-    /// Takes in what a sweep was told of one id.
+    /// Takes in the answer about one id of a sweep.
     pub(super) fn on_swept<S>(
         &mut self,
         uid: Option<PodUid>,
@@ -68,26 +68,26 @@ impl Engine {
     ) where
         S: Status<Listed: Part>,
     {
-        let known = known_now(answer);
+        let known = observed_status(answer);
         let key = request.key();
-        // Whose it is may have become known since the call was planned.
-        let listed_in = || Some(self.records.pod_of(key.1.as_ref()?)?.uid);
-        let uid = uid.or_else(listed_in);
-        // Once may be a mistake: nobody is gone before that was said twice, or known since.
+        // The pod may have become known since the call was planned.
+        let listed_uid = || Some(self.records.pod_of(key.1.as_ref()?)?.uid);
+        let uid = uid.or_else(listed_uid);
+        // One `NotFound` may be a mistake: an id counts as removed only after the second one.
         let is_listed = matches!((&uid, &key.1), (Some(uid), Some(id)) if self.is_listed(uid, id));
-        let is_lost = is_listed
+        let is_unconfirmed_removal = is_listed
             && matches!(known, Some(None))
             && (self.list_will_decide(uid.as_ref(), now.instant)
-                || self.sweeper.lost(request, now.instant));
+                || self.sweeper.note_not_found(request, now.instant));
         let outcome = match known {
-            None => Outcome::Nothing,
-            Some(_) if is_lost => Outcome::Lost,
+            None => Outcome::Failed,
+            Some(_) if is_unconfirmed_removal => Outcome::FirstNotFound,
             Some(_) => Outcome::Known,
         };
         self.sweeper
             .answered(&key, uid.as_ref(), outcome, now.instant);
-        if let Some(uid) = uid.as_ref().filter(|_| is_lost) {
-            // No sweep under way has seen it.
+        if let Some(uid) = uid.as_ref().filter(|_| is_unconfirmed_removal) {
+            // No sweep that is still open has observed it.
             let begun = self.sweeper.begun().unwrap_or(interval.begun);
             self.unobserved
                 .differing
@@ -98,7 +98,7 @@ impl Engine {
             return;
         };
         if known.is_some()
-            && self.sweeper.found(&key)
+            && self.sweeper.note_found(&key)
             && let Some(uid) = uid.as_ref().filter(|uid| !self.records.is_pending(uid))
         {
             self.unobserved.differing.remove(uid);
@@ -122,7 +122,7 @@ impl Engine {
         self.take_step(&uid, now);
     }
 
-    /// Takes in the containers that a sandbox's status tells.
+    /// Takes in the containers that a sandbox's status contains.
     pub(super) fn learn_containers(&mut self, sandbox: &SandboxStatus, interval: Interval) {
         let Some(pod) = &sandbox.pod else { return };
         let has_some = self.records.has_container_in(&pod.uid, &sandbox.id);
@@ -137,55 +137,58 @@ impl Engine {
         }
     }
 
-    /// A sweep in which everybody was asked is a look.
+    /// Ends a complete sweep. If it observed a pod, a pass begins.
     pub(super) fn end_sweep(&mut self, now: Moment) {
         let Some(swept) = self.sweeper.complete(&self.ledger) else {
             return;
         };
-        // Who answered may be an id that is nobody's.
+        // Ids of no listed pod may be all that was answered.
         let listed = || self.records.listed().map(|pod| &pod.pod.uid);
-        let sees = |uid: &PodUid| !swept.unseen.contains(uid) || swept.partly.contains(uid);
-        let sees_somebody = listed().next().is_none() || listed().any(sees);
-        // What it could not see must have been said. It is not of a list that is only suspected, nor
-        // of one that is slow each time: that one will show what is new, and is the look.
-        let blind = self.relister.blind(self.ages(now.instant));
-        let is_new_seen = (swept.sandboxes_listed || blind.sandboxes)
-            && (swept.sees_new_containers || blind.containers);
-        if !is_new_seen {
+        let is_observed =
+            |uid: &PodUid| !swept.unobserved.contains(uid) || swept.partly_observed.contains(uid);
+        let has_observed_pod = listed().next().is_none() || listed().any(is_observed);
+        // The sweep counts only if what it cannot observe is reported as unseen. A list that is
+        // only suspect, or slow each time, is not reported so: that list will show what is new, and
+        // a pass follows it.
+        let unseen = self.relister.unseen_lists(self.ages(now.instant));
+        let is_complete = (swept.sandboxes_listed || unseen.sandboxes)
+            && (swept.sees_new_containers || unseen.containers);
+        if !is_complete {
             return;
         }
         let without = PerList {
             sandboxes: !swept.sandboxes_listed,
             containers: !swept.sees_new_containers,
         };
-        self.relister.did_without(without, swept.begun.instant);
-        let mut unseen = self.unobserved_for(&Why::ALL, now.instant);
-        unseen.extend(swept.unseen);
-        // Of an id that no list has shown, and that hangs, the host may know whose it is: then not
-        // all of that pod is known.
-        let hung = self
-            .stuck_statuses()
-            .map(|call| self.named_by_the_host(call));
-        unseen.extend(hung.filter_map(|call| Some(call.about.pod?.uid)));
+        self.relister
+            .note_observed_without(without, swept.begun.instant);
+        let mut unobserved = self.unobserved_for(&UnobservedReason::ALL, now.instant);
+        unobserved.extend(swept.unobserved);
+        // A stuck id that no list has shown may belong to a listed pod, according to the host. Then
+        // that pod is not fully observed.
+        let stuck = self
+            .stuck_status_calls()
+            .map(|call| self.with_owner_from_host(call));
+        unobserved.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
         let mut pending = self.pending();
-        pending.extend(unseen.iter().cloned());
+        pending.extend(unobserved.iter().cloned());
         self.out.cache.confirm(Confirmation {
             begun: swept.begun,
             pending,
-            unseen,
+            unseen: unobserved,
             sees_new_pods: swept.sandboxes_listed,
             sees_new_containers: swept.sees_new_containers,
         });
-        if sees_somebody {
-            let older = self.records.newest_ticket();
-            self.begin_pass(swept.begun, PassKind::Sweep, older, now);
+        if has_observed_pod {
+            let last_ticket_before = self.records.newest_ticket();
+            self.begin_pass(swept.begun, PassKind::Sweep, last_ticket_before, now);
             self.complete_pass(now);
         }
     }
 }
 
-/// What an answer says: the status, or that there is none any more. An error says nothing.
-fn known_now<T>(answer: Result<T, CallError>) -> Option<Option<T>> {
+/// What an answer shows: the status, or that the id was not found. Another error shows nothing.
+fn observed_status<T>(answer: Result<T, CallError>) -> Option<Option<T>> {
     match answer {
         Ok(status) => Some(Some(status)),
         Err(CallError::NotFound(_)) => Some(None),

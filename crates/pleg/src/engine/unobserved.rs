@@ -12,7 +12,7 @@ use super::limits::{
     INSPECTION_OVERDUE_AFTER, MAX_UNEXPLAINED_PODS, RELAPSE_WITHIN, SETTLED_AFTER,
 };
 use super::state::Engine;
-use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::id::{PodRef, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
@@ -21,107 +21,120 @@ use crate::runtime::{About, CallError, OutstandingCall, Rpc};
 
 /// Why a pod is not observed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Why {
+pub(super) enum UnobservedReason {
     /// One of its calls is stuck.
     Stuck,
-    /// One of its calls fails, or no inspection of it ends.
+    /// One of its calls fails, or its inspections do not end.
     Fails,
-    /// No call can be made for it: as many are outstanding as may be.
-    NotAsked,
-    /// The runtime's list, its status and the kernel do not agree about it.
+    /// No call can be sent for it, because the maximum number is outstanding.
+    NoRoom,
+    /// The runtime's list, its status and the kernel contradict each other.
     Contradicted,
 }
 
-impl Why {
-    pub(super) const ALL: [Self; 4] =
-        [Self::Stuck, Self::Fails, Self::NotAsked, Self::Contradicted];
+impl UnobservedReason {
+    pub(super) const ALL: [Self; 4] = [Self::Stuck, Self::Fails, Self::NoRoom, Self::Contradicted];
 }
 
-/// What is known of pods that are not observed.
+/// What is known about pods that are not observed.
 #[derive(Debug, Default)]
 pub(super) struct Unobserved {
-    /// Those that differ from what the cache holds.
+    /// The pods that differ from the cache.
     pub(super) differing: Differing,
     /// The calls that fail.
     pub(super) failures: Failures,
-    /// Those about which the runtime contradicts itself.
+    /// The pods about which the runtime contradicts itself.
     pub(super) doubts: Doubts,
-    /// Those that a round has waited for in vain, and when they were last named.
+    /// The pods for which a pass has timed out, and when that was last reported.
     pub(super) overdue_pods: BTreeMap<PodUid, Instant>,
-    /// When more pods last waited for their status, each for long, than may be asked for at once.
+    /// When too many pods last waited for a slow runtime.
     pub(super) too_slow: Option<Instant>,
 }
 
 impl Engine {
-    /// Each reason for which a pod is not observed now.
-    fn reasons(&self, now: Instant) -> impl Iterator<Item = (PodUid, Why)> {
-        let stuck = self.stuck_statuses().filter_map(|call| call.about.pod);
+    /// The reasons for which pods are not observed now, by pod.
+    fn reasons(&self, now: Instant) -> impl Iterator<Item = (PodUid, UnobservedReason)> {
+        let stuck = self.stuck_status_calls().filter_map(|call| call.about.pod);
         let failing = self.unobserved.failures.iter();
         let failing = failing.filter_map(|failing| failing.pod.clone());
-        let disagree = self
+        let contradicting = self
             .unobserved
             .doubts
             .failing()
             .filter_map(|failing| failing.pod);
-        let denied = self.sources.processes.contradictions(now);
-        let denied = denied.map(|contradiction| contradiction.pod);
-        let of = |why| move |pod: PodRef| (pod.uid, why);
+        let contradicted = self.sources.processes.contradictions(now);
+        let contradicted = contradicted.map(|contradiction| contradiction.pod);
+        let of = |reason| move |pod: PodRef| (pod.uid, reason);
         let waiting_for_room = self.inspector.waiting_for_room().cloned();
-        // Before the first look nothing has confirmed what a list shows.
-        let undecided = self.unobserved.doubts.awaiting_lists().cloned();
+        // Before the first completed pass nothing has confirmed what a list shows.
+        let undecided = self.unobserved.doubts.needing_lists().cloned();
         let undecided = undecided.filter(|_| self.reporting.passes.completed() == 0);
-        let stuck = stuck.map(of(Why::Stuck));
+        let stuck = stuck.map(of(UnobservedReason::Stuck));
         stuck
-            .chain(failing.map(of(Why::Fails)))
-            .chain(waiting_for_room.map(|uid| (uid, Why::NotAsked)))
-            .chain(disagree.map(of(Why::Contradicted)))
-            .chain(undecided.map(|uid| (uid, Why::Contradicted)))
-            .chain(denied.map(of(Why::Contradicted)))
+            .chain(failing.map(of(UnobservedReason::Fails)))
+            .chain(waiting_for_room.map(|uid| (uid, UnobservedReason::NoRoom)))
+            .chain(contradicting.map(of(UnobservedReason::Contradicted)))
+            .chain(undecided.map(|uid| (uid, UnobservedReason::Contradicted)))
+            .chain(contradicted.map(of(UnobservedReason::Contradicted)))
     }
 
-    /// The pods that are not observed for any of these reasons.
-    pub(super) fn unobserved_for(&self, reasons: &[Why], now: Instant) -> BTreeSet<PodUid> {
-        let found = self.reasons(now).filter(|(_, why)| reasons.contains(why));
+    /// The pods that are not observed for one of these reasons.
+    pub(super) fn unobserved_for(
+        &self,
+        reasons: &[UnobservedReason],
+        now: Instant,
+    ) -> BTreeSet<PodUid> {
+        let found = self
+            .reasons(now)
+            .filter(|(_, reason)| reasons.contains(reason));
         found.map(|(uid, _)| uid).collect()
     }
 
-    /// The pods that are not seen as of the last look.
-    pub(super) fn missed(&self) -> impl Iterator<Item = &PodUid> {
+    /// The pods that are unobserved as of the last pass.
+    pub(super) fn unobserved_by_last_pass(&self) -> impl Iterator<Item = &PodUid> {
         let as_of = self.reporting.passes.last().map(|pass| pass.begun.instant);
-        let missed = as_of.into_iter();
-        let missed = missed.flat_map(|as_of| self.unobserved.differing.up_to(as_of));
-        missed.map(|(uid, _)| uid)
+        let as_of = as_of.into_iter();
+        let pods = as_of.flat_map(|as_of| self.unobserved.differing.unobserved_since(as_of));
+        pods.map(|(uid, _)| uid)
     }
 
-    /// Those, and the pods that differ for longer than an inspection takes, or at all while what has
-    /// happened since the last lists is not seen yet.
-    pub(super) fn not_inspected(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
-        let since = match self.reporting.passes.owes_a_pass() {
+    /// The same, and the pods that have differed for longer than an inspection takes. While a pass
+    /// is missing, the pods that differ at all.
+    pub(super) fn unobserved_for_long(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
+        let since = match self.reporting.passes.needs_pass() {
             true => Some(now),
             false => now.checked_sub(SETTLED_AFTER),
         };
-        let late = since.into_iter();
-        let late = late.flat_map(|time| self.unobserved.differing.up_to(time));
-        self.missed().chain(late.map(|(uid, _)| uid))
+        let since = since.into_iter();
+        let overdue = since.flat_map(|time| self.unobserved.differing.unobserved_since(time));
+        self.unobserved_by_last_pass()
+            .chain(overdue.map(|(uid, _)| uid))
     }
 
-    /// Whether a pod is not inspected that neither fails nor hangs any more, whatever else is said of
-    /// it: its inspection is under way.
-    pub(super) fn awaits_inspections(&self, now: Instant) -> bool {
-        let mut unseen = self.not_inspected(now).peekable();
-        if unseen.peek().is_none() {
+    /// Whether the inspection of a pod is under way that is unobserved without being stuck, failing
+    /// or waiting for room.
+    pub(super) fn has_pending_inspections(&self, now: Instant) -> bool {
+        let mut unobserved = self.unobserved_for_long(now).peekable();
+        if unobserved.peek().is_none() {
             return false;
         }
-        let named = self.unobserved_for(&[Why::Stuck, Why::Fails, Why::NotAsked], now);
-        unseen.any(|uid| !named.contains(uid))
+        let reported = self.unobserved_for(
+            &[
+                UnobservedReason::Stuck,
+                UnobservedReason::Fails,
+                UnobservedReason::NoRoom,
+            ],
+            now,
+        );
+        unobserved.any(|uid| !reported.contains(uid))
     }
 
-    /// The status calls that are stuck, with the pods that wait for them.
-    pub(super) fn stuck_statuses(&self) -> impl Iterator<Item = OutstandingCall> {
+    /// The stuck status calls, with the pods that wait for them.
+    pub(super) fn stuck_status_calls(&self) -> impl Iterator<Item = OutstandingCall> {
         self.ledger.stuck(|uid| self.records.knows(uid))
     }
 
-    /// The containers whose process is dead and which the runtime reports as running.
+    /// The containers whose process has ended and which the runtime reports as running.
     pub(super) fn contradicted(&self, now: Instant) -> Vec<Failing> {
         let contradictions = self.sources.processes.contradictions(now);
         let contradictions = contradictions.map(|contradiction| Failing {
@@ -138,36 +151,37 @@ impl Engine {
         contradictions.collect()
     }
 
-    /// The first pods that were not seen for long, although nothing says why: they are not
-    /// reported otherwise, and are asked for.
+    /// The first pods that have been unobserved for long although no call explains it. They are
+    /// reported here, and are being inspected.
     pub(super) fn unexplained(
         &self,
         is_reported: impl Fn(&PodUid) -> bool,
         now: Instant,
     ) -> Vec<Failing> {
-        let Some(long_ago) = now.checked_sub(INSPECTIONS_FAIL) else {
+        let Some(limit) = now.checked_sub(INSPECTIONS_FAIL) else {
             return Vec::new();
         };
         let is_known = |uid: &PodUid| {
             self.unobserved
                 .differing
                 .noted(uid)
-                .is_some_and(|at| at <= long_ago)
+                .is_some_and(|at| at <= limit)
         };
-        let pods = self.unobserved.differing.up_to(long_ago);
+        let pods = self.unobserved.differing.unobserved_since(limit);
         let pods = pods.filter(|(uid, _)| is_known(uid) && !is_reported(uid));
         let pods = pods
             .filter_map(|(uid, since)| self.failing_pod(uid, InspectError::NotSeen, since, since));
         pods.take(MAX_UNEXPLAINED_PODS).collect()
     }
 
-    /// A pod that is not seen as a whole, by its newest sandbox; by a container where it has none.
+    /// A pod that is not observed as a whole. It is identified by its newest sandbox, or by a
+    /// container if it has none.
     pub(super) fn failing_pod(
         &self,
         uid: &PodUid,
         error: InspectError,
         since: Instant,
-        unseen_since: Instant,
+        unobserved_since: Instant,
     ) -> Option<Failing> {
         let listed = self.records.listed_as(uid)?;
         let sandbox = listed.sandboxes.iter().max_by_key(|row| row.attempt);
@@ -183,41 +197,38 @@ impl Engine {
             pod: Some(listed.pod.clone()),
             error,
             since,
-            unseen_since,
+            unseen_since: unobserved_since,
         })
     }
 
-    /// Whether a call of this pod hangs or fails, so that there is nothing to say of it as a whole.
+    /// Whether a call of this pod is reported as stuck or failing. Then no report about the pod as
+    /// a whole is needed.
     pub(super) fn is_call_reported(&self, uid: &PodUid) -> bool {
-        let mut stuck = self.stuck_statuses();
+        let mut stuck = self.stuck_status_calls();
         let is_stuck = stuck.any(|call| call.about.pod.is_some_and(|pod| pod.uid == *uid));
-        is_stuck || self.unobserved.failures.names_a_call_of(uid)
+        is_stuck || self.unobserved.failures.has_failing_call(uid)
     }
 
-    /// Whether the call that an inspection failed by was not answered well since, by a sweep.
-    pub(super) fn still_fails(&self, error: &InspectError) -> bool {
+    /// Whether the call that failed an inspection has not been answered successfully since, by a
+    /// sweep.
+    pub(super) fn is_still_failing(&self, error: &InspectError) -> bool {
         match error {
-            // Without a connection nothing is answered.
+            // Without a connection, no call can have been answered.
             InspectError::Failed {
                 error: CallError::Unavailable(_),
                 ..
             } => true,
-            InspectError::Failed { call, id, .. } => {
-                self.unobserved.failures.fails(&(*call, Some(id.clone())))
-            }
+            InspectError::Failed { call, id, .. } => self
+                .unobserved
+                .failures
+                .is_failing(&(*call, Some(id.clone()))),
             _ => true,
         }
     }
 
-    /// Whether the pod is listed with this sandbox or container.
-    pub(super) fn lists(&self, uid: &PodUid, id: &Id) -> bool {
-        let listed = self.records.listed_as(uid);
-        listed.is_some_and(|listed| listed.names(id))
-    }
-
-    /// While no more calls can be made, for all that may be outstanding hang, nobody asks for
-    /// the pods that wait: the round goes on without them too.
-    pub(super) fn give_up_waiting(&mut self, now: Moment) {
+    /// While no more calls can be sent because all of them are stuck, the pass does not wait for
+    /// the pods that need one.
+    pub(super) fn give_up_pods_without_room(&mut self, now: Moment) {
         if self.ledger.has_room() {
             return;
         }
@@ -229,55 +240,56 @@ impl Engine {
         }
     }
 
-    /// Calls became stuck: the round goes on without their pods, and whoever waits for the
-    /// status of one is told why there is none.
-    pub(super) fn give_up_stuck(&mut self, now: Moment) {
-        let mut new = Vec::new();
+    /// The pass does not wait for pods whose calls have become stuck, and their readers receive the
+    /// reason.
+    pub(super) fn give_up_stuck_pods(&mut self, now: Moment) {
+        let mut newly_stuck = Vec::new();
         let mut overdue = BTreeMap::new();
-        let is_polling = self.missing(now.instant).any();
-        for call in self.stuck_statuses() {
-            let is_named = call.about.pod.is_some();
-            let call = self.named_by_the_host(call);
+        let is_sweeping = self.missing(now.instant).any();
+        for call in self.stuck_status_calls() {
+            let has_pod = call.about.pod.is_some();
+            let call = self.with_owner_from_host(call);
             let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
                 continue;
             };
-            let asked = (call.about.call, Some(id.clone()));
-            let is_polled = || is_polling && self.lists(&pod.uid, &id);
-            if !is_named || is_polled() || self.inspector.awaits(&pod.uid, &asked) {
+            let key = (call.about.call, Some(id.clone()));
+            let is_swept = || is_sweeping && self.is_listed(&pod.uid, &id);
+            if !has_pod || is_swept() || self.inspector.needs_answer(&pod.uid, &key) {
                 let error = || InspectError::Overdue {
                     call: call.about.call,
                     id: id.clone(),
                 };
                 overdue.entry(pod.uid.clone()).or_insert_with(error);
             }
-            let mut before = self.reporting.coverage.stuck.iter().map(|call| &call.about);
+            let mut reported = self.reporting.coverage.stuck.iter().map(|call| &call.about);
             let is_it = |about: &About| {
                 let uid = about.pod.as_ref().map(|pod| &pod.uid);
-                (about.call, &about.id, uid) == (asked.0, &asked.1, Some(&pod.uid))
+                (about.call, &about.id, uid) == (key.0, &key.1, Some(&pod.uid))
             };
-            if !before.any(is_it) {
-                new.push(pod.uid);
+            if !reported.any(is_it) {
+                newly_stuck.push(pod.uid);
             }
         }
         self.out.cache.set_overdue(overdue, now.instant);
-        if !new.is_empty() {
-            self.doubt_stream(now);
+        if !newly_stuck.is_empty() {
+            self.distrust_stream(now);
         }
-        for uid in new {
-            self.unobserved.failures.named(&uid);
+        for uid in newly_stuck {
+            self.unobserved.failures.replace_by_other_call(&uid);
             self.reporting.passes.give_up(&uid);
         }
     }
 
-    /// A pod of very many containers, or one that the runtime is slow for, holds up nobody else:
-    /// it is named, and not waited for before it has been prompt for a while.
-    pub(super) fn give_up_overdue(&mut self, now: Moment) {
+    /// The pass does not wait for a pod whose inspection takes too long: the pod may have many
+    /// containers, or be slow. It is reported, and passes do not wait for it again for
+    /// [`RELAPSE_WITHIN`].
+    pub(super) fn give_up_overdue_pods(&mut self, now: Moment) {
         let instant = now.instant;
         self.unobserved
             .overdue_pods
-            .retain(|_, named| instant < *named + RELAPSE_WITHIN);
-        let long_ago = instant.checked_sub(INSPECTION_OVERDUE_AFTER);
-        for uid in self.reporting.passes.awaited_since(long_ago) {
+            .retain(|_, reported_at| instant < *reported_at + RELAPSE_WITHIN);
+        let limit = instant.checked_sub(INSPECTION_OVERDUE_AFTER);
+        for uid in self.reporting.passes.awaited_since(limit) {
             if self.inspector.is_active(&uid) {
                 self.note_overdue(&uid, now);
                 self.unobserved.overdue_pods.insert(uid, instant);
@@ -285,8 +297,8 @@ impl Engine {
         }
     }
 
-    /// Notes how a status call ended: what failed is known until it is good, or until its
-    /// pod is seen otherwise.
+    /// Notes how a status call ended. A failure remains until the call is answered, or the pod is
+    /// observed otherwise.
     pub(super) fn note_outcome(
         &mut self,
         key: Key,
@@ -299,21 +311,21 @@ impl Engine {
         };
         match error {
             None | Some(CallError::NotFound(_)) => {
-                // One that an inspection failed by is inspected once more.
+                // The pod whose inspection this call failed is inspected again.
                 let Some(uid) = self.unobserved.failures.answered(&key) else {
                     return;
                 };
                 self.records.retry(&uid);
-                let is_its =
+                let is_its_call =
                     |call: OutstandingCall| call.about.pod.is_some_and(|pod| pod.uid == uid);
-                if self.stuck_statuses().any(is_its) {
-                    self.unobserved.failures.named(&uid);
+                if self.stuck_status_calls().any(is_its_call) {
+                    self.unobserved.failures.replace_by_other_call(&uid);
                 }
             }
-            // It says nothing of the one that was asked for: the connection is gone.
+            // A lost connection is no evidence about the id.
             Some(CallError::Unavailable(_)) => {}
             Some(error) => {
-                // Of a pod that is gone meanwhile it says nothing that anybody needs.
+                // The pod was removed meanwhile, so the failure needs no report.
                 let pod = about.pod;
                 if pod
                     .as_ref()
@@ -326,7 +338,7 @@ impl Engine {
                     id: id.clone(),
                     error: error.clone(),
                 };
-                let unseen = pod
+                let since_before = pod
                     .as_ref()
                     .and_then(|pod| self.unobserved.differing.since(&pod.uid));
                 let failing = Failing {
@@ -335,7 +347,7 @@ impl Engine {
                     container: about.container,
                     error,
                     since: now,
-                    unseen_since: unseen.unwrap_or(now),
+                    unseen_since: since_before.unwrap_or(now),
                     pod,
                 };
                 self.note_failing(failing, now);
@@ -343,7 +355,7 @@ impl Engine {
         }
     }
 
-    /// Notes why a pod is not seen, and that no look waits for it.
+    /// Notes why a pod is not observed. Passes do not wait for it.
     pub(super) fn note_failing(&mut self, failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             let error = failing.error.clone();
@@ -355,37 +367,37 @@ impl Engine {
 
     pub(super) fn note_overdue(&mut self, uid: &PodUid, now: Moment) {
         let since = self.unobserved.differing.since(uid).unwrap_or(now.instant);
-        self.note_unseen(uid, InspectError::NotSeen, since, now);
+        self.note_unobserved(uid, InspectError::NotSeen, since, now);
     }
 
-    /// An inspection was overtaken by what was heard meanwhile. A pod of which no inspection comes
-    /// to its end for long is named, and not waited for: no look depends on it.
+    /// An inspection was overtaken by a change. A pod that changes all the time, so that no
+    /// inspection holds for long, is reported, and passes do not wait for it.
     pub(super) fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
         let since = self.unobserved.differing.since(uid);
         let is_known = self.unobserved.overdue_pods.contains_key(uid);
-        let long_ago = now.instant.checked_sub(INSPECTIONS_FAIL);
-        let is_long = self.unobserved.differing.noted(uid) <= long_ago;
+        let limit = now.instant.checked_sub(INSPECTIONS_FAIL);
+        let is_long = self.unobserved.differing.noted(uid) <= limit;
         let Some(since) = since.filter(|_| is_known || is_long) else {
             return;
         };
-        self.note_unseen(uid, InspectError::Overtaken, since, now);
+        self.note_unobserved(uid, InspectError::Overtaken, since, now);
         self.unobserved
             .overdue_pods
             .insert(uid.clone(), now.instant);
     }
 
-    /// The pod as a whole is not seen, whatever is answered of its parts. If one of its calls hangs or
-    /// fails, that is told, and no look waits for the pod.
-    pub(super) fn note_unseen(
+    /// Notes that a pod as a whole is not observed, although its calls may be answered. If one of
+    /// its calls is reported instead, only the pass gives the pod up.
+    pub(super) fn note_unobserved(
         &mut self,
         uid: &PodUid,
         error: InspectError,
-        unseen_since: Instant,
+        unobserved_since: Instant,
         now: Moment,
     ) {
         if error.is_slowness() && self.is_call_reported(uid) {
             self.reporting.passes.give_up(uid);
-        } else if let Some(failing) = self.failing_pod(uid, error, now.instant, unseen_since) {
+        } else if let Some(failing) = self.failing_pod(uid, error, now.instant, unobserved_since) {
             self.note_failing(failing, now.instant);
         }
     }

@@ -543,8 +543,8 @@ async fn lists_and_version_that_crash_the_runtime_are_sent_less_often() {
         assert!((3..=20).contains(&crashes), "{call}: {crashes}");
         let health = node.status().await.health;
         let what = match call {
-            Rpc::Version => "is asked for its version",
-            _ => "is asked for its lists",
+            Rpc::Version => "Version is requested",
+            _ => "lists are requested",
         };
         assert!(health.message.contains(what), "{}", health.message);
         node.sim.lift_all();

@@ -1,4 +1,4 @@
-//! Whether the runtime answers at all, and which call would tell.
+//! Whether the runtime answers at all, and which further call would show it.
 
 use std::time::Duration;
 
@@ -12,28 +12,29 @@ use crate::engine::limits::{
 use crate::runtime::Rpc;
 
 impl Ledger {
-    /// Whether a status call has not been answered for as long as a prompt one never takes.
+    /// Whether a status call has been outstanding for at least [`SUSPECT`].
     pub fn is_any_late(&self, now: Instant) -> bool {
         let mut outstanding = self.outstanding.iter();
-        outstanding.any(|((_, id), entry)| id.is_some() && now >= entry.waits + SUSPECT)
+        outstanding.any(|((_, id), entry)| id.is_some() && now >= entry.awaited_since + SUSPECT)
     }
 
-    /// Whether a status call is late although nobody can be blamed for it.
+    /// Whether a status call has been outstanding for at least [`LATE`] without being stuck: it is
+    /// overdue, and no container is the culprit.
     pub fn is_status_late(&self, now: Instant) -> bool {
         let mut waiting = self.outstanding.iter();
         waiting.any(|((_, id), entry)| {
-            id.is_some() && entry.stuck.is_none() && now >= entry.waits + LATE
+            id.is_some() && entry.stuck.is_none() && now >= entry.awaited_since + LATE
         })
     }
 
-    /// Whether most of the pods that were asked for lately, and several, waited long for an answer,
-    /// or still wait: one pod alone may be to blame for that itself.
+    /// Whether most of the pods with recent calls, and at least three, got or still wait for a slow
+    /// answer. A single pod may be slow for a reason of its own.
     pub fn is_slow_for_most(&self, now: Instant) -> bool {
         let mut pods = self.evidence.slow_pods(SUSPECT);
         for entry in self.outstanding.values() {
             if let Some(pod) = &entry.about.pod
-                && !entry.is_alone()
-                && now >= entry.waits + SUSPECT
+                && !entry.is_outlier()
+                && now >= entry.awaited_since + SUSPECT
             {
                 pods.insert(&pod.uid, true);
             }
@@ -42,72 +43,85 @@ impl Ledger {
         slow >= STUCK_AFTER_LATER_ANSWERS && slow * 2 > pods.len()
     }
 
-    /// Since when nothing at all was answered of what was asked, and no answer has come, if anything
-    /// was asked.
+    /// Since when the runtime has answered nothing: no answer has arrived since then, and no call
+    /// that was sent since then has been answered. `None` if no call is outstanding.
     pub fn silent_since(&self) -> Option<Instant> {
-        let waiting = self.made().map(|(_, entry, _)| entry);
-        let unanswered =
-            |entry: &&Entry| entry.stuck.is_none() && !self.evidence.any_since(entry.since);
-        let since = waiting.filter(unanswered).map(|entry| entry.waits).min()?;
-        Some(since.max(self.answered))
+        let waiting = self.sent().map(|(_, entry, _)| entry);
+        let unanswered = |entry: &&Entry| {
+            entry.stuck.is_none() && !self.evidence.has_answered_since(entry.since)
+        };
+        let since = waiting
+            .filter(unanswered)
+            .map(|entry| entry.awaited_since)
+            .min()?;
+        Some(since.max(self.last_answer))
     }
 
-    /// When something was last answered, or asked while nothing else was outstanding.
+    /// When a call was last answered, or was sent while no other call was outstanding.
     pub fn last_answer(&self) -> Instant {
-        self.answered
+        self.last_answer
     }
 
-    /// After how long without an answer a runtime is silent, and not only slow: `least`, or twice the
-    /// time that the last answer took.
+    /// How long the runtime must answer nothing before it is unresponsive, and not only slow: twice
+    /// the time of the last answer, but no less than `least`.
     pub fn silent_after(&self, least: Duration) -> Duration {
-        (self.took * 2).min(MAX_STATUS_OVERDUE).max(least)
+        (self.last_took * 2).min(MAX_STATUS_OVERDUE).max(least)
     }
 
-    /// Whether any call was answered that was made at `time` or later.
+    /// Whether a call that was sent at `time` or later has been answered.
     pub fn has_answered_since(&self, time: Instant) -> bool {
-        self.evidence.any_since(time)
+        self.evidence.has_answered_since(time)
     }
 
-    /// When the last call was made whose answer told of pods.
+    /// When the last successfully answered call other than `Version` was sent.
     pub fn last_answer_of_pods(&self) -> Option<Instant> {
         self.evidence.last_of_pods()
     }
 
-    /// When a call of this kind was made last, as far as that is remembered.
+    /// When the last call of this kind was sent, among the remembered ones.
     pub(super) fn last_sent(&self, kind: Rpc) -> Option<Instant> {
-        let waiting = self.made().filter(|((call, _), ..)| *call == kind);
-        let waiting = waiting.map(|(_, _, made)| made).max();
+        let waiting = self.sent().filter(|((call, _), ..)| *call == kind);
+        let waiting = waiting.map(|(_, _, sent)| sent).max();
         waiting.max(self.evidence.last_of_kind(kind))
     }
 
-    /// A kind of status call of which one is silent while few others were asked since, or none
-    /// lately.
+    /// The kind of a status call that needs a witness: it is suspect, while few calls of its kind
+    /// were sent later, or none recently.
     pub fn wants_witness(&self, now: Instant) -> Option<Rpc> {
-        // Whom nobody can ask is no witness, nor who fails: another would be wanted at once.
-        if self.is_away || self.failed.is_some_and(|failed| now < failed + SLOW_AFTER) {
+        // Without a connection no witness can be sent. After a witness failed, the next one waits a
+        // moment, because another would be wanted at once.
+        if self.is_unreachable
+            || self
+                .last_failure
+                .is_some_and(|failed| now < failed + SLOW_AFTER)
+        {
             return None;
         }
         let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
-            // A runtime that answers nothing at all answers no witness either.
-            let answers = self.evidence.good_since(entry.since);
-            id.is_some() && entry.stuck.is_none() && answers && now >= entry.waits + SUSPECT
+            // A runtime that answers nothing does not answer a witness either.
+            let is_answering = self.evidence.has_success_since(entry.since);
+            id.is_some()
+                && entry.stuck.is_none()
+                && is_answering
+                && now >= entry.awaited_since + SUSPECT
         });
-        let mut alone = suspects.filter(|((call, _), entry)| {
-            let later = entry.waits + SUSPECT / 2;
-            let others = self.made().filter(|((other, _), ..)| other == call);
-            let asked = others.filter(|(_, _, made)| *made >= later).count();
-            let few = asked + self.evidence.answers_since(*call, later) < STUCK_AFTER_LATER_ANSWERS;
+        let mut without_witness = suspects.filter(|((call, _), entry)| {
+            let later = entry.awaited_since + SUSPECT / 2;
+            let others = self.sent().filter(|((other, _), ..)| other == call);
+            let sent_later = others.filter(|(_, _, sent)| *sent >= later).count();
+            let few =
+                sent_later + self.evidence.answers_since(*call, later) < STUCK_AFTER_LATER_ANSWERS;
             few || self
                 .last_sent(*call)
                 .is_none_or(|last| now >= expires_as_witness_at(entry, last))
         });
-        alone.next().map(|((call, _), _)| *call)
+        without_witness.next().map(|((call, _), _)| *call)
     }
 
-    /// Both kinds of status calls, the one that was made longer ago first, if it is time for one more
-    /// that may be a sign of life: all calls that are outstanding may hang, and the runtime live.
+    /// The kinds of status calls, the one that was sent longer ago first, if a further call is due
+    /// as a sign of life. All outstanding calls may be stuck while the runtime answers others.
     pub fn wants_sign_of_life(&self, now: Instant) -> Option<[Rpc; 2]> {
-        if self.is_away || now < self.sign_of_life_at()? {
+        if self.is_unreachable || now < self.sign_of_life_at()? {
             return None;
         }
         let mut kinds = STATUS_CALLS;
@@ -115,23 +129,24 @@ impl Ledger {
         Some(kinds)
     }
 
-    /// When that is, while `Version` hangs, which is asked for otherwise.
+    /// When the next call is due as a sign of life. `None` unless `Version` is outstanding:
+    /// otherwise `Version` is sent as a heartbeat.
     pub(super) fn sign_of_life_at(&self) -> Option<Instant> {
         self.node_call(Rpc::Version)?;
         let last = STATUS_CALLS.map(|kind| self.last_sent(kind));
         let last = last.into_iter().flatten().max()?;
-        let silent = last.saturating_duration_since(self.answered);
+        let unanswered_for = last.saturating_duration_since(self.last_answer);
         let pause = match self.has_room_for_witness() {
-            true => silent.clamp(SIGN_OF_LIFE_AFTER, MAX_STATUS_OVERDUE),
-            false if self.made().count() < self.most * STUCK_FACTOR => MAX_LIST_OVERDUE,
+            true => unanswered_for.clamp(SIGN_OF_LIFE_AFTER, MAX_STATUS_OVERDUE),
+            false if self.sent().count() < self.max_outstanding * STUCK_FACTOR => MAX_LIST_OVERDUE,
             false => return None,
         };
-        Some(self.answered.max(last) + pause)
+        Some(self.last_answer.max(last) + pause)
     }
 }
 
-/// When a call that was made then is no witness against this one any more: that must have been made
-/// in the second half of its time.
-pub(super) fn expires_as_witness_at(entry: &Entry, made: Instant) -> Instant {
-    made + made.saturating_duration_since(entry.waits)
+/// Until when a call that was `sent` later is a witness against this entry. A witness must be from
+/// the second half of the entry's time.
+pub(super) fn expires_as_witness_at(entry: &Entry, sent: Instant) -> Instant {
+    sent + sent.saturating_duration_since(entry.awaited_since)
 }

@@ -1,17 +1,17 @@
-//! Processes that are dead, and what the runtime says of them.
+//! Processes that have ended, and whether the runtime reports it.
 
 use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::{Processes, State, waited_for};
+use super::{Processes, State, count_unstuck};
 use crate::engine::call::{Call, Purpose, Request};
 use crate::engine::ledger::Ledger;
 use crate::engine::limits::{CONTRADICTION_RETRY_PAUSE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
 use crate::model::id::{Id, PodRef};
 use crate::runtime::About;
 
-/// A container whose process is dead and which the runtime says is running.
+/// A container whose process has ended and which the runtime reports as running.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction {
     pub(crate) id: Id,
@@ -22,28 +22,31 @@ pub(crate) struct Contradiction {
 
 impl Processes {
     pub(super) fn next_death(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        if waited_for(&self.asking_deaths, ledger) >= PARALLEL_CALLS {
+        if count_unstuck(&self.death_calls, ledger) >= PARALLEL_CALLS {
             return None;
         }
         for id in &self.dead {
             let Some(watch) = self.watches.get_mut(id) else {
                 continue;
             };
-            let State::Dead { next, asking, .. } = &mut watch.state else {
+            let State::Dead {
+                next, is_requested, ..
+            } = &mut watch.state
+            else {
                 continue;
             };
             let request = Request::Container(id.clone());
-            if *asking || now < *next || ledger.is_outstanding(&request.key()) {
+            if *is_requested || now < *next || ledger.is_outstanding(&request.key()) {
                 continue;
             }
-            *asking = true;
-            self.asking_deaths.insert(id.clone());
+            *is_requested = true;
+            self.death_calls.insert(id.clone());
             return Some(watch.call(request, Purpose::Death));
         }
         None
     }
 
-    /// The kernel says that the process died.
+    /// The kernel reports that the process has ended.
     pub(crate) fn on_death(&mut self, id: &Id, now: Instant) {
         let watch = self.watches.get(id);
         let Some(State::Live { pid }) = watch.map(|watch| &watch.state) else {
@@ -53,30 +56,35 @@ impl Processes {
         self.enter(id, dead);
     }
 
-    /// The runtime was asked about a death: `runs` is what it said; one that cannot be asked
-    /// says nothing new. Gives the pod once the runtime knows.
-    pub(crate) fn on_asked(&mut self, id: &Id, runs: Option<bool>, now: Instant) -> Option<PodRef> {
-        self.asking_deaths.remove(id);
+    /// The status call after an exit ended. `runs` is what it showed; `None` if it failed. Returns
+    /// the pod once the runtime reports the exit.
+    pub(crate) fn on_death_status(
+        &mut self,
+        id: &Id,
+        runs: Option<bool>,
+        now: Instant,
+    ) -> Option<PodRef> {
+        self.death_calls.remove(id);
         let watch = self.watches.get_mut(id)?;
         let State::Dead {
             since,
             next,
             pause,
-            asking,
-            denied,
+            is_requested,
+            is_denied,
             ..
         } = &mut watch.state
         else {
             return None;
         };
-        *asking = false;
+        *is_requested = false;
         if runs == Some(false) {
             self.dead.remove(id);
             self.wanted.remove(id);
             self.unwatched.remove(id);
             return self.watches.remove(id).map(|watch| watch.pod);
         }
-        *denied |= runs == Some(true);
+        *is_denied |= runs == Some(true);
         let contradicts = now >= *since + SETTLED_AFTER;
         *pause = match contradicts {
             true => CONTRADICTION_RETRY_PAUSE,
@@ -89,26 +97,29 @@ impl Processes {
         None
     }
 
-    /// A look that was begun then found a container running; says whether its process was dead by
-    /// then, so that the runtime denies what the kernel has told.
-    pub(crate) fn found_running(&mut self, id: &Id, begun: Instant) -> bool {
+    /// A call that was sent at `begun` showed the container as running. Returns whether its process
+    /// had ended by then, so that the runtime contradicts the kernel.
+    pub(crate) fn on_reported_running(&mut self, id: &Id, begun: Instant) -> bool {
         let state = self.watches.get_mut(id).map(|watch| &mut watch.state);
-        let Some(State::Dead { since, denied, .. }) = state else {
+        let Some(State::Dead {
+            since, is_denied, ..
+        }) = state
+        else {
             return false;
         };
         let was_dead = *since < begun;
-        *denied |= was_dead;
+        *is_denied |= was_dead;
         was_dead
     }
 
-    /// The containers of which the kernel and the runtime have told different things for seconds.
+    /// The containers about which the kernel and the runtime have disagreed for [`SETTLED_AFTER`].
     pub(crate) fn contradictions(&self, now: Instant) -> impl Iterator<Item = Contradiction> {
         let dead = self.dead.iter();
         let dead = dead.filter_map(|id| Some((id, self.watches.get(id)?)));
         dead.filter_map(move |(id, watch)| match watch.state {
             State::Dead {
                 since,
-                denied: true,
+                is_denied: true,
                 ..
             } if now >= since + SETTLED_AFTER => Some(Contradiction {
                 id: id.clone(),
@@ -120,7 +131,8 @@ impl Processes {
         })
     }
 
-    /// The containers whose process is dead, which the runtime does not say, with their pods.
+    /// The containers whose process has ended although the runtime does not report it, with their
+    /// pods.
     pub(crate) fn dead(&self) -> impl Iterator<Item = (&Id, &PodRef)> {
         let dead = self.dead.iter();
         dead.filter_map(|id| Some((id, &self.watches.get(id)?.pod)))

@@ -26,7 +26,7 @@ impl Case {
         }
     }
 
-    /// Each of these was lost twice in succession, and the runtime is back since 100 ms.
+    /// Each of these was lost twice in succession, and the runtime has been back since 100 ms.
     fn quarantined(requests: &[Request]) -> Self {
         let mut case = Self::new();
         for sent in [0, 50] {
@@ -52,7 +52,7 @@ impl Case {
         self.quarantine.answered(request, sent);
     }
 
-    /// Another call is answered, which was sent then.
+    /// Another call, which was sent then, is answered.
     fn back(&mut self, sent: u64) {
         self.answered(&status("other"), sent);
     }
@@ -71,7 +71,8 @@ impl Case {
         call.map(|call| call.request)
     }
 
-    /// The connection is lost 10 ms after it was sent alone, and the runtime is back 20 ms later.
+    /// The connection is lost 10 ms after the call was sent alone, and the runtime is back 20 ms
+    /// later.
     fn lost_alone(&mut self, request: &Request, at: u64) {
         self.wait(request);
         assert_eq!(self.next(at).as_ref(), Some(request), "at {at}");
@@ -81,15 +82,15 @@ impl Case {
 }
 
 #[test]
-fn what_was_lost_once_is_sent_again_as_usual() {
+fn a_call_that_was_lost_once_is_sent_again_as_usual() {
     let mut case = Case::new();
     case.lost(&status("a"), 0, 10);
     assert_eq!(case.admit(&status("a"), 11), Admission::Send);
-    assert!(case.quarantine.may_be_witness(&status("a")));
+    assert!(case.quarantine.can_be_witness(&status("a")));
     assert_eq!(case.quarantine.lost_calls(|_| false), 1);
     case.lost(&status("a"), 11, 12);
     assert_eq!(case.admit(&status("a"), 13), Admission::Wait);
-    assert!(!case.quarantine.may_be_witness(&status("a")));
+    assert!(!case.quarantine.can_be_witness(&status("a")));
     case.answered(&status("a"), 20);
     assert_eq!(case.admit(&status("a"), 21), Admission::Send);
     assert_eq!(case.quarantine.lost_calls(|_| false), 0);
@@ -105,7 +106,7 @@ fn one_quarantined_call_is_outstanding_and_the_next_is_sent_as_soon_as_it_is_ans
     assert_eq!(case.next(200), None);
     case.answered(&a, 200);
     assert_eq!(case.next(201), Some(b.clone()));
-    // What could not be sent takes no turn.
+    // A call that could not be sent takes no turn.
     case.quarantine.not_sent(&b);
     case.wait(&b);
     assert_eq!(case.next(202), Some(b));
@@ -130,7 +131,7 @@ fn a_quarantined_call_that_is_outstanding_for_a_second_is_an_ordinary_call() {
 }
 
 #[test]
-fn what_is_lost_alone_each_time_is_withheld_for_longer_and_longer() {
+fn a_call_that_is_lost_alone_each_time_is_withheld_with_growing_pauses() {
     let killer = status("killer");
     let mut case = Case::quarantined(std::slice::from_ref(&killer));
     case.lost_alone(&killer, 200);
@@ -146,9 +147,9 @@ fn what_is_lost_alone_each_time_is_withheld_for_longer_and_longer() {
     assert_eq!(case.admit(&killer, sent + 1), Admission::Send);
 }
 
-/// A runtime that goes away every few moments loses another one each time.
+/// A runtime that restarts often loses a different call each time.
 #[test]
-fn what_was_lost_alone_is_sent_after_all_others() {
+fn a_call_that_was_lost_alone_is_sent_after_all_others() {
     let ids = ["a", "b", "c"].map(status);
     let mut case = Case::quarantined(&ids);
     let mut lost = Vec::new();
@@ -167,12 +168,12 @@ fn what_was_lost_alone_is_sent_after_all_others() {
 }
 
 #[test]
-fn quarantined_calls_wait_until_the_runtime_is_back_but_not_for_ever() {
+fn quarantined_calls_wait_for_the_runtime_for_three_seconds_at_most() {
     let a = status("a");
     let mut case = Case::quarantined(std::slice::from_ref(&a));
     case.lost(&Request::Version, 150, 200);
     case.wait(&a);
-    // An answer that was on its way.
+    // This call was sent before the loss.
     case.back(199);
     assert_eq!(case.next(300), None);
     assert_eq!(case.quarantine.alarm(), Some(case.at(3200)));
@@ -184,16 +185,16 @@ fn quarantined_calls_wait_until_the_runtime_is_back_but_not_for_ever() {
 }
 
 #[test]
-fn one_that_hangs_at_each_restart_is_never_in_quarantine() {
+fn a_call_that_is_stuck_before_each_restart_is_never_quarantined() {
     let mut case = Case::new();
     for at in [0, 15_000, 30_000] {
-        case.lost(&status("hangs"), at + 100, at + 10_000);
-        assert_eq!(case.admit(&status("hangs"), at + 10_001), Admission::Send);
+        case.lost(&status("stuck"), at + 100, at + 10_000);
+        assert_eq!(case.admit(&status("stuck"), at + 10_001), Admission::Send);
     }
 }
 
 #[test]
-fn a_pid_is_withheld_once_it_was_lost_alone() {
+fn a_pid_call_is_withheld_once_it_was_lost_alone() {
     let mut case = Case::quarantined(&[pid("c")]);
     case.lost_alone(&pid("c"), 200);
     assert_eq!(case.admit(&pid("c"), 900_000), Admission::Withhold);
@@ -203,7 +204,7 @@ fn a_pid_is_withheld_once_it_was_lost_alone() {
 }
 
 #[test]
-fn pids_are_withheld_once_two_in_succession_were_lost_alone() {
+fn all_pid_calls_are_withheld_once_two_in_succession_were_lost_alone() {
     let pids = ["a", "b", "c"].map(pid);
     let mut case = Case::quarantined(&pids);
     case.lost_alone(&pids[0], 200);
@@ -218,7 +219,7 @@ fn pids_are_withheld_once_two_in_succession_were_lost_alone() {
 }
 
 #[test]
-fn what_is_not_needed_is_not_reported_and_remembered() {
+fn a_call_that_is_not_needed_is_remembered_but_not_reported() {
     let killer = status("killer");
     let mut case = Case::quarantined(std::slice::from_ref(&killer));
     assert_eq!(case.quarantine.calls().count(), 1);
@@ -230,7 +231,7 @@ fn what_is_not_needed_is_not_reported_and_remembered() {
     assert_eq!(case.admit(&killer, 201), Admission::Send);
 }
 
-/// However many calls are outstanding: a runtime that is back answers each within milliseconds.
+/// The number of calls does not matter: a runtime that is back answers each within milliseconds.
 #[test]
 fn sixty_quarantined_calls_are_sent_without_a_pause() {
     let ids: Vec<_> = (0..60).map(|id| status(&format!("c{id}"))).collect();

@@ -1,4 +1,4 @@
-//! One sweep: whom it asks, for whom it waits, and what it has seen.
+//! One sweep: which ids it requests, which answers it waits for, and what it has observed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -15,10 +15,10 @@ use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
 use crate::runtime::About;
 
-/// A container or sandbox to ask for.
+/// A container or sandbox to request.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
-    /// Its pod; `None` for an id that only the host knows.
+    /// Its pod; `None` for an id that only the host or the stream knows.
     pub(super) uid: Option<PodUid>,
     pub(super) request: Request,
     pub(super) about: About,
@@ -34,67 +34,66 @@ impl Target {
     }
 }
 
-/// One sweep.
 #[derive(Debug)]
 pub(super) struct Sweep {
     begun: Moment,
-    /// As of when all is that it heard: somebody may have been asked before it was begun.
+    /// As of when its result holds: an id may have been requested before the sweep began.
     as_of: Instant,
     missing: PerList<bool>,
     targets: VecDeque<Target>,
-    /// Asked for, and since when.
+    /// The requested ids, and when each was requested.
     waiting: BTreeMap<Key, Instant>,
     answered: usize,
-    /// All sandboxes that may tell containers are asked for, as the runtime was known to tell them.
+    /// Whether the status of each sandbox is requested and contains its containers.
     requests_sandboxes: bool,
-    /// How it is with the list that is asked for beside it.
+    /// The state of the list beside it.
     beside: Beside,
-    /// The pods of which an id was answered well, was not found, or failed, or could not be asked
-    /// for.
+    /// The pods of which an id was answered, got its first `NotFound`, or failed.
     known: BTreeSet<PodUid>,
-    lost: BTreeSet<PodUid>,
+    not_found: BTreeSet<PodUid>,
     failed: BTreeSet<PodUid>,
-    /// When the next may be asked for.
+    /// When the next call may be sent.
     next: Instant,
-    /// The pause between two calls, and the present one, longer if answers are slow.
-    usual: Duration,
-    pace: Duration,
-    /// The longest pause that leaves time for all.
-    longest: Duration,
-    /// It was complete, and that was told.
-    told: bool,
+    /// The pause between two calls: the shortest one, and the current one, which grows while
+    /// answers are slow.
+    shortest_pause: Duration,
+    pause: Duration,
+    /// The longest pause that leaves time for all ids.
+    longest_pause: Duration,
+    /// Whether its result was returned.
+    is_reported: bool,
 }
 
-/// What was heard of an id.
+/// The result of a call about one id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Its status, or again that there is none.
+    /// The status, or the second `NotFound`.
     Known,
-    /// That it does not exist, which may be a mistake.
-    Lost,
-    /// An error, which says nothing of it.
-    Nothing,
+    /// The first `NotFound`, which may be a mistake.
+    FirstNotFound,
+    /// An error, which shows nothing about the id.
+    Failed,
 }
 
-/// How it is with an id that somebody else may be asking for.
+/// The call about an id that another component may have sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Elsewhere {
-    NotAsked,
-    /// That tells the sweep too; it is not asked again.
-    Asked(Instant),
-    /// For something that does not tell how it is, as its pid.
-    AskedOther,
-    /// It is named, and not waited for.
+enum OtherCall {
+    None,
+    /// It was sent at this time, and its answer serves the sweep too.
+    Serves(Instant),
+    /// Its answer does not show the state of the id: it is a call for a PID, for example.
+    Unrelated,
+    /// It is reported, and the sweep does not wait for it.
     Stuck,
 }
 
-impl Elsewhere {
+impl OtherCall {
     fn of(key: &Key, ledger: &Ledger) -> Self {
         match ledger.asked(key) {
-            None => Self::NotAsked,
+            None => Self::None,
             Some(_) if ledger.is_stuck(key) => Self::Stuck,
-            Some(since) if ledger.is_observation(key) => Self::Asked(since),
-            Some(_) => Self::AskedOther,
+            Some(since) if ledger.is_observation(key) => Self::Serves(since),
+            Some(_) => Self::Unrelated,
         }
     }
 }
@@ -102,31 +101,31 @@ impl Elsewhere {
 /// The list that is not missing, or that is tried again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Beside {
-    /// None is asked for, or it failed again.
+    /// No list is requested, or it failed again.
     None,
-    /// It is to be asked for, once it is not being asked for by a relist.
+    /// To be requested once no relist is requesting it.
     Due(List),
-    /// It has not come yet.
-    Asked(List),
+    /// It is outstanding.
+    Requested(List),
     Listed(List),
 }
 
-/// A complete sweep.
+/// The result of a complete sweep.
 #[derive(Debug)]
 pub(crate) struct Swept {
     pub(crate) begun: Moment,
-    /// The pods of which an id failed, or was not found for the first time.
-    pub(crate) unseen: BTreeSet<PodUid>,
-    /// Those of them of which nothing failed, and other ids are known.
-    pub(crate) partly: BTreeSet<PodUid>,
-    /// Whether sandboxes were listed meanwhile, so that new pods were seen.
+    /// The pods of which an id failed or got its first `NotFound`.
+    pub(crate) unobserved: BTreeSet<PodUid>,
+    /// Those of them of which no id failed, and other ids were answered.
+    pub(crate) partly_observed: BTreeSet<PodUid>,
+    /// Whether sandboxes were listed meanwhile, so that new pods were observed.
     pub(crate) sandboxes_listed: bool,
-    /// Whether new containers were seen, in lists or in their sandboxes.
+    /// Whether new containers were observed, in lists or in their sandboxes.
     pub(crate) sees_new_containers: bool,
 }
 
 impl Sweep {
-    /// One that asks for nobody yet, beside a list that is tried again or that is not missing.
+    /// A sweep without targets, beside a list that is not missing or is tried again.
     pub(super) fn begin(
         missing: PerList<bool>,
         beside: Option<List>,
@@ -143,66 +142,74 @@ impl Sweep {
             requests_sandboxes,
             beside: beside.map_or(Beside::None, Beside::Due),
             known: BTreeSet::new(),
-            lost: BTreeSet::new(),
+            not_found: BTreeSet::new(),
             failed: BTreeSet::new(),
             next: now.instant,
-            usual: SWEEP_PACE,
-            pace: SWEEP_PACE,
-            longest: SLOW_AFTER,
-            told: false,
+            shortest_pause: SWEEP_PACE,
+            pause: SWEEP_PACE,
+            longest_pause: SLOW_AFTER,
+            is_reported: false,
         }
     }
 
-    /// The same of these; at a gentler pace while lists come, but `slow` each time.
-    pub(super) fn of(mut self, mut targets: VecDeque<Target>, slow: bool, ledger: &Ledger) -> Self {
+    /// The same sweep over these targets. Its pace is slower while lists are answered but `slow`
+    /// each time.
+    pub(super) fn over(
+        mut self,
+        mut targets: VecDeque<Target>,
+        slow: bool,
+        ledger: &Ledger,
+    ) -> Self {
         targets.retain(|target| {
             let key = target.request.key();
-            match Elsewhere::of(&key, ledger) {
-                Elsewhere::NotAsked | Elsewhere::AskedOther => true,
-                Elsewhere::Asked(since) => {
+            match OtherCall::of(&key, ledger) {
+                OtherCall::None | OtherCall::Unrelated => true,
+                OtherCall::Serves(since) => {
                     self.waiting.insert(key, since);
                     false
                 }
-                // It may yet be answered, with what was so before this was begun.
-                Elsewhere::Stuck => {
+                // The outstanding call may yet be answered, but with a state from before this
+                // sweep.
+                OtherCall::Stuck => {
                     self.failed.extend(target.uid.clone());
                     false
                 }
             }
         });
-        self.usual = if slow { SLOW_SWEEP_PACE } else { SWEEP_PACE };
-        self.pace = self.usual;
+        self.shortest_pause = if slow { SLOW_SWEEP_PACE } else { SWEEP_PACE };
+        self.pause = self.shortest_pause;
         let all = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
-        self.longest = (MAX_LIST_OVERDUE / all).clamp(self.usual, SLOW_AFTER);
+        self.longest_pause = (MAX_LIST_OVERDUE / all).clamp(self.shortest_pause, SLOW_AFTER);
         self.targets = targets;
         self
     }
 
-    /// Whether it is in place of all lists that are missing.
+    /// Whether it replaces all lists that are missing.
     pub(super) fn covers(&self, missing: PerList<bool>) -> bool {
         self.missing.covers(missing)
     }
 
-    /// Whether it is waited for no longer.
+    /// Whether it has waited long enough for the last answers.
     pub(super) fn is_old(&self, now: Instant) -> bool {
         now >= self.begun.instant + MAX_STATUS_OVERDUE
     }
 
-    /// As of when all is that it has seen.
+    /// As of when all its observations hold.
     pub(super) fn as_of(&self) -> Instant {
         self.as_of.min(self.begun.instant)
     }
 
-    /// Another sweep has made a call in its place.
-    pub(super) fn wait(&mut self, now: Instant) {
-        self.next = self.next.max(now) + self.pace;
+    /// Notes that another sweep has just sent a call.
+    pub(super) fn postpone(&mut self, now: Instant) {
+        self.next = self.next.max(now) + self.pause;
     }
 
-    /// Somebody else asked for an id that it waits for.
+    /// A call of another component ended. The sweep may be waiting for it.
     pub(super) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
         if self.waiting.contains_key(key) {
             self.note(uid, outcome);
-            // What others have heard counts as of when they asked, which `complete` looks up.
+            // An answer counts as of the time of its request, which `complete` reads from
+            // `waiting`.
             if outcome != Outcome::Known {
                 self.waiting.remove(key);
             }
@@ -212,80 +219,82 @@ impl Sweep {
     fn note(&mut self, uid: &PodUid, outcome: Outcome) {
         let pods = match outcome {
             Outcome::Known => &mut self.known,
-            Outcome::Lost => &mut self.lost,
-            Outcome::Nothing => &mut self.failed,
+            Outcome::FirstNotFound => &mut self.not_found,
+            Outcome::Failed => &mut self.failed,
         };
         pods.insert(uid.clone());
     }
 
-    /// The list beside it, if it is to be asked for now.
+    /// The list beside it, if it is to be requested now.
     pub(super) fn take_list(&mut self, ledger: &Ledger) -> Option<List> {
         let Beside::Due(list) = self.beside else {
             return None;
         };
         let is_free = ledger.node_call(list.rpc()).is_none();
         is_free.then(|| {
-            self.beside = Beside::Asked(list);
+            self.beside = Beside::Requested(list);
             list
         })
     }
 
-    pub(super) fn is_to_request(&self, list: List) -> bool {
+    pub(super) fn needs_list(&self, list: List) -> bool {
         self.beside == Beside::Due(list)
     }
 
     pub(super) fn has_requested(&self, list: List) -> bool {
-        self.beside == Beside::Asked(list)
+        self.beside == Beside::Requested(list)
     }
 
-    /// A list answered, by whomever it was asked for.
-    pub(super) fn list_answered(&mut self, list: List, asked: Instant) {
+    /// A list was answered, for any component.
+    pub(super) fn list_answered(&mut self, list: List, requested: Instant) {
         self.answered += 1;
-        if self.is_to_request(list) || self.has_requested(list) {
+        if self.needs_list(list) || self.has_requested(list) {
             self.beside = Beside::Listed(list);
-            self.as_of = asked.min(self.as_of);
+            self.as_of = requested.min(self.as_of);
         }
     }
 
-    /// A list that had failed before is done without.
+    /// If both lists are missing, the sweep completes without the one that failed again.
     pub(super) fn list_failed(&mut self) {
         if self.missing.sandboxes && self.missing.containers {
             self.beside = Beside::None;
         }
     }
 
-    /// It may be another runtime now, which does not tell a sandbox's containers.
+    /// The runtime may be another one, whose sandboxes do not contain their containers.
     pub(super) fn runtime_changed(&mut self) {
         self.requests_sandboxes = false;
     }
 
-    /// When the next is to be asked for; `None` while that waits for an answer.
+    /// When the next call is due. `None` while only an answer lets the sweep go on.
     pub(super) fn due(&self, ledger: &Ledger) -> Option<Instant> {
-        // Without room for one more call it is an answer that goes on, and not time.
+        // Without room, only an answer lets the sweep go on.
         if self.next_target(ledger).is_none() || !ledger.has_room() {
             return None;
         }
-        let mut asked: Vec<Instant> = self.waiting.values().copied().collect();
-        asked.sort_unstable();
-        match asked.len().checked_sub(PARALLEL_CALLS) {
+        let mut requested: Vec<Instant> = self.waiting.values().copied().collect();
+        requested.sort_unstable();
+        match requested.len().checked_sub(PARALLEL_CALLS) {
             None => Some(self.next),
             Some(_) if self.answered == 0 && !ledger.has_answered_since(self.begun.instant) => None,
-            // The window is free once all but so many of the younger ones are slow.
-            Some(slow) => Some(self.next.max(asked[slow] + self.slow())),
+            // Slow calls give up their place. The next call may be sent once at most seven calls
+            // are not slow.
+            Some(slow) => Some(self.next.max(requested[slow] + self.slow_after())),
         }
     }
 
-    /// After how long one gives its place in the window to others.
-    fn slow(&self) -> Duration {
-        SLOW_AFTER.min(self.longest * PARALLEL_CALLS as u32)
+    /// The time after which a call gives up its place.
+    fn slow_after(&self) -> Duration {
+        SLOW_AFTER.min(self.longest_pause * PARALLEL_CALLS as u32)
     }
 
-    /// The first of which nobody is asking something else: it comes after the answer to that.
+    /// The first target about which no call is outstanding whose answer does not serve the sweep.
+    /// The others are requested after that answer.
     fn next_target(&self, ledger: &Ledger) -> Option<usize> {
         let mut targets = self.targets.iter();
         targets.position(|target| {
-            let elsewhere = Elsewhere::of(&target.request.key(), ledger);
-            elsewhere != Elsewhere::AskedOther
+            let other_call = OtherCall::of(&target.request.key(), ledger);
+            other_call != OtherCall::Unrelated
         })
     }
 
@@ -293,24 +302,24 @@ impl Sweep {
         while self.due(ledger).is_some_and(|due| now >= due) {
             let target = self.targets.remove(self.next_target(ledger)?)?;
             let key = target.request.key();
-            // Somebody else may have asked for it since.
-            match Elsewhere::of(&key, ledger) {
-                Elsewhere::NotAsked => {
-                    self.next = now + self.pace;
+            // Another component may have requested it meanwhile.
+            match OtherCall::of(&key, ledger) {
+                OtherCall::None => {
+                    self.next = now + self.pause;
                     self.waiting.insert(key, now);
                     return Some(target);
                 }
-                Elsewhere::Asked(since) => {
+                OtherCall::Serves(since) => {
                     self.waiting.insert(key, since);
                 }
-                Elsewhere::Stuck => self.failed.extend(target.uid),
-                Elsewhere::AskedOther => {}
+                OtherCall::Stuck => self.failed.extend(target.uid),
+                OtherCall::Unrelated => {}
             }
         }
         None
     }
 
-    /// A runtime that takes longer is asked less often.
+    /// A call of this sweep ended. The pace follows the time that the answer took.
     pub(super) fn ended(
         &mut self,
         key: &Key,
@@ -318,7 +327,7 @@ impl Sweep {
         outcome: Outcome,
         now: Instant,
     ) {
-        let asked = self.waiting.remove(key);
+        let requested = self.waiting.remove(key);
         if let Some(uid) = uid {
             self.note(uid, outcome);
         }
@@ -326,59 +335,59 @@ impl Sweep {
             return;
         }
         self.answered += 1;
-        if let Some(asked) = asked {
-            self.as_of = asked.min(self.as_of);
-            let quarter = now.duration_since(asked) / 4;
-            self.pace = quarter.clamp(self.usual, self.longest);
+        if let Some(requested) = requested {
+            self.as_of = requested.min(self.as_of);
+            let quarter = now.duration_since(requested) / 4;
+            self.pause = quarter.clamp(self.shortest_pause, self.longest_pause);
         }
     }
 
-    /// Whether somebody is left to be asked now. Of the others somebody asks something else, and
-    /// a call that never ends would hold up all sweeps.
-    pub(super) fn asks(&self, ledger: &Ledger) -> bool {
+    /// Whether a target can be requested now. A target that waits for another call does not count,
+    /// because a stuck call would then block all sweeps.
+    pub(super) fn has_target(&self, ledger: &Ledger) -> bool {
         self.next_target(ledger).is_some()
     }
 
-    /// Whether somebody is still to be asked, the other list is waited for, or somebody who may
-    /// still answer.
-    pub(super) fn waits(&self, ledger: &Ledger) -> bool {
+    /// Whether targets are left, the other list is awaited, or a call may still be answered.
+    pub(super) fn is_waiting(&self, ledger: &Ledger) -> bool {
         let mut waiting = self.waiting.iter();
         !self.targets.is_empty()
-            || self.waits_for_a_list()
-            || waiting
-                .any(|(key, asked)| ledger.asked(key) == Some(*asked) && !ledger.is_stuck(key))
+            || self.is_waiting_for_list()
+            || waiting.any(|(key, requested)| {
+                ledger.asked(key) == Some(*requested) && !ledger.is_stuck(key)
+            })
     }
 
-    /// One that is tried again although it is missing comes, or does not.
-    fn waits_for_a_list(&self) -> bool {
+    /// A list that is tried again although it is missing is not awaited.
+    fn is_waiting_for_list(&self) -> bool {
         let is_missing = self.missing.sandboxes && self.missing.containers;
-        !is_missing && matches!(self.beside, Beside::Due(_) | Beside::Asked(_))
+        !is_missing && matches!(self.beside, Beside::Due(_) | Beside::Requested(_))
     }
 
-    /// Whether it waits only for those who were asked and may answer, or whom somebody asks
-    /// something else.
-    pub(super) fn trails(&self, ledger: &Ledger) -> bool {
-        !self.told && !self.asks(ledger) && self.waits(ledger)
+    /// Whether it only waits: for calls that may be answered, or for targets about which another
+    /// call is outstanding.
+    pub(super) fn is_trailing(&self, ledger: &Ledger) -> bool {
+        !self.is_reported && !self.has_target(ledger) && self.is_waiting(ledger)
     }
 
     pub(super) fn complete(&mut self, ledger: &Ledger) -> Option<Swept> {
-        if self.told || self.waits(ledger) || self.answered == 0 {
+        if self.is_reported || self.is_waiting(ledger) || self.answered == 0 {
             return None;
         }
-        self.told = true;
-        // Those who have answered somebody else, as of when that one asked.
-        let elsewhere = self.waiting.iter();
-        let elsewhere = elsewhere.filter(|(key, _)| !ledger.is_stuck(key));
-        let as_of = elsewhere
-            .map(|(_, asked)| *asked)
+        self.is_reported = true;
+        // Answers to other components count as of the time of their request.
+        let answered = self.waiting.iter();
+        let answered = answered.filter(|(key, _)| !ledger.is_stuck(key));
+        let as_of = answered
+            .map(|(_, requested)| *requested)
             .fold(self.as_of, Instant::min);
         let failed = std::mem::take(&mut self.failed);
-        let lost = std::mem::take(&mut self.lost);
-        let partly = &(&lost & &self.known) - &failed;
+        let not_found = std::mem::take(&mut self.not_found);
+        let partly_observed = &(&not_found & &self.known) - &failed;
         Some(Swept {
             begun: self.begun.back_at(as_of),
-            unseen: &failed | &lost,
-            partly,
+            unobserved: &failed | &not_found,
+            partly_observed,
             sandboxes_listed: self.beside == Beside::Listed(List::Sandboxes),
             sees_new_containers: !self.missing.containers || self.requests_sandboxes,
         })

@@ -35,8 +35,8 @@ fn pod() -> ListedPod {
     }
 }
 
-/// A sweep beside a list of sandboxes has asked for a container, and waits for a sandbox that
-/// an inspection asks for.
+/// A sweep beside a list of sandboxes: it has requested a container, and waits for a sandbox that
+/// an inspection has requested.
 fn waiting(ledger: &mut Ledger, start: Instant) -> (Sweeper, Key) {
     let pod = pod();
     let sandbox = Request::Sandbox("s".into());
@@ -61,15 +61,15 @@ fn waiting(ledger: &mut Ledger, start: Instant) -> (Sweeper, Key) {
     );
     sweeper.list_answered(List::Sandboxes, now.instant);
     let (call, _) = sweeper.next_call(ledger, now.instant).unwrap();
-    let asked = call.request.key();
-    assert_eq!(asked.0, Rpc::ContainerStatus);
-    sweeper.answered(&asked, Some(&pod.pod.uid), Outcome::Known, now.instant);
+    let requested = call.request.key();
+    assert_eq!(requested.0, Rpc::ContainerStatus);
+    sweeper.answered(&requested, Some(&pod.pod.uid), Outcome::Known, now.instant);
     assert!(sweeper.complete(ledger).is_none());
     (sweeper, sandbox.key())
 }
 
 #[test]
-fn what_an_inspection_was_told_a_sweep_that_waits_for_it_has_heard() {
+fn an_answer_to_an_inspection_serves_a_sweep_as_of_its_request() {
     let start = Instant::now();
     let mut ledger = Ledger::new(&Config::default(), start);
     let (mut sweeper, sandbox) = waiting(&mut ledger, start);
@@ -77,19 +77,19 @@ fn what_an_inspection_was_told_a_sweep_that_waits_for_it_has_heard() {
     let swept = sweeper.complete(&ledger).unwrap();
     assert_eq!(
         swept.begun.instant, start,
-        "as of when the inspection asked"
+        "as of the request of the inspection"
     );
-    assert!(swept.unseen.is_empty() && swept.sees_new_containers);
+    assert!(swept.unobserved.is_empty() && swept.sees_new_containers);
 }
 
 #[test]
-fn of_a_sandbox_that_an_inspection_did_not_find_a_sweep_has_heard_nothing() {
+fn a_sandbox_that_an_inspection_did_not_find_is_unobserved_by_a_sweep() {
     let start = Instant::now();
     let mut ledger = Ledger::new(&Config::default(), start);
     let (mut sweeper, sandbox) = waiting(&mut ledger, start);
     let about = ledger.answered(&sandbox, start + SECOND * 2).unwrap();
     let uid = about.pod.unwrap().uid;
-    sweeper.answered_elsewhere(&sandbox, &uid, Outcome::Lost);
+    sweeper.answered_elsewhere(&sandbox, &uid, Outcome::FirstNotFound);
     let swept = sweeper.complete(&ledger).unwrap();
-    assert_eq!(swept.unseen, BTreeSet::from([uid]));
+    assert_eq!(swept.unobserved, BTreeSet::from([uid]));
 }

@@ -1,4 +1,4 @@
-//! The answers to the lists of the relist under way, as far as they have arrived.
+//! The open relist: the answers that have arrived so far.
 
 use std::sync::Arc;
 
@@ -10,13 +10,13 @@ use crate::model::listed::{ListedContainer, ListedSandbox, Row};
 use crate::model::wall_time::Moment;
 use crate::runtime::CallError;
 
-/// Both lists were requested.
+/// A relist whose lists were both requested.
 #[derive(Debug)]
 pub(crate) struct OpenRelist {
     pub(super) begun: Moment,
     pub(super) sandboxes: Option<Reply<ListedSandbox>>,
     pub(super) containers: Option<Reply<ListedContainer>>,
-    /// The larger of both lists, in bytes.
+    /// The size of the larger list, in bytes.
     pub(super) largest: usize,
 }
 
@@ -37,7 +37,6 @@ impl OpenRelist {
         }
     }
 
-    /// Which lists have failed.
     pub(super) fn failed(&self) -> PerList<bool> {
         PerList {
             sandboxes: self.sandboxes.as_ref().is_some_and(Reply::is_error),
@@ -45,7 +44,7 @@ impl OpenRelist {
         }
     }
 
-    /// Which lists have been answered successfully.
+    /// Which lists were answered successfully.
     pub(super) fn received(&self) -> PerList<bool> {
         self.answered().but_not(self.failed())
     }
@@ -57,27 +56,27 @@ impl<R> Reply<R> {
     }
 }
 
-/// The rows of one of the lists.
+/// A row of one of the lists.
 pub(crate) trait ListRow: Row {
-    /// Which list that is.
+    /// The list that has such rows.
     const LIST: List;
 
     /// The answer to this list.
-    fn reply(asking: &mut OpenRelist) -> &mut Option<Reply<Self>>;
+    fn reply(open_relist: &mut OpenRelist) -> &mut Option<Reply<Self>>;
 }
 
 impl ListRow for ListedSandbox {
     const LIST: List = List::Sandboxes;
 
-    fn reply(asking: &mut OpenRelist) -> &mut Option<Reply<Self>> {
-        &mut asking.sandboxes
+    fn reply(open_relist: &mut OpenRelist) -> &mut Option<Reply<Self>> {
+        &mut open_relist.sandboxes
     }
 }
 
 impl ListRow for ListedContainer {
     const LIST: List = List::Containers;
 
-    fn reply(asking: &mut OpenRelist) -> &mut Option<Reply<Self>> {
-        &mut asking.containers
+    fn reply(open_relist: &mut OpenRelist) -> &mut Option<Reply<Self>> {
+        &mut open_relist.containers
     }
 }

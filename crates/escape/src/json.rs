@@ -1,12 +1,12 @@
-//! A JSON document: the same values, in characters that no terminal acts on.
+//! A JSON document with the same values, in characters that do not affect a terminal.
 
 use std::fmt::Write;
 
 use super::is_printable;
 
-/// JSON with every unprintable character escaped as `\u….`. Writers of JSON escape C0
-/// controls alone; whatever else is unprintable can only stand inside a string, where the
-/// escape means the same. Line breaks between values stay.
+/// JSON with every unprintable character escaped as `\u…`. JSON libraries escape only C0 controls.
+/// Other unprintable characters can only be in a string, where the escape has the same meaning. Line
+/// breaks between values are kept.
 pub fn json(text: String) -> String {
     let is_kept = |character| is_printable(character) || character == '\n';
     if text.chars().all(is_kept) {
@@ -45,7 +45,7 @@ mod tests {
     }
 
     #[test]
-    fn a_document_without_them_stays_as_it_is() {
+    fn a_printable_document_is_unchanged() {
         let text = "{\"name\":\"größe\\n\"}\n";
         assert_eq!(json(text.into()), text);
     }

@@ -1,17 +1,17 @@
-//! Text from a runtime or a log, made safe for terminals, logs and HTTP bodies, and freed of
+//! Makes text from a runtime or a log safe for terminals, logs and HTTP bodies, and removes
 //! credentials ([`redact`]) before it is quoted or saved.
 //!
 //! ```text
 //!   a name, a message --> printable | sentence --> a table, a log field, /healthz
 //!   a whole page      --> page                 --> standard output: lines and colours stay
-//!   a JSON document   --> json                 --> the same document, escaped as JSON does
+//!   a JSON document   --> json                 --> the same document, with JSON's escapes
 //! ```
 //!
-//! A name can hold anything: a line break forges a log line, ESC or a C1 control drives the
-//! terminal, U+202E turns the direction of writing. So every control character (Cc), format
-//! character (Cf) and line or paragraph separator (Zl, Zp) is escaped. The categories come
-//! from `unicode-properties`, a table without dependencies kept by unicode-rs, because format
-//! characters lie scattered over twenty ranges that grow with Unicode.
+//! A name can contain any character: a line break forges a log line, ESC or a C1 control drives the
+//! terminal, U+202E reverses the direction of writing. So every control character (Cc), format
+//! character (Cf) and line or paragraph separator (Zl, Zp) is escaped. The categories are those of
+//! the crate `unicode-properties`, because the format characters are spread over twenty ranges and
+//! new ones are added to Unicode.
 //!
 //! ```
 //! assert_eq!(escape::printable("web-0"), "web-0");
@@ -31,28 +31,28 @@ pub use json::json;
 pub use page::page;
 pub use redact::{REDACTED, redact, redacted};
 
-/// The longest name that is shown whole; Kubernetes allows 253.
+/// Longer names are shortened. Kubernetes allows 253 characters.
 pub const MAX_NAME: usize = 253;
 
-/// The longest sentence that is shown whole: a few names, each at its longest.
+/// Longer sentences are shortened. A few names of the greatest length fit.
 pub const MAX_SENTENCE: usize = 2000;
 
-/// A name as it may be shown on one line: escaped, and cut where no name can be that long.
+/// A name on one line: escaped, and shortened to [`MAX_NAME`] characters.
 pub fn printable(name: &str) -> Cow<'_, str> {
-    shown(name, MAX_NAME)
+    escaped(name, MAX_NAME)
 }
 
-/// The same for a sentence, which may hold several names.
+/// A sentence on one line: escaped, and shortened to [`MAX_SENTENCE`] characters.
 pub fn sentence(text: &str) -> Cow<'_, str> {
-    shown(text, MAX_SENTENCE)
+    escaped(text, MAX_SENTENCE)
 }
 
-/// The same for text of any length.
+/// A text of any length on one line: escaped.
 pub fn line(text: &str) -> Cow<'_, str> {
-    shown(text, usize::MAX)
+    escaped(text, usize::MAX)
 }
 
-/// Whether a character shows itself and does nothing else.
+/// Whether a character only displays itself.
 pub fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();
@@ -66,23 +66,23 @@ pub fn is_printable(character: char) -> bool {
     )
 }
 
-fn shown(text: &str, limit: usize) -> Cow<'_, str> {
+fn escaped(text: &str, limit: usize) -> Cow<'_, str> {
     let end = text.char_indices().nth(limit).map(|(end, _)| end);
     let kept = &text[..end.unwrap_or(text.len())];
     if end.is_none() && kept.chars().all(is_printable) {
         return kept.into();
     }
-    let mut shown = String::with_capacity(kept.len());
+    let mut escaped = String::with_capacity(kept.len());
     for character in kept.chars() {
-        push(&mut shown, character);
+        push(&mut escaped, character);
     }
     if end.is_some() {
-        shown.push('…');
+        escaped.push('…');
     }
-    shown.into()
+    escaped.into()
 }
 
-/// Adds a character, escaped as Rust does if it must be.
+/// Appends a character, with Rust's escape if it is not printable.
 fn push(text: &mut String, character: char) {
     if is_printable(character) {
         text.push(character);
@@ -95,7 +95,7 @@ fn push(text: &mut String, character: char) {
 mod tests {
     use super::*;
 
-    /// All that Unicode 16 puts into Cc, Cf, Zl and Zp, written out as a second opinion.
+    /// All characters of Cc, Cf, Zl and Zp in Unicode 16, written down independently of the crate.
     pub(crate) fn unprintable() -> impl Iterator<Item = char> {
         let ranges = [
             ('\0', '\u{1f}'),
@@ -140,14 +140,14 @@ mod tests {
     }
 
     #[test]
-    fn names_in_any_script_stay_as_they_are() {
+    fn names_in_any_script_are_unchanged() {
         for name in ["web-0", "größe", "名前", "नमस्ते", "🦀", "e\u{301}"] {
             assert!(matches!(printable(name), Cow::Borrowed(shown) if shown == name));
         }
     }
 
     #[test]
-    fn what_is_too_long_is_cut_and_says_so() {
+    fn a_long_text_is_shortened_and_ends_with_an_ellipsis() {
         let long = "x".repeat(10_000);
         assert_eq!(printable(&long).chars().count(), MAX_NAME + 1);
         assert_eq!(sentence(&long).chars().count(), MAX_SENTENCE + 1);

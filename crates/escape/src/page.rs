@@ -1,10 +1,10 @@
-//! A whole page of text: its lines and our own colours stay.
+//! A whole page of text: its line breaks and our own colours are kept.
 
 use std::borrow::Cow;
 
 use super::{is_printable, push};
 
-/// The colours that our pages use; any other sequence is somebody else's.
+/// The colours that our pages use. Any other sequence is escaped.
 const COLOURS: [&str; 6] = [
     "\u{1b}[0m",
     "\u{1b}[1m",
@@ -14,8 +14,8 @@ const COLOURS: [&str; 6] = [
     "\u{1b}[33m",
 ];
 
-/// A page as it may be written to a terminal: the last door, for what was not escaped where
-/// it was put in. Line breaks and our colours stay, everything else unprintable is escaped.
+/// A page for a terminal: the last protection, for text that was not escaped when it was inserted.
+/// Line breaks and our colours are kept, any other unprintable character is escaped.
 pub fn page(text: &str) -> Cow<'_, str> {
     let is_kept = |character| is_printable(character) || character == '\n';
     if text.chars().all(is_kept) {
@@ -43,14 +43,14 @@ mod tests {
     use crate::tests::unprintable;
 
     #[test]
-    fn lines_and_our_colours_stay() {
+    fn line_breaks_and_our_colours_are_kept() {
         let text = "\u{1b}[1mHealth\u{1b}[0m fine\n\u{1b}[32mgreen\u{1b}[0m\n";
         assert_eq!(page(text), text);
         assert_eq!(page("plain\n"), "plain\n");
     }
 
     #[test]
-    fn everything_else_is_escaped() {
+    fn any_other_unprintable_character_is_escaped() {
         assert_eq!(page("a\u{1b}[2Jb\u{1b}[8mc"), "a\\u{1b}[2Jb\\u{1b}[8mc");
         for character in unprintable().filter(|c| *c != '\n') {
             let text = format!("a{character}b\n");

@@ -1,22 +1,22 @@
-//! Text without credentials: what is quoted or saved may be shown to others.
+//! Removes credentials from text that is quoted or saved, because others may read it.
 //!
 //! ```text
 //!   password=hunter2   "token": "abc"   --api-key abc   --> the key stays, the value is [redacted]
 //!   Authorization: Bearer abc                           --> the scheme stays
-//!   https://user:abc@host    eyJhbGci…    AKIA…         --> only the credential goes
-//!   token expired    secret "a" not found    key=a      --> as it is
+//!   https://user:abc@host    eyJhbGci…    AKIA…         --> only the credential is removed
+//!   token expired    secret "a" not found    key=a      --> unchanged
 //! ```
 //!
-//! One pass over the text. Whether a word is a key depends on its end (`DB_PASSWORD`), and whether it
-//! has a value on what separates the two: an error message follows a colon as a value does, so after a
-//! colon and a space a value is one word at the end of its line, or in a list.
+//! One pass over the text. The end of a word decides whether it is a key (`DB_PASSWORD`); the
+//! characters after it decide whether a value follows. An error message can follow a colon as well, so
+//! after a colon and a space only one word at the end of its line, or in a list, is a value.
 
 use std::borrow::Cow;
 
-/// What stands in the place of a credential.
+/// The text that replaces a credential.
 pub const REDACTED: &str = "[redacted]";
 
-/// How the name of a credential ends, in small letters and without `-`, `_` and `.`.
+/// The ends of names of credentials, in lower case and without `-`, `_` and `.`.
 const KEYS: [&[u8]; 13] = [
     b"password",
     b"password2",
@@ -33,11 +33,11 @@ const KEYS: [&[u8]; 13] = [
     b"connectionstring",
 ];
 
-/// Keys of mount options. As the end of a word they mean other things.
+/// Keys of mount options. Only the whole word is a key, because longer words end with them too.
 const MOUNT_KEYS: [&str; 4] = ["pass", "cred", "credential", "credentials"];
 
-/// The first letters of keys and tokens that are known by them, and their least length.
-const KNOWN: [(&[u8], usize); 10] = [
+/// The prefixes of credentials with a known form, and the least length of such a credential.
+const CREDENTIAL_PREFIXES: [(&[u8], usize); 10] = [
     (b"eyJ", 20), // JSON in base64: a JWT, a registry's credentials.
     (b"AKIA", 20),
     (b"ASIA", 20),
@@ -50,21 +50,25 @@ const KNOWN: [(&[u8], usize); 10] = [
     (b"xoxp-", 20),
 ];
 
-/// Schemes of `Authorization` whose credential is one word; all words that follow another are it.
+/// Schemes of `Authorization` whose credential is one word.
 const ONE_WORD_SCHEMES: [&str; 4] = ["bearer", "basic", "negotiate", "token"];
-const SCHEMES: [&str; 3] = ["digest", "aws4-hmac-sha256", "hoba"];
+/// Schemes of `Authorization` whose credential is the rest of the line.
+const LINE_SCHEMES: [&str; 3] = ["digest", "aws4-hmac-sha256", "hoba"];
 
-/// Values that are no secrets, and words that follow the name of a flag in a sentence.
+/// Values that are not secrets, and words that follow the name of a flag in a sentence.
 const PLAIN_VALUES: [&[u8]; 13] = [
     b"true", b"false", b"null", b"nil", b"none", b"<nil>", b"is", b"was", b"must", b"cannot",
     b"not", b"and", b"or",
 ];
 
-const KEY_BEGINS: &str = "-----BEGIN ";
-const KEY_HEADER_ENDS: &str = "PRIVATE KEY-----";
-const KEY_ENDS: &str = "-----END ";
+const KEY_BEGIN: &str = "-----BEGIN ";
+const KEY_HEADER_END: &str = "PRIVATE KEY-----";
+const KEY_END: &str = "-----END ";
 
-/// The text with `[redacted]` in the place of each credential.
+/// The longest first line of a private key.
+const MAX_KEY_HEADER_BYTES: usize = 80;
+
+/// The text with each credential replaced by `[redacted]`.
 pub fn redact(text: &str) -> Cow<'_, str> {
     let mut redaction = Redaction {
         text,
@@ -81,7 +85,7 @@ pub fn redact(text: &str) -> Cow<'_, str> {
     redaction.redacted.into()
 }
 
-/// The same of a text that is owned.
+/// Like [`redact`], for an owned text.
 pub fn redacted(text: String) -> String {
     let redacted = match redact(&text) {
         Cow::Owned(redacted) => Some(redacted),
@@ -125,14 +129,14 @@ impl Redaction<'_> {
         self.bytes.get(at).copied().unwrap_or(0)
     }
 
-    /// Where the run of such bytes ends.
+    /// The end of the bytes from `start` on for which `is_in` is true.
     fn end_of(&self, start: usize, is_in: impl Fn(u8) -> bool) -> usize {
         let rest = self.bytes.get(start..).unwrap_or_default();
         let length = rest.iter().position(|byte| !is_in(*byte));
         start + length.unwrap_or(rest.len())
     }
 
-    /// Both ends are at characters of ASCII, or at an end of the text.
+    /// Redacts a range. Both of its ends are at ASCII characters, or at an end of the text.
     fn replace(&mut self, start: usize, end: usize) {
         if start < end {
             self.redacted.push_str(&self.text[self.copied..start]);
@@ -146,8 +150,8 @@ impl Redaction<'_> {
         let word = &self.bytes[start..end];
         if word.starts_with(b"-----BEGIN") {
             self.private_key(start);
-        } else if KNOWN.iter().any(|(first, least)| {
-            word.starts_with(first) && word.len() >= *least && has_digit_or_capital(word)
+        } else if CREDENTIAL_PREFIXES.iter().any(|(prefix, least)| {
+            word.starts_with(prefix) && word.len() >= *least && has_digit_or_capital(word)
         }) {
             let end = self.end_of(end, |byte| is_word(byte) || b"+/=".contains(&byte));
             self.replace(start, end);
@@ -156,7 +160,7 @@ impl Redaction<'_> {
         } else if word.eq_ignore_ascii_case(b"bearer") {
             let value = self.end_of(end, |byte| byte == b' ');
             let stop = self.end_of(value, is_token);
-            // Shorter words are prose.
+            // A shorter word is part of a sentence.
             if value > end && stop - value >= 16 {
                 self.replace(value, stop);
             }
@@ -170,8 +174,8 @@ impl Redaction<'_> {
         if let Some(value) = self.value_of(start, end) {
             let is_plain =
                 |plain: &&[u8]| self.bytes[value.start..value.end].eq_ignore_ascii_case(plain);
-            let is_done = self.text[value.start..].starts_with(REDACTED);
-            if is_done {
+            let is_redacted = self.text[value.start..].starts_with(REDACTED);
+            if is_redacted {
                 self.at = value.start + REDACTED.len();
             } else if !PLAIN_VALUES.iter().any(is_plain) {
                 self.replace(value.start, value.end);
@@ -201,13 +205,13 @@ impl Redaction<'_> {
                     let is_value = is_mapping && (opens_quote || self.is_scalar(&found));
                     Some(found).filter(|found| is_value || self.is_random(found))
                 } else {
-                    // A tag of an image is no value.
+                    // The tag of an image is not a value.
                     let is_value = start == 0 || self.get(start - 1) != b'/';
                     let is_value = is_value && !is_mount_key(&self.bytes[start..end]);
                     is_value.then(|| self.value_at(value))
                 }
             }
-            // A flag and its value are two words, or two strings of a list.
+            // A flag and its value may be two strings of a list.
             b',' if is_flag => {
                 let is_list = is_quoted && self.after_quote(value) > value;
                 let found = self.value_at(value);
@@ -220,7 +224,7 @@ impl Redaction<'_> {
         }
     }
 
-    /// Behind a quote and the backslashes before it, if there is one here.
+    /// The end of a quote and the backslashes before it; `at` if there is no quote.
     fn after_quote(&self, at: usize) -> usize {
         let quote = self.end_of(at, |byte| byte == b'\\');
         match is_quote(self.get(quote)) {
@@ -237,7 +241,8 @@ impl Redaction<'_> {
                 end: self.end_of_bare(at),
             };
         }
-        // In a text that was quoted again, the quotes of the value have as many backslashes.
+        // In a text that was quoted again, both quotes of the value have the same number of
+        // backslashes.
         let (quote, depth) = (self.get(start - 1), start - 1 - at);
         let mut backslashes = 0;
         let mut end = self.bytes.len();
@@ -259,10 +264,10 @@ impl Redaction<'_> {
         }
     }
 
-    /// Where a value without quotes ends: better too late than in the middle of a secret.
+    /// The end of a value without quotes. In doubt it is late, not in the middle of a secret.
     fn end_of_bare(&self, start: usize) -> usize {
         let mut at = start;
-        // What is no scalar is looked into instead.
+        // The keys and values inside of a list or mapping are read instead.
         if b"{[".contains(&self.get(at)) {
             return at;
         }
@@ -352,7 +357,7 @@ impl Redaction<'_> {
         let is_line = |byte| byte != b'\n' && byte != b'\r';
         if is_one_of(&ONE_WORD_SCHEMES) {
             self.replace(credential, self.end_of(credential, is_token));
-        } else if is_one_of(&SCHEMES) {
+        } else if is_one_of(&LINE_SCHEMES) {
             let stop = match is_quoted {
                 true => self.value_at(opening).end,
                 false => self.end_of(credential, is_line),
@@ -370,7 +375,7 @@ impl Redaction<'_> {
         let end = self.end_of(start, is_in);
         let authority = &self.bytes[start..end];
         let user = authority.iter().rposition(|byte| *byte == b'@');
-        // Without a scheme, as of a share that is mounted, only a user with a password is one.
+        // Without a scheme, as for a mounted share, only a user with a password is a credential.
         let has_scheme = self.at > 0 && self.get(self.at - 1) == b':';
         self.at = start;
         if let Some(user) = user
@@ -382,14 +387,13 @@ impl Redaction<'_> {
 
     fn private_key(&mut self, start: usize) {
         let rest = &self.text[start..];
-        // The header is short.
-        let near = rest.len().min(80);
+        let near = rest.len().min(MAX_KEY_HEADER_BYTES);
         let header = rest.as_bytes()[..near]
-            .windows(KEY_HEADER_ENDS.len())
-            .position(|window| window == KEY_HEADER_ENDS.as_bytes());
-        if let Some(header) = header.filter(|_| rest.starts_with(KEY_BEGINS)) {
-            let body = start + header + KEY_HEADER_ENDS.len();
-            let end = self.text[body..].find(KEY_ENDS);
+            .windows(KEY_HEADER_END.len())
+            .position(|window| window == KEY_HEADER_END.as_bytes());
+        if let Some(header) = header.filter(|_| rest.starts_with(KEY_BEGIN)) {
+            let body = start + header + KEY_HEADER_END.len();
+            let end = self.text[body..].find(KEY_END);
             self.replace(body, end.map_or(self.text.len(), |end| body + end));
         }
     }
@@ -399,7 +403,7 @@ fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
 }
 
-/// `b68token` of RFC 6750, which a credential of one word consists of.
+/// The characters of a one-word credential: `b68token` of RFC 6750.
 fn is_token(byte: u8) -> bool {
     is_word(byte) || b"~+/=".contains(&byte)
 }
@@ -426,10 +430,10 @@ fn is_mount_key(word: &[u8]) -> bool {
     keys.any(|key| word.eq_ignore_ascii_case(key.as_bytes()))
 }
 
-/// Whether the word ends so, whatever the case of its letters and the separators between them.
+/// Whether the word ends with `end`, regardless of case and of separators between the letters.
 fn ends_with(word: &[u8], end: &[u8]) -> bool {
     let mut letters = word.iter().rev().filter(|byte| !b"_-.".contains(byte));
-    // What ends in a separator is no key.
+    // A word that ends with a separator is not a key.
     word.last().is_some_and(u8::is_ascii_alphanumeric)
         && end.iter().rev().all(|byte| {
             letters

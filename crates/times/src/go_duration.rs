@@ -1,7 +1,7 @@
 //! Durations as Go prints and parses them: `3m0s`, `1.5ms`, `2562047h47m16.854775807s`.
 //!
-//! The kubelet's sentences and its configuration hold such durations, and no crate
-//! prints them to the letter.
+//! The kubelet's messages and its configuration contain such durations, and no crate prints exactly
+//! the same text.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,11 +9,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A duration that is written as Go's `time.Duration`. Whole nanoseconds, never negative.
+/// A duration whose text is that of Go's `time.Duration`. Whole nanoseconds, never negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(pub Duration);
 
-/// Why a text is no duration.
+/// Why a text is not a duration.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a duration: {why} (write 1.5s, 2m30s or 1h)")]
 pub struct GoDurationError {
@@ -137,11 +137,11 @@ fn digits(text: &str) -> (&str, &str) {
     text.split_at(end)
 }
 
-/// Nanoseconds in `0.digits` units, rounded through a float as Go does it.
+/// The nanoseconds of `0.digits` units, rounded with a float as in Go.
 fn fraction_of(digits: &str, unit: u64) -> u64 {
     let (mut value, mut scale) = (0u64, 1f64);
     for digit in digits.bytes().map(|digit| u64::from(digit - b'0')) {
-        // What does not fit is finer than anything that counts.
+        // Further digits are smaller than a nanosecond.
         let Some(next) = value
             .checked_mul(10)
             .and_then(|value| value.checked_add(digit))
@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_prints_what_go_prints() {
+    fn a_duration_prints_as_in_go() {
         for (nanos, text) in [
             (0, "0s"),
             (1, "1ns"),
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn it_reads_what_go_reads() {
+    fn a_duration_parses_as_in_go() {
         for (text, nanos) in [
             ("0", 0),
             ("5s", 5_000_000_000),
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn what_go_refuses_is_refused_with_the_reason() {
+    fn a_text_that_go_refuses_is_refused_with_the_reason() {
         for (text, why) in [
             ("", "empty"),
             ("3", "unit is missing"),
@@ -237,13 +237,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn reading_what_was_printed_gives_the_same(nanos in 0..=i64::MAX as u64) {
+        fn a_printed_duration_parses_to_the_same_value(nanos in 0..=i64::MAX as u64) {
             let duration = GoDuration(Duration::from_nanos(nanos));
             prop_assert_eq!(duration.to_string().parse(), Ok(duration));
         }
 
         #[test]
-        fn no_text_makes_it_panic(text in ".{0,40}") {
+        fn parsing_never_panics(text in ".{0,40}") {
             let _ = text.parse::<GoDuration>();
         }
     }

@@ -1,5 +1,5 @@
-//! How times are written: the time of day as RFC 3339 ([`WallTime`]), and durations as Go
-//! prints and parses them ([`GoDuration`]).
+//! Times as text: the time of day as RFC 3339 ([`WallTime`]), and durations as Go prints and parses
+//! them ([`GoDuration`]).
 //!
 //! ```
 //! use times::{GoDuration, GoDurationError, WallTime};

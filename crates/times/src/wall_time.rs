@@ -1,4 +1,4 @@
-//! The time of day, which is only ever shown.
+//! The time of day. It is displayed and recorded, and decides nothing.
 
 use std::fmt;
 use std::time::Duration;
@@ -6,15 +6,15 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize, Serializer};
 
-/// A time of day, written as RFC 3339 in UTC with nanoseconds.
+/// A time of day. As text and in JSON it is RFC 3339 in UTC with nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(transparent)]
 pub struct WallTime(Timestamp);
 
 impl WallTime {
-    /// The time that is `nanoseconds` after 1970; `None` for 0, by which CRI says "not yet", for
-    /// less, and for what no calendar holds. cri-dockerd and CRI-O send Go's zero time instead,
-    /// which overflows into the year 1754.
+    /// The time that is `nanoseconds` after 1970. `None` for 0, which means "not yet" in CRI, for
+    /// negative numbers, and for times outside the calendar. cri-dockerd and CRI-O send Go's zero
+    /// time in place of 0, which overflows to the year 1754.
     pub fn from_unix_nanos(nanoseconds: i64) -> Option<Self> {
         if nanoseconds <= 0 {
             return None;
@@ -34,7 +34,7 @@ impl WallTime {
         i64::try_from(self.0.as_nanosecond()).unwrap_or(i64::MAX)
     }
 
-    /// How long after `earlier` this is; zero if the clock was set back in between.
+    /// The time from `earlier` to this; zero if the clock was set back in between.
     pub fn since(self, earlier: Self) -> Duration {
         self.0
             .duration_since(earlier.0)
@@ -42,22 +42,22 @@ impl WallTime {
             .unwrap_or_default()
     }
 
-    /// What the machine's clock shows.
+    /// The time of the machine's clock.
     pub fn now() -> Self {
         Self(Timestamp::now())
     }
 
-    /// The time that was so long before this.
+    /// The time that is `ago` before this.
     pub fn before(self, ago: Duration) -> Self {
         Self(self.0.checked_sub(ago).unwrap_or(self.0))
     }
 
-    /// The time that is so long after this.
+    /// The time that is `later` after this.
     pub fn after(self, later: Duration) -> Self {
         Self(self.0.checked_add(later).unwrap_or(self.0))
     }
 
-    /// The time that is so many nanoseconds after this, or before it.
+    /// This time plus `nanoseconds`, which may be negative.
     pub fn shifted(self, nanoseconds: i64) -> Self {
         match Duration::from_nanos(nanoseconds.unsigned_abs()) {
             by if nanoseconds < 0 => self.before(by),
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn zero_and_the_zero_time_of_go_are_no_times() {
+    fn zero_and_the_zero_time_of_go_are_not_times() {
         const GO: i64 = -6_795_364_578_871_345_152;
         for none in [0, -5, GO, i64::MIN] {
             assert_eq!(WallTime::from_unix_nanos(none), None);

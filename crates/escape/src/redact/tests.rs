@@ -1,4 +1,4 @@
-//! What is redacted, and what only looks like a credential.
+//! Credentials that are redacted, and text that only resembles a credential.
 
 use std::time::{Duration, Instant};
 
@@ -11,7 +11,7 @@ fn check(text: &str, expected: &str) {
 }
 
 #[test]
-fn the_key_of_a_credential_stays_and_its_value_goes() {
+fn the_value_of_a_credential_is_redacted_and_its_key_is_kept() {
     for (text, expected) in [
         ("password=hunter2", "password=[redacted]"),
         (
@@ -71,7 +71,7 @@ fn the_key_of_a_credential_stays_and_its_value_goes() {
 }
 
 #[test]
-fn json_and_yaml_are_redacted_also_where_they_are_quoted_again() {
+fn json_and_yaml_are_redacted_even_if_they_are_quoted_again() {
     for (text, expected) in [
         (
             r#"{"password":"x","user":"bob"}"#,
@@ -135,7 +135,7 @@ fn values_of_flags_and_mount_options_are_redacted() {
 }
 
 #[test]
-fn credentials_that_are_known_by_their_form_are_redacted_whole() {
+fn credentials_with_a_known_form_are_redacted_completely() {
     let jwt = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrOHMifQ.c2ln-bmF0_dXJl";
     for (text, expected) in [
         (format!("got {jwt}, bad"), "got [redacted], bad"),
@@ -205,7 +205,7 @@ fn credentials_that_are_known_by_their_form_are_redacted_whole() {
 }
 
 #[test]
-fn what_only_looks_like_a_credential_stays() {
+fn text_that_only_resembles_a_credential_is_unchanged() {
     for text in [
         "token expired",
         "the token has expired: renew it",
@@ -248,7 +248,7 @@ fn what_only_looks_like_a_credential_stays() {
 }
 
 #[test]
-fn any_text_of_these_parts_is_redacted_in_linear_time() {
+fn redaction_takes_linear_time() {
     let parts = [
         "token",
         "=",
@@ -293,7 +293,7 @@ fn any_text_of_these_parts_is_redacted_in_linear_time() {
 }
 
 #[test]
-fn a_redacted_text_is_the_same_when_it_is_redacted_again() {
+fn a_redacted_text_does_not_change_if_it_is_redacted_again() {
     let parts = [
         "token",
         "=",

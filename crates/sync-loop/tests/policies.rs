@@ -187,7 +187,7 @@ async fn a_runtime_that_answers_nothing_stops_all_and_they_go_on_when_it_is_back
         node.sim.exit("innocent", "app", 1);
         node.at(410).await;
         assert!(!node.runs("innocent"));
-        node.sim.go_on();
+        node.sim.resume();
         let down = node.until_it_runs("innocent").await;
         assert!(down < Duration::from_secs(9), "{policy:?}: {down:?}");
         node.at(430).await;

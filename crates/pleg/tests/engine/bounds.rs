@@ -31,12 +31,12 @@ async fn a_runtime_that_answers_for_nobody_is_met_with_64_calls_from_the_beginni
     })
     .await;
     node.at(120.0).await;
-    let most = node.sim.most_outstanding_in_all();
+    let most = node.sim.max_outstanding();
     assert!(most <= WINDOW, "{most} calls at once");
     node.sim.lift_all();
     node.wait(60.0, is_healthy).await.expect("all are seen");
     assert!(node.synced().is_some());
-    assert!(node.sim.most_outstanding_in_all() <= WINDOW);
+    assert!(node.sim.max_outstanding() <= WINDOW);
 }
 
 #[tokio::test(start_paused = true)]
@@ -54,7 +54,7 @@ async fn two_thousand_who_die_while_no_status_is_answered_are_64_calls_and_told_
         pod.containers[0].exit(137, now);
     }
     node.at(90.0).await;
-    let most = node.sim.most_outstanding_in_all();
+    let most = node.sim.max_outstanding();
     assert!(most <= WINDOW, "{most} calls at once");
     assert!(!is_healthy(&node.status().await));
     node.sim.lift_all();
@@ -90,7 +90,7 @@ async fn restarted_while_statuses_are(held_up: Fault, config: Config) -> Node {
 async fn calls_that_are_made_again_after_a_restart_keep_to_the_window() {
     for config in [generic(), Config::default()] {
         let node = restarted_while_statuses_are(Fault::Hang, config).await;
-        let most = node.sim.most_outstanding_in_all();
+        let most = node.sim.max_outstanding();
         assert!(most <= WINDOW, "{most} calls at once");
         node.sim.lift_all();
         node.wait(60.0, is_healthy).await.expect("all are seen");
@@ -98,7 +98,7 @@ async fn calls_that_are_made_again_after_a_restart_keep_to_the_window() {
             let id = format!("p{number}/app.0");
             assert_eq!(node.deaths(&id).len(), 1, "{id}");
         }
-        assert!(node.sim.most_outstanding_in_all() <= WINDOW);
+        assert!(node.sim.max_outstanding() <= WINDOW);
     }
 }
 
@@ -111,7 +111,7 @@ async fn calls_that_are_made_again_do_not_wait_until_nothing_else_is_to_be_calle
             let id = format!("p{number}/app.0");
             assert_eq!(node.deaths(&id).len(), 1, "{id}");
         }
-        let most = node.sim.most_outstanding_in_all();
+        let most = node.sim.max_outstanding();
         assert!(most <= WINDOW, "{most} calls at once");
     }
 }
@@ -145,7 +145,7 @@ async fn a_hundred_who_are_stuck_hold_up_none_of_two_hundred_others() {
             "{id} at {died}: {told:?}"
         );
     }
-    let most = node.sim.most_outstanding_in_all();
+    let most = node.sim.max_outstanding();
     assert!(most <= MOST, "{most} calls at once");
     let status = node.status().await;
     assert_eq!(status.health.state, HealthState::Degraded);
@@ -377,7 +377,7 @@ async fn flooded(flood: Flood) {
     node.pass(5.0).await;
     let asked = statuses_asked(&node.sim) - asked;
     assert!(asked <= 10, "{asked} status calls when it is over");
-    assert!(node.sim.most_outstanding_in_all() <= WINDOW);
+    assert!(node.sim.max_outstanding() <= WINDOW);
     assert!(is_healthy(&node.status().await));
 }
 

@@ -128,7 +128,7 @@ async fn a_runtime_that_was_stopped_for_minutes_is_well_at_once_when_it_goes_on(
                 node.sim.exit(&format!("p{pod}"), "app", 3);
             }
             node.pass(stopped).await;
-            node.sim.go_on();
+            node.sim.resume();
             let well = node.wait(6.0, is_healthy).await;
             well.unwrap_or_else(|status| panic!("{count} pods, {stopped} s: {:?}", status.health));
         }

@@ -88,7 +88,7 @@ async fn a_runtime_that_answers_nothing_is_degraded_at_once_and_unhealthy_after_
         ),
         "{told}"
     );
-    assert_eq!(node.sim.most_outstanding(), 1);
+    assert_eq!(node.sim.max_outstanding_per_id(), 1);
     // A runtime that is down as a whole is not asked for everything.
     // Both lists, a heartbeat, eight of a sweep, and one at least every ten seconds that may be a sign
     // of life.
@@ -479,9 +479,9 @@ async fn a_list_that_a_sweep_is_asking_for_is_not_asked_for_twice() {
     for list in LISTS {
         node.sim.fault(list, None, Fault::Hang);
     }
-    node.sim.go_on();
+    node.sim.resume();
     node.at(30.0).await;
-    assert_eq!(node.sim.most_outstanding(), 1, "of each call");
+    assert_eq!(node.sim.max_outstanding_per_id(), 1, "of each call");
 }
 
 #[tokio::test(start_paused = true)]

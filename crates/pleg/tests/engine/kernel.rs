@@ -109,7 +109,7 @@ async fn a_container_that_is_started_again_under_its_own_id_is_not_dead() {
 async fn a_runtime_that_does_not_tell_pids_leaves_the_kernel_unavailable_and_says_why() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         sim.run("a", &["app"]);
-        sim.tell_no_pids();
+        sim.hide_pids();
     })
     .await;
     node.at(0.5).await;
@@ -161,7 +161,7 @@ async fn a_pid_that_cannot_be_had_holds_up_nobody_else() {
     node.sim.exit("p19", "app", 1);
     node.at(11.6).await;
     node.assert_told("11.505 Died p19/app.1 with 1 (kernel)");
-    assert_eq!(node.sim.most_outstanding(), 1);
+    assert_eq!(node.sim.max_outstanding_per_id(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -165,7 +165,7 @@ async fn a_stop_of_the_whole_runtime_does_not_make_the_next_hang_go_unnoticed() 
     node.at(6.005).await;
     node.sim.stop();
     node.at(15.0).await;
-    node.sim.go_on();
+    node.sim.resume();
     node.sim.lift_all();
     node.at(30.0).await;
     node.sim
@@ -251,7 +251,7 @@ async fn who_is_stuck_after_a_silence_is_told_in_seconds() {
     assert_eq!(health.reason, Reason::RuntimeSilent);
     node.told();
     node.sim.status_lock("p1", "app");
-    node.sim.go_on();
+    node.sim.resume();
     node.at(17.0).await;
     let health = node.status().await.health;
     assert_eq!(health.reason, Reason::ContainerStuck, "{}", health.message);

@@ -366,11 +366,11 @@ async fn whoever_has_started_a_container_is_not_told_that_there_is_none() {
         };
         node.at(8.1).await;
         // The stream, if there is one, loses that it was created and started.
-        node.sim.disturb_stream(StreamFault::Silent);
+        node.sim.set_stream_fault(StreamFault::Silent);
         let now = node.sim.now();
         node.sim.world().pod("victim").create("new", now).start(now);
         node.pass(0.05).await;
-        node.sim.calm_stream();
+        node.sim.lift_stream_faults();
         let started = Instant::now();
         node.pass(0.01).await;
         // Which the kernel or the stream tells, and an inspection of what is known follows.

@@ -66,7 +66,7 @@ async fn under_the_status_lock_the_deaths_of_others_are_told_and_the_culprit_is_
     );
     assert!(status.health.age_seconds.unwrap() < 7.0, "sweeps complete");
     assert_eq!(status.relist.last_kind, Some(LookKind::Sweep));
-    assert_eq!(node.sim.most_outstanding(), 1);
+    assert_eq!(node.sim.max_outstanding_per_id(), 1);
     let view = status.kubelet_view;
     assert!(
         view.not_ready_in_seconds.unwrap() < 180.0 - 20.0,
@@ -193,7 +193,7 @@ async fn whoever_starts_in_the_middle_of_the_fault_sees_by_what_the_host_knows()
         node.sim.exit("a", "app", 1);
         node.at(13.5).await;
         assert!(node.told().contains("Died a/app.0 with 1"));
-        assert_eq!(node.sim.most_outstanding(), 1);
+        assert_eq!(node.sim.max_outstanding_per_id(), 1);
 
         node.sim.lift_all();
         node.at(16.0).await;
@@ -300,7 +300,7 @@ async fn a_call_for_a_container_that_only_an_event_has_shown_has_the_name_that_t
     .await;
     node.at(0.5).await;
     let pod = node.sim.world().pod("locked").pod.clone();
-    node.sim.say(Announced {
+    node.sim.inject_event(Announced {
         id: "locked/app.0".into(),
         created_at: None,
         sandbox: Some(AnnouncedSandbox {

@@ -239,7 +239,7 @@ impl World {
         let (kernel, odd) = (self.kernel, self.odd.clone());
         let prepare = |sim: &Sim| {
             if self.rng.bool() {
-                sim.list_what_is_new();
+                sim.list_when_answered();
             }
             self.begin_odd(sim);
             if self.births.is_some() {
@@ -355,7 +355,7 @@ impl World {
     }
 
     fn note_held(&mut self, outstanding: &[Outstanding]) {
-        let held = outstanding.iter().filter(|call| call.by_its_own);
+        let held = outstanding.iter().filter(|call| call.has_own_fault);
         for call in held {
             let key = (call.rpc, call.id.clone());
             self.held.insert(key, Instant::now());
@@ -401,7 +401,7 @@ impl World {
         let now = sim.now();
         if self.stopped.is_some_and(|until| until <= Instant::now()) {
             self.note(format_args!("the runtime goes on"));
-            sim.go_on();
+            sim.resume();
             self.goes_on();
         }
         if self.odd.is_some() && self.rng.u32(0..6) == 0 {
@@ -447,13 +447,13 @@ impl World {
                 let fault = self.stream_fault();
                 self.note(format_args!("the stream: {fault:?}"));
                 match fault {
-                    Some(fault) => sim.disturb_stream(fault),
-                    None => sim.calm_stream(),
+                    Some(fault) => sim.set_stream_fault(fault),
+                    None => sim.lift_stream_faults(),
                 }
             }
             (13, _) if self.mutes => {
                 self.note(format_args!("the stream ends"));
-                sim.end_announcements();
+                sim.end_streams();
             }
             (14, _) => self.break_nearly_all(sim),
             (15, _) if self.stopped.is_none() => {
@@ -662,7 +662,7 @@ impl World {
         held.extend(outstanding.iter().cloned());
         let is_held: BTreeSet<(Rpc, Option<Id>)> = held
             .into_iter()
-            .filter(|call| call.by_its_own && age(call) >= SUSPECT_AFTER)
+            .filter(|call| call.has_own_fault && age(call) >= SUSPECT_AFTER)
             .map(|call| (call.rpc, call.id))
             .collect();
         for call in stuck.iter().filter(|call| call.id.is_some()) {
@@ -719,8 +719,8 @@ impl World {
     }
 
     async fn check_end(&self, node: &Node, heard: &Heard) {
-        assert!(node.sim.most_outstanding() <= 1);
-        let most = node.sim.most_outstanding_in_all();
+        assert!(node.sim.max_outstanding_per_id() <= 1);
+        let most = node.sim.max_outstanding();
         assert!(most <= MOST, "{most} calls");
         let status = node.status().await;
         assert_eq!(status.health.state, HealthState::Healthy, "{status:?}");

@@ -2,14 +2,14 @@
 
 mod served;
 
+mod documented;
 mod events;
 mod images;
 mod lifecycle;
-mod locked;
+mod malformed;
 mod manners;
-mod odd;
+mod quirks;
 mod restart;
 mod serving;
-mod spoilt;
+mod status_lock;
 mod stream;
-mod taught;

@@ -4,16 +4,16 @@ use std::convert::Infallible;
 
 use sim::{Scenario, Sim};
 
-const TAUGHT: &str = include_str!("../../../../docs/sim.md");
+const PAGE: &str = include_str!("../../../../docs/sim.md");
 
 fn examples() -> Vec<&'static str> {
-    let parts = TAUGHT.split("```scenario\n").skip(1);
+    let parts = PAGE.split("```scenario\n").skip(1);
     let example = |part: &'static str| part.split("```").next().unwrap();
     parts.map(example).collect()
 }
 
 #[tokio::test(start_paused = true)]
-async fn every_example_can_be_played_and_all_of_it_can_be_done() {
+async fn every_action_of_every_example_can_be_performed() {
     let examples = examples();
     assert!(examples.len() >= 4);
     for text in examples {
@@ -22,19 +22,19 @@ async fn every_example_can_be_played_and_all_of_it_can_be_done() {
         let checked = scenario.check(&sim.world(), sim.now());
         checked.unwrap_or_else(|error| panic!("{error}"));
         let mut lines = 0;
-        let tell = |played: sim::Played| {
+        let report = |played: sim::Played| {
             assert_eq!(played.failure, None, "{played:?}");
             lines += usize::from(!played.by_churn);
             Ok::<(), Infallible>(())
         };
-        let Ok(_) = scenario.play(&sim, tell).await;
+        let Ok(_) = scenario.play(&sim, report).await;
         assert_eq!(lines, scenario.steps().len());
     }
 }
 
 #[test]
-fn every_verb_and_every_way_of_events_is_in_an_example() {
-    let taught = examples().concat();
+fn every_verb_and_every_fault_of_events_is_in_an_example() {
+    let examples = examples().concat();
     for word in [
         "run",
         "exit",
@@ -70,12 +70,12 @@ fn every_verb_and_every_way_of_events_is_in_an_example() {
         "events unimplemented",
         "events cut",
     ] {
-        let is_taught = taught.lines().any(|line| {
+        let has_example = examples.lines().any(|line| {
             let action = line
                 .split_once(char::is_whitespace)
                 .map(|(_, rest)| rest.trim_start());
             action.is_some_and(|action| action.starts_with(word))
         });
-        assert!(is_taught, "{word}");
+        assert!(has_example, "{word}");
     }
 }

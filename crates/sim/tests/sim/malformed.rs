@@ -1,4 +1,4 @@
-//! Answers that are too large, or no answers.
+//! Oversize and malformed answers.
 
 use cri::{ApiVersion, Client, v1};
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
@@ -17,13 +17,13 @@ fn node() -> Sim {
 }
 
 #[tokio::test]
-async fn an_oversize_answer_is_really_larger_than_a_kubelet_receives_and_is_an_answer() {
+async fn an_oversize_answer_is_correct_but_larger_than_a_kubelet_receives() {
     let sim = node();
     let served = Served::new(&sim);
     sim.fault(Rpc::ListContainers, None, Fault::Oversize);
     let all = v1::ListContainersRequest::default;
     let answer: v1::ListContainersResponse = served.call(Rpc::ListContainers, all()).await.unwrap();
-    assert_eq!(answer.containers.len(), 1, "for one with a larger limit");
+    assert_eq!(answer.containers.len(), 1, "a client with a larger limit");
 
     let kubelet = Client::new(&served.endpoint, MAX_MESSAGE_SIZE);
     let refused = kubelet
@@ -40,7 +40,7 @@ async fn an_oversize_answer_is_really_larger_than_a_kubelet_receives_and_is_an_a
 }
 
 #[tokio::test]
-async fn a_runtime_may_refuse_to_send_what_is_too_large() {
+async fn a_runtime_may_refuse_to_send_an_oversize_answer() {
     let sim = node();
     let served = Served::new(&sim);
     let figures = CallError::TooLarge("17302190 vs. 16777216".into());
@@ -56,7 +56,7 @@ async fn a_runtime_may_refuse_to_send_what_is_too_large() {
 }
 
 #[tokio::test]
-async fn a_malformed_answer_is_one_on_the_wire_and_behind_the_trait() {
+async fn an_answer_is_malformed_on_the_socket_and_behind_the_trait() {
     for how in [Malformation::Garbage, Malformation::WithoutStatus] {
         let sim = node();
         let served = Served::new(&sim);
@@ -83,7 +83,7 @@ async fn a_malformed_answer_is_one_on_the_wire_and_behind_the_trait() {
 }
 
 #[tokio::test]
-async fn the_status_of_another_is_a_whole_status_with_the_others_id() {
+async fn the_status_of_another_object_is_complete_with_its_id() {
     let sim = node();
     sim.run("db", &["main"]);
     let served = Served::new(&sim);
@@ -97,6 +97,6 @@ async fn the_status_of_another_is_a_whole_status_with_the_others_id() {
     assert_eq!((status.id.as_str(), &*status.name), ("db/main.0", "main"));
     let status = sim.sandbox_status(&"web.0".into()).await.unwrap();
     assert_eq!(status.id.as_str(), "db.0");
-    // Whatever the library makes of it on a socket, it does not panic.
+    // The library does not panic on it.
     let _ = runtime.sandbox_status(&"web.0".into()).await;
 }

@@ -1,4 +1,4 @@
-//! The status lock, as it was measured of containerd 1.7.24.
+//! The status lock, as measured with containerd 1.7.24.
 
 use std::time::Duration;
 
@@ -8,7 +8,8 @@ use pleg::runtime::Runtime;
 use sim::{Fault, Rpc, Sim};
 use tokio::time::timeout;
 
-const A_WHILE: Duration = Duration::from_secs(600);
+/// A call that does not return within this time hangs.
+const HANGS_AFTER: Duration = Duration::from_secs(600);
 
 fn two_pods() -> Sim {
     let sim = Sim::new();
@@ -18,11 +19,11 @@ fn two_pods() -> Sim {
 }
 
 async fn hangs<T>(call: impl Future<Output = T>) -> bool {
-    timeout(A_WHILE, call).await.is_err()
+    timeout(HANGS_AFTER, call).await.is_err()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_lock_hangs_the_list_and_one_status_and_nothing_else() {
+async fn a_status_lock_hangs_only_the_list_and_one_status_call() {
     let sim = two_pods();
     sim.status_lock("db", "postgres");
     let locked = Id::from("db/postgres.0");
@@ -39,32 +40,31 @@ async fn a_status_lock_hangs_the_list_and_one_status_and_nothing_else() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_hung_by_the_lock_goes_on_when_it_is_given_back() {
+async fn a_call_that_waits_for_the_lock_continues_when_it_is_released() {
     let sim = two_pods();
     sim.status_lock("db", "postgres");
-    let (of, unlock) = tokio::join!(sim.list_containers(), async {
-        tokio::time::sleep(A_WHILE).await;
+    let (listed, ()) = tokio::join!(sim.list_containers(), async {
+        tokio::time::sleep(HANGS_AFTER).await;
         sim.status_unlock("db", "postgres");
     });
-    let () = unlock;
-    assert_eq!(of.unwrap().rows.len(), 2);
+    assert_eq!(listed.unwrap().rows.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn under_the_lock_the_stream_is_silent_and_tells_the_rest_afterwards() {
+async fn under_the_lock_no_events_are_sent_until_it_is_released() {
     let sim = two_pods();
     let mut stream = sim.announcements().await.unwrap();
     sim.status_lock("db", "postgres");
     sim.exit("web", "nginx", 1);
     assert!(hangs(stream.next()).await);
     sim.lift_all();
-    let told = stream.next().await.unwrap().unwrap();
-    assert_eq!(told.id, "web/nginx.0".into());
-    assert_eq!(told.created_at, Some(sim.now()), "it is made only now");
+    let event = stream.next().await.unwrap().unwrap();
+    assert_eq!(event.id, "web/nginx.0".into());
+    assert_eq!(event.created_at, Some(sim.now()), "the time of the release");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_of_its_own_outlives_the_lock() {
+async fn releasing_the_lock_does_not_lift_other_faults() {
     let sim = two_pods();
     sim.fault(Rpc::ListContainers, None, Fault::Hang);
     sim.status_lock("db", "postgres");

@@ -1,5 +1,5 @@
-//! What other runtimes do: a stop of the whole, ends that are told late or in one place
-//! only, floods; and what the node counts of its callers.
+//! Behaviour of other runtimes: a stop, exits that are reported late or only by the status, floods; and
+//! how calls are counted.
 
 use std::time::Duration;
 
@@ -12,7 +12,8 @@ use tokio::time::{Instant, sleep, timeout};
 
 use crate::served::Served;
 
-const A_WHILE: Duration = Duration::from_secs(600);
+/// A call that does not return within this time hangs.
+const HANGS_AFTER: Duration = Duration::from_secs(600);
 
 fn node() -> Sim {
     let sim = Sim::new();
@@ -22,7 +23,7 @@ fn node() -> Sim {
 }
 
 async fn hangs<T>(call: impl Future<Output = T>) -> bool {
-    timeout(A_WHILE, call).await.is_err()
+    timeout(HANGS_AFTER, call).await.is_err()
 }
 
 async fn events(stream: &mut Announcements) -> usize {
@@ -34,12 +35,12 @@ async fn events(stream: &mut Announcements) -> usize {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stopped_runtime_answers_nothing_and_tells_the_rest_when_it_goes_on() {
+async fn a_stopped_runtime_answers_no_call_and_sends_its_events_when_it_continues() {
     let sim = node();
     let mut stream = sim.announcements().await.unwrap();
     let slow = Fault::Slow(Duration::from_secs(1));
     sim.fault(Rpc::ContainerStatus, None, slow);
-    let asked = tokio::spawn({
+    let call = tokio::spawn({
         let sim = sim.clone();
         async move { sim.container_status(&"web/app.0".into()).await }
     });
@@ -49,15 +50,15 @@ async fn a_stopped_runtime_answers_nothing_and_tells_the_rest_when_it_goes_on() 
     assert!(hangs(sim.version()).await);
     assert!(hangs(sim.list_containers()).await);
     assert!(hangs(stream.next()).await);
-    assert!(!asked.is_finished(), "what was merely slow hangs too");
-    sim.go_on();
-    assert_eq!(asked.await.unwrap().unwrap().exit_code, Some(3));
+    assert!(!call.is_finished(), "a slow call hangs too");
+    sim.resume();
+    assert_eq!(call.await.unwrap().unwrap().exit_code, Some(3));
     assert_eq!(events(&mut stream).await, 1);
     assert_eq!(sim.list_containers().await.unwrap().rows.len(), 2);
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_end_may_be_told_by_the_status_alone_until_the_container_starts_again() {
+async fn an_unlisted_exit_is_reported_only_by_the_status() {
     let sim = node();
     sim.exit_unlisted("web", "app", 127);
     let listed = async || {
@@ -74,10 +75,10 @@ async fn an_end_may_be_told_by_the_status_alone_until_the_container_starts_again
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_exit_code_may_be_known_late_on_the_wire_and_behind_the_trait() {
+async fn an_exit_code_may_be_reported_late() {
     let sim = node();
     let late = Duration::from_secs(3);
-    sim.exit_with_late_code("web", "app", 143, late);
+    sim.exit_with_delayed_code("web", "app", 143, late);
     let code = async || {
         let status = sim.container_status(&"web/app.0".into()).await.unwrap();
         status.exit_code
@@ -88,10 +89,10 @@ async fn an_exit_code_may_be_known_late_on_the_wire_and_behind_the_trait() {
 }
 
 #[tokio::test]
-async fn what_is_odd_is_odd_on_the_wire() {
+async fn on_a_socket_the_behaviour_is_the_same() {
     let sim = node();
     let served = Served::new(&sim);
-    sim.exit_with_late_code("web", "app", 143, A_WHILE);
+    sim.exit_with_delayed_code("web", "app", 143, HANGS_AFTER);
     sim.exit_unlisted("db", "main", 127);
     let status = served.container_status("web/app.0").await.unwrap();
     assert_eq!(status.exit_code, -1);
@@ -104,16 +105,16 @@ async fn what_is_odd_is_odd_on_the_wire() {
         cri::v1::ContainerState::ContainerRunning,
         cri::v1::ContainerState::ContainerExited,
     );
-    assert_eq!(states, [running, exited], "db is listed as it was");
+    assert_eq!(states, [running, exited], "the exit of db is not listed");
     sim.stop();
     let version = served.version(cri::ApiVersion::V1);
     assert!(timeout(Duration::from_millis(200), version).await.is_err());
-    sim.go_on();
+    sim.resume();
     served.version(cri::ApiVersion::V1).await.unwrap();
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_is_as_many_events_as_it_says_and_changes_nothing() {
+async fn a_flood_sends_the_given_number_of_events_and_changes_no_pod() {
     let sim = node();
     let mut stream = sim.announcements().await.unwrap();
     sim.flood(Flood::UnknownIds, 1000);
@@ -134,40 +135,40 @@ async fn a_flood_is_as_many_events_as_it_says_and_changes_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jitter_is_between_its_bounds_and_differs() {
+async fn jitter_stays_between_its_bounds_and_differs() {
     let sim = node();
-    let (least, most) = (Duration::from_secs(1), Duration::from_secs(3));
-    sim.fault_everything(&Fault::Jitter(least, most));
+    let (min, max) = (Duration::from_secs(1), Duration::from_secs(3));
+    sim.fault_everything(&Fault::Jitter(min, max));
     let mut took = Vec::new();
     for _ in 0..50 {
-        let asked = Instant::now();
+        let start = Instant::now();
         sim.version().await.unwrap();
-        took.push(asked.elapsed());
+        took.push(start.elapsed());
     }
-    let late = Duration::from_millis(1);
-    assert!(took.iter().all(|it| (least..=most + late).contains(it)));
+    let tick = Duration::from_millis(1);
+    assert!(took.iter().all(|it| (min..=max + tick).contains(it)));
     took.sort();
     assert!(took[40] - took[10] > Duration::from_millis(500), "{took:?}");
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_is_known_who_waits_since_when_and_whether_by_a_fault_of_its_own() {
+async fn each_outstanding_call_has_its_id_its_age_and_whether_its_id_has_a_fault() {
     let sim = node();
     sim.status_lock("web", "app");
     let began = Instant::now();
-    let ask = |id: &str| {
+    let request = |id: &str| {
         let (sim, id) = (sim.clone(), Id::from(id));
         tokio::spawn(async move { sim.container_status(&id).await })
     };
-    let _locked = ask("web/app.0");
+    let _locked = request("web/app.0");
     sleep(Duration::from_secs(1)).await;
     sim.stop();
-    let _stopped = ask("db/main.0");
+    let _stopped = request("db/main.0");
     sleep(Duration::from_secs(1)).await;
     let outstanding = sim.outstanding();
     let facts: Vec<_> = outstanding
         .iter()
-        .map(|call| (call.id.as_ref().unwrap().as_str(), call.by_its_own))
+        .map(|call| (call.id.as_ref().unwrap().as_str(), call.has_own_fault))
         .collect();
     assert_eq!(facts, [("web/app.0", true), ("db/main.0", false)]);
     assert_eq!(outstanding[0].since, began);
@@ -175,6 +176,6 @@ async fn it_is_known_who_waits_since_when_and_whether_by_a_fault_of_its_own() {
     sim.lift_all();
     sleep(Duration::from_secs(1)).await;
     assert_eq!(sim.outstanding(), []);
-    assert_eq!(sim.most_outstanding_in_all(), 2);
-    assert_eq!(sim.most_outstanding(), 1);
+    assert_eq!(sim.max_outstanding(), 2);
+    assert_eq!(sim.max_outstanding_per_id(), 1);
 }

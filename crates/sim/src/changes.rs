@@ -1,9 +1,8 @@
-//! What the node makes known of itself while its world changes: events, and the deaths of
-//! processes.
+//! Publishes the changes of the world: as events, and as ends of processes.
 //!
 //! ```text
 //!   world() --> WorldGuard --changed and dropped--> compare --> changes --> stream
-//!                                                         \--> processes: look again
+//!                                                         \--> processes: check again
 //! ```
 
 use std::collections::BTreeMap;
@@ -17,10 +16,10 @@ use pleg::runtime::AnnouncedSandbox;
 use crate::Sim;
 use crate::world::{Pod, World};
 
-/// The world, to be changed at once. What changed is announced when it is dropped.
+/// The world, for reading and changing. When the guard is dropped, the changes are published.
 pub struct WorldGuard<'a> {
     sim: &'a Sim,
-    /// `None` once it was given back.
+    /// `None` only while the guard is dropped.
     world: Option<MutexGuard<'a, World>>,
     changed: bool,
 }
@@ -53,29 +52,29 @@ impl DerefMut for WorldGuard<'_> {
 impl Drop for WorldGuard<'_> {
     fn drop(&mut self) {
         if self.changed {
-            // In the order of the changes, for the world is still held.
-            self.sim.announce(self);
-            self.sim.births.follow(self);
+            // The world is still locked, so events have the order of the changes.
+            self.sim.publish_changes(self);
+            self.sim.births.update(self);
             self.world = None;
             self.sim.processes_changed.notify_waiters();
         }
     }
 }
 
-/// What was announced last, by the pod's name in the world.
+/// The states that were published last, by the pod's name in the world.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Known {
-    pods: BTreeMap<String, KnownPod>,
+pub(crate) struct Published {
+    pods: BTreeMap<String, PublishedPod>,
 }
 
 #[derive(Clone, Debug)]
-struct KnownPod {
+struct PublishedPod {
     pod: PodRef,
-    states: Vec<KnownState>,
+    states: Vec<PublishedState>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct KnownState {
+struct PublishedState {
     id: Id,
     state: State,
     sandbox_id: Id,
@@ -87,46 +86,47 @@ pub(crate) enum State {
     Sandbox(SandboxState),
 }
 
-/// That something is not as it was announced last.
+/// A difference from the state that was published last.
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) id: Id,
-    /// `None` for what is new.
+    /// `None` if it is new.
     pub(crate) before: Option<State>,
-    /// `None` for what is gone.
+    /// `None` if it was removed.
     pub(crate) after: Option<State>,
     pub(crate) sandbox: AnnouncedSandbox,
-    /// The pod as it is after the change, unless it is gone.
+    /// The pod after the change, unless it was removed.
     pub(crate) pod: Option<Arc<Pod>>,
 }
 
-impl Known {
-    /// Takes in the world as it is now, and gives what has changed: what is there by id,
-    /// then what is gone by id. Pods that are as they were cost a comparison and no more.
-    pub(crate) fn learn(&mut self, world: &World) -> Vec<Change> {
+impl Published {
+    /// Stores the current states and returns the changes: first those of objects that exist, by id,
+    /// then removals, by id. An unchanged pod costs only a comparison.
+    pub(crate) fn update(&mut self, world: &World) -> Vec<Change> {
         let mut changes = Vec::new();
         for (name, pod) in &world.pods {
             match self.pods.get_mut(name) {
-                Some(known) if known.is_still(pod) => {}
-                Some(known) => {
-                    let now = KnownPod::of(pod);
-                    changes.extend(now.since(&known.states, pod));
-                    *known = now;
+                Some(published) if published.is_current(pod) => {}
+                Some(published) => {
+                    let now = PublishedPod::of(pod);
+                    changes.extend(now.changes_since(&published.states, pod));
+                    *published = now;
                 }
                 None => {
-                    let now = KnownPod::of(pod);
-                    changes.extend(now.since(&[], pod));
+                    let now = PublishedPod::of(pod);
+                    changes.extend(now.changes_since(&[], pod));
                     self.pods.insert(name.clone(), now);
                 }
             }
         }
         if self.pods.len() > world.pods.len() {
-            self.pods.retain(|name, known| {
-                let gone = !world.pods.contains_key(name);
-                if gone {
-                    changes.extend(known.states.iter().map(|was| known.change(was, None)));
+            self.pods.retain(|name, published| {
+                let is_removed = !world.pods.contains_key(name);
+                if is_removed {
+                    let states = published.states.iter();
+                    changes.extend(states.map(|state| published.removal(state, None)));
                 }
-                !gone
+                !is_removed
             });
         }
         changes.sort_by(|a, b| (a.after.is_none(), &a.id).cmp(&(b.after.is_none(), &b.id)));
@@ -134,7 +134,7 @@ impl Known {
     }
 }
 
-/// The states in a pod, as they are compared.
+/// The states in a pod that are compared.
 fn states(pod: &Pod) -> impl Iterator<Item = (&Id, State, &Id)> {
     let sandboxes = pod.sandboxes.iter();
     let sandboxes = sandboxes.map(|it| (&it.id, State::Sandbox(it.state), &it.id));
@@ -143,9 +143,9 @@ fn states(pod: &Pod) -> impl Iterator<Item = (&Id, State, &Id)> {
     sandboxes.chain(containers)
 }
 
-impl KnownPod {
+impl PublishedPod {
     fn of(pod: &Pod) -> Self {
-        let states = states(pod).map(|(id, state, sandbox_id)| KnownState {
+        let states = states(pod).map(|(id, state, sandbox_id)| PublishedState {
             id: id.clone(),
             state,
             sandbox_id: sandbox_id.clone(),
@@ -156,15 +156,15 @@ impl KnownPod {
         }
     }
 
-    fn is_still(&self, pod: &Pod) -> bool {
-        let known = self.states.iter();
-        known
+    fn is_current(&self, pod: &Pod) -> bool {
+        let published = self.states.iter();
+        published
             .map(|it| (&it.id, it.state, &it.sandbox_id))
             .eq(states(pod))
     }
 
-    /// What is not as it was, of the pod that this was made of.
-    fn since(&self, before: &[KnownState], pod: &Pod) -> Vec<Change> {
+    /// The changes from the states `before` to those of `pod`, from which this was made.
+    fn changes_since(&self, before: &[PublishedState], pod: &Pod) -> Vec<Change> {
         let pod = Arc::new(pod.clone());
         let was = |id: &Id| before.iter().find(|was| was.id == *id);
         let now = self.states.iter().filter_map(|is| {
@@ -174,18 +174,17 @@ impl KnownPod {
                 before,
                 after: Some(is.state),
                 pod: Some(pod.clone()),
-                ..self.change(is, None)
+                ..self.removal(is, None)
             })
         });
-        let gone = before
+        let removed = before
             .iter()
             .filter(|was| !self.states.iter().any(|is| is.id == was.id));
-        let gone = gone.map(|was| self.change(was, Some(pod.clone())));
-        now.chain(gone).collect()
+        let removed = removed.map(|was| self.removal(was, Some(pod.clone())));
+        now.chain(removed).collect()
     }
 
-    /// That something is gone.
-    fn change(&self, was: &KnownState, pod: Option<Arc<Pod>>) -> Change {
+    fn removal(&self, was: &PublishedState, pod: Option<Arc<Pod>>) -> Change {
         Change {
             id: was.id.clone(),
             before: Some(was.state),

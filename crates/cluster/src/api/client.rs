@@ -15,49 +15,49 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use tokio::time::timeout;
 
-use super::failure::{Failure, PATIENCE, chain, garbage};
+use super::failure::{Failure, REQUEST_TIMEOUT, chain, garbage};
 
 /// The maximum size of an object: etcd allows 1.5 MB.
-const LONGEST_OBJECT: usize = 4 << 20;
+const MAX_OBJECT_BYTES: usize = 4 << 20;
 
 /// The name of this client in the server's audit log.
-const AGENT: &str = concat!("pleg/", env!("CARGO_PKG_VERSION"));
+const USER_AGENT_VALUE: &str = concat!("pleg/", env!("CARGO_PKG_VERSION"));
 
 /// An API server, with credentials for it.
 #[derive(Clone)]
-pub(crate) struct Door {
+pub(crate) struct ApiClient {
     client: Client,
 }
 
 /// The properties of a request.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Asks {
+pub(crate) struct RequestSpec {
     /// The right that it needs, as RBAC names it.
     pub(crate) right: &'static str,
     /// The object, for the error if it is not found.
     pub(crate) of: &'static str,
     /// The maximum number of bytes of the answer.
-    pub(crate) longest: usize,
+    pub(crate) max_bytes: usize,
 }
 
-impl Asks {
+impl RequestSpec {
     /// A request for a single object.
     pub(crate) const fn object(right: &'static str, of: &'static str) -> Self {
         Self {
             right,
             of,
-            longest: LONGEST_OBJECT,
+            max_bytes: MAX_OBJECT_BYTES,
         }
     }
 }
 
 /// A line of a watch.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Watched<T> {
+pub(crate) enum WatchEvent<T> {
     /// The object exists, with this content.
-    There(T),
+    Exists(T),
     /// The object was deleted.
-    Gone(T),
+    Deleted(T),
     /// Nothing happened up to this version.
     Bookmark(T),
 }
@@ -65,22 +65,23 @@ pub(crate) enum Watched<T> {
 /// An open watch.
 pub(crate) struct Watch<T> {
     body: Body,
-    longest: usize,
+    max_bytes: usize,
     /// Received bytes that are not returned yet.
-    came: BytesMut,
+    received: BytesMut,
     /// Up to here there is no line break in it.
     searched: usize,
     of: PhantomData<fn() -> T>,
 }
 
-impl Door {
+impl ApiClient {
     /// A client of the server with this configuration.
     pub(crate) fn new(mut config: Config) -> Result<Self, Failure> {
         // The caller decides about retries.
         config.default_retry = false;
         check(&mut config)?;
         let client = Client::try_from(config);
-        let client = client.map_err(|_| Failure::Credentials("they make no client".to_owned()))?;
+        let client = client
+            .map_err(|_| Failure::Credentials("no client can be made from them".to_owned()))?;
         Ok(Self { client })
     }
 
@@ -88,10 +89,10 @@ impl Door {
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: &str,
-        asks: Asks,
+        spec: RequestSpec,
     ) -> Result<T, Failure> {
         let request = http::Request::get(path).header(header::ACCEPT, "application/json");
-        object(&self.send(request, Body::empty(), asks).await?)
+        object(&self.send(request, Body::empty(), spec).await?)
     }
 
     /// Sends a JSON value with the content type of the request.
@@ -99,10 +100,10 @@ impl Door {
         &self,
         request: request::Builder,
         body: &Value,
-        asks: Asks,
+        spec: RequestSpec,
     ) -> Result<(), Failure> {
         let body = Body::from(body.to_string().into_bytes());
-        let answer = self.send(request, body, asks).await?;
+        let answer = self.send(request, body, spec).await?;
         object::<IgnoredAny>(&answer).map(drop)
     }
 
@@ -110,27 +111,33 @@ impl Door {
         &self,
         request: request::Builder,
         body: Body,
-        asks: Asks,
+        spec: RequestSpec,
     ) -> Result<Vec<u8>, Failure> {
-        let request = request.header(header::USER_AGENT, AGENT).body(body);
+        let request = request
+            .header(header::USER_AGENT, USER_AGENT_VALUE)
+            .body(body);
         let request = request.map_err(garbage)?;
         let answer = self.answered(async {
             let response = self.client.send(request).await?;
-            Ok(async { read(good(response, asks).await?, asks.longest).await }.await)
+            Ok(async { read(checked(response, spec).await?, spec.max_bytes).await }.await)
         });
         answer.await?
     }
 
     /// Opens a watch.
-    pub(crate) async fn watch<T>(&self, path: &str, asks: Asks) -> Result<Watch<T>, Failure> {
+    pub(crate) async fn watch<T>(
+        &self,
+        path: &str,
+        spec: RequestSpec,
+    ) -> Result<Watch<T>, Failure> {
         let request = http::Request::get(path).header(header::ACCEPT_ENCODING, "identity");
-        let request = request.header(header::USER_AGENT, AGENT);
+        let request = request.header(header::USER_AGENT, USER_AGENT_VALUE);
         let request = request.body(Body::empty()).map_err(garbage)?;
         let response = self.answered(self.client.send(request)).await?;
         Ok(Watch {
-            body: good(response, asks).await?.into_body(),
-            longest: asks.longest,
-            came: BytesMut::new(),
+            body: checked(response, spec).await?.into_body(),
+            max_bytes: spec.max_bytes,
+            received: BytesMut::new(),
             searched: 0,
             of: PhantomData,
         })
@@ -141,11 +148,11 @@ impl Door {
         &self,
         answer: impl Future<Output = kube::Result<T>>,
     ) -> Result<T, Failure> {
-        match timeout(PATIENCE, answer).await {
+        match timeout(REQUEST_TIMEOUT, answer).await {
             Ok(Ok(answer)) => Ok(answer),
             // The output of a command may contain a secret.
             Ok(Err(kube::Error::Auth(_))) => {
-                let why = "the file or the command that should give them does not";
+                let why = "the file or command that provides them failed";
                 Err(Failure::Credentials(why.to_owned()))
             }
             Ok(Err(error)) => Err(Failure::Unreachable(chain(&error))),
@@ -157,22 +164,22 @@ impl Door {
 impl<T: DeserializeOwned> Watch<T> {
     /// The next line; `None` once the server has ended the watch. Dropping the future loses
     /// nothing.
-    pub(crate) async fn next(&mut self) -> Result<Option<Watched<T>>, Failure> {
+    pub(crate) async fn next(&mut self) -> Result<Option<WatchEvent<T>>, Failure> {
         loop {
             while let Some(line) = self.line() {
-                if let Some(watched) = watched(&line)? {
-                    return Ok(Some(watched));
+                if let Some(event) = parse_event(&line)? {
+                    return Ok(Some(event));
                 }
             }
-            if self.came.len() > self.longest {
-                return Err(Failure::Garbage("a line of a watch has no end".to_owned()));
+            if self.received.len() > self.max_bytes {
+                return Err(Failure::Garbage("a line of a watch is too long".to_owned()));
             }
             match self.body.frame().await {
                 None => return Ok(None),
                 Some(Err(error)) => return Err(Failure::Unreachable(chain(&error))),
                 Some(Ok(frame)) => {
                     if let Ok(data) = frame.into_data() {
-                        self.came.extend_from_slice(&data);
+                        self.received.extend_from_slice(&data);
                     }
                 }
             }
@@ -180,12 +187,12 @@ impl<T: DeserializeOwned> Watch<T> {
     }
 
     fn line(&mut self) -> Option<BytesMut> {
-        let new = &self.came[self.searched..];
+        let new = &self.received[self.searched..];
         let Some(end) = new.iter().position(|byte| *byte == b'\n') else {
-            self.searched = self.came.len();
+            self.searched = self.received.len();
             return None;
         };
-        let line = self.came.split_to(self.searched + end + 1);
+        let line = self.received.split_to(self.searched + end + 1);
         self.searched = 0;
         Some(line)
     }
@@ -203,14 +210,14 @@ fn check(config: &mut Config) -> Result<(), Failure> {
         // A token that was written by an editor ends with a line break.
         let token = token.expose_secret().trim().to_owned();
         if HeaderValue::from_str(&token).is_err() {
-            return wrong("the token holds characters that no token has");
+            return wrong("the token contains invalid characters");
         }
         user.token = Some(token.into());
     }
     let groups = user.impersonate_groups.iter().flatten();
     let mut names = user.impersonate.iter().chain(groups);
     if names.any(|name| HeaderValue::from_str(name).is_err()) {
-        return wrong("the name of a user or group to act as holds characters that none has");
+        return wrong("the name of an impersonated user or group contains invalid characters");
     }
     Ok(())
 }
@@ -219,11 +226,11 @@ fn check(config: &mut Config) -> Result<(), Failure> {
 fn object<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Failure> {
     match answer.trim_ascii_start().first() {
         Some(b'{') => serde_json::from_slice(answer).map_err(garbage),
-        _ => Err(Failure::Garbage("it is no object".to_owned())),
+        _ => Err(Failure::Garbage("it is not a JSON object".to_owned())),
     }
 }
 
-fn watched<T: DeserializeOwned>(line: &[u8]) -> Result<Option<Watched<T>>, Failure> {
+fn parse_event<T: DeserializeOwned>(line: &[u8]) -> Result<Option<WatchEvent<T>>, Failure> {
     #[derive(Deserialize)]
     struct Line {
         #[serde(rename = "type")]
@@ -243,15 +250,15 @@ fn watched<T: DeserializeOwned>(line: &[u8]) -> Result<Option<Watched<T>>, Failu
     }
     let object = || serde_json::from_value(object).map_err(garbage);
     Ok(match kind.as_str() {
-        "ADDED" | "MODIFIED" => Some(Watched::There(object()?)),
-        "DELETED" => Some(Watched::Gone(object()?)),
-        "BOOKMARK" => Some(Watched::Bookmark(object()?)),
+        "ADDED" | "MODIFIED" => Some(WatchEvent::Exists(object()?)),
+        "DELETED" => Some(WatchEvent::Deleted(object()?)),
+        "BOOKMARK" => Some(WatchEvent::Bookmark(object()?)),
         _ => None,
     })
 }
 
 /// The answer, unless it is a failure.
-async fn good(response: Response<Body>, asks: Asks) -> Result<Response<Body>, Failure> {
+async fn checked(response: Response<Body>, spec: RequestSpec) -> Result<Response<Body>, Failure> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
@@ -260,16 +267,16 @@ async fn good(response: Response<Body>, asks: Asks) -> Result<Response<Body>, Fa
     let retry_after = retry_after.and_then(|it| it.to_str().ok()?.parse().ok());
     let retry_after = Duration::from_secs(retry_after.unwrap_or_default());
     let message = async {
-        let body = timeout(PATIENCE, read(response, LONGEST_OBJECT));
+        let body = timeout(REQUEST_TIMEOUT, read(response, MAX_OBJECT_BYTES));
         let body = body.await.ok()?.ok()?;
-        let told: Value = serde_json::from_slice(&body).ok()?;
-        Some(told["message"].as_str()?.to_owned())
+        let status_object: Value = serde_json::from_slice(&body).ok()?;
+        Some(status_object["message"].as_str()?.to_owned())
     };
     let code = status.as_u16();
     Err(match status {
         StatusCode::UNAUTHORIZED => Failure::Unauthorized,
-        StatusCode::FORBIDDEN => Failure::Forbidden(asks.right, message.await.unwrap_or_default()),
-        StatusCode::NOT_FOUND => Failure::NotFound(asks.of),
+        StatusCode::FORBIDDEN => Failure::Forbidden(spec.right, message.await.unwrap_or_default()),
+        StatusCode::NOT_FOUND => Failure::NotFound(spec.of),
         StatusCode::CONFLICT => Failure::Conflict(message.await.unwrap_or_default()),
         StatusCode::GONE => Failure::Expired,
         StatusCode::TOO_MANY_REQUESTS => Failure::Busy { code, retry_after },
@@ -279,12 +286,12 @@ async fn good(response: Response<Body>, asks: Asks) -> Result<Response<Body>, Fa
 }
 
 /// Reads the whole body.
-async fn read(response: Response<Body>, longest: usize) -> Result<Vec<u8>, Failure> {
-    let body = Limited::new(response.into_body(), longest);
+async fn read(response: Response<Body>, max_bytes: usize) -> Result<Vec<u8>, Failure> {
+    let body = Limited::new(response.into_body(), max_bytes);
     match body.collect().await {
         Ok(body) => Ok(body.to_bytes().to_vec()),
         Err(error) if error.is::<LengthLimitError>() => {
-            Err(Failure::Garbage("it has no end".to_owned()))
+            Err(Failure::Garbage("it is too large".to_owned()))
         }
         Err(error) => Err(Failure::Unreachable(chain(error.as_ref()))),
     }
@@ -301,8 +308,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_client_would_panic_at_or_log_is_refused_without_its_words() {
-        let open = |server, token| Door::new(config(server, token)).err();
+    async fn invalid_credentials_are_refused_without_quoting_them() {
+        let open = |server, token| ApiClient::new(config(server, token)).err();
         assert_eq!(open("http://127.0.0.1:1", "secret\n"), None);
         for (server, token) in [
             ("http://127.0.0.1:1", "sec\nret"),
@@ -314,6 +321,6 @@ mod tests {
         }
         let mut acting = config("http://127.0.0.1:1", "t");
         acting.auth_info.impersonate = Some("a\nb".to_owned());
-        assert!(Door::new(acting).is_err());
+        assert!(ApiClient::new(acting).is_err());
     }
 }

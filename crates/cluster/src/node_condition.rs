@@ -13,13 +13,13 @@ use crate::node::Node;
 pub(crate) const HEARTBEAT: Duration = Duration::from_secs(300);
 
 /// The minimum interval between writes that change only the reason or the message.
-pub(crate) const CALM: Duration = Duration::from_secs(10);
+pub(crate) const MIN_TEXT_WRITE_INTERVAL: Duration = Duration::from_secs(10);
 
 /// If another client removes our condition, it is written again at most this often.
-pub(crate) const AGAIN: Duration = Duration::from_secs(60);
+pub(crate) const MIN_REPAIR_INTERVAL: Duration = Duration::from_secs(60);
 
 /// A condition that another manager owns is retried after this time.
-const OTHERS: Duration = Duration::from_secs(3600);
+const FOREIGN_OWNER_RETRY: Duration = Duration::from_secs(3600);
 
 /// The conditions that are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,7 +32,7 @@ pub(crate) enum OurCondition {
 
 impl OurCondition {
     /// Its content for a report; `None` if nothing is known.
-    pub(crate) fn said(self, report: &StatusReport) -> Option<Condition> {
+    pub(crate) fn content(self, report: &StatusReport) -> Option<Condition> {
         match self {
             Self::PlegUnhealthy => Condition::of(report),
             Self::ContainerRuntimeReady => Condition::of_runtime(report),
@@ -52,14 +52,14 @@ impl OurCondition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) kind: String,
-    pub(crate) said: Condition,
+    pub(crate) content: Condition,
     pub(crate) heartbeat: WallTime,
     pub(crate) transition: WallTime,
 }
 
 /// A condition: its wanted and its written content.
 #[derive(Debug)]
-pub(crate) struct Conditioned {
+pub(crate) struct NodeCondition {
     kind: String,
     wanted: Option<Condition>,
     /// When a difference between them must be written.
@@ -75,10 +75,10 @@ pub(crate) struct Conditioned {
     /// removed the condition, or the server has performed an earlier write after it.
     repair: Option<Instant>,
     /// Another manager owns it, until this time at least.
-    others: Option<Instant>,
+    foreign_until: Option<Instant>,
 }
 
-impl Conditioned {
+impl NodeCondition {
     pub(crate) fn new(kind: String) -> Self {
         Self {
             kind,
@@ -89,7 +89,7 @@ impl Conditioned {
             since: None,
             is_uncertain: false,
             repair: None,
-            others: None,
+            foreign_until: None,
         }
     }
 
@@ -98,17 +98,17 @@ impl Conditioned {
         &self.kind
     }
 
-    pub(crate) fn want(&mut self, said: Condition, delay: Duration, now: Moment) {
-        let status = said.status.as_str();
+    pub(crate) fn want(&mut self, content: Condition, delay: Duration, now: Moment) {
+        let status = content.status.as_str();
         if self.since.is_none_or(|(was, _)| was != status) {
             self.since = Some((status, now.wall));
         }
         let due = match &self.written {
             _ if self.is_uncertain => Some(self.due.unwrap_or(now.instant)),
             None => Some(now.instant + delay),
-            Some((written, _)) if written.status != said.status => Some(now.instant + delay),
-            Some((written, at)) if written.differs(&said) => {
-                Some((now.instant + delay).max(*at + CALM))
+            Some((written, _)) if written.status != content.status => Some(now.instant + delay),
+            Some((written, at)) if written.differs(&content) => {
+                Some((now.instant + delay).max(*at + MIN_TEXT_WRITE_INTERVAL))
             }
             Some(_) => None,
         };
@@ -117,23 +117,27 @@ impl Conditioned {
             (Some(already), Some(_)) => Some(already),
             (_, due) => due,
         };
-        self.wanted = Some(said);
+        self.wanted = Some(content);
     }
 
     pub(crate) fn on_node(&mut self, node: &Node, is_new: bool, now: Instant) {
         // The other manager has released it.
-        if is_new || self.others.is_some() && node.condition(&self.kind).is_none() {
-            self.others = None;
+        if is_new || self.foreign_until.is_some() && node.condition(&self.kind).is_none() {
+            self.foreign_until = None;
         }
         self.adopt(node);
         let is_as_written = |(written, _): &(Condition, Instant)| {
             let listed = node.condition(&self.kind);
-            listed.is_some_and(|listed| listed.says(written))
+            listed.is_some_and(|listed| listed.has_content(written))
         };
         self.repair = match &self.written {
             Some(written) if !is_as_written(written) => {
                 let (_, at) = written;
-                let due = if is_new { now } else { now.max(*at + AGAIN) };
+                let due = if is_new {
+                    now
+                } else {
+                    now.max(*at + MIN_REPAIR_INTERVAL)
+                };
                 Some(self.repair.map_or(due, |already| already.min(due)))
             }
             Some(_) | None => None,
@@ -155,8 +159,8 @@ impl Conditioned {
     /// When it is to be written: because of a change, or as a heartbeat.
     pub(crate) fn due(&self, confirmable_until: Option<Instant>) -> Option<Instant> {
         self.wanted.as_ref()?;
-        if self.others.is_some() {
-            return self.others;
+        if self.foreign_until.is_some() {
+            return self.foreign_until;
         }
         let heartbeat = self
             .beat
@@ -169,7 +173,7 @@ impl Conditioned {
         let (_, since) = self.since?;
         Some(Entry {
             kind: self.kind.clone(),
-            said: self.wanted.clone()?,
+            content: self.wanted.clone()?,
             heartbeat: now,
             transition: since.min(now),
         })
@@ -178,12 +182,12 @@ impl Conditioned {
     pub(crate) fn written(&mut self, entry: &Entry, first_beat: Duration, now: Instant) {
         self.is_uncertain = false;
         self.repair = None;
-        self.others = None;
-        let is_still_so = |wanted: &Condition| !wanted.differs(&entry.said);
-        if self.wanted.as_ref().is_some_and(is_still_so) {
+        self.foreign_until = None;
+        let is_current = |wanted: &Condition| !wanted.differs(&entry.content);
+        if self.wanted.as_ref().is_some_and(is_current) {
             self.due = None;
         }
-        self.written = Some((entry.said.clone(), now));
+        self.written = Some((entry.content.clone(), now));
         self.beat = match self.beat {
             None => Some(now + first_beat),
             Some(beat) if now >= beat => Some(now + HEARTBEAT),
@@ -193,8 +197,8 @@ impl Conditioned {
 
     /// Another manager owns it: two writers would overwrite each other. The release may not be
     /// visible.
-    pub(crate) fn is_anothers(&mut self, now: Instant) {
-        self.others = Some(now + OTHERS);
+    pub(crate) fn set_foreign_owner(&mut self, now: Instant) {
+        self.foreign_until = Some(now + FOREIGN_OWNER_RETRY);
     }
 
     /// A write failed, but may have been performed.
@@ -205,6 +209,6 @@ impl Conditioned {
 
     /// Whether it exists because we wrote it.
     pub(crate) fn is_ours(&self) -> bool {
-        self.written.is_some() && self.others.is_none()
+        self.written.is_some() && self.foreign_until.is_none()
     }
 }

@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 
 /// The number of characters of a date that are the year and the mark after it.
-const YEAR: usize = 5;
+const YEAR_CHARACTERS: usize = 5;
 
 /// A duration in two units at most: `12ms`, `3.2s`, `41s`, `1m53s`, `2h5m`, `3d4h`.
 pub fn age(duration: Duration) -> String {
@@ -27,7 +27,7 @@ pub fn age(duration: Duration) -> String {
 }
 
 /// The duration without fractions of a second, for values that are counted each second.
-pub fn whole_age(duration: Duration) -> String {
+pub fn rounded_age(duration: Duration) -> String {
     age(Duration::from_secs(duration.as_secs()))
         .replace("0ms", "0s")
         .replace(".0s", "s")
@@ -72,7 +72,7 @@ pub fn precise_clock_at(time: WallTime, now: WallTime) -> String {
 fn month_and_day(time: WallTime) -> String {
     let text = time.to_string();
     let date = text.split_once('T').map_or("", |(date, _)| date);
-    date.get(YEAR..).unwrap_or_default().to_owned()
+    date.get(YEAR_CHARACTERS..).unwrap_or_default().to_owned()
 }
 
 /// Whether two times are of the same day in UTC.
@@ -157,13 +157,13 @@ mod tests {
             assert_eq!(age(Duration::from_millis(millis)), text);
         }
         assert_eq!(age(Duration::from_nanos(1)), "<1ms");
-        assert_eq!(whole_age(Duration::from_millis(9_999)), "9s");
-        assert_eq!(whole_age(Duration::from_millis(999)), "0s");
-        assert_eq!(whole_age(Duration::from_secs(10)), "10s");
+        assert_eq!(rounded_age(Duration::from_millis(9_999)), "9s");
+        assert_eq!(rounded_age(Duration::from_millis(999)), "0s");
+        assert_eq!(rounded_age(Duration::from_secs(10)), "10s");
     }
 
     #[test]
-    fn what_does_not_fit_is_cut_between_characters_and_says_so() {
+    fn a_long_text_is_cut_between_characters_and_ends_with_an_ellipsis() {
         assert_eq!(fit("web-0", 5), "web-0");
         assert_eq!(fit("web-10", 5), "web-…");
         assert_eq!(fit("名前名前", 5), "名前…");

@@ -10,8 +10,8 @@ use ratatui::text::{Line, Span};
 
 use super::Theme;
 use super::events::{cells, event_clock};
+use super::format::{age, fit, name, precise_clock_at, rounded_age, wrapped};
 use super::pods::{condition_text, style};
-use super::words::{age, fit, name, precise_clock_at, whole_age, wrapped};
 use crate::state::State;
 use crate::state::events::Happened;
 use crate::state::pods::Pod;
@@ -66,7 +66,7 @@ fn of_pod(lines: &mut Vec<Line<'static>>, state: &State, pod: &Pod, width: u16, 
     let condition = state.node.condition(pod);
     // Pods are listed after events: until then the list has this age.
     let mut confirmed = match state.node.pods_taken {
-        Some(taken) => format!(", listed {} ago", whole_age(state.now.since(taken))),
+        Some(taken) => format!(", listed {} ago", rounded_age(state.now.since(taken))),
         None => String::new(),
     };
     confirmed.push_str(&since(", confirmed at", pod.report.as_of, state.now));

@@ -7,7 +7,7 @@ use top::update::Source;
 
 use crate::support::*;
 
-fn away(seconds: f64) -> Update {
+fn disconnected(seconds: f64) -> Update {
     Update::Source(Source::Disconnected {
         since: at(seconds),
         why: "the agent ended its events".to_owned(),
@@ -15,7 +15,7 @@ fn away(seconds: f64) -> Update {
 }
 
 #[test]
-fn when_the_agent_is_away_it_says_since_when_and_all_else_is_grey() {
+fn without_an_agent_the_screen_shows_since_when_and_the_rest_is_grey() {
     let mut screen = Screen::new().coloured();
     let three = [pod("a", json!({})), pod("b", json!({}))];
     screen.feed(
@@ -24,7 +24,7 @@ fn when_the_agent_is_away_it_says_since_when_and_all_else_is_grey() {
             connected(),
             pods(0.0, &three),
             status(1.0, json!({})),
-            away(3.0),
+            disconnected(3.0),
         ],
     );
     screen.feed(15.0, []);
@@ -50,19 +50,19 @@ fn when_the_agent_is_away_it_says_since_when_and_all_else_is_grey() {
 }
 
 #[test]
-fn no_pods_are_shown_as_none_before_anybody_has_looked() {
+fn the_number_of_pods_is_unknown_before_the_first_observation() {
     let mut screen = Screen::new();
     let relist = json!({"mode": "generic", "count": 0, "periodSeconds": 1.0, "sweeping": false});
     let report = status(1.0, json!({"relist": relist, "pods": 0, "containers": {}}));
     screen.feed(1.0, [connected(), pods(0.0, &[]), report]);
     screen.line("Pods: not known yet");
-    screen.line("no pod was seen yet");
+    screen.line("no pod was observed yet");
     screen.feed(2.0, [status(2.0, json!({"pods": 0}))]);
     screen.line("Pods 0");
 }
 
 #[test]
-fn an_old_status_is_not_current_either() {
+fn an_old_status_is_not_current() {
     let mut screen = Screen::new();
     screen.feed(1.0, [connected(), status(1.0, json!({}))]);
     screen.feed(4.0, []);
@@ -76,19 +76,19 @@ fn an_old_status_is_not_current_either() {
 }
 
 #[test]
-fn the_countdown_goes_on_between_two_statuses_and_stops_when_nobody_says_so() {
+fn the_countdown_continues_between_two_statuses_and_stops_without_new_ones() {
     let mut screen = Screen::new();
     screen.feed(42.0, [connected(), locked(42.0, 41.0)]);
     assert!(screen.line("Kubelet").contains("NotReady in 2m17s:"));
     screen.feed(44.5, []);
     assert!(screen.line("Kubelet").contains("NotReady in 2m14s:"));
-    screen.feed(45.0, [away(45.0)]);
+    screen.feed(45.0, [disconnected(45.0)]);
     screen.feed(90.0, []);
     assert!(screen.line("Kubelet").contains("NotReady in 2m17s:"));
 }
 
 #[test]
-fn hostile_names_show_themselves_and_do_nothing_else() {
+fn hostile_names_are_only_displayed() {
     let evil = "x\u{1b}[2J\u{202e}\n\u{9b}31m\u{200b}";
     let mut hostile = pod(
         evil,
@@ -174,7 +174,7 @@ fn hostile_names_show_themselves_and_do_nothing_else() {
 }
 
 #[test]
-fn without_colours_there_are_none() {
+fn without_colours_no_colours_are_drawn() {
     let mut screen = Screen::new();
     screen.feed(
         42.0,
@@ -193,7 +193,7 @@ fn without_colours_there_are_none() {
 }
 
 #[test]
-fn the_health_with_which_the_screen_opens_is_no_event_and_its_change_is_one() {
+fn the_first_health_is_not_an_event_but_its_change_is() {
     let health = |seconds, state: &str, reason: &str| {
         let health = json!({
             "kind": "health", "time": at(seconds), "state": state, "reason": reason,
@@ -220,7 +220,7 @@ fn the_health_with_which_the_screen_opens_is_no_event_and_its_change_is_one() {
 }
 
 #[test]
-fn what_the_doctor_found_before_the_health_changed_is_marked() {
+fn findings_from_before_a_change_of_health_are_marked() {
     let mut screen = Screen::new();
     let found = json!({"verdict": "problem", "summary": "a status lock", "findings": []});
     let findings = Update::Findings {

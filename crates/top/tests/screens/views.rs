@@ -36,7 +36,7 @@ fn locked_node(screen: &mut Screen) {
 }
 
 #[test]
-fn before_anything_is_known_it_says_so() {
+fn before_the_first_update_the_screen_shows_that_nothing_is_known() {
     let mut screen = Screen::new();
     assert_data_eq!(
         screen.text(),
@@ -46,7 +46,7 @@ Source    waiting for the first status
 ─ Pods: not known yet ──────────────────────────────────────────────────────────
 ─ Outstanding: not known yet ───────────────────────────────────────────────────
 ─ Events 0 ─────────────────────────────────────────────────────────────────────
-─ Doctor: d asks it ────────────────────────────────────────────────────────────
+─ Doctor: press d to run it ────────────────────────────────────────────────────
 
 
 
@@ -97,7 +97,7 @@ default/db                       Running           0          1m1s      -
 default/web                      Running           4          11s       -
 ─ Outstanding: no call ─────────────────────────────────────────────────────────
 ─ Events 0 ─────────────────────────────────────────────────────────────────────
-─ Doctor: d asks it ────────────────────────────────────────────────────────────
+─ Doctor: press d to run it ────────────────────────────────────────────────────
 
 
 
@@ -114,7 +114,7 @@ default/web                      Running           4          11s       -
 }
 
 #[test]
-fn under_a_status_lock_the_stuck_pod_comes_first_and_its_call_has_a_bar() {
+fn under_a_status_lock_the_stuck_pod_is_first_and_its_call_has_a_bar() {
     let mut screen = Screen::new();
     locked_node(&mut screen);
     assert_data_eq!(
@@ -140,7 +140,7 @@ PodSandboxStatus  web       default/web                  20ms     ░░░│�
 ─ Events 2 ─────────────────────────────────────────────────────────────────────
 03:04:06  ContainerStarted  default/web app                 by relist
 03:04:06  ContainerDied     default/web app                 exit 137 (Error), b…
-─ Doctor: d asks it ────────────────────────────────────────────────────────────
+─ Doctor: press d to run it ────────────────────────────────────────────────────
 
 
 / filter  ^z faults  tab table  enter story  d doctor  ? help  q quit
@@ -194,7 +194,7 @@ PodSandboxStatus          web            default/web                            
 ─ Events 2 ───────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
 03:04:06.500  ContainerStarted  default/web app                                             by relist
 03:04:06.250  ContainerDied     default/web app                                             exit 137 (Error), by kernel
-─ Doctor: d asks it ──────────────────────────────────────────────────────────────────────────────────────────────────────────────
+─ Doctor: press d to run it ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
 
@@ -210,7 +210,7 @@ PodSandboxStatus          web            default/web                            
 }
 
 #[test]
-fn a_pods_story() {
+fn the_page_of_a_pod() {
     let mut screen = Screen::sized(80, 32);
     locked_node(&mut screen);
     screen.press("<enter>");
@@ -260,7 +260,7 @@ fn the_doctors_findings() {
     locked_node(&mut screen);
     screen.press("d");
     screen.feed(44.0, []);
-    assert!(screen.line("Doctor").contains("looking at the node for 2s"));
+    assert!(screen.line("Doctor").contains("examining the node for 2s"));
     let diagnosis = json!({
         "verdict": "problem", "summary": "containerd holds the status lock of container app",
         "findings": [{
@@ -392,7 +392,7 @@ esc back  ↑↓ scroll  q quit
 }
 
 #[test]
-fn no_size_makes_it_panic() {
+fn no_size_causes_a_panic() {
     for (width, height) in [
         (1, 1),
         (3, 40),
@@ -421,7 +421,7 @@ fn no_size_makes_it_panic() {
 }
 
 #[test]
-fn a_narrow_terminal_has_fewer_columns_and_still_the_names() {
+fn a_narrow_terminal_has_fewer_columns_but_all_names() {
     for (width, columns) in [
         (40, vec!["POD", "STATE▼"]),
         (51, vec!["POD", "STATE▼"]),
@@ -469,10 +469,10 @@ fn an_event_of_another_day_has_its_date_on_a_live_screen() {
 }
 
 #[test]
-fn since_when_a_screen_is_not_current_has_the_date_after_midnight() {
+fn after_midnight_the_time_since_when_a_screen_is_not_current_has_its_date() {
     let mut screen = Screen::new();
     let why = "the agent ended its events".to_owned();
-    let away = top::update::Source::Disconnected {
+    let disconnected = top::update::Source::Disconnected {
         since: at(3.0),
         why,
     };
@@ -481,7 +481,7 @@ fn since_when_a_screen_is_not_current_has_the_date_after_midnight() {
         [
             connected(),
             status(1.0, json!({})),
-            top::Update::Source(away),
+            top::Update::Source(disconnected),
         ],
     );
     screen.line("NOT CURRENT since 03:04:06");

@@ -13,9 +13,9 @@ const MAX_EPISODES: usize = 10_000;
 /// messages every few seconds, and retries what failed permanently within five minutes.
 const REPEATED_WITHIN: Duration = Duration::from_secs(60);
 
-/// Episodes, in the order in which they began to be collected.
+/// Episodes, in the order in which they were first added.
 #[derive(Clone, Debug, Default)]
-pub struct Collected {
+pub struct Collector {
     all: Vec<Episode>,
     /// The last episode of each subject, by the hash of its title and its object. The names
     /// themselves would need a third of the memory, and a collision of two of the few subjects is
@@ -25,12 +25,14 @@ pub struct Collected {
     dropped: u64,
 }
 
-impl Collected {
+impl Collector {
     /// Adds an episode. It is merged with the last one of the same subject if it began soon after
     /// that one had ended. Events of one moment are not merged.
     pub fn add(&mut self, episode: Episode) {
         let is_event = matches!(episode.what, What::Event { .. });
-        let subject = self.hashes.hash_one((episode.what.title(), &episode.who));
+        let subject = self
+            .hashes
+            .hash_one((episode.what.title(), &episode.subject));
         if !is_event && let Some(&index) = self.last.get(&subject) {
             let before = &mut self.all[index];
             let touches = episode.from.since(before.until()) <= REPEATED_WITHIN
@@ -81,7 +83,7 @@ impl Episode {
         self.to = ends.max().filter(|end| *end == until);
         self.seen_until = Some(until).filter(|until| self.to.is_none() && *until > self.from);
         self.count += other.count;
-        self.who.learn(other.who);
+        self.subject.learn(other.subject);
     }
 }
 
@@ -100,79 +102,79 @@ mod tests {
         let call = What::HungCall {
             call: "ContainerStatus".into(),
         };
-        let who = Culprit {
+        let subject = Culprit {
             id: Some(id.into()),
             ..Culprit::default()
         };
-        Episode::new(second(from), Some(second(to)), call, "").about(who)
+        Episode::new(second(from), Some(second(to)), call, "").about(subject)
     }
 
-    fn spans(collected: Collected) -> Vec<(i64, i64, u64)> {
+    fn spans(collector: Collector) -> Vec<(i64, i64, u64)> {
         let of = |time: WallTime| (time.as_unix_nanos() / 1_000_000_000) - 1_700_000_000;
-        let (all, _) = collected.sorted();
+        let (all, _) = collector.sorted();
         let span = |it: &Episode| (of(it.from), of(it.to.unwrap()), it.count);
         all.iter().map(span).collect()
     }
 
     #[test]
-    fn what_repeats_is_one_episode_until_it_pauses() {
-        let mut collected = Collected::default();
+    fn repetitions_are_one_episode_until_a_pause() {
+        let mut collector = Collector::default();
         for (from, to) in [(0, 120), (121, 241), (300, 310), (500, 510)] {
-            collected.add(hangs(from, to, "a"));
+            collector.add(hangs(from, to, "a"));
         }
-        assert_eq!(spans(collected), [(0, 310, 3), (500, 510, 1)]);
+        assert_eq!(spans(collector), [(0, 310, 3), (500, 510, 1)]);
     }
 
     #[test]
-    fn what_one_source_shows_as_lasting_has_ended_if_another_one_shows_its_end() {
+    fn an_open_episode_ends_if_another_source_shows_its_end() {
         let open = |from, until| {
             let episode = Episode::new(second(from), None, What::NotReady, "");
             episode.seen_until(Some(second(until)))
         };
-        let mut collected = Collected::default();
-        collected.add(open(0, 50));
-        collected.add(Episode::new(
+        let mut collector = Collector::default();
+        collector.add(open(0, 50));
+        collector.add(Episode::new(
             second(1),
             Some(second(90)),
             What::NotReady,
             "",
         ));
-        assert_eq!(spans(collected.clone()), [(0, 90, 2)]);
-        collected.add(open(80, 100));
-        let (all, _) = collected.sorted();
+        assert_eq!(spans(collector.clone()), [(0, 90, 2)]);
+        collector.add(open(80, 100));
+        let (all, _) = collector.sorted();
         assert_eq!((all[0].to, all[0].seen_until), (None, Some(second(100))));
     }
 
     #[test]
-    fn different_subjects_and_moments_in_one_second_stay_apart() {
-        let mut collected = Collected::default();
-        collected.add(hangs(0, 120, "a"));
-        collected.add(hangs(0, 120, "b"));
+    fn episodes_of_different_subjects_and_events_are_not_merged() {
+        let mut collector = Collector::default();
+        collector.add(hangs(0, 120, "a"));
+        collector.add(hangs(0, 120, "b"));
         let died = || What::Event {
             event: "ContainerDied".into(),
             source: "kernel".into(),
             delay_seconds: None,
         };
-        collected.add(Episode::at(second(1), died(), ""));
-        collected.add(Episode::at(second(1), died(), ""));
-        assert_eq!(spans(collected).len(), 4);
+        collector.add(Episode::at(second(1), died(), ""));
+        collector.add(Episode::at(second(1), died(), ""));
+        assert_eq!(spans(collector).len(), 4);
     }
 
     #[test]
-    fn older_lines_of_another_file_are_no_part_of_a_later_episode() {
-        let mut collected = Collected::default();
-        collected.add(hangs(1000, 1010, "a"));
-        collected.add(hangs(0, 10, "a"));
-        assert_eq!(spans(collected), [(0, 10, 1), (1000, 1010, 1)]);
+    fn older_lines_of_another_file_are_a_separate_episode() {
+        let mut collector = Collector::default();
+        collector.add(hangs(1000, 1010, "a"));
+        collector.add(hangs(0, 10, "a"));
+        assert_eq!(spans(collector), [(0, 10, 1), (1000, 1010, 1)]);
     }
 
     #[test]
-    fn no_more_than_there_is_room_for_is_kept_and_the_rest_is_counted() {
-        let mut collected = Collected::default();
+    fn episodes_beyond_the_limit_are_dropped_and_counted() {
+        let mut collector = Collector::default();
         for number in 0..MAX_EPISODES + 3 {
-            collected.add(hangs(0, 1, &number.to_string()));
+            collector.add(hangs(0, 1, &number.to_string()));
         }
-        let (all, dropped) = collected.sorted();
+        let (all, dropped) = collector.sorted();
         assert_eq!((all.len(), dropped), (MAX_EPISODES, 3));
     }
 }

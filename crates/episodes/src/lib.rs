@@ -19,11 +19,11 @@
 //! assert_eq!(episode.lasted().unwrap().as_secs(), 120);
 //! ```
 
-mod collected;
+mod collector;
 mod episode;
 pub mod intervals;
 mod what;
 
-pub use collected::Collected;
+pub use collector::Collector;
 pub use episode::{Episode, Source};
 pub use what::{Level, What};

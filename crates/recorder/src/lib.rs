@@ -19,9 +19,11 @@ pub mod fold;
 mod record;
 mod recorder;
 pub mod replay;
-mod silence;
 pub mod store;
+mod unrecorded;
 
-pub use record::{Began, Diagnosed, Entry, Finding, ListTimes, Loss, Lost, Recorded, Status, Told};
-pub use recorder::{BETWEEN_WRITES, Recorder, SyncFile, Written};
-pub use silence::Silence;
+pub use record::{
+    Began, Diagnosed, Entry, Finding, ListTimes, Loss, Lost, Published, Recorded, Status,
+};
+pub use recorder::{Recorder, SyncFile, WRITE_INTERVAL, Written};
+pub use unrecorded::Unrecorded;

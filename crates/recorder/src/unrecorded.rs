@@ -10,11 +10,11 @@ use crate::{Entry, Lost, Recorded};
 
 /// An agent records a status every minute. If there are no entries for longer than this, it did not
 /// run.
-const LONGEST: Duration = Duration::from_secs(150);
+const UNKNOWN_AFTER: Duration = Duration::from_secs(150);
 
 /// A time in which nothing was recorded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Silence {
+pub struct Unrecorded {
     /// The time of the last entry before it, or of the first lost entry.
     pub since: WallTime,
     /// The time of the first entry after it.
@@ -31,7 +31,7 @@ enum Why {
     Lost(Lost),
 }
 
-/// An entry as one end of a silence.
+/// An entry as one end of an unrecorded time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) time: WallTime,
@@ -41,7 +41,7 @@ pub(crate) struct Mark {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Of {
     Beginning,
-    Look,
+    Examination,
     End,
     Other,
 }
@@ -50,7 +50,7 @@ impl From<&Entry> for Mark {
     fn from(entry: &Entry) -> Self {
         let of = match entry.what {
             Recorded::Began(_) => Of::Beginning,
-            Recorded::Looked => Of::Look,
+            Recorded::Examined => Of::Examination,
             Recorded::Ended => Of::End,
             _ => Of::Other,
         };
@@ -69,14 +69,14 @@ impl Mark {
     }
 }
 
-impl Silence {
+impl Unrecorded {
     /// The time between an entry and the next, if no agent can have recorded in it.
     pub(crate) fn between(last: Mark, next: Mark) -> Option<Self> {
         let why = match (last.of, next.of) {
             (Of::End, _) => Why::Stopped,
             (_, Of::Beginning) => Why::Killed,
-            (_, Of::Look) => Why::NoneResponded,
-            _ if next.time.since(last.time) >= LONGEST => Why::Unknown,
+            (_, Of::Examination) => Why::NoneResponded,
+            _ if next.time.since(last.time) >= UNKNOWN_AFTER => Why::Unknown,
             _ => return None,
         };
         Some(Self {
@@ -96,7 +96,7 @@ impl Silence {
     }
 }
 
-impl fmt::Display for Silence {
+impl fmt::Display for Unrecorded {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let why = match self.why {
             Why::Lost(Lost { entries, why, .. }) => {

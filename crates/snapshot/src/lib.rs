@@ -54,8 +54,8 @@ pub struct Head {
     pub missing: Vec<String>,
     /// Whether the command itself requested status and pods from the runtime, because no agent
     /// responded.
-    #[serde(default)]
-    pub own_look: bool,
+    #[serde(rename = "ownLook", default)]
+    pub own_examination: bool,
 }
 
 impl Head {
@@ -68,7 +68,7 @@ impl Head {
             taken,
             since,
             missing,
-            own_look: false,
+            own_examination: false,
         }
     }
 }

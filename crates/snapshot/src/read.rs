@@ -16,7 +16,7 @@ use serde::Deserialize;
 use crate::{BEGINNING, BUNDLE, End, Head, KIND, Parts, VERSION};
 
 /// The maximum length of a line: a bundle has up to 32 MiB.
-const MAX_LINE: u64 = 40 << 20;
+const MAX_LINE_BYTES: u64 = 40 << 20;
 
 /// The maximum size of all lines together: a recording of 64 MB inflates to a few hundred.
 const MAX_BYTES: u64 = 2 << 30;
@@ -52,7 +52,7 @@ pub struct Snapshot {
     /// because they are damaged.
     pub skipped_lines: u64,
     /// Whether it was read to its end; otherwise a part of the file is missing.
-    pub is_whole: bool,
+    pub is_complete: bool,
 }
 
 #[derive(Deserialize)]
@@ -99,7 +99,7 @@ pub fn open(path: &Path) -> Result<Snapshot, ReadError> {
         unreadable_bundle: None,
         entries: Vec::new(),
         skipped_lines: 0,
-        is_whole: false,
+        is_complete: false,
     };
     // The decoder reports the end of a cut file as an error.
     while next_line(&mut lines, &mut line).unwrap_or_default() {
@@ -111,8 +111,11 @@ pub fn open(path: &Path) -> Result<Snapshot, ReadError> {
 /// Reads the next line. Returns whether there is one; a line that is too long is cut.
 fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
-    lines.by_ref().take(MAX_LINE).read_until(b'\n', line)?;
-    if line.last() != Some(&b'\n') && line.len() as u64 == MAX_LINE {
+    lines
+        .by_ref()
+        .take(MAX_LINE_BYTES)
+        .read_until(b'\n', line)?;
+    if line.last() != Some(&b'\n') && line.len() as u64 == MAX_LINE_BYTES {
         lines.skip_until(b'\n')?;
     }
     Ok(!line.is_empty())
@@ -121,30 +124,30 @@ fn next_line(lines: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
 impl Snapshot {
     /// The state when the snapshot was taken, as entries after its recording, which may not contain
     /// that state yet.
-    pub fn seen(&self) -> Vec<Entry> {
+    pub fn observed(&self) -> Vec<Entry> {
         let Parts { status, pods, .. } = &self.parts;
-        let looked = self.head.own_look.then_some(Recorded::Looked);
+        let examined = self.head.own_examination.then_some(Recorded::Examined);
         let status = status.clone().map(|report| {
             let left_out = 0;
             Recorded::Status(Box::new(Status { report, left_out }))
         });
         let pods = pods.clone().map(Recorded::Pods);
-        let seen = looked.into_iter().chain(status).chain(pods);
+        let observed = examined.into_iter().chain(status).chain(pods);
         let time = self.head.taken;
-        seen.map(|what| Entry { time, what }).collect()
+        observed.map(|what| Entry { time, what }).collect()
     }
 
     /// Folds the recording and the state when the snapshot was taken. The entries are moved out.
     pub fn fold(&mut self) -> Fold {
         // A status before the first relist shows nothing.
-        let has_seen = |entry: &Entry| match &entry.what {
+        let has_observed = |entry: &Entry| match &entry.what {
             Recorded::Status(status) => status.report.relist.count > 0,
             _ => true,
         };
-        let seen = self.seen().into_iter().filter(has_seen);
+        let observed = self.observed().into_iter().filter(has_observed);
         let mut fold = Fold::default();
         let entries = std::mem::take(&mut self.entries).into_iter();
-        entries.chain(seen).for_each(|entry| fold.take(entry));
+        entries.chain(observed).for_each(|entry| fold.take(entry));
         fold
     }
 
@@ -166,7 +169,7 @@ impl Snapshot {
             Ok(Line::Entry(entry)) => self.entries.push(*entry),
             Ok(Line::End(end)) => {
                 let read = self.entries.len() as u64 + self.skipped_lines;
-                self.is_whole = end.entries <= read;
+                self.is_complete = end.entries <= read;
             }
             Err(_) => self.skipped_lines += 1,
         }

@@ -47,7 +47,7 @@ fn written(path: &Path) {
 }
 
 #[test]
-fn what_was_written_is_read_the_same_and_only_by_its_owner() {
+fn a_written_snapshot_is_read_unchanged_and_only_by_its_owner() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.gz");
     fs::write(&path, "an older one").unwrap();
@@ -59,14 +59,14 @@ fn what_was_written_is_read_the_same_and_only_by_its_owner() {
     assert_eq!(snapshot.parts.pods, Some(Vec::new()));
     assert_eq!(snapshot.parts.status, None);
     assert!(snapshot.entries.into_iter().eq(entries()));
-    assert!(snapshot.is_whole && snapshot.skipped_lines == 0);
+    assert!(snapshot.is_complete && snapshot.skipped_lines == 0);
     let mode = path.metadata().unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert_eq!(folder.path().read_dir().unwrap().count(), 1);
 }
 
 #[test]
-fn a_part_of_a_file_is_read_and_said_to_be_one() {
+fn a_truncated_snapshot_is_read_and_marked_as_incomplete() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.gz");
     written(&path);
@@ -75,13 +75,13 @@ fn a_part_of_a_file_is_read_and_said_to_be_one() {
         fs::write(&path, &bytes[..length]).unwrap();
         if let Ok(snapshot) = open(&path) {
             assert!(snapshot.entries.len() <= 50);
-            assert!(!snapshot.is_whole || snapshot.entries.len() == 50);
+            assert!(!snapshot.is_complete || snapshot.entries.len() == 50);
         }
     }
 }
 
 #[test]
-fn what_is_no_snapshot_is_refused_and_unknown_lines_are_counted() {
+fn other_files_are_refused_and_unknown_lines_are_counted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x.gz");
     let zip = |text: &str| {
@@ -109,7 +109,7 @@ fn what_is_no_snapshot_is_refused_and_unknown_lines_are_counted() {
         begin(1)
     ));
     let snapshot = open(&path).unwrap();
-    assert_eq!((snapshot.skipped_lines, snapshot.is_whole), (2, true));
+    assert_eq!((snapshot.skipped_lines, snapshot.is_complete), (2, true));
     zip(&format!("{}{{\"bundle\":{{\"kind\":\"x\"}}}}\n", begin(1)));
     let snapshot = open(&path).unwrap();
     assert!(matches!(
@@ -131,7 +131,7 @@ fn long_facts() -> NodeFacts {
 }
 
 #[test]
-fn a_place_in_the_bundle_that_is_cut_or_damaged_costs_no_entry() {
+fn damage_in_the_bundle_loses_no_entry() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("snapshot.gz");
     let parts = Parts {
@@ -146,7 +146,7 @@ fn a_place_in_the_bundle_that_is_cut_or_damaged_costs_no_entry() {
         fs::write(&path, &bytes[..place]).unwrap();
         let snapshot = open(&path).unwrap();
         assert_eq!(snapshot.entries.len(), 50, "cut at {place}");
-        assert!(!snapshot.is_whole && snapshot.parts.facts.is_none());
+        assert!(!snapshot.is_complete && snapshot.parts.facts.is_none());
         let mut damaged = bytes.clone();
         damaged[place] ^= 0x55;
         fs::write(&path, &damaged).unwrap();
@@ -183,5 +183,5 @@ fn a_file_with_the_bundle_before_the_history_is_read_too() {
     let snapshot = open(&path).unwrap();
     assert_eq!(snapshot.parts.facts, Some(facts()));
     assert!(snapshot.entries.iter().cloned().eq(entries()));
-    assert!(snapshot.is_whole && snapshot.skipped_lines == 0);
+    assert!(snapshot.is_complete && snapshot.skipped_lines == 0);
 }

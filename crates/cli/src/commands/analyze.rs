@@ -111,7 +111,7 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
             input.lines = read.entries.len() as u64 + read.skipped_lines;
             input.unread_lines = read.skipped_lines;
             let fold = read.fold();
-            if !read.is_whole {
+            if !read.is_complete {
                 input.error = Some("its end is missing".to_owned());
             }
             if let Some(error) = read.unreadable_bundle {

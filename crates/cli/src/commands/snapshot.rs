@@ -112,7 +112,7 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
         bail!("there is nothing to write: {}", missing.join("; "));
     }
     let mut head = Head::new(taken, since, missing.clone());
-    head.own_look = own_look;
+    head.own_examination = own_look;
     let path = file.clone();
     let written = on_disk(move || {
         let entries = history.into_iter().flat_map(History::entries);

@@ -7,12 +7,12 @@ use episodes::Episode;
 const MAX_EPISODES: usize = 100_000;
 
 #[derive(Debug, Default)]
-pub(super) struct Found {
+pub(super) struct Collector {
     episodes: Vec<Episode>,
     dropped: u64,
 }
 
-impl Found {
+impl Collector {
     pub(super) fn add(&mut self, episode: Episode) {
         match self.episodes.len() < MAX_EPISODES {
             true => self.episodes.push(episode),

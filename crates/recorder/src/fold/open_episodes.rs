@@ -9,7 +9,7 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason};
 use pleg::runtime::Rpc;
 
-use super::found::Found;
+use super::collector::Collector;
 
 /// The kind of a state, and its object.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,7 +20,7 @@ pub(super) enum Key {
     Failing(Rpc, Id),
     Health(HealthState, Reason),
     Unreachable,
-    Silent,
+    Unresponsive,
     WouldBeNotReady,
     Guarding,
     /// Events of the runtime's stream.
@@ -42,35 +42,38 @@ impl Key {
 
     /// Whether a change of health reports it.
     pub(super) fn is_health(&self) -> bool {
-        matches!(self, Self::Health(..) | Self::Unreachable | Self::Silent)
+        matches!(
+            self,
+            Self::Health(..) | Self::Unreachable | Self::Unresponsive
+        )
     }
 }
 
 /// The episodes that have no end yet, and the findings that were added.
 #[derive(Debug, Default)]
-pub(super) struct Lasting {
+pub(super) struct OpenEpisodes {
     open: BTreeMap<Key, Episode>,
-    once: BTreeSet<(Cause, WallTime)>,
+    reported_findings: BTreeSet<(Cause, WallTime)>,
 }
 
 /// The maximum number of findings that are remembered.
-const MAX_REMEMBERED: usize = 10_000;
+const MAX_REMEMBERED_FINDINGS: usize = 10_000;
 
-impl Lasting {
+impl OpenEpisodes {
     /// Of the keys that are `shown`, those in `now` last; the others have ended.
     pub(super) fn replace(
         &mut self,
         shown: impl Fn(&Key) -> bool,
         now: Vec<(Key, Episode)>,
         time: WallTime,
-        found: &mut Found,
+        collector: &mut Collector,
     ) {
         let keys: BTreeSet<&Key> = now.iter().map(|(key, _)| key).collect();
         let ended = |key: &&Key| shown(key) && !keys.contains(key);
         let ended: Vec<Key> = self.open.keys().filter(ended).cloned().collect();
         let ended = ended.iter().filter_map(|key| self.open.remove(key));
-        ended.for_each(|episode| found.add(ended_at(episode, time)));
-        self.learn(now);
+        ended.for_each(|episode| collector.add(ended_at(episode, time)));
+        self.update(now);
     }
 
     /// Whether this lasts, if it is known at all.
@@ -79,7 +82,7 @@ impl Lasting {
     }
 
     /// The states of `now` last; nothing is known of the others.
-    pub(super) fn learn(&mut self, now: Vec<(Key, Episode)>) {
+    pub(super) fn update(&mut self, now: Vec<(Key, Episode)>) {
         for (key, episode) in now {
             match self.open.get_mut(&key) {
                 Some(open) => {
@@ -88,7 +91,7 @@ impl Lasting {
                     if !key.is_health() {
                         open.reason = episode.reason;
                     }
-                    open.who.learn(episode.who);
+                    open.subject.learn(episode.subject);
                     open.count += 1;
                 }
                 None => {
@@ -99,16 +102,22 @@ impl Lasting {
     }
 
     /// The end of these states is not known: `time` is the last that was recorded.
-    pub(super) fn leave_open(&mut self, time: WallTime, found: &mut Found) {
+    pub(super) fn end_recording(&mut self, time: WallTime, collector: &mut Collector) {
         for episode in std::mem::take(&mut self.open).into_values() {
-            found.add(episode.seen_until(Some(time)));
+            collector.add(episode.seen_until(Some(time)));
         }
     }
 
     /// Adds a finding once, although every status repeats it.
-    pub(super) fn once(&mut self, (cause, finding): (Cause, Episode), found: &mut Found) {
-        if self.once.len() < MAX_REMEMBERED && self.once.insert((cause, finding.from)) {
-            found.add(finding);
+    pub(super) fn add_finding(
+        &mut self,
+        (cause, finding): (Cause, Episode),
+        collector: &mut Collector,
+    ) {
+        if self.reported_findings.len() < MAX_REMEMBERED_FINDINGS
+            && self.reported_findings.insert((cause, finding.from))
+        {
+            collector.add(finding);
         }
     }
 }

@@ -7,15 +7,15 @@ use pleg::model::wall_time::system_clock;
 use recorder::Recorder;
 use recorder::store::Limits;
 
-use crate::support::{PATIENCE, all, death, numbers, status, stop, time, until, write};
+use crate::support::{TIMEOUT, all, death, numbers, status, stop, time, until, write};
 
-/// A recorder whose interval between writes is longer than the test.
+/// A recorder whose interval write_interval writes is longer than the test.
 fn seldom(folder: &Path) -> Recorder {
-    let between = 10 * PATIENCE;
+    let write_interval = 10 * TIMEOUT;
     Recorder::start(
         folder.to_owned(),
         Limits::default(),
-        between,
+        write_interval,
         system_clock(),
     )
     .unwrap()

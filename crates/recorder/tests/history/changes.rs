@@ -34,7 +34,7 @@ fn a_status_without_a_change_is_recorded_once_a_minute() {
 }
 
 #[test]
-fn a_change_is_recorded_when_it_happens_and_the_age_of_a_call_is_none() {
+fn a_change_is_recorded_at_once_and_an_age_is_not_a_change() {
     let seconds = recorded(50, |second| {
         let mut report = match second {
             10..30 => report("Degraded", "ContainerStuck", 1),
@@ -67,7 +67,7 @@ fn a_change_of_health_is_recorded_at_once() {
 }
 
 #[test]
-fn whatever_a_person_would_want_to_know_is_a_change() {
+fn everything_of_interest_is_a_change() {
     let finding = json!({"cause": "disk-full", "sentence": "", "confidence": "high",
         "time": "2026-01-01T00:00:00Z"});
     let overdue = json!([{"call": "ListContainers", "id": null, "ageSeconds": 2.5}]);
@@ -103,7 +103,7 @@ fn whatever_a_person_would_want_to_know_is_a_change() {
 }
 
 #[test]
-fn what_flaps_for_an_hour_is_recorded_for_a_minute_and_then_every_five_seconds() {
+fn flapping_for_an_hour_is_recorded_for_a_minute_and_then_every_five_seconds() {
     let seconds = recorded(3600, |second| {
         report("Degraded", "ContainerStuck", second as usize % 2)
     });
@@ -124,7 +124,7 @@ fn the_counters_of_a_guard_are_recorded_every_ten_seconds() {
 }
 
 #[test]
-fn long_lists_are_cut_and_what_is_left_out_is_counted() {
+fn long_lists_are_shortened_and_the_omitted_rows_are_counted() {
     let entry = Entry::status(time(0), report("Degraded", "RuntimeSilent", 1234));
     let Recorded::Status(status) = entry.what else {
         panic!("it is a status");
@@ -133,7 +133,7 @@ fn long_lists_are_cut_and_what_is_left_out_is_counted() {
 }
 
 #[test]
-fn what_was_there_before_is_no_event_of_the_history() {
+fn initial_events_are_not_recorded() {
     let event = |initial: bool| {
         let json = json!({"kind": "event", "time": "2026-01-01T00:00:00Z", "type": "ContainerDied",
             "pod": {"uid": "u", "namespace": "n", "name": "p"}, "id": "c", "subject": "container",
@@ -141,6 +141,6 @@ fn what_was_there_before_is_no_event_of_the_history() {
             "source": "relist"});
         serde_json::from_value(json).unwrap()
     };
-    assert!(Entry::told(event(true), None).is_none());
-    assert!(Entry::told(event(false), None).is_some());
+    assert!(Entry::published(event(true), None).is_none());
+    assert!(Entry::published(event(false), None).is_some());
 }

@@ -49,7 +49,7 @@ proptest! {
     }
 
     #[test]
-    fn a_damaged_place_costs_the_entries_that_it_touches(
+    fn a_damaged_place_loses_only_the_entries_that_it_overlaps(
         places in proptest::collection::vec((any::<prop::sample::Index>(), 1..64usize, any::<u8>()), 1..4)
     ) {
         let whole = SEGMENT.with(Clone::clone);
@@ -66,7 +66,7 @@ proptest! {
     }
 
     #[test]
-    fn what_was_cut_out_or_put_in_costs_what_it_touches(
+    fn removed_or_inserted_bytes_lose_only_the_entries_that_they_overlap(
         place in any::<prop::sample::Index>(),
         length in 0..200usize,
         put in proptest::collection::vec(any::<u8>(), 0..200),
@@ -112,7 +112,7 @@ fn deflated(bytes: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn an_entry_that_this_version_does_not_know_is_counted_and_skipped() {
+fn an_unknown_kind_of_entry_is_counted_and_skipped() {
     let mut file = segment_header();
     let later = br#"{"time": "2027-01-15T08:00:00Z", "what": {"weather": {"rain": true}}}"#;
     for frame in [
@@ -138,7 +138,7 @@ fn an_entry_that_this_version_does_not_know_is_counted_and_skipped() {
 }
 
 #[test]
-fn markers_everywhere_do_not_take_for_ever() {
+fn many_false_markers_are_read_in_bounded_time() {
     let mut file = segment_header();
     // Each claims the length of all following bytes, and has a wrong checksum.
     while file.len() < 6 << 20 {
@@ -152,7 +152,7 @@ fn markers_everywhere_do_not_take_for_ever() {
 }
 
 #[test]
-fn what_is_no_segment_is_counted_and_neither_followed_nor_waited_for() {
+fn other_files_are_counted_and_neither_followed_nor_waited_for() {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
     let mut newer = segment_header();

@@ -51,7 +51,7 @@ fn stuck(id: &str, seconds: f64) -> Value {
 fn health(seconds: u64, state: &str, reason: &str, stuck: Value) -> Entry {
     let health = json!({"kind": "health", "time": time(seconds).to_string(), "state": state,
         "reason": reason, "message": "m", "stuck": stuck, "failing": [], "blind": []});
-    Entry::told(serde_json::from_value(health).unwrap(), None).unwrap()
+    Entry::published(serde_json::from_value(health).unwrap(), None).unwrap()
 }
 
 /// Title, object, beginning, end.
@@ -62,7 +62,7 @@ fn rows(entries: Vec<Entry>) -> Vec<Row> {
     let row = |it: Episode| {
         (
             it.what.title(),
-            it.whom(),
+            it.subject_name(),
             seconds(it.from),
             it.to.map(seconds),
         )
@@ -70,12 +70,12 @@ fn rows(entries: Vec<Entry>) -> Vec<Row> {
     episodes(entries).0.into_iter().map(row).collect()
 }
 
-fn row(title: &str, whom: &str, from: u64, to: impl Into<Option<u64>>) -> Row {
-    (title.to_owned(), whom.to_owned(), from, to.into())
+fn row(title: &str, subject: &str, from: u64, to: impl Into<Option<u64>>) -> Row {
+    (title.to_owned(), subject.to_owned(), from, to.into())
 }
 
 #[test]
-fn a_stuck_call_is_one_bar_from_when_it_was_made_until_it_is_gone() {
+fn a_stuck_call_is_one_episode_from_its_request_until_it_is_answered() {
     let degraded = [
         ("/health/state", json!("Degraded")),
         ("/health/reason", json!("ContainerStuck")),
@@ -104,7 +104,7 @@ fn a_stuck_call_is_one_bar_from_when_it_was_made_until_it_is_gone() {
 }
 
 #[test]
-fn what_lasts_when_the_history_ends_has_no_end() {
+fn a_state_that_lasts_when_the_history_ends_has_no_end() {
     let flights = json!([{"call": "ListContainers", "id": null, "ageSeconds": 5.0}]);
     let entries = vec![began(0), status(30, &[("/inFlight", flights)])];
     let expected = [row("ListContainers hangs", "", 25, None)];
@@ -124,7 +124,7 @@ fn a_call_that_is_stuck_for_less_than_a_second_is_known_from_the_change_of_healt
 }
 
 #[test]
-fn what_has_no_end_was_seen_until_the_last_entry() {
+fn a_state_without_an_end_was_observed_until_the_last_entry() {
     let entries = [
         began(0),
         health(12, "Degraded", "ContainerStuck", stuck("a", 2.0)),
@@ -140,7 +140,7 @@ fn what_has_no_end_was_seen_until_the_last_entry() {
 }
 
 #[test]
-fn everything_that_a_status_shows_is_an_episode_of_its_own() {
+fn each_state_in_a_status_is_a_separate_episode() {
     let finding = json!({"cause": "disk-full", "sentence": "it is full", "confidence": "high",
         "time": time(5).to_string()});
     let failing = json!([{"call": "ContainerStatus", "id": "c", "container": "app",
@@ -170,7 +170,7 @@ fn everything_that_a_status_shows_is_an_episode_of_its_own() {
         ),
         (
             vec![("/failing", failing)],
-            row("pod not seen", "n/p/app", 6, 20),
+            row("pod not observed", "n/p/app", 6, 20),
         ),
         (vec![("/finding", finding)], row("disk-full", "", 5, 5)),
     ] {
@@ -208,12 +208,12 @@ fn a_runtime_that_is_down_is_unreachable_from_the_change_of_health_on() {
 }
 
 #[test]
-fn a_death_is_told_with_its_source_and_its_delay() {
+fn an_exit_has_its_source_and_its_delay() {
     let mut entry = death_at(137, time(10));
-    let Recorded::Told(told) = &mut entry.what else {
-        panic!("it is told");
+    let Recorded::Published(published) = &mut entry.what else {
+        panic!("not an event");
     };
-    told.happened = Some(time(9));
+    published.happened = Some(time(9));
     let (episodes, _) = episodes([began(0), entry]);
     let expected = What::Event {
         event: "ContainerDied".to_owned(),
@@ -227,7 +227,7 @@ fn a_death_is_told_with_its_source_and_its_delay() {
 }
 
 #[test]
-fn times_in_which_nothing_was_recorded_are_shown_with_the_reason() {
+fn a_time_without_a_recording_is_shown_with_the_reason() {
     let lost = Lost {
         entries: 7,
         since: time(1000),
@@ -252,17 +252,17 @@ fn times_in_which_nothing_was_recorded_are_shown_with_the_reason() {
         .map(|it| (it.from, it.to.unwrap(), it.reason.as_str()))
         .collect();
     let stopped = "nothing was recorded for 8m0s: the agent was stopped";
-    let silent = "nothing was recorded for 5m0s: the agent did not run, its clock was set, \
+    let not_running = "nothing was recorded for 5m0s: the agent did not run, its clock was set, \
                   or the entries are lost";
     let killed = "nothing was recorded for 1m30s: the agent was killed, or the node was down";
     assert_eq!(gaps[0], (time(10), time(100), killed));
     assert_eq!(gaps[1], (time(120), time(600), stopped));
-    assert_eq!(gaps[2].2, silent);
+    assert_eq!(gaps[2].2, not_running);
     let guarding = episodes
         .iter()
         .find(|it| it.what == What::Guarding)
         .unwrap();
-    assert_eq!(guarding.to, None, "nobody has seen its end");
+    assert_eq!(guarding.to, None, "its end was not observed");
     assert_eq!(guarding.until(), time(10), "no longer than it was seen");
     assert!(
         episodes
@@ -278,7 +278,7 @@ fn died(reported: u64) -> Entry {
         "subject": "container", "container": "app", "exitCode": 1, "reason": "Error",
         "initial": false, "source": "relist"});
     let record = serde_json::from_value(event).unwrap();
-    Entry::told(record, Some(time(10))).unwrap()
+    Entry::published(record, Some(time(10))).unwrap()
 }
 
 #[test]
@@ -289,7 +289,7 @@ fn a_pod_whose_exit_was_reported_late_waited_from_the_exit_to_the_report() {
     };
     let late = waited(died(123)).unwrap();
     assert_eq!((late.from, late.to), (time(10), Some(time(123))));
-    assert_eq!(late.whom(), "default/web-0");
+    assert_eq!(late.subject_name(), "default/web-0");
     assert_eq!(
         late.reason,
         "container app died; reported after 1m53s by relist"
@@ -298,21 +298,21 @@ fn a_pod_whose_exit_was_reported_late_waited_from_the_exit_to_the_report() {
 }
 
 #[test]
-fn what_an_agent_that_starts_again_tells_a_second_time_is_nobody_who_waited() {
+fn an_exit_that_a_restarted_agent_reports_again_is_not_a_pod_that_waited() {
     let (all, _) = episodes([began(0), died(11), began(300), died(310)]);
     assert!(!all.iter().any(|it| it.what == What::PodWaited), "{all:?}");
 }
 
 #[test]
-fn a_call_that_hung_before_the_runtime_fell_silent_has_no_end_while_it_is_silent() {
-    let silent = [
+fn a_call_that_hung_before_the_runtime_became_unresponsive_has_no_end_until_it_responds() {
+    let report = [
         ("/health/state", json!("Degraded")),
         ("/health/reason", json!("RuntimeSilent")),
     ];
     let entries = vec![
         began(0),
         status(12, &[("/stuck", stuck("a", 2.0))]),
-        status(20, &silent),
+        status(20, &report),
         healthy(60),
     ];
     let call = row("ContainerStatus hangs", "default/web-0/app", 10, 60);
@@ -321,7 +321,7 @@ fn a_call_that_hung_before_the_runtime_fell_silent_has_no_end_while_it_is_silent
 }
 
 #[test]
-fn a_guard_answers_no_earlier_than_since_the_last_status_in_which_it_did_not() {
+fn an_episode_of_guarding_begins_no_earlier_than_the_last_status_without_it() {
     let guarding = [
         ("/guard/guarding", json!(true)),
         ("/guard/sinceSeconds", json!(10.0)),
@@ -392,7 +392,7 @@ fn the_findings_of_a_recovered_node_are_past_and_keep_culprit_evidence_and_advic
 }
 
 #[test]
-fn another_culprit_is_another_fault_and_an_older_history_has_the_advice_of_the_page() {
+fn another_culprit_is_another_fault_and_an_older_recording_has_the_advice_of_the_page() {
     let two = vec![
         diagnosed(10, "high", 7),
         diagnosed(70, "certain", 8),
@@ -415,7 +415,7 @@ fn another_culprit_is_another_fault_and_an_older_history_has_the_advice_of_the_p
 }
 
 #[test]
-fn what_lasts_lasts_until_now_while_the_agent_runs_and_until_its_end_if_it_was_stopped() {
+fn a_state_lasts_until_now_while_the_agent_runs_and_until_its_stop_otherwise() {
     let lasts_until = |entries: Vec<Entry>, now: u64| {
         let mut fold = Fold::default();
         entries.into_iter().for_each(|entry| fold.take(entry));

@@ -31,7 +31,7 @@ fn event(seconds: u64, kind: &str, subject: &str, id: &str) -> Entry {
         "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "id": id,
         "subject": subject, "container": "app", "exitCode": null, "reason": null,
         "initial": false, "source": "stream"});
-    Entry::told(
+    Entry::published(
         serde_json::from_value(event).unwrap(),
         Some(time(seconds - 1)),
     )
@@ -48,7 +48,7 @@ fn shown(recording: &Recording, seconds: u64) -> Vec<PodReport> {
 }
 
 #[test]
-fn the_pods_are_as_the_events_left_them() {
+fn the_pods_include_the_changes_of_all_events() {
     let recording = Recording::new(vec![
         pods(10),
         death(20),
@@ -78,7 +78,7 @@ fn the_pods_are_as_the_events_left_them() {
 }
 
 #[test]
-fn one_steps_from_entry_to_entry_in_both_directions() {
+fn a_reader_steps_from_entry_to_entry_in_both_directions() {
     let recording = Recording::new(vec![death(10), death(20), death(20), death(35)]).unwrap();
     assert_eq!(recording.span(), (time(10), time(35)));
     let next = |seconds| recording.next_after(time(seconds));
@@ -98,21 +98,23 @@ fn status(seconds: u64, state: &str, stuck: usize) -> Entry {
 }
 
 #[test]
-fn the_last_status_and_the_last_events_are_shown_however_old_they_are() {
+fn the_last_status_and_the_last_events_are_shown_at_any_age() {
     let mut entries: Vec<_> = (1000..3000).map(death).collect();
     entries.extend([status(1500, "Degraded", 1), status(1600, "Degraded", 2)]);
     let recording = Recording::new(entries).unwrap();
     let at = |seconds| recording.at(time(seconds), EVENTS);
     assert!(matches!(&at(1599)[0], Update::Status { report, .. } if report.stuck.len() == 1));
     assert!(matches!(&at(1600)[0], Update::Status { report, .. } if report.stuck.len() == 2));
-    assert!(matches!(&at(1400)[0], Update::Told(_)));
+    assert!(matches!(&at(1400)[0], Update::Published(_)));
     assert_eq!(at(1002).len(), 3);
     assert_eq!(at(1599).len() - 1, 600);
     let recording = Recording::new((0..1200).map(death).collect()).unwrap();
-    let told = recording.at(time(90_000), EVENTS);
-    assert_eq!(told.len(), EVENTS);
+    let updates = recording.at(time(90_000), EVENTS);
+    assert_eq!(updates.len(), EVENTS);
     let first = death(200).what;
-    assert!(matches!(&told[0], Update::Told(told) if Recorded::Told(told.clone()) == first));
+    assert!(
+        matches!(&updates[0], Update::Published(published) if Recorded::Published(published.clone()) == first)
+    );
 }
 
 #[test]
@@ -126,7 +128,7 @@ fn the_time_of_the_pods_is_that_of_their_list() {
 }
 
 #[test]
-fn a_reader_begins_at_the_first_trouble_and_without_any_at_the_end() {
+fn a_reader_begins_at_the_first_problem_and_without_one_at_the_end() {
     let opening = |entries| Recording::new(entries).unwrap().opening();
     let healthy = [
         status(1, "Starting", 0),
@@ -144,7 +146,7 @@ fn a_reader_begins_at_the_first_trouble_and_without_any_at_the_end() {
 }
 
 #[test]
-fn a_call_that_was_overdue_grows_older_until_a_status_says_otherwise() {
+fn an_overdue_call_grows_older_until_a_status_shows_otherwise() {
     let mut begun = report("Degraded", "ListStuck", 1);
     let calls = [("ListContainers", 5.0), ("Version", 0.01)];
     let call = |(call, age): (&str, f64)| json!({"call": call, "id": null, "ageSeconds": age});
@@ -180,13 +182,13 @@ fn ended(seconds: u64) -> Entry {
     }
 }
 
-/// The silence at a time, its beginning and reason, and the age of the call that hangs.
-fn silence(recording: &Recording, seconds: u64) -> (Option<(u64, String)>, Option<f64>) {
+/// The unrecorded at a time, its beginning and reason, and the age of the call that hangs.
+fn unrecorded(recording: &Recording, seconds: u64) -> (Option<(u64, String)>, Option<f64>) {
     let updates = recording.at(time(seconds), EVENTS);
-    let silence = updates.iter().find_map(|update| match update {
-        Update::NotRecorded(silence) => {
-            let since = (0..seconds).find(|second| time(*second) == silence.since);
-            Some((since.unwrap(), silence.to_string()))
+    let unrecorded = updates.iter().find_map(|update| match update {
+        Update::NotRecorded(unrecorded) => {
+            let since = (0..seconds).find(|second| time(*second) == unrecorded.since);
+            Some((since.unwrap(), unrecorded.to_string()))
         }
         _ => None,
     });
@@ -194,11 +196,11 @@ fn silence(recording: &Recording, seconds: u64) -> (Option<(u64, String)>, Optio
         Update::Status { report, .. } => Some(report.stuck[0].since_seconds),
         _ => None,
     });
-    (silence, age)
+    (unrecorded, age)
 }
 
 #[test]
-fn nothing_goes_on_while_no_agent_records() {
+fn no_age_grows_while_no_agent_records() {
     let because = |why: &str, since, lasted: &str| {
         let text = format!("nothing was recorded for {lasted}: {why}");
         Some((since, text))
@@ -207,53 +209,58 @@ fn nothing_goes_on_while_no_agent_records() {
     let stopped = vec![stuck(), ended(110), began(310), status(312, "Degraded", 1)];
     let stopped = Recording::new(stopped).unwrap();
     let reason = because("the agent was stopped", 110, "3m20s");
-    assert_eq!(silence(&stopped, 109), (None, Some(14.0)));
-    assert_eq!(silence(&stopped, 110), (None, Some(15.0)));
-    assert_eq!(silence(&stopped, 111), (reason.clone(), Some(15.0)));
-    assert_eq!(silence(&stopped, 309), (reason.clone(), Some(15.0)));
+    assert_eq!(unrecorded(&stopped, 109), (None, Some(14.0)));
+    assert_eq!(unrecorded(&stopped, 110), (None, Some(15.0)));
+    assert_eq!(unrecorded(&stopped, 111), (reason.clone(), Some(15.0)));
+    assert_eq!(unrecorded(&stopped, 309), (reason.clone(), Some(15.0)));
     // Nothing is known of the next agent until its first status.
-    assert_eq!(silence(&stopped, 311), (reason, None));
-    assert_eq!(silence(&stopped, 312), (None, Some(5.0)));
+    assert_eq!(unrecorded(&stopped, 311), (reason, None));
+    assert_eq!(unrecorded(&stopped, 312), (None, Some(5.0)));
 
     let killed = Recording::new(vec![stuck(), death(105), began(125)]).unwrap();
     let reason = because("the agent was killed, or the node was down", 105, "20s");
-    assert_eq!(silence(&killed, 124), (reason, Some(10.0)));
+    assert_eq!(unrecorded(&killed, 124), (reason, Some(10.0)));
 
-    let silent = vec![stuck(), status(700, "Degraded", 1), death(710)];
-    let silent = Recording::new(silent).unwrap();
+    let interrupted = vec![stuck(), status(700, "Degraded", 1), death(710)];
+    let interrupted = Recording::new(interrupted).unwrap();
     let why = "the agent did not run, its clock was set, or the entries are lost";
     assert_eq!(
-        silence(&silent, 400),
+        unrecorded(&interrupted, 400),
         (because(why, 100, "10m0s"), Some(5.0))
     );
-    assert_eq!(silence(&silent, 705), (None, Some(10.0)));
+    assert_eq!(unrecorded(&interrupted, 705), (None, Some(10.0)));
 }
 
 #[test]
-fn a_look_that_was_taken_without_an_agent_is_not_of_the_one_before() {
-    let looked = |seconds| Entry {
+fn an_examination_without_an_agent_does_not_continue_the_agents_recording() {
+    let examined = |seconds| Entry {
         time: time(seconds),
-        what: Recorded::Looked,
+        what: Recorded::Examined,
     };
     let stuck = || status(100, "Degraded", 1);
     let because = |why: &str, since| {
         let text = format!("nothing was recorded for 20s: {why}");
         Some((since, text))
     };
-    let stopped = vec![stuck(), ended(102), looked(122), status(122, "Degraded", 1)];
+    let stopped = vec![
+        stuck(),
+        ended(102),
+        examined(122),
+        status(122, "Degraded", 1),
+    ];
     let stopped = Recording::new(stopped).unwrap();
     let reason = because("the agent was stopped", 102);
-    assert_eq!(silence(&stopped, 121), (reason, Some(7.0)));
-    assert_eq!(silence(&stopped, 122), (None, Some(5.0)));
+    assert_eq!(unrecorded(&stopped, 121), (reason, Some(7.0)));
+    assert_eq!(unrecorded(&stopped, 122), (None, Some(5.0)));
 
-    let killed = vec![stuck(), looked(120), status(120, "Degraded", 1)];
+    let killed = vec![stuck(), examined(120), status(120, "Degraded", 1)];
     let killed = Recording::new(killed).unwrap();
     let reason = because("no agent responded when the snapshot was taken", 100);
-    assert_eq!(silence(&killed, 119), (reason, Some(5.0)));
+    assert_eq!(unrecorded(&killed, 119), (reason, Some(5.0)));
 }
 
 #[test]
-fn what_was_lost_is_not_known_until_all_pods_are_recorded_again() {
+fn pods_are_unknown_after_a_loss_until_all_are_recorded_again() {
     let lost = json!({"time": time(160).to_string(), "what": {"lost":
         {"entries": 6018, "since": time(110).to_string(), "why": "fullDisk"}}});
     let lost: Entry = serde_json::from_value(lost).unwrap();
@@ -268,23 +275,23 @@ fn what_was_lost_is_not_known_until_all_pods_are_recorded_again() {
     ];
     let recording = Recording::new(entries).unwrap();
     let reason = || Some((110, "6018 entries were lost: the disk was full".to_owned()));
-    assert_eq!(silence(&recording, 109), (None, Some(14.0)));
-    assert_eq!(silence(&recording, 130), (reason(), Some(15.0)));
-    assert_eq!(silence(&recording, 161).0, reason());
-    assert_eq!(silence(&recording, 163), (None, Some(5.0)));
+    assert_eq!(unrecorded(&recording, 109), (None, Some(14.0)));
+    assert_eq!(unrecorded(&recording, 130), (reason(), Some(15.0)));
+    assert_eq!(unrecorded(&recording, 161).0, reason());
+    assert_eq!(unrecorded(&recording, 163), (None, Some(5.0)));
 }
 
 #[test]
 fn a_change_of_health_counts_before_the_status_that_shows_it_is_recorded() {
-    let told = |seconds, state: &str, reason: &str, stuck| {
+    let health = |seconds, state: &str, reason: &str, stuck| {
         let mut health = report(state, reason, stuck).into_health(time(seconds));
         health.message = format!("{state} now");
-        Entry::told(Record::Health(health), None).unwrap()
+        Entry::published(Record::Health(health), None).unwrap()
     };
     let recording = Recording::new(vec![
         status(100, "Healthy", 0),
-        told(110, "Degraded", "ContainerStuck", 1),
-        told(120, "Degraded", "ContainerStuck", 2),
+        health(110, "Degraded", "ContainerStuck", 1),
+        health(120, "Degraded", "ContainerStuck", 2),
         status(180, "Unhealthy", 2),
     ])
     .unwrap();
@@ -303,24 +310,28 @@ fn a_change_of_health_counts_before_the_status_that_shows_it_is_recorded() {
     assert_eq!(changed.health.message, "Degraded now");
     assert_eq!(changed.health.since, time(110));
     let ages: Vec<f64> = changed.stuck.iter().map(|it| it.since_seconds).collect();
-    assert_eq!(ages, [10.0, 10.0], "five seconds older than it was told");
+    assert_eq!(
+        ages,
+        [10.0, 10.0],
+        "five seconds older than when it was reported"
+    );
     assert_eq!(shown(180).health.state, HealthState::Unhealthy);
 }
 
 #[test]
 fn a_reader_begins_at_the_status_that_belongs_to_the_change_of_health() {
-    let told = |seconds, state: &str| {
+    let health = |seconds, state: &str| {
         let health = report(state, "ListStuck", 1).into_health(time(seconds));
-        Entry::told(Record::Health(health), None).unwrap()
+        Entry::published(Record::Health(health), None).unwrap()
     };
     let opening = |entries: &[Entry]| Recording::new(entries.to_vec()).unwrap().opening();
     let healthy = status(100, "Healthy", 0);
     let degraded = [
         healthy.clone(),
-        told(110, "Degraded"),
+        health(110, "Degraded"),
         status(111, "Degraded", 1),
     ];
     assert_eq!(opening(&degraded), time(111));
-    let over = [healthy, told(110, "Degraded"), status(111, "Healthy", 0)];
+    let over = [healthy, health(110, "Degraded"), status(111, "Healthy", 0)];
     assert_eq!(opening(&over), time(110));
 }

@@ -42,11 +42,11 @@ fn counted(bytes: &Arc<AtomicUsize>, folders: &Arc<AtomicUsize>) -> SyncFile {
 fn health() -> Entry {
     let health = json!({"kind": "health", "time": time(7), "state": "Degraded",
         "reason": "ContainerStuck", "message": "", "stuck": [], "failing": [], "blind": []});
-    Entry::told(serde_json::from_value(health).unwrap(), None).unwrap()
+    Entry::published(serde_json::from_value(health).unwrap(), None).unwrap()
 }
 
 #[test]
-fn a_change_of_health_and_all_before_it_are_synced_and_so_is_the_name_of_the_file() {
+fn a_change_of_health_is_synced_with_all_entries_before_it_and_with_the_name_of_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let (bytes, folders) = <(Arc<AtomicUsize>, Arc<AtomicUsize>)>::default();
     let recorder = recorder(folder.path(), counted(&bytes, &folders));
@@ -103,7 +103,7 @@ fn a_sync_that_hangs_delays_neither_the_daemon_nor_the_writes_nor_the_stop() {
 }
 
 #[test]
-fn a_sync_that_fails_ends_no_recording() {
+fn a_failing_sync_does_not_end_the_recording() {
     let folder = tempfile::tempdir().unwrap();
     let failing = Box::new(|_: &File| Err(std::io::Error::other("the disk is broken")));
     let recorder = recorder(folder.path(), failing);

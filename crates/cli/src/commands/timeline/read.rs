@@ -133,7 +133,7 @@ impl Read {
         self.folded(path, read.fold());
         self.sources
             .push(format!("{path} (snapshot, {count} entries)"));
-        if !read.is_whole {
+        if !read.is_complete {
             self.notes
                 .push(format!("{path} is cut off: its end is missing."));
         }

@@ -7,7 +7,8 @@
 //!                                                                   store::read: entries
 //!                                                                           |
 //!              live screens <-- replay: the state at a time <---------------+
-//!              timelines <-- fold: episodes, from when to when <------------/
+//!              timelines <-- fold: episodes, from when to when <------------+
+//!                a ticket <-- snapshot: with status, pods and a bundle <----/
 //! ```
 //!
 //! The unit is an [`Entry`]: one recorded fact, with its time of day. Nothing in here may
@@ -19,6 +20,7 @@ pub mod fold;
 mod record;
 mod recorder;
 pub mod replay;
+pub mod snapshot;
 pub mod store;
 mod unrecorded;
 

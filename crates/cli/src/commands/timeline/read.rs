@@ -78,7 +78,7 @@ pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow:
         }
         let result = match place {
             _ if is_history(place) => read.history(path, range, now),
-            _ if snapshot::is_snapshot(place) => read.snapshot(path),
+            _ if recorder::snapshot::is_snapshot(place) => read.snapshot(path),
             _ if bundle::is_bundle(place) => read.bundle(path),
             _ => {
                 files.push(path.clone());
@@ -127,8 +127,8 @@ impl Read {
     }
 
     fn snapshot(&mut self, path: &str) -> anyhow::Result<()> {
-        let mut read =
-            snapshot::open(Path::new(path)).with_context(|| printable(path).into_owned())?;
+        let mut read = recorder::snapshot::open(Path::new(path))
+            .with_context(|| printable(path).into_owned())?;
         let count = read.entries.len();
         self.folded(path, read.fold());
         self.sources

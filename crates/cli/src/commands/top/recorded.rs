@@ -31,8 +31,8 @@ pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
             let entries = recorder::store::read(path, Range::default());
             (entries.with_context(|| place.clone())?.collect(), None)
         }
-        () if snapshot::is_snapshot(path) => {
-            let read = snapshot::open(path).with_context(|| place.clone())?;
+        () if recorder::snapshot::is_snapshot(path) => {
+            let read = recorder::snapshot::open(path).with_context(|| place.clone())?;
             let seen = read.observed();
             let entries: Vec<Entry> = read.entries.into_iter().chain(seen).collect();
             (entries, read.parts.facts)

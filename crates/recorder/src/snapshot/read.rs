@@ -9,11 +9,11 @@ use doctor::facts::NodeFacts;
 use flate2::read::MultiGzDecoder;
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
-use recorder::fold::Fold;
-use recorder::{Entry, Recorded, Status};
 use serde::Deserialize;
 
-use crate::{BEGINNING, BUNDLE, End, Head, KIND, Parts, VERSION};
+use super::{BEGINNING, BUNDLE, End, Head, KIND, Parts, VERSION};
+use crate::fold::Fold;
+use crate::{Entry, Recorded, Status};
 
 /// The maximum length of a line: a bundle has up to 32 MiB.
 const MAX_LINE_BYTES: u64 = 40 << 20;

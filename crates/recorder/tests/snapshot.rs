@@ -11,8 +11,8 @@ use flate2::Compression;
 use flate2::read::GzDecoder;
 use flate2::write::GzEncoder;
 use pleg::model::wall_time::WallTime;
+use recorder::snapshot::{Head, Parts, ReadError, is_snapshot, open, write};
 use recorder::{Entry, Recorded};
-use snapshot::{Head, Parts, ReadError, is_snapshot, open, write};
 
 fn time(seconds: i64) -> WallTime {
     WallTime::from_unix_nanos((1_800_000_000 + seconds) * 1_000_000_000).unwrap()

@@ -11,10 +11,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
-use recorder::Entry;
 use serde::Serialize;
 
-use crate::{BUNDLE, End, Head};
+use super::{BUNDLE, End, Head};
+use crate::Entry;
 
 /// The content of a snapshot besides the recording.
 #[derive(Clone, Debug, Default)]

@@ -1,5 +1,5 @@
-//! The page in a real browser: Debian's chromium, without a window. Where there is none this is left
-//! out, aloud.
+//! The page in a real browser: Debian's chromium, without a window. Without chromium the tests are
+//! skipped, with a message.
 //!
 //! ```text
 //!   html --> before.js in its head: collects errors
@@ -12,9 +12,9 @@ use std::process::Command;
 
 use causes::finding::{Culprit, PodName};
 use episodes::{Episode, Source, What};
+use pleg_text::WallTime;
 use serde_json::Value;
 use timeline::{Advice, Picture};
-use times::WallTime;
 
 const BEGIN: i64 = 1_714_997_400; // 6 May 2024, 12:10:00
 

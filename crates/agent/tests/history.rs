@@ -10,9 +10,9 @@ use node::Node;
 use pleg::model::event::EventType;
 use pleg::out::health::Reason;
 use pleg::out::told::Record;
+use pleg_text::GoDuration;
 use recorder::store::{Range, read};
 use recorder::{Entry, Published, Recorded};
-use times::GoDuration;
 use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(30);

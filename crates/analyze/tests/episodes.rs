@@ -2,7 +2,7 @@
 
 use analyze::analysis::{Analysis, Analyzer};
 use episodes::{Episode, What};
-use times::WallTime;
+use pleg_text::WallTime;
 
 fn analysed(lines: &[&str]) -> Analysis {
     let mut analyzer = Analyzer::new();

@@ -131,5 +131,5 @@ fn message(report: &StatusReport) -> String {
 
 /// A sentence of a runtime, made safe to show and shortened.
 pub(crate) fn sentence(text: &str) -> String {
-    shortened(&escape::sentence(text), MAX_MESSAGE_BYTES)
+    shortened(&pleg_text::escape::sentence(text), MAX_MESSAGE_BYTES)
 }

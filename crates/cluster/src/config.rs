@@ -4,8 +4,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pleg_text::GoDuration;
 use serde::Deserialize;
-use times::GoDuration;
 
 /// The default type of the condition.
 const DEFAULT_CONDITION: &str = "PLEGUnhealthy";

@@ -15,7 +15,7 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason, StuckCall};
 use pleg::out::status_report::{GuardStatus, StatusReport};
 use pleg::runtime::Rpc;
-use times::GoDuration;
+use pleg_text::GoDuration;
 use tokio::time::Instant;
 
 use crate::condition::sentence;

@@ -114,7 +114,7 @@ impl Summary {
 
 impl Culprit {
     fn of(call: &StuckCall) -> Self {
-        let name = |name: &str| shortened(&escape::sentence(name), MAX_NAME_BYTES);
+        let name = |name: &str| shortened(&pleg_text::escape::sentence(name), MAX_NAME_BYTES);
         let pod = call.pod.as_ref();
         Self {
             call: call.call,

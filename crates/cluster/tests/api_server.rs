@@ -8,9 +8,9 @@ use api_double::{Double, Wrong, new_node, until};
 use cluster::{Figures, KubernetesConfig, Reporter, TaintWhen, start};
 use pleg::model::wall_time::system_clock;
 use pleg::out::status_report::StatusReport;
+use pleg_text::GoDuration;
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
-use times::GoDuration;
 use tokio::time::sleep;
 
 fn config(double: &Double) -> KubernetesConfig {

@@ -90,7 +90,7 @@ impl Episode {
 #[cfg(test)]
 mod tests {
     use causes::finding::Culprit;
-    use times::WallTime;
+    use pleg_text::WallTime;
 
     use super::*;
 

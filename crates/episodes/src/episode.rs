@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use causes::finding::Culprit;
+use pleg_text::WallTime;
 use serde::{Deserialize, Serialize};
-use times::WallTime;
 
 use crate::What;
 
@@ -65,7 +65,7 @@ impl Episode {
             seen_until: None,
             what,
             subject: Culprit::default(),
-            reason: escape::redacted(reason.into()),
+            reason: pleg_text::redacted(reason.into()),
             count: 1,
             source: None,
         }
@@ -84,7 +84,7 @@ impl Episode {
 
     /// Returns this episode with the line or record that shows it.
     pub fn written(mut self, source: Source) -> Self {
-        let text = escape::redacted(source.text);
+        let text = pleg_text::redacted(source.text);
         self.source = Some(Source { text, ..source });
         self
     }

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use causes::finding::{Culprit, PodName};
+use pleg_text::WallTime;
 use serde::Serialize;
-use times::WallTime;
 
 use crate::{Episode, Level, What};
 

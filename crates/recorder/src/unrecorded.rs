@@ -4,7 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use pleg::model::wall_time::WallTime;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use crate::{Entry, Lost, Recorded};
 

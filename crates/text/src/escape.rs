@@ -1,5 +1,4 @@
-//! Makes text from a runtime or a log safe for terminals, logs and HTTP bodies, and removes
-//! credentials ([`redact`]) before it is quoted or saved.
+//! Makes text from a runtime or a log safe for terminals, logs and HTTP bodies.
 //!
 //! ```text
 //!   a name, a message --> printable | sentence --> a table, a log field, /healthz
@@ -14,6 +13,8 @@
 //! new ones are added to Unicode.
 //!
 //! ```
+//! use pleg_text::escape;
+//!
 //! assert_eq!(escape::printable("web-0"), "web-0");
 //! assert_eq!(escape::printable("web\u{1b}[2J"), "web\\u{1b}[2J");
 //! assert_eq!(escape::sentence("a forged\nline"), "a forged\\nline");
@@ -25,11 +26,9 @@ use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
 mod json;
 mod page;
-mod redact;
 
 pub use json::json;
 pub use page::page;
-pub use redact::{REDACTED, redact, redacted};
 
 /// Longer names are shortened. Kubernetes allows 253 characters.
 pub const MAX_NAME: usize = 253;

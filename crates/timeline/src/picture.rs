@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use episodes::{Episode, What};
+use pleg_text::{GoDuration, WallTime};
 use serde::Serialize;
-use times::{GoDuration, WallTime};
 
 /// The content of a picture.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use episodes::{Level, What};
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use crate::Picture;
 
@@ -186,7 +186,7 @@ pub(crate) fn class(what: &What) -> &'static str {
 mod tests {
     use causes::finding::{Culprit, PodName};
     use episodes::Episode;
-    use times::WallTime;
+    use pleg_text::WallTime;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use times::{GoDuration, WallTime};
+use pleg_text::{GoDuration, WallTime};
 
 use crate::Picture;
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use episodes::{Episode, What};
-use times::{GoDuration, WallTime};
+use pleg_text::{GoDuration, WallTime};
 
 /// A call that hangs is recorded within this time. If nothing was recorded shortly before, the call
 /// may have hung for longer.

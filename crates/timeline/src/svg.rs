@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use escape::{printable, sentence};
+use pleg_text::escape::{printable, sentence};
 
 use crate::Picture;
 use crate::picture::reason_text;
@@ -167,7 +167,7 @@ pub(crate) fn cut_beginning(text: &str, max: usize) -> String {
 /// Escapes text for an element or an attribute.
 pub(crate) fn text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in escape::line(text).chars() {
+    for character in pleg_text::escape::line(text).chars() {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),

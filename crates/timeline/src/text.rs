@@ -4,8 +4,8 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use episodes::{Episode, What};
-use escape::{printable, sentence};
-use times::GoDuration;
+use pleg_text::GoDuration;
+use pleg_text::escape::{printable, sentence};
 
 use crate::Picture;
 use crate::picture::reason_text;

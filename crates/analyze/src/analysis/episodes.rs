@@ -14,7 +14,7 @@ use std::time::Duration;
 use causes::Cause;
 use causes::finding::{Culprit, Finding};
 use episodes::{Collector, Episode, Source, What};
-use times::{GoDuration, WallTime};
+use pleg_text::{GoDuration, WallTime};
 
 use super::Quote;
 use super::calls::Method;

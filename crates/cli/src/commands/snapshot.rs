@@ -10,11 +10,11 @@ use clap::Args;
 use cri::Endpoint;
 use doctor::bundle;
 use pleg::model::wall_time::{WallTime, system_clock};
+use pleg_text::GoDuration;
 use recorder::Recorded;
 use recorder::snapshot::{self, Head, Parts};
 use recorder::store::{Range, Reader, read};
 use serde::Serialize;
-use times::GoDuration;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 

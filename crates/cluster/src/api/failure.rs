@@ -105,5 +105,5 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         }
         source = cause.source();
     }
-    escape::sentence(&text).into_owned()
+    pleg_text::escape::sentence(&text).into_owned()
 }

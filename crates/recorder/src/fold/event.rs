@@ -9,7 +9,7 @@ use pleg::model::event::{Event, EventType};
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::WallTime;
 use pleg::records::diff::Subject;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 /// The episode of an event; `None` for an event without interest in a timeline.
 pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episode> {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use super::ContainerName;
 

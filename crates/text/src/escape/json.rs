@@ -29,7 +29,7 @@ pub fn json(text: String) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::unprintable;
+    use crate::escape::tests::unprintable;
 
     #[test]
     fn every_unprintable_character_becomes_ascii() {

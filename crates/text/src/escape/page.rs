@@ -40,7 +40,7 @@ pub fn page(text: &str) -> Cow<'_, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tests::unprintable;
+    use crate::escape::tests::unprintable;
 
     #[test]
     fn line_breaks_and_our_colours_are_kept() {

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use escape::line;
+use pleg_text::WallTime;
+use pleg_text::escape::line;
 use serde::Serialize;
-use times::WallTime;
 
 use crate::Picture;
 use crate::picture::{drawn_until, reason_text};

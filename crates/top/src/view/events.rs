@@ -50,7 +50,7 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
                 Cell::from(time).style(theme.dim()),
                 Cell::from(what).style(style),
                 Cell::from(name(&subject, subject_width)),
-                Cell::from(fit(&escape::sentence(&detail), detail_width)),
+                Cell::from(fit(&pleg_text::escape::sentence(&detail), detail_width)),
             ]
         }),
         selected: state.selected(Panel::Events),

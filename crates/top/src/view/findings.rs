@@ -30,7 +30,7 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
             vec![
                 Cell::from(name(&finding.verdict, 7)).style(style(finding, theme)),
                 Cell::from(name(&finding.confidence, 8)),
-                Cell::from(fit(&escape::sentence(finding.text()), rest)),
+                Cell::from(fit(&pleg_text::escape::sentence(finding.text()), rest)),
             ]
         }),
         selected: state.selected(Panel::Findings),
@@ -64,7 +64,7 @@ fn title(state: &State) -> String {
             format!("Doctor, {} ago{then}{}", ago(*at), summary(diagnosis))
         }
         Examination::Failed { at, why } => {
-            let why = escape::sentence(why);
+            let why = pleg_text::escape::sentence(why);
             format!("Doctor, {} ago, failed: {why}", ago(*at))
         }
     }
@@ -75,7 +75,7 @@ fn summary(diagnosis: &Diagnosis) -> String {
     let mut findings = diagnosis.findings.iter();
     match findings.any(|finding| finding.text() == diagnosis.summary) {
         true => String::new(),
-        false => format!(": {}", escape::sentence(&diagnosis.summary)),
+        false => format!(": {}", pleg_text::escape::sentence(&diagnosis.summary)),
     }
 }
 

@@ -96,7 +96,7 @@ fn part_of_day(time: WallTime, length: usize) -> String {
 
 /// A name, safe to show, cut to this width.
 pub fn name(text: &str, width: usize) -> String {
-    fit(&escape::printable(text), width)
+    fit(&pleg_text::escape::printable(text), width)
 }
 
 /// Text that is safe to show, cut to this width.
@@ -127,7 +127,7 @@ pub fn wrapped(text: &str, width: u16, style: Style) -> Vec<Line<'static>> {
 
 /// The wrapped sentence with a mark in front of its first line, and the other lines indented.
 pub fn indented(text: &str, width: u16, mark: &str, style: Style) -> Vec<Line<'static>> {
-    let text = escape::sentence(text);
+    let text = pleg_text::escape::sentence(text);
     let below = " ".repeat(mark.chars().count());
     let options = textwrap::Options::new(usize::from(width.max(1)))
         .initial_indent(mark)

@@ -122,7 +122,7 @@ fn runtime(report: &StatusReport) -> String {
         (Some(name), Some(version)) => format!("{name} {version} at {endpoint}"),
         _ => format!("unidentified runtime at {endpoint}"),
     };
-    escape::sentence(&text).into_owned()
+    pleg_text::escape::sentence(&text).into_owned()
 }
 
 /// The source, and since when it is lost.
@@ -138,7 +138,7 @@ fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
     };
     let (text, style) = match (&state.node.source, state.stale_since(), state.position) {
         (Source::Disconnected { why, .. }, Some(lost), _) => {
-            let why = escape::sentence(why);
+            let why = pleg_text::escape::sentence(why);
             let text = format!("NOT CURRENT since {}: {why}", since(lost));
             (text, theme.banner())
         }
@@ -148,7 +148,7 @@ fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
             (text, theme.banner())
         }
         (Source::Connected { to }, None, None) => {
-            let to = escape::sentence(to);
+            let to = pleg_text::escape::sentence(to);
             (format!("{to} · {}", pods(state)), Style::new())
         }
         (_, None, None) => ("waiting for the first status".to_owned(), theme.warning()),
@@ -215,7 +215,7 @@ fn health(
         "{} for {lasting} ({}): {}",
         health.state, health.reason, health.message
     );
-    let text = escape::sentence(&text);
+    let text = pleg_text::escape::sentence(&text);
     let room = columns.saturating_sub(LABEL_WIDTH);
     let mut wrapped = textwrap::wrap(&text, room).into_iter();
     let first = wrapped.next().unwrap_or_default();
@@ -259,7 +259,7 @@ fn kubelet(
         Some(_) if !view.why.is_empty() => &view.why,
         _ => &view.message,
     };
-    let why = escape::sentence(why);
+    let why = pleg_text::escape::sentence(why);
     vec![Span::styled(word, style), Span::raw(format!(": {why}"))]
 }
 
@@ -300,9 +300,9 @@ fn inner(report: &StatusReport, theme: &Theme) -> Vec<Span<'static>> {
     vec![
         Span::styled(guard, style),
         label("Stream"),
-        Span::raw(escape::printable(&stream).into_owned()),
+        Span::raw(pleg_text::escape::printable(&stream).into_owned()),
         label("Kernel"),
-        Span::raw(escape::printable(&kernel).into_owned()),
+        Span::raw(pleg_text::escape::printable(&kernel).into_owned()),
     ]
 }
 

@@ -163,7 +163,7 @@ fn of_events(
         let time = clock(entry.happened.time());
         let rest = format!("{}  {detail}", name(container, 20));
         let rest = fit(
-            &escape::sentence(&rest),
+            &pleg_text::escape::sentence(&rest),
             columns.saturating_sub(22 + time.len()),
         );
         lines.push(Line::from(vec![

@@ -104,7 +104,10 @@ fn title(state: &State, shown: usize) -> String {
         false => format!("Pods {shown} of {all}"),
     };
     if let Some(namespace) = &state.namespace {
-        title.push_str(&format!(" ─ namespace {}", escape::printable(namespace)));
+        title.push_str(&format!(
+            " ─ namespace {}",
+            pleg_text::escape::printable(namespace)
+        ));
     }
     let listed = state.node.pods_taken.map(|taken| state.now.since(taken));
     if let Some(ago) = listed.filter(|ago| *ago > STALE_AFTER && state.position.is_none()) {

@@ -150,7 +150,7 @@ fn hostile_names_are_only_displayed() {
         screen.press(keys);
         for cell in screen.buffer().content() {
             assert!(
-                cell.symbol().chars().all(escape::is_printable),
+                cell.symbol().chars().all(pleg_text::escape::is_printable),
                 "{:?}",
                 cell.symbol()
             );
@@ -169,7 +169,7 @@ fn hostile_names_are_only_displayed() {
         screen
             .text()
             .chars()
-            .all(|c| c == '\n' || escape::is_printable(c))
+            .all(|c| c == '\n' || pleg_text::escape::is_printable(c))
     );
 }
 

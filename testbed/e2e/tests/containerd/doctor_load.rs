@@ -4,9 +4,9 @@
 use std::time::{Duration, Instant};
 
 use e2e::doctor::{assert_well, doctor, doctor_about, only};
+use pleg_text::GoDuration;
 use serde_json::Value;
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
-use times::GoDuration;
 
 /// The time that follows `after` in a sentence, in seconds.
 #[track_caller]

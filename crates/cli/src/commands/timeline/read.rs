@@ -14,7 +14,6 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
-use ::times::GoDuration;
 use agent::history_directory;
 use analyze::analysis::{Analysis, Analyzer, InputReport};
 use analyze::input::{self, NoObserver};
@@ -26,6 +25,7 @@ use doctor::facts::NodeFacts;
 use episodes::{Episode, Source, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::words::counted;
+use pleg_text::GoDuration;
 use recorder::fold::Fold;
 use recorder::store::{Range, Skipped, is_history, is_recording};
 use timeline::{Advice, Picture};

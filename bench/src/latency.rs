@@ -96,7 +96,7 @@ fn row(table: &mut Table, runtime: &str, events: &Latencies) {
     let time = |latency: Duration| time(latency.as_nanos() as f64);
     table.row([
         runtime.to_owned(),
-        events.told().to_string(),
+        events.delivered().to_string(),
         time(events.quantile(0.5)),
         time(events.quantile(0.99)),
         time(events.longest()),
@@ -154,7 +154,7 @@ pub async fn measure_containerd(
          status calls, one after the other (mean), of {} each (p50).",
         half(&arrivals),
         half(&looks),
-        calls.told() as f64 / looks.told().max(1) as f64,
+        calls.delivered() as f64 / looks.delivered().max(1) as f64,
         half(&calls),
     ));
     Ok(())

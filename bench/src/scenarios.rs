@@ -31,13 +31,13 @@ pub fn measure() -> anyhow::Result<Vec<Table>> {
 }
 
 async fn tables() -> Vec<Table> {
-    let head = ["110 pods x 2 containers", "told", "p50", "p99", "max"];
+    let head = ["110 pods x 2 containers", "delivered", "p50", "p99", "max"];
     let mut late = Table::new("Events of pods that do not hang, in virtual time", &head);
     let mut row = |what: String, latencies: &Latencies| {
         let ms = |latency: Duration| format!("{} ms", latency.as_millis());
         late.row([
             what,
-            format!("{} of {}", latencies.told(), latencies.changes),
+            format!("{} of {}", latencies.delivered(), latencies.changes),
             ms(latencies.quantile(0.5)),
             ms(latencies.quantile(0.99)),
             ms(latencies.longest()),
@@ -59,18 +59,18 @@ async fn tables() -> Vec<Table> {
     let head = [
         "800 pods, 3 restarts each",
         "events",
-        "told",
+        "delivered",
         "counted",
         "right in the end",
     ];
     let mut stopped = Table::new("A reader that stopped, once it reads again", &head);
-    let caught = restarts_before_a_stopped_reader(800).await;
+    let received = restarts_before_a_stopped_reader(800).await;
     stopped.row([
         "reader stopped".to_owned(),
-        caught.events.to_string(),
-        caught.told.to_string(),
-        caught.conflated.to_string(),
-        format!("{} of {} pods", caught.right, caught.pods),
+        received.events.to_string(),
+        received.delivered.to_string(),
+        received.conflated.to_string(),
+        format!("{} of {} pods", received.correct, received.pods),
     ]);
     vec![late, stopped]
 }

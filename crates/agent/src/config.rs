@@ -11,8 +11,8 @@ use cluster::KubernetesConfig;
 use cri::Endpoint;
 use pleg::Mode;
 use pleg::runtime::grpc::MAX_MESSAGE_SIZE;
+use pleg_text::GoDuration;
 use serde::Deserialize;
-use times::GoDuration;
 
 use crate::default_socket;
 use crate::diagnosis::DiagnosisConfig;

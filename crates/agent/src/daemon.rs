@@ -6,7 +6,7 @@ use std::future::pending;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use cluster::Teller;
+use cluster::Reporter;
 use cri::Endpoint;
 use pleg::model::wall_time::system_clock;
 use pleg::out::cache::Stopped;
@@ -148,7 +148,7 @@ pub async fn run(
         never = reports::make(&agent, &reports) => match never {},
         Err(error) = static_pods => Err(error.into()),
         () = guard_ended(&agent) => Err(RunError::Guard),
-        () = tell_kubernetes(kubernetes.as_ref(), reports.subscribe()) => Err(RunError::Writer),
+        () = report_to_kubernetes(kubernetes.as_ref(), reports.subscribe()) => Err(RunError::Writer),
         () = shutdown => Ok(()),
     };
     supervisor::stopping().await;
@@ -162,7 +162,7 @@ pub async fn run(
 }
 
 /// Ends with the thread that writes.
-async fn tell_kubernetes(kubernetes: Option<&Teller>, mut reports: Reports) {
+async fn report_to_kubernetes(kubernetes: Option<&Reporter>, mut reports: Reports) {
     let Some(kubernetes) = kubernetes else {
         drop(reports);
         return pending().await;
@@ -171,7 +171,7 @@ async fn tell_kubernetes(kubernetes: Option<&Teller>, mut reports: Reports) {
         while reports.changed().await.is_ok() {
             // What is not known is not told: nobody confirms what was said before.
             if let Some(report) = reports.borrow_and_update().clone() {
-                kubernetes.tell(report);
+                kubernetes.report(report);
             }
         }
         pending().await

@@ -65,7 +65,7 @@ async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
 
 /// The reason may hold a runtime's words.
 fn unavailable(why: &str) -> (StatusCode, String) {
-    let why = escape::sentence(why);
+    let why = pleg_text::escape::sentence(why);
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
 }
 
@@ -83,7 +83,7 @@ async fn healthz(State(agent): State<Agent>, RawQuery(query): RawQuery) -> Answe
     match health.state {
         HealthState::Starting | HealthState::Unhealthy => Err(unavailable(&health.message)),
         state if verbose => {
-            let message = escape::sentence(&health.message);
+            let message = pleg_text::escape::sentence(&health.message);
             Ok(format!("{state}: {message}\n").into_response())
         }
         HealthState::Healthy | HealthState::Degraded => Ok("ok\n".into_response()),
@@ -197,5 +197,5 @@ fn json_line(record: &impl Serialize) -> Bytes {
 /// Names are exact once they are read as JSON, and drive no terminal until then.
 fn json_text(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).expect("a report has only text keys");
-    escape::json(text)
+    pleg_text::escape::json(text)
 }

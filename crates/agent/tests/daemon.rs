@@ -9,7 +9,7 @@ use cri::Endpoint;
 use node::Node;
 use pleg::model::event::EventType;
 use pleg::out::told::Record;
-use times::GoDuration;
+use pleg_text::GoDuration;
 use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(30);

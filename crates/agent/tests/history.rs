@@ -10,9 +10,9 @@ use node::Node;
 use pleg::model::event::EventType;
 use pleg::out::health::Reason;
 use pleg::out::told::Record;
+use pleg_text::GoDuration;
 use recorder::store::{Range, read};
-use recorder::{Entry, Recorded, Told};
-use times::GoDuration;
+use recorder::{Entry, Published, Recorded};
 use tokio::time::{sleep, timeout};
 
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -67,7 +67,7 @@ async fn what_happens_is_on_the_disk_when_it_has_happened() {
 
     node.sim.exit("web", "app", 3);
     let is_death = |what: &Recorded| {
-        matches!(what, Recorded::Told(Told { record: Record::Event(event), happened: Some(_) })
+        matches!(what, Recorded::Published(Published { record: Record::Event(event), happened: Some(_) })
             if event.event_type == EventType::ContainerDied && event.exit_code == Some(3))
     };
     until(|| has(&is_death)).await;
@@ -80,11 +80,11 @@ async fn what_happens_is_on_the_disk_when_it_has_happened() {
     };
     until(|| has(&is_stuck)).await;
     let is_told = |what: &Recorded| {
-        matches!(what, Recorded::Told(Told { record: Record::Health(health), .. })
+        matches!(what, Recorded::Published(Published { record: Record::Health(health), .. })
             if health.reason == Reason::ContainerStuck)
     };
     assert!(has(&is_told));
-    let initial = |what: &Recorded| matches!(what, Recorded::Told(Told { record: Record::Event(event), .. }) if event.initial);
+    let initial = |what: &Recorded| matches!(what, Recorded::Published(Published { record: Record::Event(event), .. }) if event.initial);
     assert!(!has(&initial), "what was there before is told by the pods");
 
     // The folder goes with the node.

@@ -18,7 +18,7 @@
 //! ```
 //! use analyze::analysis::Analyzer;
 //! use analyze::input::each_line;
-//! use times::WallTime;
+//! use pleg_text::WallTime;
 //!
 //! let log = br#"
 //! E0505 13:59:56.872880    2858 kubelet.go:2055] "Skipping pod synchronization" err="PLEG is not healthy: pleg was last seen active 16m6.5s ago; threshold is 3m0s"

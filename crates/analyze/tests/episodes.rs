@@ -2,7 +2,7 @@
 
 use analyze::analysis::{Analysis, Analyzer};
 use episodes::{Episode, What};
-use times::WallTime;
+use pleg_text::WallTime;
 
 fn analysed(lines: &[&str]) -> Analysis {
     let mut analyzer = Analyzer::new();
@@ -25,7 +25,11 @@ fn told(analysis: &Analysis) -> Vec<String> {
             None => "-".to_owned(),
         };
         let from = clock(episode.from);
-        let text = format!("{from}{to} {} {}", episode.what.title(), episode.whom());
+        let text = format!(
+            "{from}{to} {} {}",
+            episode.what.title(),
+            episode.subject_name()
+        );
         text.trim().to_owned()
     };
     analysis.episodes.iter().map(line).collect()

@@ -5,9 +5,9 @@ mod read;
 use std::fmt::Write;
 
 use analyze::series::Pattern;
+use pleg_text::GoDuration;
 use read::{causes, pleg, text, texts};
 use std::time::Duration;
-use times::GoDuration;
 
 /// A kubelet's log, line by line, from midnight of the 5th of May on.
 struct Log {

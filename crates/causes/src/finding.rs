@@ -13,8 +13,8 @@
 
 use std::borrow::Cow;
 
+use pleg_text::WallTime;
 use serde::{Deserialize, Serialize};
-use times::WallTime;
 
 use crate::Cause;
 
@@ -249,7 +249,7 @@ impl Finding {
         let names = names.into_iter().flatten();
         let texts = self.evidence.iter_mut().chain([&mut self.sentence]);
         for text in texts.chain(advice).chain(names) {
-            *text = escape::redacted(std::mem::take(text));
+            *text = pleg_text::redacted(std::mem::take(text));
         }
     }
 

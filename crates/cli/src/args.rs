@@ -9,7 +9,7 @@ use agent::AgentChoice;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{ArgAction, Args, ValueEnum};
 use cri::{Endpoint, EndpointError};
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 /// What every command takes.
 #[derive(Args, Debug)]

@@ -77,7 +77,7 @@ fn is_journal() -> bool {
 fn escaped_fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
     let field = |writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug| {
         let value = format!("{value:?}");
-        let value = escape::sentence(&value);
+        let value = pleg_text::escape::sentence(&value);
         match field.name() {
             "message" => write!(writer, "{value}"),
             name => write!(writer, "{name}={value}"),
@@ -90,7 +90,7 @@ fn escaped_fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + '
 pub fn last_words(sentence: &str, format: Format) {
     match format {
         Format::Text => {
-            let sentence = escape::page(sentence);
+            let sentence = pleg_text::escape::page(sentence);
             // There is no other place to say that this failed.
             let _ = writeln!(anstream::stderr(), "pleg: {sentence}");
         }
@@ -215,7 +215,7 @@ struct JsonLines(Queue);
 impl Write for JsonLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(line).into_owned();
-        self.0.write_all(escape::json(text).as_bytes())?;
+        self.0.write_all(pleg_text::escape::json(text).as_bytes())?;
         Ok(line.len())
     }
 
@@ -255,7 +255,7 @@ mod tests {
             .fmt_fields(escaped_fields())
             .with_writer(move || writer.clone())
             .finish();
-        let unprintable = ('\0'..=char::MAX).filter(|c| !escape::is_printable(*c));
+        let unprintable = ('\0'..=char::MAX).filter(|c| !pleg_text::escape::is_printable(*c));
         let mut expected = Vec::new();
         with_default(log, || {
             for character in unprintable {
@@ -270,7 +270,10 @@ mod tests {
         assert_eq!(written.len(), expected.len());
         for (line, expected) in written.into_iter().zip(expected) {
             assert!(line.ends_with(&expected), "{line:?}");
-            assert!(line.chars().all(escape::is_printable), "{line:?}");
+            assert!(
+                line.chars().all(pleg_text::escape::is_printable),
+                "{line:?}"
+            );
         }
     }
 }

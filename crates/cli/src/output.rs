@@ -80,10 +80,10 @@ pub fn sentence(error: &anyhow::Error) -> String {
 fn part(cause: &(dyn Error + 'static)) -> String {
     let said = cause.to_string();
     if has_lines(cause) {
-        let lines: Vec<_> = said.lines().map(escape::sentence).collect();
+        let lines: Vec<_> = said.lines().map(pleg_text::escape::sentence).collect();
         return lines.join("\n");
     }
-    let said = escape::sentence(&said);
+    let said = pleg_text::escape::sentence(&said);
     if !cause.is::<io::Error>() {
         return said.into_owned();
     }
@@ -102,7 +102,10 @@ fn has_lines(cause: &(dyn Error + 'static)) -> bool {
 
 /// Writes text; colours are taken out on a pipe or with NO_COLOR.
 pub fn text(text: &str) -> anyhow::Result<()> {
-    write(anstream::stdout().lock(), escape::page(text).as_bytes())
+    write(
+        anstream::stdout().lock(),
+        pleg_text::escape::page(text).as_bytes(),
+    )
 }
 
 /// Writes what was generated from our own text alone, as it is.
@@ -112,7 +115,7 @@ pub fn generated(bytes: &[u8]) -> anyhow::Result<()> {
 
 /// Writes one JSON value on a line of its own.
 pub fn json(value: &impl Serialize) -> anyhow::Result<()> {
-    let mut line = escape::json(serde_json::to_string(value)?);
+    let mut line = pleg_text::escape::json(serde_json::to_string(value)?);
     line.push('\n');
     write(io::stdout().lock(), line.as_bytes())
 }
@@ -126,7 +129,7 @@ mod tests {
 
     /// Every character that could do more than show itself.
     fn unprintable() -> impl Iterator<Item = char> {
-        ('\0'..=char::MAX).filter(|character| !escape::is_printable(*character))
+        ('\0'..=char::MAX).filter(|character| !pleg_text::escape::is_printable(*character))
     }
 
     #[test]
@@ -143,7 +146,10 @@ mod tests {
             ] {
                 let said = sentence(&error);
                 assert!(said.contains(&escaped), "{character:?}: {said:?}");
-                assert!(said.chars().all(escape::is_printable), "{said:?}");
+                assert!(
+                    said.chars().all(pleg_text::escape::is_printable),
+                    "{said:?}"
+                );
             }
         }
     }

@@ -7,11 +7,11 @@ use fastrand::Rng;
 use pleg::model::backoff;
 use tokio::time::Instant;
 
-const FIRST: Duration = Duration::from_secs(1);
-const LONGEST: Duration = Duration::from_secs(300);
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const MAX_PAUSE: Duration = Duration::from_secs(300);
 
 /// A longer `Retry-After` is a mistake of the server.
-const LONGEST_ASKED: Duration = Duration::from_secs(3600);
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// The number of failures in succession, and the time of the next retry.
 #[derive(Debug)]
@@ -25,7 +25,7 @@ impl Default for Backoff {
     fn default() -> Self {
         Self {
             failures: 0,
-            pauses: backoff::Backoff::new(FIRST, 2, LONGEST),
+            pauses: backoff::Backoff::new(FIRST_PAUSE, 2, MAX_PAUSE),
             until: None,
         }
     }
@@ -43,7 +43,7 @@ impl Backoff {
         self.failures = self.failures.saturating_add(1);
         let pause = self.pauses.next().mul_f64(0.5 + rng.f64() / 2.0);
         // Clients that received the same `Retry-After` must not return at the same time.
-        let at_least = at_least.min(LONGEST_ASKED);
+        let at_least = at_least.min(MAX_RETRY_AFTER);
         let pause = pause.max(at_least.mul_f64(1.0 + rng.f64() / 2.0));
         self.until = Some(now + pause);
     }
@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn pauses_grow_to_five_minutes_and_are_never_shorter_than_asked() {
+    async fn pauses_grow_to_five_minutes_and_are_never_shorter_than_retry_after() {
         let (mut backoff, mut rng) = (Backoff::default(), Rng::with_seed(7));
         let now = Instant::now();
         let mut pauses = Vec::new();
@@ -72,13 +72,13 @@ mod tests {
             backoff.failed(Duration::ZERO, now, &mut rng);
             pauses.push(backoff.until().unwrap() - now);
         }
-        assert!(pauses[0] >= FIRST / 2 && pauses[0] <= FIRST);
-        assert!(pauses.iter().all(|pause| *pause <= LONGEST));
-        assert!(pauses[39] >= LONGEST / 2);
-        for asked in [200, 900] {
-            let asked = Duration::from_secs(asked);
-            backoff.failed(asked, now, &mut rng);
-            assert!(backoff.until().unwrap() - now >= asked);
+        assert!(pauses[0] >= FIRST_PAUSE / 2 && pauses[0] <= FIRST_PAUSE);
+        assert!(pauses.iter().all(|pause| *pause <= MAX_PAUSE));
+        assert!(pauses[39] >= MAX_PAUSE / 2);
+        for retry_after in [200, 900] {
+            let retry_after = Duration::from_secs(retry_after);
+            backoff.failed(retry_after, now, &mut rng);
+            assert!(backoff.until().unwrap() - now >= retry_after);
         }
         backoff.succeeded();
         assert_eq!(backoff.until(), None);

@@ -18,7 +18,7 @@ use pleg::runtime::Rpc;
 use crate::summary::{LIMIT_REACHED, Summary, leading, shortened};
 
 /// The maximum length of a message, in bytes.
-const LONGEST: usize = 1024;
+const MAX_MESSAGE_BYTES: usize = 1024;
 
 /// A condition's status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub struct Condition {
     /// The content as typed fields, for an annotation.
     pub(crate) summary: Option<Summary>,
     /// The stuck calls.
-    about: BTreeSet<(Rpc, Option<Id>)>,
+    stuck_calls: BTreeSet<(Rpc, Option<Id>)>,
 }
 
 impl Condition {
@@ -70,7 +70,7 @@ impl Condition {
             reason,
             message: message(report),
             summary: Some(Summary::of(report)),
-            about: stuck.map(|call| (call.call, call.id.clone())).collect(),
+            stuck_calls: stuck.map(|call| (call.call, call.id.clone())).collect(),
         })
     }
 
@@ -96,7 +96,7 @@ impl Condition {
             reason,
             message,
             summary: None,
-            about: BTreeSet::new(),
+            stuck_calls: BTreeSet::new(),
         })
     }
 
@@ -108,7 +108,7 @@ impl Condition {
                 .and_then(|summary| summary.cause.clone())
         };
         (self.status, self.reason) != (other.status, other.reason)
-            || self.about != other.about
+            || self.stuck_calls != other.stuck_calls
             || cause(self) != cause(other)
     }
 }
@@ -122,7 +122,7 @@ fn message(report: &StatusReport) -> String {
     let confidence = &finding.confidence;
     let cause = format!(
         "{}; diagnosis ({confidence}): {}: {}",
-        shortened(&message, LONGEST / 2),
+        shortened(&message, MAX_MESSAGE_BYTES / 2),
         finding.cause,
         finding.sentence
     );
@@ -131,5 +131,5 @@ fn message(report: &StatusReport) -> String {
 
 /// A sentence of a runtime, made safe to show and shortened.
 pub(crate) fn sentence(text: &str) -> String {
-    shortened(&escape::sentence(text), LONGEST)
+    shortened(&pleg_text::escape::sentence(text), MAX_MESSAGE_BYTES)
 }

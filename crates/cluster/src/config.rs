@@ -4,21 +4,21 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use pleg_text::GoDuration;
 use serde::Deserialize;
-use times::GoDuration;
 
 /// The default type of the condition.
-const CONDITION: &str = "PLEGUnhealthy";
+const DEFAULT_CONDITION: &str = "PLEGUnhealthy";
 
 /// The default key of the taint, which operators use for taints by hand:
 /// `plegnothealthy=true:NoSchedule`.
-const TAINT: &str = "plegnothealthy";
+const DEFAULT_TAINT_KEY: &str = "plegnothealthy";
 
 /// The number of writes per second of a whole fleet that an API server bears.
-const WRITES_PER_SECOND: u32 = 125;
+const MAX_WRITES_PER_SECOND: u32 = 125;
 
 /// The maximum delay of a change, even in a large fleet.
-const LONGEST_SPREAD: Duration = Duration::from_secs(40);
+const MAX_SPREAD: Duration = Duration::from_secs(40);
 
 /// What is written to Kubernetes. An absent key has its default; without the section nothing is
 /// written.
@@ -62,11 +62,11 @@ impl Default for KubernetesConfig {
         Self {
             node_name: None,
             kubeconfig: None,
-            condition: CONDITION.to_owned(),
+            condition: DEFAULT_CONDITION.to_owned(),
             container_runtime_ready: false,
             events: true,
             taint: Vec::new(),
-            taint_key: TAINT.to_owned(),
+            taint_key: DEFAULT_TAINT_KEY.to_owned(),
             taint_hold_off: GoDuration(Duration::from_secs(60)),
             agents: 100,
         }
@@ -99,7 +99,7 @@ impl KubernetesConfig {
 
     /// The time over which a change of all nodes is spread.
     pub(crate) fn spread(&self) -> Duration {
-        (Duration::from_secs(1) * self.agents / WRITES_PER_SECOND).min(LONGEST_SPREAD)
+        (Duration::from_secs(1) * self.agents / MAX_WRITES_PER_SECOND).min(MAX_SPREAD)
     }
 }
 
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_change_on_five_thousand_nodes_is_spread_over_forty_seconds_and_on_one_over_none() {
+    fn a_change_of_five_thousand_nodes_is_spread_over_forty_seconds_and_of_one_node_over_none() {
         let of = |agents| {
             let config = KubernetesConfig {
                 agents,

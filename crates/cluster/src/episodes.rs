@@ -1,10 +1,10 @@
 //! The events: one when a problem begins, one when its cause is found, and one when it ends, on the
 //! Node and on each pod with a stuck container; and once a day possible future problems.
 //!
-//! At most [`BURST`] new events are created at once, and then one a minute: further events are left
-//! out, and counted. If the beginning is left out, so is the end. An event that happens again
-//! within [`RECURS_WITHIN`] is not a new event: it is counted in the `series` of the first one, as
-//! in client-go's recorder (tools/events/event_broadcaster.go).
+//! At most [`MAX_EVENTS_AT_ONCE`] new events are created at once, and then one a minute: further
+//! events are left out, and counted. If the beginning is left out, so is the end. An event that
+//! happens again within [`SERIES_ENDS_AFTER`] is not a new event: it is counted in the `series` of the
+//! first one, as in client-go's recorder (tools/events/event_broadcaster.go).
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -15,28 +15,28 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason, StuckCall};
 use pleg::out::status_report::{GuardStatus, StatusReport};
 use pleg::runtime::Rpc;
-use times::GoDuration;
+use pleg_text::GoDuration;
 use tokio::time::Instant;
 
 use crate::condition::sentence;
-use crate::conditioned::HEARTBEAT;
 use crate::config::is_domain;
+use crate::node_condition::HEARTBEAT;
 use crate::summary::shortened;
 
 /// The maximum number of events at once.
-const BURST: u32 = 10;
+const MAX_EVENTS_AT_ONCE: u32 = 10;
 
 /// The maximum number of events that wait for an unreachable API server.
-const MOST_WAITING: usize = 32;
+const MAX_QUEUED_EVENTS: usize = 32;
 
 /// The interval after which one more event is allowed.
-const REFILL: Duration = Duration::from_secs(60);
+const REFILL_INTERVAL: Duration = Duration::from_secs(60);
 
 /// client-go's recorder ends a series after this time (`finishTime`).
-const RECURS_WITHIN: Duration = Duration::from_secs(360);
+const SERIES_ENDS_AFTER: Duration = Duration::from_secs(360);
 
 /// The minimum interval between two warnings of the same cause.
-const DAY: Duration = Duration::from_secs(24 * 3600);
+const MIN_WARNING_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 
 /// The reasons of the events that end a problem.
 const ALL_SEEN: &str = "AllSeen";
@@ -46,7 +46,7 @@ const CONTAINER_ANSWERS: &str = "ContainerAnswers";
 const BYPASSED: &str = "GuardBypassed";
 
 /// The maximum length of a note in bytes: the API refuses longer ones.
-const LONGEST_NOTE: usize = 1024;
+const MAX_NOTE_BYTES: usize = 1024;
 
 /// The object of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,7 +80,7 @@ impl NewEvent {
 
 /// An event that may happen again.
 #[derive(Debug)]
-struct Recent {
+struct RecentEvent {
     event: NewEvent,
     last: Instant,
     /// When the series was last queued to be written.
@@ -92,13 +92,13 @@ struct Recent {
 #[derive(Debug)]
 pub(crate) struct Episodes {
     /// The problem of the node.
-    node: Option<Trouble>,
+    node: Option<NodeProblem>,
     /// The calls that are stuck, and whether that was reported.
     stuck: BTreeMap<(Rpc, Id), Stuck>,
     /// Possible future problems, and when they were reported.
     warned: BTreeMap<String, Instant>,
     /// Queued events that may still recur. There are few.
-    recent: Vec<Recent>,
+    recent: Vec<RecentEvent>,
     queue: VecDeque<NewEvent>,
     left: u32,
     refilled: Instant,
@@ -107,7 +107,7 @@ pub(crate) struct Episodes {
 }
 
 #[derive(Debug)]
-struct Trouble {
+struct NodeProblem {
     level: Level,
     since: Instant,
     is_reported: bool,
@@ -140,18 +140,18 @@ impl Episodes {
             warned: BTreeMap::new(),
             recent: Vec::new(),
             queue: VecDeque::new(),
-            left: BURST,
+            left: MAX_EVENTS_AT_ONCE,
             refilled: now,
             left_out: 0,
         }
     }
 
     pub(crate) fn on_report(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
-        while self.left < BURST && now >= self.refilled + REFILL {
+        while self.left < MAX_EVENTS_AT_ONCE && now >= self.refilled + REFILL_INTERVAL {
             self.left += 1;
-            self.refilled += REFILL;
+            self.refilled += REFILL_INTERVAL;
         }
-        let may_recur = |it: &Recent| it.is_pending || now < it.last + RECURS_WITHIN;
+        let may_recur = |it: &RecentEvent| it.is_pending || now < it.last + SERIES_ENDS_AFTER;
         self.recent.retain(may_recur);
         self.report_node(report, time, now);
         self.report_pods(report, time, now);
@@ -161,7 +161,8 @@ impl Episodes {
     }
 
     fn report_warnings(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
-        self.warned.retain(|_, reported| now < *reported + DAY);
+        self.warned
+            .retain(|_, reported| now < *reported + MIN_WARNING_INTERVAL);
         for warning in &report.warnings {
             if self.warned.contains_key(&warning.cause) {
                 continue;
@@ -190,22 +191,22 @@ impl Episodes {
         let culprits: BTreeSet<_> = stuck_calls(report).map(|call| &call.id).collect();
         match (self.node.take(), level) {
             (None, None) => {}
-            (Some(trouble), None) => {
-                if trouble.is_reported {
-                    let lasted = seconds(now - trouble.since);
+            (Some(problem), None) => {
+                if problem.is_reported {
+                    let lasted = seconds(now - problem.since);
                     let note = format!("all pods are up to date again, after {lasted}");
                     self.queue(Regarding::Node, ALL_SEEN, 0, note, time, now);
                 }
             }
-            (trouble, Some(level)) => {
-                let is_news = trouble.as_ref().is_none_or(|it| level > it.level);
-                let mut was = trouble.unwrap_or(Trouble {
+            (problem, Some(level)) => {
+                let is_worse = problem.as_ref().is_none_or(|it| level > it.level);
+                let mut was = problem.unwrap_or(NodeProblem {
                     level,
                     since: now,
                     is_reported: false,
                     cause: None,
                 });
-                let is_reported = is_news && {
+                let is_reported = is_worse && {
                     let reason = match level {
                         Level::LimitReached => "GuardLimitReached",
                         _ => health.reason.as_str(),
@@ -228,7 +229,7 @@ impl Episodes {
                     self.queue(Regarding::Node, "Diagnosed", subject, note, time, now);
                     was.cause = Some(finding.cause.clone());
                 }
-                self.node = Some(Trouble {
+                self.node = Some(NodeProblem {
                     level: level.max(was.level),
                     is_reported: is_reported || was.is_reported,
                     ..was
@@ -288,8 +289,8 @@ impl Episodes {
         if !guard.is_bypassed() || self.warned.contains_key(BYPASSED) {
             return;
         }
-        let note = "the kubelet does not use the guard: no client has asked it for lists for 10 \
-                    minutes or longer; see --container-runtime-endpoint of the kubelet";
+        let note = "the kubelet does not use the guard: no client has requested lists from it for \
+                    10 minutes or longer; see --container-runtime-endpoint of the kubelet";
         self.queue(Regarding::Node, BYPASSED, 0, note.to_owned(), time, now);
         self.warned.insert(BYPASSED.to_owned(), now);
     }
@@ -309,7 +310,7 @@ impl Episodes {
             is_warning: ![ALL_SEEN, CONTAINER_ANSWERS].contains(&reason),
             reason,
             subject,
-            note: shortened(&sentence(&note), LONGEST_NOTE),
+            note: shortened(&sentence(&note), MAX_NOTE_BYTES),
             time,
             series: None,
         };
@@ -321,16 +322,16 @@ impl Episodes {
             recent.is_pending = true;
             return true;
         }
-        let is_full = self.left == 0 || self.queue.len() >= MOST_WAITING;
+        let is_full = self.left == 0 || self.queue.len() >= MAX_QUEUED_EVENTS;
         if is_full || !is_writable(&event.regarding) {
             self.left_out += 1;
             return false;
         }
-        if self.left == BURST {
+        if self.left == MAX_EVENTS_AT_ONCE {
             self.refilled = now;
         }
         self.left -= 1;
-        self.recent.push(Recent {
+        self.recent.push(RecentEvent {
             event: event.clone(),
             last: now,
             written: None,
@@ -356,7 +357,7 @@ impl Episodes {
             let is_it = |event: &NewEvent| event.is_same(&recent.event);
             match self.queue.iter().position(is_it) {
                 Some(at) => self.queue[at].series = recent.event.series,
-                None if self.queue.len() < MOST_WAITING => {
+                None if self.queue.len() < MAX_QUEUED_EVENTS => {
                     self.queue.push_back(recent.event.clone());
                 }
                 None => continue,

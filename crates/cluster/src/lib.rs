@@ -11,18 +11,18 @@
 //!                            writer (one thread) --> api: the only client of an API server
 //! ```
 //!
-//! Relisting never waits for any of this: [`start`] returns a [`Teller`], which keeps only the
+//! Relisting never waits for any of this: [`start`] returns a [`Reporter`], which keeps only the
 //! newest report, and the writer has a thread of its own.
 
 mod api;
 mod backoff;
 mod condition;
-mod conditioned;
 mod config;
 mod episodes;
 mod figures;
 pub mod fleet;
 mod node;
+mod node_condition;
 mod plan;
 mod summary;
 mod taint;
@@ -33,4 +33,4 @@ pub use condition::{Condition, Status};
 pub use config::{KubernetesConfig, TaintWhen};
 pub use figures::Figures;
 pub use summary::{ANNOTATION, Culprit, Summary};
-pub use writer::{StartError, Teller, start};
+pub use writer::{Reporter, StartError, start};

@@ -66,7 +66,7 @@ pub(crate) struct Listed {
 
 impl Listed {
     /// Whether it has the content that we wrote.
-    pub(crate) fn says(&self, written: &Condition) -> bool {
+    pub(crate) fn has_content(&self, written: &Condition) -> bool {
         self.status == written.status.as_str()
             && self.reason.as_deref() == Some(written.reason)
             && self.message.as_deref() == Some(&*written.message)
@@ -96,9 +96,9 @@ impl Node {
 
 /// A change that a watch reports.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Seen {
+pub(crate) enum NodeChange {
     /// The Node exists, with this content.
-    There(Box<Node>),
+    Exists(Box<Node>),
     /// The Node was deleted.
-    Gone,
+    Deleted,
 }

@@ -19,18 +19,20 @@ use tokio::time::Instant;
 
 use crate::api::Failure;
 use crate::backoff::Backoff;
-use crate::conditioned::{CALM, Conditioned, Entry, HEARTBEAT, OurCondition};
 use crate::config::KubernetesConfig;
 use crate::episodes::{Episodes, NewEvent};
-use crate::node::{Node, Seen};
+use crate::node::{Node, NodeChange};
+use crate::node_condition::{
+    Entry, HEARTBEAT, MIN_TEXT_WRITE_INTERVAL, NodeCondition, OurCondition,
+};
 use crate::taint::Taint;
 
 /// A report that is older than this is not confirmed.
-const STALE: Duration = Duration::from_secs(30);
+const CONFIRMABLE_FOR: Duration = Duration::from_secs(30);
 
 /// A right counts as missing after this many tries: a server that has just started refuses requests
 /// that it allows a second later.
-const QUICK_TRIES: u32 = 3;
+const TRIES_BEFORE_MISSING_RIGHT: u32 = 3;
 
 /// The kinds of writes, in order of priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -93,9 +95,9 @@ impl Write {
 #[derive(Debug)]
 pub(crate) struct Plan {
     node_name: String,
-    node: Known,
+    node: KnownNode,
     /// The conditions.
-    conditions: BTreeMap<OurCondition, Conditioned>,
+    conditions: BTreeMap<OurCondition, NodeCondition>,
     taint: Taint,
     episodes: Option<Episodes>,
     /// When the next event may be written.
@@ -108,11 +110,11 @@ pub(crate) struct Plan {
 
 /// The knowledge about the own Node.
 #[derive(Debug)]
-enum Known {
+enum KnownNode {
     /// Nothing yet.
-    Nothing,
-    There(Box<Node>),
-    Gone,
+    NotRead,
+    Exists(Box<Node>),
+    Deleted,
     /// It may not be read: only what we wrote is known.
     Unreadable,
 }
@@ -128,9 +130,9 @@ impl Plan {
         let conditions = conditions.into_iter();
         Self {
             node_name: node.to_owned(),
-            node: Known::Nothing,
+            node: KnownNode::NotRead,
             conditions: conditions
-                .map(|(of, kind)| (of, Conditioned::new(kind)))
+                .map(|(of, kind)| (of, NodeCondition::new(kind)))
                 .collect(),
             taint: Taint::new(config),
             episodes: config.events.then(|| Episodes::new(now)),
@@ -146,11 +148,11 @@ impl Plan {
     pub(crate) fn on_report(&mut self, report: &StatusReport, now: Moment) {
         self.reported = Some(now.instant);
         let delay = self.spread.mul_f64(self.rng.f64());
-        for (which, conditioned) in &mut self.conditions {
-            if let Some(said) = which.said(report) {
-                conditioned.want(said, delay, now);
-                if let Known::There(node) = &self.node {
-                    conditioned.adopt(node);
+        for (which, condition) in &mut self.conditions {
+            if let Some(content) = which.content(report) {
+                condition.want(content, delay, now);
+                if let KnownNode::Exists(node) = &self.node {
+                    condition.adopt(node);
                 }
             }
         }
@@ -167,16 +169,17 @@ impl Plan {
     }
 
     /// Stores what a watch reports of the own Node.
-    pub(crate) fn on_node(&mut self, seen: Seen, now: Moment) {
-        self.node = match seen {
-            Seen::Gone => Known::Gone,
-            Seen::There(node) => {
+    pub(crate) fn on_node(&mut self, change: NodeChange, now: Moment) {
+        self.node = match change {
+            NodeChange::Deleted => KnownNode::Deleted,
+            NodeChange::Exists(node) => {
                 let is_new = match &self.node {
-                    Known::There(known) => known.metadata.uid != node.metadata.uid,
-                    Known::Nothing | Known::Gone | Known::Unreadable => true,
+                    KnownNode::Exists(known) => known.metadata.uid != node.metadata.uid,
+                    KnownNode::NotRead | KnownNode::Deleted | KnownNode::Unreadable => true,
                 };
-                self.taint.seen(is_new);
-                let is_another = is_new && matches!(self.node, Known::There(_) | Known::Gone);
+                self.taint.on_node(is_new);
+                let is_another =
+                    is_new && matches!(self.node, KnownNode::Exists(_) | KnownNode::Deleted);
                 if is_new {
                     // Earlier failures concern the previous object.
                     for kind in [Kind::Condition, Kind::RuntimeReady, Kind::Taint] {
@@ -186,27 +189,27 @@ impl Plan {
                 if is_another && let Some(episodes) = &mut self.episodes {
                     episodes.on_new_node();
                 }
-                for conditioned in self.conditions.values_mut() {
-                    conditioned.on_node(&node, is_new, now.instant);
+                for condition in self.conditions.values_mut() {
+                    condition.on_node(&node, is_new, now.instant);
                 }
-                Known::There(node)
+                KnownNode::Exists(node)
             }
         };
     }
 
     /// The Node may not be read.
     pub(crate) fn on_unreadable(&mut self) {
-        if let Known::Nothing = self.node {
-            self.node = Known::Unreadable;
+        if let KnownNode::NotRead = self.node {
+            self.node = KnownNode::Unreadable;
         }
     }
 
     /// The write that is due now, if any.
     pub(crate) fn next(&self, now: Moment) -> Option<Write> {
         let node = match &self.node {
-            Known::Nothing | Known::Gone => return None,
-            Known::There(node) => Some(node.as_ref()),
-            Known::Unreadable => None,
+            KnownNode::NotRead | KnownNode::Deleted => return None,
+            KnownNode::Exists(node) => Some(node.as_ref()),
+            KnownNode::Unreadable => None,
         };
         // If the Node may not be read, events have its name in place of its UID, as the kubelet's
         // events have.
@@ -216,12 +219,12 @@ impl Plan {
                 .until()
                 .is_none_or(|at| now.instant >= at)
         };
-        for (which, conditioned) in &self.conditions {
+        for (which, condition) in &self.conditions {
             if may(Kind::from(*which))
-                && conditioned
+                && condition
                     .due(self.confirmable_until())
                     .is_some_and(|due| now.instant >= due)
-                && let Some(entry) = conditioned.entry(now.wall)
+                && let Some(entry) = condition.entry(now.wall)
             {
                 return Some(Write::Condition(*which, entry));
             }
@@ -249,7 +252,7 @@ impl Plan {
     }
 
     fn confirmable_until(&self) -> Option<Instant> {
-        self.reported.map(|reported| reported + STALE)
+        self.reported.map(|reported| reported + CONFIRMABLE_FOR)
     }
 
     /// A write has succeeded.
@@ -258,8 +261,8 @@ impl Plan {
         match write {
             Write::Condition(which, entry) => {
                 let first_beat = HEARTBEAT.mul_f64(0.1 + 0.9 * self.rng.f64());
-                if let Some(conditioned) = self.conditions.get_mut(which) {
-                    conditioned.written(entry, first_beat, now);
+                if let Some(condition) = self.conditions.get_mut(which) {
+                    condition.written(entry, first_beat, now);
                 }
             }
             // The watch reports the changed Node, in the order of its changes.
@@ -271,11 +274,11 @@ impl Plan {
     /// A write has failed.
     pub(crate) fn failed(&mut self, write: &Write, failure: &Failure, now: Instant) {
         let kind = write.kind();
-        let is_refused_for_good = self.backoff(kind).failures() >= QUICK_TRIES;
+        let is_refused_for_good = self.backoff(kind).failures() >= TRIES_BEFORE_MISSING_RIGHT;
         match (failure, write) {
             (Failure::Conflict(_), Write::Condition(which, _)) => {
-                if let Some(conditioned) = self.conditions.get_mut(which) {
-                    conditioned.is_anothers(now);
+                if let Some(condition) = self.conditions.get_mut(which) {
+                    condition.set_foreign_owner(now);
                 }
             }
             // These were refused, so they were not performed.
@@ -284,8 +287,8 @@ impl Plan {
                 Write::Condition(..),
             ) => {}
             (_, Write::Condition(which, _)) => {
-                if let Some(conditioned) = self.conditions.get_mut(which) {
-                    conditioned.failed(now);
+                if let Some(condition) = self.conditions.get_mut(which) {
+                    condition.failed(now);
                 }
             }
             // The server would refuse it again; the namespace does not exist any more.
@@ -304,7 +307,9 @@ impl Plan {
         let at_least = match failure {
             Failure::Forbidden(..) if is_refused_for_good => HEARTBEAT,
             // Its owner may release it at any time; the watch shows that.
-            Failure::Conflict(_) if matches!(write, Write::Condition(..)) => CALM,
+            Failure::Conflict(_) if matches!(write, Write::Condition(..)) => {
+                MIN_TEXT_WRITE_INTERVAL
+            }
             Failure::Conflict(_) => HEARTBEAT,
             Failure::Busy { retry_after, .. } => *retry_after,
             // The list of taints has changed meanwhile; the watch shows it.
@@ -325,28 +330,28 @@ impl Plan {
     }
 
     /// Whether a write must become visible before it can be removed.
-    pub(crate) fn awaits_sight(&self, now: Instant) -> bool {
+    pub(crate) fn needs_node_update(&self, now: Instant) -> bool {
         match &self.node {
-            Known::There(node) => self.taint.is_still_unseen(node, now),
-            Known::Nothing | Known::Gone | Known::Unreadable => false,
+            KnownNode::Exists(node) => self.taint.is_not_visible_yet(node, now),
+            KnownNode::NotRead | KnownNode::Deleted | KnownNode::Unreadable => false,
         }
     }
 
     /// What is removed before a stop: the written conditions with their types, and our taint.
-    pub(crate) fn farewell(&self) -> (Vec<(OurCondition, &str)>, Option<Value>) {
+    pub(crate) fn to_remove(&self) -> (Vec<(OurCondition, &str)>, Option<Value>) {
         let written = self.conditions.iter();
         let written = written.filter(|(_, it)| it.is_ours());
         let written = written.map(|(which, it)| (*which, it.kind())).collect();
         let taint = match &self.node {
-            Known::There(node) => self.taint.patch_to_remove(node),
-            Known::Nothing | Known::Gone | Known::Unreadable => None,
+            KnownNode::Exists(node) => self.taint.patch_to_remove(node),
+            KnownNode::NotRead | KnownNode::Deleted | KnownNode::Unreadable => None,
         };
         (written, taint)
     }
 
     /// Whether the Node was requested and does not exist.
     pub(crate) fn misses_node(&self) -> bool {
-        matches!(self.node, Known::Nothing | Known::Gone)
+        matches!(self.node, KnownNode::NotRead | KnownNode::Deleted)
     }
 
     /// The number of events that were left out because there were too many.

@@ -15,10 +15,10 @@ pub(crate) const LIMIT_REACHED: &str = "GuardLimitReached";
 pub const ANNOTATION: &str = "pleg.dev/status";
 
 /// The maximum number of culprits.
-const MOST_NAMED: usize = 5;
+const MAX_CULPRITS: usize = 5;
 
 /// The maximum length of a name in Kubernetes.
-const LONGEST_NAME: usize = 253;
+const MAX_NAME_BYTES: usize = 253;
 
 /// The content of the annotation, as JSON.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -69,8 +69,8 @@ pub struct Culprit {
 
 /// The finding of a diagnosis about the current problem; `None` on a healthy node.
 pub(crate) fn leading(report: &StatusReport) -> Option<&Finding> {
-    let is_well = report.health.state == HealthState::Healthy && !report.guard.limit_reached;
-    report.finding.as_ref().filter(|_| !is_well)
+    let is_healthy = report.health.state == HealthState::Healthy && !report.guard.limit_reached;
+    report.finding.as_ref().filter(|_| !is_healthy)
 }
 
 impl Summary {
@@ -91,10 +91,10 @@ impl Summary {
             guarding: report.guard.guarding,
             limit_reached: report.guard.limit_reached,
             cause: leading(report).map(|finding| finding.cause.clone()),
-            more: stuck.len().saturating_sub(MOST_NAMED),
+            more: stuck.len().saturating_sub(MAX_CULPRITS),
             culprits: stuck
                 .into_iter()
-                .take(MOST_NAMED)
+                .take(MAX_CULPRITS)
                 .map(Culprit::of)
                 .collect(),
         }
@@ -114,7 +114,7 @@ impl Summary {
 
 impl Culprit {
     fn of(call: &StuckCall) -> Self {
-        let name = |name: &str| shortened(&escape::sentence(name), LONGEST_NAME);
+        let name = |name: &str| shortened(&pleg_text::escape::sentence(name), MAX_NAME_BYTES);
         let pod = call.pod.as_ref();
         Self {
             call: call.call,
@@ -126,15 +126,15 @@ impl Culprit {
     }
 }
 
-/// The text, cut to at most `longest` bytes.
-pub(crate) fn shortened(text: &str, longest: usize) -> String {
-    const CUT: &str = "…";
-    if text.len() <= longest {
+/// The text, shortened to at most `max_bytes` bytes.
+pub(crate) fn shortened(text: &str, max_bytes: usize) -> String {
+    const ELLIPSIS: &str = "…";
+    if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let mut end = longest - CUT.len();
+    let mut end = max_bytes - ELLIPSIS.len();
     while !text.is_char_boundary(end) {
         end -= 1;
     }
-    format!("{}{CUT}", &text[..end])
+    format!("{}{ELLIPSIS}", &text[..end])
 }

@@ -12,12 +12,12 @@ use pleg::out::status_report::StatusReport;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::conditioned::AGAIN;
 use crate::config::{KubernetesConfig, TaintWhen};
 use crate::node::Node;
+use crate::node_condition::MIN_REPAIR_INTERVAL;
 
 /// The annotation that marks our taint.
-const MARK: &str = "pleg.dev/taint";
+const MARK_ANNOTATION: &str = "pleg.dev/taint";
 
 /// The annotation as JSON Pointer.
 const MARK_POINTER: &str = "/metadata/annotations/pleg.dev~1taint";
@@ -25,10 +25,10 @@ const MARK_POINTER: &str = "/metadata/annotations/pleg.dev~1taint";
 const EFFECT: &str = "NoSchedule";
 
 /// How long a state other than Unhealthy must last before the Node is tainted.
-const LASTING: Duration = Duration::from_secs(30);
+const TAINT_AFTER: Duration = Duration::from_secs(30);
 
 /// A watch shows a write within this time.
-const UNSEEN: Duration = Duration::from_secs(10);
+const MAX_WATCH_DELAY: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]
 pub(crate) struct Taint {
@@ -40,13 +40,13 @@ pub(crate) struct Taint {
     /// When it was last written.
     written: Option<Instant>,
     /// The last write is not visible yet, so no decision rests on an older Node.
-    is_unseen: bool,
+    awaits_watch: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wanted {
-    AtOnce,
-    IfItLasts,
+    Now,
+    Later,
     No,
 }
 
@@ -58,7 +58,7 @@ impl Taint {
             hold_off: config.taint_hold_off.0,
             wanted: None,
             written: None,
-            is_unseen: false,
+            awaits_watch: false,
         }
     }
 
@@ -88,8 +88,8 @@ impl Taint {
         };
         match when {
             _ if !self.when.contains(&when) => Wanted::No,
-            TaintWhen::Unhealthy => Wanted::AtOnce,
-            TaintWhen::Degraded | TaintWhen::Guarding => Wanted::IfItLasts,
+            TaintWhen::Unhealthy => Wanted::Now,
+            TaintWhen::Degraded | TaintWhen::Guarding => Wanted::Later,
         }
     }
 
@@ -97,31 +97,31 @@ impl Taint {
     pub(crate) fn due(&self) -> Option<Instant> {
         let (wanted, since) = self.wanted?;
         let due = match wanted {
-            Wanted::AtOnce => since,
-            Wanted::IfItLasts => since + LASTING,
+            Wanted::Now => since,
+            Wanted::Later => since + TAINT_AFTER,
             Wanted::No => since + self.hold_off,
         };
         let Some(written) = self.written else {
             return Some(due);
         };
         // It was set since it was wanted, and another client has removed it.
-        let again = match wanted {
-            Wanted::AtOnce | Wanted::IfItLasts if written >= since => AGAIN,
-            _ if self.is_unseen => UNSEEN,
+        let pause = match wanted {
+            Wanted::Now | Wanted::Later if written >= since => MIN_REPAIR_INTERVAL,
+            _ if self.awaits_watch => MAX_WATCH_DELAY,
             _ => Duration::ZERO,
         };
-        Some(due.max(written + again))
+        Some(due.max(written + pause))
     }
 
     /// The taint was written.
     pub(crate) fn written(&mut self, now: Instant) {
         self.written = Some(now);
-        self.is_unseen = true;
+        self.awaits_watch = true;
     }
 
     /// The Node was read. Nothing was written to a new one.
-    pub(crate) fn seen(&mut self, is_new: bool) {
-        self.is_unseen = false;
+    pub(crate) fn on_node(&mut self, is_new: bool) {
+        self.awaits_watch = false;
         if is_new {
             self.written = None;
         }
@@ -134,31 +134,33 @@ impl Taint {
             return None;
         }
         match wanted {
-            Wanted::AtOnce | Wanted::IfItLasts => self.patch_to_set(node),
+            Wanted::Now | Wanted::Later => self.patch_to_set(node),
             Wanted::No => self.patch_to_remove(node),
         }
     }
 
     /// Whether it was just set, and the last read Node does not show it yet.
-    pub(crate) fn is_still_unseen(&self, node: &Node, now: Instant) -> bool {
+    pub(crate) fn is_not_visible_yet(&self, node: &Node, now: Instant) -> bool {
         let is_wanted = self.wanted.is_some_and(|(wanted, _)| wanted != Wanted::No);
-        let is_recent = self.written.is_some_and(|written| now < written + UNSEEN);
+        let is_recent = self
+            .written
+            .is_some_and(|written| now < written + MAX_WATCH_DELAY);
         is_wanted && is_recent && !self.is_ours(node)
     }
 
     fn is_ours(&self, node: &Node) -> bool {
-        let mark = node.annotations().and_then(|all| all.get(MARK));
+        let mark = node.annotations().and_then(|all| all.get(MARK_ANNOTATION));
         mark.is_some_and(|mark| *mark == self.key)
     }
 
-    fn is_it(&self, taint: &Value) -> bool {
+    fn is_equal(&self, taint: &Value) -> bool {
         taint["key"] == self.key && taint["effect"] == EFFECT
     }
 
     fn patch_to_set(&self, node: &Node) -> Option<Value> {
         let had = node.taints();
         // A taint that another client has set is sufficient, and remains theirs.
-        if had.unwrap_or_default().iter().any(|it| self.is_it(it)) {
+        if had.unwrap_or_default().iter().any(|it| self.is_equal(it)) {
             return None;
         }
         let mut taints = had.unwrap_or_default().to_vec();
@@ -181,7 +183,7 @@ impl Taint {
             return None;
         }
         let had = node.taints().unwrap_or_default();
-        let taints: Vec<&Value> = had.iter().filter(|it| !self.is_it(it)).collect();
+        let taints: Vec<&Value> = had.iter().filter(|it| !self.is_equal(it)).collect();
         let mut patch = Vec::new();
         if taints.len() < had.len() {
             patch.push(json!({"op": "test", "path": "/spec/taints", "value": had}));

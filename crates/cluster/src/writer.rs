@@ -18,30 +18,30 @@ use crate::api::{Api, Failure};
 use crate::backoff::Backoff;
 use crate::config::KubernetesConfig;
 use crate::figures::Figures;
-use crate::node::Seen;
+use crate::node::NodeChange;
 use crate::plan::{Kind, Plan, Write};
 
 /// The directory of a pod's service account.
-const MOUNTED: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
 /// Removing what was written takes at most this long, because a stop takes a second.
-const FAREWELL: Duration = Duration::from_millis(700);
+const REMOVAL_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// A watch that lasted for this long has not failed at once.
-const LONG_ENOUGH: Duration = Duration::from_secs(10);
+const STABLE_WATCH_AFTER: Duration = Duration::from_secs(10);
 
 /// A watch shows a write within this time.
-const SHOWN: Duration = Duration::from_secs(60);
+const MAX_WATCH_DELAY: Duration = Duration::from_secs(60);
 
 /// What the log says of a missing Node.
-const FINDING: &str = "finding the Node of this name";
+const FINDING_NODE: &str = "finding the Node of this name";
 
 /// The interval at which files of credentials are checked for changes.
-const LOOK: Duration = Duration::from_secs(60);
+const CHECK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// Sends reports to the writer of a node, which ends when this is dropped.
 #[derive(Debug)]
-pub struct Teller {
+pub struct Reporter {
     reports: watch::Sender<Option<StatusReport>>,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<thread::JoinHandle<()>>,
@@ -63,7 +63,7 @@ pub fn start(
     config: KubernetesConfig,
     figures: Figures,
     clock: WallClock,
-) -> Result<Teller, StartError> {
+) -> Result<Reporter, StartError> {
     let node = node_name(&config).ok_or(StartError::NoName)?;
     let (reports, newest) = watch::channel(None);
     let (stop, stopped) = oneshot::channel();
@@ -75,9 +75,9 @@ pub fn start(
         let writer = Writer {
             credentials: Credentials::new(config.kubeconfig.clone()),
             plan: Plan::new(&config, &node, Instant::now(), Rng::new()),
-            sight_due: None,
+            update_due: None,
             api: watch::Sender::new(None),
-            said: BTreeMap::new(),
+            logged: BTreeMap::new(),
             node,
             figures,
             clock,
@@ -86,16 +86,16 @@ pub fn start(
         // A running name lookup does not delay the end.
         runtime.shutdown_background();
     })?;
-    Ok(Teller {
+    Ok(Reporter {
         reports,
         stop: Some(stop),
         thread: Some(thread),
     })
 }
 
-impl Teller {
+impl Reporter {
     /// Sends the newest report. It replaces one that was not read yet.
-    pub fn tell(&self, report: StatusReport) {
+    pub fn report(&self, report: StatusReport) {
         self.reports.send_replace(Some(report));
     }
 
@@ -107,7 +107,7 @@ impl Teller {
     /// Removes what was written, within a second.
     pub async fn stop(mut self) {
         drop(self.stop.take());
-        let ended = timeout(FAREWELL + FAREWELL / 4, self.reports.closed()).await;
+        let ended = timeout(REMOVAL_TIMEOUT + REMOVAL_TIMEOUT / 4, self.reports.closed()).await;
         if let (Ok(()), Some(thread)) = (ended, self.thread.take()) {
             let _ = thread.join();
         }
@@ -125,7 +125,7 @@ fn node_name(config: &KubernetesConfig) -> Option<String> {
 }
 
 /// The state of the Node, or why it cannot be read.
-type Sight = Result<Seen, Failure>;
+type NodeUpdate = Result<NodeChange, Failure>;
 
 /// The result of a write.
 type Outcome = Result<(), Failure>;
@@ -136,11 +136,11 @@ struct Writer {
     plan: Plan,
     api: watch::Sender<Option<Api>>,
     /// By then the watch has shown the write; otherwise its connection is dead.
-    sight_due: Option<Instant>,
+    update_due: Option<Instant>,
     figures: Figures,
     clock: WallClock,
     /// The last log line of each subject, which is not repeated.
-    said: BTreeMap<&'static str, String>,
+    logged: BTreeMap<&'static str, String>,
 }
 
 impl Writer {
@@ -149,11 +149,11 @@ impl Writer {
         mut newest: watch::Receiver<Option<StatusReport>>,
         mut stopped: oneshot::Receiver<()>,
     ) {
-        let (sights, mut seen) = mpsc::channel(4);
-        tokio::spawn(watch_node(self.api.subscribe(), sights));
+        let (updates, mut node_updates) = mpsc::channel(4);
+        tokio::spawn(watch_node(self.api.subscribe(), updates));
         let mut writing: Option<(Write, JoinHandle<Outcome>)> = None;
-        let mut look = interval(LOOK);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut check = interval(CHECK_INTERVAL);
+        check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             if writing.is_none()
                 && let Some(api) = self.api.borrow().clone()
@@ -164,9 +164,9 @@ impl Writer {
             }
             let now = Instant::now();
             let alarm = self.plan.alarm(now).filter(|_| writing.is_none());
-            let alarm = alarm.unwrap_or(now + LOOK);
-            if self.sight_due.is_some_and(|due| now >= due) {
-                self.watch_anew();
+            let alarm = alarm.unwrap_or(now + CHECK_INTERVAL);
+            if self.update_due.is_some_and(|due| now >= due) {
+                self.restart_watch();
             }
             tokio::select! {
                 _ = &mut stopped => break,
@@ -180,27 +180,27 @@ impl Writer {
                         self.figures.left_out(self.plan.left_out());
                     }
                 }
-                Some(sight) = seen.recv() => self.on_sight(sight),
+                Some(update) = node_updates.recv() => self.on_node_update(update),
                 (write, outcome) = ended(&mut writing) => self.on_written(&write, outcome),
-                _ = look.tick() => {
-                    self.look_for_node();
-                    self.look_at_credentials().await;
+                _ = check.tick() => {
+                    self.check_node_exists();
+                    self.reload_credentials().await;
                 }
                 () = sleep_until(alarm) => {}
             }
         }
-        let _ = timeout(FAREWELL, async {
+        let _ = timeout(REMOVAL_TIMEOUT, async {
             // A write of the last moment is removed too.
             let settled = async {
-                while writing.is_some() || self.plan.awaits_sight(Instant::now()) {
+                while writing.is_some() || self.plan.needs_node_update(Instant::now()) {
                     tokio::select! {
-                        Some(sight) = seen.recv() => self.on_sight(sight),
+                        Some(update) = node_updates.recv() => self.on_node_update(update),
                         (write, outcome) = ended(&mut writing) => self.on_written(&write, outcome),
                     }
                 }
             };
-            let _ = timeout(FAREWELL / 2, settled).await;
-            self.farewell().await;
+            let _ = timeout(REMOVAL_TIMEOUT / 2, settled).await;
+            self.remove_written().await;
         })
         .await;
     }
@@ -212,12 +212,12 @@ impl Writer {
         }
     }
 
-    fn on_sight(&mut self, sight: Sight) {
-        match sight {
+    fn on_node_update(&mut self, update: NodeUpdate) {
+        match update {
             Ok(seen) => {
                 self.log("watching the Node", None);
-                self.log(FINDING, None);
-                self.sight_due = None;
+                self.log(FINDING_NODE, None);
+                self.update_due = None;
                 self.plan.on_node(seen, self.now());
             }
             Err(failure) => {
@@ -243,10 +243,10 @@ impl Writer {
         match outcome {
             Ok(()) => {
                 self.plan.written(write, now.instant);
-                self.log(what(kind), None);
+                self.log(log_subject(kind), None);
                 // Every write except an event changes the Node.
                 if kind != Kind::Event {
-                    self.sight_due.get_or_insert(now.instant + SHOWN);
+                    self.update_due.get_or_insert(now.instant + MAX_WATCH_DELAY);
                 }
             }
             Err(failure) => {
@@ -255,24 +255,24 @@ impl Writer {
                 }
                 // The list of taints has changed since it was read.
                 if let (Failure::Invalid(_), Kind::Taint) = (&failure, kind) {
-                    self.watch_anew();
+                    self.restart_watch();
                 }
                 self.plan.failed(write, &failure, now.instant);
-                self.log(what(kind), Some(failure));
+                self.log(log_subject(kind), Some(failure));
             }
         }
     }
 
     /// A connection can be dead without an error.
-    fn watch_anew(&mut self) {
-        self.sight_due = None;
+    fn restart_watch(&mut self) {
+        self.update_due = None;
         self.api.send_modify(|_| {});
     }
 
     /// If the name is wrong, the watch never reports the Node, so its absence is logged.
-    fn look_for_node(&mut self) {
+    fn check_node_exists(&mut self) {
         if self.plan.misses_node() && self.api.borrow().is_some() {
-            self.log(FINDING, Some(Failure::NotFound("the Node")));
+            self.log(FINDING_NODE, Some(Failure::NotFound("the Node")));
         }
     }
 
@@ -280,14 +280,14 @@ impl Writer {
     fn log(&mut self, subject: &'static str, failure: Option<Failure>) {
         match failure {
             Some(failure) => {
-                let words = failure.to_string();
-                if self.said.get(subject) != Some(&words) {
-                    tracing::warn!("{subject}: {words}");
-                    self.said.insert(subject, words);
+                let message = failure.to_string();
+                if self.logged.get(subject) != Some(&message) {
+                    tracing::warn!("{subject}: {message}");
+                    self.logged.insert(subject, message);
                 }
             }
             None => {
-                if self.said.remove(subject).is_some() {
+                if self.logged.remove(subject).is_some() {
                     tracing::info!("{subject}: done");
                 }
             }
@@ -295,7 +295,7 @@ impl Writer {
     }
 
     /// Reads credentials again if they were rotated or refused.
-    async fn look_at_credentials(&mut self) {
+    async fn reload_credentials(&mut self) {
         if !self.credentials.have_changed() {
             return;
         }
@@ -312,26 +312,26 @@ impl Writer {
     }
 
     /// Removes what was written: otherwise a reader would believe it forever.
-    async fn farewell(&mut self) {
+    async fn remove_written(&mut self) {
         let Some(api) = self.api.borrow().clone() else {
             return;
         };
-        let (conditions, taint) = self.plan.farewell();
+        let (conditions, taint) = self.plan.to_remove();
         let mut failures = Vec::new();
         for (which, kind) in conditions {
-            failures.extend(api.withdraw(which, kind).await.err());
+            failures.extend(api.remove_condition(which, kind).await.err());
         }
         if let Some(patch) = taint {
             failures.extend(api.patch(&patch).await.err());
         }
         for failure in failures {
-            self.log("taking back what was written", Some(failure));
+            self.log("removing what was written", Some(failure));
         }
     }
 }
 
 /// The kind of a write, for the log.
-fn what(kind: Kind) -> &'static str {
+fn log_subject(kind: Kind) -> &'static str {
     match kind {
         Kind::Condition => "writing the node condition",
         Kind::RuntimeReady => "writing ContainerRuntimeReady",
@@ -365,7 +365,7 @@ fn resume(panicked: JoinError) -> ! {
 }
 
 /// Watches the own Node while there is a receiver. Retries after a failure with growing intervals.
-async fn watch_node(mut apis: watch::Receiver<Option<Api>>, sights: mpsc::Sender<Sight>) {
+async fn watch_node(mut apis: watch::Receiver<Option<Api>>, updates: mpsc::Sender<NodeUpdate>) {
     let mut rng = Rng::new();
     let mut backoff = Backoff::default();
     loop {
@@ -375,9 +375,9 @@ async fn watch_node(mut apis: watch::Receiver<Option<Api>>, sights: mpsc::Sender
         let Some(api) = api else {
             continue;
         };
-        let began = Instant::now();
+        let start = Instant::now();
         let watched = tokio::select! {
-            watched = api.watch(&sights) => watched,
+            watched = api.watch(&updates) => watched,
             // The credentials have changed, so requests with the old ones end.
             changed = apis.changed() => match changed {
                 Ok(()) => continue,
@@ -389,17 +389,17 @@ async fn watch_node(mut apis: watch::Receiver<Option<Api>>, sights: mpsc::Sender
             _ => Duration::ZERO,
         };
         if let Err(failure) = watched
-            && sights.send(Err(failure)).await.is_err()
+            && updates.send(Err(failure)).await.is_err()
         {
             return;
         }
-        if began.elapsed() >= LONG_ENOUGH {
+        if start.elapsed() >= STABLE_WATCH_AFTER {
             backoff.succeeded();
         }
         backoff.failed(at_least, Instant::now(), &mut rng);
-        let again = backoff.until().unwrap_or(began);
+        let retry = backoff.until().unwrap_or(start);
         tokio::select! {
-            () = sleep_until(again) => {}
+            () = sleep_until(retry) => {}
             _ = apis.changed() => {}
         }
     }
@@ -424,7 +424,7 @@ impl Credentials {
     fn have_changed(&mut self) -> bool {
         let file = match &self.kubeconfig {
             Some(path) => path.clone(),
-            None => PathBuf::from(MOUNTED).join("ca.crt"),
+            None => PathBuf::from(SERVICE_ACCOUNT_DIR).join("ca.crt"),
         };
         let written = newest_of(&file).or(Some(SystemTime::UNIX_EPOCH));
         let changed = self.written != written;

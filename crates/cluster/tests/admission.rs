@@ -141,14 +141,14 @@ async fn the_events_that_an_agent_writes_are_accepted_and_so_are_their_series() 
         ..KubernetesConfig::default()
     };
     let figures = Figures::register(&Registry::new()).unwrap();
-    let teller = start(config, figures, system_clock()).unwrap();
+    let reporter = start(config, figures, system_clock()).unwrap();
     let call = json!({"call": "ContainerStatus", "id": "abc", "container": "app",
         "sinceSeconds": 12.3, "pod": {"uid": "uid", "namespace": "shop", "name": "web-1"}});
     let mut first = Vec::new();
     for _ in 0..2 {
-        teller.tell(report(json!([call]), "Degraded", "ContainerStuck"));
+        reporter.report(report(json!([call]), "Degraded", "ContainerStuck"));
         sleep(Duration::from_millis(300)).await;
-        teller.tell(report(json!([]), "Healthy", "AllSeen"));
+        reporter.report(report(json!([]), "Healthy", "AllSeen"));
         sleep(Duration::from_millis(300)).await;
         if first.is_empty() {
             until("four events", || double.events().len() == 4).await;
@@ -168,7 +168,7 @@ async fn the_events_that_an_agent_writes_are_accepted_and_so_are_their_series() 
 }
 
 #[test]
-fn an_event_in_the_name_of_another_or_about_another_is_refused() {
+fn an_event_of_or_about_another_node_is_refused() {
     let of_node = event(node("node-1"), json!({}));
     let of_pod = event(pod(), node("node-1"));
     assert_eq!(created(&of_node), Vec::<String>::new());
@@ -210,7 +210,7 @@ fn an_event_in_the_name_of_another_or_about_another_is_refused() {
 }
 
 #[test]
-fn of_an_event_only_the_series_is_changed_and_only_of_its_own() {
+fn only_the_series_of_own_events_can_be_changed() {
     let ours = event(pod(), node("node-1"));
     let mut series = ours.clone();
     series["series"] = json!({"count": 2, "lastObservedTime": "2026-11-22T20:00:00.000000Z"});
@@ -258,7 +258,7 @@ fn a_token_without_the_name_of_one_node_changes_nothing_and_others_are_not_affec
 }
 
 #[test]
-fn the_longest_name_of_a_node_is_cut_as_the_agent_cuts_it() {
+fn a_long_node_name_is_shortened_as_by_the_agent() {
     let name = format!("{}.{}", "a".repeat(63), "b".repeat(150));
     let mut event = event(node(&name), json!({}));
     event["reportingInstance"] = name[..128].into();
@@ -271,7 +271,7 @@ fn the_longest_name_of_a_node_is_cut_as_the_agent_cuts_it() {
 }
 
 #[test]
-fn an_agent_changes_its_condition_on_its_own_node_alone() {
+fn an_agent_changes_its_condition_only_on_its_own_node() {
     let node = |name: &str| {
         json!({
             "metadata": {"name": name, "labels": {"a": "b"}},

@@ -5,12 +5,12 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use api_double::{Double, Wrong, new_node, until};
-use cluster::{Figures, KubernetesConfig, TaintWhen, Teller, start};
+use cluster::{Figures, KubernetesConfig, Reporter, TaintWhen, start};
 use pleg::model::wall_time::system_clock;
 use pleg::out::status_report::StatusReport;
+use pleg_text::GoDuration;
 use prometheus::{Registry, TextEncoder};
 use serde_json::{Value, json};
-use times::GoDuration;
 use tokio::time::sleep;
 
 fn config(double: &Double) -> KubernetesConfig {
@@ -22,7 +22,7 @@ fn config(double: &Double) -> KubernetesConfig {
     }
 }
 
-fn teller(config: KubernetesConfig) -> (Teller, Registry) {
+fn reporter(config: KubernetesConfig) -> (Reporter, Registry) {
     let registry = Registry::new();
     let figures = Figures::register(&registry).unwrap();
     (start(config, figures, system_clock()).unwrap(), registry)
@@ -70,27 +70,27 @@ async fn says(double: &Double, status: &str, reason: &str) {
 }
 
 #[tokio::test]
-async fn a_condition_is_applied_as_an_entry_of_its_own() {
+async fn a_condition_is_applied_as_a_separate_entry() {
     let double = Double::start().await;
-    let (teller, _) = teller(config(&double));
-    teller.tell(stuck());
+    let (reporter, _) = reporter(config(&double));
+    reporter.report(stuck());
     says(&double, "False", "ContainerStuck").await;
     let condition = double.condition("PLEGUnhealthy").unwrap();
     let message = condition["message"].as_str().unwrap();
     for name in ["ContainerStatus", "app", "shop/web-1", "12s"] {
         assert!(message.contains(name), "{message}");
     }
-    let asked = double.asked();
-    let write = asked.iter().find(|it| it.method == "PATCH").unwrap();
+    let requests = double.asked();
+    let write = requests.iter().find(|it| it.method == "PATCH").unwrap();
     assert_eq!(write.path, "/api/v1/nodes/node-1/status?fieldManager=pleg");
     assert_eq!(write.content_type, "application/apply-patch+yaml");
     let conditions = write.body["status"]["conditions"].as_array().unwrap();
-    assert_eq!(conditions.len(), 1, "nobody else's is touched");
+    assert_eq!(conditions.len(), 1, "no other entry is changed");
     assert!(double.condition("Ready").is_some());
 }
 
 #[tokio::test]
-async fn the_transition_time_moves_with_the_status_alone_and_survives_a_restart() {
+async fn the_transition_time_changes_only_with_the_status_and_survives_a_restart() {
     let double = Double::start().await;
     let mut node = new_node("uid-1");
     let conditions = node["status"]["conditions"].as_array_mut().unwrap();
@@ -99,22 +99,22 @@ async fn the_transition_time_moves_with_the_status_alone_and_survives_a_restart(
         "lastHeartbeatTime": "2026-01-01T00:00:00Z", "lastTransitionTime": "2026-01-01T00:00:00Z"}),
     );
     double.set_node(node);
-    let (teller, _) = teller(config(&double));
-    teller.tell(stuck());
+    let (reporter, _) = reporter(config(&double));
+    reporter.report(stuck());
     says(&double, "False", "ContainerStuck").await;
     let transition = || double.condition("PLEGUnhealthy").unwrap()["lastTransitionTime"].clone();
     assert_eq!(transition(), "2026-01-01T00:00:00Z");
-    teller.tell(unhealthy());
+    reporter.report(unhealthy());
     says(&double, "True", "RuntimeSilent").await;
     assert_ne!(transition(), "2026-01-01T00:00:00Z");
 }
 
 #[tokio::test]
-async fn what_is_as_it_was_is_not_written_again() {
+async fn an_unchanged_condition_is_not_written_again() {
     let double = Double::start().await;
-    let (teller, _) = teller(config(&double));
+    let (reporter, _) = reporter(config(&double));
     for _ in 0..30 {
-        teller.tell(healthy());
+        reporter.report(healthy());
         sleep(Duration::from_millis(50)).await;
     }
     says(&double, "False", "AllSeen").await;
@@ -128,14 +128,14 @@ async fn what_is_as_it_was_is_not_written_again() {
 }
 
 #[tokio::test]
-async fn a_stuck_container_is_an_event_on_its_pod_and_on_the_node_and_so_is_its_end() {
+async fn a_stuck_container_and_its_end_are_events_on_the_pod_and_on_the_node() {
     let double = Double::start().await;
-    let (teller, _) = teller(config(&double));
-    teller.tell(healthy());
+    let (reporter, _) = reporter(config(&double));
+    reporter.report(healthy());
     says(&double, "False", "AllSeen").await;
-    teller.tell(stuck());
+    reporter.report(stuck());
     until("two events", || double.events().len() == 2).await;
-    teller.tell(healthy());
+    reporter.report(healthy());
     until("four events", || double.events().len() == 4).await;
     let of = |kind: &str| {
         let events = double.events().into_iter();
@@ -165,15 +165,15 @@ async fn a_stuck_container_is_an_event_on_its_pod_and_on_the_node_and_so_is_its_
 }
 
 #[tokio::test]
-async fn what_happens_again_is_written_into_the_series_of_the_first_event() {
+async fn a_recurring_event_is_written_into_the_series_of_the_first_one() {
     let double = Double::start().await;
-    let (teller, _) = teller(config(&double));
-    teller.tell(healthy());
+    let (reporter, _) = reporter(config(&double));
+    reporter.report(healthy());
     says(&double, "False", "AllSeen").await;
     for _ in 0..2 {
-        teller.tell(stuck());
+        reporter.report(stuck());
         sleep(Duration::from_millis(300)).await;
-        teller.tell(healthy());
+        reporter.report(healthy());
         sleep(Duration::from_millis(300)).await;
     }
     until("the series of all", || {
@@ -185,8 +185,8 @@ async fn what_happens_again_is_written_into_the_series_of_the_first_event() {
         let last = event["series"]["lastObservedTime"].as_str().unwrap();
         assert!(last > event["eventTime"].as_str().unwrap(), "{event}");
     }
-    let asked = double.asked();
-    let patches = asked.iter().filter(|it| it.path.contains("/events/"));
+    let requests = double.asked();
+    let patches = requests.iter().filter(|it| it.path.contains("/events/"));
     for patch in patches {
         let keys: Vec<_> = patch.body.as_object().unwrap().keys().collect();
         assert_eq!(keys, ["series"], "all else of an event is immutable");
@@ -196,13 +196,13 @@ async fn what_happens_again_is_written_into_the_series_of_the_first_event() {
 #[tokio::test]
 async fn an_event_that_has_expired_is_created_again_with_its_series() {
     let double = Double::start().await;
-    let (teller, _) = teller(config(&double));
-    teller.tell(stuck());
+    let (reporter, _) = reporter(config(&double));
+    reporter.report(stuck());
     until("two events", || double.events().len() == 2).await;
-    teller.tell(healthy());
+    reporter.report(healthy());
     until("four events", || double.events().len() == 4).await;
     double.set_events(Vec::new());
-    teller.tell(stuck());
+    reporter.report(stuck());
     until("two events", || double.events().len() == 2).await;
     let events = double.events();
     assert!(events.iter().all(|it| it["series"]["count"] == 2));
@@ -211,14 +211,14 @@ async fn an_event_that_has_expired_is_created_again_with_its_series() {
 #[tokio::test]
 async fn the_watches_of_a_fleet_do_not_end_together() {
     let double = Double::start().await;
-    let tellers: Vec<_> = (0..8).map(|_| teller(config(&double))).collect();
+    let tellers: Vec<_> = (0..8).map(|_| reporter(config(&double))).collect();
     let timeouts = || {
-        let asked = double.asked().into_iter();
-        let asked = asked.filter_map(|it| {
+        let requests = double.asked().into_iter();
+        let requests = requests.filter_map(|it| {
             let (_, timeout) = it.path.split_once("timeoutSeconds=")?;
             timeout.parse::<u64>().ok()
         });
-        asked.collect::<Vec<_>>()
+        requests.collect::<Vec<_>>()
     };
     until("they watch", || timeouts().len() >= tellers.len()).await;
     let timeouts = timeouts();
@@ -230,24 +230,24 @@ async fn the_watches_of_a_fleet_do_not_end_together() {
 #[tokio::test]
 async fn a_diagnosis_is_in_the_condition_in_an_annotation_and_in_one_event() {
     let double = Double::start().await;
-    let (teller, _) = teller(config(&double));
+    let (reporter, _) = reporter(config(&double));
     let mut report = stuck();
-    teller.tell(report.clone());
+    reporter.report(report.clone());
     says(&double, "False", "ContainerStuck").await;
     let finding = json!({
         "cause": "shim-unresponsive", "sentence": "the shim 42 is stopped", "confidence": "high",
         "time": "2026-11-22T20:00:10Z", "bundle": "/var/lib/pleg/bundles/x.json.gz",
     });
     report.finding = Some(serde_json::from_value(finding).unwrap());
-    teller.tell(report.clone());
+    reporter.report(report.clone());
     until("the condition names the cause", || {
         let condition = double.condition("PLEGUnhealthy").unwrap();
         let message = condition["message"].as_str().unwrap();
         message.contains("web-1") && message.contains("the shim 42 is stopped")
     })
     .await;
-    let asked = double.asked();
-    let applied = asked
+    let requests = double.asked();
+    let applied = requests
         .iter()
         .rfind(|it| it.path.contains("/status"))
         .unwrap();
@@ -265,21 +265,21 @@ async fn a_diagnosis_is_in_the_condition_in_an_annotation_and_in_one_event() {
     for part in ["shim-unresponsive", "high", "x.json.gz"] {
         assert!(note.contains(part), "{note}");
     }
-    teller.tell(report);
+    reporter.report(report);
     sleep(Duration::from_millis(300)).await;
     assert_eq!(diagnosed().len(), 1);
 }
 
 #[tokio::test]
-async fn what_may_become_trouble_is_an_event_once_a_day_and_no_condition() {
+async fn an_early_warning_is_an_event_once_a_day_and_not_a_condition() {
     let double = Double::start().await;
-    let (teller, _) = teller(config(&double));
+    let (reporter, _) = reporter(config(&double));
     let mut report = healthy();
     let warning = json!({"cause": "systemd-cookie-overflow", "sentence": "in 12 days",
         "confidence": "medium", "time": "2026-11-22T20:00:10Z"});
     report.warnings = vec![serde_json::from_value(warning).unwrap()];
     for _ in 0..3 {
-        teller.tell(report.clone());
+        reporter.report(report.clone());
         sleep(Duration::from_millis(100)).await;
     }
     says(&double, "False", "AllSeen").await;
@@ -294,11 +294,11 @@ async fn what_may_become_trouble_is_an_event_once_a_day_and_no_condition() {
 #[tokio::test]
 async fn a_guard_that_no_kubelet_uses_is_an_event_once_a_day() {
     let double = Double::start().await;
-    let (teller, _) = teller(config(&double));
+    let (reporter, _) = reporter(config(&double));
     let mut report = healthy();
     for idle in [599.0, 601.0, 700.0] {
         report.guard.idle_seconds = Some(idle);
-        teller.tell(report.clone());
+        reporter.report(report.clone());
         sleep(Duration::from_millis(100)).await;
     }
     until("an event", || !double.events().is_empty()).await;
@@ -310,57 +310,60 @@ async fn a_guard_that_no_kubelet_uses_is_an_event_once_a_day() {
 }
 
 #[tokio::test]
-async fn pods_with_names_that_are_none_get_no_event() {
+async fn pods_with_invalid_names_get_no_event() {
     let double = Double::start().await;
-    let (teller, _) = teller(config(&double));
+    let (reporter, _) = reporter(config(&double));
     let mut report = stuck();
     report.stuck[0].pod.as_mut().unwrap().namespace = "../../../api/v1/nodes/x?".into();
-    teller.tell(report);
+    reporter.report(report);
     until("the node's event", || !double.events().is_empty()).await;
     sleep(Duration::from_millis(300)).await;
-    let asked = double.asked();
-    assert!(asked.iter().all(|it| !it.path.contains("..")), "{asked:?}");
+    let requests = double.asked();
+    assert!(
+        requests.iter().all(|it| !it.path.contains("..")),
+        "{requests:?}"
+    );
     assert_eq!(double.events().len(), 1);
 }
 
 #[tokio::test]
-async fn a_node_that_is_made_anew_gets_the_condition_again() {
+async fn a_recreated_node_gets_the_condition_again() {
     let double = Double::start().await;
-    let (teller, _) = teller(config(&double));
-    teller.tell(healthy());
+    let (reporter, _) = reporter(config(&double));
+    reporter.report(healthy());
     says(&double, "False", "AllSeen").await;
     double.set_node(new_node("uid-2"));
-    teller.tell(healthy());
+    reporter.report(healthy());
     says(&double, "False", "AllSeen").await;
 }
 
 #[tokio::test]
-async fn the_taint_is_ours_and_goes_when_all_is_well_for_long_enough() {
+async fn our_taint_is_removed_after_the_node_was_healthy_for_the_hold_off() {
     let double = Double::start().await;
     let config = KubernetesConfig {
         taint: vec![TaintWhen::Unhealthy],
         taint_hold_off: GoDuration(Duration::from_millis(300)),
         ..config(&double)
     };
-    let (teller, _) = teller(config);
+    let (reporter, _) = reporter(config);
     let taints = || double.node()["spec"]["taints"].as_array().unwrap().clone();
-    teller.tell(stuck());
+    reporter.report(stuck());
     says(&double, "False", "ContainerStuck").await;
     assert_eq!(taints().len(), 1);
-    teller.tell(unhealthy());
+    reporter.report(unhealthy());
     until("the taint", || taints().len() == 2).await;
     assert_eq!(
         taints()[1],
         json!({"key": "plegnothealthy", "value": "true", "effect": "NoSchedule"})
     );
-    let asked = double.asked();
-    let patch = asked
+    let requests = double.asked();
+    let patch = requests
         .iter()
         .find(|it| it.content_type == "application/json-patch+json")
         .unwrap();
     assert_eq!(patch.body[0]["op"], "test");
     assert_eq!(patch.body[0]["path"], "/spec/taints");
-    teller.tell(healthy());
+    reporter.report(healthy());
     until("no taint", || taints().len() == 1).await;
     assert_eq!(taints()[0]["key"], "other");
     let annotations = &double.node()["metadata"]["annotations"];
@@ -369,7 +372,7 @@ async fn the_taint_is_ours_and_goes_when_all_is_well_for_long_enough() {
 }
 
 #[tokio::test]
-async fn a_taint_that_somebody_else_has_set_is_never_taken_away() {
+async fn a_taint_of_another_client_is_never_removed() {
     let double = Double::start().await;
     let mut node = new_node("uid-1");
     let theirs = json!({"key": "plegnothealthy", "value": "true", "effect": "NoSchedule"});
@@ -383,24 +386,24 @@ async fn a_taint_that_somebody_else_has_set_is_never_taken_away() {
         taint_hold_off: GoDuration(Duration::from_millis(100)),
         ..config(&double)
     };
-    let (teller, _) = teller(config);
-    teller.tell(unhealthy());
+    let (reporter, _) = reporter(config);
+    reporter.report(unhealthy());
     says(&double, "True", "RuntimeSilent").await;
-    teller.tell(healthy());
+    reporter.report(healthy());
     says(&double, "False", "AllSeen").await;
     sleep(Duration::from_millis(500)).await;
-    teller.stop().await;
+    reporter.stop().await;
     assert_eq!(double.node()["spec"]["taints"][1], theirs);
-    let asked = double.asked();
+    let requests = double.asked();
     assert!(
-        asked
+        requests
             .iter()
             .all(|it| it.content_type != "application/json-patch+json")
     );
 }
 
 #[tokio::test]
-async fn whatever_a_server_answers_the_condition_is_written_in_the_end() {
+async fn the_condition_is_written_after_any_failures_of_the_server() {
     for wrong in [
         Wrong::Status(429),
         Wrong::Status(500),
@@ -416,8 +419,8 @@ async fn whatever_a_server_answers_the_condition_is_written_in_the_end() {
         double.go_wrong("watch=true", Wrong::Status(500));
         double.go_wrong("watch=true", Wrong::Body("{\"type\":\"ADDED\"\n"));
         double.go_wrong("/status", wrong);
-        let (teller, registry) = teller(config(&double));
-        teller.tell(stuck());
+        let (reporter, registry) = reporter(config(&double));
+        reporter.report(stuck());
         says(&double, "False", "ContainerStuck").await;
         // The write is counted after its answer, which follows the condition.
         until("it is counted", || {
@@ -430,7 +433,7 @@ async fn whatever_a_server_answers_the_condition_is_written_in_the_end() {
 }
 
 #[tokio::test]
-async fn a_missing_right_holds_up_nothing_else() {
+async fn a_missing_right_delays_no_other_write() {
     for (path, status) in [("/status", 403), ("/status", 409), ("events.k8s.io", 403)] {
         let double = Double::start().await;
         double.refuse(path, status);
@@ -438,8 +441,8 @@ async fn a_missing_right_holds_up_nothing_else() {
             taint: vec![TaintWhen::Unhealthy],
             ..config(&double)
         };
-        let (teller, _) = teller(config);
-        teller.tell(unhealthy());
+        let (reporter, _) = reporter(config);
+        reporter.report(unhealthy());
         until("the taint", || {
             double.node()["spec"]["taints"].as_array().unwrap().len() == 2
         })
@@ -461,30 +464,30 @@ async fn a_missing_right_holds_up_nothing_else() {
 }
 
 #[tokio::test]
-async fn the_condition_and_the_taint_go_with_a_stop() {
-    they_go_with_a_stop(&Double::start().await).await;
+async fn the_condition_and_the_taint_are_removed_at_a_stop() {
+    assert_removed_at_a_stop(&Double::start().await).await;
 }
 
 #[tokio::test]
-async fn they_go_although_the_taint_was_set_only_now_and_no_watch_shows_it() {
+async fn a_taint_that_the_watch_does_not_show_yet_is_removed_at_a_stop() {
     let double = Double::start().await;
     double.watch_late(Duration::from_millis(100));
-    they_go_with_a_stop(&double).await;
+    assert_removed_at_a_stop(&double).await;
 }
 
-async fn they_go_with_a_stop(double: &Double) {
+async fn assert_removed_at_a_stop(double: &Double) {
     let config = KubernetesConfig {
         taint: vec![TaintWhen::Unhealthy],
         ..config(double)
     };
-    let (teller, _) = teller(config);
-    teller.tell(unhealthy());
+    let (reporter, _) = reporter(config);
+    reporter.report(unhealthy());
     says(double, "True", "RuntimeSilent").await;
     until("the taint", || {
         double.node()["spec"]["taints"].as_array().unwrap().len() == 2
     })
     .await;
-    teller.stop().await;
+    reporter.stop().await;
     let before = new_node("uid-1");
     assert_eq!(double.node(), before);
 }
@@ -509,15 +512,15 @@ async fn logged_of(config: KubernetesConfig) -> String {
     let subscriber = tracing_subscriber::fmt().with_writer(|| Log);
     let _ = subscriber.with_max_level(tracing::Level::TRACE).try_init();
     LOG.lock().unwrap().clear();
-    let (teller, _) = teller(config);
-    teller.tell(stuck());
+    let (reporter, _) = reporter(config);
+    reporter.report(stuck());
     sleep(Duration::from_millis(1500)).await;
-    teller.stop().await;
+    reporter.stop().await;
     String::from_utf8(LOG.lock().unwrap().clone()).unwrap()
 }
 
 #[tokio::test]
-async fn what_is_in_a_kubeconfig_is_in_no_log() {
+async fn the_content_of_a_kubeconfig_is_never_logged() {
     let double = Double::start().await;
     let good = std::fs::read_to_string(double.kubeconfig()).unwrap();
     for bad in [
@@ -535,13 +538,13 @@ async fn what_is_in_a_kubeconfig_is_in_no_log() {
 }
 
 #[tokio::test]
-async fn a_server_that_is_away_holds_up_no_stop() {
+async fn an_unreachable_server_does_not_delay_a_stop() {
     let double = Double::start().await;
     std::fs::write(double.kubeconfig(), "nonsense: [").unwrap();
-    let (teller, _) = teller(config(&double));
-    teller.tell(stuck());
+    let (reporter, _) = reporter(config(&double));
+    reporter.report(stuck());
     sleep(Duration::from_millis(300)).await;
     let began = std::time::Instant::now();
-    teller.stop().await;
+    reporter.stop().await;
     assert!(began.elapsed() < Duration::from_millis(950));
 }

@@ -166,12 +166,12 @@ fn comparable(mut objects: Objects) -> Objects {
 }
 
 #[test]
-fn with_its_own_values_the_chart_is_the_base() {
+fn with_default_values_the_chart_equals_the_base() {
     assert_eq!(comparable(chart(&json!({}))), comparable(base()));
 }
 
 #[test]
-fn with_the_values_of_an_overlay_the_chart_is_that_overlay() {
+fn with_the_values_of_an_overlay_the_chart_equals_that_overlay() {
     let taint = json!({"kubernetes": {"taint": ["Unhealthy"], "taintKey": "plegnothealthy"}});
     let on = json!({"enabled": true});
     let crio = json!({
@@ -221,7 +221,7 @@ fn sorted_like_the_chart(mut objects: Objects) -> Objects {
 }
 
 #[test]
-fn values_that_no_overlay_has_are_where_they_belong() {
+fn values_that_no_overlay_has_are_rendered_in_their_places() {
     let digest = format!("sha256:{}", "0".repeat(64));
     let objects = chart(&json!({
         "image": {"repository": "registry.example.com/pleg", "digest": digest},
@@ -262,7 +262,7 @@ fn values_that_no_overlay_has_are_where_they_belong() {
 }
 
 #[test]
-fn the_schema_knows_each_value_and_each_value_is_explained() {
+fn the_schema_has_each_value_and_each_value_has_a_comment() {
     fn check(path: &str, value: &Value, schema: &Value) {
         let (Some(fields), Some(known)) = (value.as_object(), schema["properties"].as_object())
         else {
@@ -285,7 +285,7 @@ fn the_schema_knows_each_value_and_each_value_is_explained() {
 }
 
 #[test]
-fn helm_finds_nothing_wrong_with_the_chart_and_refuses_values_that_it_does_not_know() {
+fn helm_lint_accepts_the_chart_and_unknown_values_are_refused() {
     let chart = folder(CHART);
     let chart = chart.to_str().unwrap();
     if helm(&["lint", "--strict", chart]).is_none() {

@@ -222,7 +222,7 @@ fn check_privileges(objects: &Objects) {
 }
 
 #[test]
-fn an_agent_may_do_what_it_does_and_nothing_else() {
+fn an_agent_has_exactly_the_rights_that_it_uses() {
     let objects = base();
     read_all(&objects);
     check_rights(&objects);
@@ -238,14 +238,14 @@ fn an_agent_may_do_what_it_does_and_nothing_else() {
 }
 
 #[test]
-fn the_taint_brings_its_own_right_and_it_alone() {
+fn the_taint_overlay_adds_only_the_right_that_it_needs() {
     let role = documents(&text("kubernetes/components/taint/rbac.yaml"));
     let expected = [RIGHT_TO_TAINT.to_owned()];
     assert_eq!(rights(&deploy::by_name(role)), expected.into());
 }
 
 #[test]
-fn the_policies_are_about_the_agent_alone_and_refuse_what_they_cannot_judge() {
+fn the_policies_apply_only_to_the_agent_and_fail_closed() {
     let objects = base();
     check_policy(&objects);
     check_limits(&objects);
@@ -270,7 +270,7 @@ fn the_quota_for_gke_allows_the_priority_class_of_the_pods() {
 /// pkg/securitycontextconstraints/sccmatching/provider.go): each field that the pod sets must be
 /// allowed, and no field that it does not set may be added.
 #[test]
-fn the_constraints_for_openshift_admit_the_pods_and_allow_nothing_that_they_do_not_use() {
+fn the_constraints_for_openshift_admit_the_pods_and_nothing_that_they_do_not_use() {
     let file = "kubernetes/components/openshift/security-context-constraints.yaml";
     let allowed = documents(&text(file)).remove(0);
     let agent = "system:serviceaccount:pleg:pleg-agent";
@@ -325,7 +325,7 @@ fn the_constraints_for_openshift_admit_the_pods_and_allow_nothing_that_they_do_n
 }
 
 #[test]
-fn a_pod_starts_on_every_node_and_knows_which_one_it_is() {
+fn a_pod_starts_on_every_node_and_receives_the_nodes_name() {
     let (pod, container) = pod(&base());
     assert_eq!(
         pod.priority_class_name.as_deref(),
@@ -375,7 +375,7 @@ fn each_privilege_and_mount_has_its_reason_in_a_comment() {
 }
 
 #[test]
-fn kustomize_makes_of_each_overlay_what_it_says() {
+fn each_overlay_has_its_effect() {
     let Some(made) = kustomized("base") else {
         return;
     };
@@ -433,7 +433,7 @@ fn kustomize_makes_of_each_overlay_what_it_says() {
 }
 
 #[test]
-fn the_image_that_the_documentation_pushes_is_the_one_that_is_deployed() {
+fn the_documented_image_is_the_deployed_one() {
     let install = text("../docs/install.md");
     let mut pushed: Vec<&str> = install
         .split("docker://")

@@ -310,11 +310,11 @@ async fn check(with_taint: bool) -> bool {
             .await;
     }
     check_events(&cluster).await;
-    let away = json!({"type": "PLEGUnhealthy", "$patch": "delete"});
-    let away = json!({"metadata": {"annotations": {"pleg.dev/status": null}},
-                      "status": {"conditions": [away]}});
+    let removal = json!({"type": "PLEGUnhealthy", "$patch": "delete"});
+    let removal = json!({"metadata": {"annotations": {"pleg.dev/status": null}},
+                      "status": {"conditions": [removal]}});
     let form = "application/strategic-merge-patch+json";
-    cluster.allowed(&own, form, away).await;
+    cluster.allowed(&own, form, removal).await;
     delete(&cluster.admin, &cluster.objects).await;
     true
 }
@@ -377,7 +377,7 @@ async fn check_events(cluster: &Cluster) {
 }
 
 #[tokio::test]
-async fn an_agent_changes_its_own_conditions_on_its_own_node_and_its_taint_where_that_is_allowed() {
+async fn an_agent_changes_only_its_own_conditions_and_its_taint_where_allowed() {
     if check(false).await {
         check(true).await;
     }

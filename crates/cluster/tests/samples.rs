@@ -48,7 +48,7 @@ fn condition() -> String {
 }
 
 #[test]
-fn a_node_readiness_rule_wants_the_condition_to_be_false() {
+fn a_node_readiness_rule_requires_the_condition_to_be_false() {
     let spec = sample(
         "samples/node-readiness-rule.yaml",
         "readiness.node.x-k8s.io/v1alpha1",
@@ -75,7 +75,7 @@ fn a_node_readiness_rule_wants_the_condition_to_be_false() {
 }
 
 #[test]
-fn the_constraints_for_openshift_have_no_field_but_those_of_their_schema() {
+fn the_constraints_for_openshift_have_only_fields_of_their_schema() {
     let file = "kubernetes/components/openshift/security-context-constraints.yaml";
     let constraints = documents(&text(file)).remove(0);
     assert_eq!(constraints["apiVersion"], "security.openshift.io/v1");
@@ -112,7 +112,7 @@ fn the_constraints_for_openshift_have_no_field_but_those_of_their_schema() {
 }
 
 #[test]
-fn health_checks_act_on_true_alone() {
+fn health_checks_act_only_on_true() {
     let spec = sample(
         "samples/node-health-check.yaml",
         "remediation.medik8s.io/v1alpha1",
@@ -191,7 +191,7 @@ fn the_pod_monitor_scrapes_the_port_that_the_metrics_overlay_opens() {
 }
 
 #[test]
-fn the_plugin_of_k9s_hands_the_nodes_name_over_as_an_argument() {
+fn the_plugin_of_k9s_passes_the_nodes_name_as_an_argument() {
     let plugins = documents(&text("k9s/plugins.yaml")).remove(0);
     let plugin = plugins["plugins"]["pleg"].as_object().unwrap();
     let known = [

@@ -53,9 +53,9 @@ impl fmt::Display for ApiVersion {
     }
 }
 
-/// HTTP/2 windows that take a whole list answer of a common node (173 KB for 100 pods)
-/// without a round trip for window updates in the middle of it.
-const WINDOW: u32 = 1 << 20;
+/// The size of HTTP/2 windows in bytes. The list of a common node (173 KB for 100 pods) fits, so that
+/// no window update is needed while it arrives.
+const HTTP2_WINDOW_BYTES: u32 = 1 << 20;
 
 /// A connection that is being made.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send>>;
@@ -63,10 +63,10 @@ pub type Connecting = Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send
 /// Makes a connection to a runtime.
 pub type Connect = Arc<dyn Fn() -> Connecting + Send + Sync>;
 
-/// A client that connects when first used, and again when the connection is gone.
+/// A client that connects when first used, and again after the connection is lost.
 ///
-/// Clones share the connection. A call has no deadline of its own; dropping its
-/// future cancels it on the server.
+/// Clones share the connection. A call has no deadline; dropping its future cancels it on the
+/// server.
 #[derive(Clone, Debug)]
 pub struct Client {
     channel: Channel,
@@ -80,15 +80,15 @@ impl Client {
     /// Must be called within a tokio runtime.
     pub fn new(endpoint: &Endpoint, max_message_size: usize) -> Self {
         let path = endpoint.path().to_owned();
-        Self::on(move || Connection::open(path.clone()), max_message_size)
+        Self::with(move || Connection::open(path.clone()), max_message_size)
     }
 
-    /// The same on connections that somebody else makes.
+    /// Like [`Client::new`], with connections that `connect` makes.
     pub fn via(connect: Connect, max_message_size: usize) -> Self {
-        Self::on(move || connect(), max_message_size)
+        Self::with(move || connect(), max_message_size)
     }
 
-    fn on<A, S>(connect: impl Fn() -> A + Send + Sync + 'static, max_message_size: usize) -> Self
+    fn with<A, S>(connect: impl Fn() -> A + Send + Sync + 'static, max_message_size: usize) -> Self
     where
         A: Future<Output = io::Result<S>> + Send + 'static,
         S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
@@ -97,8 +97,8 @@ impl Client {
         let made = connections.clone();
         // grpc-go servers log the authority; "localhost" is what grpc-go clients send.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
-            .initial_stream_window_size(WINDOW)
-            .initial_connection_window_size(WINDOW)
+            .initial_stream_window_size(HTTP2_WINDOW_BYTES)
+            .initial_connection_window_size(HTTP2_WINDOW_BYTES)
             .connect_with_connector_lazy(tower::service_fn(move |_| {
                 let (connecting, made) = (connect(), made.clone());
                 async move {
@@ -114,8 +114,8 @@ impl Client {
         }
     }
 
-    /// How many connections were made so far: after a restart of the runtime one more, even if no
-    /// call was outstanding meanwhile.
+    /// The number of connections made so far. It grows after a restart of the runtime, even if no
+    /// call was outstanding in between.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
@@ -134,11 +134,11 @@ impl Client {
         Ok(answer.into_inner())
     }
 
-    /// Calls a list `rpc` and gives each item of the answer, as its bytes, to `each`
-    /// as soon as it is there. Returns the answer's size in bytes.
+    /// Calls a list `rpc` and passes the bytes of each item to `each` as soon as the item has
+    /// arrived. Returns the size of the answer in bytes.
     ///
-    /// tonic would hold the whole answer in one buffer first: on an idle node growing
-    /// and trimming the heap for that every second costs more than all the rest.
+    /// tonic would first collect the whole answer in one buffer. On an idle node, growing and
+    /// trimming the heap for this every second costs more than all other work.
     ///
     /// ```no_run
     /// # use cri::{ApiVersion, Client, Rpc, lean, v1};
@@ -165,7 +165,7 @@ impl Client {
         self.read_items(api, rpc, request, items).await
     }
 
-    /// The same for an `rpc` that answers in many messages (KEP-5825).
+    /// Like [`Client::list`], for an `rpc` that answers with many messages (KEP-5825).
     pub async fn streamed_list<Q: Message>(
         &self,
         api: ApiVersion,
@@ -198,10 +198,10 @@ impl Client {
         if answer.status() != http::StatusCode::OK {
             let status = answer.status();
             return Err(Status::unknown(format!(
-                "HTTP status {status}, which gRPC never has"
+                "HTTP status {status}, which gRPC never uses"
             )));
         }
-        // An answer without a body says its status in its headers.
+        // An answer without a body has its status in the headers.
         ok_or_status(answer.headers())?;
 
         let mut body = answer.into_body();
@@ -247,7 +247,7 @@ impl Client {
     }
 }
 
-/// The status that a map of headers or trailers tells, if it tells a failure.
+/// The status in a map of headers or trailers, as an error unless it is `Ok`.
 fn ok_or_status(headers: &HeaderMap) -> Result<(), Status> {
     match Status::from_header_map(headers) {
         Some(status) if status.code() != Code::Ok => Err(status),

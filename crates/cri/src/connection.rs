@@ -1,9 +1,9 @@
-//! A connection to the socket of a runtime, as long as that socket is the runtime's.
+//! A connection to the socket of a runtime, until the path leads to another socket.
 //!
 //! ```text
-//!   path --connect--> this runtime            its calls may hang, and it may never hang up
-//!   path --(later)--> another runtime         where whoever connects now arrives
-//!     \--looked at every five seconds: another socket, and somebody accepts there
+//!   path --connect--> old runtime             its calls may hang, and it may never close
+//!   path --(later)--> new runtime             where new connections arrive
+//!     \--checked every five seconds: another socket, which accepts connections
 //!          --> the connection ends with an error, and its owner makes a new one
 //! ```
 
@@ -21,56 +21,56 @@ use tokio::net::UnixStream;
 use tokio::task::spawn_blocking;
 use tokio::time::{sleep, timeout};
 
-/// Between two looks at where the path leads.
-const LOOK: Duration = Duration::from_secs(5);
+/// Time between two checks of where the path leads.
+const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Who listens at the path accepts within this time.
-const ACCEPTS: Duration = Duration::from_secs(1);
+/// How long a new socket at the path may take to accept a connection.
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// A connection to a socket. Reading from it fails once its path leads to another one.
 pub struct Connection {
     stream: UnixStream,
-    /// Ends with the reason for which the connection ends; `None` after that.
-    moved: Option<Pin<Box<dyn Future<Output = io::Error> + Send>>>,
+    /// Returns the reason for which the connection ends; `None` after that.
+    replaced: Option<Pin<Box<dyn Future<Output = io::Error> + Send>>>,
 }
 
 impl Connection {
-    /// Connects to the socket at a path, and says so if it is none: the system says "connection
-    /// refused" of anything else there, such as the directory that a mount of the host has created.
+    /// Connects to the socket at a path. If the path is not a socket, the error says what it is: the
+    /// system only reports "connection refused", for example for a directory that a mount created.
     pub async fn open(path: PathBuf) -> io::Result<Self> {
         let socket = socket_at(&path).await;
         match UnixStream::connect(&path).await {
             Ok(stream) => Ok(Self {
                 stream,
-                moved: Some(Box::pin(moved(path, socket))),
+                replaced: Some(Box::pin(replaced(path, socket))),
             }),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
-                Err(what_is_there(path).await.unwrap_or(error))
+                Err(not_a_socket(path).await.unwrap_or(error))
             }
             Err(error) => Err(error),
         }
     }
 }
 
-/// Which file a socket is: its device and its inode. None where there is none, or where nobody can
-/// tell.
+/// Device and inode of the socket at a path. `None` if there is no socket, or if the path cannot be
+/// read.
 async fn socket_at(path: &Path) -> Option<(u64, u64)> {
     let path = path.to_owned();
-    let looked = spawn_blocking(move || fs::metadata(path)).await;
-    let metadata = looked.ok()?.ok()?;
+    let metadata = spawn_blocking(move || fs::metadata(path)).await;
+    let metadata = metadata.ok()?.ok()?;
     let is_socket = metadata.file_type().is_socket();
     is_socket.then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// Waits until the path leads to another socket, at which somebody accepts connections.
-async fn moved(path: PathBuf, first: Option<(u64, u64)>) -> io::Error {
+/// Waits until the path leads to another socket that accepts connections.
+async fn replaced(path: PathBuf, first: Option<(u64, u64)>) -> io::Error {
     loop {
-        sleep(LOOK).await;
+        sleep(PATH_CHECK_INTERVAL).await;
         let now = socket_at(&path).await;
         if now.is_none() || now == first || first.is_none() {
             continue;
         }
-        let accepted = timeout(ACCEPTS, UnixStream::connect(&path)).await;
+        let accepted = timeout(ACCEPT_TIMEOUT, UnixStream::connect(&path)).await;
         if let Ok(Ok(_)) = accepted {
             let why = format!("{} is another socket now", path.display());
             return io::Error::new(io::ErrorKind::ConnectionReset, why);
@@ -78,9 +78,10 @@ async fn moved(path: PathBuf, first: Option<(u64, u64)>) -> io::Error {
     }
 }
 
-async fn what_is_there(path: PathBuf) -> Option<io::Error> {
-    let looked = spawn_blocking(move || fs::symlink_metadata(path)).await;
-    let kind = looked.ok()?.ok()?.file_type();
+/// An error that says what is at the path, if it is known not to be a socket.
+async fn not_a_socket(path: PathBuf) -> Option<io::Error> {
+    let metadata = spawn_blocking(move || fs::symlink_metadata(path)).await;
+    let kind = metadata.ok()?.ok()?.file_type();
     let what = match kind {
         _ if kind.is_dir() => "a directory",
         _ if kind.is_file() => "a regular file",
@@ -97,10 +98,10 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Some(moved) = &mut self.moved
-            && let Poll::Ready(why) = moved.as_mut().poll(context)
+        if let Some(replaced) = &mut self.replaced
+            && let Poll::Ready(why) = replaced.as_mut().poll(context)
         {
-            self.moved = None;
+            self.replaced = None;
             return Poll::Ready(Err(why));
         }
         Pin::new(&mut self.stream).poll_read(context, buffer)
@@ -151,14 +152,15 @@ mod tests {
         let first = UnixListener::bind(&path).unwrap();
         let mut connection = Connection::open(path.clone()).await.unwrap();
         let _accepted = first.accept().await.unwrap();
-        // A socket at which nobody listens is no reason to leave one at which somebody does.
+        // A new socket without a listener does not end the connection.
         fs::remove_file(&path).unwrap();
         drop(UnixListener::bind(&path).unwrap());
-        let stays = timeout(LOOK * 3 / 2, connection.read_u8()).await;
+        let stays = timeout(PATH_CHECK_INTERVAL * 3 / 2, connection.read_u8()).await;
         assert!(stays.is_err(), "{stays:?}");
         fs::remove_file(&path).unwrap();
         let _second = UnixListener::bind(&path).unwrap();
-        let ended = timeout(LOOK * 3, connection.read_u8()).await.unwrap();
+        let ended = timeout(PATH_CHECK_INTERVAL * 3, connection.read_u8()).await;
+        let ended = ended.unwrap();
         assert_eq!(ended.unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     }
 }

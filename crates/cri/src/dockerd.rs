@@ -1,11 +1,11 @@
-//! What cri-dockerd tells in a way of its own: to dockerd a sandbox is a container too, and what
-//! it does not have it tells in words, without a code. As seen of cri-dockerd 0.4.
+//! What cri-dockerd reports in another way than other runtimes: to dockerd a sandbox is a container
+//! too, and an error about an unknown id has a message but no code. Observed with cri-dockerd 0.4.
 
-/// The name of the container that is a sandbox. No container of Kubernetes may be called so.
+/// The name of a container that is a sandbox. Kubernetes allows no container this name.
 pub const SANDBOX: &str = "POD";
 
-/// Whether an error without a code (`Unknown`) says that dockerd does not have an id, or that it is
-/// of a container that no kubelet has made.
+/// Whether an error without a code (`Unknown`) means that dockerd does not have the id, or that the
+/// container was not created by a kubelet.
 ///
 /// ```
 /// use cri::dockerd::is_not_found;
@@ -14,11 +14,11 @@ pub const SANDBOX: &str = "POD";
 /// assert!(!is_not_found("context deadline exceeded"));
 /// ```
 pub fn is_not_found(message: &str) -> bool {
-    let words = [
+    let phrases = [
         "No such container: ",
         "container is not managed by kubernetes",
         "failed to parse the container name",
         "failed to parse the sandbox name",
     ];
-    words.iter().any(|words| message.contains(words))
+    phrases.iter().any(|phrase| message.contains(phrase))
 }

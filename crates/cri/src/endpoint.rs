@@ -1,4 +1,4 @@
-//! Where a runtime listens: `unix:///path`, or a bare path, as crictl takes it.
+//! Where a runtime listens: `unix:///path` or a bare path, as crictl accepts them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use std::str::FromStr;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Endpoint(PathBuf);
 
-/// Why a text names no endpoint.
+/// Why a text is not an endpoint.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum EndpointError {
     /// Neither a path nor a `unix://` URL.
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused_by_name() {
+    fn an_error_quotes_the_refused_text() {
         for text in [
             "",
             "unix://",

@@ -1,5 +1,4 @@
-//! The fields of a protobuf message as they stand in its bytes: read without a schema, and
-//! copied without loss.
+//! The fields of a protobuf message in its bytes: read without a schema, and copied without loss.
 //!
 //! ```
 //! use cri::fields::{Malformed, fields};
@@ -20,13 +19,13 @@
 
 use prost::encoding::{WireType, decode_key, decode_varint, encode_key};
 
-/// An answer that is no protobuf of the expected shape.
+/// An answer that is not a protobuf message of the expected type.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 #[error("malformed {message}: {what}")]
 pub struct Malformed {
     /// The message that was being read.
     pub message: &'static str,
-    /// What was wrong with it.
+    /// What is wrong with it.
     pub what: String,
 }
 
@@ -45,7 +44,7 @@ pub struct Field<'a> {
     number: u32,
     wire: WireType,
     value: Value<'a>,
-    /// All that follows its key: of bytes their length too.
+    /// All bytes after the key, with the length if the value has one.
     raw: &'a [u8],
 }
 
@@ -71,7 +70,7 @@ impl<'a> Field<'a> {
         std::str::from_utf8(self.bytes()?).map_err(|_| self.malformed("is not UTF-8"))
     }
 
-    /// Writes the field as it is, under another number, for another message.
+    /// Writes the field unchanged into another message, under another number.
     pub fn copy_as(self, number: u32, to: &mut Vec<u8>) {
         encode_key(number, self.wire, to);
         to.extend_from_slice(self.raw);
@@ -85,7 +84,8 @@ impl<'a> Field<'a> {
     }
 }
 
-/// Calls `each` with number and value of every field of `bytes`, which are a `message`.
+/// Calls `each` with the number and value of every field of `bytes`. `message` names the type in
+/// errors.
 pub fn fields<'a>(
     mut bytes: &'a [u8],
     message: &'static str,
@@ -102,7 +102,7 @@ pub fn fields<'a>(
             }
             WireType::SixtyFourBit => take(&mut bytes, 8, message).map(|_| Value::Fixed)?,
             WireType::ThirtyTwoBit => take(&mut bytes, 4, message).map(|_| Value::Fixed)?,
-            // proto3 has no groups; nothing that speaks CRI sends one.
+            // proto3 has no groups, so no CRI message holds one.
             WireType::StartGroup | WireType::EndGroup => {
                 return Err(malformed(message, "it holds a group"));
             }

@@ -10,11 +10,10 @@
 
 use bytes::{BufMut, Bytes, BytesMut};
 
-/// A flag, and a length of four bytes.
+/// The bytes of a frame's header: a flag, and a length of four bytes.
 pub(crate) const HEADER: usize = 5;
 
-/// The one message of a unary body. `None` if the body is anything else, or compressed: then
-/// it is not understood, and passes.
+/// The message of a unary body. `None` if the body is not one message, or is compressed.
 pub fn message_of(body: &Bytes) -> Option<Bytes> {
     let (header, _) = body.split_at_checked(HEADER)?;
     let length = u32::from_be_bytes(header[1..].try_into().ok()?) as usize;
@@ -22,7 +21,7 @@ pub fn message_of(body: &Bytes) -> Option<Bytes> {
     is_plain.then(|| body.slice(HEADER..))
 }
 
-/// The messages of a streamed body, under the same conditions.
+/// The messages of a streamed body. `None` if the body ends within a message, or one is compressed.
 pub fn messages_of(body: &Bytes) -> Option<Vec<Bytes>> {
     let mut rest = body.clone();
     let mut messages = Vec::new();
@@ -39,7 +38,7 @@ pub fn messages_of(body: &Bytes) -> Option<Vec<Bytes>> {
     Some(messages)
 }
 
-/// How many bytes at the beginning of a streamed body are whole messages, compressed or not.
+/// The length of all complete messages at the beginning of a streamed body, compressed or not.
 pub fn whole_messages(body: &[u8]) -> usize {
     let mut whole = 0;
     while let Some([_, length @ ..]) = body[whole..].first_chunk::<HEADER>() {
@@ -52,7 +51,7 @@ pub fn whole_messages(body: &[u8]) -> usize {
     whole
 }
 
-/// A body of this one message.
+/// A body that holds this message.
 pub fn framed(message: &[u8]) -> Bytes {
     let mut body = BytesMut::with_capacity(HEADER + message.len());
     body.put_u8(0);
@@ -66,14 +65,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_framed_is_the_message_again() {
+    fn a_framed_message_is_read_again() {
         let body = framed(b"abc");
         assert_eq!(message_of(&body), Some(Bytes::from_static(b"abc")));
         assert_eq!(message_of(&framed(b"")), Some(Bytes::new()));
     }
 
     #[test]
-    fn what_is_compressed_cut_or_more_than_one_message_is_not_understood() {
+    fn a_compressed_truncated_or_second_message_is_not_read() {
         let one = framed(b"abc");
         let two = Bytes::from([one.as_ref(), one.as_ref()].concat());
         assert_eq!(message_of(&two), None);

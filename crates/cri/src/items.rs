@@ -1,4 +1,4 @@
-//! Cuts a list answer into its items while it arrives.
+//! Splits the answer of a list into its items while it arrives.
 //!
 //! ```text
 //!   frames of HTTP/2 --> [flag, length] --> tag 1, length, item --> each(item)
@@ -6,7 +6,7 @@
 //!                             an item across two frames: carried over
 //! ```
 //!
-//! Both list answers are one message with one repeated field, number 1; their streams
+//! The answer of each list is one message with one repeated field, number 1; their streams
 //! (KEP-5825) are many such messages.
 
 use bytes::{Buf, Bytes, BytesMut};
@@ -16,23 +16,23 @@ use tonic::Status;
 use crate::fields::Malformed;
 use crate::frame::HEADER;
 
-/// A tag and a length are at most ten bytes each.
-const LONGEST_KEY: usize = 20;
+/// The most bytes of a tag and a length, ten each.
+const MAX_KEY_BYTES: usize = 20;
 
 pub(crate) struct Items<F> {
     each: F,
     limit: usize,
-    /// What has arrived of a header or an item that is not complete yet.
+    /// The part of a header or an item that has arrived, until it is complete.
     carried: BytesMut,
-    /// The length of the message, and how much of it is still to come.
+    /// The length of the message, and how many of its bytes are missing.
     message: Option<(usize, usize)>,
-    /// The length of the messages before it.
+    /// The total length of the messages before it.
     read: usize,
     streamed: bool,
 }
 
 impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
-    /// Gives every item to `each`; refuses a message above `limit` bytes.
+    /// Passes every item to `each`, and refuses a message larger than `limit` bytes.
     pub(crate) fn new(limit: usize, each: F) -> Self {
         Self {
             each,
@@ -44,7 +44,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
         }
     }
 
-    /// The same for an answer of any number of messages.
+    /// Like [`Items::new`], for an answer of any number of messages.
     pub(crate) fn streamed(limit: usize, each: F) -> Self {
         Self {
             streamed: true,
@@ -52,7 +52,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
         }
     }
 
-    /// Takes in what has arrived.
+    /// Reads the next bytes of the answer.
     pub(crate) fn feed(&mut self, data: Bytes) -> Result<(), Status> {
         if self.carried.is_empty() {
             let mut rest = &data[..];
@@ -70,7 +70,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
         Ok(())
     }
 
-    /// The answer is over: gives its size, unless something is missing.
+    /// Ends the answer and returns its size in bytes. Fails if bytes are missing.
     pub(crate) fn end(self) -> Result<usize, Status> {
         match self.message {
             Some((length, 0)) => Ok(self.read + length),
@@ -82,7 +82,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
         }
     }
 
-    /// Cuts off what is complete.
+    /// Removes all complete items from the beginning of `bytes`.
     fn cut(&mut self, bytes: &mut &[u8]) -> Result<(), Status> {
         loop {
             if self.message.is_none() && bytes.len() >= HEADER {
@@ -114,7 +114,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
         let compressed = bytes.get_u8() != 0;
         let length = bytes.get_u32() as usize;
         if compressed {
-            return Err(malformed("compressed, though nobody asked for it"));
+            return Err(malformed("compressed, which was not requested"));
         }
         if length > self.limit {
             return Err(Status::out_of_range(format!(
@@ -126,13 +126,13 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
     }
 }
 
-/// A field's bytes if it is an item, and how many it takes with its key.
-type Cut<'a> = (Option<&'a [u8]>, usize);
+/// The bytes of a field if it is an item, and its length with the key.
+type ItemAndLength<'a> = (Option<&'a [u8]>, usize);
 
-/// The first field, if it is there whole; one that is no item is passed over. `left` is
-/// what the message has left.
-fn next(bytes: &[u8], left: usize) -> Result<Option<Cut<'_>>, Status> {
-    // What follows is of the next message.
+/// The first field, if all of it has arrived. `left` is the number of bytes until the end of the
+/// message.
+fn next(bytes: &[u8], left: usize) -> Result<Option<ItemAndLength<'_>>, Status> {
+    // Further bytes belong to the next message.
     let bytes = &bytes[..bytes.len().min(left)];
     if bytes.is_empty() {
         return Ok(None);
@@ -145,15 +145,15 @@ fn next(bytes: &[u8], left: usize) -> Result<Option<Cut<'_>>, Status> {
             WireType::Varint => decode_varint(&mut rest).map(|_| 0)?,
             WireType::SixtyFourBit => 8,
             WireType::ThirtyTwoBit => 4,
-            // A group has no length; none is ever as long as this.
+            // A group has no length. This one exceeds every message.
             WireType::StartGroup | WireType::EndGroup => u64::MAX,
         };
         Ok((number, wire, length))
     });
     let (number, wire, length) = match key {
         Ok(key) => key,
-        // The key may just not be there whole.
-        Err(_) if !complete && bytes.len() < LONGEST_KEY => return Ok(None),
+        // The rest of the key may be missing.
+        Err(_) if !complete && bytes.len() < MAX_KEY_BYTES => return Ok(None),
         Err(error) => return Err(malformed(error)),
     };
     let ahead = left - (bytes.len() - rest.len());
@@ -195,7 +195,7 @@ mod tests {
         framed
     }
 
-    /// Feeds `bytes` in pieces; gives the ids of the items and how it ended.
+    /// Feeds `bytes` in pieces. Returns the ids of the items and the result.
     fn read(bytes: &[u8], piece: usize, limit: usize) -> (Vec<String>, Result<usize, String>) {
         let mut ids = Vec::new();
         let mut items = Items::new(limit, |item: &[u8]| {
@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn items_come_out_whole_however_the_bytes_arrive() {
+    fn items_are_complete_however_the_bytes_arrive() {
         let bytes = answer(40);
         let whole: Vec<String> = (0..40).map(|number| format!("id-{number}")).collect();
         for piece in (1..60).chain([1000, bytes.len()]) {
@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_short_is_an_error() {
+    fn a_truncated_answer_is_an_error() {
         let bytes = answer(3);
         for cut in 0..bytes.len() {
             let (_, ended) = read(&bytes[..cut], 7, 1 << 20);
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_are_no_items_are_passed_over_wherever_they_stand() {
+    fn other_fields_are_skipped_at_any_place() {
         let (varint, text) = ([0x10, 0x7f], [0x1a, 2, b'n', b'o']);
         for unknown in [&varint[..], &text[..]] {
             let items = answer(2).split_off(HEADER);
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn no_damage_makes_it_panic_or_wait_for_ever() {
+    fn damaged_bytes_cause_neither_a_panic_nor_a_hang() {
         let bytes = answer(5);
         for index in 0..bytes.len() {
             for bit in 0..8 {

@@ -1,9 +1,9 @@
-//! The items of the two list answers, read in place.
+//! The items of both lists, read in place.
 //!
-//! A relist asks for both lists every second, and on a quiet node nothing in them is
-//! new. So nothing is copied or allocated here: a [`Sandbox`] or [`Container`] borrows
-//! from the item's bytes, fields that nobody reads are skipped by their length, and
-//! labels are looked at only when the caller asks ([`Container::labels`]).
+//! A relist requests both lists every second, and on a quiet node nothing in them is new. So nothing
+//! is copied or allocated here: a [`Sandbox`] or [`Container`] borrows from the bytes of the item,
+//! unused fields are skipped by their length, and labels are read only on request
+//! ([`Container::labels`]).
 //!
 //! ```
 //! use cri::{fields::Malformed, lean, v1};
@@ -25,7 +25,7 @@ use crate::fields::{Malformed, entries, fields};
 pub struct Sandbox<'a> {
     /// The sandbox's id.
     pub id: &'a str,
-    /// Name, uid and namespace of its pod; the kubelet skips sandboxes without.
+    /// Name, UID and namespace of its pod. The kubelet skips a sandbox without them.
     pub metadata: Option<SandboxMetadata<'a>>,
     /// The number of a `PodSandboxState`.
     pub state: i32,
@@ -35,7 +35,7 @@ pub struct Sandbox<'a> {
 }
 
 impl<'a> Sandbox<'a> {
-    /// The sandbox's labels as key and value; read only when asked for.
+    /// Reads the sandbox's labels, as key and value.
     pub fn labels(&self) -> Result<Vec<(&'a str, &'a str)>, Malformed> {
         entries(self.message, "PodSandbox", 5)
     }
@@ -50,7 +50,7 @@ pub struct SandboxMetadata<'a> {
     pub uid: &'a str,
     /// The pod's namespace.
     pub namespace: &'a str,
-    /// Which sandbox of the pod this is, from 0.
+    /// The number of this sandbox in its pod, from 0.
     pub attempt: u32,
 }
 
@@ -63,7 +63,7 @@ pub struct Container<'a> {
     pub sandbox_id: &'a str,
     /// Its name in the pod.
     pub name: &'a str,
-    /// Which container of that name this is, from 0.
+    /// The number of this container among those of its name, from 0.
     pub attempt: u32,
     /// The number of a `ContainerState`.
     pub state: i32,
@@ -72,14 +72,14 @@ pub struct Container<'a> {
     message: &'a [u8],
 }
 
-/// Labels do not count: they never change, and come in another order each time.
+/// Without labels, which never change and arrive in another order each time.
 impl Hash for Sandbox<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.id, self.metadata, self.state, self.created_at).hash(state);
     }
 }
 
-/// The same.
+/// Without labels, like a sandbox.
 impl Hash for Container<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.id, self.sandbox_id, self.name).hash(state);
@@ -88,7 +88,7 @@ impl Hash for Container<'_> {
 }
 
 impl<'a> Container<'a> {
-    /// The container's labels as key and value; read only when asked for.
+    /// Reads the container's labels, as key and value.
     pub fn labels(&self) -> Result<Vec<(&'a str, &'a str)>, Malformed> {
         entries(self.message, "Container", 8)
     }
@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_without_metadata_says_so() {
+    fn a_sandbox_may_have_no_metadata() {
         let item = v1::PodSandbox {
             id: "s1".into(),
             metadata: Some(v1::PodSandboxMetadata {
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_damage_is_an_error_and_never_a_panic() {
+    fn damaged_bytes_never_cause_a_panic() {
         let item = labelled_container().encode_to_vec();
         for index in 0..item.len() {
             for bit in 0..8 {
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_named() {
+    fn an_error_names_the_message_and_the_field() {
         let error = container(&[0x0a, 0x01, 0xff]).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -1,4 +1,4 @@
-//! The wire of the Kubernetes Container Runtime Interface, and nothing else.
+//! The wire protocol of the Kubernetes Container Runtime Interface.
 //!
 //! ```text
 //!   proto/cri.proto  -->  gen/ (committed)  -->  messages, server stubs
@@ -8,10 +8,10 @@
 //!                             items --> lean: rows read in place, as the bytes arrive
 //! ```
 //!
-//! [`Rpc`] is the one table of its methods. [`Client`] speaks CRI v1 or v1alpha2 as
-//! [`ApiVersion`] says: the messages are the same, only the name of the service differs.
-//! The two list answers, which are asked for every second, are never held whole:
-//! [`Client::list`] hands out one item after the other, and [`lean`] reads it in place.
+//! [`Rpc`] is the only table of its methods. [`Client`] uses CRI v1 or v1alpha2, as [`ApiVersion`]
+//! says: the messages are the same, only the name of the service differs. Both lists, which are
+//! requested every second, are never collected whole: [`Client::list`] returns one item after the
+//! other, and [`lean`] reads it in place.
 //!
 //! ```no_run
 //! use cri::{ApiVersion, Client, Endpoint, Rpc, v1};
@@ -42,8 +42,8 @@ pub use connection::Connection;
 pub use endpoint::{Endpoint, EndpointError};
 pub use rpc::{NoSuchRpc, Rpc, Subject};
 
-/// Messages and server stubs, generated from `proto/cri.proto`. Their comments are prose whose
-/// indented lines look like examples, so no example is taken from them.
+/// Messages and server stubs, generated from `proto/cri.proto`. They are excluded from doc tests:
+/// indented lines of their comments look like examples.
 #[cfg(not(doctest))]
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub mod v1 {

@@ -1,4 +1,4 @@
-//! The methods of CRI: the one table of their names.
+//! The methods of CRI: the only table of their names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,7 +9,7 @@ use crate::ApiVersion;
 
 macro_rules! rpcs {
     ($($service:ident { $($name:ident($subject:ident) $operation:literal,)* })*) => {
-        /// A method of CRI. It is written, in JSON too, by CRI's own name of it.
+        /// A method of CRI. As text and in JSON it is CRI's name of the method.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
@@ -21,7 +21,7 @@ macro_rules! rpcs {
             /// All methods of both services.
             pub const ALL: &[Self] = &[$($(Self::$name,)*)*];
 
-            /// CRI's name of it.
+            /// CRI's name of the method.
             pub const fn name(self) -> &'static str {
                 match self {
                     $($(Self::$name => stringify!($name),)*)*
@@ -35,15 +35,15 @@ macro_rules! rpcs {
                 }
             }
 
-            /// What the kubelet's metrics call it (label `operation_type`). A list that is
-            /// streamed counts there as the list. What no kubelet counts yet is named alike.
+            /// Its name in the kubelet's metrics (label `operation_type`). A streamed list has the
+            /// name of the list. Methods that no kubelet counts yet are named in the same way.
             pub const fn operation_type(self) -> &'static str {
                 match self {
                     $($(Self::$name => $operation,)*)*
                 }
             }
 
-            /// What the id in its request is of.
+            /// What the id in its request belongs to.
             pub const fn subject(self) -> Subject {
                 match self {
                     $($(Self::$name => Subject::$subject,)*)*
@@ -115,7 +115,7 @@ rpcs! {
 }
 
 impl Rpc {
-    /// Whether it lists all sandboxes or all containers, whole or as a stream.
+    /// Whether it lists all sandboxes or all containers, in one message or as a stream.
     pub const fn is_list(self) -> bool {
         matches!(
             self,

@@ -1,10 +1,10 @@
-//! The generated code is committed, so that a build needs neither protoc nor protox;
-//! this test writes it anew and fails when what is committed is stale.
+//! The generated code is committed, so that a build needs neither protoc nor protox. This test
+//! generates it again, and fails if the committed code is stale.
 
 use std::path::Path;
 
 #[test]
-fn the_committed_code_is_what_the_proto_file_generates() {
+fn the_committed_code_matches_the_proto_file() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let proto = root.join("proto/cri.proto");
     let out = tempfile::tempdir().unwrap();
@@ -22,7 +22,7 @@ fn the_committed_code_is_what_the_proto_file_generates() {
     if std::fs::read_to_string(&committed).unwrap_or_default() != fresh {
         std::fs::write(&committed, fresh).unwrap();
         panic!(
-            "{} was stale and has been written anew: commit it",
+            "{} was stale and has been generated again: commit it",
             committed.display()
         );
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding, leave_out_superseded};
-use escape::redacted;
+use pleg_text::redacted;
 use serde::Serialize;
 
 pub use crate::evidence::rights::NotPermitted;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use causes::finding::Culprit;
+use pleg_text::WallTime;
 use serde::{Deserialize, Serialize};
-use times::WallTime;
 
 use crate::What;
 
@@ -24,7 +24,8 @@ pub struct Episode {
     pub what: What,
     /// The object that it is about, if known.
     #[serde(default)]
-    pub who: Culprit,
+    #[serde(rename = "who")]
+    pub subject: Culprit,
     /// One sentence with names, without credentials.
     pub reason: String,
     /// The number of lines or records that were merged.
@@ -48,7 +49,7 @@ pub struct Source {
 }
 
 /// The number of characters of an id that crictl shows.
-const ID_CHARACTERS: usize = 13;
+const MAX_ID_CHARACTERS: usize = 13;
 
 impl Episode {
     /// Creates an episode without an object and without a source.
@@ -63,8 +64,8 @@ impl Episode {
             to: to.map(|to| to.max(from)),
             seen_until: None,
             what,
-            who: Culprit::default(),
-            reason: escape::redacted(reason.into()),
+            subject: Culprit::default(),
+            reason: pleg_text::redacted(reason.into()),
             count: 1,
             source: None,
         }
@@ -76,14 +77,14 @@ impl Episode {
     }
 
     /// Returns this episode with the object that it is about.
-    pub fn about(mut self, who: Culprit) -> Self {
-        self.who = who;
+    pub fn about(mut self, subject: Culprit) -> Self {
+        self.subject = subject;
         self
     }
 
     /// Returns this episode with the line or record that shows it.
     pub fn written(mut self, source: Source) -> Self {
-        let text = escape::redacted(source.text);
+        let text = pleg_text::redacted(source.text);
         self.source = Some(Source { text, ..source });
         self
     }
@@ -111,7 +112,7 @@ impl Episode {
 
     /// The object in a few words: `namespace/pod/container`, or the beginning of an id, as crictl
     /// shows it; empty if it has none.
-    pub fn whom(&self) -> String {
+    pub fn subject_name(&self) -> String {
         let Culprit {
             pod,
             container,
@@ -119,7 +120,7 @@ impl Episode {
             pid,
             process,
             unit,
-        } = &self.who;
+        } = &self.subject;
         let pod_name = pod.as_ref().and_then(|pod| pod.name.as_deref());
         let namespace = pod.as_ref().and_then(|pod| pod.namespace.as_deref());
         let parts: Vec<&str> = [namespace, pod_name, container.as_deref()]
@@ -131,7 +132,7 @@ impl Episode {
         }
         let uid = pod.as_ref().and_then(|pod| pod.uid.as_deref());
         match (id.as_deref().or(uid), unit, process, pid) {
-            (Some(id), ..) => id.get(..ID_CHARACTERS).unwrap_or(id).to_owned(),
+            (Some(id), ..) => id.get(..MAX_ID_CHARACTERS).unwrap_or(id).to_owned(),
             (_, Some(unit), ..) => unit.clone(),
             (_, _, Some(process), Some(pid)) => format!("{process} ({pid})"),
             (_, _, Some(process), None) => process.clone(),
@@ -156,7 +157,7 @@ mod tests {
         let call = What::HungCall {
             call: "ListContainers".into(),
         };
-        let who = Culprit {
+        let subject = Culprit {
             id: Some("61ac".into()),
             ..Culprit::default()
         };
@@ -166,7 +167,7 @@ mod tests {
             text: String::new(),
         };
         let episode = Episode::new(second(0), None, call, "it hangs")
-            .about(who)
+            .about(subject)
             .written(source);
         let json = serde_json::to_value(&episode).unwrap();
         assert_eq!(json["what"], "hungCall");
@@ -191,29 +192,33 @@ mod tests {
     }
 
     #[test]
-    fn an_end_before_the_beginning_is_the_beginning() {
+    fn an_end_before_the_beginning_is_moved_to_the_beginning() {
         let episode = Episode::new(second(5), Some(second(3)), What::NotReady, "");
         assert!(episode.is_moment());
         assert_eq!(episode.lasted(), Some(Duration::ZERO));
     }
 
     #[test]
-    fn somebody_is_called_by_pod_and_container_or_by_what_else_is_known() {
-        let whom = |who: Culprit| Episode::at(second(0), What::NotReady, "").about(who).whom();
+    fn a_subject_is_named_by_pod_and_container_or_by_another_known_name() {
+        let name = |subject: Culprit| {
+            Episode::at(second(0), What::NotReady, "")
+                .about(subject)
+                .subject_name()
+        };
         let pod = PodName {
             uid: Some("u".into()),
             namespace: Some("default".into()),
             name: Some("web-0".into()),
         };
-        let nobody = Culprit::default;
+        let empty = Culprit::default;
         let cases = [
-            (nobody(), ""),
+            (empty(), ""),
             (
                 Culprit {
                     pod: Some(pod.clone()),
                     container: Some("app".into()),
                     id: Some("61ac".into()),
-                    ..nobody()
+                    ..empty()
                 },
                 "default/web-0/app",
             ),
@@ -224,7 +229,7 @@ mod tests {
                         namespace: None,
                         ..pod
                     }),
-                    ..nobody()
+                    ..empty()
                 },
                 "u",
             ),
@@ -232,13 +237,13 @@ mod tests {
                 Culprit {
                     pid: Some(7),
                     process: Some("runc".into()),
-                    ..nobody()
+                    ..empty()
                 },
                 "runc (7)",
             ),
         ];
-        for (who, expected) in cases {
-            assert_eq!(whom(who), expected);
+        for (subject, expected) in cases {
+            assert_eq!(name(subject), expected);
         }
     }
 }

@@ -9,8 +9,8 @@
 use std::collections::BTreeMap;
 
 use causes::finding::{Culprit, PodName};
+use pleg_text::WallTime;
 use serde::Serialize;
-use times::WallTime;
 
 use crate::{Episode, Level, What};
 
@@ -73,7 +73,7 @@ fn interval<'a>(episode: &'a Episode, node: &'a str) -> Interval<'a> {
         level: episode.what.level(),
         display: true,
         source: "Pleg",
-        locator: locator(&episode.who, node),
+        locator: locator(&episode.subject, node),
         message: Message {
             reason,
             cause,
@@ -85,7 +85,7 @@ fn interval<'a>(episode: &'a Episode, node: &'a str) -> Interval<'a> {
     }
 }
 
-fn locator<'a>(who: &'a Culprit, node: &'a str) -> Locator<'a> {
+fn locator<'a>(subject: &'a Culprit, node: &'a str) -> Locator<'a> {
     let mut keys = BTreeMap::from([("node", node)]);
     let mut add = |key, value: &'a Option<String>| {
         if let Some(value) = value {
@@ -96,14 +96,14 @@ fn locator<'a>(who: &'a Culprit, node: &'a str) -> Locator<'a> {
         uid,
         namespace,
         name,
-    }) = &who.pod
+    }) = &subject.pod
     {
         add("uid", uid);
         add("namespace", namespace);
         add("pod", name);
     }
-    add("container", &who.container);
-    let kind = match (&who.container, &who.pod) {
+    add("container", &subject.container);
+    let kind = match (&subject.container, &subject.pod) {
         (Some(_), _) => "Container",
         (None, Some(_)) => "Pod",
         (None, None) => "Node",
@@ -127,9 +127,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_interval_has_the_names_that_its_viewers_read() {
+    fn an_interval_has_the_fields_that_its_viewers_read() {
         let from = WallTime::from_unix_nanos(1_700_000_000_000_000_000).unwrap();
-        let who = Culprit {
+        let subject = Culprit {
             pod: Some(PodName {
                 uid: Some("u".into()),
                 namespace: Some("default".into()),
@@ -142,7 +142,7 @@ mod tests {
             call: "ContainerStatus".into(),
         };
         let episodes = [
-            Episode::new(from, None, call, "it hangs").about(who),
+            Episode::new(from, None, call, "it hangs").about(subject),
             Episode::at(from, What::NotReady, "the PLEG is not healthy"),
         ];
         let json = serde_json::to_value(intervals(&episodes, "node-1")).unwrap();

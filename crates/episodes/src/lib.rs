@@ -10,7 +10,7 @@
 //!
 //! ```
 //! use episodes::{Episode, What};
-//! use times::WallTime;
+//! use pleg_text::WallTime;
 //!
 //! let from = WallTime::from_unix_nanos(1_700_000_000_000_000_000).unwrap();
 //! let to = WallTime::from_unix_nanos(1_700_000_120_000_000_000).unwrap();
@@ -19,11 +19,11 @@
 //! assert_eq!(episode.lasted().unwrap().as_secs(), 120);
 //! ```
 
-mod collected;
+mod collector;
 mod episode;
 pub mod intervals;
 mod what;
 
-pub use collected::Collected;
+pub use collector::Collector;
 pub use episode::{Episode, Source};
 pub use what::{Level, What};

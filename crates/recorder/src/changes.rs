@@ -2,7 +2,7 @@
 //! a reader. A call or a report that is a second older is no change.
 //!
 //! ```text
-//!   StatusReport, as it is made --> Gist: what matters of it --> did it change? --> record
+//!   StatusReport, as it is made --> Essence: what matters of it --> did it change? --> record
 //!                                                                    ^
 //!                                 at most one a second, but a change of health at once;
 //!                                 in a row, at most as the budget allows
@@ -22,16 +22,16 @@ use tokio::time::Instant;
 const HEARTBEAT: Duration = Duration::from_secs(60);
 
 /// The minimum interval between two recorded statuses.
-const PAUSE: Duration = Duration::from_secs(1);
+const MIN_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The minimum interval between two recorded changes of the guard's counters, which change every
 /// second while it guards.
-const COUNTERS: Duration = Duration::from_secs(10);
+const COUNTERS_INTERVAL: Duration = Duration::from_secs(10);
 
 /// The number of changes that are recorded in succession, and the interval at which another one is
 /// allowed: a runtime that flaps for hours would push everything else out of the recording.
-const BURST: u32 = 60;
-const REFILL: Duration = Duration::from_secs(5);
+const MAX_BURST: u32 = 60;
+const REFILL_INTERVAL: Duration = Duration::from_secs(5);
 
 /// An outstanding call of this age is part of what matters.
 pub(crate) const OVERDUE_SECONDS: f64 = 2.0;
@@ -47,13 +47,13 @@ pub struct Changes {
 #[derive(Debug)]
 struct Last {
     at: Instant,
-    gist: Gist,
+    essence: Essence,
     counters: Counters,
 }
 
 /// What matters of a status.
 #[derive(Debug, PartialEq)]
-struct Gist {
+struct Essence {
     health: (HealthState, Reason),
     kubelet: (bool, bool),
     stuck: Calls,
@@ -90,7 +90,7 @@ impl Changes {
         Self {
             last: None,
             budget: Budget {
-                left: BURST,
+                left: MAX_BURST,
                 refilled: now,
             },
         }
@@ -99,21 +99,23 @@ impl Changes {
     /// Whether this report is to be recorded. If so, it counts as recorded.
     pub fn is_due(&mut self, report: &StatusReport, now: Instant) -> bool {
         self.budget.refill(now);
-        let gist = Gist::of(report);
+        let essence = Essence::of(report);
         let counters = Counters::of(&report.guard);
         let is_due = match &self.last {
             None => true,
             // A reader stops at a change of health: the status shown there must not be a mixture of
             // before and after.
-            Some(last) if now < last.at + PAUSE && gist.health == last.gist.health => false,
+            Some(last) if now < last.at + MIN_INTERVAL && essence.health == last.essence.health => {
+                false
+            }
             Some(last) if now >= last.at + HEARTBEAT => true,
-            Some(last) if gist != last.gist => self.budget.take(),
-            Some(last) => counters != last.counters && now >= last.at + COUNTERS,
+            Some(last) if essence != last.essence => self.budget.take(),
+            Some(last) => counters != last.counters && now >= last.at + COUNTERS_INTERVAL,
         };
         if is_due {
             self.last = Some(Last {
                 at: now,
-                gist,
+                essence,
                 counters,
             });
         }
@@ -121,7 +123,7 @@ impl Changes {
     }
 }
 
-impl Gist {
+impl Essence {
     fn of(report: &StatusReport) -> Self {
         let overdue = report.in_flight.iter();
         let overdue = overdue.filter(|call| call.age_seconds >= OVERDUE_SECONDS);
@@ -175,11 +177,11 @@ impl Counters {
 
 impl Budget {
     fn refill(&mut self, now: Instant) {
-        while self.left < BURST && now >= self.refilled + REFILL {
-            self.refilled += REFILL;
+        while self.left < MAX_BURST && now >= self.refilled + REFILL_INTERVAL {
+            self.refilled += REFILL_INTERVAL;
             self.left += 1;
         }
-        if self.left == BURST {
+        if self.left == MAX_BURST {
             self.refilled = now;
         }
     }

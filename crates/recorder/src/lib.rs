@@ -7,7 +7,8 @@
 //!                                                                   store::read: entries
 //!                                                                           |
 //!              live screens <-- replay: the state at a time <---------------+
-//!              timelines <-- fold: episodes, from when to when <------------/
+//!              timelines <-- fold: episodes, from when to when <------------+
+//!                a ticket <-- snapshot: with status, pods and a bundle <----/
 //! ```
 //!
 //! The unit is an [`Entry`]: one recorded fact, with its time of day. Nothing in here may
@@ -19,9 +20,12 @@ pub mod fold;
 mod record;
 mod recorder;
 pub mod replay;
-mod silence;
+pub mod snapshot;
 pub mod store;
+mod unrecorded;
 
-pub use record::{Began, Diagnosed, Entry, Finding, ListTimes, Loss, Lost, Recorded, Status, Told};
-pub use recorder::{BETWEEN_WRITES, Recorder, SyncFile, Written};
-pub use silence::Silence;
+pub use record::{
+    Began, Diagnosed, Entry, Finding, ListTimes, Loss, Lost, Published, Recorded, Status,
+};
+pub use recorder::{Recorder, SyncFile, WRITE_INTERVAL, Written};
+pub use unrecorded::Unrecorded;

@@ -41,9 +41,11 @@ pub enum Recorded {
     Ended,
     /// `pleg snapshot` itself requested the status, because no agent responded. No recording has
     /// this entry: the readers of snapshots put it before the status.
-    Looked,
+    #[serde(rename = "looked")]
+    Examined,
     /// A record that subscribers received: an event, a change of health, or a gap.
-    Told(Told),
+    #[serde(rename = "told")]
+    Published(Published),
     /// The status of the agent: every minute, and when it changed.
     Status(Box<Status>),
     /// The findings of a diagnosis while something was wrong.
@@ -71,7 +73,7 @@ pub struct Began {
 /// A record that subscribers received.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Told {
+pub struct Published {
     /// The record.
     pub record: Record,
     /// The time by the runtime: of the start or the exit of a container.
@@ -185,45 +187,45 @@ impl Loss {
 impl Entry {
     /// Creates the entry for a status, with its lists cut.
     pub fn status(time: WallTime, mut report: StatusReport) -> Self {
-        let left_out = cut(&mut report.stuck)
-            + cut(&mut report.failing)
-            + cut(&mut report.in_flight)
-            + cut(&mut report.warnings)
-            + cut(&mut report.guard.culprits)
-            + cut(&mut report.guard.last_differences);
+        let left_out = truncate(&mut report.stuck)
+            + truncate(&mut report.failing)
+            + truncate(&mut report.in_flight)
+            + truncate(&mut report.warnings)
+            + truncate(&mut report.guard.culprits)
+            + truncate(&mut report.guard.last_differences);
         let what = Recorded::Status(Box::new(Status { report, left_out }));
         Self { time, what }
     }
 
     /// Creates the entry for a record of a subscriber, with the time of its event; `None` for what
     /// the recording already contains.
-    pub fn told(record: Record, happened: Option<WallTime>) -> Option<Self> {
+    pub fn published(record: Record, happened: Option<WallTime>) -> Option<Self> {
         let (time, record) = match record {
             // The state before it is in the entry with all pods.
             Record::Event(event) if event.initial => return None,
             Record::Event(event) => (event.time, Record::Event(event)),
             Record::Synced { .. } => return None,
             Record::Health(mut health) => {
-                cut(&mut health.stuck);
-                cut(&mut health.failing);
+                truncate(&mut health.stuck);
+                truncate(&mut health.failing);
                 (health.time, Record::Health(health))
             }
             Record::Gap { time, .. } => (time, record),
         };
-        let what = Recorded::Told(Told { record, happened });
+        let what = Recorded::Published(Published { record, happened });
         Some(Self { time, what })
     }
 
     /// Whether it is a lifecycle event, of which there may be many.
     pub(crate) fn is_event(&self) -> bool {
         match &self.what {
-            Recorded::Told(told) => matches!(told.record, Record::Event(_)),
+            Recorded::Published(published) => matches!(published.record, Record::Event(_)),
             _ => false,
         }
     }
 }
 
-fn cut<T>(rows: &mut Vec<T>) -> usize {
+fn truncate<T>(rows: &mut Vec<T>) -> usize {
     let left_out = rows.len().saturating_sub(MAX_ROWS);
     rows.truncate(MAX_ROWS);
     left_out

@@ -37,10 +37,10 @@ use thread::Writer;
 /// costs more than all other work for an entry. So `kill -9` loses the events of this time at most.
 /// Every other entry is written at once and then synced: above all a change of health, and the
 /// status that belongs to it.
-pub const BETWEEN_WRITES: Duration = Duration::from_secs(1);
+pub const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a stop waits for the last entries. A daemon stops within a second.
-const LAST_ENTRIES: Duration = Duration::from_millis(300);
+const STOP_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// Records, until it is dropped.
 #[derive(Debug)]
@@ -53,13 +53,13 @@ pub struct Recorder {
 #[derive(Debug, Default)]
 struct Shared {
     queue: Queue,
-    figures: Figures,
+    counters: Counters,
     /// Whether a segment was begun or events were lost, and all pods were not recorded since.
-    wants_pods: AtomicBool,
+    needs_pods: AtomicBool,
 }
 
 #[derive(Debug, Default)]
-struct Figures {
+struct Counters {
     bytes: AtomicU64,
     written: AtomicU64,
     lost: AtomicU64,
@@ -77,35 +77,48 @@ pub struct Written {
 }
 
 impl Recorder {
-    /// Starts a thread that writes to this folder; events at the latest when `between` has passed
+    /// Starts a thread that writes to this folder; events at the latest when `write_interval` has passed
     /// since the last write. This function returns no error of the disk: the thread logs it and
     /// retries.
     pub fn start(
         folder: PathBuf,
         limits: Limits,
-        between: Duration,
+        write_interval: Duration,
         clock: WallClock,
     ) -> std::io::Result<Self> {
-        Self::start_with(folder, limits, between, clock, Box::new(File::sync_all))
+        Self::start_with(
+            folder,
+            limits,
+            write_interval,
+            clock,
+            Box::new(File::sync_all),
+        )
     }
 
     /// Starts a recorder with another way to sync.
     pub fn start_with(
         folder: PathBuf,
         limits: Limits,
-        between: Duration,
+        write_interval: Duration,
         clock: WallClock,
         sync: SyncFile,
     ) -> std::io::Result<Self> {
         let shared = Arc::<Shared>::default();
-        let (ends, ended) = oneshot::channel();
+        let (end, ended) = oneshot::channel();
         let syncer = Syncer::start(sync)?;
-        let writer = Writer::new(folder, limits, between, clock, syncer, shared.clone());
+        let writer = Writer::new(
+            folder,
+            limits,
+            write_interval,
+            clock,
+            syncer,
+            shared.clone(),
+        );
         let thread = std::thread::Builder::new().name("history".to_owned());
         thread.spawn(move || {
             writer.run();
             // The receiver may be gone; ignore the error.
-            let _ = ends.send(());
+            let _ = end.send(());
         })?;
         Ok(Self { shared, ended })
     }
@@ -125,19 +138,19 @@ impl Recorder {
 
     /// Whether an entry with all pods is due, because a segment was begun or events were lost.
     /// Returns true once.
-    pub fn wants_pods(&self) -> bool {
-        self.shared.wants_pods.swap(false, Ordering::Relaxed)
+    pub fn take_pods_request(&self) -> bool {
+        self.shared.needs_pods.swap(false, Ordering::Relaxed)
     }
 
     /// How much was recorded.
     pub fn written(&self) -> Written {
-        self.shared.figures.written()
+        self.shared.counters.written()
     }
 
     /// Stops the recorder. Writes what is in the queue if the disk responds within a short time.
     pub async fn stop(mut self) {
         self.shared.queue.close();
-        if timeout(LAST_ENTRIES, &mut self.ended).await.is_err() {
+        if timeout(STOP_TIMEOUT, &mut self.ended).await.is_err() {
             tracing::warn!("the end of the history was not written: the disk does not respond");
         }
     }
@@ -151,12 +164,12 @@ impl Drop for Recorder {
 
 impl Shared {
     fn lose(&self, time: WallTime, why: Loss) {
-        self.figures.lost.fetch_add(1, Ordering::Relaxed);
+        self.counters.lost.fetch_add(1, Ordering::Relaxed);
         self.queue.lose(time, why);
     }
 }
 
-impl Figures {
+impl Counters {
     fn written(&self) -> Written {
         Written {
             bytes: self.bytes.load(Ordering::Relaxed),

@@ -17,22 +17,22 @@ use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 
 use crate::changes::OVERDUE_SECONDS;
-use crate::silence::{Mark, Silence};
-use crate::{Entry, Recorded, Status, Told};
+use crate::unrecorded::{Mark, Unrecorded};
+use crate::{Entry, Published, Recorded, Status};
 
 mod pods;
 
 /// A status that is recorded within this time after a change of health belongs to the change.
-const TOGETHER: Duration = Duration::from_secs(2);
+const STATUS_FOLLOWS_WITHIN: Duration = Duration::from_secs(2);
 
 /// A status that is recorded because of a change of health follows within this time.
-const AT_ONCE: Duration = Duration::from_millis(200);
+const STATUS_DUE_WITHIN: Duration = Duration::from_millis(200);
 
 /// A part of the state at a time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
     /// Nothing was recorded at that time; everything else is as of before.
-    NotRecorded(Silence),
+    NotRecorded(Unrecorded),
     /// The last status that was recorded.
     Status {
         /// When it was recorded.
@@ -41,7 +41,7 @@ pub enum Update {
         report: Box<StatusReport>,
     },
     /// An event or a change of health, the oldest first.
-    Told(Told),
+    Published(Published),
     /// All pods, changed by the events since they were listed.
     Pods {
         /// When they were listed.
@@ -58,11 +58,11 @@ pub struct Recording {
     entries: Vec<Entry>,
     span: (WallTime, WallTime),
     /// The times of lost entries, each until all pods were recorded again.
-    losses: Vec<Silence>,
+    losses: Vec<Unrecorded>,
 }
 
 fn begins(entry: &Entry) -> bool {
-    matches!(entry.what, Recorded::Began(_) | Recorded::Looked)
+    matches!(entry.what, Recorded::Began(_) | Recorded::Examined)
 }
 
 /// The index of the last status, or of the last beginning of an agent.
@@ -71,18 +71,18 @@ fn last_of_an_agent(known: &[Entry]) -> Option<usize> {
     known.iter().rposition(is_of_an_agent)
 }
 
-/// The silence that contains a time. An agent that has begun ends it with its first status.
-fn silence_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Silence> {
+/// The unrecorded time that contains `time`. An agent that has begun ends it with its first status.
+fn unrecorded_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Unrecorded> {
     let begun = last_of_an_agent(known).filter(|at| begins(&known[*at]));
     let (last, next) = match begun {
         Some(began) => (known.get(began.checked_sub(1)?)?, &known[began]),
         None => (known.last().filter(|last| last.time < time)?, next.first()?),
     };
-    Silence::between(Mark::from(last), Mark::from(next))
+    Unrecorded::between(Mark::from(last), Mark::from(next))
 }
 
 /// A lost exit is known again once all pods are recorded.
-fn losses(entries: &[Entry]) -> Vec<Silence> {
+fn losses(entries: &[Entry]) -> Vec<Unrecorded> {
     let all = entries.iter().enumerate();
     let lost = all.filter_map(|(at, entry)| match entry.what {
         Recorded::Lost(lost) => Some((&entries[at..], lost)),
@@ -93,7 +93,7 @@ fn losses(entries: &[Entry]) -> Vec<Silence> {
             .iter()
             .filter(|it| matches!(it.what, Recorded::Pods(_)));
         let until = pods.next().or(rest.last()).map_or(lost.since, |it| it.time);
-        Silence::of(lost, until)
+        Unrecorded::of(lost, until)
     });
     lost.collect()
 }
@@ -116,8 +116,8 @@ fn status_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Update> 
     let taken = known[last].time;
     let mut report = lasting(&status.report, time.since(taken));
     for entry in &known[last + 1..] {
-        if let Recorded::Told(told) = &entry.what
-            && let Record::Health(health) = &told.record
+        if let Recorded::Published(published) = &entry.what
+            && let Record::Health(health) = &published.record
         {
             let mut health = health.clone();
             let passed = time.since(entry.time);
@@ -134,7 +134,7 @@ fn belonging<'a>(since: &[Entry], next: &'a [Entry]) -> Option<&'a Status> {
     let Entry {
         time,
         what:
-            Recorded::Told(Told {
+            Recorded::Published(Published {
                 record: Record::Health(health),
                 ..
             }),
@@ -142,7 +142,9 @@ fn belonging<'a>(since: &[Entry], next: &'a [Entry]) -> Option<&'a Status> {
     else {
         return None;
     };
-    let soon = next.iter().take_while(|it| it.time.since(*time) < AT_ONCE);
+    let soon = next
+        .iter()
+        .take_while(|it| it.time.since(*time) < STATUS_DUE_WITHIN);
     let status = soon.into_iter().find_map(|entry| match &entry.what {
         Recorded::Status(status) => Some(status),
         _ => None,
@@ -201,7 +203,7 @@ impl Recording {
         let is_trouble = |entry: &Entry| {
             let state = match &entry.what {
                 Recorded::Status(status) => status.report.health.state,
-                Recorded::Told(Told {
+                Recorded::Published(Published {
                     record: Record::Health(health),
                     ..
                 }) => health.state,
@@ -215,7 +217,8 @@ impl Recording {
         let began = self.entries[first].time;
         let mut status = self.entries[first..].iter();
         let status = status.find(|entry| matches!(entry.what, Recorded::Status(_)));
-        let status = status.filter(|entry| is_trouble(entry) && entry.time.since(began) < TOGETHER);
+        let status = status
+            .filter(|entry| is_trouble(entry) && entry.time.since(began) < STATUS_FOLLOWS_WITHIN);
         status.map_or(began, |entry| entry.time)
     }
 
@@ -234,23 +237,28 @@ impl Recording {
     pub fn at(&self, time: WallTime, events: usize) -> Vec<Update> {
         let known = &self.entries[..self.known(time)];
         let next = &self.entries[known.len()..];
-        let is_lost = |silence: &&Silence| silence.since <= time && time < silence.until;
+        let is_lost =
+            |unrecorded: &&Unrecorded| unrecorded.since <= time && time < unrecorded.until;
         let lost = self.losses.iter().find(is_lost).copied();
-        let silence = lost.or_else(|| silence_at(known, next, time));
-        let status = match silence {
+        let unrecorded = lost.or_else(|| unrecorded_at(known, next, time));
+        let status = match unrecorded {
             // No entry shows that a state lasted for longer.
-            Some(silence) => status_at(known, &[], silence.since),
+            Some(unrecorded) => status_at(known, &[], unrecorded.since),
             None => status_at(known, next, time),
         };
-        let told = known.iter().rev().filter_map(|entry| match &entry.what {
-            Recorded::Told(told) => Some(Update::Told(told.clone())),
+        let events_before = known.iter().rev().filter_map(|entry| match &entry.what {
+            Recorded::Published(published) => Some(Update::Published(published.clone())),
             _ => None,
         });
-        let mut told: Vec<_> = told.take(events).collect();
-        told.reverse();
+        let mut published: Vec<_> = events_before.take(events).collect();
+        published.reverse();
         let pods = self.pods_at(known);
-        let silence = silence.map(Update::NotRecorded).into_iter();
-        silence.chain(status).chain(told).chain(pods).collect()
+        let unrecorded = unrecorded.map(Update::NotRecorded).into_iter();
+        unrecorded
+            .chain(status)
+            .chain(published)
+            .chain(pods)
+            .collect()
     }
 
     /// The number of entries up to this time.
@@ -267,10 +275,10 @@ impl Recording {
         };
         let mut pods = pods.clone();
         for entry in &known[all + 1..] {
-            if let Recorded::Told(told) = &entry.what
-                && let Record::Event(event) = &told.record
+            if let Recorded::Published(published) = &entry.what
+                && let Record::Event(event) = &published.record
             {
-                pods::apply(&mut pods, event, told.happened);
+                pods::apply(&mut pods, event, published.happened);
             }
         }
         let listed = known[all].time;

@@ -1,5 +1,5 @@
-//! The simulated runtime's directory of tasks: one for each container and sandbox that runs, which a
-//! simulated kernel watches.
+//! The simulated runtime's directory of tasks, which the simulated kernel watches. It has one entry for
+//! each running container and sandbox.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,17 +13,18 @@ use tokio::sync::Notify;
 use crate::Sim;
 use crate::world::World;
 
-/// The directory, and what was reported of it.
+/// The content of the directory.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    /// Whether it is there, and may be watched.
+    /// Whether it exists and is watched.
     is_watched: bool,
-    /// The ids that have one.
+    /// The ids that have an entry.
     ids: BTreeSet<Id>,
-    news: VecDeque<Birth>,
+    /// Births that the reader has not received yet.
+    unread: VecDeque<Birth>,
 }
 
-/// It, and what wakes its reader.
+/// The directory, and the notification of its reader.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct TaskDirectory {
     directory: Arc<Mutex<Directory>>,
@@ -35,8 +36,8 @@ impl TaskDirectory {
         self.directory.lock().expect("no panic while it is held")
     }
 
-    /// The world has changed.
-    pub(crate) fn follow(&self, world: &World) {
+    /// Updates the entries after a change of the world.
+    pub(crate) fn update(&self, world: &World) {
         let mut directory = self.directory();
         if !directory.is_watched {
             return;
@@ -46,16 +47,16 @@ impl TaskDirectory {
         let appeared: Vec<_> = appeared.map(Birth::Appeared).collect();
         let gone = directory.ids.difference(&ids).cloned();
         let gone: Vec<_> = gone.map(Birth::Disappeared).collect();
-        directory.news.extend(appeared);
-        directory.news.extend(gone);
+        directory.unread.extend(appeared);
+        directory.unread.extend(gone);
         directory.ids = ids;
         self.changed.notify_one();
     }
 
-    /// Says whether it was watched.
+    /// Stops watching. Returns whether the directory was watched.
     fn unwatch(&self, birth: Option<Birth>) -> bool {
         let mut directory = self.directory();
-        directory.news.extend(birth);
+        directory.unread.extend(birth);
         self.changed.notify_one();
         std::mem::replace(&mut directory.is_watched, false)
     }
@@ -64,12 +65,12 @@ impl TaskDirectory {
         let mut directory = self.directory();
         directory.is_watched = true;
         directory.ids = ids(world);
-        directory.news.push_back(birth);
+        directory.unread.push_back(birth);
         self.changed.notify_one();
     }
 }
 
-/// What has a directory: all that has not ended.
+/// The ids that have an entry: those of all containers and sandboxes that have not ended.
 fn ids(world: &World) -> BTreeSet<Id> {
     let sandboxes = world
         .sandboxes()
@@ -84,21 +85,21 @@ fn ids(world: &World) -> BTreeSet<Id> {
 }
 
 impl Sim {
-    /// From now on the kernel reports each container and sandbox that starts or ends, by its directory.
+    /// Starts watching: the kernel reports each container and sandbox that starts or ends.
     pub fn watch_births(&self) {
         self.births.watch(&self.world(), Birth::Watched);
     }
 
-    /// From now on it does not, for the directory is gone.
+    /// Stops watching, because the directory was removed.
     pub fn unwatch_births(&self) {
         let why = UnwatchedBirths::Removed;
         self.births.unwatch(Some(Birth::Unwatched(why)));
     }
 
-    /// More happens at once than the kernel keeps: what `happens` is not reported, and that is.
-    pub fn lose_births(&self, happens: impl FnOnce(&Self)) {
+    /// Overflows the kernel's queue: the births of `act` are lost, and the loss is reported.
+    pub fn lose_births(&self, act: impl FnOnce(&Self)) {
         let was_watched = self.births.unwatch(None);
-        happens(self);
+        act(self);
         if was_watched {
             self.births.watch(&self.world(), Birth::Lost);
         }
@@ -107,7 +108,7 @@ impl Sim {
     pub(crate) fn read_births(&self) -> Births {
         Box::pin(unfold(self.births.clone(), |births| async {
             loop {
-                let next = births.directory().news.pop_front();
+                let next = births.directory().unread.pop_front();
                 if let Some(birth) = next {
                     return Some((birth, births));
                 }

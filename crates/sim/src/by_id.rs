@@ -1,16 +1,15 @@
-//! Finding things by their ids, as a runtime is asked for them. Ids speak, so one looks
-//! where an id says, and only else everywhere.
+//! Finds objects by their ids. Most ids contain the name of their pod, which is searched first.
 
 use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::model::wall_time::WallTime;
 
 use crate::world::{Container, Pod, Sandbox, World};
 
-/// The end of a process that was killed.
+/// The exit code of a process that was killed.
 const KILLED: i32 = 137;
 
 impl World {
-    /// The sandbox of that id.
+    /// The sandbox with this id.
     pub fn sandbox_by_id(&self, id: &str) -> Option<(&Pod, &Sandbox)> {
         let of = |pod| sandbox_in(pod, id);
         let near = id.rsplit_once('.').and_then(|(pod, _)| self.pods.get(pod));
@@ -18,7 +17,7 @@ impl World {
             .or_else(|| self.pods.values().find_map(of))
     }
 
-    /// The container of that id.
+    /// The container with this id.
     pub fn container_by_id(&self, id: &str) -> Option<(&Pod, &Container)> {
         let of = |pod| container_in(pod, id);
         let near = id.rsplit_once('/').and_then(|(pod, _)| self.pods.get(pod));
@@ -26,27 +25,27 @@ impl World {
             .or_else(|| self.pods.values().find_map(of))
     }
 
-    /// A sandbox of another id: the next one.
+    /// The next sandbox, which has another id.
     pub(crate) fn another_sandbox(&self, id: &str) -> Option<(&Pod, &Sandbox)> {
         let next = self.sandboxes().skip_while(|(_, it)| it.id.as_str() != id);
         let mut others = next.chain(self.sandboxes());
         others.find(|(_, it)| it.id.as_str() != id)
     }
 
-    /// A container of another id: the next one.
+    /// The next container, which has another id.
     pub(crate) fn another_container(&self, id: &str) -> Option<(&Pod, &Container)> {
         let next = self.containers().skip_while(|(_, it)| it.id.as_str() != id);
         let mut others = next.chain(self.containers());
         others.find(|(_, it)| it.id.as_str() != id)
     }
 
-    /// The container of that id, to be changed.
+    /// The container with this id, for changing it.
     pub fn container_by_id_mut(&mut self, id: &str) -> Option<&mut Container> {
         let mut containers = self.pods.values_mut().flat_map(|pod| &mut pod.containers);
         containers.find(|container| container.id.as_str() == id)
     }
 
-    /// Stops a sandbox, and kills what runs in it.
+    /// Stops a sandbox, and kills its running containers.
     pub fn stop_sandbox(&mut self, id: &str, now: WallTime) {
         let Some(pod) = self.pod_of_sandbox(id) else {
             return;
@@ -64,7 +63,7 @@ impl World {
         }
     }
 
-    /// Removes a sandbox with all that is in it, and a pod of which nothing is left.
+    /// Removes a sandbox with its containers, and its pod if nothing else is left of it.
     pub fn remove_sandbox(&mut self, id: &str) {
         if let Some(pod) = self.pod_of_sandbox(id) {
             pod.sandboxes.retain(|sandbox| sandbox.id.as_str() != id);
@@ -83,7 +82,7 @@ impl World {
         }
     }
 
-    /// The pod that a sandbox is of.
+    /// The pod of a sandbox.
     pub fn pod_of_sandbox(&mut self, id: &str) -> Option<&mut Pod> {
         let mut pods = self.pods.values_mut();
         pods.find(|pod| sandbox_in(pod, id).is_some())

@@ -1,8 +1,8 @@
-//! What goes wrong with calls: to one id, or to all of a kind; by a status lock; by a stop
-//! and by a restart of the runtime.
+//! Faults of calls: of one id or of a whole method, by a status lock, by a stop or by a restart of
+//! the runtime.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use cri::Rpc;
@@ -24,48 +24,55 @@ pub enum Fault {
     Hang,
     /// It fails.
     Fail(CallError),
-    /// The runtime goes away when it is called, for this long.
+    /// It crashes the runtime, which is unreachable for this long.
     Crash(Duration),
     /// Its answer is larger than the 16 MiB that a kubelet receives.
     Oversize,
-    /// Its answer is not what CRI says that it is.
+    /// Its answer does not conform to CRI.
     Malformed(Malformation),
 }
 
 /// What is wrong with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformation {
-    /// Its bytes are no message.
+    /// Its bytes are not a message.
     Garbage,
-    /// It is a message that lacks the status that was asked for.
+    /// The message lacks the requested status.
     WithoutStatus,
-    /// It is the status of something else than was asked for, id and all.
+    /// The status, including its id, is that of another object.
     OfAnother,
 }
 
-/// How the answer to a call is to be made that got through.
+/// The form of the answer to a call that does not fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Passed {
-    Well,
+pub(crate) enum AnswerForm {
+    Correct,
     Oversize,
     Malformed(Malformation),
 }
 
-/// The faults in force, by method and id; without an id, for all calls of the kind.
+/// Which object the status in an answer describes.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StatusOf {
+    Requested,
+    Another,
+}
+
+/// The current faults, by method and id; without an id, of all calls of the method.
 #[derive(Debug)]
 pub struct Faults {
     faults: BTreeMap<(Rpc, Option<Id>), Fault>,
     /// Containers whose status lock is held.
     locked: BTreeSet<Id>,
-    /// Until when nobody answers, after a restart.
+    /// The time until which the runtime is unreachable after a restart.
     down: Option<Instant>,
-    /// How often a call has made the runtime go away.
+    /// The number of calls that crashed the runtime.
     crashes: usize,
-    /// Nobody answers anything.
+    /// Whether the runtime answers no call.
     stopped: bool,
     random: Rng,
-    /// Unlike a watch channel it wakes those who wait in their order, so that a world goes
-    /// the same way each time.
+    /// Unlike a watch channel it wakes the waiting tasks in the order in which they began to wait, so
+    /// each run has the same course.
     changed: Arc<Notify>,
     restarted: watch::Sender<()>,
 }
@@ -86,13 +93,13 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Puts a fault in force, in place of another for the same.
+    /// Sets the fault of a method and id. It replaces another of both.
     pub fn set(&mut self, call: Rpc, id: Option<Id>, fault: Fault) {
         self.faults.insert((call, id), fault);
         self.changed.notify_waiters();
     }
 
-    /// Lifts a fault; calls that hang by it go on.
+    /// Lifts a fault. Calls that it made hang continue.
     pub fn lift(&mut self, call: Rpc, id: Option<Id>) {
         self.faults.remove(&(call, id));
         self.changed.notify_waiters();
@@ -107,13 +114,13 @@ impl Faults {
         self.changed.notify_waiters();
     }
 
-    /// Takes a container's status lock for something that does not end.
+    /// Takes the status lock of a container.
     pub fn lock(&mut self, id: Id) {
         self.locked.insert(id);
         self.changed.notify_waiters();
     }
 
-    /// Gives it back.
+    /// Releases the status lock of a container.
     pub fn unlock(&mut self, id: &Id) {
         self.locked.remove(id);
         self.changed.notify_waiters();
@@ -130,8 +137,8 @@ impl Faults {
         self.changed.notify_waiters();
     }
 
-    /// Lets it go on.
-    pub fn go_on(&mut self) {
+    /// Continues a stopped runtime.
+    pub fn resume(&mut self) {
         self.stopped = false;
         self.changed.notify_waiters();
     }
@@ -141,29 +148,29 @@ impl Faults {
         self.stopped
     }
 
-    /// Fails all calls under way, and all new ones until then.
+    /// Fails all outstanding calls, and all new ones until the time `down`.
     pub fn restart(&mut self, down: Instant) {
         self.down = Some(down);
         self.restarted.send_replace(());
     }
 
-    /// How often a call has made the runtime go away.
+    /// The number of calls that crashed the runtime.
     pub fn crashes(&self) -> usize {
         self.crashes
     }
 
-    /// Until when nobody answers.
+    /// The time until which the runtime is unreachable, if it is.
     pub(crate) fn down(&self) -> Option<Instant> {
         self.down.filter(|until| *until > Instant::now())
     }
 
-    /// Is told when the runtime restarts.
+    /// A receiver that is notified of each restart of the runtime.
     pub(crate) fn restarts(&self) -> watch::Receiver<()> {
         self.restarted.subscribe()
     }
 
-    /// What was measured of containerd 1.7.24: whatever goes through all containers waits
-    /// for the lock, creating and starting too, and of the statuses that one alone.
+    /// As measured with containerd 1.7.24: each call that reads all containers waits for the lock,
+    /// also creating and starting one, but of the status calls only that of the locked container.
     fn waits_for_a_lock(&self, rpc: Rpc, id: Option<&Id>) -> bool {
         match rpc {
             Rpc::ListContainers | Rpc::CreateContainer | Rpc::StartContainer => self.is_locked(),
@@ -172,7 +179,7 @@ impl Faults {
         }
     }
 
-    /// The fault for a call: its own, else that of its kind.
+    /// The fault of a call: that of its id, or else that of its method.
     fn of(&self, rpc: Rpc, id: Option<&Id>) -> Option<&Fault> {
         let own = self.own(rpc, id);
         own.or_else(|| self.faults.get(&(rpc, None)))
@@ -182,73 +189,74 @@ impl Faults {
         id.and_then(|id| self.faults.get(&(rpc, Some(id.clone()))))
     }
 
-    fn trial(&mut self, rpc: Rpc, id: Option<&Id>) -> Trial {
+    /// What happens next to a call.
+    fn step(&mut self, rpc: Rpc, id: Option<&Id>) -> CallStep {
         if self.down().is_some() {
-            return Trial::Over(Err(CallError::connection_refused()));
+            return CallStep::Done(Err(CallError::connection_refused()));
         }
-        let waits_alone = self.waits_for_a_lock(rpc, id) && id.is_some();
-        let by = match self.own(rpc, id) {
-            Some(Fault::Hang | Fault::Slow(_) | Fault::Jitter(..)) => HeldBy::ItsOwn,
-            _ if waits_alone => HeldBy::ItsOwn,
-            _ => HeldBy::All,
+        let has_locked_id = self.waits_for_a_lock(rpc, id) && id.is_some();
+        let cause = match self.own(rpc, id) {
+            Some(Fault::Hang | Fault::Slow(_) | Fault::Jitter(..)) => DelayCause::OwnFault,
+            _ if has_locked_id => DelayCause::OwnFault,
+            _ => DelayCause::SharedFault,
         };
         if self.stopped || self.waits_for_a_lock(rpc, id) {
-            return Trial::Wait(by, self.changed.clone().notified_owned());
+            return CallStep::Wait(cause, self.changed.clone().notified_owned());
         }
         match self.of(rpc, id).cloned() {
-            None => Trial::Over(Ok(Passed::Well)),
-            Some(Fault::Fail(error)) => Trial::Over(Err(error)),
+            None => CallStep::Done(Ok(AnswerForm::Correct)),
+            Some(Fault::Fail(error)) => CallStep::Done(Err(error)),
             Some(Fault::Crash(down)) => {
                 self.crashes += 1;
                 self.restart(Instant::now() + down);
-                Trial::Over(Err(lost()))
+                CallStep::Done(Err(lost()))
             }
-            Some(Fault::Oversize) => Trial::Over(Ok(Passed::Oversize)),
-            Some(Fault::Malformed(how)) => Trial::Over(Ok(Passed::Malformed(how))),
-            Some(Fault::Slow(time)) => Trial::Sleep(by, time),
-            Some(Fault::Jitter(least, most)) => {
-                let more = most.saturating_sub(least).mul_f64(self.random.f64());
-                Trial::Sleep(by, least + more)
+            Some(Fault::Oversize) => CallStep::Done(Ok(AnswerForm::Oversize)),
+            Some(Fault::Malformed(how)) => CallStep::Done(Ok(AnswerForm::Malformed(how))),
+            Some(Fault::Slow(time)) => CallStep::Sleep(cause, time),
+            Some(Fault::Jitter(min, max)) => {
+                let more = max.saturating_sub(min).mul_f64(self.random.f64());
+                CallStep::Sleep(cause, min + more)
             }
-            Some(Fault::Hang) => Trial::Wait(by, self.changed.clone().notified_owned()),
+            Some(Fault::Hang) => CallStep::Wait(cause, self.changed.clone().notified_owned()),
         }
     }
 
-    /// What ends once the runtime goes on, if it is stopped.
-    fn stop_ends(&self) -> Option<OwnedNotified> {
+    /// If the runtime is stopped: a future that ends after the next change of the faults.
+    fn change_after_stop(&self) -> Option<OwnedNotified> {
         self.stopped.then(|| self.changed.clone().notified_owned())
     }
 }
 
-/// What holds up a call.
+/// What delays a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HeldBy {
-    /// A fault of its id alone.
-    ItsOwn,
-    /// What holds up others too.
-    All,
+pub(crate) enum DelayCause {
+    /// A fault of its id.
+    OwnFault,
+    /// A fault that delays other calls too.
+    SharedFault,
 }
 
-/// What a call has to do next.
-enum Trial {
-    Over(Result<Passed, CallError>),
-    Sleep(HeldBy, Duration),
-    Wait(HeldBy, OwnedNotified),
+/// What happens next to a call.
+enum CallStep {
+    Done(Result<AnswerForm, CallError>),
+    Sleep(DelayCause, Duration),
+    Wait(DelayCause, OwnedNotified),
 }
 
-/// Goes through whatever is in force for a call, asking `faults` anew after it hung, and
-/// notes what holds it up. A restart of the runtime ends it.
-pub(crate) async fn suffer(
+/// Applies the faults of a call, and reports what delays it to `delayed_by`. A restart of the runtime
+/// ends the call.
+pub(crate) async fn pass_faults(
     faults: &Mutex<Faults>,
     rpc: Rpc,
     id: Option<&Id>,
-    held: impl Fn(HeldBy),
-) -> Result<Passed, CallError> {
-    let mut restarted = of(faults, |faults| faults.restarts());
+    delayed_by: impl Fn(DelayCause),
+) -> Result<AnswerForm, CallError> {
+    let mut restarts = locked(faults).restarts();
     tokio::select! {
         biased;
-        _ = restarted.changed() => Err(lost()),
-        passed = pass(faults, rpc, id, held) => passed,
+        _ = restarts.changed() => Err(lost()),
+        answer = wait_for_answer(faults, rpc, id, delayed_by) => answer,
     }
 }
 
@@ -256,31 +264,35 @@ fn lost() -> CallError {
     CallError::unavailable(NoConnection::Lost, "connection reset by peer")
 }
 
-async fn pass(
+async fn wait_for_answer(
     faults: &Mutex<Faults>,
     rpc: Rpc,
     id: Option<&Id>,
-    held: impl Fn(HeldBy),
-) -> Result<Passed, CallError> {
+    delayed_by: impl Fn(DelayCause),
+) -> Result<AnswerForm, CallError> {
     loop {
-        match of(faults, |faults| faults.trial(rpc, id)) {
-            Trial::Over(result) => return result,
-            Trial::Sleep(by, time) => {
-                held(by);
+        let step = locked(faults).step(rpc, id);
+        match step {
+            CallStep::Done(result) => return result,
+            CallStep::Sleep(cause, time) => {
+                delayed_by(cause);
                 sleep(time).await;
-                while let Some(changed) = of(faults, |faults| faults.stop_ends()) {
-                    changed.await;
+                loop {
+                    let changed = locked(faults).change_after_stop();
+                    match changed {
+                        Some(changed) => changed.await,
+                        None => return Ok(AnswerForm::Correct),
+                    }
                 }
-                return Ok(Passed::Well);
             }
-            Trial::Wait(by, changed) => {
-                held(by);
+            CallStep::Wait(cause, changed) => {
+                delayed_by(cause);
                 changed.await;
             }
         }
     }
 }
 
-fn of<T>(faults: &Mutex<Faults>, ask: impl FnOnce(&mut Faults) -> T) -> T {
-    ask(&mut faults.lock().expect("no panic while it is held"))
+fn locked(faults: &Mutex<Faults>) -> MutexGuard<'_, Faults> {
+    faults.lock().expect("no panic while it is held")
 }

@@ -1,15 +1,14 @@
-//! How late events come on a simulated node in situations in which a kubelet's lateness is
-//! known: the same shapes for the tests that hold the figures and for the benchmark that
-//! shows them. To be run in virtual time.
+//! Measures how late events are delivered on a simulated node, in situations for which the figures of
+//! a kubelet are known. Tests and the benchmark use the same situations. It needs virtual time.
 //!
 //! ```
 //! use std::time::Duration;
 //!
 //! use sim::figures::Latencies;
 //!
-//! let told = [30, 10, 20].map(Duration::from_millis).to_vec();
-//! let latencies = Latencies::new(told, 3);
-//! assert_eq!(latencies.told(), latencies.changes);
+//! let delivered = [30, 10, 20].map(Duration::from_millis).to_vec();
+//! let latencies = Latencies::new(delivered, 3);
+//! assert_eq!(latencies.delivered(), latencies.changes);
 //! assert_eq!(latencies.quantile(0.5), Duration::from_millis(20));
 //! ```
 
@@ -27,88 +26,88 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::{Fault, Sim};
 
-/// As many as Kubernetes allows on a node by default.
+/// The default limit of pods on a node of Kubernetes.
 const PODS: usize = 110;
 
 const CONTAINERS: [&str; 2] = ["app", "side"];
 
-/// The pause between restarts on a busy node.
-const EACH: Duration = Duration::from_millis(100);
+/// Time between two restarts on a busy node.
+const RESTART_INTERVAL: Duration = Duration::from_millis(100);
 
-/// For how long containers are restarted.
-const BUSY: Duration = Duration::from_secs(30);
+/// How long containers are restarted.
+const RESTARTS_DURATION: Duration = Duration::from_secs(30);
 
-/// How long after the last change everything must have been told.
-const SETTLED: Duration = Duration::from_secs(10);
+/// If no event is delivered for this long, all have been.
+const QUIET_AFTER: Duration = Duration::from_secs(10);
 
 /// How long events took, from the change to the subscriber.
 #[derive(Clone, Debug)]
 pub struct Latencies {
     /// Shortest first.
     sorted: Vec<Duration>,
-    /// How many changes there were; each of them is to be told once.
+    /// The number of changes. The event of each should be delivered once.
     pub changes: usize,
 }
 
 impl fmt::Display for Latencies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [half, most] = [0.5, 0.99].map(|share| self.quantile(share));
-        let (longest, told, changes) = (self.longest(), self.told(), self.changes);
+        let (longest, delivered, changes) = (self.longest(), self.delivered(), self.changes);
         write!(
             f,
-            "p50 {half:?}, p99 {most:?}, max {longest:?}, {told} of {changes} told"
+            "p50 {half:?}, p99 {most:?}, max {longest:?}, {delivered} of {changes} delivered"
         )
     }
 }
 
 impl Latencies {
-    /// Of so many changes, those that were told took so long.
-    pub fn new(mut told: Vec<Duration>, changes: usize) -> Self {
-        told.sort();
+    /// `delivered` is how long each delivered event took, and `changes` the number of changes.
+    pub fn new(mut delivered: Vec<Duration>, changes: usize) -> Self {
+        delivered.sort();
         Self {
-            sorted: told,
+            sorted: delivered,
             changes,
         }
     }
 
-    /// How many changes were told.
-    pub fn told(&self) -> usize {
+    /// The number of delivered events.
+    pub fn delivered(&self) -> usize {
         self.sorted.len()
     }
 
-    /// The latency that this share of events does not exceed; zero if nothing was told.
+    /// The latency that this share of events does not exceed; zero if none was delivered.
     pub fn quantile(&self, share: f64) -> Duration {
         let rank = (self.sorted.len() as f64 * share).ceil() as usize;
         let index = rank.max(1) - 1;
         self.sorted.get(index).copied().unwrap_or_default()
     }
 
-    /// The longest; zero if nothing was told.
+    /// The longest latency; zero if no event was delivered.
     pub fn longest(&self) -> Duration {
         self.sorted.last().copied().unwrap_or_default()
     }
 }
 
-/// A busy node of 110 pods with two containers each: ten restarts a second for half a minute,
-/// while the status calls of so many other pods hang. The latencies are of those that do
-/// not hang.
+/// A busy node of 110 pods with two containers each: ten restarts a second for half a minute, while
+/// the status calls of `hung` other pods hang. Only the pods that do not hang are measured.
 pub async fn restarts_beside_hung_pods(mode: Mode, hung: usize) -> Latencies {
     let sim = node();
     let watcher = Watcher::begin(&sim, mode).await;
     for pod in 0..hung {
-        // One that did not change would not be asked about.
+        // Without a change, its status would not be requested.
         let id = restart(&sim, pod, "app");
         let call = Rpc::ContainerStatus;
         sim.fault(call, Some(id.as_str()), Fault::Hang);
     }
     sleep(Duration::from_micros(313)).await;
-    let begun = Instant::now();
+    let start = Instant::now();
     let mut changes = Changes::default();
     let free: Vec<usize> = (hung..PODS).collect();
     for (turn, &pod) in free.iter().cycle().enumerate() {
-        // Not in step with the relists, nor ever at the very instant of one.
-        let due = begun + EACH * turn as u32 + EACH * (turn as u32 % 7) / 7;
-        if due > begun + BUSY {
+        // Never at the time of a relist, and at another distance from it each time.
+        let offset = RESTART_INTERVAL * (turn as u32 % 7) / 7;
+        let due = start + RESTART_INTERVAL * turn as u32 + offset;
+        if due > start + RESTARTS_DURATION {
             break;
         }
         sleep_until(due).await;
@@ -117,7 +116,7 @@ pub async fn restarts_beside_hung_pods(mode: Mode, hung: usize) -> Latencies {
     watcher.latencies(&changes).await
 }
 
-/// All of 110 pods restart a container at once, and each status call takes `status`.
+/// All 110 pods restart a container at once, and each status call takes `status`.
 pub async fn all_restart_at_once(mode: Mode, status: Duration) -> Latencies {
     let sim = node();
     let watcher = Watcher::begin(&sim, mode).await;
@@ -132,68 +131,68 @@ pub async fn all_restart_at_once(mode: Mode, status: Duration) -> Latencies {
     watcher.latencies(&changes).await
 }
 
-/// What a reader that had stopped was told when it read again.
+/// What a reader received after it had stopped reading for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caught {
-    /// How many events there were meanwhile.
+pub struct StoppedReader {
+    /// The number of events in the meantime.
     pub events: usize,
-    /// How many of them it was told one by one.
-    pub told: usize,
-    /// How many it was told of by their number.
+    /// The number of them that it received one by one.
+    pub delivered: usize,
+    /// The number of them that were only counted for it.
     pub conflated: usize,
-    /// How many pods there are.
+    /// The number of pods.
     pub pods: usize,
-    /// Of how many pods the last that it was told is how they are.
-    pub right: usize,
+    /// The number of pods whose last events agree with their state.
+    pub correct: usize,
 }
 
-/// Each of so many pods restarts its container three times while a reader has stopped.
-pub async fn restarts_before_a_stopped_reader(pods: usize) -> Caught {
-    const ROUNDS: u32 = 3;
+/// Each of `pods` pods restarts its container three times while a reader has stopped.
+pub async fn restarts_before_a_stopped_reader(pods: usize) -> StoppedReader {
+    const RESTARTS: u32 = 3;
     let sim = Sim::new();
     for pod in 0..pods {
         sim.run(&name(pod), &["app"]);
     }
     let pleg = start(&sim, Mode::Generic);
     let mut reader = pleg.subscribe().await.expect("it runs");
-    let moment = Duration::from_millis(100);
-    while let Ok(Some(_)) = timeout(moment, reader.next()).await {}
-    for _ in 0..ROUNDS {
+    let quiet = Duration::from_millis(100);
+    while let Ok(Some(_)) = timeout(quiet, reader.next()).await {}
+    for _ in 0..RESTARTS {
         for pod in 0..pods {
             restart(&sim, pod, "app");
         }
         sleep(Duration::from_secs(2)).await;
     }
-    let mut caught = Caught {
-        events: pods * 2 * ROUNDS as usize,
-        told: 0,
+    let mut received = StoppedReader {
+        events: pods * 2 * RESTARTS as usize,
+        delivered: 0,
         conflated: 0,
         pods,
-        right: 0,
+        correct: 0,
     };
     let mut last = BTreeMap::new();
-    while let Ok(Some(record)) = timeout(moment, reader.next()).await {
+    while let Ok(Some(record)) = timeout(quiet, reader.next()).await {
         match record {
             Record::Event(event) => {
-                caught.told += usize::from(!event.initial);
+                received.delivered += usize::from(!event.initial);
                 last.insert(event.id, event.event_type);
             }
-            Record::Gap { conflated, .. } => caught.conflated += conflated as usize,
+            Record::Gap { conflated, .. } => received.conflated += conflated as usize,
             Record::Synced { .. } | Record::Health(_) => {}
         }
     }
-    let is_right = |pod: &usize| {
-        (0..=ROUNDS).all(|attempt| {
+    let is_correct = |pod: &usize| {
+        (0..=RESTARTS).all(|attempt| {
             let id = format!("{}/app.{attempt}", name(*pod)).into();
             let expected = match attempt {
-                ROUNDS => EventType::ContainerStarted,
+                RESTARTS => EventType::ContainerStarted,
                 _ => EventType::ContainerDied,
             };
             last.get(&Some(id)) == Some(&expected)
         })
     };
-    caught.right = (0..pods).filter(is_right).count();
-    caught
+    received.correct = (0..pods).filter(is_correct).count();
+    received
 }
 
 fn name(pod: usize) -> String {
@@ -223,7 +222,7 @@ fn start(sim: &Sim, mode: Mode) -> Pleg {
     Pleg::start(Arc::new(sim.clone()), config, environment)
 }
 
-/// Gives the id of the container that starts.
+/// Restarts a container, and returns the id of the new one.
 fn restart(sim: &Sim, pod: usize, container: &str) -> Id {
     let now = sim.now();
     let mut world = sim.world();
@@ -231,10 +230,10 @@ fn restart(sim: &Sim, pod: usize, container: &str) -> Id {
     world.container(&name(pod), container).id.clone()
 }
 
-/// What happened, and when.
+/// The expected events, and the time of each change.
 #[derive(Default)]
 struct Changes {
-    happened: BTreeMap<(Id, EventType), Instant>,
+    times: BTreeMap<(Id, EventType), Instant>,
 }
 
 impl Changes {
@@ -242,13 +241,12 @@ impl Changes {
         let old = sim.world().container(&name(pod), container).id.clone();
         let new = restart(sim, pod, container);
         let now = Instant::now();
-        self.happened.insert((old, EventType::ContainerDied), now);
-        self.happened
-            .insert((new, EventType::ContainerStarted), now);
+        self.times.insert((old, EventType::ContainerDied), now);
+        self.times.insert((new, EventType::ContainerStarted), now);
     }
 }
 
-/// Notes what is told, and when.
+/// Notes the delivered events, and the time of each.
 struct Watcher {
     reader: tokio::task::JoinHandle<Vec<((Id, EventType), Instant)>>,
     pleg: Pleg,
@@ -259,31 +257,31 @@ impl Watcher {
         let pleg = start(sim, mode);
         let mut subscription = pleg.subscribe().await.expect("it runs");
         let reader = tokio::spawn(async move {
-            let mut told = Vec::new();
-            while let Ok(Some(record)) = timeout(SETTLED, subscription.next()).await {
+            let mut delivered = Vec::new();
+            while let Ok(Some(record)) = timeout(QUIET_AFTER, subscription.next()).await {
                 if let Record::Event(event) = record
                     && let Some(id) = event.id
                     && !event.initial
                 {
-                    told.push(((id, event.event_type), Instant::now()));
+                    delivered.push(((id, event.event_type), Instant::now()));
                 }
             }
-            told
+            delivered
         });
-        // Synced, and the stream open.
+        // Until it is synced and the stream is open.
         sleep(Duration::from_secs(2)).await;
         Self { reader, pleg }
     }
 
-    /// Waits until nothing more is told.
+    /// Waits until no more events are delivered.
     async fn latencies(self, changes: &Changes) -> Latencies {
-        let told = self.reader.await.expect("it does not panic");
+        let delivered = self.reader.await.expect("it does not panic");
         drop(self.pleg);
-        let latency = |(what, told): (_, Instant)| {
-            let happened = changes.happened.get(&what)?;
-            Some(told.duration_since(*happened))
+        let latency = |(event, delivered): (_, Instant)| {
+            let changed = changes.times.get(&event)?;
+            Some(delivered.duration_since(*changed))
         };
-        let told = told.into_iter().filter_map(latency).collect();
-        Latencies::new(told, changes.happened.len())
+        let latencies = delivered.into_iter().filter_map(latency).collect();
+        Latencies::new(latencies, changes.times.len())
     }
 }

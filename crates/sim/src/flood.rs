@@ -1,4 +1,4 @@
-//! Floods: many events at once that no change has made.
+//! Floods: many events at once that belong to no change.
 
 use std::sync::Arc;
 
@@ -7,26 +7,26 @@ use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::runtime::AnnouncedSandbox;
 
 use crate::Sim;
-use crate::watched::{Change, State};
+use crate::changes::{Change, State};
 use crate::world::{Container, Pod, Sandbox};
 
-/// Of whom the events of a flood speak.
+/// The containers in the events of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flood {
-    /// Of ids that nobody has, each another, without saying whose.
+    /// Each event has another unknown id, and no pod.
     UnknownIds,
-    /// Of ids that nobody has, each another, in as many pods that nobody has.
+    /// Each event has another unknown id, in another unknown pod.
     UnknownPods,
-    /// Of the containers that there are, one after the other.
+    /// The existing containers, one after the other.
     Known,
 }
 
 impl Sim {
-    /// Tells so many events at once that no change has made.
+    /// Sends this number of events at once, which belong to no change.
     pub fn flood(&self, flood: Flood, events: usize) {
         let changes: Vec<Change> = match flood {
             Flood::UnknownIds | Flood::UnknownPods => {
-                let first = self.announcer().count_flood(events);
+                let first = self.events().count_flood(events);
                 let unknown = |number| self.unknown(number);
                 (first..first + events).map(unknown).collect()
             }
@@ -36,13 +36,13 @@ impl Sim {
             }
         };
         let (now, with_status) = (self.now(), flood != Flood::UnknownIds);
-        let mut announcer = self.announcer();
+        let mut source = self.events();
         for change in changes {
-            announcer.make(change, with_status, now);
+            source.send_unfiltered(change, with_status, now);
         }
     }
 
-    /// What never was: a container that started, in a pod of its own.
+    /// The start of a container that does not exist, in another pod for each number.
     fn unknown(&self, number: usize) -> Change {
         let (name, now) = (format!("flood-{number}"), self.now());
         let pod = PodRef {

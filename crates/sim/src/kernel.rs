@@ -1,4 +1,4 @@
-//! The simulated node's kernel: it knows of a death before the runtime does.
+//! The simulated node's kernel, which reports the end of a process before the runtime does.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,22 +8,23 @@ use pleg::model::listed::ContainerState;
 
 use crate::Sim;
 
-/// The pid of the first process.
-const FIRST: u32 = 1000;
+/// The PID of the first process.
+const FIRST_PID: u32 = 1000;
 
 /// The processes of containers.
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     pids: BTreeMap<Id, u32>,
-    begun: u32,
-    /// Those that died although the runtime does not know it yet.
+    count: u32,
+    /// Processes that have ended, which the runtime does not know yet.
     dead: BTreeSet<u32>,
-    /// One was found by its pid: only then it is known that the pids are not those of a guest.
-    are_seen: bool,
+    /// Whether a process was found by its PID. Without that, the PIDs may be those of a guest's
+    /// kernel.
+    has_found_pid: bool,
 }
 
 impl Processes {
-    /// The process of a container that was started, if only now.
+    /// The PID of a container. A container without a process receives one.
     fn pid(&mut self, id: &Id) -> u32 {
         if let Some(pid) = self.pids.get(id) {
             return *pid;
@@ -31,10 +32,10 @@ impl Processes {
         self.start_again(id)
     }
 
-    /// Another process takes the place of a container's.
+    /// Starts another process in a container.
     pub(crate) fn start_again(&mut self, id: &Id) -> u32 {
-        let pid = FIRST + self.begun;
-        self.begun += 1;
+        let pid = FIRST_PID + self.count;
+        self.count += 1;
         self.pids.insert(id.clone(), pid);
         pid
     }
@@ -46,21 +47,21 @@ impl Processes {
 }
 
 impl Sim {
-    /// The pid that the runtime tells: one for each container that it says runs.
+    /// The PID that the runtime reports: that of each container whose state is running.
     pub(crate) fn pid(&self, id: &Id) -> Option<u32> {
-        self.runs(id).then(|| self.processes().pid(id))
+        self.is_running(id).then(|| self.processes().pid(id))
     }
 
-    fn runs(&self, id: &Id) -> bool {
+    fn is_running(&self, id: &Id) -> bool {
         let world = self.world();
         let found = world.container_by_id(id.as_str());
         found.is_some_and(|(_, it)| it.state == ContainerState::Running)
     }
 
-    fn lives(&self, pid: u32, id: &Id) -> bool {
-        let runs = self.runs(id);
+    fn is_alive(&self, pid: u32, id: &Id) -> bool {
+        let is_running = self.is_running(id);
         let mut processes = self.processes();
-        runs && processes.pid(id) == pid && !processes.dead.contains(&pid)
+        is_running && processes.pid(id) == pid && !processes.dead.contains(&pid)
     }
 }
 
@@ -68,19 +69,19 @@ impl Kernel for Sim {
     fn watch(&self, pid: u32, id: &Id) -> Watching {
         let (sim, id) = (self.clone(), id.clone());
         Box::pin(async move {
-            if !sim.lives(pid, &id) {
+            if !sim.is_alive(pid, &id) {
                 let processes = sim.processes();
-                let has_ended = processes.are_seen && processes.dead.contains(&pid);
+                let has_ended = processes.has_found_pid && processes.dead.contains(&pid);
                 return Err(match has_ended {
                     true => Unwatched::Ended(pid),
                     false => Unwatched::NotSeen(pid),
                 });
             }
-            sim.processes().are_seen = true;
+            sim.processes().has_found_pid = true;
             let death: Death = Box::pin(async move {
                 loop {
                     let changed = sim.processes_changed.notified();
-                    if !sim.lives(pid, &id) {
+                    if !sim.is_alive(pid, &id) {
                         return;
                     }
                     changed.await;

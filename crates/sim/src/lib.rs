@@ -1,16 +1,15 @@
-//! A container runtime that obeys.
+//! A simulated container runtime.
 //!
 //! ```text
 //!   World: pods, sandboxes, containers  <-- the test, or a scenario
 //!     |            Faults: slow, hung, failing calls, a status lock, a restart
-//!     |              |       StreamFaults: lost, late, doubled, swapped events
+//!     |              |       StreamFaults: lost, delayed, doubled, swapped events
 //!     v              v              v
 //!   Sim: pleg's Runtime trait, in virtual time      grpc: the same on a unix socket
 //! ```
 //!
-//! A [`World`] is plain data that changes at once; [`Faults`] decide what a call about it
-//! has to go through; [`Sim`] is both together, as the runtime that pleg watches; a
-//! [`Scenario`] is text that says what happens to it, and when.
+//! A [`World`] is plain data. [`Faults`] decide what happens to a call. [`Sim`] is both together, as
+//! the runtime that pleg observes. A [`Scenario`] is a text that defines what happens to it, and when.
 //!
 //! ```
 //! use std::time::Duration;
@@ -37,6 +36,7 @@
 
 mod births;
 mod by_id;
+mod changes;
 mod faults;
 pub mod figures;
 mod flood;
@@ -50,21 +50,21 @@ mod sim;
 mod stream;
 mod stream_faults;
 mod tally;
-mod watched;
 mod world;
 
+pub use changes::WorldGuard;
 pub use cri::{Rpc, Subject};
 pub use faults::{Fault, Faults, Malformation};
 pub use flood::Flood;
 pub use manner::Manner;
 pub use rpc::{SERVED, STATISTICS};
 pub use scenario::{
-    Action, Calls, Churn, ContainerName, Ending, Lifted, Of, Played, Scenario, ScenarioError, Step,
-    Told,
+    Action, Calls, Churn, ContainerName, Ending, ExitReport, Lifted, Played, Scenario,
+    ScenarioError, Step, Target,
 };
 pub use sim::Sim;
 pub use stream::Serving;
 pub use stream_faults::StreamFault;
 pub use tally::Outstanding;
-pub use watched::WorldGuard;
+
 pub use world::{CommandEnd, Container, Given, Pod, Sandbox, World};

@@ -1,20 +1,21 @@
-//! Whose manner a simulated runtime has: who it says it is, what it says of an id that it does
-//! not know, and how it serves events. As it was seen of CRI-O 1.36 and of cri-dockerd 0.4.
+//! The runtime as which the simulated one behaves: its name, its errors for unknown ids, and how it
+//! serves events. As observed with CRI-O 1.36 and cri-dockerd 0.4.
 
 use pleg::model::id::Id;
 use tonic::Status;
 
 use crate::stream::Serving;
 
-/// A runtime as which the node behaves.
+/// A runtime as which the simulated one behaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manner {
-    /// Its own, which is containerd's.
+    /// Like containerd, under its own name.
     #[default]
     Sim,
-    /// CRI-O's, without pod events.
+    /// Like CRI-O without pod events.
     CriO,
-    /// cri-dockerd's: it asks dockerd for any id, whatever has it, and forwards the answer.
+    /// Like cri-dockerd, which requests any id from dockerd, of a container or a sandbox, and
+    /// forwards the answer.
     CriDockerd,
 }
 
@@ -28,7 +29,7 @@ impl Manner {
         }
     }
 
-    /// How it serves events, if not as anybody is told to.
+    /// How it serves events by default.
     pub(crate) fn serving(self) -> Serving {
         match self {
             Self::Sim => Serving::default(),
@@ -37,7 +38,7 @@ impl Manner {
         }
     }
 
-    /// There is no such container.
+    /// The error for an unknown container.
     pub(crate) fn no_container(self, id: &Id) -> Status {
         match self {
             Self::Sim => Status::not_found(format!("container {id}")),
@@ -50,7 +51,7 @@ impl Manner {
         }
     }
 
-    /// There is no such sandbox.
+    /// The error for an unknown sandbox.
     pub(crate) fn no_sandbox(self, id: &Id) -> Status {
         match self {
             Self::Sim => Status::not_found(format!("sandbox {id}")),
@@ -63,19 +64,18 @@ impl Manner {
         }
     }
 
-    /// Whether a verbose status tells in which sandbox a container is.
-    pub(crate) fn tells_sandboxes(self) -> bool {
+    /// Whether a verbose status of a container reports its sandbox.
+    pub(crate) fn reports_sandboxes(self) -> bool {
         self != Self::CriDockerd
     }
 
-    /// Whether the status of a sandbox can be had as that of a container, and the other way
-    /// round.
-    pub(crate) fn confuses_kinds(self) -> bool {
+    /// Whether it returns the status of a sandbox id as that of a container, and vice versa.
+    pub(crate) fn mixes_kinds(self) -> bool {
         self == Self::CriDockerd
     }
 }
 
-/// dockerd's words, without a code.
+/// dockerd's error, which has no code.
 fn no_such(id: &Id) -> Status {
     Status::unknown(format!(
         "Error response from daemon: No such container: {id}"

@@ -1,8 +1,8 @@
-//! The methods of CRI that the simulated runtime has.
+//! The methods of CRI that the simulated runtime implements.
 
 use cri::Rpc;
 
-/// What can be called, and so be made to go wrong.
+/// The implemented methods. Each of them can have faults.
 pub const SERVED: [Rpc; 33] = [
     Rpc::Version,
     Rpc::Status,

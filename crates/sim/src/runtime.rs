@@ -1,4 +1,4 @@
-//! The simulated node behind the library's trait, in the tokio clock's time.
+//! The simulated node behind the library's trait, on tokio's clock.
 
 use std::sync::Arc;
 
@@ -10,45 +10,38 @@ use pleg::model::wall_time::WallTime;
 use pleg::runtime::{Announcements, CallError, Listing, Rpc, Runtime, RuntimeVersion};
 
 use crate::Sim;
-use crate::faults::{Malformation, Passed};
+use crate::faults::{AnswerForm, Malformation, StatusOf};
 use crate::world::{Container, Pod, Sandbox, World};
 
 impl Sim {
-    /// Counts a call and lets it suffer what is in force for it.
-    async fn call(&self, call: Rpc, id: Option<&Id>) -> Result<Answer, CallError> {
-        received(call, self.suffer(call, id).await?)
+    /// Counts a call and applies its faults, as a client observes them.
+    async fn call(&self, call: Rpc, id: Option<&Id>) -> Result<StatusOf, CallError> {
+        received(call, self.pass_faults(call, id).await?)
     }
 
-    /// The same of a list, with its rows.
+    /// Counts a list call and applies its faults.
     async fn rows<R>(
         &self,
         call: Rpc,
         list: impl Fn(&World) -> Arc<[Arc<R>]>,
     ) -> Result<Listing<R>, CallError> {
-        let (rows, passed) = self.list(call, list).await?;
-        received(call, passed)?;
+        let (rows, form) = self.list(call, list).await?;
+        received(call, form)?;
         Ok(Listing { rows, bytes: 0 })
     }
 }
 
-/// What a client makes of the answer.
-fn received(call: Rpc, passed: Passed) -> Result<Answer, CallError> {
-    let what = match passed {
-        Passed::Well => return Ok(Answer::Its),
-        Passed::Malformed(Malformation::OfAnother) => return Ok(Answer::OfAnother),
-        // What a client says of it is the same on a socket.
-        Passed::Oversize => return Err(CallError::TooLarge("16777217 vs. 16777216".into())),
-        Passed::Malformed(Malformation::Garbage) => "failed to decode".to_owned(),
-        Passed::Malformed(Malformation::WithoutStatus) => format!("{call} without a status"),
+/// The result of a client that receives an answer of this form.
+fn received(call: Rpc, form: AnswerForm) -> Result<StatusOf, CallError> {
+    let what = match form {
+        AnswerForm::Correct => return Ok(StatusOf::Requested),
+        AnswerForm::Malformed(Malformation::OfAnother) => return Ok(StatusOf::Another),
+        // The same figures as on a socket.
+        AnswerForm::Oversize => return Err(CallError::TooLarge("16777217 vs. 16777216".into())),
+        AnswerForm::Malformed(Malformation::Garbage) => "failed to decode".to_owned(),
+        AnswerForm::Malformed(Malformation::WithoutStatus) => format!("{call} without a status"),
     };
     Err(CallError::Malformed(what.into()))
-}
-
-/// Of what the answer is to be.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Answer {
-    Its,
-    OfAnother,
 }
 
 impl Runtime for Sim {
@@ -81,11 +74,11 @@ impl Runtime for Sim {
     }
 
     async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
-        let answer = self.call(Rpc::PodSandboxStatus, Some(id)).await?;
+        let of = self.call(Rpc::PodSandboxStatus, Some(id)).await?;
         let (world, now) = (self.world(), self.now());
-        let found = match answer {
-            Answer::Its => world.sandbox_by_id(id.as_str()),
-            Answer::OfAnother => world.another_sandbox(id.as_str()),
+        let found = match of {
+            StatusOf::Requested => world.sandbox_by_id(id.as_str()),
+            StatusOf::Another => world.another_sandbox(id.as_str()),
         };
         found
             .map(|(pod, sandbox)| SandboxStatus {
@@ -99,11 +92,11 @@ impl Runtime for Sim {
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
-        let answer = self.call(Rpc::ContainerStatus, Some(id)).await?;
+        let of = self.call(Rpc::ContainerStatus, Some(id)).await?;
         let (world, now) = (self.world(), self.now());
-        let found = match answer {
-            Answer::Its => world.container_by_id(id.as_str()),
-            Answer::OfAnother => world.another_container(id.as_str()),
+        let found = match of {
+            StatusOf::Requested => world.container_by_id(id.as_str()),
+            StatusOf::Another => world.another_container(id.as_str()),
         };
         found
             .map(|(pod, container)| container_status(pod, container, now))
@@ -112,7 +105,7 @@ impl Runtime for Sim {
 
     async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
         self.call(Rpc::ContainerStatus, Some(id)).await?;
-        Ok(self.pid(id).filter(|_| self.tells_pids()))
+        Ok(self.pid(id).filter(|_| self.reports_pids()))
     }
 
     async fn announcements(&self) -> Result<Announcements, CallError> {
@@ -164,7 +157,7 @@ fn in_sandbox(pod: &Pod, sandbox: &Sandbox, now: WallTime) -> Vec<ContainerStatu
 }
 
 fn container_status(pod: &Pod, container: &Container, now: WallTime) -> ContainerStatus {
-    let ended = container.end_told(now);
+    let ended = container.reported_end(now);
     ContainerStatus {
         id: container.id.clone(),
         name: container.name.as_str().into(),
@@ -180,7 +173,7 @@ fn container_status(pod: &Pod, container: &Container, now: WallTime) -> Containe
     }
 }
 
-/// A runtime's word for an exit code.
+/// The reason that a runtime reports for an exit code.
 pub(crate) fn reason(exit_code: i32) -> &'static str {
     if exit_code == 0 { "Completed" } else { "Error" }
 }

@@ -1,5 +1,4 @@
-//! The simulated node: its world, the faults in force, its stream of events, and who
-//! calls what.
+//! The simulated node: its world, its faults, its stream of events, and the calls that it counts.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -13,38 +12,38 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::births::TaskDirectory;
-use crate::faults::{Fault, Faults, Passed, suffer};
+use crate::changes::WorldGuard;
+use crate::faults::{AnswerForm, Fault, Faults, pass_faults};
 use crate::kernel::Processes;
 use crate::manner::Manner;
-use crate::stream::{Announcer, Reader, Serving};
+use crate::stream::{EventSource, Reader, Serving};
 use crate::stream_faults::StreamFault;
 use crate::tally::{Outstanding, Tally};
-use crate::watched::WorldGuard;
 use crate::world::World;
 
-/// 2026-01-01T00:00:00Z, when a simulated node begins unless it is told.
-const BEGINNING: i64 = 1_767_225_600_000_000_000;
+/// 2026-01-01T00:00:00Z, the default time of day at which a simulated node begins.
+const START_UNIX_NANOS: i64 = 1_767_225_600_000_000_000;
 
-/// A simulated runtime. Clones are the same node.
+/// A simulated runtime. Clones share one node.
 #[derive(Clone)]
 pub struct Sim {
     world: Arc<Mutex<World>>,
     faults: Arc<Mutex<Faults>>,
     calls: Tally,
-    announced: Arc<Mutex<Announcer>>,
+    events: Arc<Mutex<EventSource>>,
     processes: Arc<Mutex<Processes>>,
     pub(crate) births: TaskDirectory,
-    /// The processes that live may be others now. Unlike a watch channel it wakes those who
-    /// wait in their order, so that a world goes the same way each time.
+    /// Wakes the tasks that wait for the end of a process. Unlike a watch channel it wakes them in
+    /// the order in which they began to wait, so each run has the same course.
     pub(crate) processes_changed: Arc<Notify>,
-    /// Whether the pids of containers are told.
-    tells_pids: Arc<AtomicBool>,
-    /// Whether lists can be had in streams.
+    /// Whether a status reports the PID of its container.
+    reports_pids: Arc<AtomicBool>,
+    /// Whether lists are also served as streams.
     streams_lists: Arc<AtomicBool>,
-    /// Whether a sandbox's status holds its containers.
+    /// Whether the status of a sandbox holds its containers.
     fills_sandboxes: Arc<AtomicBool>,
-    /// Whether a list that is held up shows what there is when it is answered.
-    lists_what_is_new: Arc<AtomicBool>,
+    /// Whether a delayed list shows the world as of its answer.
+    lists_when_answered: Arc<AtomicBool>,
     manner: Arc<Mutex<Manner>>,
     beginning: WallTime,
     began: Instant,
@@ -59,23 +58,23 @@ impl Default for Sim {
 impl Sim {
     /// An empty node.
     pub fn new() -> Self {
-        Self::beginning_at(WallTime::from_unix_nanos(BEGINNING).expect("it is not 1970"))
+        Self::beginning_at(WallTime::from_unix_nanos(START_UNIX_NANOS).expect("it is not 1970"))
     }
 
-    /// An empty node whose time of day is this one now.
+    /// An empty node whose time of day begins here.
     pub fn beginning_at(beginning: WallTime) -> Self {
         Self {
             world: Arc::default(),
             faults: Arc::default(),
             calls: Tally::default(),
-            announced: Arc::default(),
+            events: Arc::default(),
             processes: Arc::default(),
             births: TaskDirectory::default(),
             processes_changed: Arc::default(),
-            tells_pids: Arc::new(AtomicBool::new(true)),
+            reports_pids: Arc::new(AtomicBool::new(true)),
             streams_lists: Arc::default(),
             fills_sandboxes: Arc::default(),
-            lists_what_is_new: Arc::default(),
+            lists_when_answered: Arc::default(),
             manner: Arc::default(),
             beginning,
             began: Instant::now(),
@@ -88,87 +87,86 @@ impl Sim {
         WallTime::from_unix_nanos(nanos).unwrap_or(self.beginning)
     }
 
-    /// A clock that tells it.
+    /// A clock that shows [`Sim::now`].
     pub fn clock(&self) -> WallClock {
         let sim = self.clone();
         Arc::new(move || sim.now())
     }
 
-    /// The world, to be changed at once.
+    /// The world. Changes take effect at once.
     pub fn world(&self) -> WorldGuard<'_> {
         let world = self.world.lock().expect("no panic while it is held");
         WorldGuard::new(self, world)
     }
 
-    /// Tells how the world has changed, unless a status lock keeps events from being made,
-    /// or the runtime is stopped.
-    pub(crate) fn announce(&self, world: &World) {
-        let mut announcer = self.announcer();
+    /// Sends events for all changes of the world. While a status lock is held or the runtime is
+    /// stopped, none are sent.
+    pub(crate) fn publish_changes(&self, world: &World) {
+        let mut events = self.events();
         let faults = self.faults();
         if faults.is_locked() || faults.is_stopped() {
             return;
         }
         drop(faults);
         let now = self.now();
-        for change in announcer.known.learn(world) {
-            announcer.tell(change, now);
+        for change in events.published.update(world) {
+            events.publish(change, now);
         }
     }
 
-    /// Tells what a status lock or a stop has kept from being told.
-    fn catch_up(&self) {
+    /// Sends the events that a status lock or a stop has delayed.
+    fn publish_delayed_changes(&self) {
         let world = self.world();
-        self.announce(&world);
+        self.publish_changes(&world);
     }
 
     /// Ends all streams.
-    pub fn end_announcements(&self) {
-        self.announcer().end();
+    pub fn end_streams(&self) {
+        self.events().end_streams();
     }
 
-    /// Tells an event, true or not, to whoever reads the stream.
-    pub fn say(&self, event: Announced) {
+    /// Sends an event to the readers of the stream, whether or not it is true.
+    pub fn inject_event(&self, event: Announced) {
         let now = self.now();
-        self.announcer().say(event, now);
+        self.events().inject(event, now);
     }
 
-    /// Puts a fault of the stream in force, in place of another of its kind.
-    pub fn disturb_stream(&self, fault: StreamFault) {
-        self.announcer().faults.set(fault);
+    /// Sets a fault of the stream. It replaces another of its kind.
+    pub fn set_stream_fault(&self, fault: StreamFault) {
+        self.events().faults.set(fault);
     }
 
     /// Lifts the faults of the stream.
-    pub fn calm_stream(&self) {
-        self.announcer().calm();
+    pub fn lift_stream_faults(&self) {
+        self.events().lift_faults();
     }
 
-    /// Serves the stream of events that way from now on; streams that are open end.
+    /// Sets how the stream of events is served, and ends all open streams.
     pub fn serve_stream(&self, serving: Serving) {
-        let mut announcer = self.announcer();
-        announcer.serving = serving;
-        announcer.end();
+        let mut events = self.events();
+        events.serving = serving;
+        events.end_streams();
     }
 
-    /// How many events were lost because somebody did not read them.
-    pub fn events_discarded(&self) -> usize {
-        self.announcer().discarded()
+    /// The number of events that were lost because a reader did not read them.
+    pub fn discarded_events(&self) -> usize {
+        self.events().discarded()
     }
 
     /// Opens the stream of events.
     pub(crate) async fn read_stream(&self) -> Result<Reader, CallError> {
-        self.suffer(Rpc::GetContainerEvents, None).await?;
-        self.announcer().open()
+        self.pass_faults(Rpc::GetContainerEvents, None).await?;
+        self.events().open()
     }
 
-    /// Ends a container's process. The runtime goes on saying that it runs, until
-    /// [`Self::exit`].
+    /// Ends a container's process. The runtime still reports it as running, until [`Self::exit`].
     pub fn kill(&self, pod: &str, container: &str) {
         let id = self.world().container(pod, container).id.clone();
         self.processes().kill(&id);
         self.processes_changed.notify_waiters();
     }
 
-    /// Starts another process in a container that is dead, under its id, as Docker does.
+    /// Starts another process in a container that has exited, under the same id, as Docker does.
     pub fn start_again(&self, pod: &str, container: &str) {
         let now = self.now();
         let mut world = self.world();
@@ -181,17 +179,17 @@ impl Sim {
         self.processes.lock().expect("no panic while it is held")
     }
 
-    /// Tells nobody the pids of containers, as cri-dockerd does not.
-    pub fn tell_no_pids(&self) {
-        self.tells_pids.store(false, Ordering::Relaxed);
+    /// Stops reporting the PIDs of containers, like cri-dockerd.
+    pub fn hide_pids(&self) {
+        self.reports_pids.store(false, Ordering::Relaxed);
     }
 
-    /// Serves lists in streams too, on the socket (KEP-5825: CRI-O 1.36, containerd 2.4).
+    /// Also serves lists as streams, on the socket (KEP-5825: CRI-O 1.36, containerd 2.4).
     pub fn stream_lists(&self) {
         self.streams_lists.store(true, Ordering::Relaxed);
     }
 
-    /// Behaves as that runtime from now on; how events are served may be changed afterwards.
+    /// Sets the runtime as which this one behaves. It also sets how events are served.
     pub fn behave_as(&self, manner: Manner) {
         *self.manner.lock().expect("no panic while it is held") = manner;
         self.serve_stream(manner.serving());
@@ -201,16 +199,15 @@ impl Sim {
         *self.manner.lock().expect("no panic while it is held")
     }
 
-    /// Tells a sandbox's containers with its status, in the trait, as CRI-O with pod events
-    /// does.
+    /// Includes the containers in the status of a sandbox (in the trait), like CRI-O with pod events.
     pub fn fill_sandboxes(&self) {
         self.fills_sandboxes.store(true, Ordering::Relaxed);
     }
 
-    /// Lists what there is when a list is answered. Otherwise a list that is held up shows what there
-    /// was when it was requested, as that of containerd 1.7, which takes a copy first.
-    pub fn list_what_is_new(&self) {
-        self.lists_what_is_new.store(true, Ordering::Relaxed);
+    /// Makes a delayed list show the world as of its answer. By default it shows the world as of its
+    /// request, like containerd 1.7, which copies its containers first.
+    pub fn list_when_answered(&self) {
+        self.lists_when_answered.store(true, Ordering::Relaxed);
     }
 
     pub(crate) fn fills_sandboxes(&self) -> bool {
@@ -221,11 +218,11 @@ impl Sim {
         self.streams_lists.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn tells_pids(&self) -> bool {
-        self.tells_pids.load(Ordering::Relaxed)
+    pub(crate) fn reports_pids(&self) -> bool {
+        self.reports_pids.load(Ordering::Relaxed)
     }
 
-    /// Adds a pod whose containers run.
+    /// Adds a pod and starts its containers.
     pub fn run(&self, name: &str, containers: &[&str]) {
         let now = self.now();
         self.world().run(name, containers, now);
@@ -237,103 +234,102 @@ impl Sim {
         self.world().container(pod, container).exit(code, now);
     }
 
-    /// Ends a container of which the list goes on saying what it said, although its status
-    /// tells the end, as cri-dockerd's does of a command that does not exist.
+    /// Ends a container whose listed state does not change, although its status reports the exit, as
+    /// with cri-dockerd for a command that does not exist.
     pub fn exit_unlisted(&self, pod: &str, container: &str, code: i32) {
         let now = self.now();
         let mut world = self.world();
         world.container(pod, container).exit_unlisted(code, now);
     }
 
-    /// Ends a container whose exit code the runtime knows that much later, and tells as -1
-    /// until then, as CRI-O does without an exit file.
-    pub fn exit_with_late_code(&self, pod: &str, container: &str, code: i32, late: Duration) {
+    /// Ends a container whose exit code is reported as -1 for the time `delay`, as with CRI-O without
+    /// an exit file.
+    pub fn exit_with_delayed_code(&self, pod: &str, container: &str, code: i32, delay: Duration) {
         let now = self.now();
         let mut world = self.world();
         let container = world.container(pod, container);
         container.exit(code, now);
-        container.code_late = late;
+        container.exit_code_delay = delay;
     }
 
-    /// Puts a fault in force.
+    /// Sets a fault of a method, for one id or for all.
     pub fn fault(&self, call: Rpc, id: Option<&str>, fault: Fault) {
         self.faults().set(call, id.map(Id::from), fault);
     }
 
-    /// Puts a fault in force for every call of every kind, in place of others for all of a
-    /// kind.
+    /// Sets a fault of all methods.
     pub fn fault_everything(&self, fault: &Fault) {
         for rpc in crate::SERVED {
             self.fault(rpc, None, fault.clone());
         }
     }
 
-    /// Lifts a fault.
+    /// Lifts the fault of a method, for one id or for all.
     pub fn lift(&self, call: Rpc, id: Option<&str>) {
         self.faults().lift(call, id.map(Id::from));
     }
 
-    /// Lifts all faults, of the calls and of the stream.
+    /// Lifts all faults of calls and of the stream.
     pub fn lift_all(&self) {
         self.faults().lift_all();
-        self.calm_stream();
-        self.catch_up();
+        self.lift_stream_faults();
+        self.publish_delayed_changes();
     }
 
-    /// Something takes the status lock of a container and does not give it back, as a stuck
-    /// update does with containerd 1.7: `ListContainers` hangs for all, `ContainerStatus` of
-    /// this one, creating and starting of any; and no event is made.
+    /// Takes the status lock of a container, as a stuck update does in containerd 1.7:
+    /// `ListContainers` hangs, `ContainerStatus` of this container hangs, so do creating and starting
+    /// any container, and no events are sent.
     pub fn status_lock(&self, pod: &str, container: &str) {
         let id = self.world().container(pod, container).id.clone();
         self.faults().lock(id);
     }
 
-    /// Gives it back. What has changed meanwhile is announced.
+    /// Releases the status lock, and sends the events of changes in the meantime.
     pub fn status_unlock(&self, pod: &str, container: &str) {
         let id = self.world().container(pod, container).id.clone();
         self.faults().unlock(&id);
-        self.catch_up();
+        self.publish_delayed_changes();
     }
 
-    /// Stops the runtime as a whole, as `SIGSTOP` does: no call returns, and no event is made.
+    /// Stops the whole runtime, like `SIGSTOP`: no call returns, and no events are sent.
     pub fn stop(&self) {
         self.faults().stop();
     }
 
-    /// Lets it go on. What has changed meanwhile is announced.
-    pub fn go_on(&self) {
-        self.faults().go_on();
-        self.catch_up();
+    /// Continues a stopped runtime, and sends the events of changes in the meantime.
+    pub fn resume(&self) {
+        self.faults().resume();
+        self.publish_delayed_changes();
     }
 
-    /// Restarts the runtime: calls under way fail, streams end, and nobody answers for that
-    /// long. The pods live on.
+    /// Restarts the runtime: outstanding calls fail, streams end, and for the time `down` there is no
+    /// connection. The pods keep running.
     pub fn restart(&self, down: Duration) {
         self.faults().restart(Instant::now() + down);
-        self.end_announcements();
+        self.end_streams();
     }
 
-    /// How often a call has made the runtime go away ([`Fault::Crash`]).
+    /// The number of calls that crashed the runtime ([`Fault::Crash`]).
     pub fn crashes(&self) -> usize {
         self.faults().crashes()
     }
 
-    /// How often a call was made.
+    /// The number of calls of a method.
     pub fn calls_made(&self, call: Rpc) -> usize {
         self.calls.made(call)
     }
 
-    /// The most calls for the same (RPC, id) that were ever outstanding at once.
-    pub fn most_outstanding(&self) -> usize {
-        self.calls.most_alike()
+    /// The highest number of calls of one (RPC, id) that were outstanding at once.
+    pub fn max_outstanding_per_id(&self) -> usize {
+        self.calls.max_outstanding_per_id()
     }
 
-    /// The most calls that were ever outstanding at once, of whatever kind but the stream.
-    pub fn most_outstanding_in_all(&self) -> usize {
-        self.calls.most()
+    /// The highest number of calls that were outstanding at once, without streams of events.
+    pub fn max_outstanding(&self) -> usize {
+        self.calls.max_outstanding()
     }
 
-    /// The calls that are outstanding now, in the order in which they came.
+    /// The outstanding calls, in the order in which they arrived.
     pub fn outstanding(&self) -> Vec<Outstanding> {
         self.calls.outstanding()
     }
@@ -342,28 +338,32 @@ impl Sim {
         self.faults.lock().expect("no panic while it is held")
     }
 
-    pub(crate) fn announcer(&self) -> MutexGuard<'_, Announcer> {
-        self.announced.lock().expect("no panic while it is held")
+    pub(crate) fn events(&self) -> MutexGuard<'_, EventSource> {
+        self.events.lock().expect("no panic while it is held")
     }
 
-    /// Lets a list suffer what is in force for it; gives what it shows, and how it passed.
+    /// Applies the faults of a list call. Returns the listed items and the form of the answer.
     pub(crate) async fn list<T>(
         &self,
         call: Rpc,
         list: impl Fn(&World) -> T,
-    ) -> Result<(T, Passed), CallError> {
-        let copy = match self.lists_what_is_new.load(Ordering::Relaxed) {
+    ) -> Result<(T, AnswerForm), CallError> {
+        let copy = match self.lists_when_answered.load(Ordering::Relaxed) {
             true => None,
             false => Some(list(&self.world())),
         };
-        let passed = self.suffer(call, None).await?;
-        let shown = copy.unwrap_or_else(|| list(&self.world()));
-        Ok((shown, passed))
+        let form = self.pass_faults(call, None).await?;
+        let items = copy.unwrap_or_else(|| list(&self.world()));
+        Ok((items, form))
     }
 
-    /// Counts a call and lets it suffer what is in force for it.
-    pub(crate) async fn suffer(&self, call: Rpc, id: Option<&Id>) -> Result<Passed, CallError> {
+    /// Counts a call and applies its faults.
+    pub(crate) async fn pass_faults(
+        &self,
+        call: Rpc,
+        id: Option<&Id>,
+    ) -> Result<AnswerForm, CallError> {
         let counted = self.calls.count(call, id);
-        suffer(&self.faults, call, id, |by| counted.is_held(by)).await
+        pass_faults(&self.faults, call, id, |cause| counted.note_delay(cause)).await
     }
 }

@@ -1,14 +1,14 @@
-//! The stream of events: how the runtime serves it, and what goes wrong with it.
+//! The stream of events: how the runtime serves it, with its faults.
 //!
 //! ```text
-//!   changes --> Announcer --StreamFaults: drop, duplicate, swap, late--> who reads (Serving)
-//!                                                                          |  a queue each
-//!                                                                          v
-//!                                                       Reader --when due--> trait, or socket
+//!   changes --> EventSource --StreamFaults: drop, duplicate, swap, delay--> readers (Serving)
+//!                                                                           |  a queue each
+//!                                                                           v
+//!                                                        Reader --when due--> trait, or socket
 //! ```
 //!
-//! Nothing ever waits for a reader: one that stops reading loses what its queue cannot
-//! hold, as with containerd 1.7 and CRI-O.
+//! Nothing ever waits for a reader: a reader that stops loses the events that do not fit into its
+//! queue, as with containerd 1.7 and CRI-O.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,39 +20,39 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
 
+use crate::changes::{Change, Published};
 use crate::stream_faults::StreamFaults;
-use crate::watched::{Change, Known};
 
-/// What one reader's queue holds: some 10,000 containers that come and go at once.
-const QUEUE: usize = 1 << 16;
+/// The capacity of a reader's queue: some 10,000 containers can start and end at once.
+const MAX_QUEUED_EVENTS: usize = 1 << 16;
 
 /// How a runtime serves its stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Serving {
-    /// Every reader gets every event, as with containerd 2.
+    /// Every reader receives every event, as with containerd 2.
     #[default]
     Broadcast,
-    /// Each event goes to one reader, as with containerd 1.7, where one that has gone is
-    /// noticed by the event that is lost to it.
+    /// Each event goes to one reader, as with containerd 1.7. There a reader that has closed its
+    /// stream is noticed only when an event is sent to it, and that event is lost.
     OneReader,
     /// The stream ends as soon as it is open, as with CRI-O unless its pod events are
     /// enabled.
     EndsAtOnce,
-    /// There is no such method, as with containerd 1.6.
+    /// The method is not implemented, as in containerd 1.6.
     Unimplemented,
 }
 
-/// An event on its way.
+/// An event of the stream.
 #[derive(Clone, Debug)]
 pub(crate) struct StreamEvent {
     pub(crate) change: Change,
     pub(crate) created_at: WallTime,
-    /// Whether it says in which sandbox, and how that is.
+    /// Whether it holds the sandbox and its status.
     pub(crate) with_status: bool,
 }
 
 impl StreamEvent {
-    /// As the library takes it.
+    /// The event in the library's form.
     pub(crate) fn announced(self) -> Announced {
         Announced {
             id: self.change.id,
@@ -63,27 +63,32 @@ impl StreamEvent {
     }
 }
 
-/// Tells the world's changes to whoever reads the stream.
+/// Sends the changes of the world to the readers of the stream.
 #[derive(Default)]
-pub(crate) struct Announcer {
-    pub(crate) known: Known,
+pub(crate) struct EventSource {
+    pub(crate) published: Published,
     pub(crate) serving: Serving,
     pub(crate) faults: StreamFaults,
     readers: VecDeque<Sender<(Instant, StreamEvent)>>,
     discarded: usize,
-    /// How many events of ids that nobody has were made.
+    /// The number of events with unknown ids so far.
     flooded: usize,
 }
 
-impl Announcer {
-    /// The number of the first of so many events of ids that nobody has.
+impl EventSource {
+    /// Counts events with unknown ids, and returns the number of the first.
     pub(crate) fn count_flood(&mut self, events: usize) -> usize {
         self.flooded += events;
         self.flooded - events
     }
 
-    /// Tells what no change has made.
-    pub(crate) fn make(&mut self, change: Change, with_status: bool, created_at: WallTime) {
+    /// Sends an event without applying faults.
+    pub(crate) fn send_unfiltered(
+        &mut self,
+        change: Change,
+        with_status: bool,
+        created_at: WallTime,
+    ) {
         let event = StreamEvent {
             change,
             created_at,
@@ -92,20 +97,20 @@ impl Announcer {
         self.send(Instant::now(), event);
     }
 
-    /// Tells a change, the way the faults in force leave it.
-    pub(crate) fn tell(&mut self, change: Change, created_at: WallTime) {
+    /// Sends the event of a change, with the faults of the stream.
+    pub(crate) fn publish(&mut self, change: Change, created_at: WallTime) {
         let event = StreamEvent {
             change,
             created_at,
             with_status: true,
         };
-        for (late, event) in self.faults.pass(event) {
-            self.send(Instant::now() + late, event);
+        for (delay, event) in self.faults.apply(event) {
+            self.send(Instant::now() + delay, event);
         }
     }
 
-    /// Tells an event that no change has made.
-    pub(crate) fn say(&mut self, event: Announced, created_at: WallTime) {
+    /// Sends an event that belongs to no change.
+    pub(crate) fn inject(&mut self, event: Announced, created_at: WallTime) {
         let with_status = event.sandbox.is_some();
         let nowhere = || AnnouncedSandbox {
             id: "".into(),
@@ -122,19 +127,19 @@ impl Announcer {
             sandbox: event.sandbox.unwrap_or_else(nowhere),
             pod: None,
         };
-        self.make(change, with_status, created_at);
+        self.send_unfiltered(change, with_status, created_at);
     }
 
-    /// Lifts the stream's faults; what was held back is told now.
-    pub(crate) fn calm(&mut self) {
-        if let Some(event) = std::mem::take(&mut self.faults).held() {
+    /// Lifts the faults of the stream, and sends an event that waits to be swapped.
+    pub(crate) fn lift_faults(&mut self) {
+        if let Some(event) = std::mem::take(&mut self.faults).swapped() {
             self.send(Instant::now(), event);
         }
     }
 
-    /// A new reader.
+    /// Adds a reader.
     pub(crate) fn open(&mut self) -> Result<Reader, CallError> {
-        let (sender, events) = channel(QUEUE);
+        let (sender, events) = channel(MAX_QUEUED_EVENTS);
         match self.serving {
             Serving::Broadcast | Serving::OneReader => self.readers.push_back(sender),
             Serving::EndsAtOnce => drop(sender),
@@ -151,11 +156,11 @@ impl Announcer {
     }
 
     /// Ends all streams.
-    pub(crate) fn end(&mut self) {
+    pub(crate) fn end_streams(&mut self) {
         self.readers.clear();
     }
 
-    /// How many events were lost because a reader's queue was full.
+    /// The number of events that were lost because a reader's queue was full.
     pub(crate) fn discarded(&self) -> usize {
         self.discarded
     }
@@ -184,7 +189,7 @@ impl Announcer {
 /// One reader's end of the stream.
 pub(crate) struct Reader {
     events: Receiver<(Instant, StreamEvent)>,
-    /// What was taken from the queue and is not due, in the order in which it was told.
+    /// Events from the queue that are not due yet, in the order in which they were sent.
     waiting: BTreeMap<(Instant, u64), StreamEvent>,
     taken: u64,
 }
@@ -196,7 +201,7 @@ impl Reader {
         futures_util::stream::unfold(self, next)
     }
 
-    /// `None` once the stream has ended. What was late then is lost.
+    /// The next event; `None` after the end of the stream. Events that are not due then are lost.
     async fn next(&mut self) -> Option<StreamEvent> {
         loop {
             while let Ok(event) = self.events.try_recv() {

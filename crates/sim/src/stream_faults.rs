@@ -1,5 +1,4 @@
-//! What goes wrong with events on their way. Pure: an event goes in, and what becomes of
-//! it comes out.
+//! Faults of the stream of events. Pure: an event goes in, and the events that replace it come out.
 
 use std::mem::discriminant;
 use std::num::NonZeroU32;
@@ -9,49 +8,49 @@ use fastrand::Rng;
 
 use crate::stream::StreamEvent;
 
-/// What goes wrong with the stream of events.
+/// A fault of the stream of events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StreamFault {
-    /// Nothing is told any more.
+    /// No events are sent.
     Silent,
     /// Every n-th event is lost.
     Drop {
-        /// Which.
+        /// The number n.
         every: NonZeroU32,
     },
-    /// Every n-th event is told twice.
+    /// Every n-th event is sent twice.
     Duplicate {
-        /// Which.
+        /// The number n.
         every: NonZeroU32,
     },
-    /// Of two neighbours the second is told first; an event without a second waits for it.
+    /// Of each two neighbours the second is sent first. The first one waits for it.
     Swap,
-    /// All are late by as much.
+    /// All events are delayed by this time.
     Delay(Duration),
-    /// Each is late by a random time of its own, and so out of order.
+    /// Each event is delayed by another random time, so the order changes.
     Scatter {
-        /// The most.
+        /// The longest delay.
         within: Duration,
         /// The same seed gives the same times.
         seed: u64,
     },
-    /// Events say the id and nothing else.
+    /// Events hold only the id.
     WithoutStatus,
 }
 
-/// The faults in force; one of a kind.
+/// The current faults, at most one of each kind.
 #[derive(Debug, Default)]
 pub(crate) struct StreamFaults {
     faults: Vec<StreamFault>,
-    /// How many events came while they are in force.
-    seen: u64,
-    /// The first of two neighbours.
-    held: Option<StreamEvent>,
+    /// The number of events so far.
+    count: u64,
+    /// The first of two neighbours, which waits for the second.
+    swapped: Option<StreamEvent>,
     random: Rng,
 }
 
 impl StreamFaults {
-    /// Puts a fault in force, in place of another of its kind.
+    /// Sets a fault. It replaces another of its kind.
     pub(crate) fn set(&mut self, fault: StreamFault) {
         self.faults
             .retain(|other| discriminant(other) != discriminant(&fault));
@@ -61,15 +60,15 @@ impl StreamFaults {
         self.faults.push(fault);
     }
 
-    /// What was held back to be swapped.
-    pub(crate) fn held(self) -> Option<StreamEvent> {
-        self.held
+    /// The event that waits to be swapped.
+    pub(crate) fn swapped(self) -> Option<StreamEvent> {
+        self.swapped
     }
 
-    /// What is told in place of an event, and how late.
-    pub(crate) fn pass(&mut self, mut event: StreamEvent) -> Vec<(Duration, StreamEvent)> {
-        self.seen += 1;
-        let (mut copies, mut late, mut swap) = (1, Duration::ZERO, false);
+    /// The events that are sent in place of an event, each with its delay.
+    pub(crate) fn apply(&mut self, mut event: StreamEvent) -> Vec<(Duration, StreamEvent)> {
+        self.count += 1;
+        let (mut copies, mut delay, mut swap) = (1, Duration::ZERO, false);
         for fault in &self.faults {
             match fault {
                 StreamFault::Silent => copies = 0,
@@ -77,22 +76,22 @@ impl StreamFaults {
                 StreamFault::Duplicate { every } if self.is_nth(*every) => copies *= 2,
                 StreamFault::Drop { .. } | StreamFault::Duplicate { .. } => {}
                 StreamFault::Swap => swap = true,
-                StreamFault::Delay(by) => late += *by,
-                StreamFault::Scatter { within, .. } => late += within.mul_f64(self.random.f64()),
+                StreamFault::Delay(by) => delay += *by,
+                StreamFault::Scatter { within, .. } => delay += within.mul_f64(self.random.f64()),
                 StreamFault::WithoutStatus => event.with_status = false,
             }
         }
-        let mut told = vec![event; copies];
-        if swap && let Some(event) = told.pop() {
-            match self.held.take() {
-                Some(earlier) => told.extend([event, earlier]),
-                None => self.held = Some(event),
+        let mut events = vec![event; copies];
+        if swap && let Some(event) = events.pop() {
+            match self.swapped.take() {
+                Some(earlier) => events.extend([event, earlier]),
+                None => self.swapped = Some(event),
             }
         }
-        told.into_iter().map(|event| (late, event)).collect()
+        events.into_iter().map(|event| (delay, event)).collect()
     }
 
     fn is_nth(&self, every: NonZeroU32) -> bool {
-        self.seen.is_multiple_of(every.get().into())
+        self.count.is_multiple_of(every.get().into())
     }
 }

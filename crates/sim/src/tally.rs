@@ -1,4 +1,4 @@
-//! Who calls what, how often, and how many calls are outstanding at once.
+//! Counts calls, and the highest number of them that are outstanding at once.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -6,23 +6,23 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use pleg::model::id::Id;
 use tokio::time::Instant;
 
-use crate::faults::HeldBy;
+use crate::faults::DelayCause;
 use cri::Rpc;
 
 /// A call that has not been answered yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outstanding {
-    /// Which.
+    /// The method.
     pub rpc: Rpc,
-    /// About what; `None` for the node.
+    /// The id of its subject; `None` for the node.
     pub id: Option<Id>,
-    /// When it came.
+    /// When it arrived.
     pub since: Instant,
-    /// Whether what holds it up is a fault of its id alone, and not of all calls of its kind.
-    pub by_its_own: bool,
+    /// Whether a fault of its id delays it, and not one of all calls of its method.
+    pub has_own_fault: bool,
 }
 
-/// Counts the calls. Clones count together.
+/// Counts the calls. Clones share the counts.
 #[derive(Clone, Default)]
 pub(crate) struct Tally(Arc<Mutex<Counts>>);
 
@@ -30,17 +30,17 @@ pub(crate) struct Tally(Arc<Mutex<Counts>>);
 struct Counts {
     made: BTreeMap<Rpc, usize>,
     outstanding: BTreeMap<u64, Outstanding>,
-    alike: BTreeMap<(Rpc, Option<Id>), usize>,
-    most_alike: usize,
-    /// Those outstanding that are no stream: one is opened beside all questions.
-    questions: usize,
-    most: usize,
+    per_id: BTreeMap<(Rpc, Option<Id>), usize>,
+    max_per_id: usize,
+    /// Outstanding calls without streams of events, which do not count towards a limit.
+    unary: usize,
+    max_unary: usize,
     last: u64,
 }
 
 impl Tally {
-    /// Counts a call as outstanding until what this returns is dropped: also when the
-    /// caller gave it up.
+    /// Counts a call as outstanding until the returned guard is dropped, also if the caller cancels
+    /// the call.
     pub(crate) fn count(&self, rpc: Rpc, id: Option<&Id>) -> Counted {
         let mut counts = self.lock();
         *counts.made.entry(rpc).or_default() += 1;
@@ -50,15 +50,15 @@ impl Tally {
             rpc,
             id: id.cloned(),
             since: Instant::now(),
-            by_its_own: false,
+            has_own_fault: false,
         };
         counts.outstanding.insert(number, call);
-        let alike = counts.alike.entry((rpc, id.cloned())).or_default();
-        *alike += 1;
-        let alike = *alike;
-        counts.most_alike = counts.most_alike.max(alike);
-        counts.questions += usize::from(rpc != Rpc::GetContainerEvents);
-        counts.most = counts.most.max(counts.questions);
+        let per_id = counts.per_id.entry((rpc, id.cloned())).or_default();
+        *per_id += 1;
+        let per_id = *per_id;
+        counts.max_per_id = counts.max_per_id.max(per_id);
+        counts.unary += usize::from(rpc != Rpc::GetContainerEvents);
+        counts.max_unary = counts.max_unary.max(counts.unary);
         Counted {
             tally: self.clone(),
             number,
@@ -69,14 +69,12 @@ impl Tally {
         self.lock().made.get(&rpc).copied().unwrap_or_default()
     }
 
-    /// The most for the same (RPC, id) at once.
-    pub(crate) fn most_alike(&self) -> usize {
-        self.lock().most_alike
+    pub(crate) fn max_outstanding_per_id(&self) -> usize {
+        self.lock().max_per_id
     }
 
-    /// The most at once.
-    pub(crate) fn most(&self) -> usize {
-        self.lock().most
+    pub(crate) fn max_outstanding(&self) -> usize {
+        self.lock().max_unary
     }
 
     pub(crate) fn outstanding(&self) -> Vec<Outstanding> {
@@ -88,18 +86,18 @@ impl Tally {
     }
 }
 
-/// A call that is under way.
+/// Counts a call as outstanding until it is dropped.
 pub(crate) struct Counted {
     tally: Tally,
     number: u64,
 }
 
 impl Counted {
-    /// Notes what holds it up.
-    pub(crate) fn is_held(&self, by: HeldBy) {
+    /// Notes what delays the call.
+    pub(crate) fn note_delay(&self, cause: DelayCause) {
         let mut counts = self.tally.lock();
         if let Some(call) = counts.outstanding.get_mut(&self.number) {
-            call.by_its_own = by == HeldBy::ItsOwn;
+            call.has_own_fault = cause == DelayCause::OwnFault;
         }
     }
 }
@@ -110,12 +108,12 @@ impl Drop for Counted {
         let Some(call) = counts.outstanding.remove(&self.number) else {
             return;
         };
-        counts.questions -= usize::from(call.rpc != Rpc::GetContainerEvents);
+        counts.unary -= usize::from(call.rpc != Rpc::GetContainerEvents);
         let key = (call.rpc, call.id);
-        if let Some(alike) = counts.alike.get_mut(&key) {
-            *alike -= 1;
-            if *alike == 0 {
-                counts.alike.remove(&key);
+        if let Some(per_id) = counts.per_id.get_mut(&key) {
+            *per_id -= 1;
+            if *per_id == 0 {
+                counts.per_id.remove(&key);
             }
         }
     }

@@ -1,7 +1,7 @@
-//! The pods of a simulated node. Plain data: a change happens at once and completely.
+//! The pods of a simulated node. Plain data, whose changes take effect at once.
 //!
-//! Ids speak: `web-0/app.2` is the third container `app` of the pod `web-0`, `web-0.1`
-//! its second sandbox.
+//! Ids are readable: `web-0/app.2` is the third container `app` of the pod `web-0`, and `web-0.1` its
+//! second sandbox.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,10 +13,10 @@ use pleg::model::id::{Id, PodRef};
 use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::model::wall_time::WallTime;
 
-/// The image of a container unless a client gave another.
+/// The default image of a container.
 pub(crate) const IMAGE: &str = "pleg.test/busybox:latest";
 
-/// What CRI-O says of an exit code that it does not know.
+/// The exit code that CRI-O reports while it does not know the real one.
 const UNKNOWN_CODE: i32 = -1;
 
 /// All pods, by name.
@@ -26,17 +26,17 @@ pub struct World {
     pub pods: BTreeMap<String, Pod>,
     /// Images that were pulled.
     pub images: BTreeSet<String>,
-    /// How commands end, by the container's name and the command. Others succeed at once.
+    /// How commands end, by the container's name and the command. Other commands succeed at once.
     pub commands: BTreeMap<(String, Vec<String>), CommandEnd>,
-    /// The containers whose logs were opened anew, in the order of the calls.
+    /// The containers whose logs were reopened, in the order of the calls.
     pub reopened_logs: Vec<Id>,
-    /// Why the network of pods is not ready, where it is not.
+    /// Why the network of pods is not ready; `None` if it is ready.
     pub network_error: Option<String>,
-    /// Ids that clients were given: none is given again.
+    /// All ids that clients received, which are not used again.
     pub(crate) given_ids: BTreeSet<Id>,
 }
 
-/// What a client gave when it made a sandbox or a container, to be told as it was.
+/// What a client specified when it created a sandbox or a container. It is returned unchanged.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Given {
     /// Labels.
@@ -45,13 +45,13 @@ pub struct Given {
     pub annotations: BTreeMap<String, String>,
     /// A container's image.
     pub image: String,
-    /// Where a container's log would be.
+    /// The path of a container's log, which is not written.
     pub log_path: String,
     /// A sandbox's runtime handler.
     pub runtime_handler: String,
-    /// All of a sandbox.
+    /// The whole configuration of a sandbox.
     pub sandbox_config: Option<v1::PodSandboxConfig>,
-    /// All of a container.
+    /// The whole configuration of a container.
     pub container_config: Option<v1::ContainerConfig>,
 }
 
@@ -60,16 +60,16 @@ pub struct Given {
 pub struct CommandEnd {
     /// Its exit code.
     pub exit_code: i32,
-    /// What it wrote to standard output.
+    /// Its standard output.
     pub stdout: String,
-    /// What it wrote to standard error.
+    /// Its standard error.
     pub stderr: String,
 }
 
 /// A pod with its sandboxes and containers, oldest first.
 #[derive(Clone, Debug)]
 pub struct Pod {
-    /// Which pod.
+    /// Its UID, namespace and name.
     pub pod: PodRef,
     /// Its sandboxes.
     pub sandboxes: Vec<Sandbox>,
@@ -84,13 +84,13 @@ pub struct Sandbox {
     pub id: Id,
     /// Its state.
     pub state: SandboxState,
-    /// Which of the pod it is, from 0.
+    /// Its number in the pod, from 0.
     pub attempt: u32,
     /// When it was created.
     pub created_at: WallTime,
     /// Its addresses.
     pub ips: Vec<IpAddr>,
-    /// What its maker gave, unless it is as a kubelet makes it.
+    /// What a client specified; `None` for the defaults of a kubelet.
     pub given: Option<Arc<Given>>,
 }
 
@@ -103,7 +103,7 @@ pub struct Container {
     pub sandbox_id: Id,
     /// Its name in the pod.
     pub name: String,
-    /// Which of that name it is, from 0.
+    /// Its number among those of its name, from 0.
     pub attempt: u32,
     /// Its state.
     pub state: ContainerState,
@@ -113,11 +113,11 @@ pub struct Container {
     pub started_at: Option<WallTime>,
     /// When it ended, and with which code.
     pub ended: Option<(WallTime, i32)>,
-    /// What the list says of it, where that is not its state.
+    /// Its state in the list, if it differs from the real one.
     pub listed_as: Option<ContainerState>,
-    /// For how long after its end the runtime does not know its exit code.
-    pub code_late: Duration,
-    /// What its maker gave, unless it is as a kubelet makes it.
+    /// How long after its end the runtime does not know the exit code.
+    pub exit_code_delay: Duration,
+    /// What a client specified; `None` for the defaults of a kubelet.
     pub given: Option<Arc<Given>>,
 }
 
@@ -127,7 +127,7 @@ impl Pod {
         self.sandboxes.last_mut()
     }
 
-    /// The newest container of that name.
+    /// The newest container with this name.
     pub fn container(&mut self, name: &str) -> Option<&mut Container> {
         self.containers
             .iter_mut()
@@ -135,7 +135,7 @@ impl Pod {
             .find(|container| container.name == name)
     }
 
-    /// Adds a container in the newest sandbox, created and not started.
+    /// Creates a container in the newest sandbox, without starting it.
     pub fn create(&mut self, name: &str, now: WallTime) -> &mut Container {
         let of_name = self.containers.iter().filter(|it| it.name == name);
         let attempt = of_name.map(|it| it.attempt + 1).max().unwrap_or_default();
@@ -150,13 +150,13 @@ impl Pod {
             started_at: None,
             ended: None,
             listed_as: None,
-            code_late: Duration::ZERO,
+            exit_code_delay: Duration::ZERO,
             given: None,
         });
         self.containers.last_mut().expect("it was just pushed")
     }
 
-    /// Ends what runs of that name, if anything does, and starts its successor.
+    /// Ends the running container with this name, if there is one, and starts its successor.
     pub fn restart(&mut self, name: &str, code: i32, now: WallTime) {
         if let Some(container) = self.container(name)
             && container.state == ContainerState::Running
@@ -197,31 +197,31 @@ impl Container {
     pub fn exit(&mut self, code: i32, now: WallTime) {
         self.state = ContainerState::Exited;
         self.ended = Some((now, code));
-        self.code_late = Duration::ZERO;
+        self.exit_code_delay = Duration::ZERO;
     }
 
-    /// Ends it, while the list goes on saying what it said.
+    /// Ends it without changing its state in the list.
     pub fn exit_unlisted(&mut self, code: i32, now: WallTime) {
         self.listed_as = Some(self.listed());
         self.exit(code, now);
     }
 
-    /// The state that the list tells.
+    /// Its state in the list.
     pub fn listed(&self) -> ContainerState {
         self.listed_as.unwrap_or(self.state)
     }
 
-    /// When it ended and with which code, as the status tells it at `now`.
-    pub(crate) fn end_told(&self, now: WallTime) -> Option<(WallTime, i32)> {
+    /// When it ended and with which code, as its status reports at `now`.
+    pub(crate) fn reported_end(&self, now: WallTime) -> Option<(WallTime, i32)> {
         let exited = self.state == ContainerState::Exited;
         let (time, code) = self.ended.filter(|_| exited)?;
-        let known = now.since(time) >= self.code_late;
+        let known = now.since(time) >= self.exit_code_delay;
         Some((time, if known { code } else { UNKNOWN_CODE }))
     }
 }
 
 impl World {
-    /// Adds a pod in the namespace `default` whose containers run.
+    /// Adds a pod in the namespace `default`, and starts its containers.
     pub fn run(&mut self, name: &str, containers: &[&str], now: WallTime) -> &mut Pod {
         let number = self.pods.len() % 250 + 1;
         let mut pod = Pod {
@@ -263,7 +263,7 @@ impl World {
             .flat_map(move |pod| pod.containers.iter().map(of(pod)))
     }
 
-    /// The pod of that name. Panics if there is none: a scenario that speaks of it is wrong.
+    /// The pod with this name. Panics if there is none.
     pub fn pod(&mut self, name: &str) -> &mut Pod {
         self.pods
             .get_mut(name)
@@ -277,7 +277,7 @@ impl World {
             .unwrap_or_else(|| panic!("no container {name:?} in pod {pod:?}"))
     }
 
-    /// Forgets a pod at once.
+    /// Removes a pod at once.
     pub fn remove(&mut self, name: &str) {
         self.pods.remove(name);
     }

@@ -187,7 +187,7 @@ async fn an_unresponsive_runtime_stops_all_pods_until_it_answers_again() {
         node.sim.exit("web", "app", 1);
         node.wait_until(410).await;
         assert!(!node.is_running("web"));
-        node.sim.go_on();
+        node.sim.resume();
         let downtime = node.wait_until_running("web").await;
         assert!(
             downtime < Duration::from_secs(9),

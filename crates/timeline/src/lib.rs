@@ -13,7 +13,7 @@
 //! ```
 //! use episodes::{Episode, What};
 //! use timeline::{Picture, text};
-//! use times::WallTime;
+//! use pleg_text::WallTime;
 //!
 //! let from = WallTime::from_unix_nanos(1_700_000_000_000_000_000).unwrap();
 //! let to = WallTime::from_unix_nanos(1_700_000_120_000_000_000).unwrap();

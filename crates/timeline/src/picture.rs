@@ -4,8 +4,8 @@ use std::cmp::Reverse;
 use std::time::Duration;
 
 use episodes::{Episode, What};
+use pleg_text::{GoDuration, WallTime};
 use serde::Serialize;
-use times::{GoDuration, WallTime};
 
 /// The content of a picture.
 #[derive(Clone, Debug)]
@@ -50,7 +50,7 @@ pub struct Advice {
 
 impl Advice {
     /// The confidence of the cause, and whether it is over.
-    pub(crate) fn standing(&self) -> String {
+    pub(crate) fn confidence_note(&self) -> String {
         match self.past.is_empty() {
             true => format!("{} confidence", self.confidence),
             false => format!("{} confidence; {}", self.confidence, self.past),
@@ -59,13 +59,13 @@ impl Advice {
 }
 
 /// A picture of one moment needs some width.
-const SHORTEST: Duration = Duration::from_secs(1);
+const MIN_DURATION: Duration = Duration::from_secs(1);
 
 impl Picture {
     /// A picture of all these episodes; `None` if there are none. An episode that two sources show,
     /// such as a recording and a snapshot of it, is drawn once.
     pub fn new(summary: impl Into<String>, episodes: Vec<Episode>) -> Option<Self> {
-        let episodes = once(episodes);
+        let episodes = deduplicated(episodes);
         let from = episodes.first()?.from;
         let to = episodes.iter().map(Episode::until).max()?;
         Some(Self {
@@ -76,7 +76,7 @@ impl Picture {
             notes: Vec::new(),
             episodes,
             from,
-            to: to.max(from.after(SHORTEST)),
+            to: to.max(from.after(MIN_DURATION)),
         })
     }
 
@@ -89,7 +89,7 @@ impl Picture {
     /// Returns this picture without the episodes that are not known to have lasted until `from`.
     pub fn since(mut self, from: WallTime) -> Self {
         self.episodes.retain(|episode| episode.until() >= from);
-        self.from = self.from.max(from).min(self.to.before(SHORTEST));
+        self.from = self.from.max(from).min(self.to.before(MIN_DURATION));
         self
     }
 
@@ -109,10 +109,17 @@ impl Picture {
 }
 
 /// Sorts episodes by time and removes duplicates.
-fn once(mut episodes: Vec<Episode>) -> Vec<Episode> {
-    episodes.sort_by_cached_key(|it| (it.from, it.what.title(), it.whom(), Reverse(it.until())));
+fn deduplicated(mut episodes: Vec<Episode>) -> Vec<Episode> {
+    episodes.sort_by_cached_key(|it| {
+        (
+            it.from,
+            it.what.title(),
+            it.subject_name(),
+            Reverse(it.until()),
+        )
+    });
     episodes.dedup_by(|again, first| {
-        again.from == first.from && again.what == first.what && again.who == first.who
+        again.from == first.from && again.what == first.what && again.subject == first.subject
     });
     episodes
 }
@@ -137,7 +144,7 @@ fn delay(episode: &Episode) -> Option<Duration> {
 }
 
 /// The reason, and for an event how it was reported.
-pub(crate) fn why(episode: &Episode) -> String {
+pub(crate) fn reason_text(episode: &Episode) -> String {
     let reason = &episode.reason;
     let What::Event { source, .. } = &episode.what else {
         return reason.clone();

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use episodes::{Level, What};
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use crate::Picture;
 
@@ -60,22 +60,22 @@ const MAX_PODS: usize = 20;
 pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
     let mut rows: BTreeMap<(Section, u8, String), Vec<usize>> = BTreeMap::new();
     for (index, episode) in picture.episodes.iter().enumerate() {
-        let whom = episode.whom();
-        let (section, order) = place(&episode.what, whom.is_empty());
+        let subject = episode.subject_name();
+        let (section, order) = place(&episode.what, subject.is_empty());
         let label = match &episode.what {
-            What::HungCall { call } if whom.is_empty() => call.clone(),
-            What::HungCall { call } => format!("{whom} ({call})"),
-            What::PodWaited | What::TaskBlocked => whom,
+            What::HungCall { call } if subject.is_empty() => call.clone(),
+            What::HungCall { call } => format!("{subject} ({call})"),
+            What::PodWaited | What::TaskBlocked => subject,
             What::Event { event, source, .. } => format!("{event} ({source})"),
-            What::Health { .. } => "health, as pleg saw it".to_owned(),
+            What::Health { .. } => "health, reported by pleg".to_owned(),
             what => what.title(),
         };
-        let its = rows.entry((section, order, label)).or_default();
-        its.push(index);
+        let episodes = rows.entry((section, order, label)).or_default();
+        episodes.push(index);
     }
     let rows = rows.into_iter().map(|((section, order, label), episodes)| {
         let label = match section {
-            Section::Pods => format!("{label} ({})", waits(picture, &episodes)),
+            Section::Pods => format!("{label} ({})", wait_summary(picture, &episodes)),
             _ => label,
         };
         let row = Row {
@@ -87,15 +87,15 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
     });
     let mut rows: Vec<(u8, Row)> = rows.collect();
     // The row with the longest call or wait is the first one.
-    rows.sort_by_key(|(order, row)| (row.section, *order, Reverse(lasted(picture, row))));
-    together(rows.into_iter().map(|(_, row)| row).collect())
+    rows.sort_by_key(|(order, row)| (row.section, *order, Reverse(total_duration(picture, row))));
+    limited(rows.into_iter().map(|(_, row)| row).collect())
 }
 
 /// The section, and the order of kinds within it. A list hangs because of a container, so the call
 /// for that container precedes it.
-fn place(what: &What, is_of_nobody: bool) -> (Section, u8) {
+fn place(what: &What, has_no_subject: bool) -> (Section, u8) {
     match what {
-        What::HungCall { .. } => (Section::Calls, u8::from(is_of_nobody)),
+        What::HungCall { .. } => (Section::Calls, u8::from(has_no_subject)),
         What::TaskBlocked => (Section::Tasks, 0),
         What::NotReady => (Section::Node, 0),
         What::WouldBeNotReady => (Section::Node, 1),
@@ -115,7 +115,7 @@ fn place(what: &What, is_of_nobody: bool) -> (Section, u8) {
     }
 }
 
-fn lasted(picture: &Picture, row: &Row) -> Duration {
+fn total_duration(picture: &Picture, row: &Row) -> Duration {
     if !matches!(row.section, Section::Calls | Section::Tasks | Section::Pods) {
         return Duration::ZERO;
     }
@@ -124,8 +124,8 @@ fn lasted(picture: &Picture, row: &Row) -> Duration {
     each.sum()
 }
 
-/// How long a pod waited; of several waits the longest.
-fn waits(picture: &Picture, episodes: &[usize]) -> String {
+/// How long a pod waited; of several times the longest.
+fn wait_summary(picture: &Picture, episodes: &[usize]) -> String {
     let each = episodes.iter().map(|index| &picture.episodes[*index]);
     let longest = each
         .map(|episode| episode.until().since(episode.from))
@@ -138,16 +138,16 @@ fn waits(picture: &Picture, episodes: &[usize]) -> String {
 }
 
 /// Merges the rows beyond the limit of their section into one.
-fn together(rows: Vec<Row>) -> Vec<Row> {
+fn limited(rows: Vec<Row>) -> Vec<Row> {
     let mut kept: Vec<Row> = Vec::new();
     let mut more: BTreeMap<Section, Vec<Row>> = BTreeMap::new();
     for row in rows {
         let in_section = kept.iter().filter(|kept| kept.section == row.section);
-        let most = match row.section {
+        let limit = match row.section {
             Section::Pods => MAX_PODS,
             _ => MAX_ROWS,
         };
-        match in_section.count() < most {
+        match in_section.count() < limit {
             true => kept.push(row),
             false => more.entry(row.section).or_default().push(row),
         }
@@ -186,7 +186,7 @@ pub(crate) fn class(what: &What) -> &'static str {
 mod tests {
     use causes::finding::{Culprit, PodName};
     use episodes::Episode;
-    use times::WallTime;
+    use pleg_text::WallTime;
 
     use super::*;
 
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn who_hung_longest_comes_first_and_the_node_after_all_calls() {
+    fn the_call_that_hung_longest_is_first_and_the_node_after_all_calls() {
         let episodes = vec![
             Episode::new(second(0), Some(second(900)), What::NotReady, ""),
             hangs(0, 10, pod("short")),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thousand_pods_that_hang_do_not_make_a_thousand_rows() {
+    fn a_thousand_pods_that_hang_are_not_a_thousand_rows() {
         let hang = |number: i64| hangs(0, 1000 - number, pod(&format!("p{number}")));
         let mut episodes: Vec<Episode> = (0..1000).map(hang).collect();
         episodes.push(Episode::new(second(0), None, What::NotReady, ""));

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use times::{GoDuration, WallTime};
+use pleg_text::{GoDuration, WallTime};
 
 use crate::Picture;
 
@@ -37,7 +37,7 @@ const MONTH: i64 = 30 * 86_400;
 const YEAR: i64 = 365 * 86_400;
 
 /// From this duration on, marks show days instead of hours.
-const DAYS: Duration = Duration::from_secs(3 * 86_400);
+const SHOWN_IN_DAYS_FROM: Duration = Duration::from_secs(3 * 86_400);
 
 /// A mark of the axis: its position and its text.
 pub(crate) struct Mark {
@@ -47,12 +47,12 @@ pub(crate) struct Mark {
     pub text: String,
 }
 
-/// Returns at most `most` marks.
-pub(crate) fn marks(picture: &Picture, most: usize) -> Vec<Mark> {
+/// Returns at most `max` marks.
+pub(crate) fn marks(picture: &Picture, max: usize) -> Vec<Mark> {
     let whole = picture.spans().as_secs_f64();
     let begin = picture.from.as_unix_seconds();
-    let fits = |step: &&i64| whole / (**step as f64) <= most as f64;
-    let in_years = (whole / (most as f64 * YEAR as f64)).ceil() as i64 * YEAR;
+    let fits = |step: &&i64| whole / (**step as f64) <= max as f64;
+    let in_years = (whole / (max as f64 * YEAR as f64)).ceil() as i64 * YEAR;
     let step = *STEPS.iter().find(fits).unwrap_or(&in_years);
     let first = (begin / step as f64).ceil() as i64;
     let marks = (first..).map(|number| number * step);
@@ -61,7 +61,7 @@ pub(crate) fn marks(picture: &Picture, most: usize) -> Vec<Mark> {
         at: (second as f64 - begin) / whole,
         text: text(second, step),
     };
-    shown.take(most + 1).map(mark).collect()
+    shown.take(max + 1).map(mark).collect()
 }
 
 fn text(second: i64, step: i64) -> String {
@@ -88,7 +88,7 @@ pub(crate) fn title(picture: &Picture) -> String {
         false => "%-d %B %Y, %H:%M:%S UTC",
     };
     let spans = Duration::from_secs(picture.spans().as_secs().max(1));
-    let spans = match spans < DAYS {
+    let spans = match spans < SHOWN_IN_DAYS_FROM {
         true => GoDuration(spans).to_string(),
         false => format!("{} days", spans.as_secs() / 86_400),
     };
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_stand_at_round_times_and_never_too_close() {
+    fn marks_are_at_round_times_and_never_too_close() {
         let texts = |seconds| -> Vec<String> {
             let marks = marks(&picture(seconds), 6);
             assert!(marks.len() <= 7 && marks.iter().all(|mark| (0.0..=1.0).contains(&mark.at)));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn the_title_says_which_day_and_how_long() {
+    fn the_title_shows_the_day_and_the_duration() {
         assert_eq!(
             title(&picture(365)),
             "6 May 2024, 12:09:55 to 12:16:00 UTC (6m5s)"

@@ -3,48 +3,48 @@
 use std::time::Duration;
 
 use episodes::{Episode, What};
-use times::{GoDuration, WallTime};
+use pleg_text::{GoDuration, WallTime};
 
 /// A call that hangs is recorded within this time. If nothing was recorded shortly before, the call
 /// may have hung for longer.
-const SEEN: Duration = Duration::from_secs(15);
+const CALL_RECORDED_WITHIN: Duration = Duration::from_secs(15);
 
 /// A kubelet has not listed for this long when it becomes NotReady. The countdown of an agent that
 /// was started meanwhile begins later than that of its kubelet.
-const COUNTDOWN: Duration = Duration::from_secs(190);
+const KUBELET_COUNTDOWN: Duration = Duration::from_secs(190);
 
 /// The duration of a shorter episode is not known.
-const MOMENT: Duration = Duration::from_millis(1);
+const MIN_KNOWN_DURATION: Duration = Duration::from_millis(1);
 
 /// An unresponsive runtime is reported within this time.
-const NOTICED: Duration = Duration::from_secs(30);
+const UNRESPONSIVE_REPORTED_WITHIN: Duration = Duration::from_secs(30);
 
 /// A sentence about the longest call that hung, and how the node was affected, without claiming
 /// more than the sources show. `None` if nothing hung and the node was not affected.
 pub fn summary(episodes: &[Episode]) -> Option<String> {
     let lasted = |episode: &Episode| episode.until().since(episode.from);
-    let silences = episodes.iter().filter(|it| it.what == What::RuntimeSilent);
-    let silences: Vec<_> = silences
-        .map(|it| (it.from.before(NOTICED), it.until()))
+    let outages = episodes.iter().filter(|it| it.what == What::RuntimeSilent);
+    let outages: Vec<_> = outages
+        .map(|it| (it.from.before(UNRESPONSIVE_REPORTED_WITHIN), it.until()))
         .collect();
-    let is_of_silence = |episode: &Episode| {
-        let mut silences = silences.iter();
-        silences.any(|(from, to)| (*from..=*to).contains(&episode.from))
+    let is_in_outage = |episode: &Episode| {
+        let mut outages = outages.iter();
+        outages.any(|(from, to)| (*from..=*to).contains(&episode.from))
     };
     // No call to an unresponsive runtime is answered, so its container is no culprit.
     let hung = |episode: &&Episode| {
-        matches!(episode.what, What::HungCall { .. }) && !is_of_silence(episode)
+        matches!(episode.what, What::HungCall { .. }) && !is_in_outage(episode)
     };
     // A call for a container is stronger evidence than a list, which hangs because of a container.
     let longest = episodes
         .iter()
         .filter(hung)
-        .max_by_key(|episode| (!episode.whom().is_empty(), lasted(episode)));
+        .max_by_key(|episode| (!episode.subject_name().is_empty(), lasted(episode)));
     let unrecorded = episodes.iter().filter(|it| it.what == What::NotRecorded);
     let unrecorded: Vec<_> = unrecorded.map(|it| (it.from, it.until())).collect();
-    let at_least = |its: &[&Episode]| {
-        let is_open = |it: &&Episode| it.to.is_none() || is_beside(it, &unrecorded);
-        match its.iter().any(is_open) {
+    let at_least = |matching: &[&Episode]| {
+        let is_open = |it: &&Episode| it.to.is_none() || is_next_to_unrecorded(it, &unrecorded);
+        match matching.iter().any(is_open) {
             true => "at least ",
             false => "",
         }
@@ -53,18 +53,18 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
     if let Some(episode) = longest
         && let What::HungCall { call } = &episode.what
     {
-        let whom = episode.whom();
-        let whom = match whom.is_empty() {
+        let subject = episode.subject_name();
+        let subject = match subject.is_empty() {
             true => String::new(),
-            false => format!(" for {whom}"),
+            false => format!(" for {subject}"),
         };
         parts.push(match lasted(episode) {
             // The log shows that the call timed out, but not its duration.
-            Duration::ZERO => format!("{call}{whom} timed out"),
+            Duration::ZERO => format!("{call}{subject} timed out"),
             time => format!(
-                "{call}{whom} did not return for {}{}",
+                "{call}{subject} did not return for {}{}",
                 at_least(&[episode]),
-                shown(time)
+                duration_text(time)
             ),
         });
     }
@@ -73,12 +73,12 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         // The kernel reports that a task is blocked, but never that it continues.
         parts.push(format!(
             "the task {} was blocked in the kernel for at least {}",
-            episode.whom(),
-            shown(lasted(episode))
+            episode.subject_name(),
+            duration_text(lasted(episode))
         ));
     }
-    type Is = fn(&What) -> bool;
-    let suffered: [(&str, Is); 6] = [
+    type Predicate = fn(&What) -> bool;
+    let suffered: [(&str, Predicate); 6] = [
         ("the node was NotReady", |what| {
             matches!(what, What::NotReady)
         }),
@@ -96,19 +96,26 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
             matches!(what, What::RuntimeSilent)
         }),
     ];
-    for (said, is) in suffered {
-        let its: Vec<_> = episodes.iter().filter(|it| is(&it.what)).collect();
-        if its.is_empty() {
+    for (phrase, is) in suffered {
+        let matching: Vec<_> = episodes.iter().filter(|it| is(&it.what)).collect();
+        if matching.is_empty() {
             continue;
         }
-        let (times, time) = together(its.iter().map(|it| (it.from, it.until())).collect());
+        let (times, time) = merged(matching.iter().map(|it| (it.from, it.until())).collect());
         parts.push(match (times, time) {
             // Only one line shows it, the last one that was read.
-            (_, time) if time < MOMENT => said.to_owned(),
-            (1, time) => format!("{said} for {}{}", at_least(&its), shown(time)),
+            (_, time) if time < MIN_KNOWN_DURATION => phrase.to_owned(),
+            (1, time) => format!(
+                "{phrase} for {}{}",
+                at_least(&matching),
+                duration_text(time)
+            ),
             (times, time) => {
-                let time = shown(time);
-                format!("{said} {times} times, for {}{time} in all", at_least(&its))
+                let time = duration_text(time);
+                format!(
+                    "{phrase} {times} times, for {}{time} in all",
+                    at_least(&matching)
+                )
             }
         });
     }
@@ -122,10 +129,10 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
 }
 
 /// Whether there is a gap in the recording during which this may have lasted.
-fn is_beside(episode: &Episode, unrecorded: &[(WallTime, WallTime)]) -> bool {
+fn is_next_to_unrecorded(episode: &Episode, unrecorded: &[(WallTime, WallTime)]) -> bool {
     let before = match episode.what {
-        What::WouldBeNotReady => COUNTDOWN,
-        What::HungCall { .. } => SEEN,
+        What::WouldBeNotReady => KUBELET_COUNTDOWN,
+        What::HungCall { .. } => CALL_RECORDED_WITHIN,
         _ => Duration::ZERO,
     };
     let (from, until) = (episode.from.before(before), episode.until());
@@ -134,7 +141,7 @@ fn is_beside(episode: &Episode, unrecorded: &[(WallTime, WallTime)]) -> bool {
 }
 
 /// The number of intervals and their total duration. Two sources may show the same interval.
-fn together(mut times: Vec<(WallTime, WallTime)>) -> (usize, Duration) {
+fn merged(mut times: Vec<(WallTime, WallTime)>) -> (usize, Duration) {
     times.sort_unstable();
     let mut counted: Option<WallTime> = None;
     let mut apart = 0;
@@ -148,7 +155,7 @@ fn together(mut times: Vec<(WallTime, WallTime)>) -> (usize, Duration) {
     (apart, whole)
 }
 
-fn shown(time: Duration) -> String {
+fn duration_text(time: Duration) -> String {
     match (time.as_secs(), time.as_millis()) {
         (0, 0) => "less than 1ms".to_owned(),
         (0, millis) => GoDuration(Duration::from_millis(millis as u64)).to_string(),
@@ -163,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_sentence_names_who_hung_and_what_the_node_suffered() {
+    fn the_sentence_names_the_culprit_and_the_effect_on_the_node() {
         let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
         let hung = |call: &str| What::HungCall { call: call.into() };
         let who = Culprit {
@@ -186,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn what_happened_several_times_is_counted_and_added_up() {
+    fn repeated_episodes_are_counted_and_their_durations_added() {
         let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
         let relist = |from, to| Episode::new(second(from), Some(second(to)), What::NoRelist, "");
         assert_eq!(
@@ -196,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_a_time_in_which_nothing_was_recorded_it_may_have_lasted_longer() {
+    fn next_to_an_unrecorded_time_a_duration_is_at_least() {
         let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
         let gap = Episode::new(second(100), Some(second(130)), What::NotRecorded, "");
         let would = |from, to| {
@@ -214,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_single_line_says_is_told_without_a_time() {
+    fn a_state_that_a_single_line_shows_has_no_duration() {
         let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
         let not_ready = Episode::new(second(300), None, What::NotReady, "");
         let relist = Episode::new(second(94), None, What::NoRelist, "");
@@ -225,28 +232,28 @@ mod tests {
     }
 
     #[test]
-    fn a_call_of_which_only_the_timeout_is_known_timed_out_and_short_times_are_in_milliseconds() {
+    fn a_call_without_a_known_duration_timed_out_and_short_durations_are_in_milliseconds() {
         let milli = |milli: i64| WallTime::from_unix_nanos((1 + milli) * 1_000_000).unwrap();
         let what = || What::HungCall {
             call: "RunPodSandbox".into(),
         };
-        let said = |episode| summary(&[episode]).unwrap();
+        let phrase = |episode| summary(&[episode]).unwrap();
         assert_eq!(
-            said(Episode::at(milli(0), what(), "")),
+            phrase(Episode::at(milli(0), what(), "")),
             "RunPodSandbox timed out."
         );
         let short = Episode::new(milli(0), Some(milli(400)), what(), "");
-        assert_eq!(said(short), "RunPodSandbox did not return for 400ms.");
+        assert_eq!(phrase(short), "RunPodSandbox did not return for 400ms.");
         let nanos = WallTime::from_unix_nanos(1_001_000);
         let shortest = Episode::new(milli(0), nanos, what(), "");
         assert_eq!(
-            said(shortest),
+            phrase(shortest),
             "RunPodSandbox did not return for less than 1ms."
         );
     }
 
     #[test]
-    fn nobody_is_named_for_a_call_that_hangs_because_the_runtime_is_silent() {
+    fn no_culprit_is_named_for_a_call_that_hangs_because_the_runtime_is_unresponsive() {
         let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
         let what = || What::HungCall {
             call: "PodSandboxStatus".into(),
@@ -255,16 +262,16 @@ mod tests {
             id: Some(id.into()),
             ..Culprit::default()
         };
-        let innocent = Episode::new(second(100), Some(second(160)), what(), "").about(who("db.0"));
-        let silent = Episode::new(second(105), Some(second(160)), What::RuntimeSilent, "");
-        let all = [innocent.clone(), silent.clone()];
+        let other = Episode::new(second(100), Some(second(160)), what(), "").about(who("db.0"));
+        let outage = Episode::new(second(105), Some(second(160)), What::RuntimeSilent, "");
+        let all = [other.clone(), outage.clone()];
         assert_eq!(
             summary(&all).unwrap(),
             "The runtime answered no call for 55s."
         );
         let before = Episode::new(second(10), Some(second(40)), what(), "").about(who("db.1"));
         assert_eq!(
-            summary(&[before, innocent, silent]).unwrap(),
+            summary(&[before, other, outage]).unwrap(),
             "PodSandboxStatus for db.1 did not return for 30s; the runtime answered no call for 55s."
         );
     }
@@ -280,9 +287,9 @@ mod tests {
             };
             Episode::new(second(0), Some(second(until)), What::TaskBlocked, "").about(who)
         };
-        let said = summary(&[blocked(240, "dockerd"), blocked(120, "runc")]).unwrap();
+        let phrase = summary(&[blocked(240, "dockerd"), blocked(120, "runc")]).unwrap();
         assert_eq!(
-            said,
+            phrase,
             "The task dockerd (7) was blocked in the kernel for at least 4m0s."
         );
     }

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use escape::{printable, sentence};
+use pleg_text::escape::{printable, sentence};
 
 use crate::Picture;
-use crate::picture::why;
+use crate::picture::reason_text;
 use crate::rows::{Row, class, rows};
 use crate::scale::{marks, title};
 
@@ -15,15 +15,15 @@ use crate::scale::{marks, title};
 pub(crate) const COLOURS: &str = include_str!("colours.css");
 
 const WIDTH: f64 = 1200.0;
-const LABELS: f64 = 330.0;
-const ROW: f64 = 20.0;
+const LABELS_WIDTH: f64 = 330.0;
+const ROW_HEIGHT: f64 = 20.0;
 /// The height of the time and the axis.
-const HEAD: f64 = 54.0;
+const HEAD_HEIGHT: f64 = 54.0;
 /// Longer labels are cut.
-const LABEL_CHARACTERS: usize = 46;
+const MAX_LABEL_CHARACTERS: usize = 46;
 /// Longer lines are wrapped at the width of the picture.
-const SUMMARY_CHARACTERS: usize = 130;
-const NOTE_CHARACTERS: usize = 175;
+const MAX_SUMMARY_CHARACTERS: usize = 130;
+const MAX_NOTE_CHARACTERS: usize = 175;
 
 /// The whole picture as one SVG file.
 pub fn svg(picture: &Picture) -> String {
@@ -36,13 +36,13 @@ pub fn svg(picture: &Picture) -> String {
         }
         lines.push(Line::Row(row));
     }
-    let summary = wrapped(&picture.summary, SUMMARY_CHARACTERS);
+    let summary = wrapped(&picture.summary, MAX_SUMMARY_CHARACTERS);
     let notes = picture.notes.iter().map(|note| format!("Note: {note}"));
-    let notes = notes.flat_map(|note| wrapped(&note, NOTE_CHARACTERS));
+    let notes = notes.flat_map(|note| wrapped(&note, MAX_NOTE_CHARACTERS));
     let notes: Vec<String> = notes.collect();
-    let head = HEAD + summary.len() as f64 * ROW;
-    let below = head + lines.len() as f64 * ROW;
-    let height = below + notes.len() as f64 * ROW + 10.0;
+    let head = HEAD_HEIGHT + summary.len() as f64 * ROW_HEIGHT;
+    let below = head + lines.len() as f64 * ROW_HEIGHT;
+    let height = below + notes.len() as f64 * ROW_HEIGHT + 10.0;
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -60,14 +60,14 @@ pub fn svg(picture: &Picture) -> String {
         );
     };
     for (number, line) in summary.iter().enumerate() {
-        heading("summary", 24.0 + number as f64 * ROW, line);
+        heading("summary", 24.0 + number as f64 * ROW_HEIGHT, line);
     }
     heading("quiet", head - 30.0, &title(picture));
     for (number, line) in notes.iter().enumerate() {
-        heading("quiet", below + 15.0 + number as f64 * ROW, line);
+        heading("quiet", below + 15.0 + number as f64 * ROW_HEIGHT, line);
     }
     for mark in marks(picture, 9) {
-        let x = LABELS + mark.at * (WIDTH - LABELS - 12.0);
+        let x = LABELS_WIDTH + mark.at * (WIDTH - LABELS_WIDTH - 12.0);
         let _ = writeln!(
             out,
             "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.0}\" y2=\"{below:.0}\"/>\
@@ -79,7 +79,7 @@ pub fn svg(picture: &Picture) -> String {
         );
     }
     for (number, line) in lines.iter().enumerate() {
-        let y = head + number as f64 * ROW;
+        let y = head + number as f64 * ROW_HEIGHT;
         match line {
             Line::Section(title) => {
                 let _ = writeln!(
@@ -101,7 +101,7 @@ enum Line<'a> {
 }
 
 fn draw(picture: &Picture, row: &Row, y: f64, out: &mut String) {
-    let label = cut_beginning(&printable(&row.label), LABEL_CHARACTERS);
+    let label = cut_beginning(&printable(&row.label), MAX_LABEL_CHARACTERS);
     let _ = writeln!(
         out,
         "<g><title>{}</title><text class=\"label\" x=\"24\" y=\"{:.0}\">{}</text>",
@@ -109,12 +109,12 @@ fn draw(picture: &Picture, row: &Row, y: f64, out: &mut String) {
         y + 14.0,
         text(&label)
     );
-    let room = WIDTH - LABELS - 12.0;
+    let room = WIDTH - LABELS_WIDTH - 12.0;
     // Of several bars on the same pixels only one is drawn.
     let mut drawn: BTreeMap<(i64, i64), u64> = BTreeMap::new();
     for episode in row.episodes.iter().map(|index| &picture.episodes[*index]) {
         let (from, to) = picture.place(episode);
-        let x = LABELS + from * room;
+        let x = LABELS_WIDTH + from * room;
         let width = ((to - from) * room).max(2.0);
         let pixels = (x.round() as i64, (x + width).round() as i64);
         let count = drawn.entry(pixels).or_default();
@@ -129,36 +129,36 @@ fn draw(picture: &Picture, row: &Row, y: f64, out: &mut String) {
              height=\"{:.0}\" rx=\"2\"><title>{}</title></rect>",
             class(&episode.what),
             y + 3.0,
-            ROW - 6.0,
-            text(&told(episode)),
+            ROW_HEIGHT - 6.0,
+            text(&tooltip(episode)),
         );
     }
     out.push_str("</g>\n");
 }
 
 /// `12:29:55 ContainerStatus hangs default/web-0/app: the reason`.
-fn told(episode: &episodes::Episode) -> String {
-    let whom = episode.whom();
+fn tooltip(episode: &episodes::Episode) -> String {
+    let subject = episode.subject_name();
     let from = episode.from.timestamp().strftime("%H:%M:%S");
     let what = episode.what.title();
-    let line = format!("{from} {what} {whom}: {}", why(episode));
+    let line = format!("{from} {what} {subject}: {}", reason_text(episode));
     sentence(&line).into_owned()
 }
 
-/// Wraps the sentence in lines of at most `most` characters.
-fn wrapped(said: &str, most: usize) -> Vec<String> {
-    let said = sentence(said);
-    let lines = textwrap::wrap(&said, most).into_iter();
+/// Wraps the sentence in lines of at most `max` characters.
+fn wrapped(text: &str, max: usize) -> Vec<String> {
+    let text = sentence(text);
+    let lines = textwrap::wrap(&text, max).into_iter();
     lines.map(Cow::into_owned).collect()
 }
 
 /// Cuts the beginning of a name, because names differ at their ends.
-pub(crate) fn cut_beginning(text: &str, most: usize) -> String {
+pub(crate) fn cut_beginning(text: &str, max: usize) -> String {
     let length = text.chars().count();
-    match length <= most {
+    match length <= max {
         true => text.to_owned(),
         false => {
-            let tail = text.chars().skip(length - most + 1);
+            let tail = text.chars().skip(length - max + 1);
             format!("…{}", tail.collect::<String>())
         }
     }
@@ -167,7 +167,7 @@ pub(crate) fn cut_beginning(text: &str, most: usize) -> String {
 /// Escapes text for an element or an attribute.
 pub(crate) fn text(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for character in escape::line(text).chars() {
+    for character in pleg_text::escape::line(text).chars() {
         match character {
             '&' => escaped.push_str("&amp;"),
             '<' => escaped.push_str("&lt;"),
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_ends_an_element() {
+    fn no_name_closes_an_element() {
         let name = "<script>alert('1')</script>\u{202e}&\"\u{1b}[2J";
         let shown = text(name);
         assert!(!shown.contains(['<', '>', '"', '\'', '\u{202e}', '\u{1b}']));

@@ -4,23 +4,23 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use episodes::{Episode, What};
-use escape::{printable, sentence};
-use times::GoDuration;
+use pleg_text::GoDuration;
+use pleg_text::escape::{printable, sentence};
 
 use crate::Picture;
-use crate::picture::why;
+use crate::picture::reason_text;
 use crate::rows::{Row, rows};
 use crate::scale::{marks, title};
 use crate::svg::cut_beginning;
 
 /// One line for each second would be too long to read.
 const MAX_LINES: usize = 60;
-const LABEL: usize = 42;
+const LABEL_WIDTH: usize = 42;
 const DAY: Duration = Duration::from_secs(86_400);
 
 /// The picture in lines of `width` characters: its rows, and a description of each bar.
 pub fn text(picture: &Picture, width: usize) -> String {
-    let bars = width.saturating_sub(LABEL + 1).max(20);
+    let bars = width.saturating_sub(LABEL_WIDTH + 1).max(20);
     let mut page = String::new();
     // Writing to a string cannot fail.
     let _ = writeln!(page, "{}\n\n{}", title(picture), sentence(&picture.summary));
@@ -30,23 +30,28 @@ pub fn text(picture: &Picture, width: usize) -> String {
     for note in &picture.notes {
         let _ = writeln!(page, "Note: {}", sentence(note));
     }
-    let _ = writeln!(page, "\n{:LABEL$} {}", "", axis(picture, bars).trim_end());
+    let _ = writeln!(
+        page,
+        "\n{:LABEL_WIDTH$} {}",
+        "",
+        axis(picture, bars).trim_end()
+    );
     let rows = rows(picture);
     let mut section = None;
     for row in &rows {
         if section.replace(row.section) != Some(row.section) {
             let _ = writeln!(page, "{}", row.section.title());
         }
-        let label = cut_beginning(&printable(&row.label), LABEL - 2);
+        let label = cut_beginning(&printable(&row.label), LABEL_WIDTH - 2);
         let _ = writeln!(
             page,
             "  {label:width$} {}",
-            drawn(picture, row, bars),
-            width = LABEL - 2
+            bar(picture, row, bars),
+            width = LABEL_WIDTH - 2
         );
     }
     page.push('\n');
-    list(picture, &mut page);
+    list_episodes(picture, &mut page);
     causes(picture, &mut page);
     if !picture.sources.is_empty() {
         let sources = picture.sources.join(", ");
@@ -62,7 +67,7 @@ fn causes(picture: &Picture, page: &mut String) {
             page,
             "\n{} ({}): {}",
             advice.cause,
-            advice.standing(),
+            advice.confidence_note(),
             sentence(&advice.sentence)
         );
         if let Some(culprit) = &advice.culprit {
@@ -93,7 +98,7 @@ fn axis(picture: &Picture, width: usize) -> String {
     axis.into_iter().collect()
 }
 
-fn drawn(picture: &Picture, row: &Row, width: usize) -> String {
+fn bar(picture: &Picture, row: &Row, width: usize) -> String {
     let mut cells = vec!['·'; width];
     for episode in row.episodes.iter().map(|index| &picture.episodes[*index]) {
         let (from, to) = picture.place(episode);
@@ -113,7 +118,7 @@ fn drawn(picture: &Picture, row: &Row, width: usize) -> String {
 }
 
 /// Lists episodes in order of time. Of many events of containers only the number is listed.
-fn list(picture: &Picture, page: &mut String) {
+fn list_episodes(picture: &Picture, page: &mut String) {
     let is_event = |episode: &&Episode| matches!(episode.what, What::Event { .. });
     let events = picture.episodes.iter().filter(is_event).count();
     let show_events = picture.episodes.len() <= MAX_LINES;
@@ -144,19 +149,19 @@ fn line(episode: &Episode) -> String {
         Some(lasted) if lasted < Duration::from_secs(1) => "< 1s".to_owned(),
         Some(lasted) => GoDuration(Duration::from_secs(lasted.as_secs())).to_string(),
     };
-    let whom = episode.whom();
-    let whom = match whom.is_empty() {
+    let subject = episode.subject_name();
+    let subject = match subject.is_empty() {
         true => String::new(),
-        false => format!(" {}:", printable(&whom)),
+        false => format!(" {}:", printable(&subject)),
     };
     let source = episode.source.as_ref().map_or(String::new(), |source| {
         let line = source.line.map_or(String::new(), |line| format!(":{line}"));
         format!("  [{}{line}]", printable(&source.file))
     });
-    let why = why(episode);
-    let reason = sentence(&why);
+    let reason_text = reason_text(episode);
+    let reason = sentence(&reason_text);
     format!(
-        "{lasted:12} {}:{whom} {reason}{source}",
+        "{lasted:12} {}:{subject} {reason}{source}",
         episode.what.title()
     )
 }

@@ -46,7 +46,7 @@ pub struct Finding {
 
 impl Finding {
     /// The finding, with names if there are any.
-    pub fn said(&self) -> &str {
+    pub fn text(&self) -> &str {
         match self.sentence.is_empty() {
             true => &self.title,
             false => &self.sentence,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   key        --> act, and draw at once
-//!   update     --> apply, and draw within FRAME: many updates make one frame
+//!   update     --> apply, and draw within MIN_FRAME_INTERVAL: many updates make one frame
 //!   a second   --> ages have changed: draw
 //! ```
 
@@ -25,13 +25,13 @@ use crate::state::{Extent, Request, State};
 use crate::update::Update;
 
 /// The minimum interval between two frames without a key.
-const FRAME: Duration = Duration::from_millis(100);
+const MIN_FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Ages have a resolution of seconds.
-const TICK: Duration = Duration::from_secs(1);
+const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The maximum number of updates that are applied before keys and time are checked again.
-const BATCH: usize = 256;
+const MAX_UPDATES_PER_PASS: usize = 256;
 
 /// A running doctor.
 pub type Examination = Pin<Box<dyn Future<Output = Result<Diagnosis, String>>>>;
@@ -96,20 +96,20 @@ pub async fn run(
                 let extent = draw(&state)?;
                 state.drawn(extent);
                 drawn = Instant::now();
-                due = drawn + TICK;
+                due = drawn + REDRAW_INTERVAL;
             }
             result = examined(&mut examination) => {
                 examination = None;
                 let now = clock();
                 state.apply(Update::Findings { taken: now, result }, now);
-                due = due.min(drawn + FRAME);
+                due = due.min(drawn + MIN_FRAME_INTERVAL);
             }
             () = received(&mut feed, &mut batch) => {
                 let now = clock();
                 for update in batch.drain(..) {
                     state.apply(update, now);
                 }
-                due = due.min(drawn + FRAME);
+                due = due.min(drawn + MIN_FRAME_INTERVAL);
             }
         }
     }
@@ -158,7 +158,7 @@ async fn received(feed: &mut Feed, batch: &mut Vec<Update>) {
     let Feed::Live(live) = feed else {
         return pending().await;
     };
-    if live.updates.recv_many(batch, BATCH).await == 0 {
+    if live.updates.recv_many(batch, MAX_UPDATES_PER_PASS).await == 0 {
         // No update will follow. A live source reports the reason before it ends.
         pending().await
     }

@@ -61,7 +61,7 @@ pub(super) enum Silence {
     NotStarted(#[source] std::io::Error),
     #[error("pleg doctor has not ended within {}s", LONGEST.as_secs())]
     TooLong,
-    #[error("pleg doctor printed no diagnosis ({ended}): {}", escape::sentence(.printed))]
+    #[error("pleg doctor printed no diagnosis ({ended}): {}", pleg_text::escape::sentence(.printed))]
     NoDiagnosis {
         /// How the process ended.
         ended: ExitStatus,

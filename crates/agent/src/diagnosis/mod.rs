@@ -166,7 +166,7 @@ impl Diagnosis {
                     let bundle = bundle.map(|path| format!("; kept in {}", path.display()));
                     let bundle = bundle.unwrap_or_default();
                     let said = format!("{}: {}{bundle}", finding.cause, finding.sentence);
-                    tracing::warn!("diagnosis: {}", escape::sentence(&said));
+                    tracing::warn!("diagnosis: {}", pleg_text::escape::sentence(&said));
                 }
                 told.findings.change(|known| known.leading = leading);
             }

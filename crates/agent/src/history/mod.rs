@@ -19,7 +19,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::out::told::Record;
 use pleg::records::diff::Subject;
 use recorder::changes::Changes;
-use recorder::{BETWEEN_WRITES, Began, Diagnosed, Entry, Recorded, Recorder};
+use recorder::{Began, Diagnosed, Entry, Recorded, Recorder, WRITE_INTERVAL};
 use tokio::time::Instant;
 
 use crate::agent::Agent;
@@ -57,7 +57,7 @@ impl History {
             return None;
         };
         let limits = folder.limits();
-        let started = Recorder::start(folder.directory, limits, BETWEEN_WRITES, system_clock());
+        let started = Recorder::start(folder.directory, limits, WRITE_INTERVAL, system_clock());
         let recorder = match started {
             Ok(recorder) => recorder,
             Err(error) => {
@@ -170,7 +170,7 @@ impl<'a> Feed<'a> {
             self.pods = None;
         }
         let happened = happened(&record, self.agent);
-        if let Some(entry) = Entry::told(record, happened) {
+        if let Some(entry) = Entry::published(record, happened) {
             self.history.recorder.record(&entry);
         }
     }
@@ -178,7 +178,7 @@ impl<'a> Feed<'a> {
     fn report(&mut self, report: &StatusReport, now: Instant) {
         let recorder = &self.history.recorder;
         let is_known = report.relist.count > 0;
-        if recorder.wants_pods() {
+        if recorder.take_pods_request() {
             self.pods = None;
         }
         if is_known && self.pods.is_none_or(|last| now >= last + PODS) {

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding, Verdict, leave_out_superseded};
-use escape::redacted;
-use times::GoDuration;
+use pleg_text::GoDuration;
+use pleg_text::redacted;
 
 use super::calls::Method;
 use super::chain;

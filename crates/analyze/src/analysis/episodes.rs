@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a call that timed out ------\
-//!   a line that shows a cause ---+--> Collected: what repeats is one episode
+//!   a line that shows a cause ---+--> Collector: what repeats is one episode
 //!   not ready, ready, started --/         |
 //!   a task blocked in the kernel -/         |
 //!   conditions, the series, outages ------+--> conclude: those of causes that were found
@@ -13,8 +13,8 @@ use std::time::Duration;
 
 use causes::Cause;
 use causes::finding::{Culprit, Finding};
-use episodes::{Collected, Episode, Source, What};
-use times::{GoDuration, WallTime};
+use episodes::{Collector, Episode, Source, What};
+use pleg_text::{GoDuration, WallTime};
 
 use super::Quote;
 use super::calls::Method;
@@ -41,7 +41,7 @@ impl Readiness {
         node: &[u8],
         found: &Found,
         quote: impl Fn() -> Quote,
-        to: &mut Collected,
+        to: &mut Collector,
     ) {
         let mut started = |what, reason| {
             let quote = quote();
@@ -143,7 +143,7 @@ pub(super) fn sign(cause: Cause, who: impl FnOnce() -> Culprit, quote: Quote) ->
 }
 
 /// Intervals in which a kubelet reported that its PLEG was not healthy.
-pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Collected) {
+pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Collector) {
     let time = |nanos: i64| WallTime::from_unix_nanos(nanos);
     let first_line = |start| quotes.iter().find(|quote| quote.time == Some(start));
     for interval in intervals.iter().filter(|interval| !interval.is_startup()) {
@@ -180,7 +180,7 @@ pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Colle
 }
 
 /// Periods in which the runtime could not be reached.
-pub(super) fn of_outages(outages: &[Outage], to: &mut Collected) {
+pub(super) fn of_outages(outages: &[Outage], to: &mut Collector) {
     outages
         .iter()
         .filter_map(Outage::episode)
@@ -189,7 +189,7 @@ pub(super) fn of_outages(outages: &[Outage], to: &mut Collected) {
 
 /// All of them in order of time. Lines that show a cause count only if the cause was found: some
 /// are common at every start.
-pub(super) fn conclude(all: Collected, findings: &[Finding]) -> (Vec<Episode>, u64) {
+pub(super) fn conclude(all: Collector, findings: &[Finding]) -> (Vec<Episode>, u64) {
     let found: BTreeSet<Cause> = findings.iter().map(|finding| finding.cause).collect();
     let (mut all, dropped) = all.sorted();
     all.retain(|episode| match episode.what {

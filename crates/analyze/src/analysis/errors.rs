@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use escape::redact;
+use pleg_text::redact;
 use serde::Serialize;
 
 use super::Told;

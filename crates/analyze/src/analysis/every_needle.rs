@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::{Analyzer, Told};
 use crate::rules::LineSearch;

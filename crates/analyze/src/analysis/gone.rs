@@ -6,7 +6,7 @@
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
 use episodes::{Episode, What};
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::{Quote, Told};
 use crate::line::{after, has};

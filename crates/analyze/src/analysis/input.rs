@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::InputReport;
 use super::alike::Alikes;

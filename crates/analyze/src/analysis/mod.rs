@@ -14,7 +14,7 @@
 //! ```
 //! use analyze::analysis::Analyzer;
 //! use causes::Cause;
-//! use times::WallTime;
+//! use pleg_text::WallTime;
 //!
 //! let mut analyzer = Analyzer::new();
 //! analyzer.begin("kern.log", WallTime::now());
@@ -52,8 +52,8 @@ mod wrapped_lines;
 use std::sync::Arc;
 
 use ::episodes::Episode;
+use pleg_text::WallTime;
 use serde::Serialize;
-use times::WallTime;
 
 pub use chain::{Chain, Link};
 pub use errors::LoggedError;

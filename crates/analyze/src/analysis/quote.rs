@@ -3,8 +3,8 @@
 
 use std::fmt;
 
+use pleg_text::WallTime;
 use serde::Serialize;
-use times::WallTime;
 
 /// A relevant line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -29,7 +29,7 @@ impl Quote {
         // its end may be needed to recognise it.
         let near = &bytes[..bytes.len().min(MAX_QUOTE_CHARS * 4)];
         let whole = String::from_utf8_lossy(near);
-        let whole = escape::redact(&whole);
+        let whole = pleg_text::redact(&whole);
         let mut characters = whole.chars().map(|c| if c.is_control() { ' ' } else { c });
         let mut text: String = characters.by_ref().take(MAX_QUOTE_CHARS).collect();
         if characters.next().is_some() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use causes::finding::Culprit;
-use episodes::Collected as Episodes;
+use episodes::Collector as Episodes;
 
 use super::calls::Calls;
 use super::collected::Collected;

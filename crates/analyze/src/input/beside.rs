@@ -5,7 +5,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::Observer;
 use super::source::{Ended, Source};

@@ -11,7 +11,7 @@
 //! use analyze::analysis::Analyzer;
 //! use analyze::input::{NoObserver, read};
 //! use analyze::kind::Kind;
-//! use times::WallTime;
+//! use pleg_text::WallTime;
 //!
 //! let paths = ["tests/samples/dump-kubelet-1.11-relist-chansend-k8s72482.txt"];
 //! let at_once = NonZeroUsize::MIN;
@@ -31,7 +31,7 @@ mod zstd;
 use std::io;
 use std::num::NonZeroUsize;
 
-use times::WallTime;
+use pleg_text::WallTime;
 
 use crate::analysis::Analyzer;
 use source::sources;

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
+use pleg_text::WallTime;
 use rustix::fs::{FileType, Mode, OFlags};
-use times::WallTime;
 
 /// What was opened.
 pub(super) struct Opened {

@@ -4,7 +4,7 @@ use std::io::{self, Read as _};
 use std::path::Path;
 use std::sync::Arc;
 
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::lines::each_line;
 use super::zstd::{self, Frames};

@@ -11,7 +11,7 @@
 
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::cursor::Cursor;
 use super::months;

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use pleg_text::GoDuration;
 use serde::Serialize;
-use times::GoDuration;
 
 use super::Sample;
 

@@ -10,7 +10,7 @@
 //!     type: Ready
 //! ```
 
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::{NotReady, Seen, conditions};
 

@@ -7,7 +7,7 @@ use causes::finding::Confidence;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::{NotReady, Seen};
 use crate::proof::Proof;

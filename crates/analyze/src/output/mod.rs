@@ -56,11 +56,11 @@ use cluster::Terminating;
 use condition_object::ConditionObject;
 use form::Form;
 use limits::Limits;
+use pleg_text::WallTime;
 use prompt::Command;
 use reserved::Reserved;
 use starts::Starts;
 use system_oom::SystemOoms;
-use times::WallTime;
 use warnings::Warnings;
 
 /// Reads what commands print, line by line.

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::folder::Sample;
 use super::{Error, LineSearch, Rules};

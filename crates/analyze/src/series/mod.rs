@@ -31,8 +31,8 @@ mod pattern;
 mod point;
 mod reading;
 
+use pleg_text::WallTime;
 use serde::Serialize;
-use times::WallTime;
 
 pub(crate) use interval::in_one_story;
 pub use interval::{Interval, Intervals};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use super::THRESHOLD;
 use crate::line::{has, lossy};

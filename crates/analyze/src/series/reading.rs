@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use times::GoDuration;
-use times::WallTime;
+use pleg_text::GoDuration;
+use pleg_text::WallTime;
 
 use super::pattern::{CALL_TIMEOUT, LONG, calls, is_multiple};
 use super::{Around, Interval, Pattern, SECOND};

@@ -9,7 +9,7 @@ use analyze::line::prefix::split;
 use analyze::line::stamp::{Calendar, take};
 use analyze::line::{bare, klog, quoted};
 use analyze::series::Said;
-use times::WallTime;
+use pleg_text::WallTime;
 
 fn now() -> WallTime {
     WallTime::from_unix_nanos(1_687_000_000_000_000_000).expect("it is not zero")

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use analyze::analysis::{Analysis, Analyzer};
 use analyze::input::{NoObserver, each_line, read};
 use analyze::series::PlegReading;
-use times::WallTime;
+use pleg_text::WallTime;
 
 /// In the middle of 2023.
 pub fn now() -> WallTime {

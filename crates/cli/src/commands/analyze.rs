@@ -81,7 +81,7 @@ fn read(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreadable>) 
     let (snapshots, files): (Vec<_>, Vec<_>) = files
         .iter()
         .cloned()
-        .partition(|file| snapshot::is_snapshot(Path::new(file)));
+        .partition(|file| recorder::snapshot::is_snapshot(Path::new(file)));
     let (mut analysis, unreadable) = match files.is_empty() {
         true => (Analyzer::new().finish(), Vec::new()),
         false => read_files(&files, at_once),
@@ -94,7 +94,7 @@ fn read(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreadable>) 
 
 /// Of a snapshot the bundle is diagnosed, as by `pleg doctor --from`.
 fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
-    let read = snapshot::open(Path::new(&path));
+    let read = recorder::snapshot::open(Path::new(&path));
     let mut input = InputReport {
         path,
         kind: Kind::Snapshot,
@@ -111,7 +111,7 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
             input.lines = read.entries.len() as u64 + read.skipped_lines;
             input.unread_lines = read.skipped_lines;
             let fold = read.fold();
-            if !read.is_whole {
+            if !read.is_complete {
                 input.error = Some("its end is missing".to_owned());
             }
             if let Some(error) = read.unreadable_bundle {

@@ -184,11 +184,11 @@ async fn on_disk<T: Send + 'static>(
 
 /// The facts in a bundle, or in a snapshot, and what the history in it has found before.
 fn read_facts(path: &Path) -> anyhow::Result<(NodeFacts, Vec<Finding>)> {
-    if !snapshot::is_snapshot(path) {
+    if !recorder::snapshot::is_snapshot(path) {
         let facts = bundle::read(path).with_context(|| shown(path))?;
         return Ok((facts, Vec::new()));
     }
-    let mut read = snapshot::open(path).with_context(|| shown(path))?;
+    let mut read = recorder::snapshot::open(path).with_context(|| shown(path))?;
     let earlier = read.fold().findings();
     if let Some(error) = read.unreadable_bundle {
         let unreadable = || format!("{}: the bundle of the snapshot cannot be read", shown(path));

@@ -11,10 +11,10 @@ use std::future::pending;
 use anyhow::Context;
 use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::words::counted;
+use pleg_text::GoDuration;
 use serde::Serialize;
 use sim::grpc::{self, socket};
 use sim::{Ending, Played, Scenario};
-use times::GoDuration;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::args::{Format, Global, Sim};

@@ -10,11 +10,11 @@ use clap::Args;
 use cri::Endpoint;
 use doctor::bundle;
 use pleg::model::wall_time::{WallTime, system_clock};
+use pleg_text::GoDuration;
 use recorder::Recorded;
+use recorder::snapshot::{self, Head, Parts};
 use recorder::store::{Range, Reader, read};
 use serde::Serialize;
-use snapshot::{Head, Parts};
-use times::GoDuration;
 use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
@@ -112,7 +112,7 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
         bail!("there is nothing to write: {}", missing.join("; "));
     }
     let mut head = Head::new(taken, since, missing.clone());
-    head.own_look = own_look;
+    head.own_examination = own_look;
     let path = file.clone();
     let written = on_disk(move || {
         let entries = history.into_iter().flat_map(History::entries);

@@ -14,7 +14,7 @@ use pleg::out::told::Record;
 use pleg::runtime::RuntimeVersion;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::{Config, Mode, Pleg};
-use times::GoDuration;
+use pleg_text::GoDuration;
 use tokio::time::sleep;
 
 use crate::args::{Format, Global, KernelHints, PodFilter, Relisting, Watch};

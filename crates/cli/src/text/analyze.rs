@@ -10,7 +10,7 @@ use analyze::series::PlegReading;
 use causes::finding::Verdict;
 use pleg::model::wall_time::WallTime;
 use pleg::out::words::counted;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use super::finding::{body, head, past, said};
 use super::{BAD, DIM, GOOD, WARN, printable, sentence, styled, wrap};

@@ -17,7 +17,7 @@ pub mod status;
 pub mod watch;
 
 mod wrap;
-pub use escape::{printable, sentence};
+pub use pleg_text::escape::{printable, sentence};
 pub use wrap::wrap;
 
 pub const DIM: Style = Style::new().dimmed();

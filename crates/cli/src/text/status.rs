@@ -8,7 +8,7 @@ use pleg::out::health::{Blind, FailingCall, short};
 use pleg::out::status_report::{GuardMode, GuardStatus, InFlight, KernelStatus, StatusReport};
 use pleg::out::words::counted;
 use pleg::runtime::Rpc;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use super::{
     BAD, BOLD, DIM, GOOD, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN,

@@ -10,7 +10,7 @@ use pleg::out::told::Record;
 use pleg::out::words::counted;
 use pleg::records::diff::Subject;
 use pleg::runtime::RuntimeVersion;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, clock, health_style, printable, sentence, styled};
 

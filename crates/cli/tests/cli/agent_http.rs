@@ -182,7 +182,7 @@ fn names_in_answers_are_exact_and_drive_no_terminal() {
         let body = agent.get(path).body;
         let odd = body
             .chars()
-            .find(|c| *c != '\n' && !escape::is_printable(*c));
+            .find(|c| *c != '\n' && !pleg_text::escape::is_printable(*c));
         assert_eq!(odd, None, "{path}: {body:?}");
     }
     assert_eq!(agent.pods(), [evil]);

@@ -154,5 +154,5 @@ fn a_connection_that_is_cut_while_calls_hang_frees_them() {
         Value::Array(vec![])
     );
     // Not one call too many was made while it hung.
-    assert_eq!(runtime.sim.most_outstanding(), 1);
+    assert_eq!(runtime.sim.max_outstanding_per_id(), 1);
 }

@@ -13,7 +13,7 @@ const IN_A_NAME: usize = 24;
 /// Names that hold all of them.
 fn hostile_names() -> Vec<String> {
     let unprintable: Vec<char> = ('\0'..=char::MAX)
-        .filter(|character| !escape::is_printable(*character))
+        .filter(|character| !pleg_text::escape::is_printable(*character))
         .collect();
     let chunks = unprintable.chunks(IN_A_NAME).enumerate();
     chunks
@@ -30,7 +30,7 @@ fn hostile_names() -> Vec<String> {
 /// The same as they may be shown.
 fn escaped(name: &str) -> String {
     let characters = name.chars().map(|character| match character {
-        printable if escape::is_printable(printable) => printable.to_string(),
+        printable if pleg_text::escape::is_printable(printable) => printable.to_string(),
         other => other.escape_default().to_string(),
     });
     characters.collect()
@@ -41,7 +41,7 @@ fn assert_harmless(what: &str, text: &str) {
     let text = without_colours(text);
     let odd = text
         .chars()
-        .find(|c| *c != '\n' && !escape::is_printable(*c));
+        .find(|c| *c != '\n' && !pleg_text::escape::is_printable(*c));
     assert_eq!(odd, None, "{what}: {text:?}");
 }
 

@@ -203,7 +203,7 @@ fn an_unreachable_or_unresponsive_runtime_is_exit_code_1_with_and_without_an_age
     runtime.sim.stop();
     status(&runtime, &[]).assert_code(1);
     by_reason("RuntimeSilent").assert_code(1);
-    runtime.sim.go_on();
+    runtime.sim.resume();
     by_reason("AllSeen").assert_code(0);
 
     runtime.go_away();

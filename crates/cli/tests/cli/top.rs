@@ -63,7 +63,7 @@ fn a_hung_status_call_is_on_the_screen_with_its_pod_first() {
     screen.press(&["Escape"]);
     screen.wait_for("─ Pods 2");
     screen.press(&["d"]);
-    screen.wait_for("Doctor: looking at the node");
+    screen.wait_for("Doctor: examining the node");
     screen.wait_for("status lock");
     screen.resize("120", "40");
     screen.wait_for("RUNNING");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kube::config::KubeconfigError;
 
 /// The deadline of a request.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(15);
+pub(crate) const REQUEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -14,7 +14,7 @@ pub enum Failure {
     #[error("the API server cannot be reached: {0}")]
     Unreachable(String),
     /// It did not answer in time.
-    #[error("the API server has not answered for {}s", PATIENCE.as_secs())]
+    #[error("the API server has not answered for {}s", REQUEST_TIMEOUT.as_secs())]
     TimedOut,
     /// The credentials are missing or cannot be used.
     #[error("there are no usable credentials for the API server: {0}")]
@@ -85,8 +85,8 @@ pub(crate) fn unusable(error: &KubeconfigError) -> Failure {
         | KubeconfigError::LoadContext(_)
         | KubeconfigError::LoadClusterOfContext(_)
         | KubeconfigError::MissingClusterUrl => error.to_string(),
-        KubeconfigError::Parse(_) => "the file is no kubeconfig".to_owned(),
-        _ => "something that the kubeconfig names cannot be read".to_owned(),
+        KubeconfigError::Parse(_) => "the file is not a kubeconfig".to_owned(),
+        _ => "a file that the kubeconfig names cannot be read".to_owned(),
     })
 }
 
@@ -105,5 +105,5 @@ pub(crate) fn chain(error: &dyn std::error::Error) -> String {
         }
         source = cause.source();
     }
-    escape::sentence(&text).into_owned()
+    pleg_text::escape::sentence(&text).into_owned()
 }

@@ -2,15 +2,15 @@
 //!
 //! ```text
 //!   own_node (what an agent writes) --\
-//!                                      door: deadlines, bounds --> kube's client
+//!                                     client: deadlines, bounds --> kube's client
 //!   ../fleet (what people read) ------/        \-> Failure: what failed, by type
 //! ```
 
-mod door;
+mod client;
 mod failure;
 mod own_node;
 
-pub(crate) use door::{Asks, Door, Watch, Watched};
+pub(crate) use client::{ApiClient, RequestSpec, Watch, WatchEvent};
 pub use failure::Failure;
 pub(crate) use failure::unusable;
 pub(crate) use own_node::Api;

@@ -14,26 +14,26 @@ use pleg::model::wall_time::WallTime;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use super::door::{Asks, Door, Watched};
+use super::client::{ApiClient, RequestSpec, WatchEvent};
 use super::failure::{Failure, chain, unusable};
-use crate::conditioned::{Entry, OurCondition};
 use crate::episodes::{NewEvent, Regarding};
-use crate::node::{Node, Seen};
+use crate::node::{Node, NodeChange};
+use crate::node_condition::{Entry, OurCondition};
 use crate::summary::ANNOTATION;
 
 /// The maximum length of a name in the API.
-const LONGEST_NAME: usize = 253;
+const MAX_NAME_BYTES: usize = 253;
 
 /// The maximum length of the reporter of an event.
-const LONGEST_INSTANCE: usize = 128;
+const MAX_INSTANCE_BYTES: usize = 128;
 
 /// The maximum duration of a watch.
-const LONGEST_WATCH: Duration = Duration::from_secs(3600);
+const MAX_WATCH_DURATION: Duration = Duration::from_secs(3600);
 
 /// An API server, and the own Node.
 #[derive(Clone)]
 pub(crate) struct Api {
-    door: Door,
+    client: ApiClient,
     node: String,
 }
 
@@ -54,7 +54,7 @@ impl Api {
             }
         };
         Ok(Self {
-            door: Door::new(config)?,
+            client: ApiClient::new(config)?,
             node: node.to_owned(),
         })
     }
@@ -64,15 +64,15 @@ impl Api {
     /// [`Failure::Conflict`].
     pub(crate) async fn apply(&self, which: OurCondition, entry: &Entry) -> Result<(), Failure> {
         let mut metadata = json!({"name": self.node});
-        if let Some(summary) = &entry.said.summary {
+        if let Some(summary) = &entry.content.summary {
             let summary = serde_json::to_string(summary).expect("a summary has only text keys");
             metadata["annotations"] = json!({ANNOTATION: summary});
         }
         let conditions = json!([{
             "type": entry.kind,
-            "status": entry.said.status.as_str(),
-            "reason": entry.said.reason,
-            "message": entry.said.message,
+            "status": entry.content.status.as_str(),
+            "reason": entry.content.reason,
+            "message": entry.content.message,
             "lastHeartbeatTime": seconds(entry.heartbeat),
             "lastTransitionTime": seconds(entry.transition),
         }]);
@@ -82,8 +82,8 @@ impl Api {
             "metadata": metadata,
             "status": {"conditions": conditions},
         });
-        let form = "application/apply-patch+yaml";
-        self.write_status(which, form, &body).await
+        let content_type = "application/apply-patch+yaml";
+        self.write_status(which, content_type, &body).await
     }
 
     /// Removes our entry of this type and its annotation.
@@ -91,29 +91,33 @@ impl Api {
     /// It uses a patch that names them, not an empty apply: a kubelet that has just registered its
     /// Node owns nothing of the status, and a server then removes all of the status with the last
     /// applied entry (observed with Kubernetes 1.36).
-    pub(crate) async fn withdraw(&self, which: OurCondition, kind: &str) -> Result<(), Failure> {
+    pub(crate) async fn remove_condition(
+        &self,
+        which: OurCondition,
+        kind: &str,
+    ) -> Result<(), Failure> {
         let mut body = json!({"status": {"conditions": [{"type": kind, "$patch": "delete"}]}});
         if which == OurCondition::PlegUnhealthy {
             body["metadata"] = json!({"annotations": {ANNOTATION: null}});
         }
-        let form = "application/strategic-merge-patch+json";
-        self.write_status(which, form, &body).await
+        let content_type = "application/strategic-merge-patch+json";
+        self.write_status(which, content_type, &body).await
     }
 
     async fn write_status(
         &self,
         which: OurCondition,
-        form: &'static str,
+        content_type: &'static str,
         body: &Value,
     ) -> Result<(), Failure> {
         let manager = which.manager();
         let path = format!("/api/v1/nodes/{}/status?fieldManager={manager}", self.node);
         let request = Request::patch(path)
-            .header(header::CONTENT_TYPE, form)
+            .header(header::CONTENT_TYPE, content_type)
             // The answer is not used: a Node may have a hundred kilobytes.
             .header(header::ACCEPT, METADATA_ONLY);
-        let asks = Asks::object("patch nodes/status", "the Node");
-        self.door.write(request, body, asks).await
+        let spec = RequestSpec::object("patch nodes/status", "the Node");
+        self.client.write(request, body, spec).await
     }
 
     /// Changes the Node by a JSON Patch.
@@ -122,8 +126,8 @@ impl Api {
         let request = Request::patch(path)
             .header(header::CONTENT_TYPE, "application/json-patch+json")
             .header(header::ACCEPT, METADATA_ONLY);
-        let asks = Asks::object("patch nodes", "the Node");
-        self.door.write(request, patch, asks).await
+        let spec = RequestSpec::object("patch nodes", "the Node");
+        self.client.write(request, patch, spec).await
     }
 
     /// Creates an event, or writes the series of a recurring one.
@@ -136,10 +140,10 @@ impl Api {
             let request = Request::patch(format!("{path}/{name}"))
                 .header(header::CONTENT_TYPE, "application/merge-patch+json")
                 .header(header::ACCEPT, METADATA_ONLY);
-            let asks = Asks::object("patch events.k8s.io", "the event");
+            let spec = RequestSpec::object("patch events.k8s.io", "the event");
             match self
-                .door
-                .write(request, &json!({"series": series}), asks)
+                .client
+                .write(request, &json!({"series": series}), spec)
                 .await
             {
                 // It has expired, or was never created.
@@ -149,8 +153,8 @@ impl Api {
         }
         let request = Request::post(path).header(header::CONTENT_TYPE, "application/json");
         let body = serde_json::to_value(&event).expect("an event has only text keys");
-        let asks = Asks::object("create events.k8s.io", "the namespace");
-        self.door.write(request, &body, asks).await
+        let spec = RequestSpec::object("create events.k8s.io", "the namespace");
+        self.client.write(request, &body, spec).await
     }
 
     fn event(&self, event: &NewEvent, node_uid: &str) -> Event {
@@ -199,7 +203,7 @@ impl Api {
             regarding: Some(regarding),
             related,
             reporting_controller: Some("pleg.dev/agent".to_owned()),
-            reporting_instance: Some(cut(&self.node, LONGEST_INSTANCE).to_owned()),
+            reporting_instance: Some(cut(&self.node, MAX_INSTANCE_BYTES).to_owned()),
             series: event.series.map(|(count, last)| EventSeries {
                 count: i32::try_from(count).unwrap_or(i32::MAX),
                 last_observed_time: MicroTime(last.timestamp()),
@@ -221,24 +225,28 @@ impl Api {
     /// Watches the own Node until the server ends the watch or the receiver is dropped.
     pub(crate) async fn watch(
         &self,
-        sights: &mpsc::Sender<Result<Seen, Failure>>,
+        updates: &mpsc::Sender<Result<NodeChange, Failure>>,
     ) -> Result<(), Failure> {
         // The duration is random: the watches of a fleet, which are opened together when a server
         // starts, must not be reopened together.
-        let timeout = fastrand::u64(LONGEST_WATCH.as_secs() / 2..=LONGEST_WATCH.as_secs());
+        let timeout =
+            fastrand::u64(MAX_WATCH_DURATION.as_secs() / 2..=MAX_WATCH_DURATION.as_secs());
         let path = format!(
             "/api/v1/nodes?watch=true&fieldSelector=metadata.name%3D{}&timeoutSeconds={timeout}",
             self.node,
         );
-        let asks = Asks::object("watch nodes", "the Node");
-        let mut watch = self.door.watch::<Node>(&path, asks).await?;
+        let spec = RequestSpec::object("watch nodes", "the Node");
+        let mut watch = self.client.watch::<Node>(&path, spec).await?;
         while let Some(watched) = watch.next().await? {
-            let (name, seen) = match watched {
-                Watched::There(node) => (node.metadata.name.clone(), Seen::There(Box::new(node))),
-                Watched::Gone(node) => (node.metadata.name, Seen::Gone),
-                Watched::Bookmark(_) => continue,
+            let (name, change) = match watched {
+                WatchEvent::Exists(node) => (
+                    node.metadata.name.clone(),
+                    NodeChange::Exists(Box::new(node)),
+                ),
+                WatchEvent::Deleted(node) => (node.metadata.name, NodeChange::Deleted),
+                WatchEvent::Bookmark(_) => continue,
             };
-            if name == self.node && sights.send(Ok(seen)).await.is_err() {
+            if name == self.node && updates.send(Ok(change)).await.is_err() {
                 break;
             }
         }
@@ -261,12 +269,12 @@ fn fingerprint(event: &NewEvent) -> u16 {
 /// A name in the form that all recorders use, within the maximum length.
 fn event_name(name: &str, nanos: i64, fingerprint: u16) -> String {
     let unique = format!("{nanos:x}{fingerprint:04x}");
-    let name = cut(name, LONGEST_NAME - 1 - unique.len());
+    let name = cut(name, MAX_NAME_BYTES - 1 - unique.len());
     format!("{}.{unique}", name.trim_end_matches(['.', '-']))
 }
 
-fn cut(name: &str, longest: usize) -> &str {
-    name.get(..longest).unwrap_or(name)
+fn cut(name: &str, max_bytes: usize) -> &str {
+    name.get(..max_bytes).unwrap_or(name)
 }
 
 /// The form of metav1.Time: whole seconds.
@@ -279,13 +287,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_names_make_events_that_the_api_takes() {
+    fn the_longest_names_make_valid_events() {
         for name in ["a".repeat(253), format!("{}.b", "a".repeat(231))] {
             let event = event_name(&name, 1_795_377_600_000_000_000, 7);
             assert!(event.len() <= 253, "{event}");
             assert!(!event.contains(".."), "{event}");
         }
         assert_eq!(event_name("web", 1, 0xab), "web.100ab");
-        assert_eq!(cut(&"n".repeat(200), LONGEST_INSTANCE).len(), 128);
+        assert_eq!(cut(&"n".repeat(200), MAX_INSTANCE_BYTES).len(), 128);
     }
 }

@@ -71,7 +71,7 @@ impl Access {
         };
         let read = match read {
             Ok(read) => read,
-            Err(error) if !is_not_there(&error) || self.names_something() => {
+            Err(error) if !is_missing(&error) || self.has_selection() => {
                 return Err(unusable(&error));
             }
             Err(error) => {
@@ -96,18 +96,18 @@ impl Access {
         };
         let url = server.parse::<Uri>().ok();
         let url = url.filter(|url| url.scheme().is_some() && url.host().is_some());
-        let wrong = || Failure::Credentials(format!("{server} is no address of a server"));
+        let wrong = || Failure::Credentials(format!("{server} is not the address of a server"));
         url.ok_or_else(wrong).map(Some)
     }
 
-    fn names_something(&self) -> bool {
+    fn has_selection(&self) -> bool {
         let names = [&self.context, &self.cluster, &self.user];
         self.kubeconfig.is_some() || names.into_iter().any(Option::is_some)
     }
 }
 
 /// Whether there is no kubeconfig at all.
-fn is_not_there(error: &KubeconfigError) -> bool {
+fn is_missing(error: &KubeconfigError) -> bool {
     match error {
         KubeconfigError::ReadConfig(error, _) => error.kind() == io::ErrorKind::NotFound,
         KubeconfigError::FindPath => true,

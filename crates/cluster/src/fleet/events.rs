@@ -4,11 +4,11 @@ use pleg::model::wall_time::WallTime;
 use serde::{Deserialize, Serialize};
 
 use super::{Fleet, NodeView, path};
-use crate::api::{Asks, Failure};
+use crate::api::{Failure, RequestSpec};
 use crate::config::is_domain;
 
 /// The maximum number of events of one object.
-const MOST: &str = "100";
+const MAX_EVENTS: &str = "100";
 
 /// An event.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -78,17 +78,17 @@ impl Fleet {
             let selector = format!("regarding.kind={kind},regarding.name={name}");
             let query = [
                 ("fieldSelector", Some(selector.as_str())),
-                ("limit", Some(MOST)),
+                ("limit", Some(MAX_EVENTS)),
             ];
             let of = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
-            let asks = Asks::object("list events.k8s.io", "the list of events");
-            let page: Page = self.door.get(&path(&of, &query), asks).await?;
+            let spec = RequestSpec::object("list events.k8s.io", "the list of events");
+            let page: Page = self.client.get(&path(&of, &query), spec).await?;
             let regarding = match kind {
                 "Node" => format!("node/{name}"),
                 _ => format!("pod/{namespace}/{name}"),
             };
-            let shown = page.items.into_iter();
-            events.extend(shown.map(|event| event.shown(regarding.clone())));
+            let items = page.items.into_iter();
+            events.extend(items.map(|event| event.into_fleet_event(regarding.clone())));
         }
         events.sort_by_key(|event| std::cmp::Reverse(event.time));
         Ok(events)
@@ -96,7 +96,7 @@ impl Fleet {
 }
 
 impl Event {
-    fn shown(self, regarding: String) -> FleetEvent {
+    fn into_fleet_event(self, regarding: String) -> FleetEvent {
         let observed = self.series.map(|series| series.last_observed_time);
         let last = self.deprecated_last_timestamp;
         let reported_by = self.reporting_controller.filter(|it| !it.is_empty());

@@ -10,7 +10,7 @@
 use pleg::model::wall_time::WallClock;
 use serde::Deserialize;
 
-use crate::api::{self, Asks, Door, Failure, Watched};
+use crate::api::{self, ApiClient, Failure, RequestSpec, WatchEvent};
 use crate::config::is_domain;
 use crate::node::Node;
 
@@ -23,17 +23,17 @@ pub use events::FleetEvent;
 pub use view::{FleetState, NodeView};
 
 /// The maximum size of a page of nodes: 500 Nodes of 64 kB.
-const LONGEST_PAGE: usize = 32 << 20;
+const MAX_PAGE_BYTES: usize = 32 << 20;
 
 /// How often a list is begun again because the server has lost its continuation.
-const MOST_RESTARTS: usize = 3;
+const MAX_RESTARTS: usize = 3;
 
 /// The duration of a watch in seconds.
-const WATCH_SECONDS: u32 = 300;
+const WATCH_TIMEOUT_SECONDS: u32 = 300;
 
 /// The Nodes of a cluster.
 pub struct Fleet {
-    door: Door,
+    client: ApiClient,
     clock: WallClock,
 }
 
@@ -67,15 +67,16 @@ impl Watch {
     /// [`Failure::Expired`] means that the Nodes must be listed again.
     pub async fn next(&mut self) -> Result<Option<Change>, Failure> {
         while let Some(watched) = self.watch.next().await? {
-            let (Watched::There(node) | Watched::Gone(node) | Watched::Bookmark(node)) = &watched;
+            let (WatchEvent::Exists(node) | WatchEvent::Deleted(node) | WatchEvent::Bookmark(node)) =
+                &watched;
             self.version.clone_from(&node.metadata.resource_version);
             match watched {
-                Watched::There(node) => {
+                WatchEvent::Exists(node) => {
                     let view = NodeView::of(&node, (self.clock)());
                     return Ok(Some(Change::There(Box::new(view))));
                 }
-                Watched::Gone(node) => return Ok(Some(Change::Gone(node.metadata.name))),
-                Watched::Bookmark(_) => {}
+                WatchEvent::Deleted(node) => return Ok(Some(Change::Gone(node.metadata.name))),
+                WatchEvent::Bookmark(_) => {}
             }
         }
         Ok(None)
@@ -108,8 +109,8 @@ struct ListMeta {
 impl Fleet {
     /// Finds the server and the credentials.
     pub async fn open(access: &Access, clock: WallClock) -> Result<Self, Failure> {
-        let door = Door::new(access.config().await?)?;
-        Ok(Self { door, clock })
+        let client = ApiClient::new(access.config().await?)?;
+        Ok(Self { client, clock })
     }
 
     /// All Nodes that match a selector, in pages of this size. `progress` receives the number of
@@ -123,7 +124,7 @@ impl Fleet {
         let mut restarts = 0;
         loop {
             match self.list(selector, chunk, &mut progress).await {
-                Err(Failure::Expired) if restarts < MOST_RESTARTS => restarts += 1,
+                Err(Failure::Expired) if restarts < MAX_RESTARTS => restarts += 1,
                 ended => return ended,
             }
         }
@@ -144,12 +145,15 @@ impl Fleet {
                 ("labelSelector", selector),
                 ("continue", token.as_deref()),
             ];
-            let asks = Asks {
+            let spec = RequestSpec {
                 right: "list nodes",
                 of: "the list of nodes",
-                longest: LONGEST_PAGE,
+                max_bytes: MAX_PAGE_BYTES,
             };
-            let page: Page = self.door.get(&path("/api/v1/nodes", &query), asks).await?;
+            let page: Page = self
+                .client
+                .get(&path("/api/v1/nodes", &query), spec)
+                .await?;
             let now = (self.clock)();
             nodes.extend(page.items.iter().map(|node| NodeView::of(node, now)));
             progress(nodes.len(), page.metadata.remaining_item_count);
@@ -163,18 +167,18 @@ impl Fleet {
 
     /// One Node.
     pub async fn node(&self, name: &str) -> Result<NodeView, Failure> {
-        let asks = Asks::object("get nodes", "the Node");
+        let spec = RequestSpec::object("get nodes", "the Node");
         if !is_domain(name) {
             return Err(Failure::NotFound("the Node"));
         }
         let path = format!("/api/v1/nodes/{name}");
-        let node: Node = self.door.get(&path, asks).await?;
+        let node: Node = self.client.get(&path, spec).await?;
         Ok(NodeView::of(&node, (self.clock)()))
     }
 
     /// Opens a watch from a version on.
     pub async fn watch(&self, selector: Option<&str>, version: &str) -> Result<Watch, Failure> {
-        let timeout = WATCH_SECONDS.to_string();
+        let timeout = WATCH_TIMEOUT_SECONDS.to_string();
         let query = [
             ("watch", Some("true")),
             ("allowWatchBookmarks", Some("true")),
@@ -182,9 +186,9 @@ impl Fleet {
             ("resourceVersion", Some(version)),
             ("labelSelector", selector),
         ];
-        let asks = Asks::object("watch nodes", "the list of nodes");
+        let spec = RequestSpec::object("watch nodes", "the list of nodes");
         let path = path("/api/v1/nodes", &query);
-        let watch = self.door.watch(&path, asks);
+        let watch = self.client.watch(&path, spec);
         Ok(Watch {
             watch: watch.await?,
             version: version.to_owned(),

@@ -13,7 +13,7 @@ use crate::summary::{ANNOTATION, Culprit, Summary};
 const CONDITION: &str = "PLEGUnhealthy";
 
 /// A condition that was not confirmed for longer is stale: two heartbeats are missing.
-const STALE: Duration = Duration::from_secs(11 * 60);
+const STALE_AFTER: Duration = Duration::from_secs(11 * 60);
 
 /// A Node, and what its agent reports about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -120,7 +120,7 @@ impl NodeView {
 const GUARDING: &str = Reason::Guarding.as_str();
 
 fn state(listed: &Listed, now: WallTime) -> FleetState {
-    let is_stale = |at: WallTime| now.since(at) > STALE;
+    let is_stale = |at: WallTime| now.since(at) > STALE_AFTER;
     match (listed.status.as_str(), listed.reason.as_deref()) {
         _ if listed.last_heartbeat_time.is_none_or(is_stale) => FleetState::Stale,
         ("True", _) => FleetState::Unhealthy,

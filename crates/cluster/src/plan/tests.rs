@@ -21,9 +21,9 @@ fn report(state: &str, reason: &str) -> StatusReport {
     serde_json::from_value(report).unwrap()
 }
 
-fn node() -> Seen {
+fn node() -> NodeChange {
     let node = json!({"metadata": {"name": "n", "uid": "u"}});
-    Seen::There(serde_json::from_value(node).unwrap())
+    NodeChange::Exists(serde_json::from_value(node).unwrap())
 }
 
 fn at(began: Instant, seconds: f64) -> Moment {
@@ -55,7 +55,7 @@ fn written(plan: &mut Plan, began: Instant, seconds: f64) -> Vec<Kind> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn at_rest_a_node_writes_once_in_five_minutes() {
+async fn a_quiet_node_writes_once_in_five_minutes() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     let mut writes = 0;
@@ -67,7 +67,7 @@ async fn at_rest_a_node_writes_once_in_five_minutes() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nodes_that_were_started_together_are_not_confirmed_together() {
+async fn nodes_that_start_together_are_not_confirmed_together() {
     let began = Instant::now();
     let mut per_second = BTreeMap::<u64, u32>::new();
     for seed in 0..2000 {
@@ -87,7 +87,7 @@ async fn nodes_that_were_started_together_are_not_confirmed_together() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_nobody_reports_any_more_is_not_confirmed() {
+async fn a_condition_without_new_reports_is_not_confirmed() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     for second in 0..100 {
@@ -99,7 +99,7 @@ async fn what_nobody_reports_any_more_is_not_confirmed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_said_before_anything_is_known() {
+async fn no_condition_is_written_before_the_first_observation() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     plan.on_report(&report("Starting", "Starting"), at(began, 0.0));
@@ -164,7 +164,7 @@ fn events_written(plan: &mut Plan, began: Instant, seconds: f64) -> Vec<NewEvent
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_flood_of_troubles_is_ten_events_and_one_more_a_minute() {
+async fn a_flood_of_problems_is_ten_events_and_one_more_a_minute() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     let mut events = 0;
@@ -182,7 +182,7 @@ async fn a_flood_of_troubles_is_ten_events_and_one_more_a_minute() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_same_trouble_again_and_again_is_one_event_whose_series_counts_it() {
+async fn a_recurring_problem_is_one_event_whose_series_counts_it() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     let mut written = Vec::new();
@@ -217,7 +217,7 @@ async fn the_same_trouble_again_and_again_is_one_event_whose_series_counts_it() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trouble_with_another_culprit_or_after_a_long_time_is_an_event_of_its_own() {
+async fn a_problem_with_another_culprit_or_after_a_long_time_is_a_new_event() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     let mut written = Vec::new();
@@ -239,7 +239,7 @@ async fn an_event_about_an_earlier_node_object_is_not_continued() {
     let mut written = Vec::new();
     for (second, uid) in [(1.0, "u"), (20.0, "another")] {
         let node = json!({"metadata": {"name": "n", "uid": uid}});
-        let node = Seen::There(serde_json::from_value(node).unwrap());
+        let node = NodeChange::Exists(serde_json::from_value(node).unwrap());
         plan.on_node(node, at(began, second));
         plan.on_report(&stuck(1), at(began, second));
         written.extend(events_written(&mut plan, began, second + 2.0));
@@ -256,7 +256,7 @@ async fn an_event_about_an_earlier_node_object_is_not_continued() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_happens_again_while_the_server_is_away_is_counted_in_the_event_that_waits() {
+async fn recurrences_while_the_server_is_unreachable_are_counted_in_the_queued_event() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     let mut seconds = 0.0;
@@ -288,7 +288,7 @@ async fn what_happens_again_while_the_server_is_away_is_counted_in_the_event_tha
 }
 
 #[tokio::test(start_paused = true)]
-async fn to_a_node_that_is_created_again_all_is_written_at_once_whatever_failed_before() {
+async fn to_a_recreated_node_everything_is_written_at_once_despite_earlier_failures() {
     let began = Instant::now();
     let config = KubernetesConfig {
         agents: 1,
@@ -310,9 +310,9 @@ async fn to_a_node_that_is_created_again_all_is_written_at_once_whatever_failed_
     }
     plan.on_report(&report("Unhealthy", "RuntimeSilent"), at(began, 22.0));
     assert_eq!(plan.next(at(began, 22.0)), None, "both wait for minutes");
-    plan.on_node(Seen::Gone, at(began, 22.0));
+    plan.on_node(NodeChange::Deleted, at(began, 22.0));
     let node = json!({"metadata": {"name": "n", "uid": "another"}});
-    let node = Seen::There(serde_json::from_value(node).unwrap());
+    let node = NodeChange::Exists(serde_json::from_value(node).unwrap());
     plan.on_node(node, at(began, 23.0));
     let writes = written(&mut plan, began, 23.0);
     for kind in [Kind::Condition, Kind::Taint] {
@@ -321,13 +321,13 @@ async fn to_a_node_that_is_created_again_all_is_written_at_once_whatever_failed_
 }
 
 /// The conditions of a Node, and its taints.
-fn node_with(conditions: serde_json::Value, taints: serde_json::Value) -> Seen {
+fn node_with(conditions: serde_json::Value, taints: serde_json::Value) -> NodeChange {
     let node = json!({
         "metadata": {"name": "n", "uid": "u"},
         "spec": {"taints": taints},
         "status": {"conditions": conditions},
     });
-    Seen::There(serde_json::from_value(node).unwrap())
+    NodeChange::Exists(serde_json::from_value(node).unwrap())
 }
 
 fn busy() -> Failure {
@@ -352,7 +352,7 @@ fn wait_for(plan: &mut Plan, kind: Kind, began: Instant, from: f64) -> f64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_write_whose_answer_is_lost_is_corrected_if_it_is_wrong_by_now() {
+async fn a_write_whose_answer_is_lost_is_corrected_if_the_content_has_changed() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     plan.on_report(&report("Healthy", "AllSeen"), at(began, 0.0));
@@ -366,7 +366,7 @@ async fn a_write_whose_answer_is_lost_is_corrected_if_it_is_wrong_by_now() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_server_that_has_just_started_is_asked_again_within_seconds() {
+async fn a_refusal_by_a_server_that_has_just_started_is_retried_within_seconds() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     plan.on_report(&report("Healthy", "AllSeen"), at(began, 0.0));
@@ -381,7 +381,7 @@ async fn a_server_that_has_just_started_is_asked_again_within_seconds() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_event_that_is_refused_again_and_again_holds_up_no_other() {
+async fn an_event_that_is_always_refused_delays_no_other() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     plan.on_report(&report("Degraded", "ListStuck"), at(began, 0.0));
@@ -399,7 +399,7 @@ async fn an_event_that_is_refused_again_and_again_holds_up_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_taint_that_somebody_takes_away_is_set_again_once_a_minute_at_most() {
+async fn a_taint_that_another_client_removes_is_set_again_at_most_once_a_minute() {
     let began = Instant::now();
     let config = KubernetesConfig {
         agents: 1,
@@ -423,7 +423,7 @@ async fn a_taint_that_somebody_takes_away_is_set_again_once_a_minute_at_most() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_that_its_other_owner_gives_up_is_taken_over() {
+async fn a_condition_that_another_owner_releases_is_taken_over() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     let theirs = json!([{"type": "PLEGUnhealthy", "status": "True"}]);
@@ -446,7 +446,7 @@ async fn a_condition_that_its_other_owner_gives_up_is_taken_over() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_condition_that_somebody_takes_away_is_written_again_a_minute_after_it_was_written() {
+async fn a_condition_that_another_client_removes_is_written_again_a_minute_after_the_last_write() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     plan.on_report(&report("Healthy", "AllSeen"), at(began, 0.0));
@@ -462,27 +462,27 @@ async fn a_condition_that_somebody_takes_away_is_written_again_a_minute_after_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_node_that_is_well_again_no_cause_is_told() {
+async fn a_recovered_node_has_no_cause() {
     let finding = json!({"cause": "container-status-lock", "sentence": "db holds the lock",
         "confidence": "certain", "time": "2026-11-22T20:00:00Z"});
-    let said = |state: &str, reason: &str| {
+    let condition = |state: &str, reason: &str| {
         let mut report = report(state, reason);
         report.finding = serde_json::from_value(finding.clone()).unwrap();
-        OurCondition::PlegUnhealthy.said(&report).unwrap()
+        OurCondition::PlegUnhealthy.content(&report).unwrap()
     };
-    let stuck = said("Degraded", "ContainerStuck");
+    let stuck = condition("Degraded", "ContainerStuck");
     assert!(
         stuck.message.contains("db holds the lock"),
         "{}",
         stuck.message
     );
-    let well = said("Healthy", "AllSeen");
-    assert_eq!(well.message, "so it is");
-    assert_eq!(well.summary.unwrap().cause, None);
+    let healthy = condition("Healthy", "AllSeen");
+    assert_eq!(healthy.message, "so it is");
+    assert_eq!(healthy.summary.unwrap().cause, None);
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_node_that_may_not_be_read_events_are_created_all_the_same() {
+async fn events_are_created_even_if_the_node_may_not_be_read() {
     let began = Instant::now();
     let config = KubernetesConfig {
         agents: 1,
@@ -501,15 +501,15 @@ async fn of_a_node_that_may_not_be_read_events_are_created_all_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_earlier_write_of_ours_that_is_done_after_a_newer_one_is_corrected() {
+async fn an_earlier_write_that_is_performed_after_a_newer_one_is_corrected() {
     let began = Instant::now();
     let mut plan = plan(1, 1, began);
     plan.on_report(&report("Healthy", "AllSeen"), at(began, 0.0));
     assert_eq!(written(&mut plan, began, 1.0), [Kind::Condition]);
-    let said = OurCondition::PlegUnhealthy.said(&report("Healthy", "AllSeen"));
-    let said = said.unwrap();
-    let newer = json!([{"type": "PLEGUnhealthy", "status": said.status.as_str(),
-        "reason": said.reason, "message": said.message}]);
+    let content = OurCondition::PlegUnhealthy.content(&report("Healthy", "AllSeen"));
+    let content = content.unwrap();
+    let newer = json!([{"type": "PLEGUnhealthy", "status": content.status.as_str(),
+        "reason": content.reason, "message": content.message}]);
     let late = json!([{"type": "PLEGUnhealthy", "status": "False", "reason": "ListStuck",
         "message": "the list hangs"}]);
     let mut again = None;

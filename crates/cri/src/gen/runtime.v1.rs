@@ -952,7 +952,7 @@ pub struct PodSandboxMetrics {
     #[prost(string, tag = "1")]
     pub pod_sandbox_id: ::prost::alloc::string::String,
 }
-/// Who makes cgroups decides how a cgroup_parent is spelled.
+/// The driver decides the form of a cgroup_parent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum CgroupDriver {

@@ -3,8 +3,8 @@
 
 use pleg::out::health::{HealthState, Reason};
 use pleg::runtime::{CallError, NoConnection};
+use pleg_text::GoDuration;
 use serde_json::{Value, json};
-use times::GoDuration;
 
 use crate::facts::Missing;
 

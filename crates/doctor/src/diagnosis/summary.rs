@@ -5,7 +5,7 @@ use std::time::Duration;
 use causes::Cause;
 use cri::Rpc;
 use pleg::out::words::counted;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use super::NotChecked;
 use crate::evidence::who::{subject, unanswered};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use causes::finding::Culprit;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use crate::evidence::shims::Shim;
 use crate::facts::host::Process;

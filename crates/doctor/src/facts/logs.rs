@@ -1,7 +1,7 @@
 //! What the kubelet, the runtime and the services beside them have logged lately.
 
+use pleg_text::WallTime;
 use serde::{Deserialize, Serialize};
-use times::WallTime;
 
 /// The lines of the last minutes that a rule is about. All others are not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -3,8 +3,8 @@
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
+use pleg_text::GoDuration;
 use serde::{Deserialize, Serialize};
-use times::GoDuration;
 
 /// Why a fact is missing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -80,7 +80,7 @@ impl From<&str> for Missing {
 
 impl From<String> for Missing {
     fn from(sentence: String) -> Self {
-        Self::Other(escape::redacted(sentence))
+        Self::Other(pleg_text::redacted(sentence))
     }
 }
 

@@ -198,7 +198,7 @@ fn is_network(function: &str) -> bool {
         )
 }
 
-fn whole(seconds: f64) -> times::GoDuration {
+fn whole(seconds: f64) -> pleg_text::GoDuration {
     go(seconds.floor())
 }
 

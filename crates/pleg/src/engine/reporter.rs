@@ -20,7 +20,7 @@ use crate::out::health::{
     Blind, FailingCall, HealthReport, HealthState, Reason, StuckCall, assess, message,
 };
 use crate::runtime::Rpc;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 /// Health as it was last reported.
 #[derive(Debug)]

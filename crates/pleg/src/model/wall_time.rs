@@ -15,7 +15,7 @@
 
 use std::sync::Arc;
 
-pub use times::WallTime;
+pub use pleg_text::WallTime;
 use tokio::time::Instant;
 
 /// One moment on both clocks. Decisions use `instant`; `wall` is for display.

@@ -47,7 +47,7 @@ use crate::model::wall_time::WallTime;
 use crate::out::coverage::{Coverage, Failing, Lists, Statuses};
 use crate::out::failure::InspectError;
 use crate::runtime::{CallError, OutstandingCall, Rpc};
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 mod message;
 

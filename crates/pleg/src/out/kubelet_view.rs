@@ -34,7 +34,7 @@ use crate::model::run_clock::RunClock;
 use crate::out::coverage::{Coverage, Lists};
 use crate::out::health::{RELIST_THRESHOLD, kubelet_healthy};
 use crate::runtime::CallError;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 /// The kubelet's `runtimeRequestTimeout`.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);

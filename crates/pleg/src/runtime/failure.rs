@@ -133,7 +133,7 @@ impl From<Malformed> for CallError {
 impl From<Status> for CallError {
     fn from(status: Status) -> Self {
         // Runtimes quote requests, registries and mounts, and the message is shown and saved.
-        let message: Arc<str> = escape::redacted(message(&status)).into();
+        let message: Arc<str> = pleg_text::redacted(message(&status)).into();
         match status.code() {
             Code::NotFound => Self::NotFound(message),
             Code::Unimplemented => Self::Unimplemented(message),

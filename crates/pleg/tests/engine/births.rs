@@ -53,7 +53,7 @@ async fn a_change_that_nothing_announced_brings_the_period_back_to_one_second() 
     node.at(10.0).await;
     node.reported();
     // What ends without the kernel's and the stream's knowing is found by a list.
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     node.sim.lose_births(|sim| {
         let now = sim.now();
         sim.world().pod("p9").create("more", now).start(now);
@@ -66,7 +66,7 @@ async fn a_change_that_nothing_announced_brings_the_period_back_to_one_second() 
     node.at(100.0).await;
     assert_eq!(period(&node.status().await), 1.0);
     // Trust is regained by ten changes that are announced.
-    node.sim.calm_stream();
+    node.sim.lift_stream_faults();
     restart(&node.sim, 0..5);
     node.at(102.5).await;
     assert_eq!(period(&node.status().await), 30.0);
@@ -78,7 +78,7 @@ async fn a_stream_that_stops_is_noticed_at_the_next_birth_or_exit() {
         let node = watched().await;
         node.at(10.0).await;
         node.reported();
-        node.sim.disturb_stream(StreamFault::Silent);
+        node.sim.set_stream_fault(StreamFault::Silent);
         let expected = match is_birth {
             true => {
                 node.sim.run("new", &["app"]);
@@ -141,7 +141,7 @@ async fn a_start_that_takes_seconds_is_reported_within_a_tenth_of_a_second_too()
     let node = watched().await;
     node.at(10.0).await;
     node.reported();
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     let now = node.sim.now();
     node.sim.world().pod("p3").create("slow", now);
     node.at(13.05).await;
@@ -163,7 +163,7 @@ async fn a_new_pod_is_reported_while_both_lists_are_stuck() {
     let node = watched().await;
     node.at(10.0).await;
     node.reported();
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         node.sim.fault(list, None, Fault::Hang);
     }
@@ -173,7 +173,7 @@ async fn a_new_pod_is_reported_while_both_lists_are_stuck() {
         "10.020 Started new/app.0 (kernel)
          10.020 Started new.0 (kernel)",
     );
-    assert_eq!(node.sim.most_outstanding(), 1);
+    assert_eq!(node.sim.max_outstanding_per_id(), 1);
 }
 
 #[tokio::test(start_paused = true)]
@@ -181,7 +181,7 @@ async fn the_end_of_a_sandbox_is_reported_although_no_event_announces_it() {
     let node = watched().await;
     node.at(10.0).await;
     node.reported();
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     let now = node.sim.now();
     node.sim.world().pod("p4").stop(now);
     node.at(10.2).await;
@@ -194,7 +194,7 @@ async fn changes_that_are_lost_are_found_by_a_list_at_once() {
     let node = watched().await;
     node.at(10.0).await;
     node.reported();
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     node.sim.lose_births(|sim| sim.run("new", &["app"]));
     node.at(10.3).await;
     let reported = node.reported();
@@ -239,7 +239,7 @@ async fn a_process_that_cannot_be_watched_brings_the_period_back() {
     let node = watched().await;
     node.at(10.0).await;
     assert_eq!(period(&node.status().await), 30.0);
-    node.sim.tell_no_pids();
+    node.sim.hide_pids();
     node.sim.run("new", &["app"]);
     let lists = node.sim.calls_made(Rpc::ListContainers);
     node.at(20.5).await;
@@ -284,7 +284,7 @@ async fn an_id_of_another_client_is_requested_a_few_times_and_no_more() {
             node.sim.fault(call, Some(id), Fault::Fail(gone));
         }
     }
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     node.sim.run("new", &["app"]);
     node.at(16.0).await;
     let after_six = calls(&node.sim) - before;
@@ -298,7 +298,7 @@ async fn many_births_at_once_are_left_to_a_list() {
     let node = watched().await;
     node.at(10.0).await;
     node.reported();
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     for pod in 0..400 {
         node.sim.run(&format!("new{pod}"), &["app"]);
     }
@@ -315,7 +315,7 @@ async fn a_birth_with_a_stuck_status_delays_no_other() {
     let node = watched().await;
     node.at(10.0).await;
     node.reported();
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     for pod in 0..20 {
         let id = format!("p0/hung{pod}.0");
         node.sim.fault(Rpc::ContainerStatus, Some(&id), Fault::Hang);

@@ -31,12 +31,12 @@ async fn a_runtime_that_answers_no_status_receives_64_calls_from_the_start() {
     })
     .await;
     node.at(120.0).await;
-    let most = node.sim.most_outstanding_in_all();
+    let most = node.sim.max_outstanding();
     assert!(most <= WINDOW, "{most} calls at once");
     node.sim.lift_all();
     node.wait(60.0, is_healthy).await.expect("all are seen");
     assert!(node.synced().is_some());
-    assert!(node.sim.most_outstanding_in_all() <= WINDOW);
+    assert!(node.sim.max_outstanding() <= WINDOW);
 }
 
 #[tokio::test(start_paused = true)]
@@ -55,7 +55,7 @@ async fn two_thousand_exits_while_no_status_is_answered_cause_64_calls_and_are_r
         pod.containers[0].exit(137, now);
     }
     node.at(90.0).await;
-    let most = node.sim.most_outstanding_in_all();
+    let most = node.sim.max_outstanding();
     assert!(most <= WINDOW, "{most} calls at once");
     assert!(!is_healthy(&node.status().await));
     node.sim.lift_all();
@@ -91,7 +91,7 @@ async fn restarted_while_statuses_are(held_up: Fault, config: Config) -> Node {
 async fn calls_that_are_sent_again_after_a_restart_stay_within_the_window() {
     for config in [generic(), Config::default()] {
         let node = restarted_while_statuses_are(Fault::Hang, config).await;
-        let most = node.sim.most_outstanding_in_all();
+        let most = node.sim.max_outstanding();
         assert!(most <= WINDOW, "{most} calls at once");
         node.sim.lift_all();
         node.wait(60.0, is_healthy).await.expect("all are seen");
@@ -99,7 +99,7 @@ async fn calls_that_are_sent_again_after_a_restart_stay_within_the_window() {
             let id = format!("p{number}/app.0");
             assert_eq!(node.deaths(&id).len(), 1, "{id}");
         }
-        assert!(node.sim.most_outstanding_in_all() <= WINDOW);
+        assert!(node.sim.max_outstanding() <= WINDOW);
     }
 }
 
@@ -112,7 +112,7 @@ async fn calls_that_are_sent_again_do_not_wait_for_all_others() {
             let id = format!("p{number}/app.0");
             assert_eq!(node.deaths(&id).len(), 1, "{id}");
         }
-        let most = node.sim.most_outstanding_in_all();
+        let most = node.sim.max_outstanding();
         assert!(most <= WINDOW, "{most} calls at once");
     }
 }
@@ -146,7 +146,7 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
             "{id} at {died}: {reported:?}"
         );
     }
-    let most = node.sim.most_outstanding_in_all();
+    let most = node.sim.max_outstanding();
     assert!(most <= MOST, "{most} calls at once");
     let status = node.status().await;
     assert_eq!(status.health.state, HealthState::Degraded);
@@ -378,7 +378,7 @@ async fn flooded(flood: Flood) {
     node.pass(5.0).await;
     let asked = statuses_asked(&node.sim) - asked;
     assert!(asked <= 10, "{asked} status calls when it is over");
-    assert!(node.sim.most_outstanding_in_all() <= WINDOW);
+    assert!(node.sim.max_outstanding() <= WINDOW);
     assert!(is_healthy(&node.status().await));
 }
 

@@ -305,7 +305,7 @@ async fn no_call_is_blamed_while_the_whole_runtime_is_stopped() {
             }
         }
         assert!(node.sim.outstanding().len() <= 64, "{case}");
-        node.sim.go_on();
+        node.sim.resume();
         let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
         let well = node.wait(4.0, healthy).await;
         well.unwrap_or_else(|status| panic!("{case}: {:?}", status.health));
@@ -834,7 +834,7 @@ async fn pods_that_wait_because_too_many_calls_are_stuck_are_reported() {
 async fn a_late_exit_code_is_requested_whatever_else_happens_in_the_pod() {
     let node = Node::watch_stream(|sim| sim.run("p", &["a", "b"])).await;
     node.at(3.0).await;
-    node.sim.exit_with_late_code("p", "a", 7, seconds(2.0));
+    node.sim.exit_with_delayed_code("p", "a", 7, seconds(2.0));
     // Other observations of the pod do not count as tries.
     for _ in 0..8 {
         node.pass(0.1).await;

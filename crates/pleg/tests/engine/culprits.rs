@@ -165,7 +165,7 @@ async fn a_stop_of_the_whole_runtime_does_not_hide_the_next_stuck_call() {
     node.at(6.005).await;
     node.sim.stop();
     node.at(15.0).await;
-    node.sim.go_on();
+    node.sim.resume();
     node.sim.lift_all();
     node.at(30.0).await;
     node.sim
@@ -251,7 +251,7 @@ async fn a_call_that_is_stuck_after_an_unresponsive_time_is_reported_within_seco
     assert_eq!(health.reason, Reason::RuntimeSilent);
     node.reported();
     node.sim.status_lock("p1", "app");
-    node.sim.go_on();
+    node.sim.resume();
     node.at(17.0).await;
     let health = node.status().await.health;
     assert_eq!(health.reason, Reason::ContainerStuck, "{}", health.message);

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use pleg::Mode;
 use sim::figures::{
-    Caught, Latencies, all_restart_at_once, restarts_before_a_stopped_reader,
+    Latencies, StoppedReader, all_restart_at_once, restarts_before_a_stopped_reader,
     restarts_beside_hung_pods,
 };
 
 const HUNG: [usize; 4] = [0, 1, 2, 20];
 
 #[track_caller]
-fn assert_all_told_within(latencies: &Latencies, longest: Duration) {
-    assert_eq!(latencies.told(), latencies.changes, "each is told once");
+fn assert_all_delivered_within(latencies: &Latencies, longest: Duration) {
+    let delivered = latencies.delivered();
+    assert_eq!(delivered, latencies.changes, "each is delivered once");
     assert!(latencies.longest() <= longest, "{latencies}");
 }
 
@@ -21,7 +22,7 @@ fn assert_all_told_within(latencies: &Latencies, longest: Duration) {
 async fn stuck_pods_do_not_delay_the_events_of_others() {
     for hung in HUNG {
         let latencies = restarts_beside_hung_pods(Mode::Generic, hung).await;
-        assert_all_told_within(&latencies, Duration::from_millis(1300));
+        assert_all_delivered_within(&latencies, Duration::from_millis(1300));
     }
 }
 
@@ -29,7 +30,7 @@ async fn stuck_pods_do_not_delay_the_events_of_others() {
 async fn stuck_pods_do_not_delay_the_events_of_a_stream() {
     for hung in HUNG {
         let latencies = restarts_beside_hung_pods(Mode::Auto, hung).await;
-        assert_all_told_within(&latencies, Duration::from_millis(300));
+        assert_all_delivered_within(&latencies, Duration::from_millis(300));
         assert!(latencies.quantile(0.5) <= Duration::from_millis(1));
     }
 }
@@ -39,20 +40,21 @@ async fn all_pods_may_restart_at_once_although_each_status_takes_20_ms() {
     let status = Duration::from_millis(20);
     for mode in [Mode::Generic, Mode::Auto] {
         let latencies = all_restart_at_once(mode, status).await;
-        assert_all_told_within(&latencies, Duration::from_secs(2));
+        assert_all_delivered_within(&latencies, Duration::from_secs(2));
     }
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_stopped_reader_receives_the_final_state_of_every_pod_and_the_number_of_merged_events() {
-    let caught = restarts_before_a_stopped_reader(800).await;
-    let Caught {
+    let received = restarts_before_a_stopped_reader(800).await;
+    let StoppedReader {
         events,
-        told,
+        delivered,
         conflated,
         pods,
-        right,
-    } = caught;
-    assert_eq!((right, told + conflated), (pods, events), "{caught:?}");
-    assert!(conflated > 0, "{caught:?}");
+        correct,
+    } = received;
+    let count = delivered + conflated;
+    assert_eq!((correct, count), (pods, events), "{received:?}");
+    assert!(conflated > 0, "{received:?}");
 }

@@ -89,7 +89,7 @@ async fn an_unresponsive_runtime_makes_the_node_degraded_at_once_and_unhealthy_a
         ),
         "{reported}"
     );
-    assert_eq!(node.sim.most_outstanding(), 1);
+    assert_eq!(node.sim.max_outstanding_per_id(), 1);
     // A runtime that is down as a whole does not receive every call.
     // Both lists, a heartbeat, eight of a sweep, and one at least every ten seconds that may be a sign
     // of life.
@@ -481,9 +481,9 @@ async fn a_list_that_a_sweep_requests_is_not_requested_twice() {
     for list in LISTS {
         node.sim.fault(list, None, Fault::Hang);
     }
-    node.sim.go_on();
+    node.sim.resume();
     node.at(30.0).await;
-    assert_eq!(node.sim.most_outstanding(), 1, "of each call");
+    assert_eq!(node.sim.max_outstanding_per_id(), 1, "of each call");
 }
 
 #[tokio::test(start_paused = true)]

@@ -22,7 +22,7 @@ async fn one_container_id_in_two_pods_is_reported_for_both() {
     node.at(1.5).await;
     assert_eq!(node.reported().matches("Died a/app.0").count(), 2);
     assert_eq!(
-        node.sim.most_outstanding(),
+        node.sim.max_outstanding_per_id(),
         1,
         "even for one id in two pods"
     );

@@ -178,7 +178,7 @@ async fn a_stuck_pod_is_reported_and_delays_no_other() {
     assert_eq!(status.stuck[0].call, Rpc::ContainerStatus);
     assert_eq!(status.stuck[0].container.as_deref(), Some("app"));
     assert!((status.stuck[0].since_seconds - 8.5).abs() < 0.01);
-    assert_eq!(node.sim.most_outstanding(), 1);
+    assert_eq!(node.sim.max_outstanding_per_id(), 1);
 
     node.sim.lift_all();
     node.at(9.6).await;
@@ -239,7 +239,7 @@ async fn any_number_of_stuck_pods_leaves_the_others_as_fast_as_before() {
         status.health.state,
         pleg::out::health::HealthState::Degraded
     );
-    assert_eq!(node.sim.most_outstanding(), 1);
+    assert_eq!(node.sim.max_outstanding_per_id(), 1);
 }
 
 #[tokio::test(start_paused = true)]

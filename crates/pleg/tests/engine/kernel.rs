@@ -109,7 +109,7 @@ async fn a_container_that_starts_again_under_its_own_id_is_not_dead() {
 async fn a_runtime_without_pids_leaves_kernel_hints_unavailable_with_the_reason() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         sim.run("a", &["app"]);
-        sim.tell_no_pids();
+        sim.hide_pids();
     })
     .await;
     node.at(0.5).await;
@@ -161,7 +161,7 @@ async fn a_pid_that_fails_delays_no_other() {
     node.sim.exit("p19", "app", 1);
     node.at(11.6).await;
     node.assert_told("11.505 Died p19/app.1 with 1 (kernel)");
-    assert_eq!(node.sim.most_outstanding(), 1);
+    assert_eq!(node.sim.max_outstanding_per_id(), 1);
 }
 
 #[tokio::test(start_paused = true)]

@@ -370,11 +370,11 @@ async fn a_reader_that_started_a_container_is_never_answered_without_it() {
         };
         node.at(8.1).await;
         // The stream, if there is one, loses that it was created and started.
-        node.sim.disturb_stream(StreamFault::Silent);
+        node.sim.set_stream_fault(StreamFault::Silent);
         let now = node.sim.now();
         node.sim.world().pod("victim").create("new", now).start(now);
         node.pass(0.05).await;
-        node.sim.calm_stream();
+        node.sim.lift_stream_faults();
         let started = Instant::now();
         node.pass(0.01).await;
         // The kernel or the stream reports it, and an inspection of the known ids follows.

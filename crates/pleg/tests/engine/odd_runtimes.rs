@@ -103,7 +103,7 @@ fn announce_ghost(sim: &Sim, number: usize) {
         namespace: "default".into(),
         name: name.as_str().into(),
     };
-    sim.say(Announced {
+    sim.inject_event(Announced {
         id: id.clone(),
         created_at: Some(sim.now()),
         sandbox: Some(AnnouncedSandbox { id, pod }),
@@ -230,7 +230,7 @@ async fn a_container_that_was_not_found_once_exists_as_soon_as_a_list_shows_it()
         let late = "victim/late.0";
         odd.oddities().not_found_once.insert(late.into());
         if list_first {
-            node.sim.disturb_stream(StreamFault::Silent);
+            node.sim.set_stream_fault(StreamFault::Silent);
         }
         let now = node.sim.now();
         node.sim.world().pod("victim").create("late", now);
@@ -238,7 +238,7 @@ async fn a_container_that_was_not_found_once_exists_as_soon_as_a_list_shows_it()
         node.pass(0.01).await;
         node.pleg.request_relist();
         node.pass(0.1).await;
-        node.sim.calm_stream();
+        node.sim.lift_stream_faults();
         // Events cause an inspection while the list is outstanding.
         let now = node.sim.now();
         node.sim.world().container("victim", "late").start(now);
@@ -272,7 +272,7 @@ async fn a_container_that_is_not_found_once_long_after_its_exit_fails_for_a_mome
     .await;
     node.at(8.4).await;
     let never = seconds(3600.0);
-    node.sim.exit_with_late_code("victim", "app", 1, never);
+    node.sim.exit_with_delayed_code("victim", "app", 1, never);
     node.at(40.4).await;
     odd.oddities().not_found_once.insert("victim/app.0".into());
     node.sim.exit("victim", "side", 1);
@@ -373,7 +373,7 @@ async fn an_answer_from_before_a_delayed_list_adds_no_removed_pod() {
     node.sim.world().remove("p0");
     node.at(10.0).await;
     node.reported();
-    node.sim.go_on();
+    node.sim.resume();
     node.at(40.0).await;
     let reported = node.reported();
     for line in [

@@ -132,7 +132,7 @@ async fn a_runtime_that_was_stopped_for_minutes_is_healthy_at_once_when_it_conti
                 node.sim.exit(&format!("p{pod}"), "app", 3);
             }
             node.pass(stopped).await;
-            node.sim.go_on();
+            node.sim.resume();
             let well = node.wait(6.0, is_healthy).await;
             well.unwrap_or_else(|status| panic!("{count} pods, {stopped} s: {:?}", status.health));
         }

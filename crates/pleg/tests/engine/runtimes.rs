@@ -201,7 +201,7 @@ async fn health_records(this: CallError, that: CallError) -> Vec<usize> {
     .await;
     node.at(5.2).await;
     let reported_before = node.trace().len();
-    node.sim.end_announcements();
+    node.sim.end_streams();
     let calls = [
         Rpc::ListPodSandbox,
         Rpc::ListContainers,
@@ -287,7 +287,7 @@ async fn an_unknown_exit_code_is_requested_again() {
         node.at(3.5).await;
         node.sim.kill("a", "app");
         let late = seconds(3.0);
-        node.sim.exit_with_late_code("a", "app", 143, late);
+        node.sim.exit_with_delayed_code("a", "app", 143, late);
         node.at(14.0).await;
         let entry = node.pleg.cache().get(&"uid-a".into());
         let code = entry.status.container(&Id::from("a/app.0"));
@@ -295,7 +295,8 @@ async fn an_unknown_exit_code_is_requested_again() {
         assert_eq!(code, Some(143), "{way:?}");
         assert_eq!(node.deaths("a/app.0").len(), 1, "{way:?}");
         // A code that never appears is not requested for ever.
-        node.sim.exit_with_late_code("b", "app", 143, seconds(1e6));
+        node.sim
+            .exit_with_delayed_code("b", "app", 143, seconds(1e6));
         node.at(60.0).await;
         let asked = node.sim.calls_made(Rpc::ContainerStatus);
         node.at(120.0).await;

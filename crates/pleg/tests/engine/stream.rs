@@ -117,7 +117,7 @@ async fn one_change_that_is_not_announced_brings_the_period_back() {
     node.reported();
 
     // A stream without events looks like a quiet node, until the next relist.
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     node.sim.exit("p9", "app", 9);
     node.at(130.0).await;
     assert!(node.reported().contains("Died p9/app.0 with 9"));
@@ -126,7 +126,7 @@ async fn one_change_that_is_not_announced_brings_the_period_back() {
     assert_eq!((period(&status), status.stream.missed), (1.0, 1));
 
     // It has to prove itself again, and can.
-    node.sim.calm_stream();
+    node.sim.lift_stream_faults();
     restart(&node.sim, 0..5);
     node.at(240.0).await;
     assert_eq!(period(&node.status().await), 30.0);
@@ -179,7 +179,7 @@ async fn a_stream_that_ends_is_reopened_for_ever_and_a_relist_finds_what_it_miss
         node.at(begun).await;
         let down = Fault::Fail(CallError::connection_refused());
         node.sim.fault(Rpc::GetContainerEvents, None, down);
-        node.sim.end_announcements();
+        node.sim.end_streams();
         node.at(begun + 10.3).await;
         restart(&node.sim, 9..10);
         node.at(begun + 20.0).await;
@@ -288,7 +288,7 @@ async fn a_pod_is_not_as_of_a_time_that_a_late_stream_has_not_reached() {
     restart(&node.sim, 0..6);
     node.at(200.2).await;
     assert_eq!(period(&node.status().await), 30.0);
-    node.sim.disturb_stream(StreamFault::Delay(seconds(0.8)));
+    node.sim.set_stream_fault(StreamFault::Delay(seconds(0.8)));
     let started = Instant::now();
     for container in 0..8 {
         let now = node.sim.now();

@@ -57,7 +57,7 @@ async fn the_announcement_of_a_start_does_not_count_for_the_exit_that_follows() 
     node.pleg.request_reinspect("uid-a".into());
     // A crash loop: lists have shown that it runs, and now its stream has another reader.
     node.at(6.5).await;
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     node.sim.exit("a", "app", 1);
     node.at(12.0).await;
     assert!(node.reported().contains("Died a/app.1 with 1"));
@@ -105,9 +105,9 @@ async fn the_owner_of_an_id_in_an_event_is_not_trusted() {
         }),
         is_removal: false,
     };
-    node.sim.say(wrong("b", "a/app.0"));
-    node.sim.say(wrong("nowhere", "nowhere/app.0"));
-    node.sim.say(wrong("", ""));
+    node.sim.inject_event(wrong("b", "a/app.0"));
+    node.sim.inject_event(wrong("nowhere", "nowhere/app.0"));
+    node.sim.inject_event(wrong("", ""));
     node.at(9.5).await;
     node.assert_told("");
     assert_eq!(node.status().await.pods, 2);
@@ -119,7 +119,7 @@ async fn a_flood_of_events_delays_no_pod_and_ends_with_the_true_state() {
     node.at(1.5).await;
     node.reported();
     for number in 0..50_000 {
-        node.sim.say(Announced {
+        node.sim.inject_event(Announced {
             id: format!("garbage-{number}").into(),
             created_at: None,
             sandbox: None,

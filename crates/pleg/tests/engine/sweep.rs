@@ -65,7 +65,7 @@ async fn under_the_status_lock_exits_of_other_pods_and_the_culprit_are_reported(
     );
     assert!(status.health.age_seconds.unwrap() < 7.0, "sweeps complete");
     assert_eq!(status.relist.last_kind, Some(PassKind::Sweep));
-    assert_eq!(node.sim.most_outstanding(), 1);
+    assert_eq!(node.sim.max_outstanding_per_id(), 1);
     let view = status.kubelet_view;
     assert!(
         view.not_ready_in_seconds.unwrap() < 180.0 - 20.0,
@@ -195,7 +195,7 @@ async fn an_engine_that_starts_during_the_fault_observes_the_ids_that_the_host_k
         node.sim.exit("a", "app", 1);
         node.at(13.5).await;
         assert!(node.reported().contains("Died a/app.0 with 1"));
-        assert_eq!(node.sim.most_outstanding(), 1);
+        assert_eq!(node.sim.max_outstanding_per_id(), 1);
 
         node.sim.lift_all();
         node.at(16.0).await;
@@ -302,7 +302,7 @@ async fn a_call_for_a_container_that_only_an_event_has_shown_has_its_name_from_t
     .await;
     node.at(0.5).await;
     let pod = node.sim.world().pod("locked").pod.clone();
-    node.sim.say(Announced {
+    node.sim.inject_event(Announced {
         id: "locked/app.0".into(),
         created_at: None,
         sandbox: Some(AnnouncedSandbox {

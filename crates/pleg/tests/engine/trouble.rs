@@ -41,7 +41,7 @@ async fn events_of_one_slow_pod_do_not_delay_the_pass() {
     let mut oldest = 0f64;
     for step in 0..1200 {
         // It says that something happened, and nothing has.
-        node.sim.say(Announced {
+        node.sim.inject_event(Announced {
             id: "a/app.0".into(),
             created_at: None,
             sandbox: None,
@@ -479,7 +479,7 @@ async fn a_list_that_failed_beside_a_sweep_is_requested_again_before_the_node_is
     node.sim.fault(Rpc::ListPodSandbox, None, broken());
     node.pass(0.8).await;
     node.sim.lift_all();
-    node.sim.disturb_stream(StreamFault::Silent);
+    node.sim.set_stream_fault(StreamFault::Silent);
     node.pass(2.0).await;
     node.sim.run("new", &[]);
     let born = node.elapsed();
@@ -526,7 +526,7 @@ async fn a_runtime_becomes_unresponsive_although_both_lists_were_too_large() {
     let after = node.wait(60.0, silent).await.unwrap();
     assert!(after < 6.0, "{after} s");
     // A list that is too large is rarely requested, also once it is answered again.
-    node.sim.go_on();
+    node.sim.resume();
     node.pass(5.0).await;
     let lists = node.sim.calls_made(Rpc::ListContainers);
     node.pass(25.0).await;

@@ -239,7 +239,7 @@ impl World {
         let (kernel, odd) = (self.kernel, self.odd.clone());
         let prepare = |sim: &Sim| {
             if self.rng.bool() {
-                sim.list_what_is_new();
+                sim.list_when_answered();
             }
             self.begin_odd(sim);
             if self.births.is_some() {
@@ -401,7 +401,7 @@ impl World {
         let now = sim.now();
         if self.stopped.is_some_and(|until| until <= Instant::now()) {
             self.note(format_args!("the runtime goes on"));
-            sim.go_on();
+            sim.resume();
             self.goes_on();
         }
         if self.odd.is_some() && self.rng.u32(0..6) == 0 {
@@ -447,13 +447,13 @@ impl World {
                 let fault = self.stream_fault();
                 self.note(format_args!("the stream: {fault:?}"));
                 match fault {
-                    Some(fault) => sim.disturb_stream(fault),
-                    None => sim.calm_stream(),
+                    Some(fault) => sim.set_stream_fault(fault),
+                    None => sim.lift_stream_faults(),
                 }
             }
             (13, _) if self.mutes => {
                 self.note(format_args!("the stream ends"));
-                sim.end_announcements();
+                sim.end_streams();
             }
             (14, _) => self.break_nearly_all(sim),
             (15, _) if self.stopped.is_none() => {
@@ -719,8 +719,8 @@ impl World {
     }
 
     async fn check_end(&self, node: &Node, trace: &Trace) {
-        assert!(node.sim.most_outstanding() <= 1);
-        let most = node.sim.most_outstanding_in_all();
+        assert!(node.sim.max_outstanding_per_id() <= 1);
+        let most = node.sim.max_outstanding();
         assert!(most <= MOST, "{most} calls");
         let status = node.status().await;
         assert_eq!(status.health.state, HealthState::Healthy, "{status:?}");

@@ -406,7 +406,7 @@ impl World {
         }
         self.note(format_args!("quiet"));
         self.sim.lift_all();
-        self.sim.calm_stream();
+        self.sim.lift_stream_faults();
         self.odd.oddities().not_found_once.clear();
         sleep(QUIET).await;
         while let Some(ended) = keepers.try_join_next() {
@@ -531,11 +531,11 @@ impl World {
                 self.clock.store(by, Ordering::Relaxed);
             }
             _ => match self.rng.u32(0..4) {
-                0 => self.sim.disturb_stream(StreamFault::Silent),
+                0 => self.sim.set_stream_fault(StreamFault::Silent),
                 1 => self
                     .sim
-                    .disturb_stream(StreamFault::Delay(seconds(self.rng.f64() * 5.0))),
-                2 => self.sim.end_announcements(),
+                    .set_stream_fault(StreamFault::Delay(seconds(self.rng.f64() * 5.0))),
+                2 => self.sim.end_streams(),
                 _ => {
                     self.note(format_args!("the runtime restarts"));
                     self.sim.restart(seconds(self.rng.f64() * 3.0));
@@ -566,7 +566,7 @@ impl World {
             && container.state == ContainerState::Running
         {
             container.exit(1, now);
-            container.code_late = late;
+            container.exit_code_delay = late;
             let id = container.id.clone();
             drop(world);
             self.note(format_args!("{id} ends"));

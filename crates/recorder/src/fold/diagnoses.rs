@@ -18,27 +18,27 @@ const MAX_FINDINGS: usize = 100;
 
 #[derive(Debug, Default)]
 pub(super) struct Diagnoses {
-    found: Vec<Known>,
+    found: Vec<KnownFinding>,
     /// The time of the diagnosis that the last status shows: its findings are current.
     shown: Option<WallTime>,
 }
 
 /// A fault, by its finding with the highest confidence.
 #[derive(Debug)]
-struct Known {
+struct KnownFinding {
     finding: Finding,
     /// Whether it has its own evidence, and not only a sentence.
-    is_whole: bool,
+    is_complete: bool,
     /// The time of its last finding.
     last: WallTime,
 }
 
 impl Diagnoses {
     /// Adds the findings of a diagnosis.
-    pub(super) fn diagnosed(&mut self, diagnosed: Diagnosed) {
+    pub(super) fn on_diagnosis(&mut self, diagnosed: Diagnosed) {
         let (time, bundle) = (diagnosed.began, diagnosed.bundle.as_deref());
         for found in diagnosed.findings {
-            if let Some(mut finding) = begun(&found.cause, &found.confidence, time, bundle) {
+            if let Some(mut finding) = new_finding(&found.cause, &found.confidence, time, bundle) {
                 finding.sentence = found.sentence;
                 finding.culprit = found.culprit;
                 finding.evidence.extend(found.evidence);
@@ -51,7 +51,7 @@ impl Diagnoses {
     }
 
     /// Adds what the last status shows.
-    pub(super) fn shown(&mut self, report: &StatusReport) {
+    pub(super) fn on_status(&mut self, report: &StatusReport) {
         self.shown = report.finding.as_ref().map(|finding| finding.time);
         if let Some(status_report::Finding {
             cause,
@@ -60,25 +60,25 @@ impl Diagnoses {
             time,
             bundle,
         }) = &report.finding
-            && let Some(mut finding) = begun(cause, confidence, *time, bundle.as_deref())
+            && let Some(mut finding) = new_finding(cause, confidence, *time, bundle.as_deref())
         {
             finding.sentence.clone_from(sentence);
             self.add(finding, false, *time);
         }
     }
 
-    fn add(&mut self, finding: Finding, is_whole: bool, time: WallTime) {
-        let is_known = |known: &&mut Known| known.finding.is_same_fault(&finding);
+    fn add(&mut self, finding: Finding, is_complete: bool, time: WallTime) {
+        let is_known = |known: &&mut KnownFinding| known.finding.is_same_fault(&finding);
         if let Some(known) = self.found.iter_mut().find(is_known) {
             known.last = known.last.max(time);
-            let now = (is_whole, finding.confidence);
-            if now >= (known.is_whole, known.finding.confidence) {
-                (known.finding, known.is_whole) = (finding, is_whole);
+            let now = (is_complete, finding.confidence);
+            if now >= (known.is_complete, known.finding.confidence) {
+                (known.finding, known.is_complete) = (finding, is_complete);
             }
         } else if self.found.len() < MAX_FINDINGS {
-            self.found.push(Known {
+            self.found.push(KnownFinding {
                 finding,
-                is_whole,
+                is_complete,
                 last: time,
             });
         }
@@ -98,7 +98,12 @@ impl Diagnoses {
 }
 
 /// A finding of a diagnosis at this time; `None` if this pleg does not know the cause.
-fn begun(cause: &str, confidence: &str, time: WallTime, bundle: Option<&str>) -> Option<Finding> {
+fn new_finding(
+    cause: &str,
+    confidence: &str,
+    time: WallTime,
+    bundle: Option<&str>,
+) -> Option<Finding> {
     let mut all = Confidence::ALL.into_iter();
     let confidence = all.find(|it| it.as_str() == confidence)?;
     let mut finding = Finding::new(cause.parse().ok()?, confidence);

@@ -9,7 +9,7 @@ use pleg::model::event::{Event, EventType};
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::WallTime;
 use pleg::records::diff::Subject;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 /// The episode of an event; `None` for an event without interest in a timeline.
 pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
@@ -35,7 +35,7 @@ pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episo
     if let Some(why) = &event.reason {
         reason.push_str(&format!(" ({why})"));
     }
-    let who = Culprit {
+    let culprit = Culprit {
         pod: Some(pod_name(pod)),
         container: event.container.as_deref().map(str::to_owned),
         id: event.id.as_ref().map(ToString::to_string),
@@ -43,24 +43,24 @@ pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episo
     };
     // The picture shows when the event happened, if that is known.
     let time = happened.map_or(event.time, |happened| happened.min(event.time));
-    Some(Episode::at(time, what, reason).about(who))
+    Some(Episode::at(time, what, reason).about(culprit))
 }
 
 /// The maximum number of containers and sandboxes that are remembered.
-const MAX_TOLD: usize = 10_000;
+const MAX_REMEMBERED_IDS: usize = 10_000;
 
 /// The last event of each container and sandbox: an agent that starts again during a fault reports
 /// some of them a second time.
 #[derive(Debug, Default)]
-pub(super) struct Told(BTreeMap<Id, EventType>);
+pub(super) struct ReportedEvents(BTreeMap<Id, EventType>);
 
-impl Told {
+impl ReportedEvents {
     /// Whether this event was not reported before.
-    pub(super) fn is_news(&mut self, event: &Event) -> bool {
+    pub(super) fn is_new(&mut self, event: &Event) -> bool {
         let Some(id) = &event.id else {
             return true;
         };
-        if self.0.len() >= MAX_TOLD {
+        if self.0.len() >= MAX_REMEMBERED_IDS {
             self.0.clear();
         }
         self.0.insert(id.clone(), event.event_type) != Some(event.event_type)
@@ -68,12 +68,12 @@ impl Told {
 }
 
 /// An event that is reported later than this was delayed, because lists are requested every second.
-const LATE: Duration = Duration::from_secs(10);
+const LATE_AFTER: Duration = Duration::from_secs(10);
 
 /// How long it took until an event of the pod was reported; `None` if the event was not delayed, or
 /// if the delay is not known.
 pub(super) fn waited(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
-    let happened = happened.filter(|happened| event.time.since(*happened) >= LATE)?;
+    let happened = happened.filter(|happened| event.time.since(*happened) >= LATE_AFTER)?;
     let verb = match event.event_type {
         EventType::ContainerStarted => "started",
         EventType::ContainerDied => "died",
@@ -86,12 +86,12 @@ pub(super) fn waited(event: &Event, happened: Option<WallTime>) -> Option<Episod
     let delay = GoDuration(Duration::from_secs(event.time.since(happened).as_secs()));
     let source = event.source.as_str();
     let reason = format!("{subject} {verb}; reported after {delay} by {source}");
-    let who = Culprit {
+    let culprit = Culprit {
         pod: Some(pod_name(&event.pod)),
         ..Culprit::default()
     };
     let episode = Episode::new(happened, Some(event.time), What::PodWaited, reason);
-    Some(episode.about(who))
+    Some(episode.about(culprit))
 }
 
 pub(super) fn pod_name(pod: &PodRef) -> PodName {

@@ -12,11 +12,11 @@ use pleg::out::status_report::{Finding, StatusReport};
 use pleg::runtime::Rpc;
 
 use super::event::pod_name;
-use super::lasting::Key;
+use super::open_episodes::Key;
 use crate::changes::OVERDUE_SECONDS;
 
 /// The content of a status.
-pub(super) struct Told {
+pub(super) struct Shown {
     /// What lasts now.
     pub(super) lasts: Vec<(Key, Episode)>,
     /// The findings of diagnoses.
@@ -24,21 +24,21 @@ pub(super) struct Told {
 }
 
 /// Reads a report.
-pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
+pub(super) fn of(report: &StatusReport, time: WallTime) -> Shown {
     let ago = |seconds| before(time, seconds);
     let open = |from: WallTime, what, reason: &str| Episode::new(from, None, what, reason);
     let mut lasts = calls(&report.stuck, &report.failing, time);
     let overdue = report.in_flight.iter();
     // An unresponsive runtime is no evidence about a container whose status is not answered.
-    let is_silent = report.health.reason == Reason::RuntimeSilent;
-    let overdue = overdue.filter(|call| call.id.is_none() || !is_silent);
+    let is_unresponsive = report.health.reason == Reason::RuntimeSilent;
+    let overdue = overdue.filter(|call| call.id.is_none() || !is_unresponsive);
     for call in overdue.filter(|call| call.age_seconds >= OVERDUE_SECONDS) {
         let key = Key::Hung(call.call, call.id.clone());
         // A stuck call has a more precise key.
         if lasts.iter().all(|(known, _)| *known != key) {
             let reason = format!("{} did not answer", call.call);
             let episode = open(ago(call.age_seconds), hung(call.call), &reason);
-            lasts.push((key, episode.about(who(None, None, call.id.as_ref()))));
+            lasts.push((key, episode.about(culprit(None, None, call.id.as_ref()))));
         }
     }
     let health = &report.health;
@@ -84,7 +84,7 @@ pub(super) fn of(report: &StatusReport, time: WallTime) -> Told {
     }
     let found = report.finding.iter().chain(&report.warnings);
     let findings = found.filter_map(finding).collect();
-    Told { lasts, findings }
+    Shown { lasts, findings }
 }
 
 /// The state of health that a change of health reports, earlier than the next status.
@@ -104,18 +104,24 @@ fn calls(stuck: &[StuckCall], failing: &[FailingCall], time: WallTime) -> Vec<(K
         // The duration is known at its end.
         let reason = format!("{} did not answer", call.named());
         let episode = Episode::new(from, None, hung(call.call), reason);
-        let who = who(
+        let culprit = culprit(
             call.pod.as_ref(),
             call.container.as_deref(),
             call.id.as_ref(),
         );
-        (Key::Hung(call.call, call.id.clone()), episode.about(who))
+        (
+            Key::Hung(call.call, call.id.clone()),
+            episode.about(culprit),
+        )
     });
     let failing = failing.iter().map(|call| {
         let from = before(time, call.since_seconds);
         let episode = Episode::new(from, None, What::PodWaited, call.to_string());
-        let who = who(call.pod.as_ref(), call.container.as_deref(), Some(&call.id));
-        (Key::Failing(call.call, call.id.clone()), episode.about(who))
+        let culprit = culprit(call.pod.as_ref(), call.container.as_deref(), Some(&call.id));
+        (
+            Key::Failing(call.call, call.id.clone()),
+            episode.about(culprit),
+        )
     });
     stuck.chain(failing).collect()
 }
@@ -140,7 +146,7 @@ fn of_health(
     }
     let of_runtime = match reason {
         Reason::RuntimeUnreachable => Some((Key::Unreachable, What::RuntimeUnreachable)),
-        Reason::RuntimeSilent => Some((Key::Silent, What::RuntimeSilent)),
+        Reason::RuntimeSilent => Some((Key::Unresponsive, What::RuntimeSilent)),
         _ => None,
     };
     if let Some((key, what)) = of_runtime {
@@ -164,7 +170,7 @@ fn hung(call: Rpc) -> What {
     }
 }
 
-fn who(pod: Option<&PodRef>, container: Option<&str>, id: Option<&Id>) -> Culprit {
+fn culprit(pod: Option<&PodRef>, container: Option<&str>, id: Option<&Id>) -> Culprit {
     Culprit {
         pod: pod.map(pod_name),
         container: container.map(str::to_owned),

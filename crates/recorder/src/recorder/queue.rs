@@ -13,10 +13,10 @@ use crate::{Loss, Lost};
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
 /// When this many bytes are queued, they are written without delay.
-const MUCH: usize = MAX_BYTES / 8;
+const WRITE_EARLY_BYTES: usize = MAX_BYTES / 8;
 
 /// The memory of an entry besides its JSON.
-const OVERHEAD: usize = 64;
+const ENTRY_OVERHEAD_BYTES: usize = 64;
 
 /// An entry that is to be written.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ pub(super) struct Batch {
 impl Queued {
     /// The memory that it takes.
     pub(super) fn bytes(&self) -> usize {
-        self.json.len() + OVERHEAD
+        self.json.len() + ENTRY_OVERHEAD_BYTES
     }
 }
 
@@ -74,7 +74,7 @@ impl Queue {
         }
         inner.bytes += queued.bytes();
         inner.entries.push_back(queued);
-        inner.is_urgent |= is_urgent || inner.bytes >= MUCH;
+        inner.is_urgent |= is_urgent || inner.bytes >= WRITE_EARLY_BYTES;
         let is_urgent = inner.is_urgent;
         drop(inner);
         self.changed.notify_one();
@@ -134,10 +134,10 @@ impl Queue {
     }
 
     /// Waits while the condition holds, at most for `pause`. Returns whether the queue is closed.
-    fn wait(&self, pause: Duration, while_so: impl Fn(&Inner) -> bool) -> bool {
+    fn wait(&self, pause: Duration, condition: impl Fn(&Inner) -> bool) -> bool {
         let waited = self
             .urgent
-            .wait_timeout_while(self.lock(), pause, |inner| while_so(inner));
+            .wait_timeout_while(self.lock(), pause, |inner| condition(inner));
         let (inner, _) = waited.unwrap_or_else(PoisonError::into_inner);
         inner.is_closed
     }

@@ -17,15 +17,15 @@ use crate::store::{Framer, Limits, Now, Store, WriteError};
 use crate::{Entry, Loss, Recorded};
 
 /// The maximum size of one write.
-const CHUNK: usize = 256 << 10;
+const MAX_CHUNK_BYTES: usize = 256 << 10;
 
 /// The intervals between attempts to write, while writing fails.
-const PAUSES: Backoff = Backoff::new(Duration::from_secs(1), 2, Duration::from_secs(60));
+const RETRY_PAUSES: Backoff = Backoff::new(Duration::from_secs(1), 2, Duration::from_secs(60));
 
 pub(super) struct Writer {
     folder: PathBuf,
     limits: Limits,
-    between: Duration,
+    write_interval: Duration,
     clock: WallClock,
     started: Instant,
     framer: Framer,
@@ -53,7 +53,7 @@ impl Writer {
     pub(super) fn new(
         folder: PathBuf,
         limits: Limits,
-        between: Duration,
+        write_interval: Duration,
         clock: WallClock,
         syncer: Syncer,
         shared: Arc<Shared>,
@@ -61,7 +61,7 @@ impl Writer {
         Self {
             folder,
             limits,
-            between,
+            write_interval,
             clock,
             started: Instant::now(),
             framer: Framer::default(),
@@ -78,7 +78,7 @@ impl Writer {
             if self.write_batch(batch).is_err() {
                 return;
             }
-            self.shared.queue.gather(self.between);
+            self.shared.queue.gather(self.write_interval);
         }
     }
 
@@ -100,7 +100,7 @@ impl Writer {
         for lost in lost {
             // Exits during this time are not reported again, so all pods are recorded.
             if lost.why != Loss::TooLarge {
-                self.shared.wants_pods.store(true, Ordering::Relaxed);
+                self.shared.needs_pods.store(true, Ordering::Relaxed);
             }
             let mut chunk = Chunk::default();
             let time = (self.clock)();
@@ -117,7 +117,7 @@ impl Writer {
     /// The frames of the first entries.
     fn chunk(&mut self, entries: &mut VecDeque<Queued>) -> Chunk {
         let mut chunk = Chunk::default();
-        while chunk.frames.len() < CHUNK
+        while chunk.frames.len() < MAX_CHUNK_BYTES
             && let Some(entry) = entries.pop_front()
         {
             chunk.queued += entry.bytes();
@@ -158,20 +158,20 @@ impl Writer {
             None => Store::open(&self.folder, self.limits, now)?,
         };
         if store.append(frames, now)? {
-            self.shared.wants_pods.store(true, Ordering::Relaxed);
+            self.shared.needs_pods.store(true, Ordering::Relaxed);
         }
-        let bytes = &self.shared.figures.bytes;
+        let bytes = &self.shared.counters.bytes;
         bytes.store(store.bytes(), Ordering::Relaxed);
         self.store = Some(store);
         Ok(())
     }
 
     fn succeeded(&mut self, entries: u64) {
-        let written = &self.shared.figures.written;
+        let written = &self.shared.counters.written;
         written.fetch_add(entries, Ordering::Relaxed);
         if self.failing.take().is_some() {
             self.shared.queue.set_fault(None);
-            let lost = self.shared.figures.lost.load(Ordering::Relaxed);
+            let lost = self.shared.counters.lost.load(Ordering::Relaxed);
             tracing::info!("history is recorded again; {lost} entries were lost since the start");
         }
     }
@@ -180,7 +180,7 @@ impl Writer {
     fn failed(&mut self, error: &WriteError) -> Duration {
         // The next attempt creates it.
         if self.failing.is_none() && matches!(error, WriteError::Removed) {
-            self.failing = Some(PAUSES);
+            self.failing = Some(RETRY_PAUSES);
             return Duration::ZERO;
         }
         if self.failing.is_none() {
@@ -188,7 +188,7 @@ impl Writer {
             tracing::warn!("history cannot be recorded in {folder}: {error}");
         }
         self.shared.queue.set_fault(Some(loss(error)));
-        self.failing.get_or_insert(PAUSES).next()
+        self.failing.get_or_insert(RETRY_PAUSES).next()
     }
 }
 

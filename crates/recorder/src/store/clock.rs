@@ -15,10 +15,10 @@ pub(crate) struct Now {
 }
 
 /// A larger difference between the two clocks is a step of the time of day.
-const STEP: Duration = Duration::from_secs(60);
+const MIN_STEP: Duration = Duration::from_secs(60);
 
 /// How long the clock must have had no step. A node that has just booted sets its clock.
-const STEADY: Duration = Duration::from_secs(3600);
+const TRUSTED_AFTER: Duration = Duration::from_secs(3600);
 
 /// The time of the last step of the clock.
 #[derive(Debug)]
@@ -35,18 +35,18 @@ impl Steadiness {
         }
     }
 
-    pub(super) fn see(&mut self, now: Now) {
+    pub(super) fn observe(&mut self, now: Now) {
         let elapsed = now.elapsed.saturating_sub(self.last.elapsed);
         let forward = now.wall.since(self.last.wall);
         let back = self.last.wall.since(now.wall);
-        if forward > elapsed + STEP || forward + STEP < elapsed || back > STEP {
+        if forward > elapsed + MIN_STEP || forward + MIN_STEP < elapsed || back > MIN_STEP {
             self.since = now;
         }
         self.last = now;
     }
 
     pub(super) fn is_steady(&self, now: Now) -> bool {
-        now.elapsed >= self.since.elapsed + STEADY
+        now.elapsed >= self.since.elapsed + TRUSTED_AFTER
     }
 }
 
@@ -65,10 +65,10 @@ mod tests {
     fn a_clock_is_trusted_an_hour_after_its_last_step() {
         let mut steadiness = Steadiness::new(now(0, 5000));
         assert!(!steadiness.is_steady(now(3599, 8599)));
-        steadiness.see(now(1000, 6010));
+        steadiness.observe(now(1000, 6010));
         assert!(steadiness.is_steady(now(3600, 8600)));
         for stepped in [100, 50_000] {
-            steadiness.see(now(2000, stepped));
+            steadiness.observe(now(2000, stepped));
             assert!(!steadiness.is_steady(now(3600, stepped)));
             assert!(steadiness.is_steady(now(5600, stepped)));
         }

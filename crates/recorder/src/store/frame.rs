@@ -33,16 +33,16 @@ const PAYLOAD: usize = 21;
 const DEFLATED: u8 = 1;
 
 /// Shorter payloads are hardly compressed.
-const DEFLATE_FROM: usize = 512;
+const MIN_DEFLATED_BYTES: usize = 512;
 
 /// The increment by which the buffer of a payload grows.
-const ROOM: usize = 4 << 10;
+const DEFLATE_RESERVE_BYTES: usize = 4 << 10;
 
 /// The maximum length of a payload in a file.
-const MAX_PAYLOAD: usize = 2 << 20;
+const MAX_PAYLOAD_BYTES: usize = 2 << 20;
 
 /// The maximum length of an entry's JSON.
-const MAX_JSON: usize = 16 << 20;
+const MAX_JSON_BYTES: usize = 16 << 20;
 
 /// Why an entry cannot be encoded.
 #[derive(Debug, thiserror::Error)]
@@ -67,11 +67,11 @@ impl Default for Framer {
 impl Framer {
     /// The frame of a serialized entry.
     pub(crate) fn frame(&mut self, time: WallTime, json: &[u8]) -> Result<Vec<u8>, TooLarge> {
-        if json.len() > MAX_JSON {
+        if json.len() > MAX_JSON_BYTES {
             return Err(TooLarge);
         }
         let mut bytes = vec![0; PAYLOAD];
-        let flags = match json.len() < DEFLATE_FROM {
+        let flags = match json.len() < MIN_DEFLATED_BYTES {
             true => {
                 bytes.extend_from_slice(json);
                 0
@@ -82,7 +82,7 @@ impl Framer {
             }
         };
         let length = bytes.len() - PAYLOAD;
-        if length > MAX_PAYLOAD {
+        if length > MAX_PAYLOAD_BYTES {
             return Err(TooLarge);
         }
         bytes[..LENGTH].copy_from_slice(&MARKER);
@@ -98,7 +98,7 @@ impl Framer {
         self.deflate.reset();
         loop {
             let read = self.deflate.total_in() as usize;
-            bytes.reserve(ROOM);
+            bytes.reserve(DEFLATE_RESERVE_BYTES);
             let flush = FlushCompress::Finish;
             match self.deflate.compress_vec(&json[read..], bytes, flush) {
                 Ok(Status::StreamEnd) => return Ok(()),
@@ -221,7 +221,7 @@ fn beginning(bytes: &[u8]) -> Beginning<'_> {
         return Beginning::Torn;
     };
     let length = length as usize;
-    if length > MAX_PAYLOAD {
+    if length > MAX_PAYLOAD_BYTES {
         return Beginning::None(0);
     }
     let Some(frame) = bytes.get(..PAYLOAD + length) else {
@@ -253,9 +253,9 @@ impl Frame<'_> {
 /// Inflates a payload, up to a limit: a few bytes may inflate to gigabytes.
 fn inflated(payload: &[u8]) -> io::Result<Vec<u8>> {
     let mut json = Vec::new();
-    let mut bounded = DeflateDecoder::new(payload).take(MAX_JSON as u64 + 1);
+    let mut bounded = DeflateDecoder::new(payload).take(MAX_JSON_BYTES as u64 + 1);
     bounded.read_to_end(&mut json)?;
-    match json.len() > MAX_JSON {
+    match json.len() > MAX_JSON_BYTES {
         true => Err(io::ErrorKind::FileTooLarge.into()),
         false => Ok(json),
     }

@@ -23,13 +23,13 @@ impl Default for Limits {
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The maximum size of a segment.
-const MAX_SEGMENT: u64 = 4 << 20;
+const MAX_SEGMENT_BYTES: u64 = 4 << 20;
 
 impl Limits {
     /// The maximum size of a segment. A small recording has small segments too, because only whole
     /// segments are removed.
     pub(super) fn segment_bytes(&self) -> u64 {
-        MAX_SEGMENT.min(self.max_bytes / 8)
+        MAX_SEGMENT_BYTES.min(self.max_bytes / 8)
     }
 
     /// How long entries may be appended to a segment.
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_segments_go_when_there_are_too_many_bytes() {
+    fn the_oldest_segments_are_removed_if_there_are_too_many_bytes() {
         let young = |bytes| (bytes, Some(HOUR));
         let segments = [young(40), young(40), young(10)];
         assert_eq!(limits().surplus(&segments, 10), 0);
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn old_segments_go_unless_the_clock_cannot_be_trusted() {
+    fn old_segments_are_removed_unless_the_clock_cannot_be_trusted() {
         let segments = [(1, Some(11 * HOUR)), (1, Some(11 * HOUR)), (1, Some(HOUR))];
         assert_eq!(limits().surplus(&segments, 0), 2);
         let segments = segments.map(|(bytes, _)| (bytes, None));

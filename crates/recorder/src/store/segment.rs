@@ -21,13 +21,13 @@ const VERSION: u32 = 1;
 const SUFFIX: &str = ".plegrec";
 
 /// The maximum size that is read of a segment. Segments are written with up to 4 MB and one entry.
-const MAX_READ: u64 = 8 << 20;
+const MAX_READ_BYTES: u64 = 8 << 20;
 
 /// The maximum number of segments that are read of a folder. Far fewer are written.
 const MAX_SEGMENTS: usize = 10_000;
 
 /// The size of the header.
-pub(super) const HEADER: usize = MAGIC.len() + size_of::<u32>();
+pub(super) const HEADER_BYTES: usize = MAGIC.len() + size_of::<u32>();
 
 /// A segment in a folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -49,8 +49,8 @@ pub(super) enum Content {
 }
 
 /// The header of every segment.
-pub(super) fn header() -> [u8; HEADER] {
-    let mut header = [0; HEADER];
+pub(super) fn header() -> [u8; HEADER_BYTES] {
+    let mut header = [0; HEADER_BYTES];
     header[..MAGIC.len()].copy_from_slice(&MAGIC);
     header[MAGIC.len()..].copy_from_slice(&VERSION.to_le_bytes());
     header
@@ -91,7 +91,9 @@ pub(super) fn load(path: &Path) -> io::Result<Content> {
         return Ok(Content::Other);
     }
     let mut bytes = Vec::new();
-    File::open(path)?.take(MAX_READ).read_to_end(&mut bytes)?;
+    File::open(path)?
+        .take(MAX_READ_BYTES)
+        .read_to_end(&mut bytes)?;
     let Some((magic, rest)) = bytes.split_first_chunk::<{ MAGIC.len() }>() else {
         return Ok(Content::Other);
     };
@@ -101,7 +103,7 @@ pub(super) fn load(path: &Path) -> io::Result<Content> {
     match u32::from_le_bytes(*version) {
         _ if *magic != MAGIC => Ok(Content::Other),
         VERSION => {
-            bytes.drain(..HEADER);
+            bytes.drain(..HEADER_BYTES);
             Ok(Content::Frames(bytes))
         }
         _ => Ok(Content::Newer),
@@ -111,7 +113,7 @@ pub(super) fn load(path: &Path) -> io::Result<Content> {
 /// Whether the file is a segment, by its first bytes.
 fn is_segment(path: &Path) -> bool {
     // Reading from a pipe would take bytes from its reader.
-    if !path.metadata().is_ok_and(|about| about.is_file()) {
+    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
         return false;
     }
     let mut magic = [0; MAGIC.len()];
@@ -139,7 +141,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_are_in_the_order_of_their_numbers_whatever_the_clock_showed() {
+    fn segments_are_in_the_order_of_their_numbers_even_if_the_clock_was_set() {
         let folder = tempfile::tempdir().unwrap();
         let time = |seconds: i64| WallTime::from_unix_nanos(seconds * 1_000_000_000).unwrap();
         let names = [

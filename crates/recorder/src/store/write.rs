@@ -13,13 +13,13 @@ use pleg::model::wall_time::WallTime;
 
 use super::Limits;
 use super::clock::{Now, Steadiness};
-use super::segment::{self, HEADER};
+use super::segment::{self, HEADER_BYTES};
 
 /// The name of the file on which the writer of a folder holds a lock.
 const LOCK: &str = "lock";
 
 /// The interval at which old segments are removed, besides each beginning of a segment.
-const PRUNE: Duration = Duration::from_secs(3600);
+const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Why nothing can be written.
 #[derive(Debug, thiserror::Error)]
@@ -103,12 +103,12 @@ impl Store {
 
     /// Appends all or none of these whole frames. Returns whether they are the first of a segment.
     pub(crate) fn append(&mut self, frames: &[u8], now: Now) -> Result<bool, WriteError> {
-        self.steadiness.see(now);
+        self.steadiness.observe(now);
         let length = frames.len() as u64;
-        if self.must_begin(length, now) {
+        if self.needs_new_segment(length, now) {
             self.current = None;
             self.prune(self.limits.segment_bytes().max(length), now)?;
-        } else if now.elapsed >= self.pruned.elapsed + PRUNE {
+        } else if now.elapsed >= self.pruned.elapsed + PRUNE_INTERVAL {
             self.prune(0, now)?;
         }
         let is_new = self.current.is_none();
@@ -136,7 +136,7 @@ impl Store {
         self.older_bytes + self.current.as_ref().map_or(0, |current| current.bytes)
     }
 
-    fn must_begin(&self, more: u64, now: Now) -> bool {
+    fn needs_new_segment(&self, more: u64, now: Now) -> bool {
         self.current.as_ref().is_some_and(|current| {
             let is_full = current.bytes + more > self.limits.segment_bytes();
             is_full || now.elapsed >= current.begun.elapsed + self.limits.segment_age()
@@ -150,18 +150,18 @@ impl Store {
         let mut older = Vec::new();
         for segment in segment::list(&self.folder)? {
             // Another process may remove it at any time.
-            let Ok(about) = fs::symlink_metadata(&segment.path) else {
+            let Ok(metadata) = fs::symlink_metadata(&segment.path) else {
                 continue;
             };
-            if Some(&segment.path) == written || !about.is_file() {
+            if Some(&segment.path) == written || !metadata.is_file() {
                 continue;
             }
-            let nanos = about.mtime().saturating_mul(1_000_000_000);
+            let nanos = metadata.mtime().saturating_mul(1_000_000_000);
             let age = WallTime::from_unix_nanos(nanos).map(|written| now.wall.since(written));
             let age = age.filter(|_| self.steadiness.is_steady(now));
-            older.push((segment.path, (about.len(), age)));
+            older.push((segment.path, (metadata.len(), age)));
         }
-        let sizes: Vec<_> = older.iter().map(|(_, about)| *about).collect();
+        let sizes: Vec<_> = older.iter().map(|(_, size)| *size).collect();
         let current = self.current.as_ref().map_or(0, |current| current.bytes);
         let surplus = self.limits.surplus(&sizes, more + current);
         for (path, _) in &older[..surplus] {
@@ -190,7 +190,7 @@ impl Current {
         };
         Ok(Self {
             segment: Arc::new(segment),
-            bytes: HEADER as u64,
+            bytes: HEADER_BYTES as u64,
             begun: now,
         })
     }
@@ -211,7 +211,7 @@ impl Current {
 
     /// Truncates a partly written frame. If that fails too, readers skip it.
     fn undo(&self) {
-        let _ = match self.bytes > HEADER as u64 {
+        let _ = match self.bytes > HEADER_BYTES as u64 {
             true => self.segment.file.set_len(self.bytes),
             false => fs::remove_file(&self.segment.path),
         };

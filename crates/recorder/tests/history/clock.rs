@@ -11,7 +11,7 @@ use crate::support::{all, death_at, numbers, recorder_with, segments, stop, time
 const YEAR: u64 = 365 * 24 * 3600;
 
 #[test]
-fn entries_are_read_in_the_order_in_which_they_were_recorded_whatever_the_clock_showed() {
+fn entries_are_read_in_the_order_in_which_they_were_recorded_even_if_the_clock_was_set() {
     let folder = tempfile::tempdir().unwrap();
     let shown = Arc::new(AtomicU64::new(2 * YEAR));
     let clock: WallClock = {

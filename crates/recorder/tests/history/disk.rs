@@ -29,7 +29,7 @@ impl Drop for SmallDisk<'_> {
 }
 
 #[test]
-fn a_full_disk_loses_what_does_not_fit_in_the_queue_and_that_is_recorded() {
+fn with_a_full_disk_entries_beyond_the_queue_are_lost_and_the_loss_is_recorded() {
     let place = tempfile::tempdir().unwrap();
     let Some(_disk) = SmallDisk::mount(place.path(), 2 << 20) else {
         eprintln!("left out: a full disk needs the right to mount a tmpfs");
@@ -50,7 +50,10 @@ fn a_full_disk_loses_what_does_not_fit_in_the_queue_and_that_is_recorded() {
     for it in 0..100_000 {
         recorder.record(&death(recorded + it));
     }
-    assert!(began.elapsed().as_secs() < 30, "nobody waits for the disk");
+    assert!(
+        began.elapsed().as_secs() < 30,
+        "no caller waits for the disk"
+    );
     assert!(recorder.written().lost > 100_000 - 100);
     fs::remove_file(&ballast).unwrap();
     // 4 MB were queued, and not all of them fit: the oldest are written first.
@@ -66,7 +69,7 @@ fn a_full_disk_loses_what_does_not_fit_in_the_queue_and_that_is_recorded() {
 }
 
 #[test]
-fn what_was_lost_is_recorded_once_writing_works_again() {
+fn lost_entries_are_recorded_once_writing_works_again() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("history");
     // A file takes the place of the folder.
@@ -93,16 +96,19 @@ fn what_was_lost_is_recorded_once_writing_works_again() {
 }
 
 #[test]
-fn a_folder_that_is_removed_is_made_again() {
+fn a_removed_folder_is_created_again() {
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("history");
     let recorder = recorder(&folder, Limits::default());
     write(&recorder, (0..3).map(death));
-    assert!(recorder.wants_pods() && !recorder.wants_pods());
+    assert!(recorder.take_pods_request() && !recorder.take_pods_request());
     fs::remove_dir_all(&folder).unwrap();
     write(&recorder, (3..6).map(death));
     assert_eq!(numbers(&all(&folder).0), [3, 4, 5]);
-    assert!(recorder.wants_pods(), "the new segment has no pods yet");
+    assert!(
+        recorder.take_pods_request(),
+        "the new segment has no pods yet"
+    );
     stop(recorder);
 }
 
@@ -123,7 +129,7 @@ fn two_agents_do_not_write_in_one_folder() {
 }
 
 #[test]
-fn the_history_never_has_more_bytes_than_it_may() {
+fn the_history_never_exceeds_its_limit_of_bytes() {
     let folder = tempfile::tempdir().unwrap();
     let max_bytes = 64 << 10;
     let limits = Limits {
@@ -162,7 +168,7 @@ fn only_the_owner_reads_the_history() {
 }
 
 #[test]
-fn it_is_known_whether_an_agent_records_in_a_folder() {
+fn a_folder_in_which_an_agent_records_is_recognised() {
     let folder = tempfile::tempdir().unwrap();
     assert!(!is_recording(folder.path()));
     let recorder = recorder(folder.path(), Limits::default());

@@ -19,7 +19,7 @@ fn small() -> Limits {
 
 /// A kill ends a segment at any byte, and no later segment exists.
 #[test]
-fn killed_at_any_of_a_thousand_moments_all_that_was_written_before_is_read() {
+fn after_a_kill_at_any_of_a_thousand_times_all_written_entries_are_read() {
     let folder = tempfile::tempdir().unwrap();
     let written = recorder(folder.path(), small());
     write(
@@ -85,7 +85,7 @@ const KILLS_PER_HISTORY: usize = 20;
 
 /// `PLEG_KILLS=1000` kills a thousand processes, each at a random moment.
 #[test]
-fn a_process_killed_while_it_writes_loses_nothing_that_it_had_written() {
+fn a_process_that_is_killed_while_it_writes_loses_no_written_entry() {
     let mut lines = vec![1, 7, 40, 200, 900];
     if let Ok(kills) = std::env::var("PLEG_KILLS") {
         let kills: usize = kills.parse().expect("PLEG_KILLS is a number");
@@ -97,8 +97,8 @@ fn a_process_killed_while_it_writes_loses_nothing_that_it_had_written() {
     for lines in lines.chunks(KILLS_PER_HISTORY) {
         let folder = tempfile::tempdir().unwrap();
         for (kills_before, lines) in lines.iter().enumerate() {
-            let told = killed_after(*lines, folder.path());
-            check_history(folder.path(), kills_before + 1, told);
+            let written = killed_after(*lines, folder.path());
+            check_history(folder.path(), kills_before + 1, written);
         }
     }
 }
@@ -133,20 +133,20 @@ fn killed_after(lines: usize, folder: &Path) -> u64 {
     out.read_to_string(&mut said).unwrap();
     // The last line may be cut, because the process was killed.
     let whole = said.trim_end_matches(|it: char| it.is_ascii_digit());
-    let told = whole.lines().filter_map(|line| line.parse::<u64>().ok());
-    told.max().unwrap()
+    let written = whole.lines().filter_map(|line| line.parse::<u64>().ok());
+    written.max().unwrap()
 }
 
-/// Each of `sessions` processes recorded its beginning, and the last one all entries up to `told`.
+/// Each of `sessions` processes recorded its beginning, and the last one all entries up to `written`.
 #[track_caller]
-fn check_history(folder: &Path, sessions: usize, told: u64) {
+fn check_history(folder: &Path, sessions: usize, written: u64) {
     let (entries, reader) = all(folder);
     assert_eq!(reader.skipped().damaged_bytes, 0);
     let starts = entries.iter().filter(|entry| number(entry) == Some(0));
     assert_eq!(starts.count(), sessions);
     let from = numbers(&entries).iter().rposition(|it| *it == 0).unwrap();
     let last: Vec<_> = numbers(&entries)[from..].to_vec();
-    assert!(last.len() as u64 > told, "{} of {told}", last.len());
+    assert!(last.len() as u64 > written, "{} of {written}", last.len());
     assert_eq!(last, (0..last.len() as u64).collect::<Vec<_>>());
 }
 

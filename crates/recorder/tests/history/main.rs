@@ -3,17 +3,17 @@
 #![expect(
     clippy::print_stderr,
     clippy::print_stdout,
-    reason = "what is left out is said aloud, and a process that is killed says how far it came"
+    reason = "skipped tests are printed, and a process that is killed prints its progress"
 )]
 
+mod batches;
+mod changes;
 mod clock;
+mod damaged;
 mod disk;
-mod folded;
-mod gathered;
-mod hostile;
+mod fold;
 mod killed;
-mod noted;
 mod readers;
-mod replayed;
+mod replay;
 mod support;
-mod synced;
+mod sync;

@@ -10,7 +10,7 @@ use recorder::store::{Limits, Range, Reader, read};
 use recorder::{Entry, Recorded, Recorder};
 use serde_json::json;
 
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// This many seconds after the beginning.
 pub fn time(seconds: u64) -> WallTime {
@@ -29,13 +29,13 @@ pub fn death_at(number: u64, time: WallTime) -> Entry {
         "subject": "container", "container": "app", "exitCode": number, "reason": "Error",
         "initial": false, "source": "kernel"});
     let record = serde_json::from_value(event).unwrap();
-    Entry::told(record, None).unwrap()
+    Entry::published(record, None).unwrap()
 }
 
 /// The number of an exit; `None` for other entries.
 pub fn number(entry: &Entry) -> Option<u64> {
     match &entry.what {
-        Recorded::Told(told) => match &told.record {
+        Recorded::Published(published) => match &published.record {
             Record::Event(event) => event.exit_code.map(|code| code as u64),
             _ => None,
         },
@@ -88,7 +88,7 @@ pub fn recorder_with(folder: &Path, limits: Limits, clock: WallClock) -> Recorde
 pub fn until(mut is_true: impl FnMut() -> bool) {
     let began = Instant::now();
     while !is_true() {
-        assert!(began.elapsed() < PATIENCE, "it never became true");
+        assert!(began.elapsed() < TIMEOUT, "it never became true");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

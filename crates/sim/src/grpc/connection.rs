@@ -10,7 +10,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::watch::Receiver;
 use tonic::transport::server::{Connected, UdsConnectInfo};
 
-/// The connections that come until the restart. Nobody listens after it.
+/// The connections that arrive before the next restart, which closes the listener.
 pub(super) fn until_restart(
     listener: UnixListener,
     restarts: Receiver<()>,
@@ -29,7 +29,7 @@ pub(super) fn until_restart(
 }
 
 async fn restarted(mut restarts: Receiver<()>) {
-    // An end of the node is an end of its connections too.
+    // An error means that the node has ended, which ends its connections too.
     let _ = restarts.changed().await;
 }
 
@@ -47,7 +47,7 @@ impl Connected for Connection {
     }
 }
 
-/// HTTP/2 always has a read under way, so one place is enough to notice the cut.
+/// HTTP/2 always waits for a read, so it is enough to check for the cut here.
 impl AsyncRead for Connection {
     fn poll_read(
         mut self: Pin<&mut Self>,

@@ -1,15 +1,14 @@
-//! Events as containerd sends them: what happened, how the sandbox is, and all containers
-//! in it.
+//! Events as containerd sends them: what happened, and the status of the sandbox and of all its
+//! containers.
 
 use cri::v1::{self, ContainerEventType};
 use pleg::model::listed::{ContainerState, SandboxState};
 
 use super::messages;
+use crate::changes::State;
 use crate::stream::StreamEvent;
-use crate::watched::State;
 
-/// The messages that tell of a change: something that is found running has been created
-/// and started.
+/// The messages of a change. A new container that is already running was created and started.
 pub(super) fn messages(event: StreamEvent) -> Vec<v1::ContainerEventResponse> {
     let change = &event.change;
     let kinds = kinds(
@@ -42,7 +41,7 @@ pub(super) fn messages(event: StreamEvent) -> Vec<v1::ContainerEventResponse> {
     kinds.into_iter().map(of_kind).collect()
 }
 
-/// How far something is on its way from nothing to its end.
+/// The stages in the life of a container or sandbox.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Absent,
@@ -62,7 +61,7 @@ fn stage(state: Option<State>) -> Stage {
     }
 }
 
-/// What happens on the way from one stage to another; `None` is being deleted.
+/// The events between two stages; `None` is the removal.
 fn kinds(before: Stage, after: Option<Stage>) -> Vec<ContainerEventType> {
     let stages = [
         (Stage::Created, ContainerEventType::ContainerCreatedEvent),
@@ -76,7 +75,7 @@ fn kinds(before: Stage, after: Option<Stage>) -> Vec<ContainerEventType> {
     match after {
         Some(after) => passed(before, after).collect(),
         None => {
-            // What ran is stopped first; what never ran is not.
+            // Only a container that was running is stopped first.
             let stopped = (before == Stage::Started).then_some(Stage::Stopped);
             let stopped = passed(before, stopped.unwrap_or(before));
             let deleted = ContainerEventType::ContainerDeletedEvent;
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_way_tells_what_lies_on_it() {
+    fn a_change_has_the_events_of_all_stages_that_it_passes() {
         use ContainerEventType::{
             ContainerCreatedEvent as Created, ContainerDeletedEvent as Deleted,
             ContainerStartedEvent as Started, ContainerStoppedEvent as Stopped,

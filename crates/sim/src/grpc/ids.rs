@@ -1,33 +1,32 @@
-//! The id that is meant: as with containerd, the beginning of one is enough where it is
-//! the beginning of no other.
+//! Completes ids: as with containerd, a unique prefix of an id is enough.
 
 use pleg::model::id::Id;
 use tonic::Status;
 
 use crate::World;
 
-/// The sandbox that is meant; the text itself where there is none.
+/// The id of the sandbox with this id or unique prefix; the text itself if there is none.
 pub(super) fn sandbox(world: &World, text: String) -> Result<Id, Status> {
     if world.sandbox_by_id(&text).is_some() {
         return Ok(text.into());
     }
     let ids = world.sandboxes().map(|(_, sandbox)| &sandbox.id);
-    the_one(ids, text)
+    unique(ids, text)
 }
 
-/// The same for a container.
+/// The id of the container with this id or unique prefix; the text itself if there is none.
 pub(super) fn container(world: &World, text: String) -> Result<Id, Status> {
     if world.container_by_id(&text).is_some() {
         return Ok(text.into());
     }
     let ids = world.containers().map(|(_, container)| &container.id);
-    the_one(ids, text)
+    unique(ids, text)
 }
 
-fn the_one<'a>(ids: impl Iterator<Item = &'a Id>, text: String) -> Result<Id, Status> {
+fn unique<'a>(ids: impl Iterator<Item = &'a Id>, text: String) -> Result<Id, Status> {
     let begins = |id: &&Id| !text.is_empty() && id.as_str().starts_with(&text);
-    let mut begun = ids.filter(begins);
-    match (begun.next(), begun.next()) {
+    let mut matching = ids.filter(begins);
+    match (matching.next(), matching.next()) {
         (None, _) => Ok(text.into()),
         (Some(id), None) => Ok(id.clone()),
         (Some(_), Some(_)) => {

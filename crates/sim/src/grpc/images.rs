@@ -1,5 +1,4 @@
-//! Images: those that were pulled and those that containers use. They have names and no
-//! content.
+//! Images: those that were pulled and those that containers use. An image is only a name.
 
 use std::collections::BTreeSet;
 
@@ -38,7 +37,7 @@ impl ImageService for Service {
         self.answer(Rpc::ImageStatus, None, |sim| {
             let wanted = request.into_inner().image.unwrap_or_default().image;
             let mut images = names(&sim.world()).into_iter();
-            // Absence is an answer without an image, and no error.
+            // An unknown image is not an error, but an answer without an image.
             Ok(v1::ImageStatusResponse {
                 image: images.find(|name| *name == wanted).map(image),
             })
@@ -74,8 +73,8 @@ fn names(world: &World) -> BTreeSet<String> {
     all.map(str::to_owned).collect()
 }
 
-/// An image whose id is its name. The kubelet's client refuses one without a size, so it has
-/// that of the name.
+/// An image whose id is its name. The kubelet's client refuses an image without a size, so its size is
+/// the length of the name.
 fn image(name: String) -> v1::Image {
     v1::Image {
         id: name.clone(),

@@ -1,5 +1,5 @@
-//! What a runtime says of an id that is not of the kind that it was asked for. To dockerd all
-//! are containers, whose names tell what they are for.
+//! The status of an id that is of the other kind than requested. To dockerd a sandbox is a container
+//! too, with a special name.
 
 use cri::{dockerd, v1};
 use pleg::model::id::Id;
@@ -9,7 +9,7 @@ use super::messages;
 use crate::World;
 use crate::manner::Manner;
 
-/// The sandbox of this id as a container, where the runtime tells it so.
+/// The sandbox with this id as a container, if the runtime mixes both kinds.
 pub(super) fn as_container(
     world: &World,
     id: &Id,
@@ -17,7 +17,7 @@ pub(super) fn as_container(
 ) -> Result<v1::ContainerStatusResponse, Status> {
     let found = world.sandbox_by_id(id.as_str());
     let (_, sandbox) = found
-        .filter(|_| manner.confuses_kinds())
+        .filter(|_| manner.mixes_kinds())
         .ok_or_else(|| manner.no_container(id))?;
     let status = v1::ContainerStatus {
         id: id.to_string(),
@@ -38,7 +38,7 @@ pub(super) fn as_container(
     })
 }
 
-/// The container of this id as a sandbox.
+/// The container with this id as a sandbox, if the runtime mixes both kinds.
 pub(super) fn as_sandbox(
     world: &World,
     id: &Id,
@@ -46,7 +46,7 @@ pub(super) fn as_sandbox(
 ) -> Result<v1::PodSandboxStatusResponse, Status> {
     let found = world.container_by_id(id.as_str());
     let (pod, container) = found
-        .filter(|_| manner.confuses_kinds())
+        .filter(|_| manner.mixes_kinds())
         .ok_or_else(|| manner.no_sandbox(id))?;
     let status = v1::PodSandboxStatus {
         id: id.to_string(),

@@ -1,4 +1,4 @@
-//! Making and ending sandboxes and containers over CRI, with the refusals of containerd.
+//! Creates and ends sandboxes and containers over CRI, with the errors of containerd.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
@@ -13,10 +13,10 @@ use tonic::Status;
 
 use crate::world::{Container, Given, Pod, Sandbox, World};
 
-/// The end of a process that was asked to end.
+/// The exit code of a process that ends on SIGTERM.
 const TERMINATED: i32 = 143;
 
-/// Makes a sandbox, and its pod if there is none yet.
+/// Creates a sandbox, and its pod if there is none yet.
 pub(super) fn run_sandbox(
     world: &mut World,
     request: v1::RunPodSandboxRequest,
@@ -65,7 +65,7 @@ pub(super) fn run_sandbox(
     Ok(id.to_string())
 }
 
-/// Makes a container, which does not run yet.
+/// Creates a container without starting it.
 pub(super) fn create_container(
     world: &mut World,
     request: v1::CreateContainerRequest,
@@ -108,7 +108,7 @@ pub(super) fn create_container(
             started_at: None,
             ended: None,
             listed_as: None,
-            code_late: Duration::ZERO,
+            exit_code_delay: Duration::ZERO,
             given: Some(Arc::new(given)),
         });
     }
@@ -127,7 +127,7 @@ pub(super) fn start_container(world: &mut World, id: &Id, now: WallTime) -> Resu
     Ok(())
 }
 
-/// Ends a container; one that does not run, or is not there, has ended already.
+/// Ends a container. A container that does not run or does not exist is left as it is.
 pub(super) fn stop_container(world: &mut World, id: &Id, now: WallTime) {
     if let Some(container) = world.container_by_id_mut(id.as_str())
         && container.state == ContainerState::Running
@@ -136,7 +136,7 @@ pub(super) fn stop_container(world: &mut World, id: &Id, now: WallTime) {
     }
 }
 
-/// Runs a command in a container that runs.
+/// Runs a command in a running container.
 pub(super) fn exec(
     world: &World,
     id: &Id,
@@ -158,7 +158,7 @@ pub(super) fn exec(
     })
 }
 
-/// Changes nothing: what has not ended may have other resources.
+/// Succeeds without an effect for a container that has not exited.
 pub(super) fn update(world: &World, id: &Id) -> Result<(), Status> {
     let found = world.container_by_id(id.as_str());
     let (_, container) = found.ok_or_else(|| no_container(id))?;
@@ -168,7 +168,7 @@ pub(super) fn update(world: &World, id: &Id) -> Result<(), Status> {
     }
 }
 
-/// Opens the log of a container anew, if it runs.
+/// Reopens the log of a running container.
 pub(super) fn reopen_log(world: &mut World, id: &Id) -> Result<(), Status> {
     let found = world.container_by_id(id.as_str());
     let (_, container) = found.ok_or_else(|| no_container(id))?;
@@ -187,7 +187,7 @@ pub(super) fn no_sandbox(id: &Id) -> Status {
     Status::not_found(format!("sandbox {id}"))
 }
 
-/// A sandbox on the host's network has no address of its own.
+/// Whether a sandbox uses the network of the host, and so has no address.
 fn is_on_host(config: &v1::PodSandboxConfig) -> bool {
     let linux = config.linux.as_ref();
     let security = linux.and_then(|linux| linux.security_context.as_ref());
@@ -200,8 +200,8 @@ fn reserved(what: &str, name: &str) -> Status {
     Status::already_exists(why)
 }
 
-/// The name in the world of a pod that is there, or that may be: pods of one name are many
-/// over the namespaces, and over time.
+/// The key in the world of an existing or new pod. Pods of several namespaces, and an old and a new
+/// pod, can have the same name.
 fn key_for(world: &World, pod: &PodRef) -> String {
     let names = [
         pod.name.to_string(),
@@ -222,7 +222,7 @@ fn pod_of(world: &World, sandbox_id: &Id) -> Result<PodRef, Status> {
     Ok(pod.pod.clone())
 }
 
-/// An id that speaks, and that nothing has had before.
+/// A readable id that was never used before.
 fn new_id(world: &mut World, wanted: String) -> Id {
     let is_free = |world: &World, id: &str| {
         let given = world.given_ids.contains(id);

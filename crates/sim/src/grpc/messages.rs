@@ -1,4 +1,4 @@
-//! The world in CRI's messages, with the labels and annotations that a kubelet sets.
+//! The world as messages of CRI, with the labels and annotations that a kubelet sets.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,10 +12,10 @@ use crate::world::{Container, Pod, Sandbox, World};
 
 type Map = HashMap<String, String>;
 
-/// What no enumeration of CRI has a name for.
-const UNHEARD_OF: i32 = 99;
+/// A number that no enumeration of CRI defines.
+const UNDEFINED_STATE: i32 = 99;
 
-/// The answer of a runtime that is well.
+/// The answer to `Status`: the runtime is ready, and the network unless it has an error.
 pub(super) fn readiness(world: &World) -> v1::StatusResponse {
     let condition = |name: &str, error: Option<&str>| v1::RuntimeCondition {
         r#type: name.to_owned(),
@@ -81,13 +81,13 @@ pub(super) fn container((pod, container): (&Pod, &Container)) -> v1::Container {
     }
 }
 
-/// `info` is what a verbose request gets besides.
+/// The status of a container. `info` is the additional part of a verbose answer.
 pub(super) fn container_status(
     (pod, container): (&Pod, &Container),
     info: Map,
     now: WallTime,
 ) -> v1::ContainerStatusResponse {
-    let ended = container.end_told(now);
+    let ended = container.reported_end(now);
     let code = ended.map(|(_, code)| code);
     let status = v1::ContainerStatus {
         id: container.id.to_string(),
@@ -114,20 +114,20 @@ pub(super) fn container_status(
     }
 }
 
-/// What a verbose status of a container tells besides, as containerd and CRI-O do.
+/// The additional part of a container's verbose status, as from containerd and CRI-O.
 pub(super) fn container_info(container: &Container) -> Map {
     let info = format!("{{\"sandboxID\":\"{}\"}}", container.sandbox_id);
     Map::from([("info".to_owned(), info)])
 }
 
-/// Whether a filter lets a sandbox through; what it leaves open lets all through.
+/// Whether a sandbox matches a filter. Empty fields of the filter match all.
 pub(super) fn sandbox_matches(item: &v1::PodSandbox, filter: &v1::PodSandboxFilter) -> bool {
     (filter.id.is_empty() || filter.id == item.id)
         && filter.state.is_none_or(|wanted| wanted.state == item.state)
         && selects(&filter.label_selector, &item.labels)
 }
 
-/// The same for a container.
+/// Whether a container matches a filter. Empty fields of the filter match all.
 pub(super) fn container_matches(item: &v1::Container, filter: &v1::ContainerFilter) -> bool {
     let sandbox = &filter.pod_sandbox_id;
     (filter.id.is_empty() || filter.id == item.id)
@@ -174,7 +174,7 @@ fn sandbox_state(state: SandboxState) -> i32 {
     match state {
         SandboxState::Ready => v1::PodSandboxState::SandboxReady.into(),
         SandboxState::NotReady => v1::PodSandboxState::SandboxNotready.into(),
-        SandboxState::Unknown => UNHEARD_OF,
+        SandboxState::Unknown => UNDEFINED_STATE,
     }
 }
 

@@ -1,14 +1,14 @@
 //! The simulated node on a unix socket, for CRI clients.
 //!
 //! ```text
-//!   listener --> Connection (cut by a restart) --> service, images --> Sim::suffer --> world
+//!   listener --> Connection (cut by a restart) --> service, images --> Sim::pass_faults --> world
 //!                                                      |                  |
 //!                    mangle: oversize, garbage <-- messages, events <-----+
 //! ```
 //!
-//! What a PLEG, crictl and a sync loop ask for is answered from the world and changes it,
-//! after the call has gone through the faults that are in force for it; of the rest the
-//! runtime says that it has no such method, as a real one without a feature does.
+//! The calls of a PLEG, of crictl and of a sync loop are answered from the world and change it, after
+//! their faults were applied. Any other method is not implemented, as in a real runtime without a
+//! feature.
 //!
 //! ```
 //! use pleg::runtime::Runtime;
@@ -64,22 +64,22 @@ pub async fn serve(sim: Sim, listener: UnixListener) -> io::Result<()> {
     serve_as(sim, listener, ApiVersion::V1).await
 }
 
-/// Serves `sim` in one generation of CRI alone, as containerd before 1.6 knew only
-/// v1alpha2. The messages are the same, so only the path of a call is another.
+/// Serves `sim` in only one version of CRI, as containerd before 1.6 implemented only v1alpha2. The
+/// messages are the same, only the path of a call differs.
 ///
-/// When the simulated runtime restarts, connections drop, nobody listens for as long as it
-/// is down, and then the same path is listened on again.
+/// When the simulated runtime restarts, connections are dropped. While it is down, there is no
+/// listener. Then it listens on the same path again.
 pub async fn serve_as(sim: Sim, mut listener: UnixListener, api: ApiVersion) -> io::Result<()> {
     let path = path_of(&listener)?;
     loop {
-        let renamed = move |request: Request<Body>| in_v1(request, api);
+        let to_v1 = move |request: Request<Body>| to_v1(request, api);
         let service = Service {
             sim: sim.clone(),
             api,
         };
         let server = Server::builder()
-            .layer(MapRequestLayer::new(renamed))
-            .layer(MapResponseLayer::new(mangle::answer))
+            .layer(MapRequestLayer::new(to_v1))
+            .layer(MapResponseLayer::new(mangle::apply))
             .add_service(ImageServiceServer::new(service.clone()))
             .add_service(RuntimeServiceServer::new(service));
         let restarts = sim.faults().restarts();
@@ -101,16 +101,16 @@ fn path_of(listener: &UnixListener) -> io::Result<PathBuf> {
         .ok_or_else(|| io::Error::other("the socket has no path"))
 }
 
-/// Turns a call of the generation `api` into one of v1, which the stubs serve, and one of
-/// v1 that is not served into one that nobody knows.
-fn in_v1(mut request: Request<Body>, api: ApiVersion) -> Request<Body> {
+/// Turns a call of the version `api` into one of v1, which the stubs serve. If `api` is not v1, a call
+/// of v1 becomes one of an unknown method.
+fn to_v1(mut request: Request<Body>, api: ApiVersion) -> Request<Body> {
     if api == ApiVersion::V1Alpha2 {
         let method = request.uri().path();
         let path = match method.strip_prefix("/runtime.v1alpha2.") {
             Some(method) => format!("/runtime.v1.{method}"),
             None => "/not.served/".to_owned(),
         };
-        // A path that came in as one is one still.
+        // A part of a valid path is a valid path.
         *request.uri_mut() = path.parse::<Uri>().unwrap_or_default();
     }
     request

@@ -1,4 +1,4 @@
-//! `RuntimeService`: each call goes through its faults, then asks the world or changes it.
+//! `RuntimeService`: the faults of each call are applied, then it reads or changes the world.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -14,7 +14,7 @@ use tonic::{Request, Response, Status, async_trait};
 
 use super::{events, ids, kinds, lifecycle, mangle, messages, statistics};
 use crate::Sim;
-use crate::faults::{Malformation, Passed};
+use crate::faults::{AnswerForm, Malformation, StatusOf};
 use crate::world::World;
 
 /// The services of one runtime.
@@ -26,71 +26,67 @@ pub(super) struct Service {
 
 pub(super) type Answer<T> = Result<Response<T>, Status>;
 
-/// Of whom a status is told.
-enum Of {
-    It,
-    Another,
-}
-
 /// The messages of a stream.
 type Messages<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// How many items of a list go into one message.
-const BATCH: usize = 100;
+/// The number of items in one message of a streamed list.
+const ITEMS_PER_MESSAGE: usize = 100;
 
 fn in_batches<Item, T: Send + 'static>(
     items: Vec<Item>,
     batch: impl Fn(&[Item]) -> T,
 ) -> Messages<T> {
-    let messages: Vec<_> = items.chunks(BATCH).map(|items| Ok(batch(items))).collect();
+    let batches = items.chunks(ITEMS_PER_MESSAGE);
+    let messages: Vec<_> = batches.map(|items| Ok(batch(items))).collect();
     Box::pin(futures_util::stream::iter(messages))
 }
 
-fn has_streams(sim: &Sim) -> Result<(), Status> {
+fn require_streamed_lists(sim: &Sim) -> Result<(), Status> {
     let none = || Status::unimplemented("unknown method for service runtime.v1.RuntimeService");
     sim.streams_lists().then_some(()).ok_or_else(none)
 }
 
 impl Service {
-    /// Lets a call go through what is in force for it, and answers.
+    /// Applies the faults of a call, and answers it.
     pub(super) async fn answer<T>(
         &self,
         rpc: Rpc,
         id: Option<&Id>,
         answer: impl FnOnce(&Sim) -> Result<T, Status>,
     ) -> Answer<T> {
-        let its = |sim: &Sim, _| answer(sim);
-        self.answer_or_spoil(rpc, id, its, |_| {}).await
+        let answer = |sim: &Sim, _| answer(sim);
+        self.answer_status(rpc, id, answer, |_| {}).await
     }
 
-    /// The same of a list.
+    /// Applies the faults of a list call, and answers it.
     async fn answer_list<T>(&self, rpc: Rpc, list: impl Fn(&World) -> T) -> Answer<T> {
         let listed = self.sim.list(rpc, list).await;
-        let (message, passed) = said(listed).await?;
+        let (message, form) = on_the_wire(listed).await?;
         let mut response = Response::new(message);
-        mangle::mark(&mut response, passed);
+        mangle::mark(&mut response, form);
         Ok(response)
     }
 
-    /// The same where the status can be left out, or be of another.
-    async fn answer_or_spoil<T>(
+    /// Applies the faults of a status call, and answers it. A fault may replace the status by that of
+    /// another id, or remove it.
+    async fn answer_status<T>(
         &self,
         rpc: Rpc,
         id: Option<&Id>,
-        answer: impl FnOnce(&Sim, Of) -> Result<T, Status>,
-        without_status: impl FnOnce(&mut T),
+        answer: impl FnOnce(&Sim, StatusOf) -> Result<T, Status>,
+        remove_status: impl FnOnce(&mut T),
     ) -> Answer<T> {
-        let passed = said(self.sim.suffer(rpc, id).await).await?;
-        let of = match passed {
-            Passed::Malformed(Malformation::OfAnother) => Of::Another,
-            _ => Of::It,
+        let form = on_the_wire(self.sim.pass_faults(rpc, id).await).await?;
+        let of = match form {
+            AnswerForm::Malformed(Malformation::OfAnother) => StatusOf::Another,
+            _ => StatusOf::Requested,
         };
         let mut message = answer(&self.sim, of)?;
-        if passed == Passed::Malformed(Malformation::WithoutStatus) {
-            without_status(&mut message);
+        if form == AnswerForm::Malformed(Malformation::WithoutStatus) {
+            remove_status(&mut message);
         }
         let mut response = Response::new(message);
-        mangle::mark(&mut response, passed);
+        mangle::mark(&mut response, form);
         Ok(response)
     }
 }
@@ -98,18 +94,18 @@ impl Service {
 #[async_trait]
 impl RuntimeService for Service {
     async fn version(&self, _: Request<v1::VersionRequest>) -> Answer<v1::VersionResponse> {
-        let (name, its) = self.sim.manner().version();
-        let version = v1::VersionResponse {
+        let (name, version) = self.sim.manner().version();
+        let answer = v1::VersionResponse {
             version: "0.1.0".to_owned(),
             runtime_name: name.to_owned(),
-            runtime_version: its.to_owned(),
+            runtime_version: version.to_owned(),
             runtime_api_version: self.api.as_str().to_owned(),
         };
-        self.answer(Rpc::Version, None, |_| Ok(version)).await
+        self.answer(Rpc::Version, None, |_| Ok(answer)).await
     }
 
     async fn status(&self, _: Request<v1::StatusRequest>) -> Answer<v1::StatusResponse> {
-        self.answer_or_spoil(
+        self.answer_status(
             Rpc::Status,
             None,
             |sim, _| Ok(messages::readiness(&sim.world())),
@@ -156,8 +152,8 @@ impl RuntimeService for Service {
         let answer = |sim: &Sim, of| {
             let world = sim.world();
             let found = match of {
-                Of::It => world.sandbox_by_id(id.as_str()),
-                Of::Another => world.another_sandbox(id.as_str()),
+                StatusOf::Requested => world.sandbox_by_id(id.as_str()),
+                StatusOf::Another => world.another_sandbox(id.as_str()),
             };
             let manner = sim.manner();
             match found {
@@ -165,8 +161,8 @@ impl RuntimeService for Service {
                 None => kinds::as_sandbox(&world, &id, manner),
             }
         };
-        let without = |answer: &mut v1::PodSandboxStatusResponse| answer.status = None;
-        self.answer_or_spoil(Rpc::PodSandboxStatus, Some(&id), answer, without)
+        let remove = |answer: &mut v1::PodSandboxStatusResponse| answer.status = None;
+        self.answer_status(Rpc::PodSandboxStatus, Some(&id), answer, remove)
             .await
     }
 
@@ -182,13 +178,13 @@ impl RuntimeService for Service {
         let answer = |sim: &Sim, of| {
             let world = sim.world();
             let found = match of {
-                Of::It => world.container_by_id(id.as_str()),
-                Of::Another => world.another_container(id.as_str()),
+                StatusOf::Requested => world.container_by_id(id.as_str()),
+                StatusOf::Another => world.another_container(id.as_str()),
             };
             let manner = sim.manner();
             match found {
                 Some(found) => {
-                    let info = match verbose && manner.tells_sandboxes() {
+                    let info = match verbose && manner.reports_sandboxes() {
                         true => messages::container_info(found.1),
                         false => Default::default(),
                     };
@@ -197,8 +193,8 @@ impl RuntimeService for Service {
                 None => kinds::as_container(&world, &id, manner),
             }
         };
-        let without = |answer: &mut v1::ContainerStatusResponse| answer.status = None;
-        self.answer_or_spoil(Rpc::ContainerStatus, Some(&id), answer, without)
+        let remove = |answer: &mut v1::ContainerStatusResponse| answer.status = None;
+        self.answer_status(Rpc::ContainerStatus, Some(&id), answer, remove)
             .await
     }
 
@@ -219,7 +215,7 @@ impl RuntimeService for Service {
         });
         streams
             .await
-            .and_then(|it| has_streams(&self.sim).map(|()| it))
+            .and_then(|it| require_streamed_lists(&self.sim).map(|()| it))
     }
 
     type StreamContainersStream = Messages<v1::StreamContainersResponse>;
@@ -239,7 +235,7 @@ impl RuntimeService for Service {
         });
         streams
             .await
-            .and_then(|it| has_streams(&self.sim).map(|()| it))
+            .and_then(|it| require_streamed_lists(&self.sim).map(|()| it))
     }
 
     type GetContainerEventsStream = Messages<v1::ContainerEventResponse>;
@@ -248,7 +244,7 @@ impl RuntimeService for Service {
         &self,
         _: Request<v1::GetEventsRequest>,
     ) -> Answer<Self::GetContainerEventsStream> {
-        let events = said(self.sim.read_stream().await).await?.stream();
+        let events = on_the_wire(self.sim.read_stream().await).await?.stream();
         let messages = events
             .map(|event| futures_util::stream::iter(events::messages(event)))
             .flatten();
@@ -437,7 +433,7 @@ impl RuntimeService for Service {
     ) -> Answer<Self::StreamContainerStatsStream> {
         let filter = request.into_inner().filter;
         self.answer(Rpc::StreamContainerStats, None, |sim| {
-            has_streams(sim)?;
+            require_streamed_lists(sim)?;
             let stats = statistics::of_containers(&sim.world(), filter);
             Ok(in_batches(stats, |batch| {
                 v1::StreamContainerStatsResponse {
@@ -487,7 +483,7 @@ impl RuntimeService for Service {
     ) -> Answer<Self::StreamPodSandboxStatsStream> {
         let filter = request.into_inner().filter;
         self.answer(Rpc::StreamPodSandboxStats, None, |sim| {
-            has_streams(sim)?;
+            require_streamed_lists(sim)?;
             let stats = statistics::of_sandboxes(&sim.world(), filter);
             Ok(in_batches(stats, |batch| {
                 v1::StreamPodSandboxStatsResponse {
@@ -516,7 +512,7 @@ impl RuntimeService for Service {
         _: Request<v1::StreamPodSandboxMetricsRequest>,
     ) -> Answer<Self::StreamPodSandboxMetricsStream> {
         self.answer(Rpc::StreamPodSandboxMetrics, None, |sim| {
-            has_streams(sim)?;
+            require_streamed_lists(sim)?;
             let metrics = statistics::metrics(&sim.world());
             Ok(in_batches(metrics, |batch| {
                 v1::StreamPodSandboxMetricsResponse {
@@ -528,18 +524,18 @@ impl RuntimeService for Service {
     }
 }
 
-/// What a runtime says: nothing, once its connection is cut.
-async fn said<T>(result: Result<T, CallError>) -> Result<T, Status> {
+/// The result as a client receives it. If the connection is lost, no answer is sent.
+async fn on_the_wire<T>(result: Result<T, CallError>) -> Result<T, Status> {
     match result {
         Err(CallError::Unavailable(Unreachable {
             cause: NoConnection::Lost,
             ..
         })) => pending().await,
-        said => said.map_err(status_of),
+        result => result.map_err(status_of),
     }
 }
 
-/// A fault as a runtime says it.
+/// The gRPC status of an error.
 fn status_of(error: CallError) -> Status {
     match error {
         CallError::Unavailable(why) => Status::unavailable(&*why.message),
@@ -550,7 +546,7 @@ fn status_of(error: CallError) -> Status {
         )),
         CallError::Malformed(what) => Status::internal(format!("failed to decode: {what}")),
         CallError::Refused(why) => Status::unknown(&*why),
-        // A client says so, and no runtime.
+        // Only clients report this, not runtimes.
         CallError::Withheld => Status::unknown(error.to_string()),
     }
 }

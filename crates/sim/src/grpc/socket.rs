@@ -1,5 +1,5 @@
-//! The socket's file: what an earlier server left behind is taken over, what is alive or
-//! no socket is left alone.
+//! The file of the socket. A stale socket of an earlier server is replaced; a socket with a listener,
+//! or another file, is not.
 //!
 //! ```
 //! use sim::grpc::socket;
@@ -26,17 +26,16 @@ use std::time::Duration;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::time::timeout;
 
-/// How long a server may take to take a connection before it is held for a live one.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// A socket that neither accepts nor refuses a connection for this long is treated as in use.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Listens on `path`. Refuses to take it from a server that answers, and to put a socket in
-/// the place of anything that is none.
+/// Listens on `path`. Fails if a server listens there, or if the path is another file.
 pub async fn listen(path: &Path) -> io::Result<UnixListener> {
     remove(path).await?;
     UnixListener::bind(path)
 }
 
-/// Removes the socket of a server that has gone; a path with nothing at it is well.
+/// Removes the stale socket of a server that has ended. Succeeds if there is no file.
 pub async fn remove(path: &Path) -> io::Result<()> {
     let shown = path.display();
     let file = match fs::symlink_metadata(path) {
@@ -48,7 +47,7 @@ pub async fn remove(path: &Path) -> io::Result<()> {
         let why = format!("{shown} exists and is not a socket");
         return Err(io::Error::new(ErrorKind::AlreadyExists, why));
     }
-    match timeout(PATIENCE, UnixStream::connect(path)).await {
+    match timeout(CONNECT_TIMEOUT, UnixStream::connect(path)).await {
         Ok(Err(error)) if error.kind() == ErrorKind::ConnectionRefused => fs::remove_file(path),
         Ok(Err(error)) if error.kind() == ErrorKind::NotFound => Ok(()),
         Ok(Err(error)) if error.kind() == ErrorKind::PermissionDenied => Err(error),

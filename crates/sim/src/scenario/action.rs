@@ -1,4 +1,4 @@
-//! What can happen: each verb of the text, read.
+//! The actions of scenarios.
 
 use std::fmt;
 use std::time::Duration;
@@ -11,51 +11,51 @@ use crate::manner::Manner;
 use crate::stream::Serving;
 use crate::stream_faults::StreamFault;
 
-/// What happens at a step.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// A pod comes whose containers run.
+    /// Creates a pod and starts its containers.
     Run {
-        /// Its name.
+        /// The name of the pod.
         pod: String,
-        /// Theirs.
+        /// The names of the containers.
         containers: Vec<String>,
     },
-    /// A container ends.
-    Exit(ContainerName, i32, Told),
-    /// A container ends, and its successor starts.
+    /// Ends a container, with an exit code.
+    Exit(ContainerName, i32, ExitReport),
+    /// Ends a container, with an exit code, and starts its successor.
     Restart(ContainerName, i32),
-    /// All that is in a pod ends.
+    /// Ends all containers and sandboxes of a pod.
     Stop(String),
-    /// A pod is gone.
+    /// Removes a pod.
     RemovePod(String),
-    /// A container is gone.
+    /// Removes a container.
     RemoveContainer(ContainerName),
-    /// Containers restart one after the other; `None` ends it.
+    /// Restarts containers one after the other; `None` ends this.
     Churn(Option<Churn>),
-    /// Calls go wrong.
+    /// Sets a fault of calls.
     Fault(Calls, Fault),
-    /// Something has a container's status lock.
+    /// Takes the status lock of a container.
     StatusLock(ContainerName),
-    /// Something goes well again.
+    /// Lifts faults.
     Lift(Lifted),
-    /// The stream of events goes wrong.
-    Disturb(StreamFault),
-    /// So many events are told at once that no change has made.
+    /// Sets a fault of the stream of events.
+    SetStreamFault(StreamFault),
+    /// Sends this number of events at once, which belong to no change.
     Flood(Flood, usize),
-    /// The stream of events is served another way.
+    /// Sets how the stream of events is served.
     Serve(Serving),
-    /// The runtime behaves as another does.
+    /// Sets the runtime as which this one behaves.
     BehaveAs(Manner),
-    /// The streams that are open end.
+    /// Ends the open streams of events.
     CutStreams,
-    /// The runtime is stopped.
+    /// Stops the runtime.
     StopRuntime,
-    /// It goes on.
+    /// Continues the stopped runtime.
     ContinueRuntime,
-    /// The runtime restarts, and is away for that long.
+    /// Restarts the runtime, which is unreachable for this long.
     RestartRuntime(Duration),
-    /// The scenario is over, and who plays it may go.
+    /// Ends the scenario.
     End,
 }
 
@@ -74,55 +74,55 @@ impl fmt::Display for ContainerName {
     }
 }
 
-/// How a runtime tells that a container has ended.
+/// How a runtime reports the exit of a container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Told {
-    /// Everywhere, at once.
-    AsItIs,
-    /// By its status; the list goes on saying what it said.
+pub enum ExitReport {
+    /// In the list and in the status, at once.
+    Prompt,
+    /// Only in the status: the state in the list does not change.
     NotListed,
-    /// With the exit code -1, and the right one that much later.
-    CodeAfter(Duration),
+    /// With the exit code -1 for this long, then with the real one.
+    CodeDelayed(Duration),
 }
 
-/// How containers come and go.
+/// Restarts of containers, one after the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Churn {
-    /// From one restart to the next.
+    /// The time between two restarts.
     pub period: Duration,
-    /// For how long; for ever if it is not said.
+    /// When the restarts end; `None` if they do not.
     pub duration: Option<Duration>,
 }
 
-/// Which calls.
+/// The calls to which an action applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Calls {
     /// The methods.
     pub rpcs: Vec<Rpc>,
-    /// About what; about anything if it is not said.
-    pub of: Option<Of>,
+    /// The subject of the calls; `None` for any.
+    pub of: Option<Target>,
 }
 
-/// What a call is about.
+/// The subject of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Of {
+pub enum Target {
     /// The newest sandbox of the pod.
     Pod(String),
-    /// The newest container of that name.
+    /// The newest container with this name.
     Container(ContainerName),
-    /// Whatever has this id.
+    /// The object with this id.
     Id(String),
 }
 
-/// What goes well again.
+/// The faults that an action lifts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Lifted {
     /// All faults.
     All,
-    /// Those of the stream.
+    /// All faults of the stream of events.
     Events,
-    /// A status lock.
+    /// The status lock of a container.
     StatusLock(ContainerName),
-    /// Those of calls.
+    /// The faults of calls.
     Calls(Calls),
 }

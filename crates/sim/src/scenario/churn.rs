@@ -1,4 +1,4 @@
-//! Containers that restart one after the other, in the order of their names.
+//! Restarts containers one after the other, in the order of their names.
 
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -10,10 +10,10 @@ use super::{Churn, ContainerName};
 use crate::Sim;
 use crate::world::{Pod, World};
 
-/// How a container ends that restarts.
+/// The exit code of a container that restarts.
 const EXIT_CODE: i32 = 1;
 
-/// A churn under way.
+/// The progress of a churn.
 pub(super) struct Churning {
     churn: Churn,
     next: Instant,
@@ -31,17 +31,16 @@ impl Churning {
         }
     }
 
-    /// When the next container restarts, if one does.
+    /// The time of the next restart; `None` after the last one.
     pub(super) fn next(&self) -> Option<Instant> {
         let is_over = self.until.is_some_and(|until| self.next > until);
         (!is_over).then_some(self.next)
     }
 
-    /// Restarts the next container that runs, and forgets all of its name that are dead but
-    /// the last, as a kubelet does. While a status lock is held nothing can be started, and
-    /// nothing restarts.
+    /// Restarts the next running container, and removes all exited ones with its name except the last,
+    /// as a kubelet does. While a status lock is held, no container can start, so none restarts.
     pub(super) fn restart_one(&mut self, sim: &Sim) -> Option<ContainerName> {
-        // A rate that cannot be kept is not made up for.
+        // Missed restarts are not made up for.
         self.next = (self.next + self.churn.period).max(Instant::now());
         if sim.faults().is_locked() {
             return None;
@@ -60,7 +59,7 @@ impl Churning {
     }
 }
 
-/// The next container that runs after this one, and after the last the first.
+/// The running container after this one; after the last one, the first.
 fn after(world: &World, last: Option<&ContainerName>) -> Option<ContainerName> {
     let first_in = |(pod, containers): (&String, BTreeSet<&str>)| {
         let container = (*containers.first()?).to_owned();

@@ -1,11 +1,11 @@
-//! Scenarios: what happens to a node, and when, as text.
+//! Scenarios: text that defines what happens to a node, and when.
 //!
 //! ```text
 //!   text --parse (pure)--> Scenario: steps --check--> against a world, before it begins
-//!                                     \---play---> Sim, by tokio's clock: world, faults, stream
+//!                                     \---play---> Sim, on tokio's clock: world, faults, stream
 //! ```
 //!
-//! A line is a time and what happens then; `docs/sim.md` teaches all of it.
+//! Each line is a time and an action. `docs/sim.md` describes all actions.
 
 use std::time::Duration;
 
@@ -16,13 +16,13 @@ mod play;
 mod verbs;
 mod words;
 
-pub use action::{Action, Calls, Churn, ContainerName, Lifted, Of, Told};
+pub use action::{Action, Calls, Churn, ContainerName, ExitReport, Lifted, Target};
 pub use play::{Ending, Played};
 pub use words::ScenarioError;
 
 use words::Words;
 
-/// What happens to a node, and when.
+/// A list of actions on a node, each with its time.
 ///
 /// ```
 /// use sim::{Ending, Scenario, Sim};
@@ -57,15 +57,15 @@ pub struct Scenario {
 /// A line of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// When, from the beginning.
+    /// The time since the beginning.
     pub at: Duration,
-    /// What.
+    /// The action.
     pub action: Action,
-    /// Its number in the text, from 1.
+    /// The number of the line, from 1.
     pub line: usize,
     /// The whole line.
     text: String,
-    /// Where in it the action begins.
+    /// The offset of the action in the line.
     begins: usize,
 }
 
@@ -78,7 +78,7 @@ impl Step {
 }
 
 impl Scenario {
-    /// Reads a scenario; `name` is what errors call it, as a file's.
+    /// Parses a scenario. `name` is its name in errors, such as that of a file.
     pub fn parse(name: &str, text: &str) -> Result<Self, ScenarioError> {
         let mut steps = Vec::new();
         let mut last = Duration::ZERO;
@@ -93,13 +93,13 @@ impl Scenario {
         Ok(Self { name, steps })
     }
 
-    /// Its steps, in the order of time.
+    /// Its steps, in the order of their times.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 }
 
-/// `None` for a line on which nothing happens.
+/// `None` for a line without an action.
 fn step(
     words: &mut Words<'_>,
     last: Duration,

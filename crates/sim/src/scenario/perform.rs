@@ -1,25 +1,25 @@
-//! Doing what a step says, or saying why it cannot be done.
+//! Performs the actions, or reports why that is not possible.
 
 use pleg::model::listed::ContainerState;
 use pleg::model::wall_time::WallTime;
 
 use super::words::Unexpected;
-use super::{Action, Calls, ContainerName, Lifted, Of, Scenario, ScenarioError, Told};
+use super::{Action, Calls, ContainerName, ExitReport, Lifted, Scenario, ScenarioError, Target};
 use crate::faults::Fault;
 use crate::world::{Container, Pod, World};
 use crate::{Rpc, Sim};
 
-/// What a step speaks of is not there.
+/// Fails, with a message, if an action refers to an object that does not exist.
 pub(super) type Done<T> = Result<T, String>;
 
 impl Scenario {
-    /// Whether all that it speaks of will be there, in a world that begins like this one
-    /// and to which nothing else happens.
+    /// Checks that all objects to which the scenario refers will exist, if it begins with this world
+    /// and nothing else changes the world.
     pub fn check(&self, world: &World, now: WallTime) -> Result<(), ScenarioError> {
         let mut world = world.clone();
         for step in &self.steps {
             let checked = change(&mut world, &step.action, now);
-            let checked = checked.and_then(|_| refers(&mut world, &step.action));
+            let checked = checked.and_then(|_| check_references(&mut world, &step.action));
             checked.map_err(|why| {
                 let wrong = Unexpected::whole(&step.text, step.begins, step.written(), why);
                 wrong.at(&self.name, step.line, &step.text)
@@ -29,7 +29,7 @@ impl Scenario {
     }
 }
 
-/// Does what an action says.
+/// Performs an action.
 pub(super) fn perform(sim: &Sim, action: &Action) -> Done<()> {
     let now = sim.now();
     if change(&mut sim.world(), action, now)? {
@@ -45,21 +45,21 @@ pub(super) fn perform(sim: &Sim, action: &Action) -> Done<()> {
             sim.status_lock(&name.pod, &name.container);
         }
         Action::Lift(Lifted::All) => sim.lift_all(),
-        Action::Lift(Lifted::Events) => sim.calm_stream(),
+        Action::Lift(Lifted::Events) => sim.lift_stream_faults(),
         Action::Lift(Lifted::StatusLock(name)) => {
             container(&mut sim.world(), name)?;
             sim.status_unlock(&name.pod, &name.container);
         }
         Action::Lift(Lifted::Calls(calls)) => for_each(sim, calls, |rpc, id| sim.lift(rpc, id))?,
-        Action::Disturb(fault) => sim.disturb_stream(*fault),
+        Action::SetStreamFault(fault) => sim.set_stream_fault(*fault),
         Action::Flood(flood, events) => sim.flood(*flood, *events),
         Action::Serve(serving) => sim.serve_stream(*serving),
         Action::BehaveAs(manner) => sim.behave_as(*manner),
-        Action::CutStreams => sim.end_announcements(),
+        Action::CutStreams => sim.end_streams(),
         Action::StopRuntime => sim.stop(),
-        Action::ContinueRuntime => sim.go_on(),
+        Action::ContinueRuntime => sim.resume(),
         Action::RestartRuntime(down) => sim.restart(*down),
-        // The world's own are done, and the others are the player's.
+        // `change` has performed the actions on the world, and `play` performs the others.
         _ => {}
     }
     Ok(())
@@ -74,7 +74,7 @@ fn for_each(sim: &Sim, calls: &Calls, act: impl Fn(Rpc, Option<&str>)) -> Done<(
     Ok(())
 }
 
-/// Changes the world; `false` for an action that is about something else.
+/// Changes the world. Returns `false` for an action that does not concern the world.
 fn change(world: &mut World, action: &Action, now: WallTime) -> Done<bool> {
     match action {
         Action::Run {
@@ -87,17 +87,17 @@ fn change(world: &mut World, action: &Action, now: WallTime) -> Done<bool> {
             let containers: Vec<&str> = containers.iter().map(String::as_str).collect();
             world.run(name, &containers, now);
         }
-        Action::Exit(name, code, told) => {
+        Action::Exit(name, code, report) => {
             let container = container(world, name)?;
             if container.state != ContainerState::Running {
                 return Err(format!("container {name} does not run"));
             }
-            match told {
-                Told::NotListed => container.exit_unlisted(*code, now),
-                Told::AsItIs => container.exit(*code, now),
-                Told::CodeAfter(late) => {
+            match report {
+                ExitReport::NotListed => container.exit_unlisted(*code, now),
+                ExitReport::Prompt => container.exit(*code, now),
+                ExitReport::CodeDelayed(delay) => {
                     container.exit(*code, now);
-                    container.code_late = *late;
+                    container.exit_code_delay = *delay;
                 }
             }
         }
@@ -119,8 +119,8 @@ fn change(world: &mut World, action: &Action, now: WallTime) -> Done<bool> {
     Ok(true)
 }
 
-/// Whether what an action refers to is there.
-fn refers(world: &mut World, action: &Action) -> Done<()> {
+/// Checks that the objects to which an action refers exist.
+fn check_references(world: &mut World, action: &Action) -> Done<()> {
     match action {
         Action::StatusLock(name) | Action::Lift(Lifted::StatusLock(name)) => {
             container(world, name).map(drop)
@@ -133,12 +133,12 @@ fn refers(world: &mut World, action: &Action) -> Done<()> {
     }
 }
 
-/// The id of what is there; a literal one need not be, so that it may come later.
-fn id(world: &mut World, of: &Of) -> Done<String> {
+/// The id of an existing object. A literal id may also be of one that is created later.
+fn id(world: &mut World, of: &Target) -> Done<String> {
     match of {
-        Of::Id(id) => Ok(id.clone()),
-        Of::Container(name) => Ok(container(world, name)?.id.to_string()),
-        Of::Pod(name) => {
+        Target::Id(id) => Ok(id.clone()),
+        Target::Container(name) => Ok(container(world, name)?.id.to_string()),
+        Target::Pod(name) => {
             let sandbox = pod(world, name)?.sandbox();
             let sandbox = sandbox.ok_or_else(|| format!("pod {name:?} has no sandbox"))?;
             Ok(sandbox.id.to_string())

@@ -1,4 +1,4 @@
-//! Playing a scenario, by tokio's clock.
+//! Plays a scenario on tokio's clock.
 
 use std::time::Duration;
 
@@ -10,63 +10,62 @@ use super::perform::perform;
 use super::{Action, Scenario, Step};
 use crate::Sim;
 
-/// Something that a scenario did.
+/// An action that was performed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Played {
-    /// When it was to be, from the beginning.
+    /// The time for which it was planned, since the beginning.
     pub at: Duration,
-    /// The line that said so.
+    /// The number of its line.
     pub line: usize,
-    /// What was done, in the words of a scenario.
+    /// The action, as it is written in a scenario.
     pub action: String,
     /// Whether it is one of the restarts of a churn.
     pub by_churn: bool,
-    /// Why it could not be done: what it speaks of is not there any more.
+    /// Why it failed: the object to which it refers does not exist any more.
     pub failure: Option<String>,
 }
 
 /// How a scenario ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// Nothing more will happen; what is, stays.
+    /// After the last step. The node stays as it is.
     Quiet,
-    /// It said `end`.
+    /// With the action `end`.
     End,
 }
 
 impl Scenario {
-    /// Plays it from now on, and tells each thing that it does. An error of the listener
-    /// ends it.
+    /// Plays it from now on, and reports each performed action. An error of `report` ends it.
     pub async fn play<E>(
         &self,
         sim: &Sim,
-        mut tell: impl FnMut(Played) -> Result<(), E>,
+        mut report: impl FnMut(Played) -> Result<(), E>,
     ) -> Result<Ending, E> {
-        let begun = Instant::now();
+        let start = Instant::now();
         let mut steps = self.steps.iter().peekable();
         let mut churn: Option<(usize, Churning)> = None;
         loop {
             let restart = churn.as_ref().and_then(|(_, churning)| churning.next());
-            let due = |step: &Step| restart.is_none_or(|restart| begun + step.at <= restart);
-            if let Some(step) = steps.next_if(|step| due(step)) {
-                sleep_until(begun + step.at).await;
+            let is_next = |step: &Step| restart.is_none_or(|restart| start + step.at <= restart);
+            if let Some(step) = steps.next_if(|step| is_next(step)) {
+                sleep_until(start + step.at).await;
                 let failure = perform(sim, &step.action).err();
-                tell(step.played(failure))?;
+                report(step.played(failure))?;
                 match &step.action {
                     Action::End => return Ok(Ending::End),
                     Action::Churn(begins) => {
-                        let churning = |churn| (step.line, Churning::new(churn, begun + step.at));
+                        let churning = |churn| (step.line, Churning::new(churn, start + step.at));
                         churn = begins.map(churning);
                     }
                     _ => {}
                 }
             } else if let (Some(at), Some((line, churning))) = (restart, &mut churn) {
                 sleep_until(at).await;
-                // Whoever is served in the same task has a turn too.
+                // Other work in the same task continues, also if a restart is always due.
                 yield_now().await;
                 if let Some(name) = churning.restart_one(sim) {
-                    tell(Played {
-                        at: at - begun,
+                    report(Played {
+                        at: at - start,
                         line: *line,
                         action: format!("restart {name}"),
                         by_churn: true,

@@ -1,4 +1,4 @@
-//! What is read, what is refused and how, and what playing it does.
+//! Scenarios are parsed, refused, checked and played.
 
 use std::convert::Infallible;
 
@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::*;
 use crate::{Fault, Flood, Malformation, Rpc, SERVED, STATISTICS, Sim, StreamFault};
 
-fn read(text: &str) -> Scenario {
+fn parsed(text: &str) -> Scenario {
     Scenario::parse("a.scenario", text).unwrap_or_else(|error| panic!("{error}"))
 }
 
@@ -17,17 +17,17 @@ fn refused(text: &str) -> String {
 }
 
 fn only(text: &str) -> Action {
-    let scenario = read(&format!("0s {text}"));
+    let scenario = parsed(&format!("0s {text}"));
     assert_eq!(scenario.steps().len(), 1);
     scenario.steps()[0].action.clone()
 }
 
-/// What is done, with the time in seconds.
+/// The performed actions, each with its time in seconds.
 async fn played(scenario: &Scenario, sim: &Sim) -> Vec<String> {
     let mut lines = Vec::new();
-    let begun = Instant::now();
-    let tell = |played: Played| {
-        assert_eq!(begun.elapsed().as_millis(), played.at.as_millis());
+    let start = Instant::now();
+    let report = |played: Played| {
+        assert_eq!(start.elapsed().as_millis(), played.at.as_millis());
         let failure = played.failure.map(|why| format!(": {why}"));
         let seconds = played.at.as_secs_f64();
         lines.push(format!(
@@ -37,13 +37,13 @@ async fn played(scenario: &Scenario, sim: &Sim) -> Vec<String> {
         ));
         Ok::<(), Infallible>(())
     };
-    scenario.play(sim, tell).await.unwrap();
+    scenario.play(sim, report).await.unwrap();
     lines
 }
 
 #[test]
-fn lines_have_a_time_of_their_own_or_after_the_one_before() {
-    let scenario = read("# a day\n\n 1m0s stop a # to begin\n+1.5s  stop b\n2m stop c#d");
+fn the_time_of_a_line_is_absolute_or_relative_to_the_line_before() {
+    let scenario = parsed("# a day\n\n 1m0s stop a # to begin\n+1.5s  stop b\n2m stop c#d");
     let steps = scenario.steps().iter();
     let steps: Vec<_> = steps
         .map(|step| (step.line, step.at.as_secs_f64(), step.written()))
@@ -59,7 +59,7 @@ fn lines_have_a_time_of_their_own_or_after_the_one_before() {
 }
 
 #[test]
-fn faults_are_of_all_calls_of_a_kind_or_of_one_id() {
+fn a_fault_applies_to_all_calls_of_a_method_or_to_one_id() {
     let calls = |rpc, of| Calls {
         rpcs: vec![rpc],
         of,
@@ -75,11 +75,11 @@ fn faults_are_of_all_calls_of_a_kind_or_of_one_id() {
     assert_eq!(
         only("slow ContainerStatus of web/app by 1.5s"),
         Action::Fault(
-            calls(Rpc::ContainerStatus, Some(Of::Container(name))),
+            calls(Rpc::ContainerStatus, Some(Target::Container(name))),
             Fault::Slow(Duration::from_millis(1500))
         )
     );
-    let id = Some(Of::Id("web.0".to_owned()));
+    let id = Some(Target::Id("web.0".to_owned()));
     assert_eq!(
         only("fail PodSandboxStatus of id web.0 with refused no such luck"),
         Action::Fault(
@@ -98,11 +98,11 @@ fn faults_are_of_all_calls_of_a_kind_or_of_one_id() {
 }
 
 #[test]
-fn events_and_rates_are_read() {
+fn faults_of_events_and_rates_of_churn_are_parsed() {
     let within = Duration::from_secs(2);
     assert_eq!(
         only("events scatter within 2s seed 7"),
-        Action::Disturb(StreamFault::Scatter { within, seed: 7 })
+        Action::SetStreamFault(StreamFault::Scatter { within, seed: 7 })
     );
     let churn = |period, duration| Action::Churn(Some(Churn { period, duration }));
     let ten = Some(Duration::from_secs(10));
@@ -115,16 +115,19 @@ fn events_and_rates_are_read() {
 }
 
 #[test]
-fn what_other_runtimes_do_is_read() {
+fn behaviour_of_other_runtimes_is_parsed() {
     let name = ContainerName {
         pod: "web".to_owned(),
         container: "app".to_owned(),
     };
-    let exit = |code, told| Action::Exit(name.clone(), code, told);
-    assert_eq!(only("exit web/app"), exit(0, Told::AsItIs));
-    assert_eq!(only("exit web/app unlisted"), exit(0, Told::NotListed));
-    let late = Told::CodeAfter(Duration::from_secs(3));
-    assert_eq!(only("exit web/app 143 told-after 3s"), exit(143, late));
+    let exit = |code, report| Action::Exit(name.clone(), code, report);
+    assert_eq!(only("exit web/app"), exit(0, ExitReport::Prompt));
+    assert_eq!(
+        only("exit web/app unlisted"),
+        exit(0, ExitReport::NotListed)
+    );
+    let delayed = ExitReport::CodeDelayed(Duration::from_secs(3));
+    assert_eq!(only("exit web/app 143 told-after 3s"), exit(143, delayed));
     let (one, three) = (Duration::from_secs(1), Duration::from_secs(3));
     let Action::Fault(_, fault) = only("slow everything by 1s to 3s") else {
         panic!("not a fault");
@@ -150,7 +153,7 @@ fn what_other_runtimes_do_is_read() {
 }
 
 #[test]
-fn what_is_wrong_is_shown_with_its_line_and_what_was_expected() {
+fn an_error_shows_its_line_and_what_was_expected() {
     assert_eq!(
         refused("0s run web\n10s hang ListContainer # typo"),
         "a.scenario:2: expected a method of CRI (ListContainers, ContainerStatus, …) or \
@@ -170,7 +173,7 @@ fn what_is_wrong_is_shown_with_its_line_and_what_was_expected() {
 }
 
 #[test]
-fn nonsense_is_refused() {
+fn invalid_lines_are_refused_with_the_reason() {
     for (text, why) in [
         ("soon run web", "expected a time"),
         ("0s", "expected a verb"),
@@ -216,10 +219,10 @@ fn nonsense_is_refused() {
 }
 
 #[test]
-fn what_it_speaks_of_must_be_there() {
+fn an_object_to_which_an_action_refers_must_exist() {
     let sim = Sim::new();
     sim.run("web", &["app"]);
-    let check = |text| read(text).check(&sim.world(), sim.now());
+    let check = |text| parsed(text).check(&sim.world(), sim.now());
     check("0s exit web/app 1\n1s restart web/app\n2s remove web\n3s run web").unwrap();
     for (text, why) in [
         ("0s stop db", "there is no pod \"db\""),
@@ -241,9 +244,9 @@ fn what_it_speaks_of_must_be_there() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_scenario_is_played_at_its_times() {
+async fn each_action_is_performed_at_its_time() {
     let sim = Sim::new();
-    let scenario = read(
+    let scenario = parsed(
         "0s run web app\n\
          1.5s exit web/app 3\n\
          2s hang ListContainers\n\
@@ -269,9 +272,9 @@ async fn a_scenario_is_played_at_its_times() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_churn_restarts_one_after_the_other_and_leaves_one_dead_of_each() {
+async fn a_churn_restarts_containers_in_turn_and_keeps_the_last_exited_one_of_each_name() {
     let sim = Sim::new();
-    let scenario = read("0s run a x y\n0s run b x\n0s churn 1/s for 7s\n1m end");
+    let scenario = parsed("0s run a x y\n0s run b x\n0s churn 1/s for 7s\n1m end");
     let lines = played(&scenario, &sim).await;
     assert_eq!(
         lines[3..],
@@ -293,9 +296,9 @@ async fn a_churn_restarts_one_after_the_other_and_leaves_one_dead_of_each() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_is_gone_by_another_hand_is_told_and_the_rest_goes_on() {
+async fn an_action_on_a_removed_object_is_reported_as_failed_and_the_scenario_continues() {
     let sim = Sim::new();
-    let scenario = read("0s stop web\n1s run db\n2s status-lock db/x\n3s end");
+    let scenario = parsed("0s stop web\n1s run db\n2s status-lock db/x\n3s end");
     assert_eq!(
         played(&scenario, &sim).await,
         [

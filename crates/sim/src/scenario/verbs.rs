@@ -1,4 +1,4 @@
-//! The verbs: from the words of a line to what happens.
+//! Parses the verbs: from the words of a line to its action.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use cri::{Rpc, Subject};
 use pleg::runtime::{CallError, NoConnection};
 
 use super::words::{Read, Word, Words, container_name};
-use super::{Action, Calls, Churn, Lifted, Of, Told};
+use super::{Action, Calls, Churn, ExitReport, Lifted, Target};
 use crate::faults::{Fault, Malformation};
 use crate::flood::Flood;
 use crate::manner::Manner;
@@ -29,8 +29,11 @@ const EVENTS: &str = "a fault of events (silent, drop, duplicate, swap, delay, s
 
 const ERRORS: &str = "an error (unavailable, not-found, unimplemented, too-large, refused)";
 
-/// How long a runtime is away that restarts, unless it is said.
-const RESTART: Duration = Duration::from_secs(1);
+/// How long a runtime is down when it restarts, by default.
+const DEFAULT_DOWN: Duration = Duration::from_secs(1);
+
+/// A shorter period is below the resolution of the clock.
+const MIN_CHURN_PERIOD: Duration = Duration::from_micros(1);
 
 pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
     let verb = words.word(VERBS)?;
@@ -44,10 +47,10 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
         "slow" => {
             let calls = calls(words)?;
             words.keyword("by")?;
-            let least = words.duration()?;
+            let min = words.duration()?;
             let slow = match words.takes("to") {
-                true => Fault::Jitter(least, words.duration()?),
-                false => Fault::Slow(least),
+                true => Fault::Jitter(min, words.duration()?),
+                false => Fault::Slow(min),
             };
             Action::Fault(calls, slow)
         }
@@ -59,9 +62,9 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
         }
         "crash" => {
             let calls = calls(words)?;
-            Action::Fault(calls, Fault::Crash(away(words)?))
+            Action::Fault(calls, Fault::Crash(down(words)?))
         }
-        "oversize" => Action::Fault(answered(words)?, Fault::Oversize),
+        "oversize" => Action::Fault(unary_calls(words)?, Fault::Oversize),
         "malformed" => malformed(words)?,
         "status-lock" => Action::StatusLock(words.container()?),
         "lift" => Action::Lift(lifted(words)?),
@@ -69,17 +72,17 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
         "manner" => Action::BehaveAs(manner(words)?),
         "stop-runtime" => Action::StopRuntime,
         "continue-runtime" => Action::ContinueRuntime,
-        "restart-runtime" => Action::RestartRuntime(away(words)?),
+        "restart-runtime" => Action::RestartRuntime(down(words)?),
         "end" => Action::End,
         _ => return Err(verb.unexpected(VERBS)),
     })
 }
 
-/// `[for DURATION]`: how long the runtime is away.
-fn away(words: &mut Words<'_>) -> Read<Duration> {
+/// `[for DURATION]`: how long the runtime is down.
+fn down(words: &mut Words<'_>) -> Read<Duration> {
     match words.takes("for") {
         true => words.duration(),
-        false => Ok(RESTART),
+        false => Ok(DEFAULT_DOWN),
     }
 }
 
@@ -113,13 +116,13 @@ fn exit(words: &mut Words<'_>) -> Read<Action> {
         .is_some_and(|word| word != "unlisted" && word != "told-after");
     let code = if is_code { words.optional_code(0)? } else { 0 };
     if words.takes("unlisted") {
-        return Ok(Action::Exit(name, code, Told::NotListed));
+        return Ok(Action::Exit(name, code, ExitReport::NotListed));
     }
-    let told = match words.takes("told-after") {
-        true => Told::CodeAfter(words.duration()?),
-        false => Told::AsItIs,
+    let report = match words.takes("told-after") {
+        true => ExitReport::CodeDelayed(words.duration()?),
+        false => ExitReport::Prompt,
     };
-    Ok(Action::Exit(name, code, told))
+    Ok(Action::Exit(name, code, report))
 }
 
 fn remove(words: &mut Words<'_>) -> Read<Action> {
@@ -149,8 +152,7 @@ fn churn(words: &mut Words<'_>) -> Read<Option<Churn>> {
     };
     let number: f64 = number.parse().map_err(|_| wrong())?;
     let period = Duration::try_from_secs_f64(unit / number).map_err(|_| wrong())?;
-    // More often than the clock can tell apart is no rate.
-    if period < Duration::from_micros(1) {
+    if period < MIN_CHURN_PERIOD {
         return Err(wrong());
     }
     let duration = match words.takes("for") {
@@ -160,7 +162,7 @@ fn churn(words: &mut Words<'_>) -> Read<Option<Churn>> {
     Ok(Some(Churn { period, duration }))
 }
 
-/// A method's name, `statistics` or `everything`, and what it is about.
+/// A method's name, `statistics` or `everything`, and the subject of the calls.
 fn calls(words: &mut Words<'_>) -> Read<Calls> {
     let word = words.word(METHODS)?;
     calls_of(words, word)
@@ -187,23 +189,23 @@ fn calls_of(words: &mut Words<'_>, word: Word<'_>) -> Read<Calls> {
     Ok(Calls { rpcs, of })
 }
 
-fn of(words: &mut Words<'_>, rpc: Rpc, method: Word<'_>) -> Read<Of> {
+fn of(words: &mut Words<'_>, rpc: Rpc, method: Word<'_>) -> Read<Target> {
     let subject = rpc.subject();
     if subject == Subject::Node {
         let why = format!("expected a method that is about one id, not {}", rpc.name());
         return Err(method.wrong(why));
     }
     if words.takes("id") {
-        return Ok(Of::Id(words.word("an id")?.text.to_owned()));
+        return Ok(Target::Id(words.word("an id")?.text.to_owned()));
     }
     match subject {
-        Subject::Container => Ok(Of::Container(words.container()?)),
-        _ => Ok(Of::Pod(words.pod()?)),
+        Subject::Container => Ok(Target::Container(words.container()?)),
+        _ => Ok(Target::Pod(words.pod()?)),
     }
 }
 
-/// Calls that have one answer, which can be spoilt.
-fn answered(words: &mut Words<'_>) -> Read<Calls> {
+/// Calls with a single answer, which can be oversize or malformed.
+fn unary_calls(words: &mut Words<'_>) -> Read<Calls> {
     let word = words.word(METHODS)?;
     let mut calls = calls_of(words, word)?;
     calls.rpcs.retain(|rpc| *rpc != Rpc::GetContainerEvents);
@@ -214,8 +216,8 @@ fn answered(words: &mut Words<'_>) -> Read<Calls> {
 }
 
 fn malformed(words: &mut Words<'_>) -> Read<Action> {
-    let calls = answered(words)?;
-    let how = match words.optional() {
+    let calls = unary_calls(words)?;
+    let malformation = match words.optional() {
         None => Malformation::Garbage,
         Some(word) => {
             let has_status = |rpc: &Rpc| {
@@ -236,25 +238,25 @@ fn malformed(words: &mut Words<'_>) -> Read<Action> {
             }
         }
     };
-    Ok(Action::Fault(calls, Fault::Malformed(how)))
+    Ok(Action::Fault(calls, Fault::Malformed(malformation)))
 }
 
-/// An error and its sentence.
+/// An error and its message.
 fn error(words: &mut Words<'_>) -> Read<CallError> {
     let kind = words.word(ERRORS)?;
-    let said = |default: &str, rest: &str| match rest {
+    let rest = words.rest();
+    let message = |default: &str| match rest {
         "" => default.into(),
         rest => rest.into(),
     };
-    let rest = words.rest();
     Ok(match kind.text {
         "unavailable" => {
-            CallError::unavailable(NoConnection::Refused, said("connection refused", rest))
+            CallError::unavailable(NoConnection::Refused, message("connection refused"))
         }
-        "not-found" => CallError::NotFound(said("no such id", rest)),
-        "unimplemented" => CallError::Unimplemented(said("unknown method", rest)),
-        "too-large" => CallError::TooLarge(said("17302190 vs. 16777216", rest)),
-        "refused" => CallError::Refused(said("refused by the scenario", rest)),
+        "not-found" => CallError::NotFound(message("no such id")),
+        "unimplemented" => CallError::Unimplemented(message("unknown method")),
+        "too-large" => CallError::TooLarge(message("17302190 vs. 16777216")),
+        "refused" => CallError::Refused(message("refused by the scenario")),
         _ => return Err(kind.unexpected(ERRORS)),
     })
 }
@@ -297,7 +299,7 @@ fn events(words: &mut Words<'_>) -> Read<Action> {
         "cut" => return Ok(Action::CutStreams),
         _ => return Err(word.unexpected(EVENTS)),
     };
-    Ok(Action::Disturb(fault))
+    Ok(Action::SetStreamFault(fault))
 }
 
 /// `N`, `N unknown-pods`, `N known`.

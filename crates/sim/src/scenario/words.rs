@@ -1,14 +1,14 @@
-//! The words of a line, and what is said where one is not what it should be.
+//! The words of a line, and the errors of unexpected ones.
 
 use std::fmt;
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use super::ContainerName;
 
-/// What is wrong with a scenario: where, the line, and what was expected.
+/// An error in a scenario: its place, the line, and what was expected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ScenarioError {
     name: String,
@@ -33,7 +33,7 @@ impl fmt::Display for ScenarioError {
     }
 }
 
-/// What is wrong with a line, and where, in characters.
+/// An error in a line, with its place in characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Unexpected {
     column: usize,
@@ -51,7 +51,7 @@ impl Unexpected {
         }
     }
 
-    /// Something that is wrong from `begins` to the end of the line or its comment.
+    /// An error of the text from `begins` to the end of the line, without its comment.
     pub(super) fn whole(text: &str, begins: usize, written: &str, why: String) -> Self {
         Self {
             column: text[..begins].chars().count(),
@@ -66,12 +66,12 @@ pub(super) type Read<T> = Result<T, Unexpected>;
 /// A line, word by word. A comment ends it.
 pub(super) struct Words<'a> {
     line: &'a str,
-    /// Where the next word begins; the line's end if there is none.
+    /// The offset of the next word; `end` if there is none.
     next: usize,
     end: usize,
 }
 
-/// A word and where it begins.
+/// A word and its place in the line.
 #[derive(Clone, Copy)]
 pub(super) struct Word<'a> {
     pub(super) text: &'a str,
@@ -115,7 +115,7 @@ impl<'a> Words<'a> {
         self.next == self.end
     }
 
-    /// The next word, which must be there.
+    /// The next word. Fails if there is none.
     pub(super) fn word(&mut self, expected: &str) -> Read<Word<'a>> {
         self.optional().ok_or_else(|| Unexpected {
             column: self.line[..self.end].chars().count(),
@@ -134,12 +134,12 @@ impl<'a> Words<'a> {
         Some(Word { text, column })
     }
 
-    /// The next word, which stays.
+    /// The next word, without removing it.
     pub(super) fn peek(&self) -> Option<&'a str> {
         self.line[self.next..self.end].split_whitespace().next()
     }
 
-    /// Takes the next word if it is this one.
+    /// Removes the next word if it is this keyword. Returns whether it is.
     pub(super) fn takes(&mut self, keyword: &str) -> bool {
         let is_next = self.peek() == Some(keyword);
         if is_next {
@@ -155,7 +155,7 @@ impl<'a> Words<'a> {
         rest
     }
 
-    /// That nothing follows.
+    /// Fails if another word follows.
     pub(super) fn end(&mut self) -> Read<()> {
         match self.optional() {
             None => Ok(()),
@@ -163,14 +163,14 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A keyword that must follow.
+    /// Fails if the next word is not this keyword.
     pub(super) fn keyword(&mut self, keyword: &str) -> Read<()> {
         let word = self.word(keyword)?;
         let is_it = word.text == keyword;
         is_it.then_some(()).ok_or_else(|| word.unexpected(keyword))
     }
 
-    /// When: from the beginning, or with a `+` from the line before.
+    /// A time since the beginning, or with a `+` since that of the line before.
     pub(super) fn time(&mut self, last: Duration) -> Read<Duration> {
         const EXPECTED: &str = "a time (1.5s, 2m30s; +5s for after the line before)";
         let word = self.word(EXPECTED)?;
@@ -196,7 +196,7 @@ impl<'a> Words<'a> {
         Ok(duration.map_err(|_| word.unexpected(EXPECTED))?.0)
     }
 
-    /// A number that must follow, if a word does.
+    /// An exit code, or the default at the end of the line.
     pub(super) fn optional_code(&mut self, default: i32) -> Read<i32> {
         match self.optional() {
             None => Ok(default),
@@ -231,7 +231,7 @@ impl<'a> Words<'a> {
     }
 }
 
-/// A container's name with its pod's.
+/// The name of a container with its pod.
 pub(super) fn container_name(text: &str) -> Option<ContainerName> {
     let (pod, container) = text.split_once('/')?;
     let is_name = |name: &str| !name.is_empty() && !name.contains('/');

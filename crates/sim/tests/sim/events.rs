@@ -30,19 +30,19 @@ async fn next(events: &mut tonic::Streaming<v1::ContainerEventResponse>) -> Stri
 }
 
 #[tokio::test]
-async fn a_life_is_told_with_the_statuses_of_the_whole_pod() {
+async fn each_event_holds_the_statuses_of_the_whole_pod() {
     let sim = Sim::new();
     let served = Served::new(&sim);
     let mut events = served.events().await.unwrap();
     sim.run("web", &["app"]);
     sim.exit("web", "app", 3);
     sim.world().remove("web");
-    let mut told = Vec::new();
+    let mut received = Vec::new();
     for _ in 0..8 {
-        told.push(next(&mut events).await);
+        received.push(next(&mut events).await);
     }
     assert_eq!(
-        told,
+        received,
         [
             "web.0 CONTAINER_CREATED_EVENT in Some(\"web.0\"): web/app.0 CONTAINER_RUNNING",
             "web.0 CONTAINER_STARTED_EVENT in Some(\"web.0\"): web/app.0 CONTAINER_RUNNING",
@@ -57,18 +57,18 @@ async fn a_life_is_told_with_the_statuses_of_the_whole_pod() {
 }
 
 #[tokio::test]
-async fn an_event_may_be_without_a_status() {
+async fn an_event_may_lack_the_status() {
     let sim = Sim::new();
     let served = Served::new(&sim);
     let mut events = served.events().await.unwrap();
-    sim.disturb_stream(StreamFault::WithoutStatus);
+    sim.set_stream_fault(StreamFault::WithoutStatus);
     sim.run("web", &[]);
-    let told = next(&mut events).await;
-    assert_eq!(told, "web.0 CONTAINER_CREATED_EVENT in None: ");
+    let received = next(&mut events).await;
+    assert_eq!(received, "web.0 CONTAINER_CREATED_EVENT in None: ");
 }
 
 #[tokio::test]
-async fn a_runtime_without_events_says_so_or_ends_at_once() {
+async fn a_stream_may_be_unimplemented_or_end_at_once() {
     let sim = Sim::new();
     let served = Served::new(&sim);
     sim.serve_stream(Serving::Unimplemented);
@@ -80,7 +80,7 @@ async fn a_runtime_without_events_says_so_or_ends_at_once() {
 }
 
 #[tokio::test]
-async fn the_library_hears_of_it() {
+async fn the_library_receives_events_from_the_socket() {
     let sim = Sim::new();
     let served = Served::new(&sim);
     let runtime = GrpcRuntime::new(&served.endpoint, MAX_MESSAGE_SIZE);
@@ -94,7 +94,7 @@ async fn the_library_hears_of_it() {
 }
 
 #[tokio::test]
-async fn who_does_not_read_holds_up_no_call() {
+async fn a_reader_that_does_not_read_delays_no_call() {
     let sim = Sim::new();
     let served = Served::new(&sim);
     let _idle = served.events().await.unwrap();

@@ -1,4 +1,4 @@
-//! Images: names without content.
+//! Images, which are only names.
 
 use cri::{ApiVersion, Rpc, v1};
 use prost::Message;
@@ -8,7 +8,7 @@ use tonic::transport::Endpoint;
 
 use crate::served::Served;
 
-/// Calls the other service of the same socket.
+/// Calls the image service of the socket.
 async fn call<Q, A>(served: &Served, rpc: Rpc, request: Q) -> Result<A, tonic::Status>
 where
     Q: Message + 'static,
@@ -31,7 +31,7 @@ fn spec(name: &str) -> Option<v1::ImageSpec> {
 }
 
 #[tokio::test]
-async fn an_image_is_there_once_it_was_pulled() {
+async fn an_image_exists_once_it_was_pulled() {
     let served = Served::new(&Sim::new());
     let status = async || {
         let image = spec("registry/app:1");
@@ -49,7 +49,7 @@ async fn an_image_is_there_once_it_was_pulled() {
     let pulled: v1::PullImageResponse = call(&served, Rpc::PullImage, request).await.unwrap();
     let image = status().await.unwrap();
     assert_eq!(image.id, pulled.image_ref);
-    assert!(image.size > 0, "the kubelet's client refuses one without");
+    assert!(image.size > 0, "the kubelet's client refuses size 0");
     let request = v1::ListImagesRequest::default();
     let all: v1::ListImagesResponse = call(&served, Rpc::ListImages, request).await.unwrap();
     let names: Vec<_> = all.images.iter().map(|image| image.id.as_str()).collect();

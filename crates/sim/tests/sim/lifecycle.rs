@@ -1,4 +1,4 @@
-//! Pods that a client makes and ends over CRI.
+//! Pods that a client creates and ends over CRI.
 
 use std::collections::HashMap;
 
@@ -88,7 +88,7 @@ async fn remove_sandbox(served: &Served, id: &str) -> Result<v1::RemovePodSandbo
 }
 
 #[tokio::test]
-async fn a_pod_is_made_runs_and_is_ended_and_is_told_as_its_maker_gave_it() {
+async fn a_created_pod_has_what_its_client_specified_until_it_is_removed() {
     let sim = Sim::new();
     let served = Served::new(&sim);
     let sandbox = run_sandbox(&served, "shop", "uid-1").await.unwrap();
@@ -121,7 +121,7 @@ async fn a_pod_is_made_runs_and_is_ended_and_is_told_as_its_maker_gave_it() {
 }
 
 #[tokio::test]
-async fn ending_what_is_not_there_is_well_and_starting_it_is_not() {
+async fn an_unknown_id_can_be_ended_but_not_started() {
     let served = Served::new(&Sim::new());
     stop(&served, "none").await.unwrap();
     remove(&served, "none").await.unwrap();
@@ -134,7 +134,7 @@ async fn ending_what_is_not_there_is_well_and_starting_it_is_not() {
 }
 
 #[tokio::test]
-async fn a_name_is_given_once_and_an_id_never_again() {
+async fn a_name_is_used_once_at_a_time_and_an_id_only_once() {
     let served = Served::new(&Sim::new());
     let sandbox = run_sandbox(&served, "shop", "uid-1").await.unwrap();
     let refused = run_sandbox(&served, "shop", "uid-1").await.unwrap_err();
@@ -153,7 +153,7 @@ async fn a_name_is_given_once_and_an_id_never_again() {
 }
 
 #[tokio::test]
-async fn a_sandbox_takes_with_it_what_runs_in_it() {
+async fn stopping_a_sandbox_kills_its_containers() {
     let sim = Sim::new();
     sim.run("web", &["app", "log"]);
     let served = Served::new(&sim);
@@ -165,18 +165,18 @@ async fn a_sandbox_takes_with_it_what_runs_in_it() {
 }
 
 #[tokio::test]
-async fn making_a_pod_suffers_faults_too() {
+async fn creating_a_pod_can_fail() {
     let sim = Sim::new();
     let served = Served::new(&sim);
     let no_network = pleg::runtime::CallError::Refused("failed to setup network".into());
     sim.fault(Rpc::RunPodSandbox, None, Fault::Fail(no_network));
     let refused = run_sandbox(&served, "shop", "uid-1").await.unwrap_err();
     assert_eq!(refused.message(), "failed to setup network");
-    assert!(sim.world().pods.is_empty(), "nothing came of it");
+    assert!(sim.world().pods.is_empty(), "no pod was created");
 }
 
 #[tokio::test]
-async fn a_command_ends_as_it_was_told_to_and_only_in_what_runs() {
+async fn a_command_ends_as_specified_and_needs_a_running_container() {
     let sim = Sim::new();
     let served = Served::new(&sim);
     let sandbox = run_sandbox(&served, "default", "1").await.unwrap();
@@ -212,7 +212,7 @@ async fn a_command_ends_as_it_was_told_to_and_only_in_what_runs() {
 }
 
 #[tokio::test]
-async fn what_a_client_gave_can_be_looked_at_and_logs_are_reopened() {
+async fn a_reopened_log_is_noted_and_the_configuration_of_a_container_is_kept() {
     let sim = Sim::new();
     let served = Served::new(&sim);
     let sandbox = run_sandbox(&served, "default", "1").await.unwrap();

@@ -2,15 +2,15 @@
 
 mod served;
 
+mod documented;
 mod events;
 mod images;
 mod lifecycle;
-mod locked;
+mod malformed;
 mod manners;
-mod odd;
+mod quirks;
 mod restart;
 mod serving;
-mod spoilt;
 mod statistics;
+mod status_lock;
 mod stream;
-mod taught;

@@ -1,4 +1,4 @@
-//! A restart of the runtime.
+//! A restart of the simulated runtime.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use tonic::Code;
 
 use crate::served::Served;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 fn node() -> Sim {
     let sim = Sim::new();
@@ -27,7 +27,7 @@ fn unavailable<T>(result: Result<T, CallError>) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_restart_fails_what_is_under_way_and_for_a_time_all_that_comes() {
+async fn a_restart_fails_outstanding_calls_and_for_a_time_all_new_ones() {
     let sim = node();
     sim.fault(Rpc::ListContainers, None, Fault::Hang);
     sim.fault(
@@ -54,7 +54,7 @@ async fn a_restart_fails_what_is_under_way_and_for_a_time_all_that_comes() {
 }
 
 #[tokio::test]
-async fn on_a_socket_connections_drop_nobody_listens_and_then_the_node_is_as_it_was() {
+async fn on_a_socket_connections_drop_and_after_the_restart_the_node_is_unchanged() {
     let sim = node();
     sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
     let served = Served::new(&sim);
@@ -69,8 +69,8 @@ async fn on_a_socket_connections_drop_nobody_listens_and_then_the_node_is_as_it_
     let down = Duration::from_secs(1);
     let begun = Instant::now();
     sim.restart(down);
-    timeout(PATIENCE, hung).await.unwrap().unwrap_err();
-    let end = timeout(PATIENCE, events.message()).await.unwrap();
+    timeout(TIMEOUT, hung).await.unwrap().unwrap_err();
+    let end = timeout(TIMEOUT, events.message()).await.unwrap();
     assert!(!matches!(end, Ok(Some(_))), "{end:?}");
     let refused = std::os::unix::net::UnixStream::connect(served.endpoint.path());
     let refused = refused.unwrap_err();
@@ -82,7 +82,7 @@ async fn on_a_socket_connections_drop_nobody_listens_and_then_the_node_is_as_it_
             Ok(status) => break assert_eq!(status.id, "web/nginx.0"),
             Err(error) => assert_eq!(error.code(), Code::Unavailable, "{error}"),
         }
-        assert!(begun.elapsed() < PATIENCE);
+        assert!(begun.elapsed() < TIMEOUT);
         sleep(Duration::from_millis(20)).await;
     }
     assert!(begun.elapsed() >= down);

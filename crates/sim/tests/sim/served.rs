@@ -1,4 +1,4 @@
-//! A served node and a client of it.
+//! A node on a socket, with a client.
 
 use cri::{ApiVersion, Client, Endpoint, Rpc, v1};
 use prost::Message;
@@ -7,8 +7,8 @@ use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tonic::{Status, Streaming};
 
-/// Larger than anything that is sent on purpose.
-const LIMIT: usize = 64 << 20;
+/// Larger than an oversize answer.
+const MAX_MESSAGE_SIZE: usize = 64 << 20;
 
 pub struct Served {
     pub client: Client,
@@ -28,7 +28,7 @@ impl Served {
         tokio::spawn(grpc::serve_as(sim.clone(), listener, api));
         let endpoint = Endpoint::new(socket);
         Self {
-            client: Client::new(&endpoint, LIMIT),
+            client: Client::new(&endpoint, MAX_MESSAGE_SIZE),
             endpoint,
             _place: place,
         }
@@ -48,18 +48,19 @@ impl Served {
     }
 
     pub async fn container_status(&self, id: &str) -> Result<v1::ContainerStatus, Status> {
-        let answer = self.ask_container(id, false).await?;
+        let answer = self.container_status_response(id, false).await?;
         assert!(answer.info.is_empty());
         Ok(answer.status.unwrap())
     }
 
-    /// What the verbose status of a container tells besides.
+    /// The additional part of the verbose status of a container.
     pub async fn container_info(&self, id: &str) -> Option<String> {
-        let mut answer = self.ask_container(id, true).await.unwrap();
+        let answer = self.container_status_response(id, true).await;
+        let mut answer = answer.unwrap();
         answer.info.remove("info")
     }
 
-    async fn ask_container(
+    async fn container_status_response(
         &self,
         id: &str,
         verbose: bool,

@@ -1,4 +1,4 @@
-//! The simulated node as a CRI client meets it.
+//! The simulated node on a socket, for a CRI client.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -44,7 +44,7 @@ fn pod_label(pod: &str) -> HashMap<String, String> {
 }
 
 #[tokio::test]
-async fn filters_let_through_what_they_say() {
+async fn lists_are_filtered() {
     let served = Served::new(&two_pods());
     let all = v1::ContainerFilter::default;
     let ids = containers(&served, all()).await;
@@ -96,7 +96,7 @@ async fn filters_let_through_what_they_say() {
 }
 
 #[tokio::test]
-async fn a_container_bears_what_a_kubelet_sets() {
+async fn a_container_has_the_labels_that_a_kubelet_sets() {
     let served = Served::new(&two_pods());
     let status = served.container_status("db-0/log.0").await.unwrap();
     assert_eq!((status.exit_code, status.reason.as_str()), (2, "Error"));
@@ -109,7 +109,7 @@ async fn a_container_bears_what_a_kubelet_sets() {
 }
 
 #[tokio::test]
-async fn one_generation_of_cri_is_served_and_the_other_unknown() {
+async fn only_one_version_of_cri_is_served() {
     for (served, other) in [
         (ApiVersion::V1, ApiVersion::V1Alpha2),
         (ApiVersion::V1Alpha2, ApiVersion::V1),
@@ -123,7 +123,7 @@ async fn one_generation_of_cri_is_served_and_the_other_unknown() {
 }
 
 #[tokio::test]
-async fn what_is_not_simulated_is_unimplemented_and_what_is_not_there_not_found() {
+async fn other_methods_are_unimplemented_and_unknown_ids_are_not_found() {
     let served = Served::new(&two_pods());
     let request = v1::UpdateContainerResourcesRequest::default();
     let refused = served
@@ -135,7 +135,7 @@ async fn what_is_not_simulated_is_unimplemented_and_what_is_not_there_not_found(
 }
 
 #[tokio::test]
-async fn the_beginning_of_an_id_is_enough_where_it_is_of_no_other() {
+async fn a_unique_prefix_of_an_id_is_enough() {
     let served = Served::new(&two_pods());
     let status = served.container_status("web-0/a").await.unwrap();
     assert_eq!(status.id, "web-0/app.0");
@@ -145,7 +145,7 @@ async fn the_beginning_of_an_id_is_enough_where_it_is_of_no_other() {
 }
 
 #[tokio::test]
-async fn faults_are_suffered_as_in_the_simulation() {
+async fn faults_apply_on_the_socket_too() {
     let sim = two_pods();
     let served = Served::new(&sim);
     let id = "web-0/app.0";

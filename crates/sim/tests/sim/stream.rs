@@ -1,4 +1,4 @@
-//! What goes wrong with the stream of events, in virtual time.
+//! Faults of the stream of events, in virtual time.
 
 use std::num::NonZeroU32;
 use std::time::Duration;
@@ -23,95 +23,96 @@ fn six_pods() -> Sim {
     sim
 }
 
-/// One container after the other ends.
+/// Ends one container after the other.
 fn all_exit(sim: &Sim) {
     for pod in PODS {
         sim.exit(pod, "x", 1);
     }
 }
 
-/// What a reader is told until it is quiet for an hour, and after how many milliseconds.
-async fn told(stream: &mut Announcements) -> Vec<(Announced, u128)> {
-    let begun = Instant::now();
-    let mut told = Vec::new();
+/// The events that a reader receives until an hour without one, each with its delay in milliseconds.
+async fn events(stream: &mut Announcements) -> Vec<(Announced, u128)> {
+    let start = Instant::now();
+    let mut events = Vec::new();
     while let Ok(Some(event)) = timeout(Duration::from_secs(3600), stream.next()).await {
-        told.push((event.unwrap(), begun.elapsed().as_millis()));
+        events.push((event.unwrap(), start.elapsed().as_millis()));
     }
-    told
+    events
 }
 
+/// The pods of the events that a reader receives, one letter each.
 async fn pods(stream: &mut Announcements) -> String {
-    let told = told(stream).await;
+    let events = events(stream).await;
     let pod = |(event, _): &(Announced, u128)| event.id.as_str()[..1].to_owned();
-    told.iter().map(pod).collect()
+    events.iter().map(pod).collect()
 }
 
-/// What is told of six deaths under a fault.
-async fn told_under(fault: StreamFault) -> String {
+/// The pods of the events that are sent for six exits under a fault.
+async fn pods_under(fault: StreamFault) -> String {
     let sim = six_pods();
     let mut stream = sim.announcements().await.unwrap();
-    sim.disturb_stream(fault);
+    sim.set_stream_fault(fault);
     all_exit(&sim);
     pods(&mut stream).await
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_fault_does_what_it_says() {
-    assert_eq!(told_under(StreamFault::Silent).await, "");
+async fn each_fault_changes_the_events_as_named() {
+    assert_eq!(pods_under(StreamFault::Silent).await, "");
     let drop = StreamFault::Drop { every: every(3) };
-    assert_eq!(told_under(drop).await, "abde");
+    assert_eq!(pods_under(drop).await, "abde");
     let duplicate = StreamFault::Duplicate { every: every(2) };
-    assert_eq!(told_under(duplicate).await, "abbcddeff");
-    assert_eq!(told_under(StreamFault::Swap).await, "badcfe");
+    assert_eq!(pods_under(duplicate).await, "abbcddeff");
+    assert_eq!(pods_under(StreamFault::Swap).await, "badcfe");
     let delay = StreamFault::Delay(Duration::from_secs(2));
-    assert_eq!(told_under(delay).await, "abcdef");
+    assert_eq!(pods_under(delay).await, "abcdef");
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_scattered_stream_is_out_of_order_and_the_same_each_time() {
     let within = Duration::from_secs(5);
     let scatter = |seed| StreamFault::Scatter { within, seed };
-    let first = told_under(scatter(1)).await;
-    assert_eq!(first, told_under(scatter(1)).await);
+    let first = pods_under(scatter(1)).await;
+    assert_eq!(first, pods_under(scatter(1)).await);
     assert_ne!(first, "abcdef");
-    assert_ne!(first, told_under(scatter(2)).await);
+    assert_ne!(first, pods_under(scatter(2)).await);
     let mut sorted: Vec<char> = first.chars().collect();
     sorted.sort_unstable();
     assert_eq!(sorted.into_iter().collect::<String>(), "abcdef");
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_late_event_bears_the_time_at_which_it_was_made() {
+async fn a_delayed_event_has_the_time_of_its_change() {
     let sim = six_pods();
     let mut stream = sim.announcements().await.unwrap();
-    sim.disturb_stream(StreamFault::Delay(Duration::from_millis(1500)));
-    let made = sim.now();
+    sim.set_stream_fault(StreamFault::Delay(Duration::from_millis(1500)));
+    let changed = sim.now();
     sim.exit("a", "x", 1);
-    let told = told(&mut stream).await;
-    assert_eq!((told[0].0.created_at, told[0].1), (Some(made), 1500));
+    let events = events(&mut stream).await;
+    assert_eq!((events[0].0.created_at, events[0].1), (Some(changed), 1500));
 }
 
 #[tokio::test(start_paused = true)]
-async fn faults_add_up_and_lifting_them_tells_what_was_held() {
+async fn faults_combine_and_lifting_them_sends_the_event_that_waits() {
     let sim = six_pods();
     let mut stream = sim.announcements().await.unwrap();
-    sim.disturb_stream(StreamFault::Swap);
-    sim.disturb_stream(StreamFault::WithoutStatus);
+    sim.set_stream_fault(StreamFault::Swap);
+    sim.set_stream_fault(StreamFault::WithoutStatus);
     sim.exit("a", "x", 1);
     assert_eq!(pods(&mut stream).await, "", "it waits for its neighbour");
-    sim.calm_stream();
-    let held = told(&mut stream).await;
-    assert_eq!(held[0].0.sandbox, None);
+    sim.lift_stream_faults();
+    let waiting = events(&mut stream).await;
+    assert_eq!(waiting[0].0.sandbox, None);
     sim.exit("b", "x", 1);
-    assert!(told(&mut stream).await[0].0.sandbox.is_some());
+    assert!(events(&mut stream).await[0].0.sandbox.is_some());
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_fault_takes_the_place_of_one_of_its_kind() {
+async fn a_fault_replaces_another_of_its_kind() {
     let sim = six_pods();
     let mut stream = sim.announcements().await.unwrap();
-    sim.disturb_stream(StreamFault::Drop { every: every(1) });
-    sim.disturb_stream(StreamFault::Drop { every: every(6) });
+    sim.set_stream_fault(StreamFault::Drop { every: every(1) });
+    sim.set_stream_fault(StreamFault::Drop { every: every(6) });
     all_exit(&sim);
     assert_eq!(pods(&mut stream).await, "abcde");
 }
@@ -128,7 +129,7 @@ async fn a_broadcast_goes_to_all_readers_and_a_single_queue_to_one() {
     assert_eq!(pods(&mut other).await, "a");
 
     sim.serve_stream(Serving::OneReader);
-    assert!(one.next().await.is_none(), "the runtime is another now");
+    assert!(one.next().await.is_none(), "open streams end");
     let (mut one, mut other) = (
         sim.announcements().await.unwrap(),
         sim.announcements().await.unwrap(),
@@ -141,7 +142,7 @@ async fn a_broadcast_goes_to_all_readers_and_a_single_queue_to_one() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn with_a_single_queue_one_event_is_lost_to_a_reader_that_has_gone() {
+async fn with_a_single_queue_one_event_is_lost_to_a_closed_stream() {
     let sim = six_pods();
     sim.serve_stream(Serving::OneReader);
     drop(sim.announcements().await.unwrap());
@@ -152,7 +153,7 @@ async fn with_a_single_queue_one_event_is_lost_to_a_reader_that_has_gone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_may_end_at_once_or_be_unheard_of() {
+async fn a_stream_may_end_at_once_or_be_unimplemented() {
     let sim = six_pods();
     sim.serve_stream(Serving::EndsAtOnce);
     assert!(sim.announcements().await.unwrap().next().await.is_none());
@@ -162,7 +163,7 @@ async fn a_stream_may_end_at_once_or_be_unheard_of() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_reader_that_does_not_read_holds_nobody_up_and_what_it_loses_is_counted() {
+async fn a_reader_that_does_not_read_delays_no_change_and_its_lost_events_are_counted() {
     let sim = Sim::new();
     let _idle = sim.announcements().await.unwrap();
     sim.run("web", &[]);
@@ -178,5 +179,5 @@ async fn a_reader_that_does_not_read_holds_nobody_up_and_what_it_loses_is_counte
         }
     }
     let events = 1 + 600 * 100 + 599 * 100;
-    assert_eq!(sim.events_discarded(), events - 65_536);
+    assert_eq!(sim.discarded_events(), events - 65_536);
 }

@@ -10,8 +10,8 @@ use std::future::Future;
 use std::net::IpAddr;
 use std::time::Duration;
 
-use escape::redact;
 use pleg::model::id::Id;
+use pleg_text::redact;
 use tokio::time::timeout;
 
 use super::{CheckResult, DueCheck, http, tcp};

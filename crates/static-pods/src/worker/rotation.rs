@@ -140,7 +140,7 @@ mod tests {
             started_at: None,
             ended: None,
             listed_as: None,
-            code_late: Duration::ZERO,
+            exit_code_delay: Duration::ZERO,
             given: None,
         }
     }

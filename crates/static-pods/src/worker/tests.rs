@@ -144,7 +144,7 @@ impl Machine {
                     started_at: None,
                     ended: None,
                     listed_as: None,
-                    code_late: Duration::ZERO,
+                    exit_code_delay: Duration::ZERO,
                     given: None,
                 });
                 Outcome::Created(id)

@@ -2,12 +2,12 @@
 
 use std::collections::HashMap;
 
-use escape::line;
+use pleg_text::WallTime;
+use pleg_text::escape::line;
 use serde::Serialize;
-use times::WallTime;
 
 use crate::Picture;
-use crate::picture::{drawn_until, why};
+use crate::picture::{drawn_until, reason_text};
 use crate::rows::{Section, class, rows};
 
 #[derive(Serialize)]
@@ -91,13 +91,13 @@ pub(super) fn json(picture: &Picture) -> String {
             from,
             to,
             texts.number(&episode.what.title()),
-            texts.number(&episode.whom()),
-            texts.number(&why(episode)),
+            texts.number(&episode.subject_name()),
+            texts.number(&reason_text(episode)),
             source.map_or(0, |source| texts.number(&source.file)),
             source.and_then(|source| source.line).unwrap_or(0),
             source.map_or(0, |source| texts.number(&source.text)),
             episode.count,
-            texts.number(episode.who.id.as_deref().unwrap_or_default()),
+            texts.number(episode.subject.id.as_deref().unwrap_or_default()),
         )
     });
     let episodes = episodes.collect();
@@ -128,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_name_ends_the_script() {
+    fn no_name_closes_the_script() {
         let time = WallTime::from_unix_nanos(1_700_000_000_000_000_000).unwrap();
         let name = "</script><!--\u{202e}\u{1b}[2J".to_owned();
         let who = Culprit {

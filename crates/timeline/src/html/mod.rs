@@ -72,7 +72,7 @@ fn causes(picture: &Picture) -> String {
             out,
             "<li><b>{}</b> <span class=\"quiet\">{}</span><br>{}",
             text(&advice.cause),
-            text(&advice.standing()),
+            text(&advice.confidence_note()),
             marked(&advice.sentence)
         );
         if let Some(culprit) = &advice.culprit {
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_text_that_looks_like_a_place_is_not_filled_in() {
+    fn a_text_in_the_form_of_a_placeholder_is_not_replaced() {
         let filled = [("A", "{{B}}".to_owned()), ("B", "b".to_owned())];
         assert_eq!(fill("<{{A}}{{B}}>", &filled), "<{{B}}b>");
     }

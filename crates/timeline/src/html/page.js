@@ -1,14 +1,14 @@
 "use strict";
 (() => {
-  // Each episode is [row, class, from, to, title, whom, reason, file, line, text, count, id];
-  // texts are numbers of data.texts, times milliseconds after data.from. What has not ended has a
-  // negative end: until then it was seen.
+  // Each episode is [row, class, from, to, title, subject, reason, file, line, text, count, id];
+  // texts are numbers of data.texts, times milliseconds after data.from. An episode that
+  // has not ended has a negative end: the time until which it was observed.
   const data = JSON.parse(document.getElementById("data").textContent);
-  const [ROW, CLASS, FROM, TO, TITLE, WHOM, REASON, FILE, LINE, TEXT, COUNT, ID] = Array(12).keys();
+  const [ROW, CLASS, FROM, TO, TITLE, SUBJECT, REASON, FILE, LINE, TEXT, COUNT, ID] = Array(12).keys();
   const whole = data.to - data.from;
-  const SHORTEST = 10;
+  const MIN_SPAN = 10;
   const HEIGHT = 20, HEAD = 26, LABELS = 320;
-  const MOST_IN_TABLE = 500;
+  const MAX_TABLE_ROWS = 500;
   const svgOf = (name, attributes = {}, parent) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -56,8 +56,8 @@
 
   const STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 604800, 2592000, 7776000, 31536000];
   const marks = () => {
-    const most = Math.max(2, Math.floor((width - LABELS) / 90));
-    const step = (STEPS.find((seconds) => (to - from) / 1000 / seconds <= most) || 31536000) * 1000;
+    const max = Math.max(2, Math.floor((width - LABELS) / 90));
+    const step = (STEPS.find((seconds) => (to - from) / 1000 / seconds <= max) || 31536000) * 1000;
     const found = [];
     for (let time = Math.ceil((data.from + from) / step) * step; time <= data.from + to; time += step) {
       const offset = time - data.from, date = new Date(time);
@@ -74,9 +74,9 @@
   };
   const offsetAt = (pixel) => from + (pixel - LABELS) / (width - LABELS - 8) * (to - from);
 
-  const cut = (text, most) => {
+  const cut = (text, max) => {
     const characters = [...text];
-    return characters.length > most ? "…" + characters.slice(characters.length - most + 1).join("") : text;
+    return characters.length > max ? "…" + characters.slice(characters.length - max + 1).join("") : text;
   };
 
   function draw() {
@@ -85,7 +85,7 @@
     for (const [offset, text] of marks()) {
       const at = x(offset).toFixed(1);
       svgOf("line", { class: "mark", x1: at, x2: at, y1: HEAD - 4, y2: height }, svg);
-      // The last one has no room, if it is near the edge.
+      // A mark near the edge has no space.
       if (x(offset) + 8 * text.length < width) {
         svgOf("text", { class: "quiet", x: x(offset) + 3, y: 16 }, svg).textContent = text;
       }
@@ -96,8 +96,8 @@
       text.textContent = line.heading || cut(line.label, 44);
       if (line.heading) return;
       svgOf("title", {}, text).textContent = line.label;
-      // A path for all bars of a colour: elements are what costs time. What would be drawn on the
-      // same pixels as the bar before is a part of it.
+      // One path for all bars of a colour, because elements cost time. A bar on the same pixels as the
+      // bar before is merged with it.
       const paths = new Map(), reach = new Map();
       for (const index of line.episodes) {
         const episode = data.episodes[index];
@@ -115,7 +115,7 @@
     fill();
   }
 
-  // Frames the episodes that are pointed at and pinned.
+  // Frames the episode under the pointer and the pinned one.
   function mark() {
     for (const frame of svg.querySelectorAll(".on")) frame.remove();
     for (const index of new Set([pointed, pinned])) {
@@ -134,17 +134,17 @@
     return element;
   };
 
-  function tell(index) {
+  function showDetail(index) {
     const detail = byId("detail");
     detail.classList.toggle("pinned", pinned !== null);
     if (index === null) return;
     const episode = data.episodes[index], text = (field) => data.texts[episode[field]];
-    const whom = text(WHOM) ? " · " + text(WHOM) : "";
-    const id = text(ID) && text(ID) !== text(WHOM) ? " · " + text(ID) : "";
+    const subject = text(SUBJECT) ? " · " + text(SUBJECT) : "";
+    const id = text(ID) && text(ID) !== text(SUBJECT) ? " · " + text(ID) : "";
     const time = lasted(episode);
     const until = (episode[TO] < 0 ? " to at least " : " to ") + clock(end(episode), 2);
     const span = dated(episode[FROM]) + (episode[TO] && time ? until : "") + (time ? " (" + time + ")" : "");
-    const parts = [line(text(TITLE) + whom + id), line(span, "quiet"), line(text(REASON))];
+    const parts = [line(text(TITLE) + subject + id), line(span, "quiet"), line(text(REASON))];
     if (text(FILE)) {
       const place = text(FILE) + (episode[LINE] ? ":" + episode[LINE] : "") + (episode[COUNT] > 1 ? " and " + (episode[COUNT] - 1) + " more" : "");
       parts.push(line(place, "quiet"));
@@ -161,27 +161,27 @@
     if (index === pointed) return;
     pointed = index;
     mark();
-    if (pinned === null) tell(index);
+    if (pinned === null) showDetail(index);
   }
   function pin(index) {
     pinned = index;
     pointed = index;
     mark();
-    tell(index);
+    showDetail(index);
   }
 
-  // The episodes of the range as a table: the same for who does not see the chart.
+  // The episodes of the range as a table, for readers who cannot see the chart.
   function fill() {
     const shown = [];
     data.episodes.forEach((episode, index) => { if (end(episode) >= from && episode[FROM] <= to) shown.push(index); });
     byId("count").textContent = shown.length;
     if (!byId("list").open) return;
-    const rows = shown.slice(0, MOST_IN_TABLE).map((index) => {
+    const rows = shown.slice(0, MAX_TABLE_ROWS).map((index) => {
       const episode = data.episodes[index], text = (field) => data.texts[episode[field]];
       const row = document.createElement("tr");
       row.tabIndex = 0;
       const place = text(FILE) + (episode[LINE] ? ":" + episode[LINE] : "");
-      for (const cell of [dated(episode[FROM]), lasted(episode), text(TITLE), text(WHOM), text(REASON), place]) {
+      for (const cell of [dated(episode[FROM]), lasted(episode), text(TITLE), text(SUBJECT), text(REASON), place]) {
         row.append(Object.assign(document.createElement("td"), { textContent: cell }));
       }
       row.addEventListener("click", () => pin(index));
@@ -194,7 +194,7 @@
   }
 
   function show(newFrom, newTo, { remember = true } = {}) {
-    const size = Math.min(Math.max(newTo - newFrom, SHORTEST), whole);
+    const size = Math.min(Math.max(newTo - newFrom, MIN_SPAN), whole);
     from = Math.min(Math.max(newFrom, 0), whole - size);
     to = from + size;
     draw();
@@ -274,7 +274,7 @@
     pointed = next;
     if (pinned !== null) pinned = next;
     mark();
-    tell(next);
+    showDetail(next);
   }
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("button, summary, table")) return;

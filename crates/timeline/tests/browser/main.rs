@@ -1,5 +1,5 @@
-//! The page in a real browser: Debian's chromium, without a window. Where there is none this is left
-//! out, aloud.
+//! The page in a real browser: Debian's chromium, without a window. Without chromium the tests are
+//! skipped, with a message.
 //!
 //! ```text
 //!   html --> before.js in its head: collects errors
@@ -12,9 +12,9 @@ use std::process::Command;
 
 use causes::finding::{Culprit, PodName};
 use episodes::{Episode, Source, What};
+use pleg_text::WallTime;
 use serde_json::Value;
 use timeline::{Advice, Picture};
-use times::WallTime;
 
 const BEGIN: i64 = 1_714_997_400; // 6 May 2024, 12:10:00
 
@@ -150,7 +150,7 @@ fn opened(page: &str, script: &str, more: &[&str]) -> Option<Value> {
 }
 
 #[test]
-fn rows_pointer_keys_and_ranges_work_and_no_name_does_anything() {
+fn rows_pointer_keys_and_ranges_work_and_no_name_is_executed() {
     let page = timeline::html(&incident());
     let script = include_str!("after.js");
     let Some(seen) = opened(&page, script, &["--virtual-time-budget=3000"]) else {
@@ -210,7 +210,7 @@ fn ten_thousand_episodes_are_drawn_and_zoomed_without_a_pause() {
 }
 
 #[test]
-fn the_page_names_no_other_place_and_an_ordinary_day_is_small() {
+fn the_page_refers_to_no_other_resource_and_an_ordinary_day_is_small() {
     let page = timeline::html(&many(1000));
     assert!(page.len() < 300_000, "{} bytes", page.len());
     let without_namespace = page.replace("http://www.w3.org/2000/svg", "");

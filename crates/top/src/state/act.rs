@@ -1,7 +1,7 @@
 //! Applies actions, and returns requests for what a state cannot do by itself.
 
 use pleg::model::wall_time::WallTime;
-use times::GoDuration;
+use pleg_text::GoDuration;
 
 use super::State;
 use super::filter::Filter;

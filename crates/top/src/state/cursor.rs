@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_stays_with_what_it_selects() {
+    fn the_cursor_stays_at_its_row() {
         let mut cursor = Cursor::First;
         cursor.step(&["a", "b", "c"], 1);
         assert_eq!(cursor.selected(&["b", "a", "c"]), Some("b"));
@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn at_the_top_it_follows_what_comes_to_the_top() {
+    fn at_the_top_the_cursor_follows_new_rows() {
         let mut cursor = Cursor::First;
         cursor.step(&["a", "b"], 1);
         cursor.step(&["a", "b"], -1);
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn when_its_row_has_gone_it_selects_the_row_in_its_place() {
+    fn when_its_row_is_removed_the_cursor_selects_the_row_in_its_place() {
         let mut cursor = Cursor::First;
         cursor.step(&["a", "b", "c"], isize::MAX);
         assert_eq!(cursor.selected(&["a", "b"]), Some("b"));

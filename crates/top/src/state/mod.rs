@@ -33,7 +33,7 @@ use rows::Cursors;
 use sort::Sort;
 
 /// A status that is older than this is not shown as current.
-const STALE_SECONDS: u64 = 5;
+const STALE_AFTER_SECONDS: u64 = 5;
 
 /// The state of the screen.
 #[derive(Debug)]
@@ -139,7 +139,7 @@ impl State {
             // The loss of the source is noticed some time after its last answer.
             (Source::Disconnected { since, .. }, None) => Some(taken.unwrap_or(*since)),
             (_, Some(_)) => None,
-            (_, None) => taken.filter(|at| self.now.since(*at).as_secs() >= STALE_SECONDS),
+            (_, None) => taken.filter(|at| self.now.since(*at).as_secs() >= STALE_AFTER_SECONDS),
         }
     }
 
@@ -150,7 +150,7 @@ impl State {
     }
 
     /// Whether the pods were observed at least once.
-    pub fn has_seen_pods(&self) -> bool {
+    pub fn has_observed_pods(&self) -> bool {
         let status = self.node.status.as_ref();
         let has_looked = status.is_none_or(|status| status.value.relist.count > 0);
         self.node.pods_taken.is_some() && has_looked

@@ -57,7 +57,7 @@ pub struct Taken<T> {
 pub enum Examination {
     /// It was not run.
     #[default]
-    NotAsked,
+    NotRun,
     /// It is running.
     Running {
         /// When it was started.
@@ -103,7 +103,7 @@ impl Node {
                     }
                 }
                 self.find_latencies();
-                self.judge();
+                self.derive();
             }
             Update::Record(Record::Health(health)) => self.take_health(health),
             Update::Record(record) => self.take_record(record, None),
@@ -130,7 +130,7 @@ impl Node {
             }
         }
         self.status = Some(Taken { at, value: report });
-        self.judge();
+        self.derive();
     }
 
     /// A new source reports the current health first, which is no change.
@@ -181,7 +181,7 @@ impl Node {
     }
 
     /// Derives what depends on both the status and the pods.
-    fn judge(&mut self) {
+    fn derive(&mut self) {
         let Some(Taken { value: report, .. }) = &self.status else {
             return;
         };

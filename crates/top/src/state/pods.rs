@@ -77,12 +77,12 @@ impl Pod {
             latency: known.and_then(|known| known.latency),
             report,
         };
-        pod.judge();
+        pod.derive();
         pod
     }
 
     /// Derives the content of the row.
-    fn judge(&mut self) {
+    fn derive(&mut self) {
         let containers = &self.report.status.containers;
         let times = containers
             .iter()
@@ -192,7 +192,7 @@ impl Pods {
         if !event.initial {
             pod.changed = pod.changed.max(Some(event.time));
         }
-        pod.judge();
+        pod.derive();
         // A static pod exists before its first sandbox and after its last.
         let status = &pod.report.status;
         let is_gone = status.containers.is_empty() && status.sandboxes.is_empty();

@@ -8,19 +8,19 @@ use ratatui::style::Style;
 use ratatui::widgets::Cell;
 
 use super::Theme;
-use super::table::Table;
-use super::words::{
+use super::format::{
     age, clock, dated_clock, dated_precise_clock, fit, is_same_day, name, precise_clock,
 };
+use super::table::Table;
 use crate::state::State;
 use crate::state::events::{Entry, Happened};
 use crate::state::page::Panel;
 
 /// From this width on there is space for milliseconds.
-const WIDE: u16 = 100;
+const WIDE_FROM: u16 = 100;
 
 pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
-    let is_wide = width >= WIDE;
+    let is_wide = width >= WIDE_FROM;
     let clock = event_clock(state, is_wide);
     let time_width = clock(state.now).len() as u16;
     let rest = usize::from(width.saturating_sub(time_width + 16 + 6));
@@ -50,7 +50,7 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
                 Cell::from(time).style(theme.dim()),
                 Cell::from(what).style(style),
                 Cell::from(name(&subject, subject_width)),
-                Cell::from(fit(&escape::sentence(&detail), detail_width)),
+                Cell::from(fit(&pleg_text::escape::sentence(&detail), detail_width)),
             ]
         }),
         selected: state.selected(Panel::Events),

@@ -5,18 +5,18 @@ use ratatui::text::Line;
 
 use super::Theme;
 use super::findings::style;
-use super::words::{indented, wrapped};
+use super::format::{indented, wrapped};
 use crate::state::State;
 
 pub fn lines(state: &State, place: usize, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let Some(finding) = state.findings().get(place) else {
         let why = match state.position {
             Some(_) => "At this time, no finding was recorded.",
-            None => "The doctor has been asked again since.",
+            None => "The doctor has run again since.",
         };
         return wrapped(why, width, theme.dim());
     };
-    let mut lines = wrapped(finding.said(), width, style(finding, theme));
+    let mut lines = wrapped(finding.text(), width, style(finding, theme));
     let about = format!(
         "{}, {} confidence; `pleg explain {}` describes it",
         finding.verdict, finding.confidence, finding.cause

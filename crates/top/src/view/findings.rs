@@ -6,8 +6,8 @@ use ratatui::style::Style;
 use ratatui::widgets::Cell;
 
 use super::Theme;
+use super::format::{clock_at, fit, name, rounded_age};
 use super::table::Table;
-use super::words::{clock_at, fit, name, whole_age};
 use crate::diagnosis::{Diagnosis, Finding};
 use crate::state::State;
 use crate::state::node::Examination;
@@ -30,7 +30,7 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
             vec![
                 Cell::from(name(&finding.verdict, 7)).style(style(finding, theme)),
                 Cell::from(name(&finding.confidence, 8)),
-                Cell::from(fit(&escape::sentence(finding.said()), rest)),
+                Cell::from(fit(&pleg_text::escape::sentence(finding.text()), rest)),
             ]
         }),
         selected: state.selected(Panel::Findings),
@@ -38,16 +38,16 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
 }
 
 fn title(state: &State) -> String {
-    let ago = |at| whole_age(state.now.since(at));
+    let ago = |at| rounded_age(state.now.since(at));
     match &state.node.examination {
         // The doctor cannot examine a node of the past.
-        Examination::NotAsked if state.position.is_some() => {
+        Examination::NotRun if state.position.is_some() => {
             "Doctor: no finding was recorded".to_owned()
         }
-        Examination::NotAsked => "Doctor: d asks it".to_owned(),
+        Examination::NotRun => "Doctor: press d to run it".to_owned(),
         Examination::Running { since } => {
             format!(
-                "Doctor: looking at the node for {}, at most 30s",
+                "Doctor: examining the node for {}, at most 30s",
                 ago(*since)
             )
         }
@@ -57,14 +57,14 @@ fn title(state: &State) -> String {
             format!("Doctor, at {at}{}", summary(diagnosis))
         }
         Examination::Done { at, diagnosis } => {
-            let then = match is_of_the_past(state, *at) {
+            let then = match is_past(state, *at) {
                 true => ", before the health changed",
                 false => "",
             };
             format!("Doctor, {} ago{then}{}", ago(*at), summary(diagnosis))
         }
         Examination::Failed { at, why } => {
-            let why = escape::sentence(why);
+            let why = pleg_text::escape::sentence(why);
             format!("Doctor, {} ago, failed: {why}", ago(*at))
         }
     }
@@ -73,14 +73,14 @@ fn title(state: &State) -> String {
 /// The summary in a sentence, unless the first row has it.
 fn summary(diagnosis: &Diagnosis) -> String {
     let mut findings = diagnosis.findings.iter();
-    match findings.any(|finding| finding.said() == diagnosis.summary) {
+    match findings.any(|finding| finding.text() == diagnosis.summary) {
         true => String::new(),
-        false => format!(": {}", escape::sentence(&diagnosis.summary)),
+        false => format!(": {}", pleg_text::escape::sentence(&diagnosis.summary)),
     }
 }
 
 /// Whether the node's health has changed since the diagnosis.
-fn is_of_the_past(state: &State, at: WallTime) -> bool {
+fn is_past(state: &State, at: WallTime) -> bool {
     let status = state.node.status.as_ref();
     status.is_some_and(|status| status.value.health.since > at)
 }

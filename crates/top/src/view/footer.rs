@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::Theme;
-use super::words::name;
+use super::format::name;
 use crate::input::Mode;
 use crate::state::State;
 use crate::state::page::{Prompt, Topic};

@@ -12,16 +12,16 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{RenderDirection, Sparkline};
 
 use super::Theme;
-use super::words::{clock, clock_at, dated_clock, fit, is_same_day, seconds, whole_age};
+use super::format::{clock, clock_at, dated_clock, fit, is_same_day, rounded_age, seconds};
 use crate::state::State;
 use crate::state::node::Taken;
 use crate::update::Source;
 
 /// The columns of a label.
-const LABEL: usize = 10;
+const LABEL_WIDTH: usize = 10;
 
 /// The columns of the sparkline.
-const SPARKLINE: u16 = 20;
+const SPARKLINE_WIDTH: u16 = 20;
 
 /// The line that shows whether all others are current.
 pub const SOURCE_ROW: u16 = 1;
@@ -30,10 +30,10 @@ pub const SOURCE_ROW: u16 = 1;
 const RELIST_FROM_END: u16 = 2;
 
 /// The maximum number of lines of the health, whose message names the culprit.
-const HEALTH_LINES: usize = 2;
+const MAX_HEALTH_LINES: usize = 2;
 
 /// The number of lines before a status is known.
-const WITHOUT_STATUS: u16 = 2;
+const LINES_WITHOUT_STATUS: u16 = 2;
 
 /// The lines of the header.
 pub fn lines(state: &State, width: u16, theme: &Theme) -> Vec<Line<'static>> {
@@ -43,13 +43,16 @@ pub fn lines(state: &State, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         return lines;
     };
     let line = |label: &str, mut spans: Vec<Span<'static>>| {
-        spans.insert(0, Span::styled(format!("{label:<LABEL$}"), theme.bold()));
+        spans.insert(
+            0,
+            Span::styled(format!("{label:<LABEL_WIDTH$}"), theme.bold()),
+        );
         cut(spans, columns)
     };
     lines.extend(health(state, report, columns, theme));
     lines.push(line("Kubelet", kubelet(state, report, *at, theme)));
     let mut relist = relist(report);
-    let room = columns.saturating_sub(LABEL + usize::from(SPARKLINE) + 1);
+    let room = columns.saturating_sub(LABEL_WIDTH + usize::from(SPARKLINE_WIDTH) + 1);
     relist = fit(&relist, room);
     lines.push(line("Relist", vec![Span::raw(relist)]));
     lines.push(line("Guard", inner(report, theme)));
@@ -58,13 +61,13 @@ pub fn lines(state: &State, width: u16, theme: &Theme) -> Vec<Line<'static>> {
 
 /// The durations of the last relists, the newest on the right.
 pub fn sparkline(frame: &mut Frame<'_>, state: &State, header: Rect, theme: &Theme) {
-    if header.height <= WITHOUT_STATUS || header.width < 2 * SPARKLINE {
+    if header.height <= LINES_WITHOUT_STATUS || header.width < 2 * SPARKLINE_WIDTH {
         return;
     }
     let costs = state.node.relists.iter().rev();
     let costs: Vec<u64> = costs
         .map(|took| took.as_micros() as u64)
-        .take(SPARKLINE.into())
+        .take(SPARKLINE_WIDTH.into())
         .collect();
     let longest = costs.iter().copied().max().unwrap_or(0).max(1);
     // A very short relist is visible too.
@@ -75,9 +78,9 @@ pub fn sparkline(frame: &mut Frame<'_>, state: &State, header: Rect, theme: &The
         .max(8)
         .data(heights.collect::<Vec<_>>());
     let area = Rect {
-        x: header.right() - SPARKLINE,
+        x: header.right() - SPARKLINE_WIDTH,
         y: header.bottom() - RELIST_FROM_END,
-        width: SPARKLINE,
+        width: SPARKLINE_WIDTH,
         height: 1,
     };
     frame.render_widget(sparkline, area);
@@ -100,12 +103,12 @@ fn title(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
         }
         None => format!("{} UTC", clock(state.now)),
     };
-    let room = columns.saturating_sub(LABEL + 2 + time.len());
+    let room = columns.saturating_sub(LABEL_WIDTH + 2 + time.len());
     let runtime = fit(&runtime, room);
     let gap = room.saturating_sub(Span::raw(&runtime).width()) + 2;
     let name = "pleg top";
     Line::from(vec![
-        Span::styled(format!("{name:<LABEL$}"), theme.bold()),
+        Span::styled(format!("{name:<LABEL_WIDTH$}"), theme.bold()),
         Span::raw(runtime),
         Span::raw(" ".repeat(gap)),
         Span::styled(time, theme.bold()),
@@ -119,24 +122,24 @@ fn runtime(report: &StatusReport) -> String {
         (Some(name), Some(version)) => format!("{name} {version} at {endpoint}"),
         _ => format!("unidentified runtime at {endpoint}"),
     };
-    escape::sentence(&text).into_owned()
+    pleg_text::escape::sentence(&text).into_owned()
 }
 
 /// The source, and since when it is lost.
 fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
     let label = "Source";
-    let label = Span::styled(format!("{label:<LABEL$}"), theme.bold());
+    let label = Span::styled(format!("{label:<LABEL_WIDTH$}"), theme.bold());
     let since = |since| {
         format!(
             "{} ({} ago)",
             clock_at(since, state.now),
-            whole_age(state.now.since(since))
+            rounded_age(state.now.since(since))
         )
     };
     let (text, style) = match (&state.node.source, state.stale_since(), state.position) {
-        (Source::Disconnected { why, .. }, Some(away), _) => {
-            let why = escape::sentence(why);
-            let text = format!("NOT CURRENT since {}: {why}", since(away));
+        (Source::Disconnected { why, .. }, Some(lost), _) => {
+            let why = pleg_text::escape::sentence(why);
+            let text = format!("NOT CURRENT since {}: {why}", since(lost));
             (text, theme.banner())
         }
         (_, _, Some(_)) => (recorded(state), Style::new()),
@@ -145,7 +148,7 @@ fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
             (text, theme.banner())
         }
         (Source::Connected { to }, None, None) => {
-            let to = escape::sentence(to);
+            let to = pleg_text::escape::sentence(to);
             (format!("{to} · {}", pods(state)), Style::new())
         }
         (_, None, None) => ("waiting for the first status".to_owned(), theme.warning()),
@@ -173,7 +176,7 @@ fn pods(state: &State) -> String {
         return "no status yet".to_owned();
     };
     if report.relist.count == 0 {
-        return "no pod was seen yet".to_owned();
+        return "no pod was observed yet".to_owned();
     }
     let count = |state: ContainerState| report.containers.get(state.as_str()).copied();
     containers(report.pods, |state| count(state).unwrap_or(0))
@@ -207,13 +210,13 @@ fn health(
     theme: &Theme,
 ) -> Vec<Line<'static>> {
     let health = &report.health;
-    let lasting = whole_age(state.known_until().since(health.since));
+    let lasting = rounded_age(state.known_until().since(health.since));
     let text = format!(
         "{} for {lasting} ({}): {}",
         health.state, health.reason, health.message
     );
-    let text = escape::sentence(&text);
-    let room = columns.saturating_sub(LABEL);
+    let text = pleg_text::escape::sentence(&text);
+    let room = columns.saturating_sub(LABEL_WIDTH);
     let mut wrapped = textwrap::wrap(&text, room).into_iter();
     let first = wrapped.next().unwrap_or_default();
     // The rest that does not fit is cut on the last line.
@@ -222,12 +225,12 @@ fn health(
     let state_name = health.state.as_str();
     let after = first.strip_prefix(state_name).unwrap_or_default();
     let mut lines = vec![Line::from(vec![
-        Span::styled(format!("{:<LABEL$}", "Health"), theme.bold()),
+        Span::styled(format!("{:<LABEL_WIDTH$}", "Health"), theme.bold()),
         Span::styled(state_name, theme.health(health.state)),
         Span::raw(after.to_owned()),
     ])];
-    if !rest.is_empty() && lines.len() < HEALTH_LINES {
-        lines.push(Line::raw(format!("{:<LABEL$}{rest}", "")));
+    if !rest.is_empty() && lines.len() < MAX_HEALTH_LINES {
+        lines.push(Line::raw(format!("{:<LABEL_WIDTH$}{rest}", "")));
     }
     lines
 }
@@ -248,7 +251,7 @@ fn kubelet(
     });
     let (word, style) = match (view.ready, left) {
         (false, _) => ("NotReady".to_owned(), theme.bad()),
-        (true, Some(left)) => (format!("NotReady in {}", whole_age(left)), theme.bad()),
+        (true, Some(left)) => (format!("NotReady in {}", rounded_age(left)), theme.bad()),
         (true, None) => ("would be Ready".to_owned(), theme.good()),
     };
     // The word in front of it contains the remaining time.
@@ -256,7 +259,7 @@ fn kubelet(
         Some(_) if !view.why.is_empty() => &view.why,
         _ => &view.message,
     };
-    let why = escape::sentence(why);
+    let why = pleg_text::escape::sentence(why);
     vec![Span::styled(word, style), Span::raw(format!(": {why}"))]
 }
 
@@ -297,9 +300,9 @@ fn inner(report: &StatusReport, theme: &Theme) -> Vec<Span<'static>> {
     vec![
         Span::styled(guard, style),
         label("Stream"),
-        Span::raw(escape::printable(&stream).into_owned()),
+        Span::raw(pleg_text::escape::printable(&stream).into_owned()),
         label("Kernel"),
-        Span::raw(escape::printable(&kernel).into_owned()),
+        Span::raw(pleg_text::escape::printable(&kernel).into_owned()),
     ]
 }
 
@@ -313,7 +316,7 @@ fn guard(report: &StatusReport, theme: &Theme) -> (String, Style) {
             ("time limit reached".to_owned(), theme.bad())
         }
         (GuardMode::Guard, None) if guard.runtime_silent => (
-            "cannot answer, the runtime is silent".to_owned(),
+            "cannot answer, the runtime is unresponsive".to_owned(),
             theme.bad(),
         ),
         (GuardMode::Guard, None) if guard.refusing => {

@@ -4,11 +4,11 @@ use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 
 use super::Theme;
-use super::words::wrapped;
+use super::format::wrapped;
 use crate::state::State;
 
 /// The key that runs the doctor.
-const DOCTOR: &str = "d";
+const DOCTOR_KEY: &str = "d";
 
 /// The effects of the keys. `pleg top --help` lists the same.
 pub const KEYS: &[(&str, &str)] = &[
@@ -24,13 +24,13 @@ pub const KEYS: &[(&str, &str)] = &[
         "S N T A L",
         "sort pods by state, name, restarts, last change, latency",
     ),
-    (DOCTOR, "run the doctor on this node"),
+    (DOCTOR_KEY, "run the doctor on this node"),
     ("t", "in a recording: go to a time"),
     ("?", "this page"),
     ("q  ctrl-c", "quit"),
 ];
 
-const READING: &[&str] = &[
+const READING_HELP: &[&str] = &[
     "CHANGED is the time since anything happened in the pod. LATENCY is the time from a \
      container's start or end, by the runtime's clock, to the event that reports it.",
     "A bar shows how long a call has not been answered: its first quarter is the time until \
@@ -46,7 +46,7 @@ pub fn lines(state: &State, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     // The doctor cannot examine a node of the past.
     let keys = KEYS
         .iter()
-        .filter(|(key, _)| !(is_recording && *key == DOCTOR));
+        .filter(|(key, _)| !(is_recording && *key == DOCTOR_KEY));
     for (key, meaning) in keys {
         lines.push(Line::from(vec![
             Span::styled(format!("  {key:<16}"), theme.warning()),
@@ -59,7 +59,7 @@ pub fn lines(state: &State, width: u16, theme: &Theme) -> Vec<Line<'static>> {
         let text = format!("This recording begins at {first} and ends at {last}.");
         lines.extend(wrapped(&text, width, Style::new()));
     }
-    for text in READING {
+    for text in READING_HELP {
         lines.push(Line::default());
         lines.extend(wrapped(text, width, Style::new()));
     }

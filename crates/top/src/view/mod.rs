@@ -34,30 +34,30 @@ mod events;
 mod finding;
 mod findings;
 mod footer;
+pub mod format;
 mod header;
 mod heights;
 mod help;
 mod outstanding;
+mod pod_page;
 mod pods;
-mod story;
 mod table;
 mod theme;
-pub mod words;
 
 pub use theme::Theme;
 
 /// A smaller screen shows nothing useful.
-const SMALLEST: (u16, u16) = (40, 12);
+const MIN_SIZE: (u16, u16) = (40, 12);
 
 /// Draws a state, and returns how much of it fits.
 pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Extent {
     let area = frame.area();
-    if area.width < SMALLEST.0 || area.height < SMALLEST.1 {
+    if area.width < MIN_SIZE.0 || area.height < MIN_SIZE.1 {
         let text = format!(
             "The terminal is too small: {} columns and {} rows. 80 and 24 are enough.",
             area.width, area.height
         );
-        let lines = words::wrapped(&text, area.width, Style::new());
+        let lines = format::wrapped(&text, area.width, Style::new());
         frame.render_widget(Paragraph::new(lines), area);
         return Extent::default();
     }
@@ -69,7 +69,7 @@ pub fn draw(frame: &mut Frame<'_>, state: &State, theme: &Theme) -> Extent {
     let extent = match state.pages.last() {
         Some(page) => {
             let lines = match &page.topic {
-                Topic::Pod { uid, name } => story::lines(state, (uid, name), body.width, theme),
+                Topic::Pod { uid, name } => pod_page::lines(state, (uid, name), body.width, theme),
                 Topic::Finding(place) => finding::lines(state, *place, body.width, theme),
                 Topic::Help => help::lines(state, body.width, theme),
             };

@@ -14,8 +14,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row};
 
 use super::Theme;
+use super::format::{age, name};
 use super::table::Table;
-use super::words::{age, name};
 use crate::state::State;
 use crate::state::outstanding::{KUBELET_TIMEOUT, Outstanding};
 use crate::state::page::Panel;

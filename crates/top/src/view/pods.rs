@@ -8,17 +8,17 @@ use ratatui::style::Style;
 use ratatui::widgets::{Cell, Row};
 
 use super::Theme;
+use super::format::{age, name, rounded_age};
 use super::table::Table;
-use super::words::{age, name, whole_age};
 use crate::state::State;
 use crate::state::pods::{Condition, Pod};
 use crate::state::sort::Column;
 
 /// From this width of the screen on, the columns are wider.
-const WIDE: u16 = 100;
+const WIDE_FROM: u16 = 100;
 
 /// Pods are listed after events, and twice a minute otherwise.
-const LONG_AGO: Duration = Duration::from_secs(45);
+const STALE_AFTER: Duration = Duration::from_secs(45);
 
 /// The space between two columns.
 const SPACING: u16 = 2;
@@ -33,10 +33,10 @@ enum Shown {
 /// The columns after the name. On a narrow screen the least important ones are left out, because a
 /// row without its name is useless.
 fn columns(width: u16) -> Vec<(Shown, u16)> {
-    let (state, time) = if width >= WIDE { (22, 9) } else { (16, 8) };
+    let (state, time) = if width >= WIDE_FROM { (22, 9) } else { (16, 8) };
     let all = [
         (0, Shown::Sorted(Column::State), state),
-        (WIDE, Shown::Running, 7),
+        (WIDE_FROM, Shown::Running, 7),
         (52, Shown::Sorted(Column::Restarts), 9),
         (62, Shown::Sorted(Column::Changed), time),
         (72, Shown::Sorted(Column::Latency), time),
@@ -86,7 +86,7 @@ fn cell(state: &State, pod: &Pod, shown: Shown, width: usize, theme: &Theme) -> 
         }
         Column::Restarts => Cell::from(pod.restarts.to_string()),
         Column::Changed => Cell::from(pod.changed.map_or_else(unknown, |changed| {
-            whole_age(state.known_until().since(changed))
+            rounded_age(state.known_until().since(changed))
         })),
         Column::Latency => Cell::from(pod.latency.map_or_else(unknown, age)),
     }
@@ -99,16 +99,19 @@ fn unknown() -> String {
 fn title(state: &State, shown: usize) -> String {
     let all = state.node.pods.count();
     let mut title = match shown == all {
-        true if all == 0 && !state.has_seen_pods() => "Pods: not known yet".to_owned(),
+        true if all == 0 && !state.has_observed_pods() => "Pods: not known yet".to_owned(),
         true => format!("Pods {all}"),
         false => format!("Pods {shown} of {all}"),
     };
     if let Some(namespace) = &state.namespace {
-        title.push_str(&format!(" ─ namespace {}", escape::printable(namespace)));
+        title.push_str(&format!(
+            " ─ namespace {}",
+            pleg_text::escape::printable(namespace)
+        ));
     }
     let listed = state.node.pods_taken.map(|taken| state.now.since(taken));
-    if let Some(ago) = listed.filter(|ago| *ago > LONG_AGO && state.position.is_none()) {
-        title.push_str(&format!(" ─ listed {} ago", whole_age(ago)));
+    if let Some(ago) = listed.filter(|ago| *ago > STALE_AFTER && state.position.is_none()) {
+        title.push_str(&format!(" ─ listed {} ago", rounded_age(ago)));
     }
     if state.is_faults_only {
         title.push_str(" ─ faults only");

@@ -6,7 +6,7 @@ use ratatui::text::Line;
 use ratatui::widgets::{Cell, Paragraph, Row};
 
 use super::Theme;
-use super::words::fit;
+use super::format::fit;
 
 /// A table. Only the shown rows are made.
 pub struct Table<'a> {

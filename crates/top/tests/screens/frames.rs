@@ -82,7 +82,7 @@ fn pass(state: &mut State, second: u32) {
 }
 
 #[test]
-fn no_frame_clears_anything_and_each_is_one_update_of_what_has_changed() {
+fn no_frame_clears_the_screen_and_each_is_one_update_of_the_changes() {
     let (mut canvas, written) = canvas();
     let mut state = State::live(at(0.0), None);
     let mut sizes = Vec::new();
@@ -124,7 +124,7 @@ fn after_a_frame_without_a_change_the_next_one_is_complete() {
 }
 
 #[test]
-fn another_size_clears_the_screen_within_the_update_that_fills_it_again() {
+fn a_new_size_clears_the_screen_within_the_update_that_fills_it() {
     if crossterm::terminal::size().is_err() {
         // Written around the harness, which shows only the output of failing tests.
         let why = "SKIPPED: another size: there is neither a terminal nor tput";

@@ -46,7 +46,7 @@ fn a_filter_applies_while_it_is_typed_and_esc_removes_it() {
 }
 
 #[test]
-fn an_inverse_filter_leaves_out_what_it_matches() {
+fn an_inverse_filter_hides_matching_rows() {
     let mut screen = screen();
     screen.press("!web<enter>");
     assert_eq!(
@@ -61,7 +61,7 @@ fn an_inverse_filter_leaves_out_what_it_matches() {
 }
 
 #[test]
-fn faults_only_leaves_out_what_is_well() {
+fn faults_only_hides_healthy_rows() {
     let mut screen = screen();
     screen.press("<ctrl-z>");
     assert_eq!(screen.shown_pods(), ["default/db", "default/job"]);
@@ -94,7 +94,7 @@ fn a_capital_letter_sorts_by_a_column_and_again_the_other_way_round() {
 }
 
 #[test]
-fn enter_opens_the_story_of_the_selected_row_of_each_table_and_esc_goes_back() {
+fn enter_opens_the_page_of_the_selected_row_of_each_table_and_esc_goes_back() {
     let mut screen = screen();
     for (keys, wanted) in [
         ("<enter>", "Pod  default/db"),
@@ -126,7 +126,7 @@ fn the_selection_stays_with_its_pod() {
 }
 
 #[test]
-fn the_story_of_a_pod_that_has_gone_says_so() {
+fn the_page_of_a_removed_pod_shows_that_it_was_removed() {
     let mut screen = screen();
     screen.press("<enter>");
     screen.feed(43.0, [pods(43.0, &[])]);
@@ -148,7 +148,7 @@ fn a_page_scrolls_to_its_end_and_no_further() {
 }
 
 #[test]
-fn d_asks_the_doctor_once_at_a_time() {
+fn d_runs_the_doctor_once_at_a_time() {
     let mut screen = screen();
     assert_eq!(screen.press("d"), Some(Request::Examine));
     assert_eq!(screen.press("d"), None);
@@ -169,7 +169,7 @@ fn d_asks_the_doctor_once_at_a_time() {
 }
 
 #[test]
-fn q_and_ctrl_c_quit_but_a_q_that_is_typed_is_a_letter() {
+fn q_and_ctrl_c_quit_but_a_typed_q_is_a_letter() {
     let mut screen = screen();
     assert_eq!(screen.press("q"), Some(Request::Quit));
     assert_eq!(screen.press("/q"), None);
@@ -177,7 +177,7 @@ fn q_and_ctrl_c_quit_but_a_q_that_is_typed_is_a_letter() {
 }
 
 #[test]
-fn the_latency_is_the_runtimes_time_to_the_event() {
+fn the_latency_is_the_time_from_the_change_to_the_event() {
     let mut screen = screen();
     // It exited at -2, reported at -1.5; it started at -1, reported at 0.5.
     assert!(screen.line("default/job ").contains("500ms"));
@@ -200,7 +200,7 @@ fn an_event_changes_its_pod_at_once_and_an_older_list_does_not_undo_that() {
 }
 
 #[test]
-fn only_the_namespace_that_is_wanted_is_shown() {
+fn only_the_selected_namespace_is_shown() {
     let mut screen = screen();
     screen.state.namespace = Some("kube-system".to_owned());
     assert_eq!(screen.shown_pods(), [""; 0]);

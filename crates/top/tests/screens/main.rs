@@ -3,9 +3,9 @@
 mod support;
 
 mod frames;
-mod honesty;
 mod keys;
-mod looks;
 mod replay;
 mod session;
+mod staleness;
 mod terminal;
+mod views;

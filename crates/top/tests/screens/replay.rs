@@ -108,7 +108,7 @@ impl Replayed {
 }
 
 #[test]
-fn j_and_k_step_through_what_was_recorded() {
+fn j_and_k_step_through_the_recording() {
     let mut replayed = Replayed::new();
     let title = replayed.screen.line("pleg top");
     assert!(
@@ -136,7 +136,7 @@ fn j_and_k_step_through_what_was_recorded() {
 }
 
 #[test]
-fn it_says_how_old_the_parts_are_that_make_what_is_shown() {
+fn the_screen_shows_the_age_of_its_parts() {
     let mut replayed = Replayed::new();
     replayed.press("j");
     replayed.press("j");
@@ -159,13 +159,13 @@ fn the_header_counts_what_the_table_shows() {
 }
 
 #[test]
-fn while_nothing_was_recorded_it_says_so_and_nothing_goes_on() {
+fn in_an_unrecorded_time_the_screen_shows_that_and_no_age_grows() {
     let mut entries = recording().0;
     entries.truncate(4);
     let why = "nothing was recorded for 10m0s: the agent was stopped".to_owned();
     let since = at(50.0);
-    let silent = Update::Source(top::update::Source::Disconnected { since, why });
-    entries.push((at(51.0), silent));
+    let disconnected = Update::Source(top::update::Source::Disconnected { since, why });
+    entries.push((at(51.0), disconnected));
     entries.push((at(650.0), status(650.0, json!({}))));
     let mut replayed = Replayed::of(InMemory(entries));
     for _ in 0..3 {
@@ -239,7 +239,7 @@ fn t_goes_to_a_time() {
 }
 
 #[test]
-fn what_is_no_time_is_refused_with_the_reason_and_can_be_changed() {
+fn an_invalid_time_is_refused_with_the_reason_and_can_be_edited() {
     let mut replayed = Replayed::new();
     assert_eq!(replayed.screen.press("tsoon<enter>"), None);
     replayed
@@ -250,7 +250,7 @@ fn what_is_no_time_is_refused_with_the_reason_and_can_be_changed() {
 }
 
 #[test]
-fn the_doctor_is_not_asked_about_a_recording() {
+fn the_doctor_does_not_run_for_a_recording() {
     let mut replayed = Replayed::new();
     assert_eq!(replayed.screen.press("d"), None);
     replayed.screen.line("─ Doctor: no finding was recorded");
@@ -259,14 +259,14 @@ fn the_doctor_is_not_asked_about_a_recording() {
 }
 
 #[test]
-fn it_opens_where_the_recording_says() {
+fn a_recording_opens_at_its_first_problem() {
     let mut replayed = Replayed::of(FromTheEnd(recording()));
     let title = replayed.screen.line("pleg top");
     assert!(title.contains(" 03:05:45 of 03:04:05 "), "{title}");
 }
 
 #[test]
-fn times_have_dates_where_the_recording_is_of_more_than_one_day() {
+fn times_have_dates_if_the_recording_has_more_than_one_day() {
     let day = 86_400.0;
     let mut replayed = Replayed::of(FromTheEnd(InMemory(vec![
         (at(0.0), pods(0.0, &[])),
@@ -299,7 +299,7 @@ fn a_recorded_event_shows_how_late_it_was_before_its_pod_is_listed_again() {
 }
 
 #[test]
-fn what_the_doctor_had_found_is_shown_with_the_time_of_its_look() {
+fn findings_of_a_recording_are_shown_with_their_time() {
     let finding = json!({"cause": "status-lock", "sentence": "db holds the lock",
         "confidence": "high", "time": at(5.0)});
     let mut replayed = Replayed::of(FromTheEnd(InMemory(vec![

@@ -57,7 +57,7 @@ fn live(updates: mpsc::Receiver<Update>) -> Feed {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_nothing_happens_it_draws_once_a_second() {
+async fn an_idle_screen_is_drawn_once_a_second() {
     let (_sender, updates) = mpsc::channel(1);
     let frames = RefCell::new(0);
     let state = State::live(at(0.0), None);
@@ -97,7 +97,7 @@ async fn a_flood_of_updates_makes_ten_frames_a_second() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_key_is_seen_at_once() {
+async fn a_key_has_an_effect_at_once() {
     let (_sender, updates) = mpsc::channel(1);
     let drawn = RefCell::new(Vec::new());
     let begun = Instant::now();
@@ -121,12 +121,12 @@ async fn a_key_is_seen_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_doctor_works_while_the_screen_goes_on() {
+async fn the_screen_is_updated_while_the_doctor_runs() {
     let (_sender, updates) = mpsc::channel(1);
     let seen = RefCell::new(Vec::new());
     let draw = |state: &State| {
         seen.borrow_mut().push(match &state.node.examination {
-            Examination::NotAsked => "not asked",
+            Examination::NotRun => "not run",
             Examination::Running { .. } => "running",
             Examination::Done { .. } => "done",
             Examination::Failed { .. } => "failed",
@@ -149,7 +149,7 @@ async fn the_doctor_works_while_the_screen_goes_on() {
         "{seen:?}"
     );
     seen.dedup();
-    assert_eq!(seen, ["not asked", "running", "failed"]);
+    assert_eq!(seen, ["not run", "running", "failed"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -167,7 +167,7 @@ async fn a_recording_is_stepped_through_by_keys() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn it_ends_with_its_keys_and_with_an_error_of_the_terminal() {
+async fn a_session_ends_with_its_keys_and_with_an_error_of_the_terminal() {
     let (_sender, updates) = mpsc::channel(1);
     let state = State::live(at(0.0), None);
     let draw = |_: &State| Ok(Extent::default());

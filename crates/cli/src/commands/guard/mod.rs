@@ -15,7 +15,7 @@ use cri::Endpoint;
 use guard::core::Settings;
 use guard::{Handle, Proxy};
 use pleg::model::wall_time::system_clock;
-use times::GoDuration;
+use pleg_text::GoDuration;
 use tokio::sync::oneshot;
 
 use crate::args::{Global, duration};

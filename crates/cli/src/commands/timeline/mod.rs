@@ -82,7 +82,7 @@ pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Found> {
     let picture = spawn_blocking(move || read::read(&from, since, now)).await??;
     if form != Output::Text {
         for note in &picture.notes {
-            tracing::warn!("{}", escape::sentence(note));
+            tracing::warn!("{}", pleg_text::escape::sentence(note));
         }
     }
     let picture = match options.since {
@@ -120,7 +120,7 @@ fn form(options: &Timeline) -> anyhow::Result<Output> {
         Some("txt") => Output::Text,
         Some(other) => bail!(
             "the format cannot be told from the extension .{}: add -o html, svg, json, intervals or text",
-            escape::printable(other)
+            pleg_text::escape::printable(other)
         ),
     })
 }
@@ -139,7 +139,7 @@ struct Json<'a> {
 }
 
 fn draw(picture: &Picture, form: Output) -> anyhow::Result<String> {
-    let line = |json: String| escape::json(json) + "\n";
+    let line = |json: String| pleg_text::escape::json(json) + "\n";
     Ok(match form {
         Output::Html => timeline::html(picture),
         Output::Svg => timeline::svg(picture),
@@ -172,7 +172,7 @@ fn check_place(path: &Path, from: &[String]) -> anyhow::Result<()> {
         return Ok(());
     };
     if from.iter().any(|from| file(Path::new(from)) == Some(place)) {
-        let path = escape::printable(&path.to_string_lossy()).into_owned();
+        let path = pleg_text::escape::printable(&path.to_string_lossy()).into_owned();
         bail!("--output-file {path} would replace what is read");
     }
     Ok(())
@@ -183,7 +183,7 @@ fn save(path: &Path, drawn: &str) -> anyhow::Result<()> {
     let context = || {
         format!(
             "cannot write {}",
-            escape::printable(&path.to_string_lossy())
+            pleg_text::escape::printable(&path.to_string_lossy())
         )
     };
     let is_other = std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file());

@@ -14,7 +14,6 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
-use ::times::GoDuration;
 use agent::history_directory;
 use analyze::analysis::{Analysis, Analyzer, InputReport};
 use analyze::input::{self, NoObserver};
@@ -26,6 +25,7 @@ use doctor::facts::NodeFacts;
 use episodes::{Episode, Source, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::words::counted;
+use pleg_text::GoDuration;
 use recorder::fold::Fold;
 use recorder::store::{Range, Skipped, is_history, is_recording};
 use timeline::{Advice, Picture};
@@ -78,7 +78,7 @@ pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow:
         }
         let result = match place {
             _ if is_history(place) => read.history(path, range, now),
-            _ if snapshot::is_snapshot(place) => read.snapshot(path),
+            _ if recorder::snapshot::is_snapshot(place) => read.snapshot(path),
             _ if bundle::is_bundle(place) => read.bundle(path),
             _ => {
                 files.push(path.clone());
@@ -127,13 +127,13 @@ impl Read {
     }
 
     fn snapshot(&mut self, path: &str) -> anyhow::Result<()> {
-        let mut read =
-            snapshot::open(Path::new(path)).with_context(|| printable(path).into_owned())?;
+        let mut read = recorder::snapshot::open(Path::new(path))
+            .with_context(|| printable(path).into_owned())?;
         let count = read.entries.len();
         self.folded(path, read.fold());
         self.sources
             .push(format!("{path} (snapshot, {count} entries)"));
-        if !read.is_whole {
+        if !read.is_complete {
             self.notes
                 .push(format!("{path} is cut off: its end is missing."));
         }

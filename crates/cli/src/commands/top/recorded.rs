@@ -31,9 +31,9 @@ pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
             let entries = recorder::store::read(path, Range::default());
             (entries.with_context(|| place.clone())?.collect(), None)
         }
-        () if snapshot::is_snapshot(path) => {
-            let read = snapshot::open(path).with_context(|| place.clone())?;
-            let seen = read.seen();
+        () if recorder::snapshot::is_snapshot(path) => {
+            let read = recorder::snapshot::open(path).with_context(|| place.clone())?;
+            let seen = read.observed();
             let entries: Vec<Entry> = read.entries.into_iter().chain(seen).collect();
             (entries, read.parts.facts)
         }
@@ -80,14 +80,14 @@ impl Recording for Recorded {
     fn at(&self, time: WallTime) -> Vec<Update> {
         let parts = self.recording.at(time, MAX_ENTRIES).into_iter();
         let parts = parts.map(|part| match part {
-            replay::Update::NotRecorded(silence) => Update::Source(Source::Disconnected {
-                since: silence.since,
-                why: silence.to_string(),
+            replay::Update::NotRecorded(unrecorded) => Update::Source(Source::Disconnected {
+                since: unrecorded.since,
+                why: unrecorded.to_string(),
             }),
             replay::Update::Status { taken, report } => Update::Status { taken, report },
-            replay::Update::Told(told) => Update::Recorded {
-                record: told.record,
-                happened: told.happened,
+            replay::Update::Published(published) => Update::Recorded {
+                record: published.record,
+                happened: published.happened,
             },
             replay::Update::Pods { listed, pods } => Update::Pods {
                 taken: listed,

@@ -29,7 +29,7 @@ fn report(runtime: &FakeRuntime, meanwhile: impl FnOnce(&sim::Sim) + Send + 'sta
     happens.join().unwrap();
     let report = report.assert_code(1).value();
     assert!(
-        runtime.sim.most_outstanding_in_all() <= MAX_OUTSTANDING,
+        runtime.sim.max_outstanding() <= MAX_OUTSTANDING,
         "{report:#}"
     );
     report
@@ -129,7 +129,7 @@ fn a_pause_of_the_whole_runtime_accuses_nobody() {
     let pauses = std::thread::spawn(move || {
         once_made(&sim, Rpc::ContainerStatus, 4, sim::Sim::stop);
         std::thread::sleep(Duration::from_millis(6300));
-        sim.go_on();
+        sim.resume();
     });
     let report = doctor_within(LIMIT, &runtime, &["-o", "json"]);
     pauses.join().unwrap();

@@ -4,8 +4,8 @@ use std::io::{Read, Write};
 use std::time::Duration;
 
 use pleg::runtime::{CallError, Rpc};
+use pleg_text::GoDuration;
 use sim::Fault;
-use times::GoDuration;
 
 use super::{LISTS, causes, doctor, make_lists_slow, once_made, three_pods};
 use crate::support::{Agent, FakeRuntime, Pleg};

@@ -36,7 +36,7 @@ fn under_the_status_lock() -> (FakeRuntime, Agent) {
 fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
     let (runtime, agent) = under_the_status_lock();
     let lists = runtime.sim.calls_made(Rpc::ListContainers);
-    let statuses = runtime.sim.most_outstanding();
+    let statuses = runtime.sim.max_outstanding_per_id();
     let args = [
         "doctor",
         "-r",
@@ -55,7 +55,7 @@ fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
     );
     // Nobody was asked twice for what the agent waits for.
     assert_eq!(runtime.sim.calls_made(Rpc::ListContainers), lists);
-    assert!(runtime.sim.most_outstanding() <= statuses + 8);
+    assert!(runtime.sim.max_outstanding_per_id() <= statuses + 8);
 }
 
 #[test]
@@ -120,7 +120,7 @@ fn few_calls_are_outstanding_whatever_hangs() {
     let path = runtime.path();
     let args = [&["doctor", "-r", &path], &ALONE[..], &["-o", "json"]].concat();
     Pleg::new(&args).run().assert_code(1);
-    let most = runtime.sim.most_outstanding_in_all();
+    let most = runtime.sim.max_outstanding();
     assert!(most <= MAX_OUTSTANDING, "{most}");
 }
 
@@ -314,7 +314,7 @@ fn it_ends_in_time_when_everything_hangs_and_leaves_no_pile_of_calls() {
     let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
     assert_eq!(causes(&report)[0], "runtime-unresponsive");
     // The calls of both runs, of which those of the first end with their connection.
-    let most = runtime.sim.most_outstanding_in_all();
+    let most = runtime.sim.max_outstanding();
     assert!(most <= 2 * MAX_OUTSTANDING, "{most}");
 }
 

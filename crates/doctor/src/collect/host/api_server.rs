@@ -62,7 +62,7 @@ fn server(host: &Host) -> Result<ApiServer, Missing> {
         }
     };
     Ok(ApiServer {
-        address: escape::redacted(cluster.server),
+        address: pleg_text::redacted(cluster.server),
         answer,
         clock,
     })
@@ -119,6 +119,6 @@ fn failed(error: &(dyn Error + 'static)) -> ApiAnswer {
             | ErrorKind::NetworkUnreachable
             | ErrorKind::NetworkDown,
         ) => ApiAnswer::Unreachable(error.to_string()),
-        _ => ApiAnswer::Failed(escape::redacted(error.to_string())),
+        _ => ApiAnswer::Failed(pleg_text::redacted(error.to_string())),
     }
 }

@@ -44,7 +44,7 @@ pub(super) fn printable_path(text: &str) -> String {
 fn shown(text: &str, most: usize) -> String {
     let shown = |char: char| if char.is_control() { '?' } else { char };
     // As of a mount's source, or of a line of the kernel.
-    let text = escape::redact(text);
+    let text = pleg_text::redact(text);
     text.chars().take(most).map(shown).collect()
 }
 

@@ -8,7 +8,7 @@ use analyze::line::stamp::{Calendar, Stamp};
 use analyze::line::{klog, prefix};
 use analyze::rules::LineSearch;
 use jiff::tz::TimeZone;
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::Host;
 use crate::collect::helper::{Helpers, Request};
@@ -125,7 +125,7 @@ impl Reading {
             self.facts.lines.push(LogLine {
                 log: log.to_owned(),
                 time: time.and_then(WallTime::from_unix_nanos),
-                text: escape::redact(line).chars().take(MAX_CHARS).collect(),
+                text: pleg_text::redact(line).chars().take(MAX_CHARS).collect(),
             });
         }
         // The newest lines show the current state.

@@ -9,7 +9,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use times::WallTime;
+use pleg_text::WallTime;
 
 use super::helper::Helpers;
 use super::step::{Overdue, Step};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use pleg_text::WallTime;
 use serde::{Deserialize, Serialize};
-use times::WallTime;
 
 /// The files that a kubelet is configured by, as far as they exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -9,7 +9,7 @@
 
 use std::time::Duration;
 
-use times::GoDuration;
+use pleg_text::GoDuration;
 use tokio::time::Instant;
 
 use super::{Blind, FailingCall, HealthState, Reason, StuckCall, kubelet_healthy, short};

@@ -182,7 +182,7 @@ fn reach(failure: Failure, source: &str) -> Fact<Reach> {
         },
         Failure::Rejected { error, message } => Reach::Rejected {
             error,
-            message: escape::redacted(message),
+            message: pleg_text::redacted(message),
         },
         Failure::Silent(limit) => Reach::Silent {
             seconds: limit.as_secs_f64(),

@@ -1,0 +1,435 @@
+//! The episodes of a recording.
+
+use causes::finding::{Confidence, Finding};
+use episodes::{Episode, What};
+use pleg::model::wall_time::WallTime;
+use pleg::out::status_report::StatusReport;
+use recorder::fold::{Fold, episodes};
+use recorder::{Began, Entry, Loss, Lost, Recorded};
+use serde_json::{Value, json};
+
+use crate::support::{death_at, report, time};
+
+fn at(seconds: u64, what: Recorded) -> Entry {
+    Entry {
+        time: time(seconds),
+        what,
+    }
+}
+
+fn began(seconds: u64) -> Entry {
+    let began = Began {
+        version: "1".to_owned(),
+        endpoint: "unix:///x".to_owned(),
+        guard: false,
+    };
+    at(seconds, Recorded::Began(began))
+}
+
+fn healthy(seconds: u64) -> Entry {
+    Entry::status(time(seconds), report("Healthy", "AllSeen", 0))
+}
+
+/// A status with these changes.
+fn status(seconds: u64, changes: &[(&str, Value)]) -> Entry {
+    let mut json = serde_json::to_value(report("Healthy", "AllSeen", 0)).unwrap();
+    json["warnings"] = json!([]);
+    json["finding"] = json!(null);
+    for (pointer, value) in changes {
+        *json.pointer_mut(pointer).unwrap() = value.clone();
+    }
+    let report: StatusReport = serde_json::from_value(json).unwrap();
+    Entry::status(time(seconds), report)
+}
+
+fn stuck(id: &str, seconds: f64) -> Value {
+    json!([{"call": "ContainerStatus", "id": id, "container": "app", "sinceSeconds": seconds,
+        "pod": {"uid": "u", "namespace": "default", "name": "web-0"}}])
+}
+
+/// A change of health, with the calls that are stuck then.
+fn health(seconds: u64, state: &str, reason: &str, stuck: Value) -> Entry {
+    let health = json!({"kind": "health", "time": time(seconds).to_string(), "state": state,
+        "reason": reason, "message": "m", "stuck": stuck, "failing": [], "blind": []});
+    Entry::published(serde_json::from_value(health).unwrap(), None).unwrap()
+}
+
+/// Title, object, beginning, end.
+type Row = (String, String, u64, Option<u64>);
+
+fn rows(entries: Vec<Entry>) -> Vec<Row> {
+    let seconds = |at: WallTime| at.since(time(0)).as_secs();
+    let row = |it: Episode| {
+        (
+            it.what.title(),
+            it.subject_name(),
+            seconds(it.from),
+            it.to.map(seconds),
+        )
+    };
+    episodes(entries).0.into_iter().map(row).collect()
+}
+
+fn row(title: &str, subject: &str, from: u64, to: impl Into<Option<u64>>) -> Row {
+    (title.to_owned(), subject.to_owned(), from, to.into())
+}
+
+#[test]
+fn a_stuck_call_is_one_episode_from_its_request_until_it_is_answered() {
+    let degraded = [
+        ("/health/state", json!("Degraded")),
+        ("/health/reason", json!("ContainerStuck")),
+        ("/health/since", json!(time(12).to_string())),
+    ];
+    let with = |seconds, id, age| {
+        let mut changes = vec![("/stuck", stuck(id, age))];
+        changes.extend(degraded.clone());
+        status(seconds, &changes)
+    };
+    let entries = vec![
+        began(0),
+        healthy(1),
+        with(12, "a", 2.0),
+        with(72, "a", 62.0),
+        with(80, "b", 3.0),
+        healthy(90),
+        at(100, Recorded::Ended),
+    ];
+    let expected = [
+        row("ContainerStatus hangs", "default/web-0/app", 10, 80),
+        row("Degraded", "", 12, 90),
+        row("ContainerStatus hangs", "default/web-0/app", 77, 90),
+    ];
+    assert_eq!(rows(entries), expected);
+}
+
+#[test]
+fn a_state_that_lasts_when_the_history_ends_has_no_end() {
+    let flights = json!([{"call": "ListContainers", "id": null, "ageSeconds": 5.0}]);
+    let entries = vec![began(0), status(30, &[("/inFlight", flights)])];
+    let expected = [row("ListContainers hangs", "", 25, None)];
+    assert_eq!(rows(entries), expected);
+}
+
+#[test]
+fn a_call_that_is_stuck_for_less_than_a_second_is_known_from_the_change_of_health() {
+    let entries = vec![
+        began(0),
+        healthy(1),
+        health(12, "Degraded", "ContainerStuck", stuck("a", 2.0)),
+        health(13, "Healthy", "AllSeen", json!([])),
+    ];
+    let call = row("ContainerStatus hangs", "default/web-0/app", 10, 13);
+    assert!(rows(entries).contains(&call));
+}
+
+#[test]
+fn a_state_without_an_end_was_observed_until_the_last_entry() {
+    let entries = [
+        began(0),
+        health(12, "Degraded", "ContainerStuck", stuck("a", 2.0)),
+    ];
+    let later = healthy(13);
+    let later = Entry {
+        what: Recorded::Lists(Vec::new()),
+        ..later
+    };
+    let (episodes, _) = episodes(entries.into_iter().chain([later]));
+    let until: Vec<_> = episodes.iter().map(|it| (it.to, it.until())).collect();
+    assert_eq!(until, [(None, time(13)), (None, time(13))]);
+}
+
+#[test]
+fn each_state_in_a_status_is_a_separate_episode() {
+    let finding = json!({"cause": "disk-full", "sentence": "it is full", "confidence": "high",
+        "time": time(5).to_string()});
+    let failing = json!([{"call": "ContainerStatus", "id": "c", "container": "app",
+        "pod": {"uid": "u", "namespace": "n", "name": "p"}, "error": "no", "sinceSeconds": 4.0}]);
+    for (changes, expected) in [
+        (
+            vec![("/kubeletView/ready", json!(false))],
+            row("would be NotReady", "", 10, 20),
+        ),
+        (
+            vec![
+                ("/guard/guarding", json!(true)),
+                ("/guard/sinceSeconds", json!(3.0)),
+            ],
+            row("guarding", "", 7, 20),
+        ),
+        (
+            vec![
+                ("/stream/state", json!("retrying")),
+                ("/relist/count", json!(2)),
+            ],
+            row("event stream or kernel hints missing", "", 10, 20),
+        ),
+        (
+            vec![("/kernel/state", json!("unavailable"))],
+            row("event stream or kernel hints missing", "", 10, 20),
+        ),
+        (
+            vec![("/failing", failing)],
+            row("pod not observed", "n/p/app", 6, 20),
+        ),
+        (vec![("/finding", finding)], row("disk-full", "", 5, 5)),
+    ] {
+        let entries = vec![
+            began(0),
+            status(10, &changes),
+            status(15, &changes),
+            healthy(20),
+        ];
+        assert_eq!(rows(entries), [expected]);
+    }
+}
+
+#[test]
+fn a_runtime_that_is_down_is_unreachable_from_the_change_of_health_on() {
+    let health = |seconds, state, reason| health(seconds, state, reason, json!([]));
+    let entries = vec![
+        began(0),
+        health(10, "Degraded", "RuntimeUnreachable"),
+        health(190, "Unhealthy", "RuntimeUnreachable"),
+        health(300, "Healthy", "AllSeen"),
+        healthy(301),
+    ];
+    // Silences of more than two and a half minutes are reported too, and what ended in them is not
+    // known.
+    let rows = rows(entries);
+    let without: Vec<_> = rows.iter().filter(|row| row.0 != "not recorded").collect();
+    let expected = [
+        row("Degraded", "", 10, None),
+        row("runtime unreachable", "", 10, None),
+        row("Unhealthy", "", 190, 300),
+        row("runtime unreachable", "", 190, 300),
+    ];
+    assert_eq!(without, expected.iter().collect::<Vec<_>>());
+}
+
+#[test]
+fn an_exit_has_its_source_and_its_delay() {
+    let mut entry = death_at(137, time(10));
+    let Recorded::Published(published) = &mut entry.what else {
+        panic!("not an event");
+    };
+    published.happened = Some(time(9));
+    let (episodes, _) = episodes([began(0), entry]);
+    let expected = What::Event {
+        event: "ContainerDied".to_owned(),
+        source: "kernel".to_owned(),
+        delay_seconds: Some(1.0),
+    };
+    assert_eq!(episodes[0].what, expected);
+    assert_eq!(episodes[0].from, time(9));
+    let reason = "container app of pod default/web-0 died with exit code 137 (Error)";
+    assert_eq!(episodes[0].reason, reason);
+}
+
+#[test]
+fn a_time_without_a_recording_is_shown_with_the_reason() {
+    let lost = Lost {
+        entries: 7,
+        since: time(1000),
+        why: Loss::FullDisk,
+    };
+    let entries = [
+        began(0),
+        status(10, &[("/guard/guarding", json!(true))]),
+        // It was killed.
+        began(100),
+        healthy(110),
+        at(120, Recorded::Ended),
+        began(600),
+        // It was suspended.
+        healthy(900),
+        at(1060, Recorded::Lost(lost)),
+    ];
+    let (episodes, _) = episodes(entries);
+    let gaps: Vec<_> = episodes
+        .iter()
+        .filter(|it| it.what == What::NotRecorded)
+        .map(|it| (it.from, it.to.unwrap(), it.reason.as_str()))
+        .collect();
+    let stopped = "nothing was recorded for 8m0s: the agent was stopped";
+    let not_running = "nothing was recorded for 5m0s: the agent did not run, its clock was set, \
+                  or the entries are lost";
+    let killed = "nothing was recorded for 1m30s: the agent was killed, or the node was down";
+    assert_eq!(gaps[0], (time(10), time(100), killed));
+    assert_eq!(gaps[1], (time(120), time(600), stopped));
+    assert_eq!(gaps[2].2, not_running);
+    let guarding = episodes
+        .iter()
+        .find(|it| it.what == What::Guarding)
+        .unwrap();
+    assert_eq!(guarding.to, None, "its end was not observed");
+    assert_eq!(guarding.until(), time(10), "no longer than it was seen");
+    assert!(
+        episodes
+            .iter()
+            .any(|it| it.reason.starts_with("7 entries were lost"))
+    );
+}
+
+/// An exit at 10 s that was reported at this time.
+fn died(reported: u64) -> Entry {
+    let event = json!({"kind": "event", "time": time(reported), "type": "ContainerDied",
+        "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "id": "61ac7eca54e9",
+        "subject": "container", "container": "app", "exitCode": 1, "reason": "Error",
+        "initial": false, "source": "relist"});
+    let record = serde_json::from_value(event).unwrap();
+    Entry::published(record, Some(time(10))).unwrap()
+}
+
+#[test]
+fn a_pod_whose_exit_was_reported_late_waited_from_the_exit_to_the_report() {
+    let waited = |entry| {
+        let (all, _) = episodes([began(0), entry]);
+        all.into_iter().find(|it| it.what == What::PodWaited)
+    };
+    let late = waited(died(123)).unwrap();
+    assert_eq!((late.from, late.to), (time(10), Some(time(123))));
+    assert_eq!(late.subject_name(), "default/web-0");
+    assert_eq!(
+        late.reason,
+        "container app died; reported after 1m53s by relist"
+    );
+    assert_eq!(waited(died(12)), None);
+}
+
+#[test]
+fn an_exit_that_a_restarted_agent_reports_again_is_not_a_pod_that_waited() {
+    let (all, _) = episodes([began(0), died(11), began(300), died(310)]);
+    assert!(!all.iter().any(|it| it.what == What::PodWaited), "{all:?}");
+}
+
+#[test]
+fn a_call_that_hung_before_the_runtime_became_unresponsive_has_no_end_until_it_responds() {
+    let report = [
+        ("/health/state", json!("Degraded")),
+        ("/health/reason", json!("RuntimeSilent")),
+    ];
+    let entries = vec![
+        began(0),
+        status(12, &[("/stuck", stuck("a", 2.0))]),
+        status(20, &report),
+        healthy(60),
+    ];
+    let call = row("ContainerStatus hangs", "default/web-0/app", 10, 60);
+    let rows = rows(entries);
+    assert!(rows.contains(&call), "{rows:?}");
+}
+
+#[test]
+fn an_episode_of_guarding_begins_no_earlier_than_the_last_status_without_it() {
+    let guarding = [
+        ("/guard/guarding", json!(true)),
+        ("/guard/sinceSeconds", json!(10.0)),
+    ];
+    let entries = vec![
+        began(0),
+        healthy(5),
+        status(18, &[("/health/state", json!("Degraded"))]),
+        status(20, &guarding),
+        healthy(21),
+    ];
+    let rows = rows(entries);
+    assert!(rows.contains(&row("guarding", "", 18, 21)), "{rows:?}");
+}
+
+fn diagnosed(seconds: u64, confidence: &str, pid: u32) -> Entry {
+    let finding = json!({"cause": "container-status-lock", "title": "t", "verdict": "problem",
+        "sentence": format!("shim {pid} is stopped"), "confidence": confidence,
+        "culprit": {"pid": pid, "process": "containerd-shim"}, "evidence": ["state T"],
+        "advice": [format!("kill -CONT {pid}")], "fixedIn": ["none"]});
+    let diagnosed = json!({"began": time(seconds), "findings": [finding],
+        "bundle": "/var/lib/pleg/bundles/x.json.gz"});
+    at(
+        seconds + 9,
+        Recorded::Diagnosed(serde_json::from_value(diagnosed).unwrap()),
+    )
+}
+
+/// A status that shows the leading finding of a diagnosis at that time.
+fn with_finding(seconds: u64, cause: &str, diagnosed: u64) -> Entry {
+    let finding = json!({"cause": cause, "sentence": "it is so", "confidence": "high",
+        "time": time(diagnosed).to_string()});
+    status(seconds, &[("/finding", finding)])
+}
+
+fn findings(entries: Vec<Entry>) -> Vec<Finding> {
+    let mut fold = Fold::default();
+    entries.into_iter().for_each(|entry| fold.take(entry));
+    fold.findings()
+}
+
+#[test]
+fn the_findings_of_a_recovered_node_are_past_and_keep_culprit_evidence_and_advice() {
+    let lock = "container-status-lock";
+    let trouble = vec![
+        began(0),
+        diagnosed(10, "medium", 7),
+        with_finding(20, lock, 10),
+        diagnosed(70, "certain", 7),
+        with_finding(80, lock, 70),
+    ];
+    let [now] = &findings(trouble.clone())[..] else {
+        panic!("one fault");
+    };
+    assert!(!now.past);
+    let recovered = [trouble, vec![healthy(100)]].concat();
+    let [past] = &findings(recovered)[..] else {
+        panic!("one fault");
+    };
+    assert!(past.past && past.past_note().starts_with("past, found at "));
+    assert_eq!(past.found_at, Some(time(70)));
+    assert_eq!(past.confidence, Confidence::Certain);
+    assert_eq!(past.culprit.pid, Some(7));
+    assert_eq!(past.advice, ["kill -CONT 7"]);
+    assert_eq!(past.evidence.last().unwrap(), "state T");
+    assert!(past.evidence[0].contains("--from /var/lib/pleg/bundles/x.json.gz"));
+    assert_eq!(past.said(), "shim 7 is stopped");
+}
+
+#[test]
+fn another_culprit_is_another_fault_and_an_older_recording_has_the_advice_of_the_page() {
+    let two = vec![
+        diagnosed(10, "high", 7),
+        diagnosed(70, "certain", 8),
+        healthy(100),
+    ];
+    let pids = |entries| {
+        let all: Vec<Finding> = findings(entries);
+        all.iter().map(|it| it.culprit.pid).collect::<Vec<_>>()
+    };
+    assert_eq!(pids(two), [Some(8), Some(7)]);
+
+    let older = vec![with_finding(20, "disk-full", 10), healthy(100)];
+    let [past] = &findings(older)[..] else {
+        panic!("one fault");
+    };
+    assert!(past.past && !past.advice.is_empty());
+    assert_eq!(past.said(), "it is so");
+    let unknown = vec![with_finding(20, "of-a-newer-pleg", 10), healthy(100)];
+    assert_eq!(findings(unknown), []);
+}
+
+#[test]
+fn a_state_lasts_until_now_while_the_agent_runs_and_until_its_stop_otherwise() {
+    let lasts_until = |entries: Vec<Entry>, now: u64| {
+        let mut fold = Fold::default();
+        entries.into_iter().for_each(|entry| fold.take(entry));
+        fold.runs_at(time(now));
+        let until = fold.read_until();
+        let hung = fold.finish().0.remove(0);
+        assert_eq!((hung.to, hung.seen_until), (None, until));
+        until.unwrap().since(time(0)).as_secs()
+    };
+    let stuck = status(30, &[("/stuck", stuck("c1", 5.0))]);
+    let running = vec![began(0), stuck];
+    assert_eq!(lasts_until(running.clone(), 85), 85);
+    // There were no entries for longer than a running agent records none.
+    assert_eq!(lasts_until(running.clone(), 300), 30);
+    let stopped = [running, vec![at(70, Recorded::Ended)]].concat();
+    assert_eq!(lasts_until(stopped, 85), 70);
+}

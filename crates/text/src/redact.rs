@@ -1,0 +1,446 @@
+//! Removes credentials from text that is quoted or saved, because others may read it.
+//!
+//! ```text
+//!   password=hunter2   "token": "abc"   --api-key abc   --> the key stays, the value is [redacted]
+//!   Authorization: Bearer abc                           --> the scheme stays
+//!   https://user:abc@host    eyJhbGci…    AKIA…         --> only the credential is removed
+//!   token expired    secret "a" not found    key=a      --> unchanged
+//! ```
+//!
+//! One pass over the text. The end of a word decides whether it is a key (`DB_PASSWORD`); the
+//! characters after it decide whether a value follows. An error message can follow a colon as well, so
+//! after a colon and a space only one word at the end of its line, or in a list, is a value.
+
+use std::borrow::Cow;
+
+/// The text that replaces a credential.
+pub const REDACTED: &str = "[redacted]";
+
+/// The ends of names of credentials, in lower case and without `-`, `_` and `.`.
+const KEYS: [&[u8]; 13] = [
+    b"password",
+    b"password2",
+    b"passwd",
+    b"passphrase",
+    b"token",
+    b"secret",
+    b"secretkey",
+    b"apikey",
+    b"accesskey",
+    b"accountkey",
+    b"privatekey",
+    b"keydata",
+    b"connectionstring",
+];
+
+/// Keys of mount options. Only the whole word is a key, because longer words end with them too.
+const MOUNT_KEYS: [&str; 4] = ["pass", "cred", "credential", "credentials"];
+
+/// The prefixes of credentials with a known form, and the least length of such a credential.
+const CREDENTIAL_PREFIXES: [(&[u8], usize); 10] = [
+    (b"eyJ", 20), // JSON in base64: a JWT, a registry's credentials.
+    (b"AKIA", 20),
+    (b"ASIA", 20),
+    (b"ghp_", 20),
+    (b"gho_", 20),
+    (b"ghs_", 20),
+    (b"github_pat_", 20),
+    (b"glpat-", 20),
+    (b"xoxb-", 20),
+    (b"xoxp-", 20),
+];
+
+/// Schemes of `Authorization` whose credential is one word.
+const ONE_WORD_SCHEMES: [&str; 4] = ["bearer", "basic", "negotiate", "token"];
+/// Schemes of `Authorization` whose credential is the rest of the line.
+const LINE_SCHEMES: [&str; 3] = ["digest", "aws4-hmac-sha256", "hoba"];
+
+/// Values that are not secrets, and words that follow the name of a flag in a sentence.
+const PLAIN_VALUES: [&[u8]; 13] = [
+    b"true", b"false", b"null", b"nil", b"none", b"<nil>", b"is", b"was", b"must", b"cannot",
+    b"not", b"and", b"or",
+];
+
+const KEY_BEGIN: &str = "-----BEGIN ";
+const KEY_HEADER_END: &str = "PRIVATE KEY-----";
+const KEY_END: &str = "-----END ";
+
+/// The longest first line of a private key.
+const MAX_KEY_HEADER_BYTES: usize = 80;
+
+/// The text with each credential replaced by `[redacted]`.
+pub fn redact(text: &str) -> Cow<'_, str> {
+    let mut redaction = Redaction {
+        text,
+        bytes: text.as_bytes(),
+        at: 0,
+        copied: 0,
+        redacted: String::new(),
+    };
+    redaction.run();
+    if redaction.copied == 0 {
+        return text.into();
+    }
+    redaction.redacted.push_str(&text[redaction.copied..]);
+    redaction.redacted.into()
+}
+
+/// Like [`redact`], for an owned text.
+pub fn redacted(text: String) -> String {
+    let redacted = match redact(&text) {
+        Cow::Owned(redacted) => Some(redacted),
+        Cow::Borrowed(_) => None,
+    };
+    redacted.unwrap_or(text)
+}
+
+struct Redaction<'a> {
+    text: &'a str,
+    bytes: &'a [u8],
+    /// Everything before this was read.
+    at: usize,
+    /// Everything before this is in `redacted`.
+    copied: usize,
+    redacted: String,
+}
+
+/// A value, without its quotes.
+struct Value {
+    start: usize,
+    end: usize,
+}
+
+impl Redaction<'_> {
+    fn run(&mut self) {
+        while let Some(&byte) = self.bytes.get(self.at) {
+            if is_word(byte) {
+                let start = self.at;
+                self.at = self.end_of(start, is_word);
+                self.word(start, self.at);
+            } else if byte == b'/' && self.bytes.get(self.at + 1) == Some(&b'/') {
+                self.authority();
+            } else {
+                self.at += 1;
+            }
+        }
+    }
+
+    fn get(&self, at: usize) -> u8 {
+        self.bytes.get(at).copied().unwrap_or(0)
+    }
+
+    /// The end of the bytes from `start` on for which `is_in` is true.
+    fn end_of(&self, start: usize, is_in: impl Fn(u8) -> bool) -> usize {
+        let rest = self.bytes.get(start..).unwrap_or_default();
+        let length = rest.iter().position(|byte| !is_in(*byte));
+        start + length.unwrap_or(rest.len())
+    }
+
+    /// Redacts a range. Both of its ends are at ASCII characters, or at an end of the text.
+    fn replace(&mut self, start: usize, end: usize) {
+        if start < end {
+            self.redacted.push_str(&self.text[self.copied..start]);
+            self.redacted.push_str(REDACTED);
+            self.copied = end;
+        }
+        self.at = self.at.max(end);
+    }
+
+    fn word(&mut self, start: usize, end: usize) {
+        let word = &self.bytes[start..end];
+        if word.starts_with(b"-----BEGIN") {
+            self.private_key(start);
+        } else if CREDENTIAL_PREFIXES.iter().any(|(prefix, least)| {
+            word.starts_with(prefix) && word.len() >= *least && has_digit_or_capital(word)
+        }) {
+            let end = self.end_of(end, |byte| is_word(byte) || b"+/=".contains(&byte));
+            self.replace(start, end);
+        } else if ends_with(word, b"authorization") {
+            self.authorization(end);
+        } else if word.eq_ignore_ascii_case(b"bearer") {
+            let value = self.end_of(end, |byte| byte == b' ');
+            let stop = self.end_of(value, is_token);
+            // A shorter word is part of a sentence.
+            if value > end && stop - value >= 16 {
+                self.replace(value, stop);
+            }
+        } else if is_key(word) {
+            self.key(start, end);
+        }
+    }
+
+    /// The word is the name of a credential.
+    fn key(&mut self, start: usize, end: usize) {
+        if let Some(value) = self.value_of(start, end) {
+            let is_plain =
+                |plain: &&[u8]| self.bytes[value.start..value.end].eq_ignore_ascii_case(plain);
+            let is_redacted = self.text[value.start..].starts_with(REDACTED);
+            if is_redacted {
+                self.at = value.start + REDACTED.len();
+            } else if !PLAIN_VALUES.iter().any(is_plain) {
+                self.replace(value.start, value.end);
+            }
+        }
+    }
+
+    fn value_of(&self, start: usize, end: usize) -> Option<Value> {
+        let is_flag = self.get(start) == b'-';
+        let after = self.after_quote(end);
+        let is_quoted = after > end;
+        let separator = self.end_of(after, is_blank);
+        let is_spaced = separator > after;
+        let value = self.end_of(separator + 1, is_blank);
+        match self.get(separator) {
+            b'=' if self.get(separator + 1) != b'=' => {
+                Some(self.value_at(if is_spaced { value } else { separator + 1 }))
+            }
+            b':' if is_quoted || !is_spaced => {
+                let opens_quote = self.after_quote(value) > value;
+                let is_apart = value > separator + 1;
+                if opens_quote && (is_quoted || !is_apart) {
+                    Some(self.value_at(value))
+                } else if is_apart || is_quoted {
+                    let found = self.value_at(value);
+                    let is_mapping = self.is_mapping(start, end, is_quoted);
+                    let is_value = is_mapping && (opens_quote || self.is_scalar(&found));
+                    Some(found).filter(|found| is_value || self.is_random(found))
+                } else {
+                    // The tag of an image is not a value.
+                    let is_value = start == 0 || self.get(start - 1) != b'/';
+                    let is_value = is_value && !is_mount_key(&self.bytes[start..end]);
+                    is_value.then(|| self.value_at(value))
+                }
+            }
+            // A flag and its value may be two strings of a list.
+            b',' if is_flag => {
+                let is_list = is_quoted && self.after_quote(value) > value;
+                let found = self.value_at(value);
+                Some(found).filter(|found| is_list || self.is_random(found))
+            }
+            next if is_flag && is_spaced && !is_quoted && next != b'-' => {
+                Some(self.value_at(separator))
+            }
+            _ => None,
+        }
+    }
+
+    /// The end of a quote and the backslashes before it; `at` if there is no quote.
+    fn after_quote(&self, at: usize) -> usize {
+        let quote = self.end_of(at, |byte| byte == b'\\');
+        match is_quote(self.get(quote)) {
+            true => quote + 1,
+            false => at,
+        }
+    }
+
+    fn value_at(&self, at: usize) -> Value {
+        let start = self.after_quote(at);
+        if start == at {
+            return Value {
+                start: at,
+                end: self.end_of_bare(at),
+            };
+        }
+        // In a text that was quoted again, both quotes of the value have the same number of
+        // backslashes.
+        let (quote, depth) = (self.get(start - 1), start - 1 - at);
+        let mut backslashes = 0;
+        let mut end = self.bytes.len();
+        for (at, byte) in self.bytes.iter().enumerate().skip(start) {
+            match *byte {
+                b'\\' => backslashes += 1,
+                byte if byte == quote
+                    && (backslashes <= depth || depth == 0 && backslashes % 2 == 0) =>
+                {
+                    end = at - backslashes.min(depth);
+                    break;
+                }
+                _ => backslashes = 0,
+            }
+        }
+        Value {
+            start,
+            end: end.max(start),
+        }
+    }
+
+    /// The end of a value without quotes. In doubt it is late, not in the middle of a secret.
+    fn end_of_bare(&self, start: usize) -> usize {
+        let mut at = start;
+        // The keys and values inside of a list or mapping are read instead.
+        if b"{[".contains(&self.get(at)) {
+            return at;
+        }
+        while let Some(&byte) = self.bytes.get(at) {
+            let next = at + 1;
+            let is_end = match byte {
+                b',' | b';' | b'"' | b'`' => true,
+                b'\'' | b')' | b']' | b'}' | b'>' => !self.get(next).is_ascii_alphanumeric(),
+                // The next parameter of a query.
+                b'&' => {
+                    let name = self.end_of(next, is_word);
+                    name > next && self.get(name) == b'='
+                }
+                b'\\' => {
+                    let run = self.end_of(at, |byte| byte == b'\\');
+                    if !is_quote(self.get(run)) {
+                        at = run;
+                        continue;
+                    }
+                    true
+                }
+                byte => byte.is_ascii_whitespace(),
+            };
+            if is_end {
+                break;
+            }
+            at = next;
+        }
+        at
+    }
+
+    /// Whether the colon after this key is that of a mapping. "failed to get token: EOF" and "secret
+    /// "a-token": not found" are prose; of a password there is less prose than there are passwords.
+    fn is_mapping(&self, start: usize, end: usize, is_quoted: bool) -> bool {
+        let word = &self.bytes[start..end];
+        let is_prose = ends_with(word, b"token") || ends_with(word, b"secret");
+        let is_hump = |pair: &[u8]| pair[0].is_ascii_lowercase() && pair[1].is_ascii_uppercase();
+        let is_compound =
+            word.iter().any(|byte| b"_-".contains(byte)) || word.windows(2).any(is_hump);
+        if !is_quoted && (!is_prose || is_compound) {
+            return !is_mount_key(word);
+        }
+        let before = self.text[..start].trim_end_matches([' ', '\t', '"', '\'', '\\']);
+        matches!(
+            before.bytes().last(),
+            None | Some(b'\n' | b'{' | b',' | b'-')
+        )
+    }
+
+    /// Whether the text after a colon is a value, and no sentence: nothing follows it on the line but
+    /// the next value, or it is no plain word.
+    fn is_scalar(&self, value: &Value) -> bool {
+        let Value { start, end } = *value;
+        let after = self.end_of(end, is_blank);
+        let is_plain = |byte: &u8| byte.is_ascii_lowercase() || b"'-:".contains(byte);
+        let is_last = matches!(self.get(after), 0 | b'\n' | b'\r');
+        is_last
+            || b",;}])\"'\\".contains(&self.get(end))
+            || !self.bytes[start..end].iter().skip(1).all(is_plain)
+    }
+
+    /// Whether it cannot be a word of a sentence, or a number in it.
+    fn is_random(&self, value: &Value) -> bool {
+        let value = &self.bytes[value.start..value.end];
+        let has = |is_in: fn(&u8) -> bool| value.iter().any(is_in);
+        value.len() >= 6
+            && !value.ends_with(b":")
+            && has(u8::is_ascii_digit)
+            && has(u8::is_ascii_alphabetic)
+    }
+
+    fn authorization(&mut self, end: usize) {
+        let after = self.after_quote(end);
+        let separator = self.end_of(after, is_blank);
+        if !matches!(self.get(separator), b':' | b'=') {
+            return;
+        }
+        let opening = self.end_of(separator + 1, |byte| is_blank(byte) || byte == b'[');
+        let start = self.after_quote(opening);
+        let is_quoted = start > opening;
+        let scheme = self.end_of(start, is_word);
+        let credential = self.end_of(scheme, is_blank);
+        let is_one_of = |schemes: &[&str]| {
+            let word = &self.text[start..scheme];
+            credential > scheme && schemes.iter().any(|it| word.eq_ignore_ascii_case(it))
+        };
+        let is_line = |byte| byte != b'\n' && byte != b'\r';
+        if is_one_of(&ONE_WORD_SCHEMES) {
+            self.replace(credential, self.end_of(credential, is_token));
+        } else if is_one_of(&LINE_SCHEMES) {
+            let stop = match is_quoted {
+                true => self.value_at(opening).end,
+                false => self.end_of(credential, is_line),
+            };
+            self.replace(credential, stop);
+        } else if is_quoted && after > end {
+            self.replace(start, self.value_at(opening).end);
+        }
+    }
+
+    fn authority(&mut self) {
+        let start = self.at + 2;
+        let is_in =
+            |byte: u8| !byte.is_ascii_whitespace() && !b"/?#\"'`<>()[]{}\\|".contains(&byte);
+        let end = self.end_of(start, is_in);
+        let authority = &self.bytes[start..end];
+        let user = authority.iter().rposition(|byte| *byte == b'@');
+        // Without a scheme, as for a mounted share, only a user with a password is a credential.
+        let has_scheme = self.at > 0 && self.get(self.at - 1) == b':';
+        self.at = start;
+        if let Some(user) = user
+            && (has_scheme || authority[..user].contains(&b':'))
+        {
+            self.replace(start, start + user);
+        }
+    }
+
+    fn private_key(&mut self, start: usize) {
+        let rest = &self.text[start..];
+        let near = rest.len().min(MAX_KEY_HEADER_BYTES);
+        let header = rest.as_bytes()[..near]
+            .windows(KEY_HEADER_END.len())
+            .position(|window| window == KEY_HEADER_END.as_bytes());
+        if let Some(header) = header.filter(|_| rest.starts_with(KEY_BEGIN)) {
+            let body = start + header + KEY_HEADER_END.len();
+            let end = self.text[body..].find(KEY_END);
+            self.replace(body, end.map_or(self.text.len(), |end| body + end));
+        }
+    }
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"_-.".contains(&byte)
+}
+
+/// The characters of a one-word credential: `b68token` of RFC 6750.
+fn is_token(byte: u8) -> bool {
+    is_word(byte) || b"~+/=".contains(&byte)
+}
+
+fn is_blank(byte: u8) -> bool {
+    byte == b' ' || byte == b'\t'
+}
+
+fn is_quote(byte: u8) -> bool {
+    b"\"'`".contains(&byte)
+}
+
+fn has_digit_or_capital(word: &[u8]) -> bool {
+    let mut rest = word.iter().skip(4);
+    rest.any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+}
+
+fn is_key(word: &[u8]) -> bool {
+    KEYS.iter().any(|key| ends_with(word, key)) || is_mount_key(word)
+}
+
+fn is_mount_key(word: &[u8]) -> bool {
+    let mut keys = MOUNT_KEYS.iter();
+    keys.any(|key| word.eq_ignore_ascii_case(key.as_bytes()))
+}
+
+/// Whether the word ends with `end`, regardless of case and of separators between the letters.
+fn ends_with(word: &[u8], end: &[u8]) -> bool {
+    let mut letters = word.iter().rev().filter(|byte| !b"_-.".contains(byte));
+    // A word that ends with a separator is not a key.
+    word.last().is_some_and(u8::is_ascii_alphanumeric)
+        && end.iter().rev().all(|byte| {
+            letters
+                .next()
+                .is_some_and(|it| it.eq_ignore_ascii_case(byte))
+        })
+}
+
+#[cfg(test)]
+mod tests;

@@ -355,7 +355,7 @@ impl World {
     }
 
     fn note_held(&mut self, outstanding: &[Outstanding]) {
-        let held = outstanding.iter().filter(|call| call.by_its_own);
+        let held = outstanding.iter().filter(|call| call.has_own_fault);
         for call in held {
             let key = (call.rpc, call.id.clone());
             self.held.insert(key, Instant::now());
@@ -662,7 +662,7 @@ impl World {
         held.extend(outstanding.iter().cloned());
         let is_held: BTreeSet<(Rpc, Option<Id>)> = held
             .into_iter()
-            .filter(|call| call.by_its_own && age(call) >= SUSPECT_AFTER)
+            .filter(|call| call.has_own_fault && age(call) >= SUSPECT_AFTER)
             .map(|call| (call.rpc, call.id))
             .collect();
         for call in stuck.iter().filter(|call| call.id.is_some()) {

@@ -15,7 +15,7 @@ use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 
-use crate::summary::{LIMIT_REACHED, Summary, leading, shortened};
+use crate::summary::{LIMIT_REACHED, Summary, shortened};
 
 /// No message is longer, in bytes.
 const LONGEST: usize = 1024;
@@ -115,7 +115,7 @@ impl Condition {
 /// What is wrong, and the cause if a diagnosis has found one.
 fn message(report: &StatusReport) -> String {
     let message = sentence(&report.health.message);
-    let Some(finding) = leading(report) else {
+    let Some(finding) = &report.finding else {
         return message;
     };
     let confidence = &finding.confidence;

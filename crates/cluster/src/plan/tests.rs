@@ -3,7 +3,8 @@ use pleg::out::status_report::StatusReport;
 use serde_json::json;
 
 use super::*;
-use crate::episodes::Regarding;
+use crate::condition::Status;
+use crate::episodes::{Episodes, Regarding};
 
 fn report(state: &str, reason: &str) -> StatusReport {
     let report = json!({
@@ -462,23 +463,30 @@ async fn a_condition_that_somebody_takes_away_is_written_again_a_minute_after_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_a_node_that_is_well_again_no_cause_is_told() {
-    let finding = json!({"cause": "container-status-lock", "sentence": "db holds the lock",
-        "confidence": "certain", "time": "2026-11-22T20:00:00Z"});
-    let said = |state: &str, reason: &str| {
-        let mut report = report(state, reason);
-        report.finding = serde_json::from_value(finding.clone()).unwrap();
-        OurCondition::PlegUnhealthy.said(&report).unwrap()
-    };
-    let stuck = said("Degraded", "ContainerStuck");
-    assert!(
-        stuck.message.contains("db holds the lock"),
-        "{}",
-        stuck.message
-    );
-    let well = said("Healthy", "AllSeen");
-    assert_eq!(well.message, "so it is");
+async fn a_cause_is_reported_although_all_calls_are_answered() {
+    let finding = json!({"cause": "runc-hung", "sentence": "`runc kill` has not returned for 31s",
+        "confidence": "high", "time": "2026-11-22T20:00:00Z"});
+    let mut report = report("Healthy", "AllSeen");
+    let well = OurCondition::PlegUnhealthy.said(&report).unwrap();
+    report.finding = serde_json::from_value(finding).unwrap();
+    let said = OurCondition::PlegUnhealthy.said(&report).unwrap();
+    assert_eq!(said.status, Status::False);
+    assert!(said.message.contains("`runc kill`"), "{}", said.message);
+    assert!(said.differs(&well) && well.differs(&said));
+    assert_eq!(said.summary.unwrap().cause.as_deref(), Some("runc-hung"));
     assert_eq!(well.summary.unwrap().cause, None);
+
+    let began = Instant::now();
+    let mut episodes = Episodes::new(began);
+    for second in [0.0, 20.0] {
+        let Moment { instant, wall } = at(began, second);
+        episodes.on_report(&report, wall, instant);
+    }
+    let event = episodes.next().unwrap().clone();
+    assert_eq!(event.reason, "Diagnosed");
+    assert!(event.note.contains("`runc kill`"), "{}", event.note);
+    episodes.done(&event);
+    assert!(episodes.next().is_none(), "once");
 }
 
 #[tokio::test(start_paused = true)]

@@ -294,7 +294,11 @@ impl Said {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+    use crate::sample_report::report;
 
     #[test]
     fn a_hung_runc_is_reported_by_the_finding_that_names_it() {
@@ -308,6 +312,48 @@ mod tests {
         // What explains it may name something else.
         assert_eq!(at(&[100], Occasion::HungRunc), Some(0));
         assert_eq!(at(&[], Occasion::HungRunc), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_found_of_a_runc_stays_until_it_has_ended() {
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("pleg");
+        let said = r#"{"findings":[{"cause":"runc-hung","culprit":{"pid":200}}]}"#;
+        std::fs::write(&program, format!("#!/bin/sh\necho '{said}'\n")).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
+        let config = DiagnosisConfig {
+            directory: place.path().join("bundles"),
+            ..DiagnosisConfig::default()
+        };
+        let endpoint = Endpoint::new("/run/x.sock");
+        let diagnosis = Diagnosis::new(config, program.into(), &endpoint, place.path());
+        let (metrics, findings) = (Metrics::new().unwrap(), Findings::default());
+        let told = Told {
+            findings: &findings,
+            metrics: &metrics,
+            history: None,
+        };
+        let (healthy, reports) = watch::channel(Some(report("Healthy", "AllSeen", &[])));
+        let (hung, runcs) = watch::channel(BTreeSet::from([Runc::of_test(200)]));
+        let shown = || {
+            let mut report = report("Healthy", "AllSeen", &[]);
+            findings.show(&mut report);
+            report.finding.map(|finding| finding.cause)
+        };
+        let happens = async {
+            let mut changes = findings.changes();
+            hung.send_replace(BTreeSet::from([Runc::of_test(200)]));
+            changes.changed().await.unwrap();
+            assert_eq!(shown().as_deref(), Some("runc-hung"));
+            healthy.send_modify(|_| {});
+            hung.send_replace(BTreeSet::new());
+            changes.changed().await.unwrap();
+            assert_eq!(shown(), None);
+        };
+        tokio::select! {
+            () = diagnosis.diagnose_by(told, reports, runcs) => panic!("it goes on"),
+            () = happens => {}
+        }
     }
 
     #[test]

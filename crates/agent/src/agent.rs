@@ -49,7 +49,6 @@ impl Agent {
     pub(crate) async fn report(&self) -> Result<StatusReport, NoReport> {
         let report = timeout(TURN, self.pleg.status()).await;
         let mut report = report.map_err(|_| NoReport::Stuck)??;
-        self.findings.show(&mut report);
         if let Some(guard) = &self.guard {
             let now = Moment {
                 instant: Instant::now(),
@@ -57,6 +56,7 @@ impl Agent {
             };
             guard.show(&mut report, now);
         }
+        self.findings.show(&mut report);
         Ok(report)
     }
 

@@ -75,7 +75,9 @@ async fn livez(State(agent): State<Agent>) -> Answer {
 }
 
 async fn healthz(State(agent): State<Agent>, RawQuery(query): RawQuery) -> Answer {
-    let health = report(&agent).await?.health;
+    let StatusReport {
+        health, finding, ..
+    } = report(&agent).await?;
     let verbose = query.is_some_and(|query| {
         let mut keys = query.split('&').map(|pair| pair.split('=').next());
         keys.any(|key| key == Some("verbose"))
@@ -83,7 +85,9 @@ async fn healthz(State(agent): State<Agent>, RawQuery(query): RawQuery) -> Answe
     match health.state {
         HealthState::Starting | HealthState::Unhealthy => Err(unavailable(&health.message)),
         state if verbose => {
-            let message = pleg_text::escape::sentence(&health.message);
+            let found = finding.map(|found| format!("; {}: {}", found.cause, found.sentence));
+            let message = health.message + &found.unwrap_or_default();
+            let message = pleg_text::escape::sentence(&message);
             Ok(format!("{state}: {message}\n").into_response())
         }
         HealthState::Healthy | HealthState::Degraded => Ok("ok\n".into_response()),

@@ -29,6 +29,7 @@ mod known_ids;
 mod metrics;
 mod pods;
 mod reports;
+mod runcs;
 #[cfg(test)]
 mod sample_report;
 mod shared_answer;

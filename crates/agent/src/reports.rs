@@ -1,7 +1,7 @@
 //! Status reports for those in this process who act on them: the doctor, the history, Kubernetes.
 //!
 //! ```text
-//!   health changes, the stream comes or goes, or something is wrong --> a report a second
+//!   health or findings change, the stream comes or goes, or something is wrong --> a report a second
 //!   for a minute nothing of that                                    --> one every 20 seconds
 //! ```
 //!
@@ -19,6 +19,7 @@ use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::agent::Agent;
+use crate::diagnosis::findings::Known;
 use crate::told::Told;
 
 /// From one report to the next while something happens.
@@ -43,6 +44,7 @@ pub(crate) async fn make(
         // The daemon ends for the same reason.
         return pending().await;
     };
+    let mut found = agent.findings.changes();
     let mut pace = Pace::new(Instant::now());
     loop {
         if reports.receiver_count() > 0 {
@@ -52,14 +54,14 @@ pub(crate) async fn make(
         }
         sleep(LIVELY).await;
         tokio::select! {
-            () = changed(&mut told, agent) => pace.changed(Instant::now()),
+            () = changed(&mut told, &mut found, agent) => pace.changed(Instant::now()),
             () = sleep_until(pace.next()) => {}
         }
     }
 }
 
 /// Waits for a change that readers of reports would want to know at once.
-async fn changed(told: &mut Told, agent: &Agent) {
+async fn changed(told: &mut Told, found: &mut watch::Receiver<Known>, agent: &Agent) {
     let health = async {
         loop {
             match told.next().await {
@@ -73,6 +75,8 @@ async fn changed(told: &mut Told, agent: &Agent) {
     tokio::select! {
         () = health => {}
         () = agent.metrics.stream_turned() => {}
+        // They change for as long as there is an agent.
+        Ok(()) = found.changed() => {}
     }
 }
 

@@ -74,6 +74,7 @@ causes! {
     RuntimeLeak = "runtime-leak",
     NriPluginUnresponsive = "nri-plugin-unresponsive",
     SandboxImageMissing = "sandbox-image-missing",
+    StatisticsHang = "statistics-hang",
     ListExceedsGrpcLimit = "list-exceeds-grpc-limit",
     TooManyContainers = "too-many-containers",
     FdOrInotifyExhausted = "fd-or-inotify-exhausted",

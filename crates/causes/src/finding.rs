@@ -259,16 +259,23 @@ impl Finding {
     }
 }
 
-/// Leaves out what is only a consequence of something that is found at least as surely.
+/// Leaves out what is only a consequence of something that is found at least as surely, and not of
+/// another pod.
 pub fn leave_out_superseded(findings: &mut Vec<Finding>) {
+    let of_pod = |culprit: &Culprit| Culprit {
+        pod: culprit.pod.clone(),
+        ..Culprit::default()
+    };
     let superseded = findings.iter().flat_map(|finding| {
         let ids = finding.cause.about().supersedes.iter();
-        ids.map(|id| (id.as_str(), finding.confidence))
+        ids.map(|id| (id.as_str(), finding.confidence, of_pod(&finding.culprit)))
     });
-    let superseded: Vec<(&str, Confidence)> = superseded.collect();
+    let superseded: Vec<(&str, Confidence, Culprit)> = superseded.collect();
     findings.retain(|finding| {
-        let is_it = |(id, sure): &(&str, Confidence)| {
-            *id == finding.cause.id() && *sure >= finding.confidence
+        let is_it = |(id, sure, pod): &(&str, Confidence, Culprit)| {
+            *id == finding.cause.id()
+                && *sure >= finding.confidence
+                && !pod.contradicts(&finding.culprit)
         };
         !superseded.iter().any(is_it)
     });
@@ -283,15 +290,25 @@ mod tests {
     fn a_consequence_is_left_out_unless_it_is_surer() {
         let page = "---\nid: acme-array\ntitle: the array is down\nadvice: []\nsupersedes: [disk-full]\n---\n\n";
         let array = SiteCause::declare("acme-array", page.to_owned()).unwrap();
-        let left = |sure, other| {
+        let left = |sure, other, pods: [Option<&str>; 2]| {
             let mut findings = vec![
                 Finding::new(Cause::DiskFull, other),
                 Finding::new(array, sure),
             ];
+            for (finding, name) in findings.iter_mut().zip(pods) {
+                finding.culprit.pod = name.map(|name| PodName {
+                    name: Some(name.to_owned()),
+                    ..PodName::default()
+                });
+            }
             leave_out_superseded(&mut findings);
             findings.len()
         };
-        assert_eq!(left(Confidence::High, Confidence::High), 1);
-        assert_eq!(left(Confidence::Medium, Confidence::High), 2);
+        let (medium, high) = (Confidence::Medium, Confidence::High);
+        assert_eq!(left(high, high, [None, None]), 1);
+        assert_eq!(left(medium, high, [None, None]), 2);
+        assert_eq!(left(high, high, [Some("web"), None]), 1);
+        assert_eq!(left(high, high, [Some("web"), Some("web")]), 1);
+        assert_eq!(left(high, high, [Some("web"), Some("log")]), 2);
     }
 }

@@ -33,14 +33,10 @@ pub(crate) struct Runc {
     mounts_for_exec: Vec<Range>,
 }
 
-/// Whether a version is not older than any of these releases, each the first of its series with a
-/// fix: 1.7.2 is newer than 1.6.25, but lacks what 1.7.8 brought.
-pub fn is_not_older(version: &str, releases: &[&str]) -> bool {
-    let Some(version) = Version::parse(version) else {
-        return false;
-    };
-    let mut releases = releases.iter().map(|release| Version::parse(release));
-    releases.all(|release| release.is_some_and(|release| release <= version))
+/// Whether a version is older than a release; also if either is no version.
+pub fn is_older(version: &str, release: &str) -> bool {
+    let versions = Version::parse(version).zip(Version::parse(release));
+    versions.is_none_or(|(version, release)| version < release)
 }
 
 /// A fault of some versions of runc.

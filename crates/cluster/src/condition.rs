@@ -15,7 +15,7 @@ use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 
-use crate::summary::{LIMIT_REACHED, Summary, leading, shortened};
+use crate::summary::{LIMIT_REACHED, Summary, shortened};
 
 /// The maximum length of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;
@@ -116,7 +116,7 @@ impl Condition {
 /// What is wrong, and the cause if a diagnosis has found it.
 fn message(report: &StatusReport) -> String {
     let message = sentence(&report.health.message);
-    let Some(finding) = leading(report) else {
+    let Some(finding) = &report.finding else {
         return message;
     };
     let confidence = &finding.confidence;

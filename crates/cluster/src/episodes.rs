@@ -93,6 +93,8 @@ struct RecentEvent {
 pub(crate) struct Episodes {
     /// The problem of the node.
     node: Option<NodeProblem>,
+    /// The reported cause of a problem, or of what no call shows.
+    diagnosed: Option<String>,
     /// The calls that are stuck, and whether that was reported.
     stuck: BTreeMap<(Rpc, Id), Stuck>,
     /// Possible future problems, and when they were reported.
@@ -111,8 +113,6 @@ struct NodeProblem {
     level: Level,
     since: Instant,
     is_reported: bool,
-    /// The reported cause.
-    cause: Option<String>,
 }
 
 /// The severity. An increase within one episode is reported too.
@@ -136,6 +136,7 @@ impl Episodes {
     pub(crate) fn new(now: Instant) -> Self {
         Self {
             node: None,
+            diagnosed: None,
             stuck: BTreeMap::new(),
             warned: BTreeMap::new(),
             recent: Vec::new(),
@@ -200,11 +201,10 @@ impl Episodes {
             }
             (problem, Some(level)) => {
                 let is_worse = problem.as_ref().is_none_or(|it| level > it.level);
-                let mut was = problem.unwrap_or(NodeProblem {
+                let was = problem.unwrap_or(NodeProblem {
                     level,
                     since: now,
                     is_reported: false,
-                    cause: None,
                 });
                 let is_reported = is_worse && {
                     let reason = match level {
@@ -214,21 +214,6 @@ impl Episodes {
                     let note = format!("{}: {}", health.state, health.message);
                     self.queue(Regarding::Node, reason, hash(&culprits), note, time, now)
                 };
-                let finding = report.finding.as_ref();
-                if let Some(finding) = finding.filter(|it| was.cause.as_ref() != Some(&it.cause)) {
-                    let bundle = finding.bundle.as_ref();
-                    let bundle = bundle.map(|path| format!("; evidence saved in {path}"));
-                    let note = format!(
-                        "{} (confidence: {}): {}{}",
-                        finding.cause,
-                        finding.confidence,
-                        finding.sentence,
-                        bundle.unwrap_or_default()
-                    );
-                    let subject = hash(&(&finding.cause, &culprits));
-                    self.queue(Regarding::Node, "Diagnosed", subject, note, time, now);
-                    was.cause = Some(finding.cause.clone());
-                }
                 self.node = Some(NodeProblem {
                     level: level.max(was.level),
                     is_reported: is_reported || was.is_reported,
@@ -236,6 +221,31 @@ impl Episodes {
                 });
             }
         }
+        self.report_cause(report, time, now);
+    }
+
+    fn report_cause(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
+        let Some(finding) = &report.finding else {
+            // While a trouble lasts, the same cause is no news.
+            self.diagnosed.take_if(|_| self.node.is_none());
+            return;
+        };
+        if self.diagnosed.as_ref() == Some(&finding.cause) {
+            return;
+        }
+        let bundle = finding.bundle.as_ref();
+        let bundle = bundle.map(|path| format!("; evidence saved in {path}"));
+        let note = format!(
+            "{} (confidence: {}): {}{}",
+            finding.cause,
+            finding.confidence,
+            finding.sentence,
+            bundle.unwrap_or_default()
+        );
+        let culprits: BTreeSet<_> = stuck_calls(report).map(|call| &call.id).collect();
+        let subject = hash(&(&finding.cause, &culprits));
+        self.queue(Regarding::Node, "Diagnosed", subject, note, time, now);
+        self.diagnosed = Some(finding.cause.clone());
     }
 
     fn report_pods(&mut self, report: &StatusReport, time: WallTime, now: Instant) {

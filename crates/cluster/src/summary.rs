@@ -4,7 +4,7 @@
 use pleg::model::id::Id;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason, StuckCall};
-use pleg::out::status_report::{Finding, StatusReport};
+use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 use serde::{Deserialize, Serialize};
 
@@ -67,12 +67,6 @@ pub struct Culprit {
     pub id: Option<Id>,
 }
 
-/// The finding of a diagnosis about the current problem; `None` on a healthy node.
-pub(crate) fn leading(report: &StatusReport) -> Option<&Finding> {
-    let is_healthy = report.health.state == HealthState::Healthy && !report.guard.limit_reached;
-    report.finding.as_ref().filter(|_| !is_healthy)
-}
-
 impl Summary {
     /// The summary of this report.
     pub(crate) fn of(report: &StatusReport) -> Self {
@@ -90,7 +84,7 @@ impl Summary {
             since: report.health.since,
             guarding: report.guard.guarding,
             limit_reached: report.guard.limit_reached,
-            cause: leading(report).map(|finding| finding.cause.clone()),
+            cause: report.finding.as_ref().map(|finding| finding.cause.clone()),
             more: stuck.len().saturating_sub(MAX_CULPRITS),
             culprits: stuck
                 .into_iter()

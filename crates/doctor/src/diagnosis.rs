@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding, leave_out_superseded};
+use causes::versions::is_older;
 use pleg_text::redacted;
 use serde::Serialize;
 
@@ -18,6 +19,9 @@ use crate::judges::{JUDGES, Opinion, judged, opinion, systemd_cookie_overflow};
 
 mod logs;
 mod summary;
+
+#[cfg(test)]
+mod restarts;
 
 use summary::{cannot_be_told, doubt, healthy, not_found};
 
@@ -100,6 +104,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     leave_out_superseded(&mut findings);
     for finding in findings.iter_mut().chain(&mut past) {
         leave_out_containerd(finding, &facts.probes);
+        leave_out_fixes(finding, facts);
         leave_out_doctor(finding);
         finding.redact();
     }
@@ -213,6 +218,23 @@ fn leave_out_containerd(finding: &mut Finding, probes: &ProbeFacts) {
         let advice = &mut finding.advice;
         advice.retain(|advice| !(of_page(advice) && advice.contains("containerd")));
     }
+}
+
+/// Removes the versions that are not newer than what this node runs.
+fn leave_out_fixes(finding: &mut Finding, facts: &NodeFacts) {
+    finding.fixed_in.retain(|fixed| {
+        let Some((program, release)) = fixed.split_once(' ') else {
+            return true;
+        };
+        let runtime = facts.probes.runtime.as_ref();
+        let running = match program {
+            "runc" => facts.host.versions.runc(),
+            _ => runtime
+                .filter(|runtime| runtime.name.eq_ignore_ascii_case(program))
+                .map(|runtime| &*runtime.version),
+        };
+        running.is_none_or(|running| is_older(running, release))
+    });
 }
 
 /// Removes advice of the page of a cause to run this command, which was done, if there is other
@@ -410,7 +432,7 @@ mod tests {
     #[test]
     fn what_helps_containerd_is_advised_and_promised_to_nobody_else() {
         let said = |runtime: &str| {
-            let stopped = node(runtime, "1.36.3").shim(99, true, &["c1"]);
+            let stopped = node(runtime, "1.6.3").shim(99, true, &["c1"]);
             let diagnosis = diagnose(&stopped.facts(), |cause| cause == Cause::ShimUnresponsive);
             let finding = &diagnosis.findings[0];
             let advice = finding.advice.join("; ").contains("update containerd");
@@ -418,5 +440,16 @@ mod tests {
         };
         assert_eq!(said("containerd"), (true, true));
         assert_eq!(said("cri-o"), (false, false));
+    }
+
+    #[test]
+    fn a_version_that_is_not_newer_than_the_nodes_is_not_promised_to_fix_it() {
+        let fixes = |version: &str| {
+            let stopped = node("containerd", version).shim(99, true, &["c1"]);
+            let diagnosis = diagnose(&stopped.facts(), |cause| cause == Cause::ShimUnresponsive);
+            diagnosis.findings[0].fixed_in.len()
+        };
+        let all = Cause::ShimUnresponsive.about().fixed_in.len();
+        assert_eq!((fixes("1.5.0"), fixes("2.4.0")), (all, 0));
     }
 }

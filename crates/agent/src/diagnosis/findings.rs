@@ -1,28 +1,90 @@
 //! What diagnoses have found, in reports.
 
-use std::sync::{Arc, Mutex, PoisonError};
-
+use pleg::out::health::HealthState;
 use pleg::out::status_report::{Finding, StatusReport};
+use tokio::sync::watch;
 
-/// What was found, for whoever makes a report.
+use crate::runcs::Runc;
+
+/// What was found, for whatever makes a report.
 #[derive(Clone, Debug, Default)]
-pub struct Findings(Arc<Mutex<Known>>);
+pub struct Findings(watch::Sender<Known>);
 
 #[derive(Debug, Default)]
-pub(super) struct Known {
+pub(crate) struct Known {
+    /// Of the trouble that calls show; over once the node is Healthy.
     pub(super) leading: Option<Finding>,
+    /// Of a runc that does not return; over once it has, whatever calls show.
+    pub(super) of_runc: Option<(Runc, Finding)>,
     pub(super) warnings: Vec<Finding>,
 }
 
 impl Findings {
     /// Adds them to a report.
     pub(crate) fn show(&self, report: &mut StatusReport) {
-        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        report.finding.clone_from(&known.leading);
+        let known = self.0.borrow();
+        let is_well = report.health.state == HealthState::Healthy && !report.guard.limit_reached;
+        let leading = known.leading.as_ref().filter(|_| !is_well);
+        let of_runc = known.of_runc.as_ref().map(|(_, finding)| finding);
+        report.finding = leading.or(of_runc).cloned();
         report.warnings.clone_from(&known.warnings);
     }
 
+    /// Changes when they do.
+    pub(crate) fn changes(&self) -> watch::Receiver<Known> {
+        self.0.subscribe()
+    }
+
     pub(super) fn change(&self, change: impl FnOnce(&mut Known)) {
-        change(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        self.0.send_modify(change);
+    }
+
+    /// The trouble that calls show is over.
+    pub(super) fn trouble_is_over(&self) {
+        self.0
+            .send_if_modified(|known| known.leading.take().is_some());
+    }
+
+    /// A runc that returned since holds up nothing.
+    pub(super) fn keep_runc(&self, is_hung: impl Fn(&Runc) -> bool) {
+        let is_over = |(runc, _): &mut (Runc, Finding)| !is_hung(runc);
+        self.0
+            .send_if_modified(|known| known.of_runc.take_if(is_over).is_some());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample_report::report;
+
+    fn finding(cause: &str) -> Finding {
+        serde_json::from_value(serde_json::json!({
+            "cause": cause, "sentence": "s", "confidence": "high", "time": "2026-11-22T20:00:00Z",
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn a_node_that_is_well_again_has_no_finding_but_that_of_a_runc_until_it_returns() {
+        let findings = Findings::default();
+        let shown = |state, reason| {
+            let mut report = report(state, reason, &[]);
+            findings.show(&mut report);
+            report.finding.map(|finding| finding.cause)
+        };
+        let (degraded, healthy) = (("Degraded", "ListStuck"), ("Healthy", "AllSeen"));
+        let runc = Runc::of_test(200);
+        findings.change(|known| {
+            known.leading = Some(finding("disk-full"));
+            known.of_runc = Some((runc, finding("runc-hung")));
+        });
+        assert_eq!(shown(degraded.0, degraded.1).as_deref(), Some("disk-full"));
+        assert_eq!(shown(healthy.0, healthy.1).as_deref(), Some("runc-hung"));
+        findings.trouble_is_over();
+        findings.keep_runc(|hung| *hung == runc);
+        assert_eq!(shown(degraded.0, degraded.1).as_deref(), Some("runc-hung"));
+        findings.keep_runc(|_| false);
+        assert_eq!(shown(healthy.0, healthy.1), None);
     }
 }

@@ -3,11 +3,13 @@
 //!
 //! ```text
 //!   reports --> occasions (pure: when) --> doctor (a process of its own) --> Findings --> reports
-//!                                             \--> bundles: the newest ten, 50 MB
+//!                 ^                             \--> bundles: the newest ten, 50 MB
+//!   runcs --------/
 //! ```
 //!
 //! The doctor is a process, so that its memory and whatever it blocks in go with it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,6 +19,7 @@ use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::health::HealthState;
 use pleg::out::status_report::Finding;
 use serde::Deserialize;
+use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
@@ -25,6 +28,7 @@ use self::occasions::{Occasion, Occasions};
 use crate::history::History;
 use crate::metrics::{Diagnosed, Metrics};
 use crate::reports::Reports;
+use crate::runcs::{self, Runc};
 
 mod bundles;
 mod doctor;
@@ -114,30 +118,50 @@ impl Diagnosis {
         }
     }
 
-    /// Diagnoses by these reports for as long as they come.
-    pub(crate) async fn keep(&self, told: Told<'_>, mut reports: Reports) {
+    /// Diagnoses by these reports for as long as they are made, and by the runcs of this machine.
+    pub(crate) async fn keep(&self, told: Told<'_>, reports: Reports) {
+        let hung = watch::Sender::default();
+        tokio::select! {
+            never = runcs::watch("/proc".into(), &hung) => match never {},
+            () = self.diagnose_by(told, reports, hung.subscribe()) => {}
+        }
+    }
+
+    async fn diagnose_by(
+        &self,
+        told: Told<'_>,
+        mut reports: Reports,
+        mut runcs: watch::Receiver<BTreeSet<Runc>>,
+    ) {
         let mut occasions = Occasions::new(self.config.check_up, Instant::now());
-        while reports.changed().await.is_ok() {
-            let occasion = match reports.borrow_and_update().as_ref() {
-                Some(report) => {
-                    if report.health.state == HealthState::Healthy {
-                        told.findings.change(|known| known.leading = None);
-                    }
-                    occasions.next(report, Instant::now())
+        loop {
+            let is_open = tokio::select! {
+                changed = reports.changed() => changed.is_ok(),
+                changed = runcs.changed() => changed.is_ok(),
+            };
+            if !is_open {
+                return;
+            }
+            let hung = runcs.borrow_and_update().clone();
+            told.findings.keep_runc(|runc| hung.contains(runc));
+            let occasion = {
+                let report = reports.borrow_and_update();
+                let state = report.as_ref().map(|report| report.health.state);
+                if state == Some(HealthState::Healthy) {
+                    told.findings.trouble_is_over();
                 }
-                // What is not known is no occasion.
-                None => None,
+                occasions.next(report.as_ref(), &hung, Instant::now())
             };
             if let Some(occasion) = occasion {
-                self.diagnose(occasion, told).await;
+                self.diagnose(occasion, &hung, told).await;
             }
         }
     }
 
-    async fn diagnose(&self, occasion: Occasion, told: Told<'_>) {
+    async fn diagnose(&self, occasion: Occasion, hung: &BTreeSet<Runc>, told: Told<'_>) {
         let time = system_clock()();
         let place = match occasion {
-            Occasion::Trouble => self.place(time).await,
+            Occasion::Trouble | Occasion::HungRunc => self.place(time).await,
             // What is well is not kept.
             Occasion::CheckUp => None,
         };
@@ -156,23 +180,31 @@ impl Diagnosis {
             return;
         };
         told.systemd_cookie(said.systemd_cookie_left_seconds, time);
+        if occasion == Occasion::CheckUp {
+            let warnings = said.into_findings(time, None).collect();
+            told.findings.change(|known| known.warnings = warnings);
+            return;
+        }
+        if let Some(history) = told.history {
+            history.diagnosed(said.recorded(time, bundle.as_deref()));
+        }
+        let of_runc = said.of_runc(hung, occasion);
+        let findings: Vec<_> = said.into_findings(time, bundle.as_deref()).collect();
+        let of_runc = of_runc.and_then(|(runc, at)| Some((runc, findings.get(at)?.clone())));
+        let first = findings.into_iter().next();
         match occasion {
-            Occasion::Trouble => {
-                if let Some(history) = told.history {
-                    history.diagnosed(said.recorded(time, bundle.as_deref()));
-                }
-                let leading = said.into_findings(time, bundle.as_deref()).next();
-                if let Some(finding) = &leading {
-                    let bundle = bundle.map(|path| format!("; kept in {}", path.display()));
-                    let bundle = bundle.unwrap_or_default();
-                    let said = format!("{}: {}{bundle}", finding.cause, finding.sentence);
-                    tracing::warn!("diagnosis: {}", pleg_text::escape::sentence(&said));
-                }
-                told.findings.change(|known| known.leading = leading);
+            Occasion::HungRunc => {
+                log(of_runc.as_ref().map(|(_, finding)| finding));
+                told.findings.change(|known| known.of_runc = of_runc);
             }
-            Occasion::CheckUp => {
-                let warnings: Vec<_> = said.into_findings(time, None).collect();
-                told.findings.change(|known| known.warnings = warnings);
+            Occasion::Trouble | Occasion::CheckUp => {
+                log(first.as_ref());
+                told.findings.change(|known| {
+                    known.leading = first;
+                    if of_runc.is_some() {
+                        known.of_runc = of_runc;
+                    }
+                });
             }
         }
     }
@@ -209,7 +241,34 @@ impl Diagnosis {
     }
 }
 
+fn log(finding: Option<&Finding>) {
+    let Some(finding) = finding else {
+        return;
+    };
+    let bundle = finding.bundle.as_ref();
+    let bundle = bundle.map(|path| format!("; kept in {path}"));
+    let bundle = bundle.unwrap_or_default();
+    let said = format!("{}: {}{bundle}", finding.cause, finding.sentence);
+    tracing::warn!("diagnosis: {}", pleg_text::escape::sentence(&said));
+}
+
 impl Said {
+    /// Which finding is about one of these runcs. One that was looked for is explained by the first, if
+    /// none names it.
+    fn of_runc(&self, hung: &BTreeSet<Runc>, occasion: Occasion) -> Option<(Runc, usize)> {
+        let findings = self.findings.iter().enumerate();
+        let mut named = findings.filter_map(|(at, finding)| {
+            let mut hung = hung.iter();
+            let runc = hung.find(|runc| finding.culprit.pid == Some(runc.pid))?;
+            Some((*runc, at))
+        });
+        let first = || {
+            let first = hung.first().filter(|_| !self.findings.is_empty())?;
+            (occasion == Occasion::HungRunc).then_some((*first, 0))
+        };
+        named.next().or_else(first)
+    }
+
     fn recorded(&self, began: WallTime, bundle: Option<&Path>) -> recorder::Diagnosed {
         recorder::Diagnosed {
             began,
@@ -235,7 +294,67 @@ impl Said {
 
 #[cfg(test)]
 mod tests {
+    use std::fs::Permissions;
+    use std::os::unix::fs::PermissionsExt;
+
     use super::*;
+    use crate::sample_report::report;
+
+    #[test]
+    fn a_hung_runc_is_reported_by_the_finding_that_names_it() {
+        let said = r#"{"findings":[{"cause":"disk-full","culprit":{}},
+            {"cause":"runc-hung","culprit":{"pid":200}}]}"#;
+        let said: Said = serde_json::from_str(said).unwrap();
+        let hung = |pids: &[u32]| pids.iter().map(|pid| Runc::of_test(*pid)).collect();
+        let at = |pids: &[u32], occasion| said.of_runc(&hung(pids), occasion).map(|(_, at)| at);
+        assert_eq!(at(&[100, 200], Occasion::Trouble), Some(1));
+        assert_eq!(at(&[100], Occasion::Trouble), None);
+        // What explains it may name something else.
+        assert_eq!(at(&[100], Occasion::HungRunc), Some(0));
+        assert_eq!(at(&[], Occasion::HungRunc), None);
+    }
+
+    #[tokio::test]
+    async fn what_is_found_of_a_runc_stays_until_it_has_ended() {
+        let place = tempfile::tempdir().unwrap();
+        let program = place.path().join("pleg");
+        let said = r#"{"findings":[{"cause":"runc-hung","culprit":{"pid":200}}]}"#;
+        std::fs::write(&program, format!("#!/bin/sh\necho '{said}'\n")).unwrap();
+        std::fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
+        let config = DiagnosisConfig {
+            directory: place.path().join("bundles"),
+            ..DiagnosisConfig::default()
+        };
+        let endpoint = Endpoint::new("/run/x.sock");
+        let diagnosis = Diagnosis::new(config, program.into(), &endpoint, place.path());
+        let (metrics, findings) = (Metrics::new().unwrap(), Findings::default());
+        let told = Told {
+            findings: &findings,
+            metrics: &metrics,
+            history: None,
+        };
+        let (healthy, reports) = watch::channel(Some(report("Healthy", "AllSeen", &[])));
+        let (hung, runcs) = watch::channel(BTreeSet::from([Runc::of_test(200)]));
+        let shown = || {
+            let mut report = report("Healthy", "AllSeen", &[]);
+            findings.show(&mut report);
+            report.finding.map(|finding| finding.cause)
+        };
+        let happens = async {
+            let mut changes = findings.changes();
+            hung.send_replace(BTreeSet::from([Runc::of_test(200)]));
+            changes.changed().await.unwrap();
+            assert_eq!(shown().as_deref(), Some("runc-hung"));
+            healthy.send_modify(|_| {});
+            hung.send_replace(BTreeSet::new());
+            changes.changed().await.unwrap();
+            assert_eq!(shown(), None);
+        };
+        tokio::select! {
+            () = diagnosis.diagnose_by(told, reports, runcs) => panic!("it goes on"),
+            () = happens => {}
+        }
+    }
 
     #[test]
     fn a_known_overflow_stays_known_until_a_diagnosis_knows_better() {

@@ -1,5 +1,5 @@
-//! When the node is to be diagnosed: once for each trouble that lasts, at most once a minute; and
-//! once a day while all is well.
+//! When the node is to be diagnosed: once for each trouble that lasts, at most once a minute; the same
+//! for runcs that do not return; and once a day while all is well.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,6 +9,8 @@ use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 use tokio::time::Instant;
+
+use crate::runcs::Runc;
 
 /// What is over sooner is not worth a look.
 const LASTS: Duration = Duration::from_secs(3);
@@ -27,6 +29,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(super) enum Occasion {
     /// Something is wrong.
     Trouble,
+    /// A runc does not return, whatever calls show.
+    HungRunc,
     /// A day has passed.
     CheckUp,
 }
@@ -46,6 +50,9 @@ pub(super) struct Occasions {
     /// The one that was diagnosed.
     diagnosed: Option<Trouble>,
     last: Option<Instant>,
+    /// The runcs that did not return at the last diagnosis.
+    runcs: BTreeSet<Runc>,
+    last_of_runcs: Option<Instant>,
     check_up: Option<Instant>,
 }
 
@@ -55,13 +62,29 @@ impl Occasions {
             trouble: None,
             diagnosed: None,
             last: None,
+            runcs: BTreeSet::new(),
+            last_of_runcs: None,
             check_up: checks_up.then(|| now + FIRST_CHECK_UP),
         }
     }
 
-    /// Whether there is one now; it counts as taken.
-    pub(super) fn next(&mut self, report: &StatusReport, now: Instant) -> Option<Occasion> {
-        let occasion = match Trouble::of(report) {
+    /// Whether there is one now; it counts as taken. Without a report only runcs are one: what is not
+    /// known is no trouble.
+    pub(super) fn next(
+        &mut self,
+        report: Option<&StatusReport>,
+        hung: &BTreeSet<Runc>,
+        now: Instant,
+    ) -> Option<Occasion> {
+        let of_report = report.and_then(|report| self.of_report(report, now));
+        if of_report.is_some() {
+            self.last = Some(now);
+        }
+        of_report.or_else(|| self.of_runcs(hung, now))
+    }
+
+    fn of_report(&mut self, report: &StatusReport, now: Instant) -> Option<Occasion> {
+        match Trouble::of(report) {
             Some(trouble) => self.in_trouble(trouble, now),
             None => {
                 self.trouble = None;
@@ -69,11 +92,21 @@ impl Occasions {
                 self.is_check_up_due(report, now)
                     .then_some(Occasion::CheckUp)
             }
-        };
-        if occasion.is_some() {
-            self.last = Some(now);
         }
-        occasion
+    }
+
+    /// At most once a minute, whatever else is diagnosed: a runc is to be reported soon.
+    fn of_runcs(&mut self, hung: &BTreeSet<Runc>, now: Instant) -> Option<Occasion> {
+        if hung.is_empty() {
+            self.runcs.clear();
+        }
+        let may = self.last_of_runcs.is_none_or(|last| now >= last + PAUSE);
+        if !may || *hung == self.runcs {
+            return None;
+        }
+        self.runcs.clone_from(hung);
+        self.last_of_runcs = Some(now);
+        Some(Occasion::HungRunc)
     }
 
     fn in_trouble(&mut self, trouble: Trouble, now: Instant) -> Option<Occasion> {
@@ -138,7 +171,7 @@ mod tests {
         for second in 0..until {
             let (_, report) = reports.iter().rfind(|(from, _)| *from <= second).unwrap();
             let now = began + Duration::from_secs(second);
-            let next = occasions.next(report, now);
+            let next = occasions.next(Some(report), &BTreeSet::new(), now);
             taken.extend(next.map(|occasion| (second, occasion)));
         }
         taken
@@ -173,6 +206,32 @@ mod tests {
         assert_eq!(occasions(&trouble, 200), [(3, Occasion::Trouble)]);
         let not_up_yet = [(0, report("Starting", "RuntimeUnreachable", &[]))];
         assert_eq!(occasions(&not_up_yet, 200), []);
+    }
+
+    #[test]
+    fn runcs_that_do_not_return_are_diagnosed_at_once_and_others_a_minute_later() {
+        let runcs = |pids: &[u32]| pids.iter().map(|pid| Runc::of_test(*pid)).collect();
+        let hung: [(u64, BTreeSet<Runc>); 5] = [
+            (0, runcs(&[])),
+            (10, runcs(&[1])),
+            (20, runcs(&[1, 2])),
+            (100, runcs(&[])),
+            (150, runcs(&[1])),
+        ];
+        let degraded = report("Degraded", "ListStuck", &[]);
+        let began = Instant::now();
+        let mut occasions = Occasions::new(false, began);
+        let mut taken = Vec::new();
+        for second in 0..300 {
+            let (_, hung) = hung.iter().rfind(|(from, _)| *from <= second).unwrap();
+            let report = (second >= 12).then_some(&degraded);
+            let next = occasions.next(report, hung, began + Duration::from_secs(second));
+            taken.extend(next.map(|occasion| (second, occasion)));
+        }
+        // The trouble does not wait for that of a runc.
+        let trouble = (15, Occasion::Trouble);
+        let [first, second, third] = [10, 70, 150].map(|second| (second, Occasion::HungRunc));
+        assert_eq!(taken, [first, trouble, second, third]);
     }
 
     #[test]

@@ -61,7 +61,7 @@ pub fn page(analysis: &Analysis) -> String {
         };
         said(&mut page, style, word, finding.said());
         // Which versions the node runs is not known.
-        body(&mut page, finding, |_, _| None);
+        body(&mut page, finding);
     }
     if !analysis.unexplained.is_empty() {
         head(&mut page, "No known cause");

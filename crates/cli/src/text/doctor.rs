@@ -3,7 +3,6 @@
 use std::collections::BTreeMap;
 
 use causes::finding::{Confidence, Verdict};
-use causes::versions::is_not_older;
 use doctor::diagnosis::{Diagnosis, NodeVerdict, NotChecked, NotPermitted};
 use doctor::facts::NodeFacts;
 use doctor::facts::host::Gaps;
@@ -48,8 +47,7 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
             };
             said(&mut page, style, word, finding.said());
         }
-        let fixed = |fixed_in: &str, all: &[&str]| has_fix(fixed_in, all, facts);
-        body(&mut page, finding, fixed);
+        body(&mut page, finding);
     }
     let more = diagnosis.findings.len().saturating_sub(MOST_FINDINGS);
     if more > 0 {
@@ -105,22 +103,6 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
     let kubelet = kubelet(guard.kubelet_ready, &guard.kubelet);
     let kubelet = anstream::adapter::strip_str(&kubelet);
     wrap(page, "  - ", &format!("a kubelet behind it {kubelet}"));
-}
-
-/// The version of the program on this node, if it has the fix of these releases
-/// (`containerd 1.7.8`).
-fn has_fix<'a>(fixed_in: &str, all: &[&str], facts: &'a NodeFacts) -> Option<&'a str> {
-    let (program, _) = fixed_in.split_once(' ')?;
-    let runtime = facts.probes.runtime.as_ref();
-    let running = match program {
-        "runc" => facts.host.versions.runc(),
-        program => runtime
-            .filter(|runtime| runtime.name.eq_ignore_ascii_case(program))
-            .map(|runtime| &*runtime.version),
-    };
-    let releases = all.iter().filter_map(|fixed| fixed.strip_prefix(program));
-    let releases: Vec<&str> = releases.map(str::trim_start).collect();
-    running.filter(|running| is_not_older(running, &releases))
 }
 
 /// The causes that nobody could judge, by the reason, and what could not be read for lack of a right.

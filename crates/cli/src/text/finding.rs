@@ -38,13 +38,8 @@ pub fn head(page: &mut String, title: &str) {
     }
 }
 
-/// Adds what stands below the sentence of a finding. `has_fix` gives the version that the node
-/// runs, if it is not older than one in which the fault is fixed.
-pub fn body<'a>(
-    page: &mut String,
-    finding: &Finding,
-    has_fix: impl Fn(&str, &[&str]) -> Option<&'a str>,
-) {
+/// Adds what stands below the sentence of a finding.
+pub fn body(page: &mut String, finding: &Finding) {
     let sure = finding.confidence.as_str();
     head(page, &format!("Evidence ({}, {sure})", finding.cause));
     for evidence in finding.evidence.iter().take(MOST_EVIDENCE) {
@@ -62,16 +57,15 @@ pub fn body<'a>(
     }
     head(page, "Permanent fix");
     if finding.fixed_in.is_empty() {
-        wrap(page, "  - ", "no version is known to fix it");
+        // Those that this node has already are left out.
+        let none = match finding.cause.about().fixed_in.is_empty() {
+            true => "no version is known to fix it",
+            false => "no version that this node could be updated to is known to fix it",
+        };
+        wrap(page, "  - ", none);
     }
     for version in &finding.fixed_in {
-        match has_fix(version, &finding.fixed_in) {
-            Some(running) => {
-                let said = format!("{version}: this node runs {running}, which is not older");
-                wrap(page, "  - ", &sentence(&said));
-            }
-            None => wrap(page, "  - ", version),
-        }
+        wrap(page, "  - ", version);
     }
     wrap(
         page,

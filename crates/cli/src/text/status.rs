@@ -25,6 +25,10 @@ pub fn page(status: &StatusReport) -> String {
     let health = &status.health;
     let state = styled(health_style(health.state), health.state);
     line("Health", format!("{state}: {}", sentence(&health.message)));
+    if let Some(found) = &status.finding {
+        let found = format!("{} ({}): {}", found.cause, found.confidence, found.sentence);
+        line("Found", styled(WARN, sentence(&found)));
+    }
     line("Seen", seen(status));
     let view = &status.kubelet_view;
     line("Kubelet", kubelet(view.ready, &view.message));

@@ -3,7 +3,8 @@ use pleg::out::status_report::StatusReport;
 use serde_json::json;
 
 use super::*;
-use crate::episodes::Regarding;
+use crate::condition::Status;
+use crate::episodes::{Episodes, Regarding};
 
 fn report(state: &str, reason: &str) -> StatusReport {
     let report = json!({
@@ -462,23 +463,34 @@ async fn a_condition_that_another_client_removes_is_written_again_a_minute_after
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_recovered_node_has_no_cause() {
-    let finding = json!({"cause": "container-status-lock", "sentence": "db holds the lock",
-        "confidence": "certain", "time": "2026-11-22T20:00:00Z"});
-    let condition = |state: &str, reason: &str| {
-        let mut report = report(state, reason);
-        report.finding = serde_json::from_value(finding.clone()).unwrap();
-        OurCondition::PlegUnhealthy.content(&report).unwrap()
-    };
-    let stuck = condition("Degraded", "ContainerStuck");
+async fn a_cause_is_reported_although_all_calls_are_answered() {
+    let finding = json!({"cause": "runc-hung", "sentence": "`runc kill` has not returned for 31s",
+        "confidence": "high", "time": "2026-11-22T20:00:00Z"});
+    let mut report = report("Healthy", "AllSeen");
+    let healthy = OurCondition::PlegUnhealthy.content(&report).unwrap();
+    report.finding = serde_json::from_value(finding).unwrap();
+    let problem = OurCondition::PlegUnhealthy.content(&report).unwrap();
+    assert_eq!(problem.status, Status::False);
     assert!(
-        stuck.message.contains("db holds the lock"),
+        problem.message.contains("`runc kill`"),
         "{}",
-        stuck.message
+        problem.message
     );
-    let healthy = condition("Healthy", "AllSeen");
-    assert_eq!(healthy.message, "so it is");
+    assert!(problem.differs(&healthy) && healthy.differs(&problem));
+    assert_eq!(problem.summary.unwrap().cause.as_deref(), Some("runc-hung"));
     assert_eq!(healthy.summary.unwrap().cause, None);
+
+    let began = Instant::now();
+    let mut episodes = Episodes::new(began);
+    for second in [0.0, 20.0] {
+        let Moment { instant, wall } = at(began, second);
+        episodes.on_report(&report, wall, instant);
+    }
+    let event = episodes.next().unwrap().clone();
+    assert_eq!(event.reason, "Diagnosed");
+    assert!(event.note.contains("`runc kill`"), "{}", event.note);
+    episodes.done(&event);
+    assert!(episodes.next().is_none(), "once");
 }
 
 #[tokio::test(start_paused = true)]

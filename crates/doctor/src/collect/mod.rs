@@ -18,11 +18,11 @@ pub mod probes;
 pub mod task_folder;
 
 mod bounded;
-mod conditions;
 mod kubelet;
 mod listed_though_dead;
 mod listener;
 mod names;
 mod report;
+mod single_calls;
 mod stacks;
 mod step;

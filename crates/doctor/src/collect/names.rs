@@ -1,9 +1,10 @@
 //! The pod and the name of a container or sandbox.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causes::finding::PodName;
 use pleg::model::id::{Id, PodRef};
+use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::out::pods::PodReport;
 
 use super::bounded::bounded;
@@ -37,6 +38,17 @@ pub(super) fn names(pods: &[PodReport]) -> BTreeMap<Id, Named> {
         }
     }
     names
+}
+
+/// The containers that are listed as running in pods without a sandbox that is ready.
+pub(super) fn running_without_sandbox(pods: &[PodReport]) -> BTreeSet<Id> {
+    let ended = pods.iter().map(|pod| &pod.status).filter(|pod| {
+        let mut sandboxes = pod.sandboxes.iter();
+        !pod.sandboxes.is_empty() && sandboxes.all(|it| it.state != SandboxState::Ready)
+    });
+    let containers = ended.flat_map(|pod| &pod.containers);
+    let running = containers.filter(|it| it.state == ContainerState::Running);
+    running.map(|it| it.id.clone()).collect()
 }
 
 /// A pod as findings name it.

@@ -11,14 +11,14 @@ use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
-use super::conditions::StatusCall;
 use super::kubelet;
 use super::listed_though_dead::ListedThoughDead;
 use super::listener::listener;
-use super::names::names;
+use super::names::{names, running_without_sandbox};
 use super::observation::{Observation, OwnEngine, Source};
 use super::observed::Observed;
-use super::task_folder::TaskFolder;
+use super::single_calls::SingleCalls;
+use super::task_folder::{Listed, TaskFolder};
 use super::{report, stacks};
 use crate::facts::kubelet::KubeletHealth;
 use crate::facts::probes::{End, Probe, ProbeFacts};
@@ -52,7 +52,7 @@ pub struct Probing<S> {
     asking: Asking,
     observation: Observation<S>,
     runtime: Arc<GrpcRuntime>,
-    status_call: Option<StatusCall>,
+    single_calls: Option<SingleCalls>,
     dead: ListedThoughDead,
     kubelet: JoinHandle<Fact<KubeletHealth>>,
 }
@@ -79,7 +79,7 @@ impl<S: Source> Probing<S> {
         Self {
             observation: Observation::begin(source, latest),
             runtime,
-            status_call: None,
+            single_calls: None,
             dead: ListedThoughDead::new(folder),
             kubelet: tokio::spawn(kubelet::health(asking.kubelet)),
             asking,
@@ -99,7 +99,7 @@ impl<S: Source> Probing<S> {
             asking,
             observation,
             runtime,
-            status_call,
+            single_calls,
             dead,
             ..
         } = self;
@@ -108,19 +108,22 @@ impl<S: Source> Probing<S> {
             if observed.unreachable().is_some() {
                 return true;
             }
-            if observed.status.runtime.name.is_some() {
-                let make = || StatusCall::make(runtime.clone(), !S::IS_AGENT);
-                status_call.get_or_insert_with(make);
+            if let Some(name) = &observed.status.runtime.name {
+                let has_statistics = &**name != "docker";
+                let make = || SingleCalls::make(runtime, !S::IS_AGENT, has_statistics);
+                single_calls.get_or_insert_with(make);
             }
             if observed.status.relist.count > 0 && !dead.is_checked() {
                 let process = listener(socket).await.value().copied();
                 dead.check(observed, process).await;
             }
-            let call = status_call.as_ref();
+            let calls = single_calls.as_ref();
             let is_current = S::IS_AGENT
                 || since
                     .is_none_or(|since| observed.has_trouble() || observed.is_newer_than(since));
-            is_current && call.is_none_or(StatusCall::is_decided) && dead.is_decided(observed)
+            is_current
+                && calls.is_none_or(|calls| calls.are_decided(observed.has_trouble()))
+                && dead.is_decided(observed)
         });
         settled.await
     }
@@ -134,7 +137,7 @@ impl<S: Source> Probing<S> {
         let Self {
             asking,
             observation,
-            status_call,
+            single_calls,
             dead,
             kubelet,
             ..
@@ -143,17 +146,21 @@ impl<S: Source> Probing<S> {
         let mut facts = report::facts(&observed, &names, S::IS_AGENT);
         facts.endpoint = asking.endpoint.to_string();
         facts.as_root = rustix::process::geteuid().is_root();
-        if let Some(call) = status_call {
-            let (probe, conditions) = call.end().await;
-            facts.calls.extend(probe);
+        if let Some(calls) = single_calls {
+            let (probes, conditions) = calls.end().await;
+            facts.calls.extend(probes);
             facts.conditions = conditions;
         }
         let socket = asking.endpoint.path();
         facts.listener = listener(socket).await;
-        let listed_though_dead = dead.end(&observed).await.unwrap_or_else(|unknown| {
+        let though_dead = dead.end(&observed).await.unwrap_or_else(|unknown| {
             facts.undecided = unknown;
             Default::default()
         });
+        let listed = Listed {
+            though_dead,
+            without_sandbox: running_without_sandbox(&observed.pods),
+        };
 
         let hung = facts.calls.iter().filter(|probe| probe.end == End::Hung);
         let suspects: Vec<String> = hung.clone().filter_map(|probe| probe.id.clone()).collect();
@@ -161,7 +168,7 @@ impl<S: Source> Probing<S> {
         let runtime = facts.listener.value().copied().filter(|_| ask_for_stacks);
         let folder = TaskFolder::of(socket, &asking.run, &asking.proc);
         let read = tokio::task::spawn_blocking(move || {
-            let tasks = folder.tasks(&suspects, names, &listed_though_dead);
+            let tasks = folder.tasks(&suspects, names, &listed);
             let stacks = runtime.map(|runtime| stacks::ask(&asking.proc, runtime));
             (tasks, stacks.unwrap_or_default())
         });

@@ -2,6 +2,7 @@
 //! and what is affected.
 
 pub(crate) mod disk;
+pub(crate) mod ending;
 pub(crate) mod exits;
 pub(crate) mod lack;
 pub(crate) mod owner;

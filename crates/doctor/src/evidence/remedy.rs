@@ -142,7 +142,23 @@ pub(crate) fn release_runc(runc: &Process, waits: &str, ids: &[&str], facts: &No
         return in_the_kernel(runc);
     }
     let end = end_runc(runc, waits, ids, facts);
-    format!("{end}; its container stays as it is")
+    format!("{end}; {}", lost_with(runc))
+}
+
+/// What is lost with a runc that is ended. The runtime reports an error for what it was to do.
+fn lost_with(runc: &Process) -> &'static str {
+    let verb = runc.runc.as_ref().map(|command| command.verb.as_str());
+    match verb {
+        Some("create" | "start" | "run" | "restore") => {
+            "only this start of its container is lost, and the kubelet tries again"
+        }
+        Some("kill" | "delete") => {
+            "nothing is lost: its container is still to end, which is tried again"
+        }
+        Some("update") => "only this change of its container's limits is lost",
+        Some("checkpoint") => "only this checkpoint of its container is lost",
+        _ => "its container stays as it is",
+    }
 }
 
 /// How to end a runc. runc freezes a container on cgroup v1 while it changes it, and one that is
@@ -260,7 +276,8 @@ fn cannot_be_killed(process: &Process) -> bool {
     process.state == 'D'
 }
 
-fn in_the_kernel(process: &Process) -> String {
+/// What to do about a process that waits in the kernel.
+pub(crate) fn in_the_kernel(process: &Process) -> String {
     if process.waits().any(is_of_freezer) {
         let (pid, label) = (process.pid, process.label());
         return format!(

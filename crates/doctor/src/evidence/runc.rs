@@ -1,7 +1,7 @@
 //! runc processes that do not return. CRI-O starts, stops and inspects containers with runc;
 //! containerd and dockerd leave that to shims.
 
-use super::remedy::OLD;
+use super::remedy::{OLD, release_runc};
 use super::shims::shims;
 use super::who::names;
 use crate::facts::NodeFacts;
@@ -52,15 +52,25 @@ fn runcs(facts: &NodeFacts) -> impl Iterator<Item = &Process> {
 /// does not return.
 pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
     let runcs: Vec<&Process> = runcs(facts).collect();
-    match runcs.is_empty() {
-        true => format!("{command} leaves running containers running"),
-        false => format!(
-            "do not restart the runtime yet: it may not finish starting while a runc does not \
-             return. First find out what {} waits for, and end it; then {command} leaves running \
-             containers running",
-            names(runcs)
-        ),
+    if runcs.is_empty() {
+        return format!("{command} leaves running containers running");
     }
+    let end = match hung_runcs(facts)[..] {
+        [] => format!("find out what {} waits for, and end it", names(runcs)),
+        [runc, ref others @ ..] => {
+            let of = runc.runc.as_ref().and_then(|it| it.container.as_deref());
+            let ids: Vec<&str> = of.into_iter().collect();
+            let release = release_runc(runc, "it", &ids, facts);
+            match others.is_empty() {
+                true => release,
+                false => format!("{release}; do so for {} too", names(others.iter().copied())),
+            }
+        }
+    };
+    format!(
+        "do not restart the runtime yet: it may not finish starting while a runc does not return. \
+         Before that, {end}; then {command} leaves running containers running"
+    )
 }
 
 #[cfg(test)]

@@ -23,7 +23,7 @@ pub use cni::CniNetwork;
 pub use gaps::{Gap, Gaps};
 pub use kubelet::{ApiAnswer, ApiServer, ClientCertificate, ClockDifference, KubeletFiles};
 pub use limits::KernelLimits;
-pub use process::{CgroupPath, FanotifyListener, FdUse, Process, Thread};
+pub use process::{CgroupPath, EndSignal, FanotifyListener, FdUse, Process, Thread};
 pub use resources::{CpuTimes, Memory, Pressure, PressureFacts, Stalls};
 pub use sockets::{Listener, Talk, UnixSockets};
 pub use storage::{Disk, Filesystem, FuseConnection, Mounts, RemoteMount, RootMount};

@@ -302,6 +302,13 @@ impl Probe {
     }
 }
 
+/// The calls for the statistics of all containers, by which a kubelet decides what it evicts.
+pub const STATISTICS: [Rpc; 3] = [
+    Rpc::ListContainerStats,
+    Rpc::ListPodSandboxStats,
+    Rpc::ListPodSandboxMetrics,
+];
+
 /// If a call hangs for more ids at once, a daemon is the cause, not each of them.
 pub const MAX_SINGLED_OUT: usize = 2;
 

@@ -27,4 +27,7 @@ pub struct Task {
     /// Its first process had exited, and seconds later the runtime still listed it as running.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub listed_though_dead: bool,
+    /// The runtime lists it as running although its sandbox is not ready any more.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub sandbox_ended: bool,
 }

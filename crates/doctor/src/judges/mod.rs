@@ -13,6 +13,7 @@ mod by_rules;
 mod cni_not_ready;
 mod cni_plugin_hang;
 mod container_lock;
+mod container_not_dying;
 mod container_status_lock;
 mod cpu_starved;
 mod disk_full;
@@ -35,6 +36,7 @@ mod runc_seccomp_pipe;
 mod runc_short_exec_stuck;
 mod runtime_unresponsive;
 mod shim_unresponsive;
+mod statistics_hang;
 mod storage_unresponsive;
 pub(crate) mod systemd_cookie_overflow;
 mod systemd_overloaded;
@@ -88,6 +90,8 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::ContainerLock, container_lock::judge),
     // A call that waits for it says more.
     (Cause::RuncHung, runc_hung::judge),
+    (Cause::ContainerNotDying, container_not_dying::judge),
+    (Cause::StatisticsHang, statistics_hang::judge),
     (Cause::KubeletInternal, kubelet_internal::judge),
     (Cause::TooManyContainers, too_many_containers::judge),
     // Whatever causes the restarts is the root cause.

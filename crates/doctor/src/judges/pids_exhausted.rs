@@ -11,6 +11,7 @@ use super::opinion::finding;
 use crate::evidence::lack::lack;
 use crate::evidence::owner::{culprit, of_cgroup};
 use crate::evidence::remedy::raise_sysctl;
+use crate::evidence::runc::restart;
 use crate::evidence::waits::kernel_says;
 use crate::facts::NodeFacts;
 use crate::facts::host::process::is_within;
@@ -24,7 +25,7 @@ const MIN_ZOMBIES: usize = 1000;
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(whole_machine(host));
+    findings.extend(whole_machine(facts));
     let groups = host.cgroups.pids.value().map_or(&[][..], Vec::as_slice);
     findings.extend(groups.iter().filter_map(|group| full(host, group)));
     if findings.is_empty()
@@ -43,7 +44,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     )
 }
 
-fn whole_machine(host: &HostFacts) -> Option<Finding> {
+fn whole_machine(node: &NodeFacts) -> Option<Finding> {
+    let host = &node.host;
     let tasks = *host.limits.tasks.value()?;
     let maxima = [
         (host.limits.pid_max.value(), "kernel.pid_max"),
@@ -65,6 +67,11 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
     // Restarting a shim costs its pod, and process 1 cannot be restarted.
     let may_restart = |parent: &&Process| parent.pid != 1 && !parent.is_shim();
     let found = match parent.filter(may_restart) {
+        Some(parent) if parent.is_runtime() => found.advising(format!(
+            "{} is to be restarted to remove its zombies: {}",
+            parent.label(),
+            restart(node, "the restart")
+        )),
         Some(parent) => found.advising(format!("restart {} to remove its zombies", parent.label())),
         None => found,
     };

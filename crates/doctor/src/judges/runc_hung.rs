@@ -51,16 +51,20 @@ fn of(facts: &NodeFacts, runc: &Process) -> Finding {
     found
 }
 
-/// The process, the container that it is to change, and the pod of the shim that started it.
+/// The process, the container that it is to change, and its pod, or that of the shim that started it.
 fn culprit(facts: &NodeFacts, runc: &Process) -> Culprit {
     let shims = shims(facts).unwrap_or_default();
     let shim = shims.iter().find(|shim| shim.process.pid == runc.ppid);
-    let named = runc.runc.as_ref();
+    let id = runc.runc.as_ref().and_then(|it| it.container.clone());
+    let mut tasks = facts.probes.tasks.value().into_iter().flatten();
+    let task = tasks.find(|task| Some(&task.id) == id.as_ref());
+    let pod = task.and_then(|task| task.pod.as_ref());
     Culprit {
         pid: Some(runc.pid),
         process: Some(runc.comm.clone()),
-        id: named.and_then(|command| command.container.clone()),
-        pod: shim.and_then(|shim| shim.pod.cloned()),
+        pod: pod.or(shim.and_then(|shim| shim.pod)).cloned(),
+        container: task.and_then(|task| task.container.clone()),
+        id,
         ..Culprit::default()
     }
 }
@@ -96,15 +100,20 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_runc_is_resumed_and_nothing_is_killed() {
+    fn a_stopped_runc_of_the_runtime_itself_is_resumed_and_its_pod_is_named() {
         let facts = node("cri-o", "1.37.0")
+            .conmon(80, ID, Some("s1"))
             .process(200, 10, "runc")
+            .commanded(200, &format!("runc --root /run/runc kill {ID} 9"))
             .aged(200, 3.0)
             .in_state(200, 'T')
             .facts();
         let found = &found(judge(&facts))[0];
         assert_eq!(found.confidence, Confidence::Certain);
         assert!(found.advice[0].starts_with("run `kill -CONT 200`"));
+        let pod = found.culprit.pod.as_ref().unwrap();
+        assert_eq!(pod.name.as_deref(), Some("web"));
+        assert_eq!(found.culprit.container.as_deref(), Some("app"));
     }
 
     #[test]

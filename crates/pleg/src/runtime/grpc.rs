@@ -85,6 +85,12 @@ impl GrpcRuntime {
         Ok(answer.into())
     }
 
+    /// Makes a call whose request has no field that must be set, and drops the answer: whether the
+    /// runtime answers it at all.
+    pub async fn answers(&self, rpc: Rpc) -> Result<(), CallError> {
+        Ok(self.client.unary(self.api(), rpc, ()).await?)
+    }
+
     fn api(&self) -> ApiVersion {
         if self.speaks_only_v1alpha2.load(Ordering::Relaxed) {
             ApiVersion::V1Alpha2

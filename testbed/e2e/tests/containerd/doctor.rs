@@ -7,8 +7,8 @@ use e2e::doctor::{
     NO_KUBELET, assert_stop_and_crash_are_told_apart, assert_well, doctor, doctor_about, doctor_at,
     healthy_line, only, run_pods,
 };
-use e2e::{newest, pleg_json};
-use testbed_driver::{Driver, Network, PodSpec};
+use e2e::{Agent, newest, pleg_json};
+use testbed_driver::{Driver, Network, PodSpec, Testbed};
 
 #[tokio::test]
 async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees_the_node() {
@@ -187,13 +187,26 @@ async fn a_runc_that_does_not_return_is_named_although_lists_and_statuses_are_an
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let pods = run_pods(&driver, 2).await;
     let id = pods[1].id("app").unwrap().to_owned();
+    let bundles = tempfile::tempdir().unwrap();
+    let lines = format!("diagnosis:\n  directory: {}\n", bundles.path().display());
+    let agent = Agent::configured(&testbed.endpoint(), &lines);
+    let begun = Instant::now();
     testbed.verb(&["runc-stuck", "kill"]).await.unwrap();
     let stopping = tokio::spawn({
         let (driver, id) = (driver.with_deadline(Duration::from_secs(90)), id.clone());
         async move { driver.stop_container(&id).await }
     });
     // A runc is hung after half a minute.
-    tokio::time::sleep(Duration::from_secs(31)).await;
+    let of_agent = |status: &serde_json::Value| status["finding"]["cause"] == "runc-hung";
+    while !of_agent(&agent.status()) {
+        assert!(
+            begun.elapsed() < Duration::from_secs(45),
+            "{:#}",
+            agent.status()
+        );
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    assert_eq!(agent.status()["health"]["state"], "Healthy");
     let finding = only(&doctor(&testbed), "runc-hung");
     let sentence = finding["sentence"].as_str().unwrap();
     let named = format!("`runc kill` of container {}", &id[..13]);
@@ -209,6 +222,11 @@ async fn a_runc_that_does_not_return_is_named_although_lists_and_statuses_are_an
     // Whether that stop succeeds is another matter: its deadline may be over.
     let _ = stopping.await.unwrap();
     assert_well(&doctor(&testbed));
+    let freed = Instant::now();
+    while of_agent(&agent.status()) {
+        assert!(freed.elapsed() < Duration::from_secs(20), "it stays");
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
 }
 
 #[tokio::test]

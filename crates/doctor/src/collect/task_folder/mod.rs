@@ -34,6 +34,15 @@ pub struct TaskFolder {
     proc: PathBuf,
 }
 
+/// Containers that a runtime lists as running although something else shows that they should not be.
+#[derive(Debug, Default)]
+pub(super) struct Listed {
+    /// Their first process has exited.
+    pub though_dead: BTreeSet<Id>,
+    /// Their pod has no sandbox that is ready.
+    pub without_sandbox: BTreeSet<Id>,
+}
+
 /// A container, its first process, and where that is recorded.
 struct Noted<'a> {
     id: String,
@@ -54,16 +63,16 @@ impl TaskFolder {
 
     /// The running tasks, with names from their specifications.
     pub fn all(&self) -> Fact<Vec<Task>> {
-        self.tasks(&[], BTreeMap::new(), &BTreeSet::new())
+        self.tasks(&[], BTreeMap::new(), &Listed::default())
     }
 
     /// The running tasks, with names from `names` or else from their specifications, those of the
-    /// `suspects` first. Some are `listed_though_dead`.
+    /// `suspects` first, and with what is odd about how they are `listed`.
     pub(super) fn tasks(
         &self,
         suspects: &[String],
         mut names: BTreeMap<Id, Named>,
-        listed_though_dead: &BTreeSet<Id>,
+        listed: &Listed,
     ) -> Fact<Vec<Task>> {
         let source = self.places.iter();
         let source = source.map(|place| place.folder.display().to_string());
@@ -81,13 +90,13 @@ impl TaskFolder {
             };
             return Fact::missing(why, source);
         }
-        let is_dead = |id: &str| listed_though_dead.contains(&Id::from(id));
+        let is_dead = |id: &str| listed.though_dead.contains(&Id::from(id));
         noted.retain(|one| {
             let runs = || self.lives(one.init) || one.conmon.is_some() || is_dead(&one.id);
             !one.place.keeps_notes_of_the_exited() || runs()
         });
         noted.sort_by_key(|one| (!suspects.contains(&one.id), one.id.clone()));
-        let mut without_record = listed_though_dead.clone();
+        let mut without_record = listed.though_dead.clone();
         let mut read = 0;
         let recorded = noted.into_iter().map(|one| {
             without_record.remove(one.id.as_str());
@@ -97,6 +106,7 @@ impl TaskFolder {
                 init: Some(one.init),
                 conmon: one.conmon,
                 listed_though_dead: is_dead(&one.id),
+                sandbox_ended: listed.without_sandbox.contains(&Id::from(&*one.id)),
                 ..Task::default()
             };
             match told {

@@ -35,6 +35,12 @@ pub struct Process {
     /// Threads in uninterruptible sleep, and all threads of processes that run containers, up to
     /// a limit.
     pub threads: Vec<Thread>,
+    /// A signal that is to end it, and that it has not received yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pending: Option<EndSignal>,
+    /// The process that traces it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tracer: Option<u32>,
     /// What it is to do, if it is a `runc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runc: Option<RuncCommand>,
@@ -42,6 +48,26 @@ pub struct Process {
     pub cgroups: Vec<CgroupPath>,
     /// Its file descriptors.
     pub fds: Fact<FdUse>,
+}
+
+/// A signal by which containers are ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EndSignal {
+    /// SIGTERM, which a process may handle in its own time.
+    Term,
+    /// SIGKILL, which ends a process as soon as it can run or returns to user mode.
+    Kill,
+}
+
+impl EndSignal {
+    /// The name of the signal.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Term => "SIGTERM",
+            Self::Kill => "SIGKILL",
+        }
+    }
 }
 
 /// What a `runc` is to do, according to its command line. Nothing else of that is kept.

@@ -6,6 +6,7 @@ use causes::finding::{Confidence, Finding};
 use super::finding;
 use crate::evidence::owner::{culprit, is_in_a_pod};
 use crate::evidence::remedy::resume_daemon;
+use crate::evidence::runc::restart;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 
@@ -74,15 +75,15 @@ fn absent(facts: &NodeFacts, name: &str) -> Finding {
         .evidence
         .push(format!("there is no process named {name}"));
     let advice = match name {
-        "dockerd" => {
-            "start it with `systemctl start docker`; `journalctl -u docker -n 100` shows why it \
-             exited"
-        }
-        _ => {
-            "start it with `systemctl start containerd` or, if dockerd starts its own, with \
-             `systemctl restart docker`; `journalctl -u containerd -u docker -n 100` shows why it \
-             exited"
-        }
+        "dockerd" => "start it with `systemctl start docker`; `journalctl -u docker -n 100` shows \
+                      why it exited"
+            .to_owned(),
+        _ => format!(
+            "start it with `systemctl start containerd`; `journalctl -u containerd -u docker -n \
+             100` shows why it exited. If dockerd starts its own containerd, dockerd is to be \
+             restarted: {}",
+            restart(facts, "`systemctl restart docker`")
+        ),
     };
     found.advise_first(advice);
     found

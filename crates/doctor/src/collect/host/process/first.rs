@@ -80,6 +80,8 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         age_seconds: (uptime - started).max(0.0),
         kernel,
         thread_count: stat.threads,
+        pending: stat::pending(&status),
+        tracer: stat::tracer(&status),
         ..Process::default()
     };
     if process.is_runc() {

@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::facts::Fact;
     use crate::facts::host::process::{MAX_PROCESSES, RuncCommand};
-    use crate::facts::host::{FdUse, Process, Thread};
+    use crate::facts::host::{EndSignal, FdUse, Process, Thread};
 
     /// As long as anything gets that the kernel lets others choose.
     fn fullest() -> Vec<Process> {
@@ -110,6 +110,8 @@ mod tests {
                 .then(|| thread(4_000_000))
                 .into_iter()
                 .collect(),
+            pending: Some(EndSignal::Term),
+            tracer: Some(4_000_000),
             runc: Some(RuncCommand {
                 verb: "checkpoint".to_owned(),
                 container: Some("f".repeat(64)),

@@ -1,0 +1,349 @@
+//! Which runcs do not return (pure): the names of processes that are new, and the ages of those that are
+//! runcs.
+
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+use std::time::Duration;
+
+/// No command of runc takes this long, but for a session; `pleg doctor` has the same limit.
+const HUNG: Duration = Duration::from_secs(30);
+
+/// From one look to the next. A runc is seen while it is young, and looked at again when it is not.
+pub(super) const PERIOD: Duration = Duration::from_secs(15);
+
+/// A process of runc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Runc {
+    pub(crate) pid: u32,
+    /// When it was started, since the machine was: the pid may be used again.
+    started: Duration,
+}
+
+/// A process that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Life {
+    pub(super) parent: u32,
+    /// Since the machine was started.
+    pub(super) started: Duration,
+}
+
+/// What is read of processes.
+pub(super) trait Processes {
+    /// The id that was given last. After the largest one, the kernel begins again.
+    fn newest(&self) -> Option<u32>;
+
+    /// The ids of those in this range; none if they cannot be read.
+    fn pids(&mut self, range: RangeInclusive<u32>) -> Vec<u32>;
+
+    /// The name of one.
+    fn name(&self, pid: u32) -> Option<String>;
+
+    /// One that lives: not of one that has ended and was not waited for.
+    fn life(&self, pid: u32) -> Option<Life>;
+
+    /// Whether it is the runc of a session, which lasts as long as what runs in it.
+    fn is_session(&self, pid: u32) -> bool;
+
+    /// How long the machine has been up.
+    fn uptime(&self) -> Duration;
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Scan {
+    /// The newest ids of the look before the last one, and of the last one: each process is looked at
+    /// twice, as it may have had the name of its parent the first time.
+    newest: [Option<u32>; 2],
+    runcs: Vec<Known>,
+}
+
+#[derive(Debug)]
+struct Known {
+    pid: u32,
+    started: Duration,
+    /// Whether it is too old, and not a session or of something else than a runtime: decided once.
+    is_hung: Option<bool>,
+}
+
+#[cfg(test)]
+impl Runc {
+    pub(crate) fn of_test(pid: u32) -> Self {
+        Self {
+            pid,
+            started: Duration::ZERO,
+        }
+    }
+}
+
+impl Scan {
+    /// Looks at all new processes, and at the known runcs; gives the time until the next look.
+    pub(super) fn look(&mut self, processes: &mut impl Processes) -> Duration {
+        self.runcs.retain_mut(|runc| runc.lives(processes));
+        self.add_new(processes);
+        if self.runcs.is_empty() {
+            return PERIOD;
+        }
+        let now = processes.uptime();
+        let left = self.runcs.iter_mut().map(|runc| runc.judge(now, processes));
+        left.flatten().fold(PERIOD, Duration::min)
+    }
+
+    fn add_new(&mut self, processes: &mut impl Processes) {
+        // Before the ids are read: those that are given meanwhile belong to the next look.
+        let newest = processes.newest();
+        let ranges = match (self.newest[0], newest) {
+            (Some(last), Some(newest)) if last <= newest => vec![last + 1..=newest],
+            (Some(last), Some(newest)) => vec![last + 1..=u32::MAX, 1..=newest],
+            (None, _) | (_, None) => vec![1..=u32::MAX],
+        };
+        self.newest = [self.newest[1], newest];
+        let new = ranges.into_iter().flat_map(|range| processes.pids(range));
+        let new: Vec<u32> = new.collect();
+        for pid in new {
+            let is_known = self.runcs.iter().any(|runc| runc.pid == pid);
+            let is_runc = || processes.name(pid).is_some_and(|name| is_runc(&name));
+            if !is_known && is_runc() {
+                let life = processes.life(pid);
+                self.runcs.extend(life.map(|life| Known {
+                    pid,
+                    started: life.started,
+                    is_hung: None,
+                }));
+            }
+        }
+    }
+
+    /// Those that do not return.
+    pub(super) fn hung(&self) -> BTreeSet<Runc> {
+        let hung = self.runcs.iter().filter(|runc| runc.is_hung == Some(true));
+        let hung = hung.map(|runc| Runc {
+            pid: runc.pid,
+            started: runc.started,
+        });
+        hung.collect()
+    }
+}
+
+impl Known {
+    fn lives(&self, processes: &impl Processes) -> bool {
+        let life = processes.life(self.pid);
+        life.is_some_and(|life| life.started == self.started)
+    }
+
+    /// Decides whether it is hung; before it is old enough for that, how long that takes.
+    fn judge(&mut self, now: Duration, processes: &impl Processes) -> Option<Duration> {
+        if self.is_hung.is_some() {
+            return None;
+        }
+        let left = HUNG.saturating_sub(now.saturating_sub(self.started));
+        if !left.is_zero() {
+            return Some(left);
+        }
+        let parent = processes.life(self.pid).map(|life| life.parent);
+        let parent = parent.and_then(|parent| processes.name(parent));
+        let is_ours = parent.is_some_and(|name| starts_runcs(&name));
+        self.is_hung = Some(is_ours && !processes.is_session(self.pid));
+        None
+    }
+}
+
+fn is_runc(name: &str) -> bool {
+    matches!(name, "runc" | "crun" | "docker-runc")
+}
+
+/// Daemons and shims that start runcs for the containers of a runtime. The kernel cuts names after
+/// fifteen bytes.
+fn starts_runcs(name: &str) -> bool {
+    name.starts_with("containerd-shim") || matches!(name, "conmon" | "crio" | "containerd")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::{Cell, RefCell};
+    use std::collections::BTreeMap;
+
+    use super::*;
+
+    struct Process {
+        name: &'static str,
+        life: Life,
+        is_session: bool,
+    }
+
+    #[derive(Default)]
+    struct World {
+        now: Cell<Duration>,
+        newest: Cell<u32>,
+        all: RefCell<BTreeMap<u32, Process>>,
+        names_read: Cell<usize>,
+    }
+
+    impl World {
+        fn add(&self, pid: u32, name: &'static str, parent: u32) {
+            let started = self.now.get();
+            let process = Process {
+                name,
+                life: Life { parent, started },
+                is_session: false,
+            };
+            self.all.borrow_mut().insert(pid, process);
+            self.newest.set(pid);
+        }
+    }
+
+    impl Processes for &World {
+        fn newest(&self) -> Option<u32> {
+            Some(self.newest.get())
+        }
+
+        fn pids(&mut self, range: RangeInclusive<u32>) -> Vec<u32> {
+            let all = self.all.borrow();
+            all.keys()
+                .copied()
+                .filter(|pid| range.contains(pid))
+                .collect()
+        }
+
+        fn name(&self, pid: u32) -> Option<String> {
+            self.names_read.set(self.names_read.get() + 1);
+            Some(self.all.borrow().get(&pid)?.name.to_owned())
+        }
+
+        fn life(&self, pid: u32) -> Option<Life> {
+            Some(self.all.borrow().get(&pid)?.life)
+        }
+
+        fn is_session(&self, pid: u32) -> bool {
+            self.all
+                .borrow()
+                .get(&pid)
+                .is_some_and(|one| one.is_session)
+        }
+
+        fn uptime(&self) -> Duration {
+            self.now.get()
+        }
+    }
+
+    fn node() -> World {
+        let world = World::default();
+        for (pid, name) in [(1, "systemd"), (20, "containerd-shim"), (30, "crio")] {
+            world.add(pid, name, 1);
+        }
+        world
+    }
+
+    /// Looks whenever it is due, in virtual time; `happen` changes the world before each second. Gives
+    /// the second and the pids of each change of what is found.
+    fn changes(
+        mut world: &World,
+        seconds: u32,
+        happen: impl Fn(&World, u32),
+    ) -> Vec<(u32, Vec<u32>)> {
+        let (mut scan, mut due) = (Scan::default(), Duration::ZERO);
+        let (mut known, mut changes) = (Vec::new(), Vec::new());
+        for second in 0..seconds {
+            world.now.set(Duration::from_secs(second.into()));
+            happen(world, second);
+            if world.now.get() < due {
+                continue;
+            }
+            due = world.now.get() + scan.look(&mut world);
+            let found: Vec<u32> = scan.hung().iter().map(|runc| runc.pid).collect();
+            if found != known {
+                known.clone_from(&found);
+                changes.push((second, found));
+            }
+        }
+        changes
+    }
+
+    #[test]
+    fn a_runc_that_does_not_return_is_found_when_it_is_thirty_seconds_old_and_until_it_ends() {
+        for start in 1..=PERIOD.as_secs() as u32 {
+            let seen = changes(&node(), 200, |world, second| {
+                if second == start {
+                    world.add(200, "runc", 20);
+                }
+                if second == 150 {
+                    world.all.borrow_mut().remove(&200);
+                }
+            });
+            let [(found, pids), (ended, none)] = &seen[..] else {
+                panic!("{seen:?}");
+            };
+            assert_eq!(pids, &[200]);
+            assert!((30..=31).contains(&(found - start)), "{start}: {found}");
+            assert!(none.is_empty() && (150..=165).contains(ended), "{ended}");
+        }
+    }
+
+    #[test]
+    fn sessions_and_runcs_of_others_are_not_waited_for() {
+        let seen = changes(&node(), 120, |world, second| {
+            if second == 3 {
+                for (pid, name, parent) in [
+                    (200, "runc", 30),
+                    (201, "bash", 20),
+                    // Of a person.
+                    (202, "runc", 1),
+                    (203, "crun", 30),
+                ] {
+                    world.add(pid, name, parent);
+                }
+                let mut all = world.all.borrow_mut();
+                all.get_mut(&200).unwrap().is_session = true;
+            }
+        });
+        assert_eq!(seen, [(33, vec![203])]);
+    }
+
+    #[test]
+    fn one_that_was_old_before_the_first_look_is_found_at_once() {
+        let world = node();
+        world.add(200, "runc", 20);
+        world.now.set(Duration::from_secs(600));
+        let mut scan = Scan::default();
+        scan.look(&mut &world);
+        assert_eq!(scan.hung().len(), 1);
+    }
+
+    #[test]
+    fn a_runc_is_found_after_the_kernel_has_begun_again_with_small_ids_and_under_a_used_one() {
+        let seen = changes(&node(), 120, |world, second| match second {
+            1 => world.add(200, "runc", 20),
+            20 => world.newest.set(32_000),
+            41 => world.add(100, "runc", 20),
+            // That of the same id has ended.
+            42 => world.add(200, "runc", 20),
+            _ => {}
+        });
+        let [(first, one), (ended, none), second, third] = &seen[..] else {
+            panic!("{seen:?}");
+        };
+        assert_eq!((*first, &one[..]), (31, &[200][..]));
+        assert!((42..=57).contains(ended) && none.is_empty());
+        assert_eq!(*second, (71, vec![100]));
+        assert_eq!(*third, (72, vec![100, 200]));
+    }
+
+    #[test]
+    fn a_process_that_had_the_name_of_its_parent_at_first_is_looked_at_again() {
+        let seen = changes(&node(), 60, |world, second| match second {
+            15 => world.add(200, "containerd-shim", 20),
+            16 => {
+                let mut all = world.all.borrow_mut();
+                all.get_mut(&200).unwrap().name = "runc";
+            }
+            _ => {}
+        });
+        assert_eq!(seen, [(45, vec![200])]);
+    }
+
+    #[test]
+    fn on_a_quiet_node_no_name_is_read_more_than_twice() {
+        let world = node();
+        let seen = changes(&world, 300, |_, _| {});
+        assert_eq!(seen, []);
+        assert_eq!(world.names_read.get(), 6);
+    }
+}

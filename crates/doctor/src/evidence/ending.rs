@@ -1,0 +1,104 @@
+//! Containers that are to end, and whose processes live on.
+
+use super::owner::container_of;
+use crate::facts::NodeFacts;
+use crate::facts::host::process::is_of_freezer;
+use crate::facts::host::{EndSignal, FrozenCgroup, HostFacts, Process};
+use crate::facts::tasks::Task;
+
+/// A container that is to end and does not.
+pub(crate) struct Ending<'a> {
+    pub task: &'a Task,
+    /// The process that does not end.
+    pub process: &'a Process,
+    /// What shows that it is to end.
+    pub asked: Asked,
+    pub held: Held<'a>,
+}
+
+/// What shows that a container is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asked {
+    /// Its first process was killed.
+    Killed,
+    /// Its first process has exited, and is not gone.
+    Exited,
+    /// SIGTERM is pending for it.
+    Terminated,
+    /// The runtime lists it as running, and its sandbox as not ready.
+    SandboxEnded,
+}
+
+/// What keeps a process from ending.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Held<'a> {
+    /// Its control group is frozen.
+    Frozen(&'a FrozenCgroup),
+    /// A process with this PID traces it.
+    Traced(u32),
+    /// A thread waits uninterruptibly in this function of the kernel.
+    InKernel(&'a str),
+    /// Nothing that is seen: no signal is pending either.
+    Nothing,
+}
+
+/// All of them; one that was only just asked to end, and can, is none.
+pub(crate) fn endings(facts: &NodeFacts) -> Vec<Ending<'_>> {
+    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
+    let endings = tasks.iter().filter_map(|task| ending(&facts.host, task));
+    endings.collect()
+}
+
+fn ending<'a>(host: &'a HostFacts, task: &'a Task) -> Option<Ending<'a>> {
+    let first = host.process(task.init?)?;
+    let asked = match first.pending {
+        Some(EndSignal::Kill) => Asked::Killed,
+        _ if has_exited(first) => Asked::Exited,
+        _ if task.sandbox_ended => Asked::SandboxEnded,
+        Some(EndSignal::Term) => Asked::Terminated,
+        None => return None,
+    };
+    let of = |process, held| Ending {
+        task,
+        process,
+        asked,
+        held,
+    };
+    if let Some(held) = held(host, first) {
+        return Some(of(first, held));
+    }
+    // A first process that has exited waits for all others in its PID namespace.
+    let others = host.all_processes().iter().filter(|process| {
+        process.pid != first.pid && container_of(process) == Some(task.id.as_str())
+    });
+    let is_killed = |process: &&Process| process.pending == Some(EndSignal::Kill);
+    let mut others = others.filter(is_killed);
+    if let Some(other) = others.find_map(|one| Some(of(one, held(host, one)?))) {
+        return Some(other);
+    }
+    let lives_on = asked == Asked::SandboxEnded && first.pending.is_none();
+    lives_on.then(|| of(first, Held::Nothing))
+}
+
+fn has_exited(process: &Process) -> bool {
+    let wchan = process.wchan.as_deref();
+    process.state == 'Z' || wchan.is_some_and(|wchan| wchan.starts_with("zap_pid_ns"))
+}
+
+fn held<'a>(host: &'a HostFacts, process: &'a Process) -> Option<Held<'a>> {
+    if let Some(group) = host.frozen_group(process) {
+        return Some(Held::Frozen(group));
+    }
+    if let Some(tracer) = process
+        .tracer
+        .filter(|_| matches!(process.state, 't' | 'Z'))
+    {
+        return Some(Held::Traced(tracer));
+    }
+    let mut threads = process.threads.iter();
+    let stuck = threads.find(|thread| thread.state == 'D' && thread.still)?;
+    let mut functions = stuck.functions();
+    let freezer = stuck.functions().find(|function| is_of_freezer(function));
+    let function = freezer.or_else(|| functions.next());
+    Some(Held::InKernel(function.unwrap_or("the kernel")))
+}

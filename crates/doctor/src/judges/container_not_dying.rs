@@ -1,0 +1,279 @@
+//! A container that is to end, and whose processes live on: each stop of it fails, whatever the lists and
+//! statuses say.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::ending::{Asked, Ending, Held, endings};
+use crate::evidence::exits::who;
+use crate::evidence::lack::{lack, lack_of_processes};
+use crate::evidence::remedy::{in_the_kernel, thaw};
+use crate::evidence::runc::hung_runcs;
+use crate::evidence::shims::shims;
+use crate::facts::NodeFacts;
+use crate::facts::host::Process;
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let endings = endings(facts);
+    let is_reported = |ending: &&Ending| {
+        let has_runc = || kills(facts, ending).any(|runc| is_hung(facts, runc));
+        // A stop that has not reached it is explained by the runc that was to send it.
+        ending.held != Held::Nothing || !has_runc()
+    };
+    let reported = endings.iter().filter(is_reported);
+    let findings: Vec<Finding> = reported.map(|ending| of(facts, ending)).collect();
+    let missing = [lack_of_processes(&facts.host), lack(&facts.probes.tasks)];
+    Opinion::of(findings, missing)
+}
+
+fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
+    let Ending {
+        task,
+        process,
+        asked,
+        held,
+    } = ending;
+    let (who, label) = (who(task), process.label());
+    let culprit = Culprit {
+        pod: task.pod.clone(),
+        container: task.container.clone(),
+        id: Some(task.id.clone()),
+        pid: Some(process.pid),
+        process: Some(process.comm.clone()),
+        ..Culprit::default()
+    };
+    let mut evidence = Vec::from_iter(process.pending.map(|signal| {
+        let signal = signal.name();
+        format!("{signal} is pending for {label}, which {}", process.doing())
+    }));
+    if process.pending.is_none() {
+        evidence.push(format!("{label} {}", process.doing()));
+    }
+    if task.sandbox_ended {
+        evidence.push(
+            "the runtime lists it as running, and its pod has no sandbox that is ready".to_owned(),
+        );
+    }
+    let kills = kills(facts, ending).count();
+    match kills {
+        0 => {}
+        1 => evidence.push("a process of `runc kill` for it has not returned".to_owned()),
+        _ => evidence.push(format!(
+            "{kills} processes of `runc kill` for it have not returned"
+        )),
+    }
+    let (why, advice) = match held {
+        Held::Frozen(group) => {
+            evidence.push(format!("{} contains {}", group.file, group.state));
+            let thaw = thaw(group);
+            (
+                "its cgroup is frozen".to_owned(),
+                format!("{thaw}, after which the signal ends it; nothing else has to be killed"),
+            )
+        }
+        Held::Traced(tracer) => {
+            let tracer = facts.host.process(*tracer).map(Process::label);
+            let tracer = tracer.unwrap_or_else(|| "a process of another PID namespace".to_owned());
+            (
+                format!("{tracer} traces {label}"),
+                format!(
+                    "end {tracer}, or detach it from {label}: its end is not reported before; \
+                     nothing else has to be killed"
+                ),
+            )
+        }
+        Held::InKernel(function) => (
+            format!("{label} waits in the kernel, in {function}"),
+            format!(
+                "{}; do not kill its shim, which reports the exit when it ends. If that cannot be \
+                 repaired, reboot the node",
+                in_the_kernel(process)
+            ),
+        ),
+        Held::Nothing => (
+            "no signal is pending, so its shim may not have passed the stop".to_owned(),
+            format!(
+                "{}if its grace period is over, run `kill -KILL {}` to end the container, which is \
+                 all that is lost: its pod has ended",
+                look_at_shim(facts, ending),
+                process.pid
+            ),
+        ),
+    };
+    let sentence = match asked {
+        Asked::Killed => format!("{who} was killed and does not end: {why}"),
+        Asked::Exited => format!("{who} has exited, which is not reported: {why}"),
+        Asked::Terminated => format!("{who} is to stop, and does not receive the signal: {why}"),
+        Asked::SandboxEnded => format!("{who} lives on although its sandbox has ended: {why}"),
+    };
+    let confidence = match (held, asked) {
+        // A grace period may be long.
+        (Held::Nothing, _) => Confidence::Low,
+        // It may be paused or debugged on purpose, and continue before it is killed.
+        (_, Asked::Terminated) => Confidence::Medium,
+        (_, Asked::Killed | Asked::Exited | Asked::SandboxEnded) => Confidence::High,
+    };
+    let mut found = finding(Cause::ContainerNotDying, confidence, culprit, evidence);
+    found.sentence = sentence;
+    // The page is about processes that wait in the kernel.
+    found.advice.clear();
+    found.advising(advice)
+}
+
+/// The commands that are to kill its container.
+fn kills<'a>(facts: &'a NodeFacts, ending: &Ending<'a>) -> impl Iterator<Item = &'a Process> {
+    let id = ending.task.id.as_str();
+    let processes = facts.host.all_processes().iter();
+    processes.filter(move |process| {
+        let command = process.runc.as_ref();
+        command.is_some_and(|it| it.verb == "kill" && it.container.as_deref() == Some(id))
+    })
+}
+
+fn is_hung(facts: &NodeFacts, runc: &Process) -> bool {
+    hung_runcs(facts).iter().any(|hung| hung.pid == runc.pid)
+}
+
+fn look_at_shim(facts: &NodeFacts, ending: &Ending) -> String {
+    let shims = shims(facts).unwrap_or_default();
+    let shim = shims.iter().find(|shim| shim.serves(&ending.task.id));
+    shim.map_or_else(String::new, |shim| {
+        format!("its {} {}; ", shim.named(), shim.process.doing())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::host::EndSignal;
+    use crate::node::{Node, found, node};
+
+    /// Process 81 is the first of container `c1`.
+    fn container() -> Node {
+        node("cri-o", "1.37.0").conmon(80, "c1", Some("s1"))
+    }
+
+    fn only(node: Node) -> Finding {
+        let mut findings = found(judge(&node.facts()));
+        assert_eq!(findings.len(), 1);
+        findings.remove(0)
+    }
+
+    #[test]
+    fn a_killed_container_whose_cgroup_is_frozen_is_to_be_thawed_and_nothing_is_killed() {
+        let file = "/sys/fs/cgroup/freezer/kubepods/c1/freezer.state";
+        let frozen = |node: Node| {
+            let node = node.in_group(81, "freezer", "/kubepods/c1");
+            node.frozen("/kubepods/c1", file, "THAWED")
+        };
+        let found = only(frozen(container().pending(81, EndSignal::Kill)));
+        assert_eq!(
+            found.sentence,
+            "container app of pod shop/web was killed and does not end: its cgroup is frozen"
+        );
+        assert_eq!(found.confidence, Confidence::High);
+        assert!(found.advice[0].contains(&format!("`echo THAWED > {file}`")));
+        assert!(!found.advice.join("").contains("-KILL"), "{found:#?}");
+        let asked = only(frozen(container().pending(81, EndSignal::Term)));
+        assert_eq!(asked.confidence, Confidence::Medium);
+        assert!(asked.sentence.contains("does not receive the signal"));
+        // Paused, and not to end.
+        assert_eq!(judge(&frozen(container()).facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn the_tracer_of_a_container_that_does_not_end_is_named_also_once_it_is_dead() {
+        for (state, signal) in [('t', EndSignal::Term), ('Z', EndSignal::Kill)] {
+            let node = container()
+                .process(77, 1, "strace")
+                .pending(81, signal)
+                .in_state(81, state)
+                .traced(81, 77);
+            let found = only(node);
+            assert!(found.sentence.ends_with("strace (77) traces app (81)"));
+            assert!(found.advice[0].starts_with("end strace (77)"), "{found:#?}");
+        }
+        let runs = container().traced(81, 77).pending(81, EndSignal::Term);
+        assert_eq!(judge(&runs.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn a_process_that_cannot_be_killed_is_named_with_what_it_waits_for() {
+        let node = container()
+            .pending(81, EndSignal::Kill)
+            .in_state(81, 'D')
+            .blocked(81, "nfs_wait_bit_killable");
+        let found = only(node);
+        assert!(found.sentence.ends_with("in nfs_wait_bit_killable"));
+        assert_eq!(found.culprit.pid, Some(81));
+        let advice = &found.advice[0];
+        assert!(advice.contains("cannot be killed") && advice.contains("do not kill its shim"));
+    }
+
+    #[test]
+    fn a_child_that_cannot_be_killed_keeps_the_first_process_of_a_container() {
+        let id = "c".repeat(64);
+        let node = node("cri-o", "1.37.0")
+            .conmon(80, &id, Some("s1"))
+            .waiting(81, "zap_pid_ns_processes")
+            .process(90, 81, "backup")
+            .in_group(90, "freezer", &format!("/kubepods/{id}"))
+            .pending(90, EndSignal::Kill)
+            .blocked(90, "fuse_wait_answer");
+        let found = only(node);
+        assert_eq!(found.culprit.pid, Some(90));
+        assert!(found.sentence.contains("backup (90) waits in the kernel"));
+    }
+
+    #[test]
+    fn a_container_that_no_stop_has_reached_is_suspected_and_the_runcs_are_counted() {
+        let id = "c".repeat(64);
+        let ended = || {
+            node("cri-o", "1.37.0")
+                .conmon(80, &id, Some("s1"))
+                .sandbox_ended(&id)
+        };
+        let found = only(ended());
+        assert_eq!(found.confidence, Confidence::Low);
+        assert!(found.advice[0].contains("`kill -KILL 81`"), "{found:#?}");
+        // What was to send the signal is a finding of its own.
+        let kill = format!("runc kill {id} 9");
+        let hung = ended()
+            .process(200, 10, "runc")
+            .process(201, 10, "runc")
+            .commanded(200, &kill)
+            .commanded(201, &kill);
+        let blocked = ended().blocked(81, "request_wait_answer");
+        assert_eq!(judge(&hung.facts()), Opinion::Clear);
+        let blocked = blocked
+            .process(200, 10, "runc")
+            .process(201, 10, "runc")
+            .commanded(200, &kill)
+            .commanded(201, &kill);
+        let evidence = only(blocked).evidence.join("\n");
+        assert!(
+            evidence.contains("2 processes of `runc kill`"),
+            "{evidence}"
+        );
+    }
+
+    #[test]
+    fn a_container_that_runs_and_one_that_ends_are_no_finding() {
+        assert_eq!(judge(&container().facts()), Opinion::Clear);
+        for signal in [EndSignal::Term, EndSignal::Kill] {
+            let ends = container().pending(81, signal).in_state(81, 'R');
+            assert_eq!(judge(&ends.facts()), Opinion::Clear);
+        }
+        // The process of a probe that was killed says nothing about its container.
+        let id = "c".repeat(64);
+        let probe = node("cri-o", "1.37.0")
+            .conmon(80, &id, Some("s1"))
+            .process(90, 80, "probe")
+            .in_group(90, "freezer", &format!("/kubepods/{id}"))
+            .pending(90, EndSignal::Kill)
+            .blocked(90, "fuse_wait_answer");
+        assert_eq!(judge(&probe.facts()), Opinion::Clear);
+    }
+}

@@ -1,0 +1,145 @@
+//! The statistics of all containers are not answered, while the lists are: then a kubelet evicts no pod.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+use cri::Rpc;
+
+use super::Opinion;
+use super::opinion::finding;
+use crate::evidence::ending::endings;
+use crate::evidence::exits::who;
+use crate::evidence::lack::{NOT_ANSWERED, NOT_PROBED};
+use crate::evidence::runc::hung_runcs;
+use crate::evidence::shims::{Shim, ShimFault, shims};
+use crate::evidence::who::{go, short, unanswered};
+use crate::facts::NodeFacts;
+use crate::facts::host::Process;
+use crate::facts::probes::{End, Outcome, Probe, STATISTICS};
+
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    let probes = &facts.probes;
+    if probes.calls.is_empty() {
+        return Opinion::CannotTell(NOT_PROBED.to_owned());
+    }
+    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers].into_iter();
+    let mut lists = lists.map(|list| probes.outcome(list));
+    if !probes.may_blame_one() || lists.any(|list| list != Some(Outcome::Ok)) {
+        return Opinion::CannotTell(NOT_ANSWERED.to_owned());
+    }
+    // A runtime calls each shim for them. One that is stuck is reported by itself.
+    let shims = shims(facts).unwrap_or_default();
+    let is_stuck = |fault: ShimFault| !matches!(fault, ShimFault::Runc(_));
+    if shims.iter().filter_map(Shim::fault).any(is_stuck) {
+        return Opinion::Clear;
+    }
+    let calls = STATISTICS.into_iter().filter_map(|call| probes.node(call));
+    let hung: Vec<&Probe> = calls.filter(|probe| probe.end == End::Hung).collect();
+    match hung.is_empty() {
+        true => Opinion::Clear,
+        false => Opinion::Found(vec![of(facts, &hung)]),
+    }
+}
+
+fn of(facts: &NodeFacts, hung: &[&Probe]) -> Finding {
+    let names: Vec<&str> = hung.iter().map(|probe| probe.call.name()).collect();
+    let longest = hung.iter().map(|probe| probe.seconds).fold(0.0, f64::max);
+    let mut evidence: Vec<String> = hung.iter().copied().map(unanswered).collect();
+    evidence.push("both lists are answered".to_owned());
+    let held_by = held_by(facts);
+    let (confidence, culprit, held_by) = match held_by {
+        Some((culprit, held_by)) => (Confidence::High, culprit, format!("; {held_by}")),
+        // They may only take long.
+        None => (Confidence::Medium, Culprit::default(), String::new()),
+    };
+    let mut found = finding(Cause::StatisticsHang, confidence, culprit, evidence);
+    found.sentence = format!(
+        "{} {} not answered for {}, so that the kubelet evicts no pod{held_by}",
+        names.join(" and "),
+        if names.len() == 1 { "was" } else { "were" },
+        go(longest.floor())
+    );
+    found
+}
+
+/// The container for which they may wait: one that is to end, or that a runc changes.
+fn held_by(facts: &NodeFacts) -> Option<(Culprit, String)> {
+    let endings = endings(facts);
+    if let Some(ending) = endings.first() {
+        let (task, who) = (ending.task, who(ending.task));
+        let culprit = Culprit {
+            pod: task.pod.clone(),
+            container: task.container.clone(),
+            id: Some(task.id.clone()),
+            ..Culprit::default()
+        };
+        return Some((culprit, format!("{who} is to end and does not")));
+    }
+    let runc: &Process = hung_runcs(facts).into_iter().next()?;
+    let id = runc
+        .runc
+        .as_ref()
+        .and_then(|command| command.container.clone());
+    let of = id
+        .as_deref()
+        .map(|id| format!(" of container {}", short(id)));
+    let culprit = Culprit {
+        id,
+        pid: Some(runc.pid),
+        process: Some(runc.comm.clone()),
+        ..Culprit::default()
+    };
+    let of = of.unwrap_or_default();
+    Some((culprit, format!("{}{of} does not return", runc.label())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::host::EndSignal;
+    use crate::node::{Node, found, node};
+
+    fn crio() -> Node {
+        node("cri-o", "1.37.0").conmon(80, "c1", Some("s1"))
+    }
+
+    fn hung(node: Node) -> Node {
+        node.statistics(Rpc::ListContainerStats, Outcome::Hung, 6.0)
+    }
+
+    #[test]
+    fn statistics_that_hang_while_lists_are_answered_are_a_finding() {
+        let node = hung(crio()).statistics(Rpc::ListPodSandboxStats, Outcome::Hung, 6.2);
+        let found = &found(judge(&node.facts()))[0];
+        assert_eq!(found.confidence, Confidence::Medium);
+        assert_eq!(
+            found.sentence,
+            "ListContainerStats and ListPodSandboxStats were not answered for 6s, so that the \
+             kubelet evicts no pod"
+        );
+        assert_eq!(found.culprit, Culprit::default());
+    }
+
+    #[test]
+    fn the_container_that_does_not_end_is_named_or_the_runc_that_does_not_return() {
+        let ending = hung(crio())
+            .pending(81, EndSignal::Kill)
+            .blocked(81, "fuse_wait_answer");
+        let finding = &found(judge(&ending.facts()))[0];
+        assert_eq!(finding.confidence, Confidence::High);
+        assert_eq!(finding.culprit.id.as_deref(), Some("c1"));
+        let runc = hung(crio()).process(200, 10, "runc");
+        let finding = &found(judge(&runc.facts()))[0];
+        assert_eq!(finding.culprit.pid, Some(200));
+    }
+
+    #[test]
+    fn statistics_that_are_answered_or_not_implemented_and_lists_that_hang_are_not_this() {
+        assert_eq!(judge(&crio().facts()), Opinion::Clear);
+        let answered = crio().statistics(Rpc::ListContainerStats, Outcome::Ok, 0.2);
+        assert_eq!(judge(&answered.facts()), Opinion::Clear);
+        let both = hung(crio()).call(Rpc::ListContainers, Outcome::Hung, 9.0);
+        assert!(matches!(judge(&both.facts()), Opinion::CannotTell(_)));
+        let stopped = hung(crio()).in_state(80, 'T');
+        assert_eq!(judge(&stopped.facts()), Opinion::Clear);
+    }
+}

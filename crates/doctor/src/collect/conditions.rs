@@ -8,8 +8,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::bounded::{bounded_conditions, bounded_error};
-use super::observed::HANGS_AFTER;
 use crate::facts::probes::{End, Probe};
+use crate::limits::HANGS_AFTER;
 
 /// A call of `Status` that is outstanding, or has ended.
 pub(super) struct StatusCall {

@@ -322,7 +322,11 @@ fn a_runtime_that_systemd_starts_again_and_again_is_named_with_its_unit() {
     assert!(found[0].confidence >= Confidence::Medium, "{found:?}");
     let unit = found[0].culprit.unit.as_deref();
     assert_eq!(unit, Some("containerd.service"));
-    assert!(found[0].sentence.starts_with("systemd has restarted containerd.service "));
+    assert!(
+        found[0]
+            .sentence
+            .starts_with("systemd has restarted containerd.service ")
+    );
     // What restarts is no kubelet, and none belongs here.
     assert_eq!(findings(&seen, Cause::RepairLoop), []);
     assert_eq!(findings(&seen, Cause::KubeletNotRunning), []);

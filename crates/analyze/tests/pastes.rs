@@ -57,6 +57,12 @@ fn analyze(files: &str) -> Analysis {
     analyzer.finish()
 }
 
+/// A headline ends before 100 characters, and names no id of a container or of an exec.
+fn is_no_headline(said: &str) -> bool {
+    let mut words = said.split(|char: char| !char.is_ascii_hexdigit());
+    said.chars().count() >= 100 || words.any(|word| word.len() == 64)
+}
+
 /// What is wrong with the answer, if anything is.
 fn mistake(paste: &Paste, found: &Analysis) -> Option<String> {
     let named: Vec<_> = found.findings.iter().collect();
@@ -97,14 +103,19 @@ fn mistake(paste: &Paste, found: &Analysis) -> Option<String> {
         .iter()
         .flat_map(|it| it.advice.iter().map(|advice| &**advice));
     let pleg = found.pleg.iter().map(|pleg| &*pleg.reading);
+    let mut headlines = found
+        .findings
+        .iter()
+        .map(Finding::said)
+        .chain([&*found.summary]);
     let mut said = said.chain(advised).chain(pleg).chain([&*found.summary]);
     let never = |text: &&&str| !text.is_empty() && said.any(|said| said.contains(**text));
     if let Some(harmful) = paste.never.iter().find(never) {
         Some(format!("it says {harmful:?}"))
     } else if let Some(finding) = too_sure {
         Some(format!("{} is too sure", finding.confidence.as_str()))
-    } else if found.summary.chars().count() > 110 && paste.most.is_some() {
-        Some(format!("the headline is too long: {}", found.summary))
+    } else if let Some(headline) = headlines.find(|it| is_no_headline(it)) {
+        Some(format!("it is too long, or names an id: {headline}"))
     } else if paste.is_healthy && found.has_problem() {
         Some(format!("healthy, and it says: {}", found.summary))
     } else if !paste.causes.contains(&leading) {

@@ -22,6 +22,10 @@ fn the_way_from_the_kubelet_to_the_kernel_is_one_sentence() {
     let found = files(&TERWAY);
     assert_eq!(
         found.summary,
+        "The kubelet's relist waits in PodSandboxStatus for terwayd, in netlink_recvmsg."
+    );
+    assert_eq!(
+        found.chain.as_ref().expect("there is a chain").sentence,
         "The kubelet's relist waits in PodSandboxStatus; its handler in the kubelet waits for the lock of \
          network.(*PluginManager); that lock is held by a goroutine in network.(*PluginManager).SetUpPod, which \
          waits for a child process to exit; that process is the CNI plugin, which waits for its agent \

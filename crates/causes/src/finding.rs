@@ -259,6 +259,26 @@ impl Finding {
     }
 }
 
+/// A headline has this many characters at most: with a full stop fewer than 100.
+pub const MAX_HEADLINE: usize = 98;
+
+/// A clause that ends sooner says too little.
+const MIN_HEADLINE: usize = 40;
+
+/// As many whole clauses as fit a headline.
+pub fn headline(text: &str) -> String {
+    let end = text.char_indices().nth(MAX_HEADLINE).map(|(end, _)| end);
+    let Some(begin) = end.map(|end| &text[..end]) else {
+        return text.to_owned();
+    };
+    let is_end = |at: usize| at > MIN_HEADLINE && text[at + 1..].starts_with(' ');
+    let mut clauses = begin.rmatch_indices([':', ';', ',', '.']).map(|(at, _)| at);
+    match clauses.find(|at| is_end(*at)).or(begin.rfind(' ')) {
+        Some(end) => begin[..end].to_owned(),
+        None => begin.to_owned(),
+    }
+}
+
 /// Leaves out what is only a consequence of something that is found at least as surely, and not of
 /// another pod.
 pub fn leave_out_superseded(findings: &mut Vec<Finding>) {
@@ -285,6 +305,27 @@ pub fn leave_out_superseded(findings: &mut Vec<Finding>) {
 mod tests {
     use super::*;
     use crate::SiteCause;
+
+    #[test]
+    fn a_headline_ends_with_a_whole_clause_or_word() {
+        assert_eq!(headline("the kubelet exits"), "the kubelet exits");
+        let long = format!(
+            "the kubelet exits at its start because of this: {}",
+            "word ".repeat(20)
+        );
+        let clause = "the kubelet exits at its start because of this";
+        assert_eq!(headline(&long), clause);
+        let words = headline(&"word ".repeat(40));
+        assert!(words.ends_with("word") && words.len() <= MAX_HEADLINE);
+    }
+
+    #[test]
+    fn the_title_of_each_cause_is_a_headline() {
+        for cause in Cause::ALL {
+            let title = &cause.about().title;
+            assert_eq!(headline(title), *title, "{cause}");
+        }
+    }
 
     #[test]
     fn a_consequence_is_left_out_unless_it_is_surer() {

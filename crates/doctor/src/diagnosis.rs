@@ -98,8 +98,10 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         }
     }
     let has_judge = |cause| JUDGES.iter().any(|(judged, _)| *judged == cause);
-    let is_clear = |cause: Cause| has_judge(cause) && clear.contains(&cause);
-    let mut past = logs::add(facts, &mut findings, &wanted, is_clear);
+    let is_over = |cause: Cause| {
+        has_judge(cause) && clear.contains(&cause) && logs::can_be_seen_to_be_over(facts, cause)
+    };
+    let mut past = logs::add(facts, &mut findings, &wanted, is_over);
     leave_out_processes_that_are_named(&mut findings, &facts.host);
     leave_out_superseded(&mut findings);
     for finding in findings.iter_mut().chain(&mut past) {

@@ -18,6 +18,7 @@ pub mod diagnosis;
 mod evidence;
 pub mod facts;
 pub mod judges;
+pub mod limits;
 
 pub use evidence::shims::{ShimFault, shim_at_fault};
 

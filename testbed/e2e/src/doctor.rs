@@ -1,11 +1,13 @@
 //! `pleg doctor` on a runtime of the test's own, and what it found there.
 
+use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use testbed_driver::{Driver, Pod, PodSpec, Testbed};
 
-use crate::{pleg, pleg_json};
+use crate::{command, pleg, pleg_json};
 
 /// Whatever hangs.
 const IN_TIME: Duration = Duration::from_secs(20);
@@ -28,6 +30,24 @@ pub fn doctor_at(endpoint: &cri::Endpoint) -> Value {
 #[track_caller]
 pub fn doctor_about(testbed: &Testbed, cause: &str) -> Value {
     report(&testbed.endpoint(), &["--check", cause])
+}
+
+/// What it says of one cause where `/var/log` is this folder, for it alone.
+#[track_caller]
+pub fn doctor_with_logs(testbed: &Testbed, folder: &Path, cause: &str) -> Value {
+    let endpoint = testbed.endpoint().to_string();
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c"])
+        .arg("mount --bind \"$0\" /var/log && exec \"$@\"")
+        .arg(folder)
+        .arg(command().get_program())
+        .args(["doctor", "--agent", "off", "-o", "json", "-r", &endpoint])
+        .args(NO_KUBELET)
+        .args(["--check", cause])
+        .output()
+        .expect("unshare is installed");
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text:?}, {output:?}"))
 }
 
 #[track_caller]

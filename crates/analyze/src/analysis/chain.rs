@@ -4,6 +4,7 @@
 //!   relist --call--> handler --lock--> its holder --process--> plugin --call--> agent --> kernel
 //! ```
 
+use causes::finding::{MAX_HEADLINE, headline};
 use serde::Serialize;
 
 use crate::goroutines::{Group, Program, Wait, short};
@@ -39,6 +40,8 @@ pub struct Chain {
 /// A chain, and the group in which it ends.
 pub(super) struct Found {
     pub(super) chain: Chain,
+    /// Its two ends, in a sentence that is short.
+    pub(super) headline: String,
     pub(super) last: usize,
     /// The kernel's own stack confirms it.
     pub(super) confirmed: bool,
@@ -70,6 +73,9 @@ pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Opti
         let before = at.checked_sub(1).map(|before| &groups[way[before]]);
         parts.push(says(&groups[index], before));
     }
+    let before = way.len().checked_sub(2).map(|before| &groups[way[before]]);
+    let end = end_of(&groups[last], before, in_kernel.map(|(_, stack)| stack));
+    let headline = shortest(&groups[way[0]], &end);
     let mut links: Vec<Link> = way.iter().map(|&index| link(&groups[index])).collect();
     if let Some((file, stack)) = in_kernel {
         parts.push(kernel_says(stack));
@@ -84,6 +90,7 @@ pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Opti
             sentence: sentence + ".",
             links,
         },
+        headline,
         last,
         confirmed: in_kernel.is_some(),
     })
@@ -230,6 +237,44 @@ fn says(group: &Group, before: Option<&Group>) -> String {
             format!("in {program} {who} {waits_so_long} for {waits} ({purpose})")
         }
     }
+}
+
+/// What a chain ends in: a program, and the function of it.
+fn end_of(last: &Group, before: Option<&Group>, kernel: Option<&KernelStack>) -> [String; 2] {
+    let program = last.program;
+    let program = program.map_or("a process".to_owned(), |program| program.to_string());
+    if let Some(stack) = kernel {
+        let process = stack.process.clone();
+        return [process.unwrap_or(program), telling(stack).to_owned()];
+    }
+    let function = match before.filter(|before| before.wait == Wait::Lock) {
+        Some(before) => last
+            .telling_call(before.lock_type())
+            .map_or(last.function(), short),
+        None => short(last.purpose()),
+    };
+    [program, function.to_owned()]
+}
+
+/// As much of the two ends as fits a headline: what is at the end, before how long it has lasted.
+fn shortest(first: &Group, [end, function]: &[String; 2]) -> String {
+    let program = first.program;
+    let program = program.map_or("a process".to_owned(), |program| program.to_string());
+    let method = method(first);
+    let begin = match (is_relist(first), method) {
+        (true, Some(method)) => format!("{program}'s relist waits in {method}"),
+        (true, None) => format!("{program}'s relist waits"),
+        (false, _) => format!("calls in {program} wait"),
+    };
+    let whole = says(first, None);
+    let is_call = is_relist(first) && method.is_some();
+    let lasting = [format!("{whole} for {end}, in {function}")].into_iter();
+    let mut ways = lasting.filter(|_| is_call).chain([
+        format!("{begin} for {end}, in {function}"),
+        format!("{begin} for {end}"),
+    ]);
+    let fits = |way: &String| way.chars().count() <= MAX_HEADLINE;
+    ways.find(fits).unwrap_or_else(|| headline(&whole))
 }
 
 fn link(group: &Group) -> Link {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Culprit, Finding, headline};
 
 use crate::proof::Proof;
 
@@ -103,7 +103,7 @@ impl Collected {
             finding.culprit = evidence.culprit;
             finding.sentence = evidence
                 .headline
-                .map(|(_, it)| short(&it))
+                .map(|(_, it)| headline(&it))
                 .unwrap_or_default();
             finding.evidence = evidence.said;
             if evidence.more > 0 {
@@ -126,26 +126,6 @@ impl Collected {
         findings
     }
 }
-
-/// A headline has fewer characters.
-const MAX_HEADLINE: usize = 99;
-
-/// As many whole clauses as fit a headline.
-pub(super) fn short(text: &str) -> String {
-    let end = text.char_indices().nth(MAX_HEADLINE).map(|(end, _)| end);
-    let Some(begin) = end.map(|end| &text[..end]) else {
-        return text.to_owned();
-    };
-    let is_end = |at: usize| at > MIN_HEADLINE && text[at + 1..].starts_with(' ');
-    let mut clauses = begin.rmatch_indices([':', ';', ',', '.']).map(|(at, _)| at);
-    match clauses.find(|at| is_end(*at)).or(begin.rfind(' ')) {
-        Some(end) => begin[..end].to_owned(),
-        None => begin.to_owned(),
-    }
-}
-
-/// A clause that ends sooner says too little.
-const MIN_HEADLINE: usize = 40;
 
 impl Evidence {
     fn say(&mut self, said: String) {

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding, Verdict, leave_out_superseded};
+use causes::finding::{Confidence, Culprit, Finding, Verdict, headline, leave_out_superseded};
 use pleg_text::GoDuration;
 use pleg_text::redacted;
 
 use super::calls::Method;
 use super::chain;
-use super::collected::short as short_sentence;
 use super::episodes;
 use super::errors;
 use super::gone;
@@ -84,7 +83,7 @@ pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
         inputs: told.inputs,
         pleg,
         goroutines,
-        chain: chain.map(|found| found.chain),
+        chain: chain.as_ref().map(|found| found.chain.clone()),
         metrics,
         story,
         findings,
@@ -98,7 +97,8 @@ pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
         analysis.errors.clear();
         analysis.other_errors = 0;
     }
-    analysis.summary = redacted(summary(&analysis));
+    let chain = chain.map(|found| found.headline);
+    analysis.summary = redacted(summary(&analysis, chain));
     analysis
 }
 
@@ -313,9 +313,7 @@ fn of_listings(told: &mut Told) -> bool {
 /// What commands printed.
 fn of_output(told: &mut Told) {
     for (file, proof) in std::mem::take(&mut told.proofs) {
-        let is_aside =
-            proof.cause == Cause::SystemdOverloaded && proof.confidence == Confidence::Low;
-        match is_aside {
+        match proof.is_aside {
             true => told.collected.also(
                 proof.cause,
                 format!("{file}:{}: {}", proof.line, proof.says),
@@ -422,13 +420,13 @@ fn of_chain(told: &mut Told, chain: Option<&chain::Found>, groups: &[Group]) {
     told.collected.lead(cause, found.chain.sentence.clone());
 }
 
-fn summary(analysis: &Analysis) -> String {
+fn summary(analysis: &Analysis, chain: Option<String>) -> String {
     let fault = analysis
         .pleg
         .as_ref()
         .filter(|pleg| pleg.pattern.is_fault());
-    if let Some(chain) = &analysis.chain {
-        return chain.sentence.clone();
+    if let Some(chain) = chain {
+        return capital(chain) + ".";
     }
     let leading = analysis.leading().map(|finding| {
         let word = match finding.verdict {
@@ -441,30 +439,30 @@ fn summary(analysis: &Analysis) -> String {
             false => format!("{word}{said}"),
         };
         // A name that is cut is none.
-        match short_sentence(&whole) == whole {
+        match headline(&whole) == whole {
             true => whole,
-            false => short_sentence(&format!("{word}{said}")),
+            false => headline(&format!("{word}{said}")),
         }
     });
     match (leading, fault) {
         (Some(title), _) => capital(title) + ".",
-        (None, Some(pleg)) => short_sentence(pleg.reading.trim_end_matches('.')) + ".",
+        (None, Some(pleg)) => headline(pleg.reading.trim_end_matches('.')) + ".",
         (None, None) => match analysis
             .goroutines
             .as_ref()
             .and_then(|all| all.likely_holder.as_ref())
         {
-            Some(holder) => capital(format!(
-                "{} probably blocks the others: {}.",
-                short(&holder.function),
-                holder.why
-            )),
+            Some(holder) => {
+                let function = short(&holder.function);
+                let said = format!("{function} probably blocks the others: {}", holder.why);
+                capital(headline(&said)) + "."
+            }
             None if analysis.unexplained.is_empty() => nothing_found(analysis),
             None => {
                 let first = &analysis.unexplained[0];
                 let says = first.split_once(": ").map_or(&**first, |(_, says)| says);
                 let lead = "There is a problem, but the input does not show its cause";
-                short_sentence(&format!("{lead}: {says}")) + "."
+                headline(&format!("{lead}: {says}")) + "."
             }
         },
     }

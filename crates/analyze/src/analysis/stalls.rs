@@ -3,11 +3,13 @@
 //! ```text
 //!   nfs: server S not responding, still trying   …   nfs: server S OK     over, if that came soon
 //!   unregister_netdevice: waiting for D          …   (silence)            over, if it was said once
+//!   rcu: self-detected stall on CPU              …   (t=36894712 jiffies  the host paused the machine
 //! ```
 
 use std::collections::BTreeMap;
 
 use super::told::Seen;
+use crate::line::rcu::{begins_stall, shows_pause};
 use crate::line::{after, has, text, until};
 
 /// What lasts for longer was a stall, although it is over.
@@ -24,6 +26,9 @@ const DEVICE: &str = "unregister_netdevice: waiting for ";
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
     stalls: BTreeMap<(usize, String), Stall>,
+    /// Stalls of RCU, by their rule; how long the last one was, a later line says.
+    of_rcu: BTreeMap<usize, Seen>,
+    last_of_rcu: Option<(usize, Seen)>,
     /// The last time that a line told, in seconds since whenever.
     now: Option<f64>,
 }
@@ -41,6 +46,11 @@ impl Stalls {
     /// A line of this rule, of this time in nanoseconds where it tells one, if it is such a line: where
     /// it is to be counted.
     pub(super) fn of(&mut self, rule: usize, line: &[u8], time: Option<i64>) -> Option<&mut Seen> {
+        if begins_stall(line) {
+            self.keep_last_of_rcu();
+            let (_, seen) = self.last_of_rcu.insert((rule, Seen::default()));
+            return Some(seen);
+        }
         let lead = match () {
             () if has(line, DEVICE) => DEVICE,
             () if has(line, "not responding") && after(line, SERVER).is_some() => SERVER,
@@ -64,6 +74,7 @@ impl Stalls {
 
     /// Another line, which may say that a server answers.
     pub(super) fn line(&mut self, line: &[u8], time: impl FnOnce() -> Option<i64>) {
+        self.last_of_rcu.take_if(|_| shows_pause(line));
         if self.stalls.is_empty() {
             return;
         }
@@ -80,6 +91,12 @@ impl Stalls {
         });
     }
 
+    fn keep_last_of_rcu(&mut self) {
+        if let Some((rule, seen)) = self.last_of_rcu.take() {
+            self.of_rcu.entry(rule).or_default().absorb(seen);
+        }
+    }
+
     fn passes(&mut self, line: &[u8], time: Option<i64>) {
         if let Some(now) = seconds(line, time) {
             self.now = Some(now);
@@ -87,7 +104,8 @@ impl Stalls {
     }
 
     /// What was not over soon, by its rule.
-    pub(super) fn end(self) -> impl Iterator<Item = (usize, Seen)> {
+    pub(super) fn end(mut self) -> impl Iterator<Item = (usize, Seen)> {
+        self.keep_last_of_rcu();
         let now = self.now;
         let lasts = move |stall: &Stall| {
             let silent = now.zip(stall.last).map(|(now, last)| now - last);
@@ -96,7 +114,8 @@ impl Stalls {
         };
         let stalls = self.stalls.into_iter();
         let stalls = stalls.filter(move |(_, stall)| lasts(stall));
-        stalls.map(|((rule, _), stall)| (rule, stall.seen))
+        let stalls = stalls.map(|((rule, _), stall)| (rule, stall.seen));
+        stalls.chain(self.of_rcu)
     }
 }
 

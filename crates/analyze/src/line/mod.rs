@@ -20,6 +20,7 @@ pub mod klog;
 pub(crate) mod pasted;
 pub mod prefix;
 pub mod quoted;
+pub mod rcu;
 pub mod stamp;
 
 mod cursor;

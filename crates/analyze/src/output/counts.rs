@@ -81,14 +81,13 @@ pub(super) fn read_units(count: &str, line: u64, seen: &mut Seen) {
     let Ok(count) = count.trim().parse::<u64>() else {
         return;
     };
-    let confidence = match count {
-        MANY_UNITS.. => Confidence::Medium,
-        SOME_UNITS.. => Confidence::Low,
-        _ => return,
-    };
     let says = format!("systemd keeps {count} units");
-    let cause = Cause::SystemdOverloaded;
-    seen.proof(Proof::new(cause, confidence, line, says));
+    let proof = Proof::new(Cause::SystemdOverloaded, Confidence::Medium, line, says);
+    seen.proof(match count {
+        MANY_UNITS.. => proof,
+        SOME_UNITS.. => proof.aside(),
+        _ => return,
+    });
 }
 
 /// `None` if it is not known what was counted.

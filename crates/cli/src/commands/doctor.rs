@@ -39,8 +39,8 @@ const AFTER_HELP: &str = "\
 Harmless: the runtime is observed as an agent does it, or by the agent on this node if there is one,
 for ten seconds at most. A call that is not answered is not repeated, and reads that block are
 abandoned. `journalctl` runs once (unless --no-logs), and on nodes with rpm `rpm -q`. The API
-server of the kubelet's kubeconfig gets one request, without credentials. Ends within 30 seconds
-whatever hangs, usually within 10.
+server of the kubelet's kubeconfig gets one request, for the lease of the node, with the kubelet's
+client certificate. Ends within 30 seconds whatever hangs, usually within 10.
 
 Exit codes: 0 healthy, 1 problem found, 2 could not determine. These are also the exit codes that
 node-problem-detector expects of custom plugins (--npd).";

@@ -1,7 +1,6 @@
 //! The kubelet's `/healthz`, which every user of the machine can read.
 
 use std::net::SocketAddr;
-use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -9,8 +8,7 @@ use tokio::time::timeout;
 
 use crate::facts::kubelet::KubeletHealth;
 use crate::facts::{Fact, Missing};
-
-const LIMIT: Duration = Duration::from_secs(2);
+use crate::limits::HEALTHZ;
 
 /// The list of checks takes a few hundred bytes.
 const MAX_RESPONSE_BYTES: u64 = 64 << 10;
@@ -18,12 +16,12 @@ const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 /// Requests the health of the kubelet at `address`.
 pub(super) async fn health(address: SocketAddr) -> Fact<KubeletHealth> {
     let source = format!("http://{address}/healthz");
-    let stream = match timeout(LIMIT, TcpStream::connect(address)).await {
+    let stream = match timeout(HEALTHZ, TcpStream::connect(address)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return Fact::missing(error, source),
-        Err(_) => return Fact::missing(Missing::overdue(LIMIT), source),
+        Err(_) => return Fact::missing(Missing::overdue(HEALTHZ), source),
     };
-    match timeout(LIMIT, ask(stream)).await {
+    match timeout(HEALTHZ, ask(stream)).await {
         Ok(Ok(answer)) => match parse(&answer) {
             Some(health) => Fact::known(health, source),
             None => Fact::missing("the service at this address is not a kubelet", source),

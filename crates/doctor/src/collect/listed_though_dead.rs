@@ -2,7 +2,6 @@
 //! exit this is so for a moment; if the conmon or shim is stopped or gone, it stays so.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
 
 use pleg::model::id::Id;
 use pleg::model::listed::{ContainerState, SandboxState};
@@ -10,12 +9,7 @@ use tokio::time::{Instant, timeout};
 
 use super::observed::Observed;
 use super::task_folder::TaskFolder;
-
-/// How long reading the state directories may take.
-const READING_LIMIT: Duration = Duration::from_secs(1);
-
-/// Within this time, a healthy runtime has noticed an exit.
-const NOTICED_WITHIN: Duration = Duration::from_secs(3);
+use crate::limits::{EXIT_NOTICED_WITHIN, FIRST_PROCESSES};
 
 /// Looks for them twice.
 pub(super) struct ListedThoughDead {
@@ -54,7 +48,7 @@ impl ListedThoughDead {
                 false => BTreeMap::new(),
             }
         });
-        let inits = timeout(READING_LIMIT, read).await;
+        let inits = timeout(FIRST_PROCESSES, read).await;
         let inits = inits.ok().and_then(Result::ok).unwrap_or_default();
         self.first = Some(First { inits, at });
     }
@@ -95,7 +89,7 @@ impl ListedThoughDead {
             });
             again.into_keys().collect()
         });
-        let still = timeout(READING_LIMIT, read).await;
+        let still = timeout(FIRST_PROCESSES, read).await;
         still.ok().and_then(Result::ok).ok_or(count)
     }
 }
@@ -103,7 +97,7 @@ impl ListedThoughDead {
 impl First {
     /// Whether the newest look at all pods began after a healthy runtime would have noticed.
     fn is_older_than(&self, observed: &Observed) -> bool {
-        observed.is_newer_than(self.at + NOTICED_WITHIN)
+        observed.is_newer_than(self.at + EXIT_NOTICED_WITHIN)
     }
 }
 

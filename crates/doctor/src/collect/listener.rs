@@ -1,23 +1,20 @@
 //! Which process listens on a runtime's socket.
 
 use std::path::Path;
-use std::time::Duration;
 
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use crate::facts::{Fact, Missing};
-
-/// The kernel makes the connection: the process need not accept it.
-const DEADLINE: Duration = Duration::from_secs(1);
+use crate::limits::LISTENER;
 
 /// The process that listens on `socket`, which the kernel reports to a client that connects.
 pub(super) async fn listener(socket: &Path) -> Fact<u32> {
     let source = format!("the peer of {}", socket.display());
-    let stream = match timeout(DEADLINE, UnixStream::connect(socket)).await {
+    let stream = match timeout(LISTENER, UnixStream::connect(socket)).await {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => return Fact::missing(error, source),
-        Err(_) => return Fact::missing(Missing::overdue(DEADLINE), source),
+        Err(_) => return Fact::missing(Missing::overdue(LISTENER), source),
     };
     let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
     // A process in another PID namespace is reported as 0.

@@ -20,19 +20,8 @@ use pleg::runtime::{NoConnection, Rpc};
 use pleg::{Config, Environment, Mode, Pleg};
 use tokio::time::{Instant, sleep};
 
-use super::observed::{HANGS_AFTER, Observed};
-
-/// After this time the doctor judges what was observed until then.
-const OBSERVING: Duration = Duration::from_secs(10);
-
-/// The same if what was complete is not any more.
-const OBSERVING_AGAIN: Duration = Duration::from_secs(6);
-
-/// A runtime that was restarted listens again within this time.
-const RESTARTS_WITHIN: Duration = Duration::from_secs(3);
-
-/// As few calls as an engine can do with: an unhealthy runtime is what the doctor is for.
-const MAX_OUTSTANDING: usize = 12;
+use super::observed::Observed;
+use crate::limits::{HANGS_AFTER, MAX_OUTSTANDING, OBSERVING, OBSERVING_AGAIN, RESTARTS_WITHIN};
 
 /// Where reports come from.
 pub trait Source: Send + Sync {

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pleg::engine::{LATE, SUSPECT};
+use pleg::engine::SUSPECT;
 use pleg::out::coverage::PassKind;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::pods::PodReport;
@@ -13,11 +13,7 @@ use pleg::out::status_report::{InFlight, StatusReport, SuspectCall};
 use pleg::runtime::{CALLS, CallError, Rpc, Unreachable};
 use tokio::time::Instant;
 
-/// A stuck call that is outstanding for longer is a fault: the engine has the same limit.
-pub(super) const HANGS_AFTER: Duration = LATE;
-
-/// While both lists are outstanding, lists may take long on this node.
-const BOTH_LISTS_HANG_AFTER: Duration = Duration::from_secs(9);
+use crate::limits::{BOTH_LISTS_HANG_AFTER, HANGS_AFTER};
 
 const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
 

@@ -3,7 +3,6 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cri::Endpoint;
 use pleg::Environment;
@@ -24,12 +23,7 @@ use crate::facts::kubelet::KubeletHealth;
 use crate::facts::probes::{End, Probe, ProbeFacts};
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
-
-/// How long reading the runtime's state directories and its goroutines may take.
-const READING_LIMIT: Duration = Duration::from_secs(8);
-
-/// The time reserved for reading if the calls use up all of theirs.
-const RESERVED_FOR_READING: Duration = Duration::from_secs(4);
+use crate::limits::{RESERVED_FOR_READING, STATE_DIRECTORIES};
 
 /// Which runtime to observe.
 pub struct Asking {
@@ -172,11 +166,11 @@ impl<S: Source> Probing<S> {
             let stacks = runtime.map(|runtime| stacks::ask(&asking.proc, runtime));
             (tasks, stacks.unwrap_or_default())
         });
-        let limit = asking.until.min(Instant::now() + READING_LIMIT);
+        let limit = asking.until.min(Instant::now() + STATE_DIRECTORIES);
         (facts.tasks, facts.stacks) = match timeout_at(limit, read).await {
             Ok(Ok(read)) => read,
             _ => {
-                let why = Missing::overdue(READING_LIMIT);
+                let why = Missing::overdue(STATE_DIRECTORIES);
                 (
                     Fact::missing(&why, "the runtime's state directory"),
                     Fact::missing(why, "SIGUSR1"),

@@ -16,15 +16,13 @@ use super::observed::Observed;
 use crate::facts::probes::{
     AgentsWord, Cost, End, Failures, GuardFacts, OtherCalls, Probe, ProbeFacts, Rows, WentAway,
 };
+use crate::limits::UNRESPONSIVE_AFTER;
 
 /// With fewer calls that were made alone, one outlier would dominate their mean.
 const MIN_FOR_MEAN: usize = 10;
 
 /// How many calls that fail are kept.
 const MAX_FAILED: usize = 200;
-
-/// If nothing was answered for longer, in seconds, the runtime is unresponsive, and not paused.
-const UNRESPONSIVE_AFTER: f64 = 6.0;
 
 /// What an engine reports, as facts; `by_agent` if it is that of an agent on the node.
 pub(super) fn facts(

@@ -11,8 +11,8 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use super::bounded::{bounded_conditions, bounded_error};
-use super::observed::HANGS_AFTER;
 use crate::facts::probes::{End, Probe, STATISTICS};
+use crate::limits::HANGS_AFTER;
 
 /// Statistics are read from every container, so that they take longer than other calls.
 const STATISTICS_HANG_AFTER: Duration = Duration::from_secs(6);

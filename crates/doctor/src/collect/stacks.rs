@@ -15,9 +15,7 @@ use super::host::Stat;
 use crate::facts::Fact;
 use crate::facts::host::process::is_stopped;
 use crate::facts::stacks::Stacks;
-
-/// How long writing them may take.
-const WRITING_LIMIT: Duration = Duration::from_secs(3);
+use crate::limits::WRITING_STACKS;
 
 /// A hundred thousand goroutines are not written in a single write.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -63,7 +61,7 @@ fn written(file: &Path, asked: SystemTime) -> bool {
     let asked = asked - POLL_INTERVAL;
     let begun = Instant::now();
     let mut before = None;
-    while begun.elapsed() < WRITING_LIMIT {
+    while begun.elapsed() < WRITING_STACKS {
         std::thread::sleep(POLL_INTERVAL);
         let found = fs::metadata(file).ok();
         let new = found.filter(|found| found.modified().is_ok_and(|time| time >= asked));

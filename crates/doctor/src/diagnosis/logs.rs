@@ -1,58 +1,70 @@
 //! What the logs say beside what is seen now: lines of the last minutes support what is found, or are
 //! findings of their own. What a judge sees not to be so any more, or what no recent line says, is past.
 
-use std::time::Duration;
-
 use analyze::analysis::Analyzer;
 use causes::Cause;
-use causes::finding::Finding;
+use causes::finding::{Finding, MAX_HEADLINE};
 use pleg::model::wall_time::WallTime;
 
 use crate::facts::NodeFacts;
 use crate::facts::logs::{LogFacts, LogLine};
-
-/// A problem that no line reports for so long may be over.
-const RECENT: Duration = Duration::from_secs(5 * 60);
+use crate::limits::{MAX_ROUND_OF_EXITS_SECONDS, RECENT};
 
 /// As many lines of a log as are added to what is seen.
 const MAX_EVIDENCE: usize = 3;
 
-/// Adds what the logs say of the causes that are `wanted`, of which those that are `clear` are seen not
-/// to be so now. Gives what is past.
+/// Whether facts show that what was logged is over, although the same may happen again at once.
+pub(super) fn can_be_seen_to_be_over(facts: &NodeFacts, cause: Cause) -> bool {
+    match cause {
+        // systemd does not count restarts that others request.
+        Cause::RepairLoop | Cause::RuntimeRestartLoop => false,
+        // One that exits at each start runs in between.
+        Cause::KubeletNotRunning => {
+            let mut kubelets = facts.host.all_processes().iter();
+            kubelets.any(|process| {
+                process.is_kubelet() && process.age_seconds > MAX_ROUND_OF_EXITS_SECONDS
+            })
+        }
+        _ => true,
+    }
+}
+
+/// Adds what the logs say of the causes that are `wanted`, of which those that are `over` are seen not to
+/// be so now. Gives what is past.
 pub(super) fn add(
     facts: &NodeFacts,
     findings: &mut Vec<Finding>,
     wanted: impl Fn(Cause) -> bool,
-    is_clear: impl Fn(Cause) -> bool,
+    is_over: impl Fn(Cause) -> bool,
 ) -> Vec<Finding> {
     let Some(logs) = facts.host.logs.value() else {
         return Vec::new();
     };
     let since = facts.taken.before(RECENT);
-    let recent = |line: &&LogLine| line.time.is_none_or(|time| time >= since);
+    let is_recent = |line: &&LogLine| line.time.is_none_or(|time| time >= since);
+    let (recent, earlier): (Vec<_>, Vec<_>) = logs.lines.iter().partition(is_recent);
     let mut past = Vec::new();
-    for said in of(logs.lines.iter().filter(recent), facts.taken) {
+    for said in of(recent, facts.taken) {
         if !wanted(said.cause) {
             continue;
         }
         match findings.iter_mut().find(|seen| seen.is_same_fault(&said)) {
             Some(seen) => support(seen, said),
-            None if is_clear(said.cause) => past.push(said),
+            None if is_over(said.cause) => past.push(said),
             None => findings.push(said),
         }
     }
-    let earlier = of(logs.lines.iter(), facts.taken).into_iter();
-    let is_new = |said: &Finding| {
+    for said in of(earlier, facts.taken) {
         let mut known = findings.iter().chain(&past);
-        wanted(said.cause) && !known.any(|known| known.cause == said.cause)
-    };
-    let earlier: Vec<Finding> = earlier.filter(is_new).collect();
-    past.extend(earlier);
+        if wanted(said.cause) && !known.any(|known| known.cause == said.cause) {
+            past.push(said);
+        }
+    }
     past.into_iter().map(|said| as_past(said, logs)).collect()
 }
 
 /// What these lines say.
-fn of<'a>(lines: impl Iterator<Item = &'a LogLine>, taken: WallTime) -> Vec<Finding> {
+fn of(lines: Vec<&LogLine>, taken: WallTime) -> Vec<Finding> {
     let mut analyzer = Analyzer::new();
     let mut log = None;
     for line in lines {
@@ -69,7 +81,13 @@ fn of<'a>(lines: impl Iterator<Item = &'a LogLine>, taken: WallTime) -> Vec<Find
 fn support(seen: &mut Finding, said: Finding) {
     // Why a kubelet exits only its own last error tells.
     if seen.cause == Cause::KubeletNotRunning && !said.sentence.is_empty() {
-        seen.sentence = format!("{}; {}", seen.said(), said.sentence);
+        let both = [
+            format!("{}; {}", seen.said(), said.sentence),
+            format!("no kubelet is running: {}", said.sentence),
+        ];
+        let fits = |both: &String| both.chars().count() <= MAX_HEADLINE;
+        seen.evidence.push(seen.said().to_owned());
+        seen.sentence = both.into_iter().find(fits).unwrap_or(said.sentence);
     }
     seen.evidence
         .extend(said.evidence.into_iter().take(MAX_EVIDENCE));

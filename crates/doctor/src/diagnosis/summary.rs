@@ -11,6 +11,7 @@ use super::NotChecked;
 use crate::evidence::who::{subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, Probe, ProbeFacts};
+use crate::limits::SLOW_CALL_SECONDS;
 
 /// Of a node of which only these causes were judged nothing else is known.
 pub(super) fn not_found(causes: &[Cause]) -> String {
@@ -129,15 +130,14 @@ pub(super) fn healthy(facts: &NodeFacts, has_kubelet: bool) -> String {
         said = format!("no kubelet on this machine; {said}");
     } else if let Some(why) = facts.host.api_server.why() {
         said += &format!("; its API server was not asked: {why}");
+    } else if let Some(why) = facts.host.api_server.value().and_then(|it| it.lease.why()) {
+        said += &format!("; whether the kubelet renews its lease was not checked: {why}");
     }
     if probes.conditions.is_none() {
         said += "; whether the pod network is ready was not checked";
     }
     said
 }
-
-/// If a call takes longer, the runtime does not respond normally.
-const SLOW_SECONDS: f64 = 1.0;
 
 /// The longest of its calls, in seconds.
 fn slowest(probes: &ProbeFacts) -> f64 {
@@ -153,7 +153,7 @@ fn who(probes: &ProbeFacts) -> String {
 }
 
 fn responds(probes: &ProbeFacts) -> String {
-    let well = match slowest(probes) >= SLOW_SECONDS {
+    let well = match slowest(probes) >= SLOW_CALL_SECONDS {
         true => "",
         false => " normally",
     };

@@ -14,9 +14,6 @@ use crate::facts::host::process::is_of_freezer;
 use crate::facts::host::{FrozenCgroup, Process};
 use crate::facts::probes::{Probe, ProbeFacts};
 
-/// A runc that has run for longer is stuck: it normally takes less than a second.
-pub(crate) const OLD: f64 = 5.0;
-
 /// How to find the processes of a container whose shim is not known, without reading command
 /// lines, which may block on a process that hangs.
 pub(crate) fn look_for(probe: &Probe, probes: &ProbeFacts) -> String {

@@ -1,24 +1,23 @@
 //! runc processes that do not return. CRI-O starts, stops and inspects containers with runc;
 //! containerd and dockerd leave that to shims.
 
-use super::remedy::{OLD, release_runc};
+use super::remedy::release_runc;
 use super::shims::shims;
 use super::who::names;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::host::process::RuncCommand;
+use crate::limits::{RUNC_ALONE_SECONDS, RUNC_WAITED_FOR_SECONDS};
 
 /// Those that the runtime itself has started and waits for, and that make no progress: stopped,
 /// or old.
 pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
     let runtime = facts.runtime_process().map(|runtime| runtime.pid);
-    let is_stuck = |runc: &&Process| runc.is_stopped() || runc.age_seconds >= OLD;
+    let is_stuck =
+        |runc: &&Process| runc.is_stopped() || runc.age_seconds >= RUNC_WAITED_FOR_SECONDS;
     let runcs = runcs(facts).filter(|runc| Some(runc.ppid) == runtime);
     runcs.filter(is_stuck).collect()
 }
-
-/// No command of runc takes this long, but for a session of `exec`.
-const HUNG: f64 = 30.0;
 
 /// Those that the runtime or one of its shims has started, and that are stopped or far too old. Those
 /// of another runtime on this machine are not the node's.
@@ -30,8 +29,9 @@ pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
         Some(runc.ppid) == runtime || shims.any(|shim| shim == runc.ppid)
     };
     let is_session = |runc: &Process| runc.runc.as_ref().is_some_and(RuncCommand::is_session);
-    let is_hung =
-        |runc: &&Process| runc.is_stopped() || runc.age_seconds >= HUNG && !is_session(runc);
+    let is_hung = |runc: &&Process| {
+        runc.is_stopped() || runc.age_seconds >= RUNC_ALONE_SECONDS && !is_session(runc)
+    };
     runcs(facts).filter(is_ours).filter(is_hung).collect()
 }
 

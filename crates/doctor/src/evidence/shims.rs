@@ -8,11 +8,11 @@ use causes::finding::PodName;
 
 use crate::evidence::lack::lack;
 use crate::evidence::owner::container_of;
-use crate::evidence::remedy::OLD;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::Probe;
 use crate::facts::tasks::Task;
+use crate::limits::RUNC_WAITED_FOR_SECONDS;
 
 /// How many child processes of a shim are considered.
 const MAX_CHILDREN: usize = 64;
@@ -51,7 +51,10 @@ impl<'a> Shim<'a> {
         if !self.stuck_in().is_empty() {
             return Some(ShimFault::InKernel);
         }
-        let old = || self.oldest_runc().filter(|runc| runc.age_seconds >= OLD);
+        let old = || {
+            self.oldest_runc()
+                .filter(|runc| runc.age_seconds >= RUNC_WAITED_FOR_SECONDS)
+        };
         self.stopped_runc().or_else(old).map(ShimFault::Runc)
     }
 

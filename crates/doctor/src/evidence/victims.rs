@@ -13,9 +13,7 @@ use crate::evidence::who::{go, subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
-
-/// A call that takes longer delays a kubelet, which makes one call after the other.
-const SLOW_SECONDS: f64 = 1.0;
+use crate::limits::SLOW_CALL_SECONDS;
 
 /// How many victims are quoted.
 const MAX_VICTIMS: usize = 3;
@@ -113,7 +111,9 @@ fn of_call(probe: &Probe) -> Option<String> {
     match &probe.end {
         End::Hung => Some(unanswered(probe)),
         End::Failed(error) => Some(format!("{call} failed: {error}")),
-        End::Answered => (probe.seconds > SLOW_SECONDS).then(|| format!("{call} took {seconds}")),
+        End::Answered => {
+            (probe.seconds > SLOW_CALL_SECONDS).then(|| format!("{call} took {seconds}"))
+        }
     }
 }
 

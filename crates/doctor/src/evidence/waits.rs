@@ -1,6 +1,7 @@
 //! Threads that are blocked in the kernel, by the cause that this shows.
 
 use analyze::kernel::cause_of_long_wait;
+use analyze::line::rcu::{begins_stall, shows_pause};
 use analyze::rules::LineSearch;
 use causes::Cause;
 use causes::finding::Confidence;
@@ -97,8 +98,20 @@ impl Said<'_> {
 /// The recent lines of the kernel's log that show this cause.
 pub(crate) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
     let search = LineSearch::active();
-    let lines = facts.host.kernel_lines_of_last(RECENT_SECONDS);
-    let said = lines.filter_map(|line| {
+    let lines: Vec<_> = facts.host.kernel_lines_of_last(RECENT_SECONDS).collect();
+    // The kernel says only in a later line how long a stall was.
+    let begins_pause = |at: usize| {
+        let mut later = lines[at + 1..].iter().map(|line| line.text.as_bytes());
+        begins_stall(lines[at].text.as_bytes())
+            && later
+                .find(|line| begins_stall(line) || shows_pause(line))
+                .is_some_and(shows_pause)
+    };
+    let said = lines
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| !begins_pause(*at));
+    let said = said.filter_map(|(_, line)| {
         let found = search.find(line.text.as_bytes());
         let rules = found.rules.iter().map(|index| search.rule(*index));
         let confidence = rules

@@ -18,10 +18,10 @@ pub mod storage;
 pub mod version;
 
 pub use bus::{BusFacts, Ping, Reach, Serial, Service};
-pub use cgroup::{CgroupFacts, FrozenCgroup, MemoryCgroups, PidsUse, Throttling};
+pub use cgroup::{CgroupFacts, FrozenCgroup, MemoryCgroups, MemoryLimit, PidsUse, Throttling};
 pub use cni::CniNetwork;
 pub use gaps::{Gap, Gaps};
-pub use kubelet::{ApiAnswer, ApiServer, ClientCertificate, ClockDifference, KubeletFiles};
+pub use kubelet::{ApiAnswer, ApiServer, ClientCertificate, ClockDifference, KubeletFiles, Lease};
 pub use limits::KernelLimits;
 pub use process::{CgroupPath, EndSignal, FanotifyListener, FdUse, Process, Thread};
 pub use resources::{CpuTimes, Memory, Pressure, PressureFacts, Stalls};

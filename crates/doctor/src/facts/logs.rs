@@ -11,6 +11,8 @@ pub struct LogFacts {
     pub seconds: u64,
     /// How many lines were read.
     pub read: u64,
+    /// When the kubelet that runs now wrote its last line, if it wrote one and that is known.
+    pub kubelet_wrote: Option<WallTime>,
     /// Those that a rule is about, in the order in which they were written, with credentials replaced.
     pub lines: Vec<LogLine>,
 }

@@ -1,13 +1,13 @@
 //! The kubelet cannot report: its API server does not answer, or the clocks differ.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Culprit, Finding, headline};
 
 use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
-use crate::facts::host::{ApiAnswer, ApiServer};
+use crate::facts::host::{ApiAnswer, ApiServer, Lease};
 
 /// A certificate may be taken for expired, and a token for not valid yet, from about here on.
 const CLOCKS_DIFFER_SECONDS: u64 = 60;
@@ -21,7 +21,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 fn cannot_report(server: &ApiServer) -> Option<Finding> {
     let address = &server.address;
     let (confidence, sentence, advice) = match &server.answer {
-        ApiAnswer::Answered => return clocks_differ(server),
+        ApiAnswer::Answered => return overloaded(server).or_else(|| clocks_differ(server)),
         ApiAnswer::Refused => (
             Confidence::High,
             format!("the API server at {address} refuses connections"),
@@ -43,9 +43,21 @@ fn cannot_report(server: &ApiServer) -> Option<Finding> {
             "run `curl -k ADDRESS/livez` on this node",
         ),
     };
-    let shown = format!("{sentence}; asked for /livez from this node");
+    let shown = format!("{sentence}; requested from this node");
     let advice = advice.replace("ADDRESS", address);
     Some(found(confidence, sentence, shown, advice))
+}
+
+/// It answers, but not what was requested.
+fn overloaded(server: &ApiServer) -> Option<Finding> {
+    let Some(Lease::Other(status @ 500..)) = server.lease.value() else {
+        return None;
+    };
+    let address = &server.address;
+    let sentence = format!("the API server at {address} answers with HTTP status {status}");
+    let shown = format!("{sentence} to a request for the lease of this node");
+    let advice = "check the API server and etcd, and the load balancer before them".to_owned();
+    Some(found(Confidence::Medium, sentence, shown, advice))
 }
 
 fn clocks_differ(server: &ApiServer) -> Option<Finding> {
@@ -69,7 +81,7 @@ fn clocks_differ(server: &ApiServer) -> Option<Finding> {
 fn found(confidence: Confidence, sentence: String, shown: String, advice: String) -> Finding {
     let cause = Cause::ApiServerUnreachable;
     let mut found = finding(cause, confidence, Culprit::default(), vec![shown]);
-    found.sentence = sentence;
+    found.sentence = headline(&sentence);
     found.advising(advice)
 }
 
@@ -86,6 +98,7 @@ mod tests {
             address: "https://10.0.0.1:6443".to_owned(),
             answer,
             clock,
+            lease: Fact::default(),
         };
         facts.host.api_server = Fact::known(server, "livez");
         facts
@@ -114,6 +127,32 @@ mod tests {
                 .sentence
                 .contains("is 400 s behind that of the API server")
         );
+    }
+
+    #[test]
+    fn one_that_answers_with_an_error_of_its_own_is_suspected() {
+        let mut facts = answering(ApiAnswer::Answered, None);
+        let mut with = |status| {
+            if let Fact::Known { value, .. } = &mut facts.host.api_server {
+                value.lease = Fact::known(Lease::Other(status), "lease");
+            }
+            judge(&facts)
+        };
+        assert_eq!(with(404), Opinion::Clear);
+        let found = &findings(with(503))[0];
+        assert_eq!(found.confidence, Confidence::Medium);
+        let expected = "the API server at https://10.0.0.1:6443 answers with HTTP status 503";
+        assert_eq!(found.sentence, expected);
+    }
+
+    #[test]
+    fn a_long_error_is_evidence_and_cut_in_the_headline() {
+        let why = "invalid peer certificate: certificate not valid for name \"10.0.0.1\"";
+        let answer = ApiAnswer::CertificateRejected(why.to_owned());
+        let found = &findings(judge(&answering(answer, None)))[0];
+        let expected = "the certificate of the API server at https://10.0.0.1:6443 is not accepted";
+        assert_eq!(found.sentence, expected);
+        assert!(found.evidence[0].contains(why));
     }
 
     #[test]

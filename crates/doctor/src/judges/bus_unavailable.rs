@@ -10,9 +10,7 @@ use crate::evidence::lack::{lack, lack_of_processes};
 use crate::evidence::owner::culprit;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Ping, Process, Reach};
-
-/// If process 1 is busier than this, it may only be slow, which is another cause.
-const BUSY_CPU_SHARE: f64 = 0.5;
+use crate::limits::BUSY_CPU_SHARE;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;

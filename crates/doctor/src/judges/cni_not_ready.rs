@@ -1,7 +1,7 @@
 //! The runtime says that the pod network is not ready.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Culprit, Finding, MAX_HEADLINE};
 use pleg::runtime::Condition;
 
 use super::Opinion;
@@ -37,7 +37,10 @@ fn not_ready(facts: &NodeFacts, condition: &Condition) -> Finding {
         });
     }
     let mut found = finding(Cause::CniNotReady, confidence, Culprit::default(), evidence);
-    found.sentence = format!("the pod network is not ready ({why})");
+    found.sentence = match format!("the pod network is not ready ({why})") {
+        said if said.chars().count() <= MAX_HEADLINE => said,
+        _ => "the pod network is not ready".to_owned(),
+    };
     found
 }
 

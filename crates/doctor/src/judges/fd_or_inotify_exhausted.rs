@@ -13,14 +13,12 @@ use crate::evidence::owner::culprit;
 use crate::evidence::remedy::raise_sysctl;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
+use crate::limits::NEAR_SHARE;
 
 /// What a node with many pods needs.
 const ENOUGH_INSTANCES: u64 = 8192;
 /// The share of a limit from which on it counts as used up.
 const FULL_SHARE: f64 = 0.97;
-/// From this share of a limit on, a possible future problem is reported.
-const NEAR_SHARE: f64 = 0.85;
-
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let mut findings: Vec<Finding> = host

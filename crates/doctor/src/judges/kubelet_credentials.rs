@@ -1,4 +1,5 @@
-//! The certificate by which the kubelet shows who it is has expired, or is not valid yet.
+//! The certificate by which the kubelet shows who it is has expired, is not valid yet, or is not accepted
+//! by the API server.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -7,17 +8,48 @@ use pleg::model::wall_time::WallTime;
 use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::lack;
-use crate::facts::host::ClientCertificate;
-use crate::facts::{Fact, NodeFacts};
+use crate::facts::NodeFacts;
+use crate::facts::host::{ApiServer, ClientCertificate, Lease};
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let fact = &facts.host.client_certificate;
-    match fact {
-        Fact::Known { value, source } => {
-            Opinion::of(invalid(value, source, facts.taken), [None::<String>])
-        }
-        Fact::Missing { .. } => Opinion::of(None, [lack(fact)]),
-    }
+    let certificate = fact.value();
+    let by_date = certificate.and_then(|it| invalid(it, fact.source(), facts.taken));
+    let server = &facts.host.api_server;
+    let by_answer = server.value().and_then(refused);
+    let unasked = match server.value() {
+        Some(server) => lack(&server.lease),
+        None => lack(server),
+    };
+    Opinion::of(by_date.or(by_answer), [lack(fact), unasked])
+}
+
+/// The API server does not accept it, whatever its dates are.
+fn refused(server: &ApiServer) -> Option<Finding> {
+    let (confidence, sentence, answer) = match server.lease.value()? {
+        Lease::Unauthorized => (
+            Confidence::High,
+            "the API server does not accept the kubelet's client certificate (401 Unauthorized)",
+            "HTTP status 401".to_owned(),
+        ),
+        Lease::CertificateRejected(alert) => (
+            Confidence::High,
+            "the API server does not accept the kubelet's client certificate",
+            format!("the TLS alert {alert}"),
+        ),
+        Lease::Forbidden => (
+            Confidence::Medium,
+            "the API server does not let the kubelet read its own lease (403 Forbidden)",
+            "HTTP status 403".to_owned(),
+        ),
+        Lease::Renewed { .. } | Lease::Other(_) => return None,
+    };
+    let address = &server.address;
+    let shown = format!("{address} answers a request with this certificate with {answer}");
+    let cause = Cause::KubeletCredentials;
+    let mut found = finding(cause, confidence, Culprit::default(), vec![shown]);
+    found.sentence = sentence.to_owned();
+    Some(found)
 }
 
 fn invalid(certificate: &ClientCertificate, path: &str, now: WallTime) -> Option<Finding> {
@@ -55,6 +87,8 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
+    use crate::facts::Fact;
+    use crate::facts::host::ApiAnswer;
     use crate::node::{found, node};
 
     const DAY: Duration = Duration::from_secs(86_400);
@@ -68,6 +102,7 @@ mod tests {
         let certificate = ClientCertificate {
             not_before: from(facts.taken),
             not_after: until(facts.taken),
+            node: Some("node-1".to_owned()),
         };
         let path = "/var/lib/kubelet/pki/kubelet-client-current.pem";
         facts.host.client_certificate = Fact::known(certificate, path);
@@ -97,10 +132,49 @@ mod tests {
         );
     }
 
+    /// A certificate that is valid by its dates, and what the API server answers to it.
+    fn answered(lease: Fact<Lease>) -> NodeFacts {
+        let mut facts = with(|now| now.before(DAY), |now| now.after(DAY));
+        let server = ApiServer {
+            address: "https://10.0.0.1:6443".to_owned(),
+            answer: ApiAnswer::Answered,
+            clock: None,
+            lease,
+        };
+        facts.host.api_server = Fact::known(server, "lease");
+        facts
+    }
+
     #[test]
-    fn a_valid_certificate_is_no_finding_and_a_missing_one_cannot_be_judged() {
-        let facts = with(|now| now.before(DAY), |now| now.after(DAY));
+    fn a_certificate_that_the_api_server_accepts_is_no_finding() {
+        let renewed = Lease::Renewed { seconds_ago: 4 };
+        let facts = answered(Fact::known(renewed, "lease"));
         assert_eq!(judge(&facts), Opinion::Clear);
+    }
+
+    #[test]
+    fn a_certificate_that_is_not_accepted_is_told_from_rights_that_are_missing() {
+        for (lease, confidence, said) in [
+            (Lease::Unauthorized, Confidence::High, "(401 Unauthorized)"),
+            (Lease::Forbidden, Confidence::Medium, "(403 Forbidden)"),
+        ] {
+            let found = &found(judge(&answered(Fact::known(lease, "lease"))))[0];
+            assert_eq!(found.confidence, confidence);
+            assert!(found.sentence.ends_with(said), "{}", found.sentence);
+            assert!(found.evidence[0].starts_with("https://10.0.0.1:6443 answers"));
+        }
+        let alert = Lease::CertificateRejected("UnknownCA".to_owned());
+        let found = &found(judge(&answered(Fact::known(alert, "lease"))))[0];
+        assert!(found.evidence[0].ends_with("the TLS alert UnknownCA"));
+    }
+
+    #[test]
+    fn a_certificate_that_was_shown_to_no_api_server_is_judged_by_its_dates_only() {
+        let unknown = answered(Fact::missing(
+            "the client certificate names no node",
+            "lease",
+        ));
+        assert!(matches!(judge(&unknown), Opinion::CannotTell(_)));
         let none = node("containerd", "1.7.24").facts();
         assert!(matches!(judge(&none), Opinion::CannotTell(_)));
     }

@@ -9,14 +9,98 @@ use crate::evidence::lack::NOT_PROBED;
 use crate::evidence::owner::culprit;
 use crate::evidence::remedy::resume_daemon;
 use crate::evidence::who::go;
+use crate::facts::host::Lease;
 use crate::facts::probes::Outcome;
 use crate::facts::{Fact, NodeFacts};
+use crate::limits::{LEASE_OVERDUE_SECONDS, SLOW_CALL_SECONDS};
 
-/// A runtime that answers every call within this time does not block a kubelet.
-const FAST_SECONDS: f64 = 1.0;
+pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    if let Some(found) = stopped(facts) {
+        return Opinion::Found(vec![found]);
+    }
+    match (sync_loop(facts), silent(facts)) {
+        (Opinion::Found(found), _) => Opinion::Found(found),
+        (_, Some(found)) => Opinion::Found(vec![found]),
+        (other, None) => other,
+    }
+}
+
+/// A kubelet that is stopped, unless another one answers at its address.
+fn stopped(facts: &NodeFacts) -> Option<Finding> {
+    let health = &facts.probes.kubelet;
+    let mut processes = facts.host.all_processes().iter();
+    let kubelet = processes.find(|process| process.is_kubelet() && process.is_stopped())?;
+    let confidence = match health {
+        Fact::Known { value, .. } if value.code.is_some() => return None,
+        Fact::Known { .. } => Confidence::Certain,
+        Fact::Missing { .. } => Confidence::High,
+    };
+    let mut found = Finding::new(Cause::KubeletInternal, confidence);
+    found.sentence = format!("{} is stopped", kubelet.label());
+    found.culprit = culprit(kubelet);
+    // Its goroutines and its version have nothing to do with that.
+    found.advice = vec![resume_daemon(kubelet).into()];
+    found.fixed_in.clear();
+    found.evidence = vec![format!("{} {}", kubelet.label(), kubelet.doing())];
+    if let Fact::Known { value, source } = health {
+        found.evidence.push(format!("{source} {}", value.says()));
+    }
+    Some(found)
+}
+
+/// A kubelet that has run for a while, and does not renew its lease although the API server answers.
+/// That is no proof: its clock may have been set.
+fn silent(facts: &NodeFacts) -> Option<Finding> {
+    let host = &facts.host;
+    let kubelet = host.all_processes().iter().find(|one| one.is_kubelet())?;
+    let server = host.api_server.value()?;
+    let Some(Lease::Renewed { seconds_ago }) = server.lease.value() else {
+        return None;
+    };
+    if *seconds_ago < LEASE_OVERDUE_SECONDS || kubelet.age_seconds < LEASE_OVERDUE_SECONDS as f64 {
+        return None;
+    }
+    let for_long = go(*seconds_ago as f64);
+    let mut found = Finding::new(Cause::KubeletInternal, Confidence::Medium);
+    found.evidence = vec![format!(
+        "the API server at {} shows that the lease of this node was renewed {for_long} ago; a \
+         kubelet renews it every 10 s",
+        server.address
+    )];
+    let wrote = host.logs.value().map(|logs| logs.kubelet_wrote);
+    let silent = match wrote {
+        Some(Some(wrote)) => {
+            let ago = facts.taken.since(wrote).as_secs();
+            let line = format!("its last log line was written {} ago", go(ago as f64));
+            found.evidence.push(line);
+            ago >= LEASE_OVERDUE_SECONDS
+        }
+        Some(None) => {
+            let line = "no line of it is in the logs that were read".to_owned();
+            found.evidence.push(line);
+            true
+        }
+        None => false,
+    };
+    let and_logs = if silent { " and logs nothing" } else { "" };
+    found.sentence = format!(
+        "{} runs, but has not renewed its lease for {for_long}{and_logs}",
+        kubelet.label()
+    );
+    found.culprit = culprit(kubelet);
+    found.advise_first(abort(kubelet.pid));
+    Some(found)
+}
+
+fn abort(pid: u32) -> String {
+    format!(
+        "run `kill -ABRT {pid}`: the kubelet writes its goroutines to its log and exits, and \
+         systemd restarts it"
+    )
+}
 
 /// The symptom: all calls of the doctor are quick, but `/healthz` reports the sync loop.
-pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+fn sync_loop(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if probes.outcome(Rpc::ListContainers).is_none() {
         return Opinion::CannotTell(NOT_PROBED.to_owned());
@@ -29,9 +113,6 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     };
     let syncloop = health.failed.iter().any(|check| check == "syncloop");
     let silent = health.code.is_none();
-    let mut processes = facts.host.all_processes().iter();
-    let process = processes.find(|process| process.comm == "kubelet");
-    let stopped = process.filter(|process| silent && process.is_stopped());
     let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
     // An agent reports no single calls, but the duration of its last relist.
     let relist = probes.agent.as_ref().map(|agent| agent.relist_seconds);
@@ -39,50 +120,30 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let quick = !probes.any_hung()
         && probes.outcome(Rpc::ListContainers) == Some(Outcome::Ok)
         && probes.outcome(Rpc::ListPodSandbox) == Some(Outcome::Ok)
-        && slowest < FAST_SECONDS;
-    if stopped.is_none() && (!quick || !(syncloop || silent)) {
+        && slowest < SLOW_CALL_SECONDS;
+    if !quick || !(syncloop || silent) {
         return Opinion::Clear;
     }
-    let confidence = match (stopped, syncloop) {
-        (Some(_), _) => Confidence::Certain,
-        (None, true) => Confidence::High,
-        (None, false) => Confidence::Medium,
+    let (confidence, what) = match syncloop {
+        true => (
+            Confidence::High,
+            "the kubelet's sync loop makes no progress",
+        ),
+        false => (Confidence::Medium, "the kubelet does not respond"),
     };
     let mut finding = Finding::new(Cause::KubeletInternal, confidence);
-    finding.sentence = match (stopped, syncloop) {
-        (Some(kubelet), _) => format!("{} is stopped", kubelet.label()),
-        (None, true) => {
-            "the runtime answers every call at once, but the kubelet's sync loop makes \
-                         no progress"
-                .to_owned()
-        }
-        (None, false) => {
-            "the runtime answers every call at once, but the kubelet does not respond".to_owned()
-        }
-    };
+    finding.sentence = format!("the runtime answers every call at once, but {what}");
+    let mut processes = facts.host.all_processes().iter();
+    let process = processes.find(|process| process.is_kubelet());
     finding.culprit = Culprit {
         process: Some("kubelet".to_owned()),
         ..process.map(culprit).unwrap_or_default()
     };
-    if let Some(kubelet) = stopped {
-        // Its goroutines and its version have nothing to do with that.
-        finding.advice = vec![resume_daemon(kubelet).into()];
-        finding.fixed_in.clear();
-        finding
-            .evidence
-            .push(format!("{} {}", kubelet.label(), kubelet.doing()));
-    } else if let Some(pid) = finding.culprit.pid {
-        finding.advise_first(format!(
-            "run `kill -ABRT {pid}`: the kubelet writes its goroutines to its log and exits, and \
-             systemd restarts it"
-        ));
+    if let Some(pid) = finding.culprit.pid {
+        finding.advise_first(abort(pid));
     }
-    finding
-        .evidence
-        .push(format!("{} {}", probes.kubelet.source(), health.says()));
-    if stopped.is_some() {
-        return Opinion::Found(vec![finding]);
-    }
+    let says = format!("{} {}", probes.kubelet.source(), health.says());
+    finding.evidence.push(says);
     let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
     let slowest = go(slowest);
     finding.evidence.push(match relist {
@@ -96,8 +157,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use pleg::model::wall_time::WallTime;
+
     use super::*;
+    use crate::facts::host::{ApiAnswer, ApiServer};
     use crate::facts::kubelet::KubeletHealth;
+    use crate::facts::logs::LogFacts;
     use crate::node::{found, node};
 
     #[test]
@@ -130,6 +197,71 @@ mod tests {
             .in_state(500, 'T')
             .kubelet(200, &[]);
         assert_eq!(judge(&other.facts()), Opinion::Clear);
+    }
+
+    #[test]
+    fn a_stopped_program_that_contains_a_kubelet_is_found_without_healthz_and_without_a_runtime() {
+        let k3s = node("containerd", "1.7.24")
+            .process(500, 1, "k3s-agent")
+            .in_state(500, 'T');
+        let finding = &found(judge(&k3s.unasked().facts()))[0];
+        assert_eq!(finding.confidence, Confidence::High);
+        assert_eq!(finding.sentence, "k3s-agent (500) is stopped");
+    }
+
+    /// A kubelet that is so old, renewed its lease so long ago, and wrote a line so long ago.
+    fn reporting(age: f64, renewed: u64, wrote: Option<u64>) -> NodeFacts {
+        let mut facts = node("containerd", "1.7.24")
+            .kubelet(200, &[])
+            .process(500, 1, "kubelet")
+            .aged(500, age)
+            .facts();
+        facts.taken = WallTime::now();
+        let ago = |seconds| facts.taken.before(Duration::from_secs(seconds));
+        let logs = LogFacts {
+            kubelet_wrote: wrote.map(ago),
+            ..LogFacts::default()
+        };
+        facts.host.logs = Fact::known(logs, "the journal");
+        let server = ApiServer {
+            address: "https://10.0.0.1:6443".to_owned(),
+            answer: ApiAnswer::Answered,
+            clock: None,
+            lease: Fact::known(
+                Lease::Renewed {
+                    seconds_ago: renewed,
+                },
+                "lease",
+            ),
+        };
+        facts.host.api_server = Fact::known(server, "lease");
+        facts
+    }
+
+    #[test]
+    fn a_kubelet_that_neither_renews_its_lease_nor_logs_anything_is_suspected() {
+        let finding = &found(judge(&reporting(5000.0, 340, Some(360))))[0];
+        assert_eq!(finding.confidence, Confidence::Medium);
+        assert_eq!(
+            finding.sentence,
+            "kubelet (500) runs, but has not renewed its lease for 5m40s and logs nothing"
+        );
+        assert_eq!(
+            finding.evidence[1],
+            "its last log line was written 6m0s ago"
+        );
+        assert!(finding.advice[0].starts_with("run `kill -ABRT 500`"));
+        let logs = &found(judge(&reporting(5000.0, 340, Some(2))))[0];
+        assert!(logs.sentence.ends_with("for 5m40s"), "{}", logs.sentence);
+    }
+
+    #[test]
+    fn a_kubelet_that_renews_its_lease_or_has_just_been_started_is_not_silent() {
+        // A healthy kubelet may log nothing for long.
+        for (age, renewed, wrote) in [(5000.0, 12, None), (20.0, 340, None)] {
+            let opinion = judge(&reporting(age, renewed, wrote));
+            assert_eq!(opinion, Opinion::Clear, "{age} {renewed}");
+        }
     }
 
     #[test]

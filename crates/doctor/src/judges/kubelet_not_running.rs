@@ -1,11 +1,12 @@
-//! No kubelet runs on a machine that is set up to run one.
+//! No kubelet runs on a machine that is set up to run one, or it exits soon after each start.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Culprit, Finding, headline};
 use pleg::out::words::counted;
 
 use super::Opinion;
 use super::opinion::finding;
+use super::restarts::Restarts;
 use crate::evidence::lack::{lack, lack_of_processes};
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process, Service};
@@ -15,7 +16,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     // One of an unknown name answers at the kubelet's address.
     let answers = facts.probes.kubelet.value().is_some();
     if answers || host.all_processes().iter().any(Process::is_kubelet) {
-        return Opinion::Clear;
+        return Opinion::of(exits_at_start(host), [None::<String>]);
     }
     if let Some(why) = lack_of_processes(host) {
         return Opinion::CannotTell(why);
@@ -38,6 +39,19 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 fn kubelet_unit(host: &HostFacts) -> Option<&Service> {
     let mut services = host.bus.services.value().into_iter().flatten();
     services.find(|service| service.is_kubelet())
+}
+
+/// It runs now, as it does for a few seconds after each start.
+fn exits_at_start(host: &HostFacts) -> Option<Finding> {
+    let unit = kubelet_unit(host)?;
+    let restarts = Restarts::of(host, unit).filter(Restarts::exits_at_start)?;
+    let mut found = restarts.found(Cause::KubeletNotRunning);
+    found.sentence = headline(&format!("{}: it does not stay up", restarts.says()));
+    Some(found.advising(read_last_error(&unit.unit)))
+}
+
+fn read_last_error(unit: &str) -> String {
+    format!("run `journalctl -u {unit} -n 50`: the last error of the kubelet says why it exits")
 }
 
 /// Whether the machine is known not to be set up for a kubelet, and runs none.
@@ -72,10 +86,7 @@ fn not_running(host: &HostFacts) -> Option<Finding> {
     let mut found = finding(Cause::KubeletNotRunning, confidence, culprit, evidence);
     found.sentence = sentence;
     if let Some(unit) = unit {
-        let name = &unit.unit;
-        found.advise_first(format!(
-            "run `journalctl -u {name} -n 50`: the last error of the kubelet says why it exits"
-        ));
+        found.advise_first(read_last_error(&unit.unit));
     }
     Some(found)
 }
@@ -138,6 +149,39 @@ mod tests {
             said.contains("has exited, and systemd is about to restart it"),
             "{said}"
         );
+    }
+
+    /// A kubelet that is so old, on a machine that has been up for an hour.
+    fn running(restarts: u32, age: f64) -> NodeFacts {
+        let mut facts = without_kubelet(&[], &[("kubelet.service", "running", restarts)]);
+        facts.host.uptime_seconds = Fact::known(3600.0, "/proc/uptime");
+        if let Fact::Known { value, .. } = &mut facts.host.processes {
+            value.push(Process {
+                pid: 600,
+                comm: "kubelet".to_owned(),
+                age_seconds: age,
+                ..Process::default()
+            });
+        }
+        if let Fact::Known { value, .. } = &mut facts.host.bus.services {
+            value[0].main_pid = Some(600);
+        }
+        facts
+    }
+
+    #[test]
+    fn a_kubelet_that_runs_for_seconds_after_each_start_does_not_stay_up() {
+        let found = &found(judge(&running(300, 2.0)))[0];
+        assert_eq!(found.confidence, Confidence::High);
+        assert_eq!(
+            found.sentence,
+            "systemd has restarted kubelet.service 300 times, the last time 2s ago: it does not \
+             stay up"
+        );
+        assert!(found.advice[0].contains("journalctl -u kubelet.service"));
+        // It has come out of it, or something repairs it every few minutes.
+        assert_eq!(judge(&running(300, 60.0)), Opinion::Clear);
+        assert_eq!(judge(&running(12, 2.0)), Opinion::Clear);
     }
 
     #[test]

@@ -30,10 +30,13 @@ mod memory_thrash;
 mod opinion;
 mod pids_exhausted;
 mod repair_loop;
+mod restarts;
 mod runc_hung;
 mod runc_init_frozen;
 mod runc_seccomp_pipe;
 mod runc_short_exec_stuck;
+mod runtime_leak;
+mod runtime_restart_loop;
 mod runtime_unresponsive;
 mod shim_unresponsive;
 mod statistics_hang;
@@ -81,6 +84,7 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::RuncInitFrozen, runc_init_frozen::judge),
     (Cause::RuncSeccompPipe, runc_seccomp_pipe::judge),
     (Cause::RuncShortExecStuck, runc_short_exec_stuck::judge),
+    (Cause::RuntimeRestartLoop, runtime_restart_loop::judge),
     (Cause::RuntimeUnresponsive, runtime_unresponsive::judge),
     (Cause::ListExceedsGrpcLimit, list_exceeds_grpc_limit::judge),
     (Cause::CniPluginHang, cni_plugin_hang::judge),
@@ -92,6 +96,7 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::RuncHung, runc_hung::judge),
     (Cause::ContainerNotDying, container_not_dying::judge),
     (Cause::StatisticsHang, statistics_hang::judge),
+    (Cause::RuntimeLeak, runtime_leak::judge),
     (Cause::KubeletInternal, kubelet_internal::judge),
     (Cause::TooManyContainers, too_many_containers::judge),
     // Whatever causes the restarts is the root cause.

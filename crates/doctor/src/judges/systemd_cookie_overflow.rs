@@ -11,14 +11,12 @@ use super::opinion::finding;
 use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Ping, Reach, Talk};
+use crate::limits::BUSY_CPU_SHARE;
 
 /// Half of all serial numbers: months before the overflow.
 const WARN_SERIAL: u32 = 0x8000_0000;
 /// The last serial number of 32 bits.
 const LAST_SERIAL: f64 = 4_294_967_295.0;
-/// If process 1 is busier than this, it may simply be slow.
-const BUSY_CPU_SHARE: f64 = 0.5;
-
 /// How long the serial numbers of systemd's messages last: a number of seconds in JSON, `null` if
 /// they never run out, and absent if that is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

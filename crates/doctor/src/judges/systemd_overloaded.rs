@@ -11,10 +11,10 @@ use crate::evidence::owner::culprit;
 use crate::evidence::victims::if_felt;
 use crate::facts::NodeFacts;
 use crate::facts::host::Ping;
+use crate::limits::BUSY_CPU_SHARE;
 
 /// A ping that takes longer waits for systemd, not for the bus.
 const SLOW_PING_SECONDS: f64 = 1.0;
-const BUSY_CPU_SHARE: f64 = 0.5;
 /// From this number on, each change of the mount table costs milliseconds.
 const MANY_MOUNTS: u64 = 1000;
 

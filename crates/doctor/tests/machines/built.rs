@@ -141,6 +141,15 @@ pub fn kubelet(restarts: u32) -> Service {
     }
 }
 
+/// The runtime's unit, which systemd has never restarted.
+fn containerd() -> Service {
+    Service {
+        unit: "containerd.service".to_owned(),
+        main_pid: Some(500),
+        ..kubelet(0)
+    }
+}
+
 /// A machine, at the first look and at the second.
 pub struct Machine {
     folder: TempDir,
@@ -182,7 +191,7 @@ impl Machine {
                     "bus",
                 ),
                 systemd: Fact::known("252.39-1~deb12u1".to_owned(), "bus"),
-                services: Fact::known(vec![kubelet(2)], "bus"),
+                services: Fact::known(vec![kubelet(2), containerd()], "bus"),
                 ..BusFacts::default()
             },
             probes: ProbeFacts {

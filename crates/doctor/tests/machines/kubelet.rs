@@ -3,21 +3,31 @@
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::sync::Arc;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+
 use causes::Cause;
 use causes::finding::Confidence;
-use doctor::facts::host::{ApiAnswer, ApiServer};
+use doctor::diagnosis::diagnose;
+use doctor::facts::NodeFacts;
+use doctor::facts::host::{ApiAnswer, ApiServer, Lease};
+use pleg::model::wall_time::WallTime;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::{ServerConfig, ServerConnection, Stream};
+use rustls::server::WebPkiClientVerifier;
+use rustls::{RootCertStore, ServerConfig, ServerConnection, Stream};
 
 use crate::built::{Machine, shows};
 
 const EXPIRED: &str = include_str!("certificates/expired.pem");
 const CERTIFICATE: &str = include_str!("certificates/api-server.pem");
 const KEY: &str = include_str!("certificates/api-server.key");
+const KUBELET: &str = include_str!("certificates/kubelet-client.pem");
+const KUBELET_FILE: &str = "var/lib/kubelet/pki/kubelet-client-current.pem";
 
 /// A kubeconfig as kubeadm writes it.
 fn kubeconfig(port: u16) -> String {
@@ -56,24 +66,60 @@ fn listening(serve: impl Fn(std::net::TcpStream) + Send + 'static) -> u16 {
 
 /// An API server that answers with this head.
 fn answering(head: &'static str) -> u16 {
-    let certificate = CertificateDer::from_pem_slice(CERTIFICATE.as_bytes()).expect("one");
+    serving(KUBELET, move |_| head.to_owned()).0
+}
+
+/// An API server that knows the client certificates of this authority, and what is requested of it: the
+/// first line, with what the certificate was.
+fn serving(
+    authority: &str,
+    answer: impl Fn(&str) -> String + Send + 'static,
+) -> (u16, Receiver<(String, bool)>) {
+    let certificate = |pem: &str| CertificateDer::from_pem_slice(pem.as_bytes()).expect("one");
     let key = PrivateKeyDer::from_pem_slice(KEY.as_bytes()).expect("a key");
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let mut roots = RootCertStore::empty();
+    roots.add(certificate(authority)).expect("an authority");
+    let verifier = WebPkiClientVerifier::builder_with_provider(roots.into(), provider.clone());
+    let verifier = verifier
+        .allow_unauthenticated()
+        .build()
+        .expect("a verifier");
     let config = ServerConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
         .expect("versions")
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
+        .with_client_cert_verifier(verifier)
+        .with_single_cert(vec![certificate(CERTIFICATE)], key)
         .expect("a certificate");
     let config = Arc::new(config);
-    listening(move |mut stream| {
+    let (requested, requests) = channel();
+    let port = listening(move |mut stream| {
         let mut connection = ServerConnection::new(config.clone()).expect("a connection");
         let mut tls = Stream::new(&mut connection, &mut stream);
-        let _ = tls.read(&mut [0; 1024]);
-        let _ = tls.write_all(head.as_bytes());
+        let mut request = [0; 1024];
+        let length = tls.read(&mut request).unwrap_or(0);
+        let request = String::from_utf8_lossy(&request[..length]);
+        let line = request.lines().next().unwrap_or_default().to_owned();
+        let _ = tls.write_all(answer(&line).as_bytes());
         let _ = tls.flush();
-    })
+        let _ = requested.send((line, connection.peer_certificates().is_some()));
+    });
+    (port, requests)
 }
+
+/// A lease that was renewed so many seconds ago.
+fn lease(seconds: u64) -> String {
+    let time = WallTime::now().before(Duration::from_secs(seconds));
+    let time = time.timestamp().strftime("%FT%T.%6fZ");
+    let body = format!(
+        r#"{{"kind":"Lease","spec":{{"holderIdentity":"node-1","leaseDurationSeconds":40,"renewTime":"{time}"}}}}"#
+    );
+    let length = body.len();
+    format!("HTTP/1.1 200 OK\r\nContent-Length: {length}\r\n\r\n{body}")
+}
+
+const LEASE: &str =
+    "GET /apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/node-1 HTTP/1.1";
 
 const ANSWER: &str = "HTTP/1.1 401 Unauthorized\r\nDate: Fri, 10 Nov 2023 22:13:20 GMT\r\n\
                       Content-Length: 0\r\n\r\n";
@@ -122,8 +168,7 @@ fn an_api_server_of_another_authority_is_told_from_one_that_cannot_be_reached() 
 
 #[test]
 fn a_client_certificate_that_has_expired_is_a_problem_with_its_date() {
-    let machine = reporting_to(answering(ANSWER))
-        .file("var/lib/kubelet/pki/kubelet-client-current.pem", EXPIRED);
+    let machine = reporting_to(answering(ANSWER)).file(KUBELET_FILE, EXPIRED);
     let facts = machine.facts();
     let certificate = facts.host.client_certificate.value();
     let until = certificate.expect("it was read").not_after;
@@ -141,4 +186,129 @@ fn nothing_of_a_kubeconfig_but_addresses_is_kept() {
     let kept = serde_json::to_string(&machine.facts()).expect("JSON");
     assert!(!kept.contains("s3cr3t-token"));
     assert!(kept.contains("the kubelet's kubeconfig cannot be parsed"));
+}
+
+#[test]
+fn the_lease_is_requested_with_the_kubelets_own_certificate() {
+    let (port, requests) = serving(KUBELET, |_| lease(12));
+    let server = api_server(&reporting_to(port).file(KUBELET_FILE, KUBELET));
+    let Some(Lease::Renewed { seconds_ago }) = server.lease.value() else {
+        panic!("{server:?}");
+    };
+    assert!((12..60).contains(seconds_ago), "{seconds_ago}");
+    assert_eq!(
+        requests.recv().expect("a request"),
+        (LEASE.to_owned(), true)
+    );
+    assert!(requests.try_recv().is_err(), "one request is enough");
+}
+
+#[test]
+fn a_certificate_in_the_kubeconfig_itself_is_shown_unless_the_kubelet_has_rotated_it() {
+    let inline = |certificate: &str| {
+        let data = STANDARD.encode(certificate);
+        kubeconfig(1)
+            .replace(
+                "client-certificate: /",
+                &format!("client-certificate-data: {data}\n    x: /"),
+            )
+            .replace(
+                "client-key: /",
+                &format!("client-key-data: {data}\n    y: /"),
+            )
+    };
+    let (port, requests) = serving(KUBELET, |_| lease(1));
+    let with = |certificate| {
+        let config = inline(certificate).replace("127.0.0.1:1", &format!("127.0.0.1:{port}"));
+        reporting_to(port).file("etc/kubernetes/kubelet.conf", &config)
+    };
+    api_server(&with(KUBELET));
+    assert_eq!(
+        requests.recv().expect("a request"),
+        (LEASE.to_owned(), true)
+    );
+    api_server(&with(EXPIRED).file(KUBELET_FILE, KUBELET));
+    assert_eq!(
+        requests.recv().expect("a request"),
+        (LEASE.to_owned(), true)
+    );
+}
+
+#[test]
+fn without_a_certificate_that_names_a_node_none_is_shown() {
+    let (port, requests) = serving(KUBELET, |_| ANSWER.to_owned());
+    let livez = || {
+        let request = requests.recv().expect("a request");
+        assert_eq!(request, ("GET /livez HTTP/1.1".to_owned(), false));
+    };
+    let none = api_server(&reporting_to(port));
+    livez();
+    let other = api_server(&reporting_to(port).file(KUBELET_FILE, CERTIFICATE));
+    livez();
+    let key_of_another = KUBELET.split("-----BEGIN PRIVATE").next().expect("a part");
+    let broken = format!("{key_of_another}{KEY}");
+    let broken = api_server(&reporting_to(port).file(KUBELET_FILE, &broken));
+    livez();
+    for server in [none, other, broken] {
+        assert_eq!(server.answer, ApiAnswer::Answered);
+        assert!(server.lease.why().is_some(), "{server:?}");
+    }
+}
+
+/// What is found of a machine now.
+fn found_now(machine: &Machine, cause: Cause) -> Vec<causes::finding::Finding> {
+    let facts = NodeFacts {
+        taken: WallTime::now(),
+        ..machine.facts()
+    };
+    diagnose(&facts, |wanted| wanted == cause).findings
+}
+
+#[test]
+fn an_api_server_that_does_not_know_the_certificate_is_told_from_one_that_ends_the_connection() {
+    let (port, _requests) = serving(KUBELET, |_| ANSWER.to_owned());
+    let machine = reporting_to(port).file(KUBELET_FILE, KUBELET);
+    let found = found_now(&machine, Cause::KubeletCredentials);
+    assert_eq!(found[0].confidence, Confidence::High, "{found:#?}");
+    assert!(found[0].sentence.ends_with("(401 Unauthorized)"));
+
+    let (port, _requests) = serving(EXPIRED, |_| ANSWER.to_owned());
+    let machine = reporting_to(port).file(KUBELET_FILE, KUBELET);
+    let found = found_now(&machine, Cause::KubeletCredentials);
+    assert_eq!(found[0].confidence, Confidence::High, "{found:#?}");
+    shows(&found[0], "the TLS alert UnknownCA");
+    assert_eq!(found_now(&machine, Cause::ApiServerUnreachable), []);
+}
+
+#[test]
+fn a_kubelet_that_does_not_renew_its_lease_is_suspected_of_it_and_a_healthy_one_is_not() {
+    let (port, _requests) = serving(KUBELET, |_| lease(300));
+    let machine = reporting_to(port).file(KUBELET_FILE, KUBELET);
+    let found = found_now(&machine, Cause::KubeletInternal);
+    assert_eq!(found[0].confidence, Confidence::Medium, "{found:#?}");
+    assert!(
+        found[0]
+            .sentence
+            .starts_with("kubelet (600) runs, but has not renewed its lease")
+    );
+
+    let (port, _requests) = serving(KUBELET, |_| lease(8));
+    let machine = reporting_to(port).file(KUBELET_FILE, KUBELET);
+    for cause in [
+        Cause::KubeletInternal,
+        Cause::KubeletCredentials,
+        Cause::ApiServerUnreachable,
+    ] {
+        assert_eq!(found_now(&machine, cause), [], "{cause}");
+    }
+}
+
+#[test]
+fn a_certificate_that_cannot_be_read_and_a_key_are_in_no_bundle() {
+    let (port, _requests) = serving(KUBELET, |_| lease(8));
+    let machine = reporting_to(port).file(KUBELET_FILE, KUBELET);
+    let kept = serde_json::to_string(&machine.facts()).expect("JSON");
+    let key = KUBELET.split("PRIVATE KEY-----").nth(1).expect("a key");
+    let line = key.trim().lines().next().expect("a line");
+    assert!(line.len() > 40 && !kept.contains(line));
 }

@@ -138,3 +138,33 @@ fn on_version_2_the_kernel_itself_says_how_many_are_dying() {
     counted(400, 40).is_silent(Cause::MemoryCgroupLeak);
     counted(64_000, 40).is_silent(Cause::MemoryCgroupLeak);
 }
+
+#[test]
+fn a_runtime_near_the_memory_limit_of_its_slice_is_about_to_be_killed() {
+    let page_kib = rustix::param::page_size() as u64 / 1024;
+    let pages = (500 << 10) / page_kib;
+    let stat = format!(
+        "500 (containerd) S 1 1 1 0 -1 4194560 1 2 3 4 100 0 0 0 20 0 1 0 99500000 0 {pages}\n"
+    );
+    let unlimited = "9223372036854771712\n";
+    let machine = |of_slice: &str| {
+        let of_slice = format!("{of_slice}\n");
+        let groups = "sys/fs/cgroup/memory/system.slice";
+        Machine::healthy()
+            .file("proc/500/stat", &stat)
+            .file(&format!("{groups}/memory.limit_in_bytes"), &of_slice)
+            .file(
+                &format!("{groups}/containerd.service/memory.limit_in_bytes"),
+                unlimited,
+            )
+    };
+    let finding = machine("536870912").finding(Cause::RuntimeLeak);
+    assert_eq!(finding.culprit.pid, Some(500));
+    shows(&finding, "500 MiB of memory, and is killed at 512 MiB");
+    machine(unlimited.trim()).is_silent(Cause::RuntimeLeak);
+    // 8,000,000 KiB of the machine.
+    let large = stat.replace(&pages.to_string(), &(pages * 5).to_string());
+    let finding = Machine::healthy().file("proc/500/stat", &large);
+    let finding = finding.finding(Cause::RuntimeLeak);
+    shows(&finding, "2500 MiB of the 7812 MiB of memory");
+}

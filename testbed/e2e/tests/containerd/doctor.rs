@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use e2e::doctor::{
     NO_KUBELET, assert_stop_and_crash_are_told_apart, assert_well, doctor, doctor_about, doctor_at,
-    healthy_line, only, run_pods,
+    doctor_with_logs, healthy_line, only, run_pods,
 };
 use e2e::{Agent, newest, pleg_json};
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
@@ -261,4 +261,29 @@ async fn a_node_without_a_network_configuration_is_told_so_in_the_words_of_the_r
     // No kubelet runs here, so perhaps nobody wants a pod network.
     assert_eq!(finding["confidence"], "medium");
     std::fs::copy(&kept, entry.path()).unwrap();
+}
+
+#[tokio::test]
+async fn a_sandbox_image_that_was_removed_is_named_from_the_log_of_the_runtime() {
+    let cause = "sandbox-image-missing";
+    let testbed = Testbed::up("1.7", "doctor-pause").await.unwrap();
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let logs = tempfile::tempdir().unwrap();
+    let read_log = || {
+        let log = "/run/pleg-testbed/doctor-pause/containerd.log";
+        std::fs::copy(log, logs.path().join("containerd.log")).unwrap();
+        doctor_with_logs(&testbed, logs.path(), cause)
+    };
+    run_pods(&driver, 1).await;
+    assert_well(&read_log());
+
+    let image = "pleg.test/pause:latest";
+    let removed = testbed.verb(&["ctr", "images", "rm", "--sync", image]);
+    removed.await.unwrap();
+    let refused = driver.run_pod(&PodSpec::new("late").container("app")).await;
+    assert!(refused.is_err(), "the image cannot be pulled");
+    let finding = only(&read_log(), cause);
+    assert_eq!(finding["confidence"], "high", "{finding:#}");
+    let sentence = finding["sentence"].as_str().unwrap();
+    assert!(sentence.contains(image), "{sentence}");
 }

@@ -8,12 +8,12 @@ use std::time::Duration;
 use agent::{AgentChoice, AgentClient};
 use cri::Endpoint;
 use doctor::collect::helper;
-use doctor::collect::host::LOGS_OF;
 use doctor::collect::observation::Source;
 use doctor::collect::observed::Observed;
 use doctor::collect::probes::{Asking, Probing};
 use doctor::diagnosis::{Diagnosis, diagnose};
 use doctor::facts::{NodeFacts, ProbeFacts};
+use doctor::limits::LOGS_OF;
 use pleg::model::wall_time::system_clock;
 use tokio::time::Instant;
 

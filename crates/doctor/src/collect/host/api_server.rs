@@ -1,86 +1,169 @@
-//! Whether the API server of the kubelet's kubeconfig answers: one request without credentials, to a path
-//! that everybody may read.
+//! Whether the API server of the kubelet's kubeconfig answers, and accepts the kubelet: one request that
+//! only reads. With the client certificate it is for the lease that the kubelet renews, and without one
+//! for a path that all may read.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::header::{DATE, HOST};
-use http::{Request, Uri};
-use http_body_util::Empty;
-use hyper::body::Bytes;
+use http::{Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Empty, Limited};
+use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
+use jiff::Timestamp;
 use jiff::fmt::rfc2822;
 use pleg::model::wall_time::WallTime;
 use rustls::pki_types::pem::PemObject;
-use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::{ClientConfig, RootCertStore};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{AlertDescription, ClientConfig, RootCertStore};
+use serde::Deserialize;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::Host;
-use super::kubeconfig::Kubeconfig;
-use crate::facts::host::{ApiAnswer, ApiServer, ClockDifference};
+use super::kubeconfig::{Credentials, Kubeconfig};
+use crate::facts::host::{ApiAnswer, ApiServer, ClientCertificate, ClockDifference, Lease};
 use crate::facts::{Fact, Missing};
+use crate::limits::{API_SERVER, MAX_LEASE_BYTES};
 
-/// A kubelet gives up a renewal of its lease after ten seconds; a healthy server answers within
-/// milliseconds.
-const LIMIT: Duration = Duration::from_secs(4);
 const HTTPS: u16 = 443;
 
-pub(super) fn ask(host: &Host) -> Fact<ApiServer> {
-    match server(host) {
-        Ok(server) => Fact::known(server, "the API server of the kubelet's kubeconfig"),
-        Err(why) => Fact::missing(why, "the API server of the kubelet's kubeconfig"),
+/// What the kubeconfig leads to.
+pub(super) struct Reporting {
+    pub(super) client_certificate: Fact<ClientCertificate>,
+    pub(super) api_server: Fact<ApiServer>,
+}
+
+impl Reporting {
+    pub(super) fn missing(why: &Missing) -> Self {
+        Self {
+            client_certificate: Fact::missing(why, "the kubelet's client certificate"),
+            api_server: Fact::missing(why, "the API server of the kubelet's kubeconfig"),
+        }
     }
 }
 
-fn server(host: &Host) -> Result<ApiServer, Missing> {
-    let cluster = Kubeconfig::read(host)?.cluster()?;
-    let uri: Uri = cluster
-        .server
-        .parse()
-        .map_err(|_| Missing::from("the API server's address cannot be parsed"))?;
-    let tls = tls(&cluster.authority(host)?)?;
+pub(super) fn ask(host: &Host) -> Reporting {
+    let config = match Kubeconfig::read(host) {
+        Ok(config) => config,
+        Err(why) => return Reporting::missing(&why),
+    };
+    let missing = Reporting::missing(&Missing::NotAsked);
+    let credentials = config.credentials(host);
+    let client_certificate = match &credentials {
+        Ok(credentials) => match credentials.certificate() {
+            Some(certificate) => Fact::known(certificate, &credentials.source),
+            None => Fact::missing("the file contains no certificate", &credentials.source),
+        },
+        Err(why) => Fact::missing(why, missing.client_certificate.source()),
+    };
+    let source = missing.api_server.source();
+    let node = client_certificate.value().and_then(|it| it.node.clone());
+    let shown = match (credentials, node) {
+        (Ok(credentials), Some(node)) => Ok((credentials, node)),
+        (Ok(_), None) => Err(Missing::from("the client certificate names no node")),
+        (Err(why), _) => Err(why),
+    };
+    let api_server = match server(host, &config, shown) {
+        Ok(server) => Fact::known(server, source),
+        Err(why) => Fact::missing(why, source),
+    };
+    Reporting {
+        client_certificate,
+        api_server,
+    }
+}
+
+/// What is shown to the server, and of which node; or why nothing is.
+type Shown = Result<(Credentials, String), Missing>;
+
+fn server(host: &Host, config: &Kubeconfig, shown: Shown) -> Result<ApiServer, Missing> {
+    let cluster = config.cluster()?;
+    let uri = cluster.server.parse::<Uri>();
+    let uri = uri.map_err(|_| Missing::from("the API server's address cannot be parsed"))?;
+    let authority = cluster.authority(host)?;
+    let credentials = shown.as_ref().ok().map(|(credentials, _)| credentials);
+    let (tls, shown) = match tls(&authority, credentials) {
+        Ok(tls) => (tls, shown.map(|(_, node)| node)),
+        // A key that does not fit the certificate, or is none.
+        Err(why) if credentials.is_some() => (tls(&authority, None)?, Err(why)),
+        Err(why) => return Err(why),
+    };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let asked = runtime.block_on(async { timeout(LIMIT, date(&uri, tls)).await });
+    let asked = runtime.block_on(async {
+        let request = request(&uri, tls, shown.as_deref().ok());
+        timeout(API_SERVER, request).await
+    });
     // A name that is being resolved is not waited for.
     runtime.shutdown_background();
-    let (answer, clock) = match asked {
-        Ok(Ok(there)) => {
-            let clock = there.map(|there| ClockDifference::between(WallTime::now(), there));
-            (ApiAnswer::Answered, clock)
+    let (answer, clock, lease) = match asked {
+        Ok(Ok(response)) => {
+            let clock = response.date;
+            let clock = clock.map(|there| ClockDifference::between(WallTime::now(), there));
+            (ApiAnswer::Answered, clock, Ok(response.lease))
         }
-        Ok(Err(error)) => (failed(error.as_ref()), None),
+        Ok(Err(error)) => match rejected(error.as_ref()).filter(|_| shown.is_ok()) {
+            Some(why) => (
+                ApiAnswer::Answered,
+                None,
+                Ok(Lease::CertificateRejected(why)),
+            ),
+            None => (failed(error.as_ref()), None, Err(Missing::NotAsked)),
+        },
         Err(_) => {
-            let why = format!("no answer within {LIMIT:?}");
-            (ApiAnswer::Unreachable(why), None)
+            let why = format!("no answer within {API_SERVER:?}");
+            (ApiAnswer::Unreachable(why), None, Err(Missing::NotAsked))
         }
     };
+    let source = "the lease of this node";
     Ok(ApiServer {
-        address: pleg_text::redacted(cluster.server),
+        address: pleg_text::redact(&cluster.server).into_owned(),
         answer,
         clock,
+        lease: match shown.and(lease) {
+            Ok(lease) => Fact::known(lease, source),
+            Err(why) => Fact::missing(why, source),
+        },
     })
 }
 
-fn tls(authority: &[u8]) -> Result<ClientConfig, Missing> {
+fn tls(authority: &str, credentials: Option<&Credentials>) -> Result<ClientConfig, Missing> {
     let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_slice_iter(authority).flatten();
+    let certificates = CertificateDer::pem_slice_iter(authority.as_bytes()).flatten();
     roots.add_parsable_certificates(certificates);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let in_words = |error: rustls::Error| Missing::from(error.to_string());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| Missing::from(error.to_string()))?;
-    Ok(config.with_root_certificates(roots).with_no_client_auth())
+        .map_err(in_words)?
+        .with_root_certificates(roots);
+    let Some(credentials) = credentials else {
+        return Ok(config.with_no_client_auth());
+    };
+    let chain = CertificateDer::pem_slice_iter(credentials.certificates.as_bytes());
+    let key = PrivateKeyDer::from_pem_slice(credentials.key.as_bytes());
+    // The parser's error may quote the file.
+    let key = key.map_err(|_| Missing::from("the key of the client certificate cannot be read"))?;
+    let config = config.with_client_auth_cert(chain.flatten().collect(), key);
+    config.map_err(in_words)
 }
 
-/// The server's own time, if it answers; whatever its status says.
-async fn date(uri: &Uri, tls: ClientConfig) -> Result<Option<WallTime>, Box<dyn Error>> {
+struct Response {
+    /// The server's own time.
+    date: Option<WallTime>,
+    lease: Lease,
+}
+
+/// Requests the lease of `node`, or without one whether the server lives.
+async fn request(
+    uri: &Uri,
+    tls: ClientConfig,
+    node: Option<&str>,
+) -> Result<Response, Box<dyn Error>> {
     let host = uri.host().unwrap_or_default();
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let port = uri.port_u16().unwrap_or(HTTPS);
@@ -91,27 +174,97 @@ async fn date(uri: &Uri, tls: ClientConfig) -> Result<Option<WallTime>, Box<dyn 
         .await?;
     let (mut sender, connection) =
         hyper::client::conn::http1::handshake(TokioIo::new(stream)).await?;
-    let request = Request::get("/livez").header(HOST, host);
+    let path = match node {
+        Some(node) => {
+            format!("/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases/{node}")
+        }
+        None => "/livez".to_owned(),
+    };
+    let below = uri.path().trim_end_matches('/');
+    let request = Request::get(format!("{below}{path}")).header(HOST, host);
     let request = request.body(Empty::<Bytes>::new())?;
     // It ends with the runtime.
     tokio::spawn(connection);
     let response = sender.send_request(request).await?;
     let date = response.headers().get(DATE);
     let date = date.and_then(|date| rfc2822::parse(date.to_str().ok()?).ok());
-    Ok(date.map(|date| WallTime::from(date.timestamp())))
+    Ok(Response {
+        date: date.map(|date| WallTime::from(date.timestamp())),
+        lease: match response.status() {
+            StatusCode::OK if node.is_some() => renewed(response.into_body()).await,
+            StatusCode::UNAUTHORIZED => Lease::Unauthorized,
+            StatusCode::FORBIDDEN => Lease::Forbidden,
+            status => Lease::Other(status.as_u16()),
+        },
+    })
+}
+
+#[derive(Deserialize)]
+struct LeaseObject {
+    spec: LeaseSpec,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct LeaseSpec {
+    renew_time: Option<Timestamp>,
+}
+
+async fn renewed(body: Incoming) -> Lease {
+    let body = Limited::new(body, MAX_LEASE_BYTES).collect().await;
+    let lease = body.ok().and_then(|body| {
+        let lease: LeaseObject = serde_json::from_slice(&body.to_bytes()).ok()?;
+        lease.spec.renew_time
+    });
+    match lease {
+        Some(time) => Lease::Renewed {
+            seconds_ago: WallTime::now().since(WallTime::from(time)).as_secs(),
+        },
+        None => Lease::Other(StatusCode::OK.as_u16()),
+    }
+}
+
+/// The error of TLS in an error, or in what caused it.
+fn of_tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        let inner = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        let of_io = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>());
+        if let Some(tls) = of_io.or_else(|| error.downcast_ref()) {
+            return Some(tls);
+        }
+        next = error.source();
+    }
+    None
+}
+
+/// What the server says of the client's certificate, if it has ended the connection for it.
+fn rejected(error: &(dyn Error + 'static)) -> Option<String> {
+    match of_tls(error)? {
+        rustls::Error::AlertReceived(
+            alert @ (AlertDescription::BadCertificate
+            | AlertDescription::UnsupportedCertificate
+            | AlertDescription::CertificateRevoked
+            | AlertDescription::CertificateExpired
+            | AlertDescription::CertificateUnknown
+            | AlertDescription::UnknownCA
+            | AlertDescription::AccessDenied),
+        ) => Some(format!("{alert:?}")),
+        _ => None,
+    }
 }
 
 /// By the type of the error.
 fn failed(error: &(dyn Error + 'static)) -> ApiAnswer {
-    let io = error.downcast_ref::<io::Error>();
-    let inner = io.and_then(io::Error::get_ref);
-    if let Some(tls) = inner.and_then(|inner| inner.downcast_ref::<rustls::Error>()) {
+    if let Some(tls) = of_tls(error) {
         return match tls {
             rustls::Error::InvalidCertificate(_) => ApiAnswer::CertificateRejected(tls.to_string()),
             _ => ApiAnswer::Failed(tls.to_string()),
         };
     }
-    match io.map(io::Error::kind) {
+    match error.downcast_ref::<io::Error>().map(io::Error::kind) {
         Some(ErrorKind::ConnectionRefused) => ApiAnswer::Refused,
         Some(
             ErrorKind::TimedOut

@@ -10,11 +10,8 @@ use super::{Host, versions};
 use crate::collect::helper::{CgroupWalk, FanotifyMarks, Helpers, Request};
 use crate::facts::Fact;
 use crate::facts::host::{FanotifyListener, Filesystem, HostFacts, Process};
+use crate::limits::{READ_IN_HELPER, RPM};
 
-/// Each of these reads takes microseconds on a healthy machine.
-const LIMIT: Duration = Duration::from_secs(1);
-/// The helper kills rpm after 3 s.
-const RPM_LIMIT: Duration = Duration::from_secs(4);
 const MAX_STACKS: usize = 32;
 const MAX_LISTENERS: usize = 32;
 /// Where runc may be installed, in the order of precedence.
@@ -96,13 +93,18 @@ fn filesystem(helpers: &mut Helpers, path: &Path) -> Fact<Filesystem> {
         helpers,
         &Request::Filesystem { path: path.clone() },
         &path,
-        LIMIT,
+        READ_IN_HELPER,
     )
 }
 
 fn init_replaced(host: &Host, helpers: &mut Helpers) -> Fact<bool> {
     let path = host.proc.join("1/exe");
-    match ask::<String>(helpers, &Request::Link { path: path.clone() }, &path, LIMIT) {
+    match ask::<String>(
+        helpers,
+        &Request::Link { path: path.clone() },
+        &path,
+        READ_IN_HELPER,
+    ) {
         Fact::Known { value, source } => Fact::known(value.ends_with(" (deleted)"), source),
         Fact::Missing { why, source } => Fact::missing(why, source),
     }
@@ -138,7 +140,7 @@ fn rpm(
         return Some(Fact::missing(why, source));
     }
     let request = Request::Rpm { program, packages };
-    let read = helpers.ask::<String>(&request, RPM_LIMIT);
+    let read = helpers.ask::<String>(&request, RPM + Duration::from_secs(1));
     let packages = read.and_then(|text| Ok(versions::of_rpm(&text)?));
     Some(match packages {
         Ok(packages) => Fact::known(packages, source),
@@ -164,7 +166,7 @@ fn fanotify(
             let path = host.proc.join(format!("{}/fdinfo/{number}", process.pid));
             // One that ended meanwhile, or that may not be looked into, still listens.
             let request = Request::Fanotify { path };
-            if let Ok(marks) = helpers.ask::<FanotifyMarks>(&request, LIMIT) {
+            if let Ok(marks) = helpers.ask::<FanotifyMarks>(&request, READ_IN_HELPER) {
                 listener.marks += marks.all;
                 listener.permission_marks += marks.permission;
             }
@@ -186,7 +188,7 @@ fn stacks(host: &Host, helpers: &mut Helpers, processes: &mut [Process]) {
     for (pid, thread) in blocked.take(MAX_STACKS) {
         let path = host.proc.join(format!("{pid}/task/{}/stack", thread.tid));
         // Without it there is still the one function that it waits in.
-        match helpers.ask(&Request::Stack { path }, LIMIT) {
+        match helpers.ask(&Request::Stack { path }, READ_IN_HELPER) {
             Ok(stack) => thread.stack = stack,
             Err(why) => thread.no_stack = Some(why),
         }

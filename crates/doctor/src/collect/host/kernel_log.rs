@@ -11,13 +11,12 @@ use super::file::printable;
 use crate::collect::helper::open_without_waiting;
 use crate::facts::Fact;
 use crate::facts::host::KernelLine;
+use crate::limits::MAX_KERNEL_LINES;
 
 /// A record of `/dev/kmsg` is shorter.
 const MAX_RECORD_BYTES: usize = 8192;
 /// The kernel's log buffer is smaller.
 const MAX_LOG_BYTES: usize = 32 << 20;
-const MAX_LINES: usize = 200;
-
 pub(super) fn read(host: &Host) -> Fact<Vec<KernelLine>> {
     let path = host.dev.join("kmsg");
     let source = path.display().to_string();
@@ -69,5 +68,5 @@ fn telling(records: &[u8]) -> Vec<KernelLine> {
         });
     }
     // The newest lines show the current state.
-    kept.split_off(kept.len().saturating_sub(MAX_LINES))
+    kept.split_off(kept.len().saturating_sub(MAX_KERNEL_LINES))
 }

@@ -1,5 +1,6 @@
-//! The kubelet's kubeconfig, as far as it is read: where the API server is, and which certificates are
-//! used. Its credentials are never sent or kept.
+//! The kubelet's kubeconfig, as far as it is read: where the API server is, which authority it is trusted
+//! by, and the client certificate. Of the credentials nothing is kept, and nothing is shown to any other
+//! server.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +13,8 @@ use x509_cert::time::Time;
 
 use super::Host;
 use super::file::text;
+use crate::facts::Missing;
 use crate::facts::host::ClientCertificate;
-use crate::facts::{Fact, Missing};
 use pleg::model::wall_time::WallTime;
 
 /// Below `/etc`: kubeadm.
@@ -26,6 +27,9 @@ const IN_VAR: [&str; 5] = [
     "lib/k0s/kubelet.conf",
     "snap/microk8s/current/credentials/kubelet.config",
 ];
+
+/// Below `/var`: what a kubelet that rotates its certificate uses in place of one in its kubeconfig.
+const ROTATED: &str = "lib/kubelet/pki/kubelet-client-current.pem";
 
 #[derive(Deserialize)]
 pub(super) struct Kubeconfig {
@@ -58,6 +62,17 @@ struct NamedUser {
 #[serde(rename_all = "kebab-case")]
 struct User {
     client_certificate: Option<PathBuf>,
+    client_certificate_data: Option<String>,
+    client_key: Option<PathBuf>,
+    client_key_data: Option<String>,
+}
+
+/// A client certificate and its key, in PEM.
+pub(super) struct Credentials {
+    pub(super) certificates: String,
+    pub(super) key: String,
+    /// Where the certificate was read.
+    pub(super) source: String,
 }
 
 /// Where it may be.
@@ -76,48 +91,67 @@ impl Kubeconfig {
         serde_saphyr::from_str(&text(&path)?).map_err(wrong)
     }
 
-    pub(super) fn cluster(self) -> Result<Cluster, Missing> {
-        let first = self.clusters.into_iter().next();
+    pub(super) fn cluster(&self) -> Result<&Cluster, Missing> {
         let missing = || Missing::from("the kubelet's kubeconfig names no API server");
-        first.map(|named| named.cluster).ok_or_else(missing)
+        let first = self.clusters.first().ok_or_else(missing)?;
+        Ok(&first.cluster)
+    }
+
+    /// The client certificate that the kubelet uses, and its key.
+    pub(super) fn credentials(&self, host: &Host) -> Result<Credentials, Missing> {
+        let user = self.users.first().map(|named| &named.user);
+        let certificate = user.and_then(|user| user.client_certificate.as_deref());
+        let key = user.and_then(|user| user.client_key.as_deref());
+        let data = user.and_then(|user| user.client_certificate_data.as_deref());
+        let key_data = user.and_then(|user| user.client_key_data.as_deref());
+        let rotated = host.var.join(ROTATED);
+        let (certificate, key) = match (certificate, key, data, key_data) {
+            (Some(certificate), key, ..) => {
+                let certificate = on(host, certificate);
+                let key = key.and_then(|key| on(host, key));
+                (certificate.clone(), key.or(certificate))
+            }
+            (None, _, Some(_), Some(_)) if rotated.exists() => {
+                (Some(rotated.clone()), Some(rotated))
+            }
+            (None, _, Some(data), Some(key)) => {
+                return Ok(Credentials {
+                    certificates: decoded(data, "client-certificate-data")?,
+                    key: decoded(key, "client-key-data")?,
+                    source: "client-certificate-data of the kubelet's kubeconfig".to_owned(),
+                });
+            }
+            _ => (None, None),
+        };
+        let (Some(certificate), Some(key)) = (certificate, key) else {
+            let why = "the kubelet's kubeconfig names no client certificate";
+            return Err(Missing::from(why));
+        };
+        Ok(Credentials {
+            certificates: text(&certificate)?,
+            key: text(&key)?,
+            source: certificate.display().to_string(),
+        })
     }
 }
 
 impl Cluster {
     /// The certificates of the authority, in PEM.
-    pub(super) fn authority(&self, host: &Host) -> Result<Vec<u8>, Missing> {
+    pub(super) fn authority(&self, host: &Host) -> Result<String, Missing> {
         if let Some(data) = &self.certificate_authority_data {
-            let wrong = |_| Missing::from("certificate-authority-data is not in base64");
-            return STANDARD.decode(data).map_err(wrong);
+            return decoded(data, "certificate-authority-data");
         }
         let path = self.certificate_authority.as_ref();
         let path = path.and_then(|path| on(host, path));
         let none = || Missing::from("the kubelet's kubeconfig names no certificate authority");
-        Ok(text(&path.ok_or_else(none)?)?.into_bytes())
+        Ok(text(&path.ok_or_else(none)?)?)
     }
 }
 
-/// The client certificate that its user names.
-pub(super) fn client_certificate(host: &Host) -> Fact<ClientCertificate> {
-    let source = "the kubelet's client certificate";
-    let config = match Kubeconfig::read(host) {
-        Ok(config) => config,
-        Err(why) => return Fact::missing(why, source),
-    };
-    let mut users = config.users.into_iter();
-    let path = users.find_map(|named| named.user.client_certificate);
-    let Some(path) = path.and_then(|path| on(host, &path)) else {
-        let why = "the kubelet's kubeconfig names no file with a client certificate";
-        return Fact::missing(why, source);
-    };
-    let source = path.display().to_string();
-    match text(&path) {
-        Ok(text) => match certificate(&text) {
-            Some(certificate) => Fact::known(certificate, source),
-            None => Fact::missing("the file contains no certificate", source),
-        },
-        Err(error) => Fact::missing(error, source),
-    }
+fn decoded(data: &str, field: &str) -> Result<String, Missing> {
+    let bytes = STANDARD.decode(data).ok();
+    let text = bytes.and_then(|bytes| String::from_utf8(bytes).ok());
+    text.ok_or_else(|| Missing::from(format!("{field} is no PEM in base64")))
 }
 
 /// This path of the machine.
@@ -126,20 +160,40 @@ fn on(host: &Host, path: &Path) -> Option<PathBuf> {
     parts.find_map(|(prefix, folder)| Some(folder.join(path.strip_prefix(prefix).ok()?)))
 }
 
-/// The first certificate of a file that may hold its key, too.
-fn certificate(text: &str) -> Option<ClientCertificate> {
-    const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
-    const END: &str = "-----END CERTIFICATE-----";
-    let begin = text.find(BEGIN)?;
-    let end = begin + text[begin..].find(END)? + END.len();
-    let certificate = Certificate::from_pem(&text[begin..end]).ok()?;
-    let validity = certificate.tbs_certificate.validity;
-    let wall = |time: Time| {
-        let nanos = i64::try_from(time.to_unix_duration().as_nanos()).ok()?;
-        WallTime::from_unix_nanos(nanos)
-    };
-    Some(ClientCertificate {
-        not_before: wall(validity.not_before)?,
-        not_after: wall(validity.not_after)?,
-    })
+impl Credentials {
+    /// The dates of the first certificate, and the node that it names.
+    pub(super) fn certificate(&self) -> Option<ClientCertificate> {
+        const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
+        const END: &str = "-----END CERTIFICATE-----";
+        // A file may hold the key, too.
+        let text = &self.certificates;
+        let begin = text.find(BEGIN)?;
+        let end = begin + text[begin..].find(END)? + END.len();
+        let certificate = Certificate::from_pem(&text[begin..end]).ok()?;
+        let certificate = certificate.tbs_certificate;
+        let wall = |time: Time| {
+            let nanos = i64::try_from(time.to_unix_duration().as_nanos()).ok()?;
+            WallTime::from_unix_nanos(nanos)
+        };
+        let names = certificate
+            .subject
+            .0
+            .iter()
+            .flat_map(|names| names.0.iter());
+        let node = names.filter_map(|name| {
+            let name = std::str::from_utf8(name.value.value()).ok()?;
+            let node = name.strip_prefix("system:node:")?;
+            node.bytes().all(is_of_name).then(|| node.to_owned())
+        });
+        Some(ClientCertificate {
+            not_before: wall(certificate.validity.not_before)?,
+            not_after: wall(certificate.validity.not_after)?,
+            node: node.into_iter().next(),
+        })
+    }
+}
+
+/// What the name of a node is made of.
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
 }

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use analyze::line::klog;
+use analyze::line::prefix::{self, Carried};
 use analyze::line::stamp::{Calendar, Stamp};
-use analyze::line::{klog, prefix};
 use analyze::rules::LineSearch;
 use jiff::tz::TimeZone;
 use pleg_text::WallTime;
@@ -15,12 +16,7 @@ use crate::collect::helper::{Helpers, Request};
 use crate::facts::Fact;
 use crate::facts::host::bus::{KUBELET_UNITS, RUNTIME_UNITS};
 use crate::facts::logs::{LogFacts, LogLine};
-
-/// The helper ends journalctl after four seconds.
-const LIMIT: Duration = Duration::from_secs(5);
-const MAX_LINES: usize = 2000;
-/// Longer lines are cut.
-const MAX_CHARS: usize = 2000;
+use crate::limits::{LOG, MAX_LOG_LINE_CHARS, MAX_LOG_LINES};
 
 /// Below `/var`: where a kubelet or a runtime logs without journald, in Talos, k3s with OpenRC, RKE2,
 /// k3s, MicroK8s, and minikube.
@@ -35,11 +31,12 @@ const IN_VAR: [&str; 8] = [
     "log/messages",
 ];
 
-/// The lines of the last so many seconds.
+/// The lines of the last so many seconds, and when one of these `kubelets` wrote last.
 pub(super) fn read(
     host: &Host,
     helpers: &mut Helpers,
     lately: Duration,
+    kubelets: Vec<u32>,
     now: WallTime,
 ) -> Fact<LogFacts> {
     let since = now.as_unix_nanos() / 1_000_000_000 - lately.as_secs() as i64;
@@ -52,6 +49,7 @@ pub(super) fn read(
         search: LineSearch::active(),
         calendar,
         since,
+        kubelets,
         facts: LogFacts {
             seconds: lately.as_secs(),
             ..LogFacts::default()
@@ -67,7 +65,7 @@ pub(super) fn read(
             units: units.into_iter().map(str::to_owned).collect(),
             since,
         };
-        match helpers.ask::<String>(&request, LIMIT) {
+        match helpers.ask::<String>(&request, LOG) {
             Ok(text) => {
                 sources.push("the journal".to_owned());
                 reading.take(text.lines().rev(), "journal");
@@ -78,7 +76,7 @@ pub(super) fn read(
     let files = IN_VAR.iter().map(|name| host.var.join(name));
     for path in files.filter(|path| path.exists()) {
         let source = path.display().to_string();
-        match helpers.ask::<String>(&Request::Tail { path }, LIMIT) {
+        match helpers.ask::<String>(&Request::Tail { path }, LOG) {
             Ok(text) => {
                 reading.take(text.lines(), &source);
                 sources.push(source);
@@ -105,6 +103,7 @@ struct Reading {
     calendar: Calendar,
     /// In seconds since 1970.
     since: i64,
+    kubelets: Vec<u32>,
     facts: LogFacts,
 }
 
@@ -113,29 +112,41 @@ impl Reading {
     fn take<'a>(&mut self, lines: impl Iterator<Item = &'a str>, log: &str) {
         let mut time = None;
         for line in lines {
-            let stamp = time_of(line.as_bytes());
+            let carried = prefix::split(line.as_bytes());
+            let stamp = time_of(&carried);
             time = stamp.map_or(time, |stamp| self.calendar.resolve(&stamp));
             if time.is_none_or(|time| time / 1_000_000_000 < self.since) {
                 continue;
             }
             self.facts.read += 1;
+            if self.is_of_kubelet(&carried) {
+                self.facts.kubelet_wrote = time.and_then(WallTime::from_unix_nanos);
+            }
             if self.search.find(line.as_bytes()).is_nothing() {
                 continue;
             }
             self.facts.lines.push(LogLine {
                 log: log.to_owned(),
                 time: time.and_then(WallTime::from_unix_nanos),
-                text: pleg_text::redact(line).chars().take(MAX_CHARS).collect(),
+                text: pleg_text::redact(line)
+                    .chars()
+                    .take(MAX_LOG_LINE_CHARS)
+                    .collect(),
             });
         }
         // The newest lines show the current state.
-        let more = self.facts.lines.len().saturating_sub(MAX_LINES);
+        let more = self.facts.lines.len().saturating_sub(MAX_LOG_LINES);
         self.facts.lines.drain(..more);
+    }
+
+    fn is_of_kubelet(&self, carried: &Carried) -> bool {
+        let pid = std::str::from_utf8(carried.pid).ok();
+        let pid = pid.and_then(|pid| pid.parse().ok());
+        pid.is_some_and(|pid| self.kubelets.contains(&pid))
     }
 }
 
-fn time_of(line: &[u8]) -> Option<Stamp> {
-    let carried = prefix::split(line);
+fn time_of(carried: &Carried) -> Option<Stamp> {
     let of_klog = || Stamp::of_klog(carried.body.get(1..)?);
     let is_klog = klog::begins(carried.body);
     carried.time.or_else(|| is_klog.then(of_klog)?)

@@ -8,7 +8,8 @@ use super::resources::{CpuTicks, MemoryCounts};
 use super::storage::{DiskCounts, FuseCounts};
 use super::{Host, resources, storage};
 use crate::facts::host::{
-    CpuTimes, Disk, FuseConnection, HostFacts, Memory, PressureFacts, Process, Throttling,
+    CpuTimes, Disk, FuseConnection, HostFacts, Memory, MemoryLimit, PressureFacts, Process,
+    Throttling,
 };
 use crate::facts::{Fact, Missing};
 
@@ -21,6 +22,7 @@ pub(super) struct First {
     /// Whose groups are looked at.
     daemons: Vec<Process>,
     throttling: Vec<Throttling>,
+    memory_limits: Vec<MemoryLimit>,
 }
 
 pub(super) fn first(host: &Host, daemons: Vec<Process>) -> First {
@@ -30,6 +32,7 @@ pub(super) fn first(host: &Host, daemons: Vec<Process>) -> First {
         cpu: resources::cpu_ticks(host),
         memory: resources::memory_counts(host),
         throttling: resources::throttling(host, &daemons),
+        memory_limits: resources::memory_limits(host, &daemons),
         daemons,
     }
 }
@@ -48,11 +51,13 @@ pub(super) struct Both {
     memory: Fact<Memory>,
     pressure: PressureFacts,
     throttled: Fact<Vec<Throttling>>,
+    memory_limits: Fact<Vec<MemoryLimit>>,
 }
 
 pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> Both {
     let seconds = seconds(elapsed);
     let later = resources::throttling(host, &first.daemons);
+    let groups = host.sys.join("fs/cgroup").display().to_string();
     Both {
         uptime: super::file::word(&host.proc.join("uptime"), 0),
         disks: both(first.disks, storage::disk_counts(host), |before, after| {
@@ -74,8 +79,9 @@ pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> Both {
         pressure: resources::pressure(host),
         throttled: Fact::known(
             resources::throttled_between(&first.throttling, later),
-            host.sys.join("fs/cgroup").display().to_string(),
+            &groups,
         ),
+        memory_limits: Fact::known(first.memory_limits, groups),
     }
 }
 
@@ -96,6 +102,7 @@ impl Both {
                 memory: resource(),
             },
             throttled: Fact::missing(why, &source),
+            memory_limits: Fact::missing(why, &source),
         }
     }
 
@@ -104,6 +111,7 @@ impl Both {
         // Without processes nobody is known whose groups could be looked at.
         if let Fact::Known { .. } = facts.processes {
             facts.cgroups.throttled = self.throttled;
+            facts.cgroups.memory_limits = self.memory_limits;
         }
         facts.uptime_seconds = self.uptime;
         facts.disks = self.disks;

@@ -15,6 +15,7 @@ use super::helper::Helpers;
 use super::step::{Overdue, Step};
 use crate::facts::host::{BusFacts, HostFacts, Process};
 use crate::facts::{Fact, Missing};
+use crate::limits::LOGS_OF;
 
 mod api_server;
 mod bus;
@@ -34,6 +35,7 @@ mod sockets;
 mod storage;
 mod versions;
 
+use api_server::Reporting;
 use sockets::Holders;
 
 pub(super) use process::Stat;
@@ -64,9 +66,6 @@ pub struct Host {
     /// The logs of the last so much time are read, if any.
     pub logs: Option<Duration>,
 }
-
-/// The logs are read for so long, unless it is asked otherwise.
-pub const LOGS_OF: Duration = Duration::from_secs(15 * 60);
 
 /// Where runc, the runtimes, the kubelet and logs are written.
 const ROOTS: [&str; 6] = [
@@ -129,13 +128,14 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let versions = step(host, versions::read);
     let cni = step(host, cni::read);
     let kubelet_files = step(host, kubelet_files::read);
-    let certificate = step(host, kubeconfig::client_certificate);
-    let api_server = step(host, api_server::ask);
+    let reporting = step(host, api_server::ask);
     let limits = step(host, limits::read);
     let logs = host.logs.map(|lately| {
         let mut helpers = helpers.one();
+        let kubelets = processes.iter().filter(|process| process.is_kubelet());
+        let kubelets = kubelets.map(|kubelet| kubelet.pid).collect();
         step(host, move |host| {
-            logs::read(host, &mut helpers, lately, WallTime::now())
+            logs::read(host, &mut helpers, lately, kubelets, WallTime::now())
         })
     });
     let elapsed = wait();
@@ -161,10 +161,10 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts.kubelet_files = kubelet_files
         .finish()
         .unwrap_or_else(|why| missing(host, why));
-    facts.client_certificate = certificate
-        .finish()
-        .unwrap_or_else(|why| missing(host, why));
-    facts.api_server = api_server.finish().unwrap_or_else(|why| missing(host, why));
+    let reporting = reporting.finish();
+    let reporting = reporting.unwrap_or_else(|why| Reporting::missing(&Missing::from(&why)));
+    facts.client_certificate = reporting.client_certificate;
+    facts.api_server = reporting.api_server;
     if let Some(logs) = logs {
         facts.logs = logs.finish().unwrap_or_else(|why| missing(host, why));
     }

@@ -1,12 +1,14 @@
 //! CPU, memory, and the waits for them.
 
-use std::collections::HashSet;
-use std::path::PathBuf;
+use std::collections::{BTreeSet, HashSet};
+use std::path::{Path, PathBuf};
 
 use super::Host;
 use super::file::{fact, text};
 use crate::facts::Fact;
-use crate::facts::host::{CpuTimes, Memory, Pressure, PressureFacts, Process, Stalls, Throttling};
+use crate::facts::host::{
+    CpuTimes, Memory, MemoryLimit, Pressure, PressureFacts, Process, Stalls, Throttling,
+};
 
 pub(super) fn pressure(host: &Host) -> PressureFacts {
     let of = |name: &str| fact(&host.proc.join("pressure").join(name), parse_pressure);
@@ -165,6 +167,32 @@ pub(super) fn throttling(host: &Host, processes: &[Process]) -> Vec<Throttling> 
         })
     });
     groups.take(MAX_GROUPS).collect()
+}
+
+/// The limits of memory of the control groups of daemons, and of those above them.
+pub(super) fn memory_limits(host: &Host, daemons: &[Process]) -> Vec<MemoryLimit> {
+    let base = host.sys.join("fs/cgroup");
+    let own = daemons.iter().filter_map(|daemon| daemon.cgroup("memory"));
+    let groups: BTreeSet<&Path> = own.flat_map(|own| Path::new(own).ancestors()).collect();
+    let limits = groups.into_iter().take(MAX_GROUPS).filter_map(|group| {
+        let inner = group.strip_prefix("/").ok()?;
+        let files = [
+            base.join("memory")
+                .join(inner)
+                .join("memory.limit_in_bytes"),
+            base.join(inner).join("memory.max"),
+            base.join("unified").join(inner).join("memory.max"),
+        ];
+        // Without a limit, version 2 says "max", and version 1 has a number beyond all memory.
+        let bytes: u64 = files
+            .iter()
+            .find_map(|file| text(file).ok()?.trim().parse().ok())?;
+        Some(MemoryLimit {
+            path: group.to_string_lossy().into_owned(),
+            max_kib: bytes / 1024,
+        })
+    });
+    limits.collect()
 }
 
 /// What they counted between the looks, of those that were stopped at all.

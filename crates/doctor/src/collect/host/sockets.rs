@@ -1,7 +1,6 @@
 //! Unix sockets, from the kernel's table: no process is queried.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
@@ -10,9 +9,7 @@ use crate::collect::helper::{Helpers, Request, SocketRow};
 use crate::facts::Fact;
 use crate::facts::host::sockets::{Connections, Listener, Talk, UnixSockets};
 use crate::facts::host::{HostFacts, Process};
-
-/// The kernel has this table in memory.
-const LIMIT: Duration = Duration::from_secs(2);
+use crate::limits::SOCKETS;
 
 /// How many sockets of each kind are kept.
 const MAX_KEPT: usize = 256;
@@ -57,7 +54,7 @@ pub(super) fn read(
     if facts.waits_for_fanotify() {
         return Fact::missing("opening files is blocked by a fanotify listener", source);
     }
-    match helpers.ask::<Vec<SocketRow>>(&Request::UnixSockets, LIMIT) {
+    match helpers.ask::<Vec<SocketRow>>(&Request::UnixSockets, SOCKETS) {
         Ok(rows) => Fact::known(sorted(&rows, facts.all_processes(), holders), source),
         Err(error) => Fact::missing(error, source),
     }

@@ -14,6 +14,8 @@ pub struct CgroupFacts {
     pub pids: Fact<Vec<PidsUse>>,
     /// How many memory cgroups there are, and how many of them leaked.
     pub memory: Fact<MemoryCgroups>,
+    /// The limits of memory of those of daemons, and of those above them.
+    pub memory_limits: Fact<Vec<MemoryLimit>>,
     /// Those of daemons that were throttled.
     pub throttled: Fact<Vec<Throttling>>,
 }
@@ -58,6 +60,16 @@ pub struct MemoryCgroups {
     pub left_over: u64,
     /// The version of the hierarchy.
     pub version: u8,
+}
+
+/// A control group with a limit of memory.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct MemoryLimit {
+    /// Its path in the hierarchy.
+    pub path: String,
+    /// The limit, in KiB.
+    pub max_kib: u64,
 }
 
 /// A control group with a CPU quota, between the samples.

@@ -5,6 +5,8 @@ use std::time::Duration;
 use pleg_text::WallTime;
 use serde::{Deserialize, Serialize};
 
+use crate::facts::Fact;
+
 /// The files that a kubelet is configured by, as far as they exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -13,8 +15,7 @@ pub struct KubeletFiles {
     pub paths: Vec<String>,
 }
 
-/// The API server that a kubelet's kubeconfig names, and what it answered to a request without
-/// credentials.
+/// The API server that a kubelet's kubeconfig names, and what it answered to a request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ApiServer {
@@ -24,6 +25,29 @@ pub struct ApiServer {
     pub answer: ApiAnswer,
     /// By how much its clock differs from this machine's, as far as a full second shows it.
     pub clock: Option<ClockDifference>,
+    /// What it answered to the kubelet's client certificate.
+    #[serde(default)]
+    pub lease: Fact<Lease>,
+}
+
+/// What an API server answered to the kubelet's client certificate, about the lease of its node.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", tag = "is", content = "it")]
+pub enum Lease {
+    /// The lease, which the kubelet renewed so many seconds before.
+    #[serde(rename_all = "camelCase")]
+    Renewed {
+        /// By the clock of this machine, which is the kubelet's.
+        seconds_ago: u64,
+    },
+    /// 401.
+    Unauthorized,
+    /// 403.
+    Forbidden,
+    /// It ended the connection because of the certificate.
+    CertificateRejected(String),
+    /// Another HTTP status, or no lease in the response.
+    Other(u16),
 }
 
 /// What an API server answered.
@@ -71,4 +95,6 @@ pub struct ClientCertificate {
     pub not_before: WallTime,
     /// Until when it is.
     pub not_after: WallTime,
+    /// The node that it names.
+    pub node: Option<String>,
 }

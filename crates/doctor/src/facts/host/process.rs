@@ -30,6 +30,9 @@ pub struct Process {
     pub cpu_share: Option<f64>,
     /// How long its runnable threads waited for a CPU: seconds per second.
     pub run_delay: Option<f64>,
+    /// The memory that it has resident, if it is a daemon.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resident_kib: Option<u64>,
     /// How many threads it has.
     pub thread_count: u32,
     /// Threads in uninterruptible sleep, and all threads of processes that run containers, up to

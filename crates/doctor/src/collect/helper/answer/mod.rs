@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::open_without_waiting;
 use crate::facts::host::Filesystem;
+use crate::limits::LOG_TAIL_BYTES;
 
 mod cgroups;
 mod program;
@@ -32,17 +33,14 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// As much of the end of a log as is read.
-const TAIL_BYTES: u64 = 4 << 20;
-
 /// The end of a file, from the beginning of a line on.
 pub(super) fn tail(path: &Path) -> io::Result<String> {
     let mut file = open_without_waiting(path)?;
     let length = file.metadata()?.len();
-    let skipped = length.saturating_sub(TAIL_BYTES);
+    let skipped = length.saturating_sub(LOG_TAIL_BYTES);
     file.seek(SeekFrom::Start(skipped))?;
     let mut bytes = Vec::new();
-    file.take(TAIL_BYTES).read_to_end(&mut bytes)?;
+    file.take(LOG_TAIL_BYTES).read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(match skipped {
         0 => text.into_owned(),

@@ -12,14 +12,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 
-/// A query by names takes tens of milliseconds.
-const RPM_LIMIT: Duration = Duration::from_secs(3);
+use crate::limits::{JOURNAL, MAX_JOURNAL_BYTES, RPM};
+
 /// The output for a few packages is shorter.
 const RPM_BYTES: u64 = 64 * 1024;
-/// The newest lines of a journal of gigabytes take a second or two.
-const JOURNAL_LIMIT: Duration = Duration::from_secs(4);
-/// More than [`JOURNAL_LINES`] lines of the usual length.
-const JOURNAL_BYTES: u64 = 16 << 20;
 /// A kubelet that logs much writes this many lines in a quarter of an hour.
 const JOURNAL_LINES: &str = "20000";
 /// The time to exit after SIGTERM, and after the end of the output.
@@ -37,7 +33,7 @@ pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<S
     if geteuid().is_root() {
         command.uid(NOBODY_UID).gid(NOBODY_UID);
     }
-    run(command, RPM_LIMIT, RPM_BYTES)
+    run(command, RPM, RPM_BYTES)
 }
 
 /// What these units have written to the journal since then, in seconds since 1970, the newest line
@@ -53,7 +49,7 @@ pub(in super::super) fn journal(
         .args(["--lines", JOURNAL_LINES])
         .arg(format!("--since=@{since}"))
         .args(units.iter().map(|unit| format!("--unit={unit}")));
-    run(command, JOURNAL_LIMIT, JOURNAL_BYTES)
+    run(command, JOURNAL, MAX_JOURNAL_BYTES)
 }
 
 /// The output and the errors of a program, of so many bytes.

@@ -84,6 +84,10 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         tracer: stat::tracer(&status),
         ..Process::default()
     };
+    if process.is_daemon() {
+        let page = rustix::param::page_size() as u64;
+        process.resident_kib = stat.resident.map(|pages| pages * page / 1024);
+    }
     if process.is_runc() {
         let cmdline = read_text(reads, &folder.join("cmdline")).unwrap_or_default();
         process.runc = RuncCommand::read(&cmdline);

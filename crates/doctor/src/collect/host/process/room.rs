@@ -105,6 +105,8 @@ mod tests {
             kernel: false,
             cpu_share: Some(0.123_456_789_012_345_67),
             run_delay: Some(0.123_456_789_012_345_67),
+            // Only what is named as a daemon has it, and those names are short.
+            resident_kib: None,
             thread_count: 1_000_000,
             threads: (number < threads)
                 .then(|| thread(4_000_000))

@@ -22,6 +22,8 @@ pub(in crate::collect) struct Stat {
     pub(super) threads: u32,
     /// Ticks from the start of the machine to its own.
     pub(super) start: u64,
+    /// Pages that are resident.
+    pub(super) resident: Option<u64>,
 }
 
 impl Stat {
@@ -50,6 +52,7 @@ impl Stat {
             ticks: number(11)? + number(12)?,
             threads: number(17)? as u32,
             start: number(19)?,
+            resident: number(21),
         })
     }
 }
@@ -130,10 +133,11 @@ mod tests {
 
     #[test]
     fn a_name_that_looks_like_fields_does_not_mislead() {
-        let text = "77 (a) R 1 (b)) S 12 77 77 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 3 0 9900 1 2";
+        let text = "77 (a) R 1 (b)) S 12 77 77 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 3 0 9900 1 250";
         let stat = Stat::parse(text).expect("fields");
         assert_eq!(stat.comm, "a) R 1 (b)");
         assert_eq!((stat.state, stat.ppid, stat.ticks), ('S', 12, 110));
         assert_eq!((stat.threads, stat.start), (3, 9900));
+        assert_eq!(stat.resident, Some(250));
     }
 }

@@ -1,0 +1,68 @@
+//! A stall of RCU, which the kernel reports in several lines: how long it lasted stands in a later one
+//! than that it was one.
+//!
+//! ```text
+//!   rcu: INFO: rcu_sched self-detected stall on CPU
+//!   rcu:     2-....: (1 GPs behind) idle=a1c/1/0x4000000000000000 softirq=1234/1234 fqs=1
+//!            (t=36894712 jiffies g=1234567 q=12)                      a stall, or a paused machine
+//! ```
+
+use super::{after, has};
+
+/// A stall that lasted for this long was none: no kernel waits for hours, so the host had paused the
+/// machine. `cpu-starved` and `kernel-stall` have rules with the same number.
+const PAUSED_JIFFIES: u64 = 10_000_000;
+
+/// Whether a line begins a report of a stall and does not say how long it lasted.
+pub fn begins_stall(line: &[u8]) -> bool {
+    let begins = has(line, "detected stall") || has(line, "detected expedited stall");
+    begins && !has(line, " jiffies")
+}
+
+/// Whether a line shows that what seemed to be a stall was a pause of the whole machine.
+pub fn shows_pause(line: &[u8]) -> bool {
+    let jiffies = after(line, "(t=").or_else(|| after(line, " t="));
+    let Some(jiffies) = jiffies.filter(|_| has(line, " jiffies")) else {
+        return false;
+    };
+    let end = jiffies.iter().position(|byte| !byte.is_ascii_digit());
+    let digits = std::str::from_utf8(&jiffies[..end.unwrap_or(jiffies.len())]);
+    let count = digits.ok().and_then(|digits| digits.parse::<u64>().ok());
+    count.is_some_and(|count| count >= PAUSED_JIFFIES)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_length_of_a_stall_is_read_from_the_line_that_has_it() {
+        for (line, begins, pauses) in [
+            (
+                "rcu: INFO: rcu_sched self-detected stall on CPU",
+                true,
+                false,
+            ),
+            (
+                "rcu: INFO: rcu_preempt detected stalls on CPUs/tasks:",
+                true,
+                false,
+            ),
+            ("\t(t=36894712 jiffies g=1234567 q=12)", false, true),
+            ("\t(t=21003 jiffies g=1234567 q=12)", false, false),
+            (
+                "\t(detected by 0, t=36894712 jiffies, g=1234567, q=12)",
+                false,
+                true,
+            ),
+            (
+                "INFO: rcu_sched detected stalls on CPUs/tasks: { 2} (detected by 0, t=60002 jiffies",
+                false,
+                false,
+            ),
+        ] {
+            assert_eq!(begins_stall(line.as_bytes()), begins, "{line}");
+            assert_eq!(shows_pause(line.as_bytes()), pauses, "{line}");
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Services that systemd restarts again and again, by its own count and the age of their main process.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+
+use super::Opinion;
+use crate::evidence::lack::{lack, lack_of_processes};
+use crate::evidence::owner::culprit;
+use crate::evidence::who::go;
+use crate::facts::host::{HostFacts, Process, Service};
+use crate::limits::{
+    MAX_ROUND_OF_EXITS_SECONDS, MAX_ROUND_SECONDS, MIN_RESTARTS, ROUNDS_TO_RECOVER,
+};
+
+/// A service in a loop of restarts.
+pub(super) struct Restarts<'a> {
+    pub(super) service: &'a Service,
+    count: u32,
+    now: Now<'a>,
+    /// The average time from one start to the next, in seconds, unless most restarts may be old. An upper
+    /// bound: they may have begun long after the machine started.
+    pub(super) round: Option<f64>,
+}
+
+/// What a service does at this moment.
+enum Now<'a> {
+    /// It runs.
+    Runs(&'a Process),
+    /// It was started after the processes were read.
+    Started(u32),
+    /// It has exited, and waits for its restart.
+    Waits,
+}
+
+/// The opinion on the services that are `meant`, of which `find` says what those in a loop show.
+pub(super) fn opinion(
+    host: &HostFacts,
+    meant: impl Fn(&Service) -> bool,
+    find: impl Fn(&Restarts) -> Option<Finding>,
+) -> Opinion {
+    let known = &host.bus.services;
+    let services = known.value().map_or(&[][..], Vec::as_slice);
+    let services: Vec<&Service> = services.iter().filter(|service| meant(service)).collect();
+    let none = known.value().filter(|_| services.is_empty());
+    let none = none.map(|_| "systemd manages no such service here".to_owned());
+    let uncounted = services.iter().find(|service| service.restarts.is_none());
+    let uncounted = uncounted.map(|service| {
+        let unit = &service.unit;
+        format!(
+            "systemd did not report how often it has restarted {unit}; versions before 235 do \
+             not count restarts"
+        )
+    });
+    let loops = services
+        .iter()
+        .filter_map(|service| Restarts::of(host, service));
+    let found = loops.filter_map(|restarts| find(&restarts));
+    let missing = [lack(known), none, uncounted, lack_of_processes(host)];
+    Opinion::of(found, missing)
+}
+
+impl<'a> Restarts<'a> {
+    /// `None` if it is in no loop.
+    pub(super) fn of(host: &'a HostFacts, service: &'a Service) -> Option<Self> {
+        let count = service.restarts.filter(|count| *count >= MIN_RESTARTS)?;
+        let now = Now::of(host, service)?;
+        let lasts = now.seconds();
+        let uptime = host.uptime_seconds.value();
+        let round = uptime.map(|up| (up - lasts).max(0.0) / f64::from(count));
+        let has_recovered = |round: f64| lasts > ROUNDS_TO_RECOVER * round;
+        if lasts > MAX_ROUND_SECONDS || round.is_some_and(has_recovered) {
+            return None;
+        }
+        Some(Self {
+            service,
+            count,
+            now,
+            round: round.filter(|round| *round <= MAX_ROUND_SECONDS),
+        })
+    }
+
+    /// Whether it exits so soon after each start that nothing else can have ended it.
+    pub(super) fn exits_at_start(&self) -> bool {
+        self.round
+            .is_some_and(|round| round <= MAX_ROUND_OF_EXITS_SECONDS)
+    }
+
+    /// It as a finding: less sure if some of the restarts may be old.
+    pub(super) fn found(&self, cause: Cause) -> Finding {
+        let confidence = match self.round {
+            Some(_) => Confidence::High,
+            None => Confidence::Medium,
+        };
+        let unit = &self.service.unit;
+        let who = match self.now {
+            Now::Runs(process) => culprit(process),
+            Now::Started(_) | Now::Waits => Culprit::default(),
+        };
+        let count = self.count;
+        let mut found = Finding::new(cause, confidence);
+        found.culprit = Culprit {
+            unit: Some(unit.clone()),
+            ..who
+        };
+        found.evidence = vec![
+            format!("NRestarts of {unit} is {count}; it counts restarts by systemd itself"),
+            self.now.says(unit),
+        ];
+        found
+    }
+
+    /// How often it was restarted, and when last.
+    pub(super) fn says(&self) -> String {
+        let last = match self.now {
+            Now::Runs(_) => format!("the last time {} ago", go(self.now.seconds().floor())),
+            Now::Started(_) => "most recently just now".to_owned(),
+            Now::Waits => "and is about to restart it again".to_owned(),
+        };
+        let unit = &self.service.unit;
+        format!("systemd has restarted {unit} {} times, {last}", self.count)
+    }
+}
+
+impl<'a> Now<'a> {
+    fn of(host: &'a HostFacts, service: &Service) -> Option<Self> {
+        match (service.main_pid, service.state.as_str()) {
+            (_, "auto-restart" | "auto-restart-queued" | "start-pre") => Some(Self::Waits),
+            (Some(pid), _) => match host.process(pid) {
+                Some(process) => Some(Self::Runs(process)),
+                // PIDs are comparable only if that systemd is process 1 here.
+                None => (host.process(1)?.comm == "systemd" && host.shows_all_processes())
+                    .then_some(Self::Started(pid)),
+            },
+            // Stopped, or systemd has given up.
+            (None, _) => None,
+        }
+    }
+
+    fn seconds(&self) -> f64 {
+        match self {
+            Self::Runs(process) => process.age_seconds,
+            Self::Started(_) | Self::Waits => 0.0,
+        }
+    }
+
+    fn says(&self, unit: &str) -> String {
+        match self {
+            Self::Runs(process) => {
+                let age = go(process.age_seconds.floor());
+                let main = process.label();
+                format!("its main process, {main}, has been running for {age}")
+            }
+            Self::Started(pid) => {
+                format!("its main process {pid} was started after the processes were read")
+            }
+            Self::Waits => format!("{unit} has exited and waits for its restart"),
+        }
+    }
+}

@@ -8,7 +8,7 @@
 //! ```
 
 use std::fs;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -48,6 +48,27 @@ impl Connection {
                 Err(what_is_there(path).await.unwrap_or(error))
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// The same connection, which ends with this error as soon as there is one.
+    pub fn until(self, ends: impl Future<Output = io::Error> + Send + 'static) -> Self {
+        let moved = self.moved;
+        let either = async move {
+            let moved = async {
+                match moved {
+                    Some(moved) => moved.await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                why = moved => why,
+                why = ends => why,
+            }
+        };
+        Self {
+            stream: self.stream,
+            moved: Some(Box::pin(either)),
         }
     }
 }

@@ -86,6 +86,8 @@ rpcs! {
         UpdatePodSandboxResources(Sandbox) "update_podsandbox_resources",
         ReopenContainerLog(Container) "reopen_container_log",
         CheckpointContainer(Container) "checkpoint_container",
+        CheckpointPod(Sandbox) "checkpoint_pod",
+        RestorePod(Node) "restore_pod",
         ExecSync(Container) "exec_sync",
         Exec(Container) "exec",
         Attach(Container) "attach",

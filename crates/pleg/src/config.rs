@@ -1,14 +1,15 @@
 //! What can be set, with the kubelet's figures where it has them, and what comes from
 //! outside.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 
+use base::host::IdSource;
+use base::ledger::Places;
+
 use crate::kernel::Kernel;
-use crate::model::id::HostId;
 use crate::model::wall_time::WallClock;
 use crate::observer::Observer;
 use crate::out::health::RELIST_THRESHOLD;
@@ -84,6 +85,16 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// What bounds the ledger.
+    pub(crate) fn places(&self) -> Places {
+        Places {
+            outstanding_calls: self.max_outstanding_calls,
+            status_overdue: self.status_overdue,
+        }
+    }
+}
+
 /// What the generator takes from outside besides the runtime.
 #[derive(Clone)]
 pub struct Environment {
@@ -97,18 +108,4 @@ pub struct Environment {
     pub ids: IdSource,
     /// Who knows which processes live; `None` where nobody is to be asked.
     pub kernel: Option<Arc<dyn Kernel>>,
-}
-
-/// Ids of containers and sandboxes from somewhere else than the runtime's lists, such as
-/// the runtime's own folders. More than there are does no harm. What may block is done
-/// elsewhere (see [`Blocking`](crate::kernel::Blocking)), and has a deadline.
-pub type IdSource = Arc<dyn Fn() -> Ids + Send + Sync>;
-
-/// The attempt to read ids: none where there is nothing to be read, and `None` if what is there
-/// could not be read now.
-pub type Ids = Pin<Box<dyn Future<Output = Option<Vec<HostId>>> + Send>>;
-
-/// For a host of which nothing is known.
-pub fn no_ids() -> IdSource {
-    Arc::new(|| Box::pin(async { Some(Vec::new()) }))
 }

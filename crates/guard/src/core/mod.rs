@@ -63,10 +63,10 @@ mod usual;
 
 use std::collections::BTreeMap;
 
+use base::id::Id;
+use base::ledger::Key;
 use bytes::Bytes;
 use cri::Rpc;
-use pleg::engine::Key;
-use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use crate::wire::Kind;
@@ -489,7 +489,13 @@ fn list_of(rpc: Rpc) -> Option<Kind> {
 fn is_stats_list(rpc: Rpc) -> bool {
     matches!(
         rpc,
-        Rpc::ListContainerStats | Rpc::ListPodSandboxStats | Rpc::ImageFsInfo
+        Rpc::ListContainerStats
+            | Rpc::StreamContainerStats
+            | Rpc::ListPodSandboxStats
+            | Rpc::StreamPodSandboxStats
+            | Rpc::ListPodSandboxMetrics
+            | Rpc::StreamPodSandboxMetrics
+            | Rpc::ImageFsInfo
     )
 }
 

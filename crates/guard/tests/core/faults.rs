@@ -83,6 +83,7 @@ fn who_asks_for_both_lists_uses_the_guard_whether_they_are_answered_or_not() {
     assert_eq!(node.asked_ago(), Some(SECOND * 2));
 }
 
+/// Enforces G6.
 #[test]
 fn after_the_limit_everything_passes_until_lists_come_in_time_again() {
     let mut node = Node::new(20, CONTAINERS);
@@ -116,6 +117,7 @@ fn after_the_limit_everything_passes_until_lists_come_in_time_again() {
     assert!(list.is_some(), "the next fault is guarded");
 }
 
+/// Enforces G6.
 #[test]
 fn a_fault_that_lets_one_list_through_now_and_then_has_one_limit() {
     let mut node = Node::new(20, CONTAINERS);

@@ -14,10 +14,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Question};
-use super::ledger::Ledger;
 use super::limits::{BIRTH_PAUSE, LONGEST_BIRTH, MOST_UNKNOWN, SIDE_BY_SIDE, UNWATCHED};
 use super::sweeper::about;
 use crate::kernel::UnwatchedBirths;

@@ -7,8 +7,7 @@ use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::status::{ContainerStatus, SandboxStatus};
 use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion, of_the_asked};
 
-/// By what calls are told apart: of the same, one at most is outstanding.
-pub type Key = (Rpc, Option<Id>);
+pub(crate) use base::ledger::Key;
 
 /// What the runtime is asked.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -1,10 +1,13 @@
 //! Every time limit and count of the engine, with its reason and where it was learned.
 //!
 //! A new one needs a promise to users that fails without it. What depends on a node is learned, and not
-//! here: how long its lists and statuses usually take (`list_times`, `evidence`). What an owner of a
+//! here: how long its lists and statuses usually take (`list_times`, the ledger). What an owner of a
 //! node may choose is in [`Config`](crate::Config).
 
 use std::time::Duration;
+
+pub use base::ledger::limits::{LATE, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};
+pub(super) use base::ledger::limits::{LONGEST_LIST, LONGEST_STATUS, SLOW, TIMES_USUAL};
 
 const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -14,60 +17,10 @@ const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
 }
 
-// Calls: when one is stuck, and how many may be outstanding.
-
-/// A healthy runtime answers each call within milliseconds. After a second without an answer a call is
-/// suspect, a runtime that answers nothing has stalled, `Version` is called to see whether it lives, and
-/// the window shrinks.
-pub const SUSPECT: Duration = seconds(1);
-
-/// How many later calls of its kind must have been answered before a call is stuck: on a slow runtime,
-/// one may be answered quickly by chance.
-pub(super) const WITNESSES: usize = 3;
-
-/// How many times the usual time a status or a list may take before it is late.
-pub(super) const TIMES_USUAL: u32 = 4;
-
-/// Whatever is usual, a status that takes longer is not just slow. Sweeps do not wait longer, and
-/// another pod is called this often while nothing is answered.
-pub(super) const LONGEST_STATUS: Duration = seconds(10);
-
-/// The same of a list, and of a sweep over all ids.
-pub(super) const LONGEST_LIST: Duration = seconds(30);
-
-/// What hangs is reported within four seconds: no call is late later than this, unless that is
-/// configured.
-pub const LATE: Duration = millis(3500);
-
-/// A call or an inspection that takes longer gives its place to others; after a witness that failed,
-/// another is wanted so much later.
-pub(super) const SLOW: Duration = millis(250);
+// Calls. When one is stuck, and how many may be outstanding, is a matter of the ledger.
 
 /// How many calls of one kind of want are made at once: for one pod, for deaths, for births, in a sweep.
 pub(super) const SIDE_BY_SIDE: usize = 8;
-
-/// How far the window of outstanding status calls shrinks, half by half.
-pub const SMALLEST_WINDOW: usize = 8;
-
-/// Status calls leave so many places free: for both lists, `Version`, and one witness.
-pub(super) const RESERVED: usize = 4;
-
-/// How many windows all outstanding calls may fill, the stuck ones included.
-pub const STUCK_FACTOR: usize = 4;
-
-/// While nothing is answered, not even `Version`, another pod is called, first after this time: a
-/// runtime may answer for others than those whose calls fill the window.
-pub(super) const SIGN_OF_LIFE: Duration = seconds(2);
-
-/// How many answers of a kind are remembered.
-pub(super) const REMEMBERED_CALLS: usize = 32;
-
-/// What was measured longer ago says nothing of now: a quiet node makes no calls that would replace it.
-pub(super) const MEASURED: Duration = seconds(30);
-
-/// For how long, and of how many, it is remembered that a call is slower than others.
-pub(super) const SLOWER: Duration = seconds(600);
-pub(super) const MOST_SLOWER: usize = 1024;
 
 // Lists and sweeps.
 

@@ -19,26 +19,8 @@
 //! Each part owns its state and is told the time. Nothing here waits for the runtime: calls
 //! run in tasks of their own and report by message, so whatever hangs, the loop turns.
 //!
-//! [`Pleg::start`](crate::Pleg::start) runs all of it. The [`Ledger`] alone is public, for those
-//! who make calls of their own, as the guard does:
-//!
-//! ```
-//! use std::time::Duration;
-//!
-//! use pleg::Config;
-//! use pleg::engine::Ledger;
-//! use pleg::runtime::{About, Rpc};
-//! use tokio::time::Instant;
-//!
-//! let (now, second) = (Instant::now(), Duration::from_secs(1));
-//! let mut ledger = Ledger::new(&Config::default(), now);
-//! ledger.begin(About::node(Rpc::ListContainers), now);
-//! ledger.pass(now + second);
-//! assert_eq!(ledger.silent_since(), Some(now));
-//!
-//! ledger.answered(&(Rpc::ListContainers, None), now + 2 * second);
-//! assert_eq!(ledger.silent_since(), None);
-//! ```
+//! [`Pleg::start`](crate::Pleg::start) runs all of it. The ledger is [`base::ledger`], for the guard
+//! uses it, too.
 
 mod answers;
 mod births;
@@ -49,13 +31,11 @@ mod coverage;
 mod differing;
 mod doubts;
 pub(crate) mod driver;
-mod evidence;
 mod failures;
 mod hint_budget;
 mod hints;
 mod inspector;
 mod kernel_hints;
-mod ledger;
 mod limits;
 mod list_times;
 mod lists;
@@ -77,6 +57,4 @@ mod sweeper;
 mod sweeps;
 mod unobserved;
 
-pub use call::Key;
-pub use ledger::Ledger;
 pub use limits::{LATE, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};

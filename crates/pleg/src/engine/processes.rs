@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 mod deaths;
 
 use super::call::{Call, Purpose, Question};
-use super::ledger::Ledger;
 use super::limits::{DEATH_PAUSE, LONGEST_UNSEEN, LONGEST_WITHHELD, PIDS, UNWATCHED};
 use super::sweeper::about;
 use crate::kernel::Unwatched;

@@ -4,13 +4,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::births::Births;
 use super::call::{Answered, Call, List, Purpose, Question};
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
-use super::ledger::Ledger;
 use super::limits::{LASTING, SUSPECT};
 use super::lists::{Ages, Missing};
 use super::processes::Processes;
@@ -144,7 +144,7 @@ impl Engine {
     ) -> Self {
         let started = now.instant;
         Self {
-            ledger: Ledger::new(&config, started),
+            ledger: Ledger::new(config.places(), started),
             quarantine: Quarantine::default(),
             relister: Relister::new(&config, started),
             sweeper: Sweeper::new(config.relist_period, started),

@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::call::{Call, Key, List, Question};
-use super::ledger::Ledger;
 use super::limits::{MISSING, MOST_UNKNOWN};
 use super::lists::Missing;
 use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};

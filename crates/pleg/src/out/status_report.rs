@@ -62,7 +62,7 @@ pub struct StatusReport {
     pub kernel: KernelStatus,
     /// The runtime.
     pub runtime: RuntimeStatus,
-    /// What a guard in this process does.
+    /// What the guard in front of the runtime does.
     #[serde(default)]
     pub guard: GuardStatus,
     /// What a diagnosis of the trouble that goes on has found first.
@@ -168,6 +168,9 @@ pub struct GuardStatus {
     /// The endpoint that it serves: a kubelet's, in place of the runtime's.
     #[serde(default)]
     pub socket: Option<String>,
+    /// Whether there is a guard that does not respond: the rest is what it did before.
+    #[serde(default)]
+    pub unresponsive: bool,
     /// Whether lists are answered in the runtime's place now.
     pub guarding: bool,
     /// Whether the runtime answers no call at all, so that there is nothing to answer lists from.

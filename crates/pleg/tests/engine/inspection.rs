@@ -44,6 +44,7 @@ async fn a_failed_inspection_is_cached_and_its_events_come_when_it_is_good() {
     );
 }
 
+/// Enforces O2.
 #[tokio::test(start_paused = true)]
 async fn a_death_is_told_once_even_if_its_inspection_fails_many_times() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
@@ -150,6 +151,7 @@ async fn a_pod_that_ends_keeps_its_addresses_even_across_a_failed_inspection() {
     assert_eq!(ips(), known);
 }
 
+/// Enforces O1.
 #[tokio::test(start_paused = true)]
 async fn a_stuck_pod_is_named_and_holds_nobody_up() {
     let node = Node::watch(|sim| {

@@ -24,6 +24,7 @@ async fn the_first_relist_tells_what_runs_and_what_has_ended_and_nothing_of_the_
     node.assert_told("");
 }
 
+/// Enforces O2.
 #[tokio::test(start_paused = true)]
 async fn each_change_is_told_once_by_the_next_relist() {
     let node = Node::watch(|sim| {

@@ -42,6 +42,7 @@ async fn a_late_subscriber_begins_with_what_is_there() {
     assert_eq!(lines, ["Died a/app.0 with 1"]);
 }
 
+/// Enforces O5.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stops_reading_holds_nobody_up_and_still_learns_the_end() {
     let node = Node::watch(|sim| {

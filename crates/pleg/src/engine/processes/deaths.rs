@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::{Processes, State, waited_for};
 use crate::engine::call::{Call, Purpose, Question};
-use crate::engine::ledger::Ledger;
 use crate::engine::limits::{CONTRADICTED, SETTLED, SIDE_BY_SIDE, SLOW};
 use crate::model::id::{Id, PodRef};
 use crate::runtime::About;

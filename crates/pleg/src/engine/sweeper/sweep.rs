@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::super::limits::{LONGEST_LIST, LONGEST_STATUS, PACE, SIDE_BY_SIDE, SLOW, SLOW_PACE};
 use crate::engine::call::{Call, Key, List, Purpose, Question};
-use crate::engine::ledger::Ledger;
 use crate::engine::lists::Missing;
 use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;

@@ -9,33 +9,73 @@
 //!
 //! **At most one call per (RPC, id) is ever outstanding.** A call has no deadline: one that
 //! is stuck stays outstanding, alone, and ends when the runtime answers or the connection is
-//! gone. So a wedged runtime holds at most [`Config::max_outstanding_calls`], and while
+//! gone. So a wedged runtime holds at most [`Places::outstanding_calls`], and while
 //! nothing answers the window shrinks. Only calls that are stuck *while others of their kind
 //! are answered* give their place to others, up to [`STUCK_FACTOR`] windows in all.
 //!
-//! [`Config::max_outstanding_calls`]: crate::Config::max_outstanding_calls
+//! ```
+//! use std::time::Duration;
+//!
+//! use cri::Rpc;
+//! use base::About;
+//! use base::ledger::{Ledger, Places};
+//! use tokio::time::Instant;
+//!
+//! let (now, second) = (Instant::now(), Duration::from_secs(1));
+//! let mut ledger = Ledger::new(Places::default(), now);
+//! ledger.begin(About::node(Rpc::ListContainers), now);
+//! ledger.pass(now + second);
+//! assert_eq!(ledger.silent_since(), Some(now));
+//!
+//! ledger.answered(&(Rpc::ListContainers, None), now + 2 * second);
+//! assert_eq!(ledger.silent_since(), None);
+//! ```
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use cri::Rpc;
 use tokio::time::Instant;
 
+mod evidence;
+pub mod limits;
 mod liveness;
 
+pub use evidence::percentile_95;
+
+use evidence::Evidence;
 use liveness::expires_as_witness_at;
 
-use super::call::Key;
-use super::evidence::Evidence;
-use super::limits::{
+use crate::id::{Id, PodUid};
+use crate::{About, OutstandingCall};
+use limits::{
     LATE, LONGEST_STATUS, RESERVED, SLOW, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT, TIMES_USUAL,
     WITNESSES,
 };
-use crate::config::Config;
-use crate::model::id::PodUid;
-use crate::runtime::{About, OutstandingCall, Rpc};
+
+/// By what calls are told apart: of the same, one at most is outstanding.
+pub type Key = (Rpc, Option<Id>);
 
 /// What is asked of one id.
 const STATUS_CALLS: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+
+/// What bounds a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// How many calls may be outstanding at once.
+    pub outstanding_calls: usize,
+    /// When a status call counts as overdue if any other call is answered.
+    pub status_overdue: Duration,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            outstanding_calls: 64,
+            status_overdue: Duration::from_secs(5),
+        }
+    }
+}
 
 /// The calls that are outstanding now.
 #[derive(Clone, Debug)]
@@ -93,8 +133,8 @@ impl Entry {
 
 impl Ledger {
     /// Nothing is outstanding, and the window is open.
-    pub fn new(config: &Config, now: Instant) -> Self {
-        let most = config.max_outstanding_calls.max(SMALLEST_WINDOW + RESERVED);
+    pub fn new(places: Places, now: Instant) -> Self {
+        let most = places.outstanding_calls.max(SMALLEST_WINDOW + RESERVED);
         Self {
             most,
             open: most,
@@ -104,7 +144,7 @@ impl Ledger {
             stalled: None,
             failed: None,
             is_away: false,
-            status_overdue: config.status_overdue,
+            status_overdue: places.status_overdue,
             outstanding: BTreeMap::new(),
             evidence: Evidence::default(),
         }
@@ -135,7 +175,7 @@ impl Ledger {
     }
 
     /// Whether any call is outstanding. One that is still to be made is not.
-    pub(crate) fn awaits_answers(&self) -> bool {
+    pub fn awaits_answers(&self) -> bool {
         self.made().next().is_some()
     }
 
@@ -179,18 +219,18 @@ impl Ledger {
     }
 
     /// A call is made, perhaps for something else, as a pid.
-    pub(crate) fn begin_as(&mut self, about: About, is_look: bool, now: Instant) {
+    pub fn begin_as(&mut self, about: About, is_look: bool, now: Instant) {
         self.note_first(now);
         self.insert(about, is_look, now, Some(now));
     }
 
     /// A call is wanted that has to wait for its turn.
-    pub(crate) fn postpone(&mut self, about: About, is_look: bool, now: Instant) {
+    pub fn postpone(&mut self, about: About, is_look: bool, now: Instant) {
         self.insert(about, is_look, now, None);
     }
 
     /// It is sent now.
-    pub(crate) fn make_postponed(&mut self, key: &Key, now: Instant) {
+    pub fn make_postponed(&mut self, key: &Key, now: Instant) {
         self.note_first(now);
         if let Some(entry) = self.outstanding.get_mut(key) {
             entry.made = Some(now);

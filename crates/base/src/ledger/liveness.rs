@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use cri::Rpc;
 use tokio::time::Instant;
 
-use super::{Entry, Ledger, STATUS_CALLS};
-use crate::engine::limits::{
+use super::limits::{
     LATE, LONGEST_LIST, LONGEST_STATUS, SIGN_OF_LIFE, SLOW, STUCK_FACTOR, SUSPECT, WITNESSES,
 };
-use crate::runtime::Rpc;
+use super::{Entry, Ledger, STATUS_CALLS};
 
 impl Ledger {
     /// Whether a status call has not been answered for as long as a prompt one never takes.

@@ -5,12 +5,12 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use cri::Rpc;
 use tokio::time::Instant;
 
-use super::call::Key;
+use super::Key;
 use super::limits::{MEASURED, MOST_SLOWER, REMEMBERED_CALLS, SLOWER};
-use crate::model::id::PodUid;
-use crate::runtime::Rpc;
+use crate::id::PodUid;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
@@ -189,7 +189,7 @@ impl Evidence {
 }
 
 /// The time that 95 of 100 did not exceed; zero for none.
-pub(super) fn percentile_95<'a>(took: impl IntoIterator<Item = &'a Duration>) -> Duration {
+pub fn percentile_95<'a>(took: impl IntoIterator<Item = &'a Duration>) -> Duration {
     let mut sorted: Vec<Duration> = took.into_iter().copied().collect();
     sorted.sort_unstable();
     let rank = (sorted.len() * 95).div_ceil(100);

@@ -78,7 +78,6 @@ async fn it_answers_soon_after_its_start_although_there_is_no_runtime() {
     for mode in ["guard", "shadow", "pass"] {
         let guard = Guard::start(&["--mode", mode]);
         let (answered, took) = guard.answers().await;
-        println!("{mode}: it answered {took:?} after its start");
         let expected = match mode {
             "guard" => Mode::Guard,
             "shadow" => Mode::Shadow,

@@ -63,7 +63,7 @@ struct Gist {
     stream: String,
     kernel: String,
     runtime: Option<Arc<str>>,
-    guard: (GuardMode, bool, bool, bool),
+    guard: (GuardMode, [bool; 4]),
     finding: Option<Finding>,
     warnings: Vec<Finding>,
 }
@@ -147,9 +147,12 @@ impl Gist {
             runtime: report.runtime.version.clone(),
             guard: (
                 report.guard.mode,
-                report.guard.guarding,
-                report.guard.runtime_silent,
-                report.guard.limit_reached,
+                [
+                    report.guard.unresponsive,
+                    report.guard.guarding,
+                    report.guard.runtime_silent,
+                    report.guard.limit_reached,
+                ],
             ),
             finding: report.finding.clone(),
             warnings: report.warnings.clone(),

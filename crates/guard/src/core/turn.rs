@@ -160,6 +160,7 @@ pub fn is_intercepted(rpc: Rpc) -> bool {
             | Rpc::RunPodSandbox
             | Rpc::StopPodSandbox
             | Rpc::RemovePodSandbox
+            | Rpc::RestorePod
             | Rpc::CreateContainer
             | Rpc::StartContainer
             | Rpc::StopContainer

@@ -269,6 +269,32 @@ fn of_another_runtime_behind_the_socket_no_list_is_answered_from_what_the_last_o
     );
 }
 
+/// The answer names the sandbox alone, and a list that lacked one of its containers would have it started
+/// a second time.
+///
+/// Enforces G2.
+#[test]
+fn after_a_pod_was_restored_no_list_is_answered_until_the_runtime_has_shown_what_it_has() {
+    for is_answered in [true, false] {
+        let mut node = Node::new(20, CONTAINERS);
+        node.hangs = locked;
+        assert!(node.call(Rpc::ListContainers, "").0.is_some());
+        if is_answered {
+            assert!(node.call(Rpc::RestorePod, "").0.is_some(), "it passes");
+        } else {
+            node.hangs = |rpc, id| locked(rpc, id) || rpc == Rpc::RestorePod;
+            assert!(!node.answers_within(SECOND, Rpc::RestorePod));
+        }
+        for _ in 0..3 {
+            assert!(!node.answers_within(SECOND * 10, Rpc::ListContainers));
+        }
+        node.lift();
+        node.pass(SECOND * 3);
+        node.hangs = locked;
+        assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    }
+}
+
 #[test]
 fn one_call_that_is_lost_while_the_connection_stands_takes_nothing_back() {
     let mut node = Node::new(20, CONTAINERS);

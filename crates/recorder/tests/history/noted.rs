@@ -84,6 +84,7 @@ fn whatever_a_person_would_want_to_know_is_a_change() {
         ("/kernel/state", json!("unavailable")),
         ("/runtime/version", json!("1.7")),
         ("/guard/mode", json!("pass")),
+        ("/guard/unresponsive", json!(true)),
         ("/guard/guarding", json!(true)),
         ("/warnings", json!([finding])),
         ("/finding", finding),

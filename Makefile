@@ -12,7 +12,7 @@ help: ## List the targets
 
 .PHONY: demo
 demo: ## Run pods on a real containerd and show what pleg reports
-	@$(CARGO) build --quiet -p pleg-cli -p testbed-driver
+	@$(CARGO) build --quiet -p pleg-cli -p pleg-guard -p testbed-driver
 	@testbed/demo
 
 .PHONY: test
@@ -34,7 +34,7 @@ CONTAINERD = --features e2e/containerd --test containerd
 
 .PHONY: e2e
 e2e: ## End-to-end tests on real containerd: needs root
-	$(CARGO) test --quiet --no-run --test cli $(CONTAINERD) # the command is built for its own tests
+	$(CARGO) test --quiet --no-run --test cli --test program $(CONTAINERD) # the commands are built for their own tests
 	$(CARGO) test --quiet $(CONTAINERD) -- --test-threads 2 --skip burst::
 	$(CARGO) test --quiet $(CONTAINERD) -- burst:: # its times bear no other test beside it
 

@@ -58,6 +58,7 @@ impl Guarded {
         let sim = serve_simulation(&runtime, pods)?;
         let proxy = Proxy {
             runtime: runtime.clone(),
+            socket: guarded.clone(),
             settings: Settings::default(),
             state: None,
             ids: no_ids(),

@@ -11,6 +11,7 @@ use pleg::out::status_report::StatusReport;
 use tokio::time::{Instant, timeout};
 
 use crate::diagnosis::findings::Findings;
+use crate::guard::Guard;
 use crate::pods::with_static_pods;
 use crate::static_pods::StaticPodsView;
 use crate::{Metrics, pod_reports};
@@ -25,8 +26,8 @@ pub struct Agent {
     pub pleg: Pleg,
     /// The figures.
     pub metrics: Arc<Metrics>,
-    /// The guard in this process, if there is one.
-    pub guard: Option<guard::Handle>,
+    /// The guard in front of the runtime, if one may be there.
+    pub guard: Option<Guard>,
     /// What diagnoses of the node have found.
     pub findings: Findings,
     /// The static pods that this process keeps running, if it does.
@@ -47,17 +48,31 @@ pub(crate) enum NoReport {
 impl Agent {
     /// The status, with what the guard does and what diagnoses have found.
     pub(crate) async fn report(&self) -> Result<StatusReport, NoReport> {
-        let report = timeout(TURN, self.pleg.status()).await;
-        let mut report = report.map_err(|_| NoReport::Stuck)??;
-        if let Some(guard) = &self.guard {
+        let guard = async {
+            match &self.guard {
+                Some(guard) => Some(guard.report().await),
+                None => None,
+            }
+        };
+        let (report, guard) = tokio::join!(self.own_report(), guard);
+        let mut report = report?;
+        self.findings.show(&mut report);
+        if let Some(guard) = guard {
             let now = Moment {
                 instant: Instant::now(),
                 wall: system_clock()(),
             };
             guard.show(&mut report, now);
+            self.metrics.show_added(guard.added());
         }
         self.findings.show(&mut report);
         Ok(report)
+    }
+
+    /// The same without what a guard and diagnoses add to it.
+    pub(crate) async fn own_report(&self) -> Result<StatusReport, NoReport> {
+        let report = timeout(TURN, self.pleg.status()).await;
+        Ok(report.map_err(|_| NoReport::Stuck)??)
     }
 
     /// All pods, the static ones with how far they are.

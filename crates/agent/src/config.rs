@@ -7,6 +7,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use base::host::guard_socket;
 use cluster::KubernetesConfig;
 use cri::Endpoint;
 use pleg::Mode;
@@ -72,6 +73,27 @@ pub struct AgentConfig {
     pub history: HistoryConfig,
     /// What Kubernetes is told; without the section nothing is.
     pub kubernetes: Option<KubernetesConfig>,
+    /// The socket of a guard in front of the runtime, or `off`; without it the usual place is tried.
+    pub guard: Option<String>,
+    /// What is done about the shim of a container that blocks the lists, while a guard answers them.
+    pub remedy: Remedy,
+    /// How long one container must have blocked the lists before.
+    pub remedy_after: GoDuration,
+}
+
+/// What is done about the shim of a container that blocks the lists, if the doctor is certain of it and
+/// has evidence against the shim.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Remedy {
+    /// Nothing.
+    #[default]
+    None,
+    /// It is continued if it is stopped (SIGCONT).
+    Shim,
+    /// It is killed (SIGKILL) if it is stopped, in state D, or has a runc below it that does not
+    /// return: its pod is lost, and the node recovers.
+    ShimKill,
 }
 
 /// Whether the kernel is asked.
@@ -132,6 +154,9 @@ impl Default for AgentConfig {
             diagnosis: None,
             history: HistoryConfig::default(),
             kubernetes: None,
+            guard: None,
+            remedy: Remedy::default(),
+            remedy_after: GoDuration(Duration::from_secs(120)),
         }
     }
 }
@@ -166,6 +191,7 @@ impl AgentConfig {
             ("relistThreshold", self.relist_threshold),
             ("listOverdue", self.list_overdue),
             ("statusOverdue", self.status_overdue),
+            ("remedyAfter", self.remedy_after),
         ] {
             if duration.0 < Duration::from_millis(10) {
                 return senseless(format!("{key} is {duration}: it must be at least 10ms"));
@@ -203,6 +229,7 @@ impl AgentConfig {
         if let Some(diagnosis) = &self.diagnosis {
             diagnosis.check().map_err(ConfigError::Senseless)?;
         }
+        self.guard_socket(&Endpoint::new("/"))?;
         self.history.check().map_err(ConfigError::Senseless)?;
         if let Some(kubernetes) = &self.kubernetes {
             kubernetes.check().map_err(ConfigError::Senseless)?;
@@ -217,6 +244,17 @@ impl AgentConfig {
             .map(str::parse)
             .transpose()
             .map_err(|error: cri::EndpointError| ConfigError::Senseless(error.to_string()))
+    }
+
+    /// The socket of the guard in front of this runtime; `None` if there is to be none.
+    pub fn guard_socket(&self, runtime: &Endpoint) -> Result<Option<PathBuf>, ConfigError> {
+        let named = match self.guard.as_deref() {
+            None => return Ok(Some(guard_socket(runtime.path()))),
+            Some("off" | "false") => return Ok(None),
+            Some(named) => named.parse::<Endpoint>(),
+        };
+        let wrong = |error| ConfigError::Senseless(format!("guard: {error}"));
+        Ok(Some(named.map_err(wrong)?.path().to_owned()))
     }
 
     /// The library's part of it.
@@ -316,6 +354,22 @@ mod tests {
     }
 
     #[test]
+    fn a_guard_is_looked_for_in_the_usual_place_unless_another_is_named() {
+        let socket = |text: &str| {
+            let config = AgentConfig::parse(text).unwrap();
+            let runtime = Endpoint::new("/run/containerd/containerd.sock");
+            config.guard_socket(&runtime).unwrap()
+        };
+        assert!(socket("").is_some_and(|socket| socket.ends_with("cri.sock")));
+        assert_eq!(socket("guard: off"), None);
+        let named = Some(PathBuf::from("/run/x.sock"));
+        assert_eq!(socket("guard: unix:///run/x.sock"), named);
+        let config = AgentConfig::parse("remedy: shimKill\nremedyAfter: 3m\n").unwrap();
+        assert_eq!(config.remedy, Remedy::ShimKill);
+        assert_eq!(AgentConfig::default().remedy, Remedy::None);
+    }
+
+    #[test]
     fn the_history_is_on_off_or_elsewhere() {
         let history = |text: &str| AgentConfig::parse(text).unwrap().history;
         assert_eq!(history("history: off"), HistoryConfig::Off);
@@ -356,6 +410,15 @@ mod tests {
             (
                 "history: {directory: here}",
                 "history.directory is \"here\": it must be an absolute path",
+            ),
+            (
+                "guard: cri.sock",
+                "guard: endpoint \"cri.sock\" is not a unix socket: write unix:///path/to.sock or an \
+                 absolute path",
+            ),
+            (
+                "remedyAfter: 1ms",
+                "remedyAfter is 1ms: it must be at least 10ms",
             ),
             (
                 "socket: agent.sock",

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use cluster::Reporter;
 use cri::Endpoint;
+use guard_api::OBSERVER;
 use pleg::model::wall_time::system_clock;
 use pleg::out::cache::Stopped;
 use pleg::runtime::grpc::GrpcRuntime;
@@ -17,6 +18,7 @@ use tokio::sync::watch;
 use crate::agent::Agent;
 use crate::diagnosis::{Diagnosis, Findings, Told};
 use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
+use crate::guard::Guard;
 use crate::history::{self, History, HistoryConfig};
 use crate::http::{health_router, router};
 use crate::known_ids::{SavedSet, known_ids};
@@ -33,8 +35,8 @@ pub struct Daemon {
     pub config: AgentConfig,
     /// Where the known ids are saved.
     pub state_directory: PathBuf,
-    /// The guard in this process, if there is one.
-    pub guard: Option<guard::Handle>,
+    /// The socket of the guard in front of the runtime, which may come and go; `None` if there is none.
+    pub guard: Option<PathBuf>,
     /// The program that diagnoses the node: `pleg`, for its command `doctor`.
     pub doctor: OsString,
     /// The static pods that are kept running, if any are.
@@ -47,9 +49,6 @@ pub enum RunError {
     /// The event loop stopped, which is a bug. Whoever supervises us starts us again.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// The guard's thread ended, which is a bug.
-    #[error("the guard has stopped")]
-    Guard,
     /// What Kubernetes is told cannot be written at all.
     #[error(transparent)]
     Kubernetes(#[from] cluster::StartError),
@@ -80,9 +79,7 @@ pub async fn run(
         static_pods,
     } = daemon;
     let metrics = Arc::new(Metrics::new()?);
-    if let Some(guard) = &guard {
-        metrics.count_guard(guard)?;
-    }
+    let guard = guard.map(|socket| Guard::new(socket, &endpoint));
     let environment = Environment {
         endpoint: endpoint.to_string().into(),
         clock: system_clock(),
@@ -92,7 +89,7 @@ pub async fn run(
     };
     let runtime = match &guard {
         // One set of calls: what a kubelet asks already is not asked again.
-        Some(guard) => GrpcRuntime::via(guard.connect(), config.max_message_size),
+        Some(guard) => GrpcRuntime::via(guard.connect(), config.max_message_size, OBSERVER),
         None => GrpcRuntime::new(&endpoint, config.max_message_size),
     };
     let runtime = Arc::new(runtime);
@@ -128,7 +125,11 @@ pub async fn run(
         HistoryConfig::Off => None,
         on => {
             let figures = agent.metrics.count_history()?;
-            History::start(on, endpoint.to_string(), agent.guard.is_some(), figures)
+            let is_guarded = match &agent.guard {
+                Some(guard) => guard.is_there().await,
+                None => false,
+            };
+            History::start(on, endpoint.to_string(), is_guarded, figures)
         }
     };
     let reports = watch::Sender::new(None);
@@ -138,7 +139,7 @@ pub async fn run(
     supervisor::ready().await;
     let ended = tokio::select! {
         never = serve_all(listeners, &agent) => match never {},
-        never = supervisor::watchdog(&agent.pleg, agent.guard.as_ref()) => match never {},
+        never = supervisor::watchdog(&agent.pleg) => match never {},
         stopped = agent.pleg.stopped() => Err(stopped.into()),
         stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
         never = diagnose(&agent, diagnosis.as_ref(), history.as_ref(), reports.subscribe()) => {
@@ -147,7 +148,7 @@ pub async fn run(
         never = history::keep(history.as_ref(), &agent, reports.subscribe()) => match never {},
         never = reports::make(&agent, &reports) => match never {},
         Err(error) = static_pods => Err(error.into()),
-        () = guard_ended(&agent) => Err(RunError::Guard),
+        never = follow_guard(&agent) => match never {},
         () = report_to_kubernetes(kubernetes.as_ref(), reports.subscribe()) => Err(RunError::Writer),
         () = shutdown => Ok(()),
     };
@@ -202,9 +203,9 @@ async fn diagnose(
     pending().await
 }
 
-async fn guard_ended(agent: &Agent) {
+async fn follow_guard(agent: &Agent) -> Infallible {
     match &agent.guard {
-        Some(guard) => guard.ended().await,
+        Some(guard) => guard.follow().await,
         None => pending().await,
     }
 }

@@ -12,10 +12,9 @@ use axum::body::Body;
 use axum::extract::{Extension, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, put};
+use axum::routing::get;
 use bytes::Bytes;
 use futures_util::stream;
-use guard::core::Mode;
 use pleg::out::health::HealthState;
 use pleg::out::status_report::StatusReport;
 use serde::Serialize;
@@ -47,7 +46,6 @@ pub fn router(agent: Agent) -> Router {
         .route("/v1/status", get(status))
         .route("/v1/pods", get(pods))
         .route("/v1/events", get(events))
-        .route("/v1/guard/mode", put(switch_guard))
         .layer(Extension(Arc::new(Semaphore::new(MAX_EVENT_STREAMS))))
         .layer(Extension(SharedAnswer::default()))
         .with_state(agent.clone());
@@ -70,7 +68,8 @@ fn unavailable(why: &str) -> (StatusCode, String) {
 }
 
 async fn livez(State(agent): State<Agent>) -> Answer {
-    report(&agent).await?;
+    let turns = agent.own_report().await;
+    turns.map_err(|no| unavailable(&no.to_string()))?;
     Ok("ok\n".into_response())
 }
 
@@ -118,26 +117,6 @@ fn exposition(text: prometheus::Result<String>) -> Answer {
 
 async fn status(State(agent): State<Agent>) -> Answer {
     Ok(json(json_text(&report(&agent).await?)))
-}
-
-/// The body is the name of the mode.
-async fn switch_guard(State(agent): State<Agent>, mode: String) -> Answer {
-    let Some(guard) = &agent.guard else {
-        let why = "there is no guard in this process\n";
-        return Err((StatusCode::NOT_FOUND, why.to_owned()));
-    };
-    let mode = match mode.trim() {
-        "guard" => Mode::Guard,
-        "shadow" => Mode::Shadow,
-        "pass" => Mode::Pass,
-        _ => {
-            let why = "the mode is guard, shadow or pass\n";
-            return Err((StatusCode::BAD_REQUEST, why.to_owned()));
-        }
-    };
-    guard.switch(mode);
-    tracing::info!("the guard is switched: {mode:?}");
-    Ok(StatusCode::NO_CONTENT.into_response())
 }
 
 async fn pods(State(agent): State<Agent>, Extension(shared): Extension<SharedAnswer>) -> Answer {

@@ -22,6 +22,7 @@ mod config;
 mod daemon;
 mod diagnosis;
 mod doors;
+mod guard;
 mod history;
 pub mod http;
 mod kernel;
@@ -40,32 +41,24 @@ mod yaml_words;
 
 pub use agent::Agent;
 pub use client::{AgentChoice, AgentClient, ClientError, Events};
-pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints};
+pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints, Remedy};
 pub use daemon::{Daemon, RunError, run};
 pub use diagnosis::{DiagnosisConfig, Findings};
-pub use doors::{Endless, ListenError, Listeners, MAX_CONNECTIONS, UnixDoor, open_cri_door, serve};
+pub use doors::{Endless, ListenError, Listeners, MAX_CONNECTIONS, UnixDoor, serve};
+pub use guard::Guard;
 pub use history::{HistoryConfig, HistoryFolder};
 pub use kernel::kernel;
-pub use known_ids::{host_ids, known_ids};
+pub use known_ids::known_ids;
 pub use metrics::{HistoryFigures, Metrics};
 pub use pods::pod_reports;
 pub use static_pods::{StaticPods, StaticPodsError, StaticPodsView};
 pub use supervisor::keep_trying;
 
+pub use base::host::state_directory;
+
 use std::path::PathBuf;
 
-/// The state directory, unless `PLEG_STATE_DIR` names another one.
-const STATE_DIRECTORY: &str = "/run/pleg";
-
-/// Where the agent keeps its socket and the known ids.
-pub fn state_directory() -> PathBuf {
-    named_state_directory().unwrap_or_else(|| STATE_DIRECTORY.into())
-}
-
-fn named_state_directory() -> Option<PathBuf> {
-    let directory = std::env::var_os("PLEG_STATE_DIR")?;
-    (!directory.is_empty()).then(|| directory.into())
-}
+use base::host::named_state_directory;
 
 /// Where the history is recorded by default: it outlives the node's next start, unless the state
 /// directory is another one.

@@ -115,7 +115,8 @@ impl Pace {
 }
 
 fn is_quiet(report: &StatusReport) -> bool {
-    report.health.state == HealthState::Healthy && !report.guard.guarding
+    let guard = &report.guard;
+    report.health.state == HealthState::Healthy && !guard.guarding && !guard.unresponsive
 }
 
 #[cfg(test)]

@@ -60,22 +60,16 @@ pub(crate) async fn stopping() {
     tell(NotifyState::Stopping).await;
 }
 
-/// Says twice in each watchdog interval that both loops turn, while they do.
-pub(crate) async fn watchdog(pleg: &Pleg, guard: Option<&guard::Handle>) -> Infallible {
+/// Says twice in each watchdog interval that our loop turns, while it does.
+pub(crate) async fn watchdog(pleg: &Pleg) -> Infallible {
     let Some(interval) = sd_notify::watchdog_enabled() else {
         return std::future::pending().await;
     };
-    let mut beats = None;
     loop {
         sleep(interval / 2).await;
-        let now = guard.map(guard::Handle::beats);
-        let guard_turns = now.is_none() || now != beats;
-        beats = now;
-        let turns = timeout(TURN, pleg.status()).await.is_ok();
-        match (turns, guard_turns) {
-            (true, true) => tell(NotifyState::Watchdog).await,
-            (false, _) => tracing::error!("the event loop is not running"),
-            (_, false) => tracing::error!("the guard's event loop is not running"),
+        match timeout(TURN, pleg.status()).await {
+            Ok(_) => tell(NotifyState::Watchdog).await,
+            Err(_) => tracing::error!("the event loop is not running"),
         }
     }
 }

@@ -1,9 +1,8 @@
-//! The records for a reader of events: those of the library, and what a guard in this process makes of
-//! the node's health.
+//! The records for a reader of events: those of the library, and what a guard makes of the node's
+//! health.
 
 use std::future::pending;
 
-use guard::Turns;
 use pleg::model::wall_time::system_clock;
 use pleg::out::cache::Stopped;
 use pleg::out::health::{HealthState, Reason};
@@ -11,6 +10,7 @@ use pleg::out::subscribers::Subscription;
 use pleg::out::told::Record;
 
 use crate::agent::Agent;
+use crate::guard::{Guard, Turns};
 
 /// A subscription, with the guard's turns.
 pub(crate) struct Told {
@@ -24,7 +24,7 @@ pub(crate) struct Told {
 impl Told {
     pub(crate) async fn subscribe(agent: Agent) -> Result<Self, Stopped> {
         Ok(Self {
-            turns: agent.guard.as_ref().map(guard::Handle::turns),
+            turns: agent.guard.as_ref().map(Guard::turns),
             subscription: agent.pleg.subscribe().await?,
             last: None,
             agent,

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use agent::{keep_trying, kernel, known_ids, state_directory};
 use anyhow::Context;
-use cri::Endpoint;
+use cri::{Endpoint, USUAL_PLACES};
 use pleg::model::wall_time::system_clock;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use pleg::runtime::{CallError, Runtime, RuntimeVersion};
@@ -16,16 +16,6 @@ use tokio::time::timeout;
 
 use crate::args::KernelHints;
 use crate::text::sentence;
-
-/// Where runtimes listen, in the order in which they are tried.
-const USUAL_PLACES: [&str; 6] = [
-    "/run/containerd/containerd.sock",
-    "/run/crio/crio.sock",
-    "/run/cri-dockerd.sock",
-    "/run/k3s/containerd/containerd.sock",
-    "/run/k0s/containerd.sock",
-    "/var/snap/microk8s/common/run/containerd.sock",
-];
 
 /// How long a runtime may take to say who it is before we go on without knowing.
 const PATIENCE: Duration = Duration::from_secs(2);

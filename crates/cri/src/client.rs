@@ -1,6 +1,5 @@
 //! One connection to a runtime, and calls on it by method.
 
-use std::fmt;
 use std::future::poll_fn;
 use std::io;
 use std::pin::Pin;
@@ -14,9 +13,9 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::rt::TokioIo;
 use prost::Message;
 use tokio::io::{AsyncRead, AsyncWrite};
-use tokio::net::UnixStream;
 use tonic::body::Body;
 use tonic::codec::Streaming;
+use tonic::metadata::MetadataValue;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 use tonic_prost::ProstCodec;
@@ -26,39 +25,14 @@ use crate::connection::Connection;
 use crate::fields::Malformed;
 use crate::frame::framed;
 use crate::items::Items;
-use crate::{Endpoint, Rpc};
-
-/// The generation of the interface that a runtime speaks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ApiVersion {
-    /// Kubernetes 1.23 and later; containerd 1.6 and later.
-    V1,
-    /// Before that: the same messages under another service name.
-    V1Alpha2,
-}
-
-impl ApiVersion {
-    /// The version as CRI spells it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::V1 => "v1",
-            Self::V1Alpha2 => "v1alpha2",
-        }
-    }
-}
-
-impl fmt::Display for ApiVersion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
+use crate::{ApiVersion, Endpoint, Rpc};
 
 /// The size of HTTP/2 windows in bytes. The list of a common node (173 KB for 100 pods) fits, so that
 /// no window update is needed while it arrives.
 const HTTP2_WINDOW_BYTES: u32 = 1 << 20;
 
 /// A connection that is being made.
-pub type Connecting = Pin<Box<dyn Future<Output = io::Result<UnixStream>> + Send>>;
+pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Connection>> + Send>>;
 
 /// Makes a connection to a runtime.
 pub type Connect = Arc<dyn Fn() -> Connecting + Send + Sync>;
@@ -72,6 +46,8 @@ pub struct Client {
     channel: Channel,
     connections: Arc<AtomicUsize>,
     max_message_size: usize,
+    /// The name and the value of the metadata that each call has.
+    metadata: Option<(&'static str, &'static str)>,
 }
 
 impl Client {
@@ -83,9 +59,17 @@ impl Client {
         Self::with(move || Connection::open(path.clone()), max_message_size)
     }
 
-    /// Like [`Client::new`], with connections that `connect` makes.
-    pub fn via(connect: Connect, max_message_size: usize) -> Self {
-        Self::with(move || connect(), max_message_size)
+    /// Like [`Client::new`], on connections that the caller makes, with this metadata (a name and a value) in each
+    /// call.
+    pub fn via(
+        connect: Connect,
+        max_message_size: usize,
+        metadata: (&'static str, &'static str),
+    ) -> Self {
+        Self {
+            metadata: Some(metadata),
+            ..Self::with(move || connect(), max_message_size)
+        }
     }
 
     fn with<A, S>(connect: impl Fn() -> A + Send + Sync + 'static, max_message_size: usize) -> Self
@@ -111,6 +95,7 @@ impl Client {
             channel,
             connections,
             max_message_size,
+            metadata: None,
         }
     }
 
@@ -129,7 +114,7 @@ impl Client {
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc
-            .unary(Request::new(request), path(api, rpc), codec)
+            .unary(self.request(request), path(api, rpc), codec)
             .await?;
         Ok(answer.into_inner())
     }
@@ -184,9 +169,13 @@ impl Client {
         request: Q,
         mut items: Items<F>,
     ) -> Result<usize, Status> {
-        let request = http::Request::post(path(api, rpc))
+        let mut call = http::Request::post(path(api, rpc))
             .header(http::header::CONTENT_TYPE, "application/grpc")
-            .header(http::header::TE, "trailers")
+            .header(http::header::TE, "trailers");
+        if let Some((name, value)) = self.metadata {
+            call = call.header(name, value);
+        }
+        let call = call
             .body(Body::new(Full::new(framed(&request.encode_to_vec()))))
             .map_err(|error| Status::internal(error.to_string()))?;
         let mut channel = self.channel.clone();
@@ -194,7 +183,7 @@ impl Client {
         poll_fn(|context| channel.poll_ready(context))
             .await
             .map_err(transport)?;
-        let answer = channel.call(request).await.map_err(transport)?;
+        let answer = channel.call(call).await.map_err(transport)?;
         if answer.status() != http::StatusCode::OK {
             let status = answer.status();
             return Err(Status::unknown(format!(
@@ -232,9 +221,18 @@ impl Client {
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc
-            .server_streaming(Request::new(request), path(api, rpc), codec)
+            .server_streaming(self.request(request), path(api, rpc), codec)
             .await?;
         Ok(answer.into_inner())
+    }
+
+    fn request<Q>(&self, message: Q) -> Request<Q> {
+        let mut request = Request::new(message);
+        if let Some((name, value)) = self.metadata {
+            let value = MetadataValue::from_static(value);
+            request.metadata_mut().insert(name, value);
+        }
+        request
     }
 
     async fn ready(&self) -> Result<tonic::client::Grpc<Channel>, Status> {

@@ -8,7 +8,7 @@
 //! ```
 
 use std::fs;
-use std::future::Future;
+use std::future::{Future, pending};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -48,6 +48,27 @@ impl Connection {
                 Err(not_a_socket(path).await.unwrap_or(error))
             }
             Err(error) => Err(error),
+        }
+    }
+
+    /// The same connection, which also ends with the error that `ends` returns.
+    pub fn until(self, ends: impl Future<Output = io::Error> + Send + 'static) -> Self {
+        let replaced = self.replaced;
+        let either = async move {
+            let replaced = async {
+                match replaced {
+                    Some(replaced) => replaced.await,
+                    None => pending().await,
+                }
+            };
+            tokio::select! {
+                error = replaced => error,
+                error = ends => error,
+            }
+        };
+        Self {
+            stream: self.stream,
+            replaced: Some(Box::pin(either)),
         }
     }
 }

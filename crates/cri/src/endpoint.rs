@@ -4,6 +4,16 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+/// Where runtimes listen, in the order in which they are tried.
+pub const USUAL_PLACES: [&str; 6] = [
+    "/run/containerd/containerd.sock",
+    "/run/crio/crio.sock",
+    "/run/cri-dockerd.sock",
+    "/run/k3s/containerd/containerd.sock",
+    "/run/k0s/containerd.sock",
+    "/var/snap/microk8s/common/run/containerd.sock",
+];
+
 /// The unix socket of a runtime.
 ///
 /// ```

@@ -27,19 +27,24 @@
 //! # }
 //! ```
 
+mod api_version;
+#[cfg(feature = "client")]
 mod client;
 mod connection;
 pub mod dockerd;
 mod endpoint;
 pub mod fields;
 pub mod frame;
+#[cfg(feature = "client")]
 mod items;
 pub mod lean;
 mod rpc;
 
-pub use client::{ApiVersion, Client, Connect, Connecting};
+pub use api_version::ApiVersion;
+#[cfg(feature = "client")]
+pub use client::{Client, Connect, Connecting};
 pub use connection::Connection;
-pub use endpoint::{Endpoint, EndpointError};
+pub use endpoint::{Endpoint, EndpointError, USUAL_PLACES};
 pub use rpc::{NoSuchRpc, Rpc, Subject};
 
 /// Messages and server stubs, generated from `proto/cri.proto`. They are excluded from doc tests:

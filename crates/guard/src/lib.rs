@@ -16,16 +16,16 @@
 //!
 //! use guard::Proxy;
 //! use guard::core::{Mode, Settings};
-//! use pleg::model::wall_time::WallTime;
 //!
 //! # #[tokio::main(flavor = "current_thread")]
 //! # async fn main() -> std::io::Result<()> {
 //! let proxy = Proxy {
 //!     runtime: "/run/containerd/containerd.sock".into(),
+//!     socket: "/run/guard.sock".into(),
 //!     settings: Settings::default(),
 //!     state: None,
-//!     ids: pleg::no_ids(),
-//!     unix_nanos: WallTime::now().as_unix_nanos(),
+//!     ids: base::host::no_ids(),
+//!     unix_nanos: 0,
 //! };
 //! let guard = proxy.start(UnixListener::bind("/run/guard.sock")?, Mode::Shadow)?;
 //! guard.ended().await;
@@ -34,10 +34,12 @@
 //! ```
 
 pub mod core;
+mod door;
 mod handle;
 mod proxy;
 mod wire;
 
-pub use handle::{Handle, Turns};
-pub use proxy::{Proxy, Report};
+pub use door::{DoorError, open_door};
+pub use handle::Handle;
+pub use proxy::Proxy;
 pub use wire::Kind;

@@ -1,13 +1,14 @@
 //! The settings, with the kubelet's defaults where it has them, and the environment.
 
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 
+use base::host::IdSource;
+use base::ledger::Places;
+
 use crate::kernel::Kernel;
-use crate::model::id::HostId;
 use crate::model::wall_time::WallClock;
 use crate::observer::Observer;
 use crate::out::health::RELIST_THRESHOLD;
@@ -80,6 +81,16 @@ impl Default for Config {
     }
 }
 
+impl Config {
+    /// What bounds the ledger.
+    pub(crate) fn places(&self) -> Places {
+        Places {
+            outstanding_calls: self.max_outstanding_calls,
+            status_overdue: self.status_overdue,
+        }
+    }
+}
+
 /// What the generator needs besides the runtime.
 #[derive(Clone)]
 pub struct Environment {
@@ -93,17 +104,4 @@ pub struct Environment {
     pub ids: IdSource,
     /// The kernel's hints; `None` to use none.
     pub kernel: Option<Arc<dyn Kernel>>,
-}
-
-/// A source of container and sandbox ids other than the runtime's lists, such as the runtime's
-/// directories. Ids that do not exist do no harm. It must not block (see
-/// [`Blocking`](crate::kernel::Blocking)), and has a deadline.
-pub type IdSource = Arc<dyn Fn() -> Ids + Send + Sync>;
-
-/// An attempt to read ids: empty if there is nothing to read, and `None` if it could not be read now.
-pub type Ids = Pin<Box<dyn Future<Output = Option<Vec<HostId>>> + Send>>;
-
-/// A source without ids.
-pub fn no_ids() -> IdSource {
-    Arc::new(|| Box::pin(async { Some(Vec::new()) }))
 }

@@ -64,6 +64,7 @@ mod config;
 mod observer;
 mod pleg;
 
-pub use config::{Config, Environment, IdSource, Mode, no_ids};
+pub use base::host::{IdSource, no_ids};
+pub use config::{Config, Environment, Mode};
 pub use observer::{NoObserver, Observer};
 pub use pleg::Pleg;

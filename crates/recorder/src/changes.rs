@@ -64,7 +64,7 @@ struct Essence {
     stream: String,
     kernel: String,
     runtime: Option<Arc<str>>,
-    guard: (GuardMode, bool, bool, bool),
+    guard: (GuardMode, [bool; 4]),
     finding: Option<Finding>,
     warnings: Vec<Finding>,
 }
@@ -150,9 +150,12 @@ impl Essence {
             runtime: report.runtime.version.clone(),
             guard: (
                 report.guard.mode,
-                report.guard.guarding,
-                report.guard.runtime_silent,
-                report.guard.limit_reached,
+                [
+                    report.guard.unresponsive,
+                    report.guard.guarding,
+                    report.guard.runtime_silent,
+                    report.guard.limit_reached,
+                ],
             ),
             finding: report.finding.clone(),
             warnings: report.warnings.clone(),

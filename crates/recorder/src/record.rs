@@ -66,7 +66,7 @@ pub struct Began {
     pub version: String,
     /// The runtime's socket.
     pub endpoint: String,
-    /// Whether a guard is in the same process.
+    /// Whether a guard is in front of the runtime.
     pub guard: bool,
 }
 

@@ -13,10 +13,15 @@ use crate::{PATIENCE, Running, command, pleg_json};
 /// What an agent logs before its socket.
 const SERVING: &str = "serving on unix://";
 
+/// What a guard logs once it listens.
+const GUARDING: &str = "guarding unix://";
+
 /// `pleg agent` on a socket of its own, killed when dropped.
 pub struct Agent {
     child: Child,
     command: Command,
+    /// The guard beside it, if there is one.
+    guard: Option<(Child, Command)>,
     socket: String,
     place: TempDir,
 }
@@ -35,61 +40,58 @@ impl Agent {
 
     /// The same with these lines of configuration besides.
     pub fn configured(endpoint: &cri::Endpoint, lines: &str) -> Self {
-        Self::start(|place| {
-            let config = place.join("config.yaml");
-            let socket = place.join("agent.sock");
-            let socket = format!("socket: {}\nlisten: 127.0.0.1:0\n", socket.display());
-            std::fs::write(&config, socket + lines).expect("the folder is ours");
-            let mut agent = command();
-            agent.env("PLEG_STATE_DIR", place).arg("agent");
-            agent.args(["-r", &endpoint.to_string()]);
-            agent.arg("--config").arg(config);
-            agent
-        })
+        Self::start(|place| configured(place, endpoint, lines))
     }
 
-    /// One that guards this runtime with these options, and where it does.
-    pub fn guarding(endpoint: &cri::Endpoint, options: &[&str]) -> (Self, cri::Endpoint) {
-        let mut guarded = None;
-        let agent = Self::start(|place| {
-            let config = place.join("config.yaml");
-            let socket = place.join("agent.sock");
-            let text = format!("socket: {}\nlisten: 127.0.0.1:0\n", socket.display());
-            std::fs::write(&config, text).expect("the folder is ours");
-            let cri = cri::Endpoint::new(place.join("cri.sock"));
-            let mut guard = command();
-            guard.env("PLEG_STATE_DIR", place).arg("guard");
-            guard.args(["--listen", &cri.to_string(), "-r", &endpoint.to_string()]);
-            guard.arg("--config").arg(config).args(options);
-            guarded = Some(cri);
-            guard
-        });
-        (agent, guarded.expect("it was started"))
+    /// One beside a guard of this runtime, with these lines of configuration; and where the guard is.
+    pub fn guarding(endpoint: &cri::Endpoint, lines: &str) -> (Self, cri::Endpoint) {
+        let place = tempfile::tempdir().expect("a temporary directory");
+        let cri = cri::Endpoint::new(place.path().join("cri.sock"));
+        let mut guard = command();
+        guard.env("PLEG_STATE_DIR", place.path()).arg("guard");
+        guard.args(["--listen", &cri.to_string(), "-r", &endpoint.to_string()]);
+        guard.stderr(Stdio::piped());
+        let process = serving(&mut guard, GUARDING);
+        let mut agent = Self::in_place(place, |place| configured(place, endpoint, lines));
+        agent.guard = Some((process, guard));
+        agent.until("the guard", |status| status["guard"]["mode"] == "guard");
+        (agent, cri)
     }
 
     fn start(command: impl FnOnce(&Path) -> Command) -> Self {
         let place = tempfile::tempdir().expect("a temporary directory");
+        Self::in_place(place, command)
+    }
+
+    fn in_place(place: TempDir, command: impl FnOnce(&Path) -> Command) -> Self {
         let mut command = command(place.path());
         command.stderr(Stdio::piped());
         Self {
-            child: serving(&mut command),
+            child: serving(&mut command, SERVING),
             command,
+            guard: None,
             socket: place.path().join("agent.sock").display().to_string(),
             place,
         }
     }
 
-    /// Kills it as nobody can prevent, and starts it again.
+    /// Kills it, and its guard, as nobody can prevent, and starts both again.
     pub fn kill_and_start_again(&mut self) {
         self.end();
-        self.child = serving(&mut self.command);
+        if let Some((process, command)) = &mut self.guard {
+            *process = serving(command, GUARDING);
+        }
+        self.child = serving(&mut self.command, SERVING);
     }
 
-    /// Kills it as nobody can prevent.
+    /// Kills it, and its guard, as nobody can prevent.
     pub fn end(&mut self) {
-        // It may have ended by itself.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let guard = self.guard.as_mut().map(|(process, _)| process);
+        for process in [Some(&mut self.child), guard].into_iter().flatten() {
+            // It may have ended by itself.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
     }
 
     /// A file or folder of its state directory.
@@ -138,13 +140,26 @@ impl Drop for Agent {
     }
 }
 
-/// Starts it, and waits until it serves.
-fn serving(command: &mut Command) -> Child {
+/// An agent of this runtime with these lines of configuration.
+fn configured(place: &Path, endpoint: &cri::Endpoint, lines: &str) -> Command {
+    let config = place.join("config.yaml");
+    let socket = place.join("agent.sock");
+    let socket = format!("socket: {}\nlisten: 127.0.0.1:0\n", socket.display());
+    std::fs::write(&config, socket + lines).expect("the folder is ours");
+    let mut agent = command();
+    agent.env("PLEG_STATE_DIR", place).arg("agent");
+    agent.args(["-r", &endpoint.to_string()]);
+    agent.arg("--config").arg(config);
+    agent
+}
+
+/// Starts it, and waits until it logs that it serves.
+fn serving(command: &mut Command, says: &str) -> Child {
     let mut child = command.spawn().expect("the binary was built");
     let log = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut lines = log.lines().map_while(Result::ok);
-    let serves = lines.any(|line| line.contains(SERVING));
-    assert!(serves, "an agent says where it serves");
+    let serves = lines.any(|line| line.contains(says));
+    assert!(serves, "it says where it serves");
     // Read to the end: an agent whose log fills a pipe is another test's.
     std::thread::spawn(move || lines.for_each(drop));
     child

@@ -139,11 +139,6 @@ impl AgentClient {
         request::json(&self.socket, "/v1/pods").await
     }
 
-    /// `PUT /v1/guard/mode`: what a guard does from now on.
-    pub async fn switch_guard(&self, mode: &str) -> Result<(), ClientError> {
-        request::put(&self.socket, "/v1/guard/mode", mode).await
-    }
-
     /// `GET /v1/events`.
     pub async fn events(&self) -> Result<Events, ClientError> {
         request::body(&self.socket, "/v1/events")

@@ -42,14 +42,6 @@ pub async fn body(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
         .map_err(|_| ClientError::Silent(socket.to_owned()))?
 }
 
-/// `PUT path` with this text.
-pub async fn put(socket: &Path, path: &str, text: &str) -> Result<(), ClientError> {
-    let request = Request::put(path).body(Full::from(text.to_owned()));
-    let answer = timeout(PATIENCE, send(socket, request)).await;
-    let answer = answer.map_err(|_| ClientError::Silent(socket.to_owned()))?;
-    answer.map(drop)
-}
-
 async fn get(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
     send(socket, Request::get(path).body(Full::default())).await
 }
@@ -76,7 +68,7 @@ async fn send(
     });
     let answer = sender.send_request(request).await.map_err(broken)?;
     match answer.status() {
-        StatusCode::OK | StatusCode::NO_CONTENT => Ok(answer.into_body()),
+        StatusCode::OK => Ok(answer.into_body()),
         code => Err(ClientError::Refused {
             socket: socket.to_owned(),
             code,

@@ -1,7 +1,6 @@
 //! Where the agent answers, and who gets in.
 //!
 //! ```text
-//!   cri_door: who may use the runtime's socket --> the guard
 //!   unix_door: root, our own user, socketGroup --> everything
 //!   listen, metricsListen: whoever connects    --> health and metrics
 //!                                                   |
@@ -10,24 +9,21 @@
 //!                                                server: one request each
 //! ```
 
-mod cri_door;
 mod group;
 mod peer;
 mod places;
 mod server;
-mod socket_file;
 mod unix_door;
 
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
 
+use base::host::SocketError;
 use cri::Endpoint;
 use tokio::net::TcpListener;
 
 use crate::AgentConfig;
 
-pub use cri_door::open_cri_door;
 pub(crate) use peer::is_trusted;
 pub use server::{Endless, MAX_CONNECTIONS, serve};
 pub use unix_door::UnixDoor;
@@ -55,27 +51,9 @@ pub enum ListenError {
         #[source]
         error: io::Error,
     },
-    /// The socket cannot be made.
-    #[error("cannot listen on {}", path.display())]
-    Socket {
-        /// Its path.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        error: io::Error,
-    },
-    /// Somebody listens on the socket.
-    #[error(
-        "something already listens on {}: stop it, or use --listen with another path",
-        .0.display()
-    )]
-    InUse(PathBuf),
-    /// It is the runtime's own: a guard there would pass calls on to itself.
-    #[error("{} is the runtime's own socket; use --listen with another path", .0.display())]
-    Runtime(PathBuf),
-    /// Something else is at the socket's path.
-    #[error("{} exists and is not a socket; use --listen with another path", .0.display())]
-    NotASocket(PathBuf),
+    /// The socket cannot be made, or is in use.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
     /// The group that may use the socket does not exist.
     #[error("socketGroup {name}: no such group")]
     NoGroup {

@@ -12,10 +12,10 @@ use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use axum::serve::Listener;
+use base::host::{SocketError, beside, bind, check_free, make_directory};
 use tokio::net::{UnixListener, UnixStream};
 
-use super::socket_file::{beside, bind, check_free, make_directory};
-use super::{ListenError, is_trusted};
+use super::is_trusted;
 
 /// A listening unix socket. Its file goes with it.
 #[derive(Debug)]
@@ -31,12 +31,12 @@ pub struct UnixDoor {
 impl UnixDoor {
     /// Listens on `path`, for root and our own user, and for `group` if there is one. Makes
     /// the directory. Replaces the socket of a server that has gone, and nothing else.
-    pub async fn open(path: &Path, group: Option<u32>) -> Result<Self, ListenError> {
-        let failed = |error| ListenError::Socket {
+    pub async fn open(path: &Path, group: Option<u32>) -> Result<Self, SocketError> {
+        let failed = |error| SocketError::Failed {
             path: path.to_owned(),
             error,
         };
-        let in_use = || ListenError::InUse(path.to_owned());
+        let in_use = || SocketError::InUse(path.to_owned());
         make_directory(path).map_err(failed)?;
         let lock = lock_file(path).map_err(failed)?;
         match lock.try_lock() {
@@ -180,13 +180,13 @@ mod tests {
         drop(StdListener::bind(&path).unwrap());
         let door = UnixDoor::open(&path, None).await.unwrap();
         let error = UnixDoor::open(&path, None).await.unwrap_err();
-        assert!(matches!(error, ListenError::InUse(_)), "{error}");
+        assert!(matches!(error, SocketError::InUse(_)), "{error}");
         UnixStream::connect(&path).await.unwrap();
         drop(door);
 
         let _foreign = StdListener::bind(&path).unwrap();
         let error = UnixDoor::open(&path, None).await.unwrap_err();
-        assert!(matches!(error, ListenError::InUse(_)), "{error}");
+        assert!(matches!(error, SocketError::InUse(_)), "{error}");
         UnixStream::connect(&path).await.unwrap();
     }
 
@@ -195,7 +195,7 @@ mod tests {
         let (_folder, path) = place();
         fs::create_dir_all(&path).unwrap();
         let error = UnixDoor::open(&path, None).await.unwrap_err();
-        assert!(matches!(error, ListenError::NotASocket(_)), "{error}");
+        assert!(matches!(error, SocketError::NotASocket(_)), "{error}");
         assert!(path.is_dir());
     }
 

@@ -18,6 +18,7 @@ use tokio::sync::Notify;
 use crate::history::lists::ListCalls;
 
 mod diagnosed;
+mod guard_added;
 mod history;
 mod kubelet;
 mod own;
@@ -25,6 +26,7 @@ mod own;
 pub(crate) use diagnosed::Diagnosed;
 pub use history::HistoryFigures;
 
+use guard_added::GuardAdded;
 use kubelet::Kubelet;
 use own::Own;
 
@@ -32,6 +34,7 @@ use own::Own;
 pub struct Metrics {
     own: Own,
     own_registry: Registry,
+    guard_added: GuardAdded,
     kubelet: Kubelet,
     kubelet_registry: Registry,
     /// For the history.
@@ -50,7 +53,10 @@ impl Metrics {
     /// All figures at zero. The names are fixed, so an error is a bug of ours.
     pub fn new() -> prometheus::Result<Self> {
         let (own_registry, kubelet_registry) = (Registry::new(), Registry::new());
+        let guard_added = GuardAdded::new()?;
+        own_registry.register(Box::new(guard_added.clone()))?;
         Ok(Self {
+            guard_added,
             own: Own::new(&own_registry)?,
             own_registry,
             kubelet: Kubelet::new(&kubelet_registry)?,
@@ -60,10 +66,9 @@ impl Metrics {
         })
     }
 
-    /// The guard of this process counts what it adds.
-    pub fn count_guard(&self, guard: &guard::Handle) -> prometheus::Result<()> {
-        self.own.expect_guard();
-        self.own_registry.register(Box::new(guard.added()))
+    /// What the guard has added to the calls that it passed; `None` without a guard.
+    pub fn show_added(&self, added: Option<&guard_api::Added>) {
+        self.guard_added.show(added);
     }
 
     /// The writer to a Kubernetes API counts what it writes.

@@ -59,6 +59,7 @@ pub(super) struct Own {
     systemd_cookie_overflow: GaugeVec,
     guard_mode: IntGaugeVec,
     guarding: IntGauge,
+    guard_unresponsive: IntGauge,
     /// Without labels; a vector, because it can be absent.
     guard_idle: GaugeVec,
     guard_answers: IntCounterVec,
@@ -186,6 +187,13 @@ impl Own {
                 ),
                 registry
             )?,
+            guard_unresponsive: register_int_gauge_with_registry!(
+                opts!(
+                    "pleg_guard_unresponsive",
+                    "1 while there is a guard that does not respond."
+                ),
+                registry
+            )?,
             guard_idle: register_gauge_vec_with_registry!(
                 opts!(
                     "pleg_guard_idle_seconds",
@@ -271,7 +279,7 @@ impl Own {
     }
 
     /// There is a guard: a query of what it has not done yet finds 0 as well.
-    pub(super) fn expect_guard(&self) {
+    fn expect_guard(&self) {
         for list in LISTS {
             let labels = &[list.operation_type()];
             self.guard_answers.with_label_values(labels);
@@ -331,9 +339,13 @@ impl Own {
             gauge.set(i64::from(mode == guard.mode));
         }
         self.guarding.set(i64::from(guard.guarding));
+        let unresponsive = &self.guard_unresponsive;
+        unresponsive.set(i64::from(guard.unresponsive));
         set_or_remove(&self.guard_idle, guard.idle_seconds);
-        let differences = &self.guard_differences;
-        differences.inc_by(guard.differences.saturating_sub(differences.get()));
+        set(&self.guard_differences, guard.differences);
+        if guard.mode != GuardMode::Off {
+            self.expect_guard();
+        }
         let figures = [
             (&self.guard_answers, &guard.answers),
             (&self.guard_completed, &guard.completed),
@@ -341,13 +353,17 @@ impl Own {
         ];
         for (counter, counts) in figures {
             for (call, count) in counts {
-                // The guard counts; what it has counted is shown.
-                let counter = counter.with_label_values(&[call.operation_type()]);
-                counter.inc_by(count.saturating_sub(counter.get()));
+                set(&counter.with_label_values(&[call.operation_type()]), *count);
             }
         }
         set_or_remove(&self.notready_in, now.kubelet_view.not_ready_in_seconds);
     }
+}
+
+/// The guard counts, and begins anew when it starts: what it has counted is shown.
+fn set(counter: &IntCounter, count: u64) {
+    counter.reset();
+    counter.inc_by(count);
 }
 
 /// A gauge without labels that is absent while there is nothing to show.

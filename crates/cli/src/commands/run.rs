@@ -9,10 +9,13 @@ use std::time::Duration;
 
 use agent::{Daemon, Listeners, StaticPods, state_directory};
 use anyhow::{Context, anyhow, bail, ensure};
+use base::host::{runtime_ids, state_file};
 use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use cri::Endpoint;
 use guard::core::{Mode, Settings};
+use guard::{Handle, Proxy, open_door};
+use pleg::model::wall_time::system_clock;
 use static_pods::completion::{Completion, Finished};
 use static_pods::logs::{LogFolders, POD_LOGS};
 use static_pods::pods::Pods;
@@ -24,7 +27,6 @@ use tokio::time::timeout;
 
 use crate::args::{Format, Global, Listen};
 use crate::commands::agent::{configured, program};
-use crate::commands::guard::guarding;
 use crate::{Found, endpoint, output, signals, text};
 
 /// Where a kubelet says that it is well (`healthzPort`).
@@ -125,7 +127,7 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
     let pods = Arc::new(watch::Sender::new(Pods::default()));
     let (once, down) = (options.once, options.down);
     // A runtime that has not said yet whether it is one does not hold up a stop either.
-    let (daemon, listeners) = tokio::select! {
+    let (daemon, listeners, guard) = tokio::select! {
         ready = prepare(global, options, lines, pods.clone()) => ready?,
         () = &mut interrupted => return Ok(Found::Well),
     };
@@ -153,6 +155,7 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
     };
     tokio::select! {
         ran = agent::run(daemon, listeners, ended) => ran?,
+        () = guard.ended() => bail!("the guard has stopped"),
         failed = failed => failed?,
         () = output::reader_gone() => return stopped(),
     }
@@ -202,7 +205,7 @@ async fn prepare(
     options: Run,
     lines: Lines,
     pods: Arc<watch::Sender<Pods>>,
-) -> anyhow::Result<(Daemon, Listeners)> {
+) -> anyhow::Result<(Daemon, Listeners, Handle)> {
     if let Some(directory) = &options.manifests {
         let read = directory.read_dir();
         read.with_context(|| format!("cannot read the manifests in {}", directory.display()))?;
@@ -226,14 +229,22 @@ async fn prepare(
     // Between us and the runtime, as between a kubelet and its: what hangs after it was done is
     // answered.
     let kept = format!("{}.rows", options.owner);
-    let guard = guarding(&endpoint, &socket, Settings::default(), Mode::Guard, &kept).await?;
+    let proxy = Proxy {
+        runtime: endpoint.path().to_owned(),
+        socket: socket.clone(),
+        settings: Settings::default(),
+        state: Some(state_file(endpoint.path(), &kept)),
+        ids: runtime_ids(endpoint.path()),
+        unix_nanos: system_clock()().as_unix_nanos(),
+    };
+    let guard = proxy.start(open_door(&socket, endpoint.path()).await?, Mode::Guard)?;
     let static_pods = StaticPods {
         manifests: options.manifests,
         node_name: options.node_name.unwrap_or_else(host_name),
         root: absolute(&options.root_dir)?,
         logs: log_folders(&options.pod_logs_dir)?,
         policy: options.policy.into(),
-        guard: Endpoint::new(socket),
+        guard: Endpoint::new(&socket),
         owner: options.owner,
         lines,
         pods,
@@ -242,11 +253,11 @@ async fn prepare(
         endpoint,
         config,
         state_directory: state_directory(),
-        guard: Some(guard),
+        guard: Some(socket),
         doctor: program(),
         static_pods: Some(static_pods),
     };
-    Ok((daemon, listeners))
+    Ok((daemon, listeners, guard))
 }
 
 /// The runtime is told paths, and does not share our working directory.

@@ -62,6 +62,7 @@ const NOT_ANSWERED_YET: &str =
     "lists are overdue, and none has been answered in place of the runtime yet";
 
 /// Of a guard while the whole runtime is silent.
+const UNRESPONSIVE: &str = "does not respond: a kubelet behind it is not answered";
 const NOTHING_TO_ANSWER_FROM: &str = "cannot answer lists: the runtime answers no call";
 
 /// The text in a style.

@@ -11,8 +11,8 @@ use pleg::runtime::Rpc;
 use pleg_text::GoDuration;
 
 use super::{
-    BAD, BOLD, DIM, GOOD, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN,
-    health_style, printable, sentence, styled,
+    BAD, BOLD, DIM, GOOD, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, UNRESPONSIVE,
+    WARN, health_style, printable, sentence, styled,
 };
 
 /// A line for each part of the report.
@@ -84,6 +84,9 @@ fn seen(status: &StatusReport) -> String {
 
 /// What a guard does, if there is one.
 fn guard(guard: &GuardStatus) -> Option<String> {
+    if guard.unresponsive {
+        return Some(styled(BAD, UNRESPONSIVE));
+    }
     if let Some(idle) = guard.idle_seconds.filter(|_| guard.is_bypassed()) {
         let idle = duration(idle);
         let bypassed = format!("the kubelet does not use it: no list call for {idle}");

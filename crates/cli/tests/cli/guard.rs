@@ -2,37 +2,38 @@
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use pleg::runtime::Rpc;
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::support::{FakeRuntime, PATIENCE, Pleg, eventually, get, value};
+use crate::support::{FakeRuntime, Pleg, eventually, get, value};
 
 const PODS: &[(&str, &[&str])] = &[("web", &["app"])];
 
-/// A guard in a folder of its own; killed when it is dropped.
+/// A guard and an agent in a folder of their own; killed when this is dropped.
 struct Guard {
     folder: TempDir,
     process: Child,
-}
-
-fn config(folder: &Path) -> String {
-    let path = folder.join("agent.yaml");
-    let socket = folder.join("agent.sock").display().to_string();
-    fs::write(&path, format!("listen: 127.0.0.1:0\nsocket: {socket}\n")).unwrap();
-    path.display().to_string()
+    agent: Child,
 }
 
 impl Guard {
     fn start(runtime: &FakeRuntime) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let process = process(folder.path(), runtime, None);
-        let guard = Self { folder, process };
+        let process = guard(folder.path(), runtime, None);
+        wait_for_guard(folder.path());
+        let agent = agent(folder.path(), runtime);
+        let guard = Self {
+            folder,
+            process,
+            agent,
+        };
         guard.wait();
         guard
     }
@@ -42,9 +43,10 @@ impl Guard {
     }
 
     fn wait(&self) {
-        eventually("the guard's agent has seen the pods", || {
-            let answers = Path::new(&self.path("agent.sock")).exists();
-            (answers && get(&self.path("agent.sock"), "/readyz").code == 200).then_some(())
+        eventually("the agent has seen the pods and the guard", || {
+            let answers = UnixStream::connect(self.path("agent.sock")).is_ok();
+            let is_ready = answers && get(&self.path("agent.sock"), "/readyz").code == 200;
+            (is_ready && self.status()["guard"]["mode"] != "off").then_some(())
         });
     }
 
@@ -53,21 +55,56 @@ impl Guard {
     }
 
     fn mode(&self, mode: &str) {
-        let socket = self.path("agent.sock");
-        let switch = ["guard", "mode", mode, "--agent", &socket];
-        Pleg::new(&switch).run().assert_code(0);
+        let socket = self.path("cri.sock");
+        let switch = ["guard", "mode", mode, "--listen", &socket];
+        let said = Pleg::new(&switch).run().assert_code(0).out;
+        assert!(said.starts_with(&format!("{mode}: ")), "{said}");
+    }
+
+    /// What a kubelet is answered.
+    fn listed(&self) -> Value {
+        let cri = self.path("cri.sock");
+        let pods = Pleg::new(&["pods", "-r", &cri, "--agent", "off", "-o", "json"]);
+        pods.run().assert_code(0).value()
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        for process in [&mut self.process, &mut self.agent] {
+            end(process);
+        }
     }
 }
 
+fn end(process: &mut Child) {
+    let _ = process.kill();
+    let _ = process.wait();
+}
+
+fn agent(folder: &Path, runtime: &FakeRuntime) -> Child {
+    let config = folder.join("agent.yaml");
+    let socket = folder.join("agent.sock").display().to_string();
+    fs::write(&config, format!("listen: 127.0.0.1:0\nsocket: {socket}\n")).unwrap();
+    Command::new(env!("CARGO_BIN_EXE_pleg"))
+        .args(["agent", "-r", &runtime.endpoint(), "--config"])
+        .arg(config)
+        .env("PLEG_STATE_DIR", folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(File::create(folder.join("agent.log")).unwrap())
+        .spawn()
+        .unwrap()
+}
+
 /// Starts a guard; `held` is the socket that its supervisor holds for it.
-fn process(folder: &Path, runtime: &FakeRuntime, held: Option<&UnixListener>) -> Child {
+fn guard(folder: &Path, runtime: &FakeRuntime, held: Option<&UnixListener>) -> Child {
+    let program = Path::new(env!("CARGO_BIN_EXE_pleg")).with_file_name("pleg-guard");
+    assert!(
+        program.exists(),
+        "{} was not built: `cargo test` of the whole workspace builds it",
+        program.display()
+    );
     // A supervisor puts the socket at the descriptor 3 (sd_listen_fds(3)).
     let script = match held {
         Some(_) => "exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"",
@@ -79,7 +116,7 @@ fn process(folder: &Path, runtime: &FakeRuntime, held: Option<&UnixListener>) ->
     };
     Command::new("sh")
         .args(["-c", script, "sh", env!("CARGO_BIN_EXE_pleg"), "guard"])
-        .args(["-r", &runtime.endpoint(), "--config", &config(folder)])
+        .args(["-r", &runtime.endpoint()])
         .args(["--listen", &folder.join("cri.sock").display().to_string()])
         .env("PLEG_STATE_DIR", folder)
         .stdin(stdin)
@@ -87,6 +124,13 @@ fn process(folder: &Path, runtime: &FakeRuntime, held: Option<&UnixListener>) ->
         .stderr(File::create(folder.join("log")).unwrap())
         .spawn()
         .unwrap()
+}
+
+fn wait_for_guard(folder: &Path) {
+    eventually("the guard listens", || {
+        let log = fs::read_to_string(folder.join("log")).unwrap_or_default();
+        log.contains("guarding unix://").then_some(())
+    });
 }
 
 #[test]
@@ -101,9 +145,9 @@ fn a_guard_says_what_it_does_and_is_switched_while_it_runs() {
         assert_eq!(shown["guarding"], false);
         assert_eq!(shown["differences"], 0);
         // Through it everything is as it is without it.
-        let through = Pleg::new(&["pods", "-r", &cri, "--agent", "off", "-o", "json"]);
-        let pods = through.run().assert_code(0).value();
-        assert_eq!(pods[0]["name"], "web");
+        assert_eq!(guard.listed()[0]["name"], "web");
+        let printed = Pleg::new(&["guard", "mode", "--listen", &cri, "-o", "json"]);
+        assert_eq!(printed.run().assert_code(0).value()["mode"], mode);
     }
     let metrics = get(&guard.path("agent.sock"), "/metrics").body;
     let of = |series: &str| value(&metrics, series);
@@ -114,9 +158,13 @@ fn a_guard_says_what_it_does_and_is_switched_while_it_runs() {
         of("pleg_guard_added_seconds_count") > Some(4.0),
         "{metrics}"
     );
-    let socket = guard.path("agent.sock");
-    let wrong = Pleg::new(&["guard", "mode", "sideways", "--agent", &socket]);
+    assert_eq!(of("pleg_guard_unresponsive"), Some(0.0));
+    let wrong = Pleg::new(&["guard", "mode", "sideways", "--listen", &cri]);
     wrong.run().assert_code(2);
+    let runtime = runtime.endpoint();
+    let none = Pleg::new(&["guard", "mode", "--listen", &runtime]);
+    let said = none.run().assert_code(2).err;
+    assert!(said.contains("no guard serves"), "{said}");
 }
 
 #[test]
@@ -210,25 +258,92 @@ fn while_the_whole_runtime_is_silent_a_guard_says_that_it_cannot_answer() {
     });
 }
 
+/// Enforces G10.
 #[test]
-fn a_kubelet_is_served_also_while_others_have_the_sockets_of_the_guards_agent() {
+fn a_kubelet_does_not_notice_that_the_agent_is_killed_or_started_again() {
     let runtime = FakeRuntime::with_pods(PODS);
-    let folder = tempfile::tempdir().unwrap();
-    let theirs = UnixListener::bind(folder.path().join("agent.sock")).unwrap();
-    let process = process(folder.path(), &runtime, None);
-    let guard = Guard { folder, process };
-    let cri = guard.path("cri.sock");
-    let asked = ["pods", "-r", &cri, "--agent", "off"];
-    eventually("the kubelet is served", || {
-        let pods = Pleg::new(&asked).run();
-        (pods.code == Some(0) && pods.out.contains("web")).then_some(())
-    });
-    let log = fs::read_to_string(guard.path("log")).unwrap();
-    assert!(log.contains("something already listens on"), "{log}");
-    assert!(log.contains("The kubelet is served"), "{log}");
-    drop(theirs);
-    fs::remove_file(guard.path("agent.sock")).unwrap();
+    let mut guard = Guard::start(&runtime);
+    end(&mut guard.agent);
+    assert_eq!(guard.listed()[0]["name"], "web");
+    // What it left is replaced.
+    guard.agent = agent(guard.folder.path(), &runtime);
     guard.wait();
+    assert_eq!(guard.listed()[0]["name"], "web");
+    let log = fs::read_to_string(guard.path("log")).unwrap();
+    assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
+}
+
+/// Enforces O6.
+#[test]
+fn while_the_guard_is_away_its_agent_observes_the_runtime_itself_and_says_so() {
+    let runtime = FakeRuntime::with_pods(PODS);
+    let mut guard = Guard::start(&runtime);
+    end(&mut guard.process);
+    let socket = guard.path("agent.sock");
+    eventually("the agent misses the guard", || {
+        (guard.status()["guard"]["unresponsive"] == true).then_some(())
+    });
+    let page = Pleg::new(&["status", "--agent", &socket]).run().out;
+    assert!(page.contains("does not respond"), "{page}");
+    let metrics = get(&socket, "/metrics").body;
+    assert_eq!(value(&metrics, "pleg_guard_unresponsive"), Some(1.0));
+    runtime.sim.run("new", &["app"]);
+    eventually("the new pod is seen without the guard", || {
+        let pods = get(&socket, "/v1/pods").json();
+        (pods.as_array().unwrap().len() == 2).then_some(())
+    });
+    guard.process = self::guard(guard.folder.path(), &runtime, None);
+    eventually("the guard is there again", || {
+        (guard.status()["guard"]["unresponsive"] == false).then_some(())
+    });
+    assert_eq!(guard.status()["guard"]["mode"], "guard");
+    runtime.sim.run("newer", &["app"]);
+    eventually("the agent observes through it", || {
+        let pods = get(&socket, "/v1/pods").json();
+        (pods.as_array().unwrap().len() == 3).then_some(())
+    });
+}
+
+/// Enforces O6.
+#[test]
+fn a_guard_that_hangs_delays_its_agent_for_a_moment_only() {
+    let runtime = FakeRuntime::with_pods(PODS);
+    let guard = Guard::start(&runtime);
+    let process = Pid::from_raw(guard.process.id().try_into().unwrap()).unwrap();
+    kill_process(process, Signal::STOP).unwrap();
+    eventually("the agent misses the guard", || {
+        (guard.status()["guard"]["unresponsive"] == true).then_some(())
+    });
+    let asked = Instant::now();
+    for _ in 0..20 {
+        assert_eq!(guard.status()["guard"]["unresponsive"], true);
+    }
+    let took = asked.elapsed();
+    assert!(took < Duration::from_secs(5), "{took:?}");
+    runtime.sim.run("new", &["app"]);
+    eventually("the agent observes the runtime itself", || {
+        let pods = get(&guard.path("agent.sock"), "/v1/pods").json();
+        (pods.as_array().unwrap().len() == 2).then_some(())
+    });
+    kill_process(process, Signal::CONT).unwrap();
+    eventually("the guard is there again", || {
+        (guard.status()["guard"]["unresponsive"] == false).then_some(())
+    });
+}
+
+#[test]
+fn without_the_guards_own_program_the_command_says_what_is_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = folder.path().join("pleg");
+    fs::copy(env!("CARGO_BIN_EXE_pleg"), &alone).unwrap();
+    let mut command = Command::new(alone);
+    let command = command
+        .args(["guard", "-r", "/run/none.sock"])
+        .env("PATH", "");
+    let ended = command.output().unwrap();
+    assert_eq!(ended.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&ended.stderr);
+    assert!(said.contains("pleg-guard is neither beside"), "{said}");
 }
 
 #[test]
@@ -254,37 +369,33 @@ fn its_agent_sees_a_runtime_go_and_come_back_as_it_would_without_a_guard() {
     until("it is back", &|health| health["state"] == "Healthy");
 }
 
+/// Enforces G9.
 #[test]
 fn a_socket_that_a_supervisor_holds_outlives_the_guard() {
     let runtime = FakeRuntime::with_pods(PODS);
     let folder = tempfile::tempdir().unwrap();
     let held = UnixListener::bind(folder.path().join("cri.sock")).unwrap();
-    let process_of = |folder: &Path| process(folder, &runtime, Some(&held));
     let mut guard = Guard {
-        process: process_of(folder.path()),
+        process: self::guard(folder.path(), &runtime, Some(&held)),
+        agent: agent(folder.path(), &runtime),
         folder,
     };
     guard.wait();
-    let cri = guard.path("cri.sock");
-    let pods = || {
-        let pods = Pleg::new(&["pods", "-r", &cri, "--agent", "off", "-o", "json"]);
-        pods.run().assert_code(0).value()
-    };
-    assert_eq!(pods()[0]["name"], "web");
+    assert_eq!(guard.listed()[0]["name"], "web");
 
-    guard.process.kill().unwrap();
-    guard.process.wait().unwrap();
-    let waiting = std::thread::scope(|scope| {
-        // Nobody accepts: it waits, and is not refused.
-        let waiting = scope.spawn(|| (pods(), Instant::now()));
-        std::thread::sleep(std::time::Duration::from_millis(200));
-        guard.process = process_of(guard.folder.path());
-        waiting.join().unwrap()
+    end(&mut guard.process);
+    let next = std::thread::scope(|scope| {
+        // No process accepts: it waits, and is not refused.
+        let waiting = scope.spawn(|| guard.listed());
+        std::thread::sleep(Duration::from_millis(200));
+        let next = self::guard(guard.folder.path(), &runtime, Some(&held));
+        assert_eq!(waiting.join().unwrap()[0]["name"], "web");
+        next
     });
-    assert_eq!(waiting.0[0]["name"], "web");
-    assert!(waiting.1.elapsed() < PATIENCE);
+    guard.process = next;
 }
 
+/// Enforces G16.
 #[test]
 fn it_is_installed_and_taken_back_without_a_trace() {
     let runtime = FakeRuntime::with_pods(PODS);
@@ -293,21 +404,41 @@ fn it_is_installed_and_taken_back_without_a_trace() {
     let endpoint = runtime.endpoint();
     let options = ["--unit-directory", directory, "--listen", "/run/x/cri.sock"];
     let install = [&["guard", "install", "-r", &endpoint], &options[..]].concat();
+    let tried = [&install[..], &["--dry-run"]].concat();
+    let would = Pleg::new(&tried).run().assert_code(0).out;
+    assert!(would.contains("ListenStream=/run/x/cri.sock\n"), "{would}");
+    assert_eq!(fs::read_dir(units.path()).unwrap().count(), 0, "it is dry");
     let said = Pleg::new(&install).run().assert_code(0).out;
     let setting = "containerRuntimeEndpoint: unix:///run/x/cri.sock\n";
     assert!(said.contains(setting), "{said}");
     let service = fs::read_to_string(units.path().join("pleg-guard.service")).unwrap();
-    assert!(service.contains(&format!(" --runtime-endpoint {endpoint} ")));
+    let program = format!("/pleg-guard --runtime-endpoint {endpoint} ");
+    assert!(service.contains(&program), "{service}");
+    assert!(would.contains(&service), "{would}");
     let socket = fs::read_to_string(units.path().join("pleg-guard.socket")).unwrap();
     assert!(socket.contains("ListenStream=/run/x/cri.sock\n"));
 
     let uninstall = ["guard", "uninstall", "--unit-directory", directory];
+    let tried = [&uninstall[..], &["--dry-run"]].concat();
+    let would = Pleg::new(&tried).run().assert_code(0).out;
+    assert!(would.contains("Would remove "), "{would}");
+    assert_eq!(fs::read_dir(units.path()).unwrap().count(), 2);
     let said = Pleg::new(&uninstall).run().assert_code(0).out;
     assert!(said.contains(&endpoint), "{said}");
     assert_eq!(fs::read_dir(units.path()).unwrap().count(), 0);
     Pleg::new(&uninstall).run().assert_code(2);
+
+    let nowhere = ["guard", "install", "-r", "/run/none.sock"];
+    let nowhere = [&nowhere[..], &["--unit-directory", directory]].concat();
+    let said = Pleg::new(&nowhere).run().assert_code(2).err;
+    assert!(
+        said.contains("no container runtime at /run/none.sock"),
+        "{said}"
+    );
+    assert_eq!(fs::read_dir(units.path()).unwrap().count(), 0);
 }
 
+/// Enforces D2.
 #[test]
 fn on_the_socket_of_a_guard_the_runtime_behind_it_is_diagnosed() {
     let runtime = FakeRuntime::with_pods(PODS);

@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use pleg::model::id::Id;
+use base::id::Id;
 use tokio::time::Instant;
 
 use super::HostIds;

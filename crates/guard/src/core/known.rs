@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use pleg::model::id::Id;
+use base::id::Id;
 use tokio::time::Instant;
 
 use super::Guard;

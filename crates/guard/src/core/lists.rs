@@ -14,9 +14,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::id::Id;
 use bytes::Bytes;
 use cri::Rpc;
-use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::{Asked, Known};

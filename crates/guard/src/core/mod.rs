@@ -63,10 +63,10 @@ mod usual;
 
 use std::collections::BTreeMap;
 
+use base::id::Id;
+use base::ledger::Key;
 use bytes::Bytes;
 use cri::Rpc;
-use pleg::engine::Key;
-use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use crate::wire::Kind;
@@ -105,6 +105,8 @@ enum Purpose {
     StatsList,
     /// The statistics of one id.
     Stats(Kind, Id),
+    /// A call that passes, and makes a sandbox with its containers.
+    Restore(CallId),
     /// A call that passes, whatever it is.
     Other(CallId),
 }
@@ -116,7 +118,11 @@ impl Purpose {
             Self::List(kind) => Some((kind.list(), None)),
             Self::Read(kind, id) => Some((kind.status(), Some(id.clone()))),
             Self::NodeCall(rpc) => Some((*rpc, None)),
-            Self::Mutation | Self::StatsList | Self::Stats(..) | Self::Other(_) => None,
+            Self::Mutation
+            | Self::StatsList
+            | Self::Stats(..)
+            | Self::Restore(_)
+            | Self::Other(_) => None,
         }
     }
 
@@ -126,7 +132,11 @@ impl Purpose {
             Self::List(kind) => kind.list() == *call,
             Self::Read(kind, of) => kind.status() == *call && Some(of) == id.as_ref(),
             Self::NodeCall(rpc) => rpc == call,
-            Self::Mutation | Self::StatsList | Self::Stats(..) | Self::Other(_) => false,
+            Self::Mutation
+            | Self::StatsList
+            | Self::Stats(..)
+            | Self::Restore(_)
+            | Self::Other(_) => false,
         }
     }
 }
@@ -297,7 +307,11 @@ impl Guard {
         if let Some(mutation) = Mutation::read(rpc, &request) {
             return self.on_mutation_called(rpc, mutation, call, from, now);
         }
-        self.pass_on(Purpose::Other(call), call, now);
+        let purpose = match rpc {
+            Rpc::RestorePod => Purpose::Restore(call),
+            _ => Purpose::Other(call),
+        };
+        self.pass_on(purpose, call, now);
     }
 
     /// Passes a call on to the runtime.
@@ -373,10 +387,23 @@ impl Guard {
             self.cancel(ask, now);
             self.on_unknown_end(&mutation, now);
         }
-        let is_its = |it: &Outstanding| matches!(it.purpose, Purpose::Other(of) if of == call);
+        let is_its = |it: &Outstanding| match it.purpose {
+            Purpose::Other(of) | Purpose::Restore(of) => of == call,
+            _ => false,
+        };
         let other = self.asks.iter().find(|(_, it)| is_its(it));
-        if let Some((&ask, _)) = other {
+        if let Some((&ask, it)) = other {
+            if let Purpose::Restore(_) = it.purpose {
+                self.on_restored(now);
+            }
             self.cancel(ask, now);
+        }
+    }
+
+    /// A pod was restored, or may have been: which containers it has only the runtime knows.
+    fn on_restored(&mut self, now: Instant) {
+        for kind in [Kind::Sandbox, Kind::Container] {
+            self.ids.may_have_missed(kind, now);
         }
     }
 
@@ -438,6 +465,10 @@ impl Guard {
             Purpose::NodeCall(_) => self.on_node_answered(ask, outcome),
             Purpose::StatsList => self.on_stats_listed(ask, outcome, asked),
             Purpose::Stats(kind, id) => self.on_stats_answered(kind, &id, outcome),
+            Purpose::Restore(call) => {
+                self.on_restored(now);
+                self.actions.push(Action::Relay(ask, call));
+            }
             Purpose::Other(call) => self.actions.push(Action::Relay(ask, call)),
         }
     }
@@ -489,7 +520,13 @@ fn list_of(rpc: Rpc) -> Option<Kind> {
 fn is_stats_list(rpc: Rpc) -> bool {
     matches!(
         rpc,
-        Rpc::ListContainerStats | Rpc::ListPodSandboxStats | Rpc::ImageFsInfo
+        Rpc::ListContainerStats
+            | Rpc::StreamContainerStats
+            | Rpc::ListPodSandboxStats
+            | Rpc::StreamPodSandboxStats
+            | Rpc::ListPodSandboxMetrics
+            | Rpc::StreamPodSandboxMetrics
+            | Rpc::ImageFsInfo
     )
 }
 

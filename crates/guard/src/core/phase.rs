@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use pleg::model::id::{Id, PodRef};
-use pleg::runtime::OutstandingCall;
+use base::OutstandingCall;
+use base::id::{Id, PodRef};
 use tokio::time::Instant;
 
 use super::lists::Lists;

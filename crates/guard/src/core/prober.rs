@@ -8,10 +8,9 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use pleg::Config;
-use pleg::engine::{Key, Ledger};
-use pleg::model::id::Id;
-use pleg::runtime::About;
+use base::About;
+use base::id::Id;
+use base::ledger::{Key, Ledger, Places};
 use tokio::time::Instant;
 
 use super::{Action, Guard, Mode, Outcome};
@@ -57,7 +56,7 @@ struct Queue {
 impl Prober {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            ledger: Ledger::new(&Config::default(), now),
+            ledger: Ledger::new(Places::default(), now),
             queues: Default::default(),
             next: now,
             window: SMALLEST_WINDOW,

@@ -13,9 +13,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use base::id::Id;
+use base::ledger::Key;
 use bytes::Bytes;
-use pleg::engine::Key;
-use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;

@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::time::Duration;
 
-use pleg::model::id::Id;
+use base::id::Id;
 use tokio::time::Instant;
 
 use crate::wire::Kind;

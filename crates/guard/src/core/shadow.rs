@@ -14,7 +14,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use pleg::model::id::Id;
+use base::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;

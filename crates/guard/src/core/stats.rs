@@ -14,9 +14,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use base::id::Id;
 use bytes::Bytes;
 use cri::Rpc;
-use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::rows::Asked;
@@ -117,8 +117,8 @@ enum Collected {
 /// Of which kind's ids a list has statistics; `None` if they are of the node.
 fn kind_of(rpc: Rpc) -> Option<Kind> {
     match rpc {
-        Rpc::ListContainerStats => Some(Kind::Container),
-        Rpc::ListPodSandboxStats => Some(Kind::Sandbox),
+        Rpc::ListContainerStats | Rpc::StreamContainerStats => Some(Kind::Container),
+        Rpc::ListPodSandboxStats | Rpc::StreamPodSandboxStats => Some(Kind::Sandbox),
         _ => None,
     }
 }
@@ -243,10 +243,10 @@ impl Guard {
                 self.stats.usual.insert(list.rpc, took);
                 self.stats.late.remove(&list.rpc);
             }
-            if let (Some(kind), [message]) = (kind, messages.as_slice())
-                && let Ok(rows) = rows_of(message)
-            {
-                self.keep_stats(kind, rows);
+            // A stream has them in many messages.
+            let rows: Result<Vec<_>, _> = messages.iter().map(|message| rows_of(message)).collect();
+            if let (Some(kind), Ok(rows)) = (kind, rows) {
+                self.keep_stats(kind, rows.into_iter().flatten().collect());
             }
         }
         let is_for = |it: &mut Waiting| it.list == Some(ask) || it.shares(&list);

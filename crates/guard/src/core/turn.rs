@@ -1,8 +1,8 @@
 //! What the core is told, and what it wants done: one input, and the actions in their order.
 
+use base::id::Id;
 use bytes::Bytes;
 use cri::Rpc;
-use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::Reply;
@@ -20,9 +20,8 @@ pub struct AskId(pub u64);
 pub enum Caller {
     /// A kubelet, or whoever uses our socket in its place.
     Client,
-    /// Our own relisting, which is to see the runtime as it is: nothing is answered in the
-    /// runtime's place.
-    Ourselves,
+    /// An agent, which observes the runtime itself: nothing is answered in the runtime's place.
+    Observer,
 }
 
 /// What the guard does.
@@ -161,6 +160,7 @@ pub fn is_intercepted(rpc: Rpc) -> bool {
             | Rpc::RunPodSandbox
             | Rpc::StopPodSandbox
             | Rpc::RemovePodSandbox
+            | Rpc::RestorePod
             | Rpc::CreateContainer
             | Rpc::StartContainer
             | Rpc::StopContainer
@@ -168,7 +168,11 @@ pub fn is_intercepted(rpc: Rpc) -> bool {
             | Rpc::UpdateContainerResources
             | Rpc::UpdatePodSandboxResources
             | Rpc::ListContainerStats
+            | Rpc::StreamContainerStats
             | Rpc::ListPodSandboxStats
+            | Rpc::StreamPodSandboxStats
+            | Rpc::ListPodSandboxMetrics
+            | Rpc::StreamPodSandboxMetrics
             | Rpc::ImageFsInfo
     )
 }

@@ -17,13 +17,14 @@ use crate::core::{Failure, Outcome, Reply};
 use cri::dockerd;
 use cri::frame::{framed, messages_of};
 
-/// gRPC's codes: of an error without one, of an id that does not exist, of a request that is too
-/// large, and of calls of which it is not known whether they were done.
+/// gRPC's codes.
 const CANCELLED: i32 = 1;
 const UNKNOWN: i32 = 2;
+pub(super) const INVALID_ARGUMENT: i32 = 3;
 const DEADLINE_EXCEEDED: i32 = 4;
 const NOT_FOUND: i32 = 5;
 const RESOURCE_EXHAUSTED: i32 = 8;
+pub(super) const UNIMPLEMENTED: i32 = 12;
 const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;
 
@@ -108,7 +109,8 @@ impl Answer {
         Self::failed(RESOURCE_EXHAUSTED, &text)
     }
 
-    fn failed(code: i32, text: &str) -> Self {
+    /// We refuse the call.
+    pub(super) fn failed(code: i32, text: &str) -> Self {
         let mut headers = grpc_headers();
         headers.insert("grpc-status", HeaderValue::from(code));
         // What cannot stand in a header is left out: nobody decides by a sentence.

@@ -1,30 +1,31 @@
 //! What the core decides is done here: calls are passed on, asked, answered and left.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 use std::future::pending;
 use std::mem::discriminant;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
+use base::host::Blocking;
+use base::host::IdSource;
 use bytes::Bytes;
 use cri::Rpc;
 use http::{Request, Response};
-use pleg::IdSource;
-use pleg::kernel::Blocking;
-use prometheus::Histogram;
 use tokio::sync::{Notify, oneshot, watch};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::added::Passage;
+use super::added::{Added, Passage};
 use super::answer::{Answer, whole};
 use super::events::EventHub;
 use super::tasks::spawn;
 use super::upstream::{NoAnswer, Upstream, request_of};
 use super::{Body, Proxy, Report, kept};
-use crate::core::{Action, AskId, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase};
+use crate::core::{
+    Action, AskId, CallId, Caller, Figures, Guard, HostIds, Input, Mode, Outcome, Phase,
+};
 
 /// How often what is known is kept, if it has changed.
 const KEEP: Duration = Duration::from_millis(500);
@@ -60,13 +61,24 @@ pub(super) struct Driver {
     theirs: Upstream,
     ours: Upstream,
     events: Rc<EventHub>,
-    /// Counts the ends of connections to the runtime: with each our own callers lose theirs, as
-    /// they would without us.
+    /// Counts the ends of connections to the runtime: with each, observers lose theirs, as they would
+    /// without us.
     lost: watch::Sender<u64>,
     ids: IdSource,
     turned: Notify,
-    added: Histogram,
+    added: Added,
     reports: watch::Sender<Report>,
+    started: (Instant, u64),
+    runtime: PathBuf,
+    socket: PathBuf,
+    /// Whether it was logged that a client is refused.
+    has_refused: Cell<bool>,
+}
+
+/// When a client last asked for lists of both kinds, and was last given them.
+pub(super) struct Lists {
+    pub(super) asked: Option<Instant>,
+    pub(super) listed: Option<Instant>,
 }
 
 struct State {
@@ -86,14 +98,17 @@ struct Waiting {
 }
 
 impl Driver {
-    pub(super) fn new(
-        proxy: &Proxy,
-        mode: Mode,
-        saved: Option<Vec<u8>>,
-        added: Histogram,
-        reports: watch::Sender<Report>,
-    ) -> Rc<Self> {
+    pub(super) fn new(proxy: &Proxy, mode: Mode, saved: Option<Vec<u8>>) -> Rc<Self> {
         let now = Instant::now();
+        let started = u64::try_from(proxy.unix_nanos).unwrap_or_default();
+        let report = Report {
+            // No revision of an earlier guard, and not 0.
+            revision: started.max(1),
+            mode,
+            phase: Phase::default(),
+            stuck: Vec::new(),
+            figures: Figures::default(),
+        };
         let mut guard = Guard::new(proxy.settings.clone(), mode, now, proxy.unix_nanos);
         if let Some(saved) = saved.filter(|saved| !guard.restore(saved.clone(), now)) {
             let bytes = saved.len();
@@ -128,26 +143,27 @@ impl Driver {
                 lost,
                 ids: proxy.ids.clone(),
                 turned: Notify::new(),
-                added,
-                reports,
+                added: Added::default(),
+                reports: watch::Sender::new(report),
+                started: (now, started),
+                runtime: proxy.runtime.clone(),
+                socket: proxy.socket.clone(),
+                has_refused: Cell::new(false),
             }
         })
     }
 
-    /// A connection for those calls of one client that the core does not decide on.
-    pub(super) fn upstream_for_one(&self, from: Caller) -> Upstream {
-        match from {
-            // Its end tells nothing of the runtime.
-            Caller::Client => self.theirs.another(Rc::new(|| {})),
-            Caller::Ourselves => self.ours.clone(),
-        }
+    /// A connection for those calls of one client that the core does not decide on. Its end tells
+    /// nothing of the runtime.
+    pub(super) fn upstream_for_one(&self) -> Upstream {
+        self.theirs.another(Rc::new(|| {}))
     }
 
     /// The connection for the calls that the core decides on.
     pub(super) fn upstream(&self, from: Caller) -> &Upstream {
         match from {
             Caller::Client => &self.theirs,
-            Caller::Ourselves => &self.ours,
+            Caller::Observer => &self.ours,
         }
     }
 
@@ -161,33 +177,82 @@ impl Driver {
         self.state.borrow().guard.mode() == Mode::Pass
     }
 
-    /// The response for a call that has no answer. Our own caller observes the runtime and not the
+    /// Sets what is done from now on.
+    pub(super) fn switch(self: &Rc<Self>, mode: Mode) {
+        if self.state.borrow().guard.mode() == mode {
+            return;
+        }
+        self.step(Input::Mode(mode), None);
+        match mode {
+            // Clients read the runtime's events themselves from now on.
+            Mode::Pass => self.events().end(),
+            // And no longer, or each would have a part of them.
+            Mode::Guard | Mode::Shadow => self.events().take_back(),
+        }
+        let phase = self.state.borrow().guard.phase(Instant::now());
+        self.report(phase);
+        tracing::info!("the guard is switched: {mode:?}");
+    }
+
+    /// None of the calls of a client could be read. Logged once: a kubelet tries again and again.
+    pub(super) fn refused_a_client(&self) {
+        if !self.has_refused.replace(true) {
+            tracing::error!(
+                "a client was refused: its calls are not valid HTTP/2. Kubelets before 1.31 cannot use the \
+                 guard, because they send the path of the socket as the authority of each call"
+            );
+        }
+    }
+
+    /// What is done now.
+    pub(super) fn reports(&self) -> watch::Receiver<Report> {
+        self.reports.subscribe()
+    }
+
+    pub(super) fn asked_and_listed(&self) -> Lists {
+        let state = self.state.borrow();
+        Lists {
+            asked: state.guard.asked(),
+            listed: state.guard.listed(),
+        }
+    }
+
+    /// When this guard started, by both clocks.
+    pub(super) fn started(&self) -> (Instant, u64) {
+        self.started
+    }
+
+    pub(super) fn runtime(&self) -> &Path {
+        &self.runtime
+    }
+
+    pub(super) fn socket(&self) -> &Path {
+        &self.socket
+    }
+
+    /// The response for a call that has no answer. An observer observes the runtime and not the
     /// guard: with a lost connection to the runtime it loses its own.
     pub(super) async fn no_answer(&self, why: &NoAnswer, from: Caller) -> Response<Body> {
         let (answer, outcome) = Answer::none(why);
-        if from == Caller::Ourselves && matches!(outcome, Outcome::Lost) {
+        if from == Caller::Observer && matches!(outcome, Outcome::Lost) {
             self.lose().await
         }
         answer.into_response()
     }
 
-    /// Ends the connections of our own callers.
+    /// Ends the connections of observers.
     async fn lose(&self) -> ! {
         self.lost.send_modify(|count| *count += 1);
         pending().await
     }
 
-    /// Ends when a connection to the runtime has ended since.
-    pub(super) fn lost(&self) -> impl Future<Output = ()> + use<> {
-        let mut lost = self.lost.subscribe();
-        async move {
-            // While we live it does not end otherwise.
-            let _ = lost.changed().await;
-        }
+    /// Changes whenever a connection to the runtime ends.
+    pub(super) fn losses(&self) -> watch::Receiver<u64> {
+        self.lost.subscribe()
     }
 
     /// Where it is counted what the guard adds.
-    pub(super) fn added(&self) -> &Histogram {
+    pub(super) fn added(&self) -> &Added {
         &self.added
     }
 
@@ -282,7 +347,7 @@ impl Driver {
         drop(leaving);
         match answer {
             Ok(answer) => answer.into_response(),
-            Err(_) if from == Caller::Ourselves => self.lose().await,
+            Err(_) if from == Caller::Observer => self.lose().await,
             Err(_) => Answer::lost("the call was lost").into_response(),
         }
     }
@@ -314,15 +379,18 @@ impl Driver {
             | Phase::GivenUp => state.guard.stuck(&self.reports.borrow().stuck),
         };
         self.reports.send_if_modified(|shown| {
-            shown.listed = state.guard.listed();
-            shown.asked = state.guard.asked();
             if discriminant(&shown.phase) != discriminant(&phase) {
                 tell(phase);
             }
-            let differs = shown.phase != phase || shown.stuck != stuck || shown.figures != *figures;
+            let mode = state.guard.mode();
+            let differs = (shown.mode, shown.phase) != (mode, phase) || shown.stuck != stuck;
             if differs {
+                shown.revision += 1;
+                shown.mode = mode;
                 shown.phase = phase;
                 shown.stuck = stuck;
+            }
+            if shown.figures != *figures {
                 shown.figures = figures.clone();
             }
             differs
@@ -379,7 +447,7 @@ impl Driver {
                     }
                 }
                 // It was lost.
-                None if waiting.from == Caller::Ourselves => return,
+                None if waiting.from == Caller::Observer => return,
                 None => {}
             }
             // The caller may have gone in this very moment.

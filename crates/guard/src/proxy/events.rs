@@ -16,6 +16,7 @@ use std::rc::Rc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use base::id::Id;
 use bytes::{Bytes, BytesMut};
 use cri::Rpc;
 use cri::frame::{messages_of, whole_messages};
@@ -23,7 +24,6 @@ use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
 use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
-use pleg::model::id::Id;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::timeout;
 

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use pleg::kernel::{Blocking, replace};
+use base::host::{Blocking, replace};
 
 /// The largest node's rows are a few megabytes; what is longer is none of ours.
 const LONGEST: u64 = 256 << 20;

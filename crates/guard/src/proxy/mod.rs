@@ -2,11 +2,14 @@
 //!
 //! ```text
 //!   kubelet --> server --method is not decided on here--> upstream of this client, streamed
-//!                  \-----one of the core's methods------> driver: core --> upstream (theirs, ours)
-//!                                                            ^                 |
-//!                                                            \---- answers ----/
-//!   the agent in this process ---a connection as long as ours to the runtime---^
+//!                  |-----one of the core's methods------> driver: core --> upstream (theirs, ours)
+//!                  |                                         ^                 |
+//!                  |                                         \---- answers ----/
+//!                  \-----the guard's own service--------> service: status, mode
 //! ```
+//!
+//! An agent marks its calls as those of an observer: they go where ours go, and its connection ends
+//! with ours to the runtime, as it would without us.
 //!
 //! What is streamed waits for whoever reads it, and holds up what else its connection carries; so
 //! each client has one of its own, as it would without us. Answers that are decided on are read
@@ -20,23 +23,24 @@ mod answer;
 mod driver;
 mod events;
 mod kept;
+mod refused;
 mod server;
+mod service;
 mod tasks;
 mod upstream;
 
 use std::io;
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use base::OutstandingCall;
+use base::host::IdSource;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
-use pleg::IdSource;
-use pleg::runtime::OutstandingCall;
 use tokio::net::UnixListener;
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{oneshot, watch};
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
@@ -65,13 +69,12 @@ const BEAT: Duration = Duration::from_secs(1);
 
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// Somebody in this process wants a connection to the runtime.
-pub(crate) type Visit = oneshot::Sender<io::Result<StdUnixStream>>;
-
 /// What a guard is made from.
 pub struct Proxy {
     /// Where the runtime listens.
     pub runtime: PathBuf,
+    /// Where clients reach the guard, which its status names.
+    pub socket: PathBuf,
     /// The guard's times.
     pub settings: Settings,
     /// Where it keeps what it knows for its next start, if anywhere.
@@ -82,19 +85,18 @@ pub struct Proxy {
     pub unix_nanos: i64,
 }
 
-/// What the guard does now, for whoever shows it.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Report {
+/// What the guard does now, as its service shows it.
+#[derive(Clone, Debug, PartialEq)]
+struct Report {
+    /// Grows with each change of the rest, except of the figures.
+    revision: u64,
+    mode: Mode,
     /// What is done for lists.
-    pub phase: Phase,
-    /// While others are not: the statuses that are stuck, by name.
-    pub stuck: Vec<OutstandingCall>,
-    /// When a kubelet was last told lists of both kinds.
-    pub listed: Option<tokio::time::Instant>,
-    /// When a kubelet last asked for lists of both kinds.
-    pub asked: Option<tokio::time::Instant>,
+    phase: Phase,
+    /// While lists do not pass: the statuses that are stuck, by name.
+    stuck: Vec<OutstandingCall>,
     /// How often what was done.
-    pub figures: Figures,
+    figures: Figures,
 }
 
 impl Proxy {
@@ -106,21 +108,19 @@ impl Proxy {
         mode: Mode,
     ) -> io::Result<Handle> {
         listener.set_nonblocking(true)?;
-        let (reports, report) = watch::channel(Report::default());
-        let (mode, modes) = watch::channel(mode);
+        let (runs, running) = watch::channel(());
         let (stop, stopped) = oneshot::channel();
-        let added = added::histogram().map_err(io::Error::other)?;
         let beats = Arc::new(AtomicU64::new(0));
-        let (visitors, visits) = mpsc::unbounded_channel();
-        let handle = Handle::new(report, mode, added.clone(), beats.clone(), visitors, stop);
+        let handle = Handle::new(beats.clone(), running, stop);
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let serve = move || {
+            let _runs = runs;
             let local = LocalSet::new();
             let served = async {
                 let listener = UnixListener::from_std(listener)?;
-                server::serve(listener, self, modes, visits, added, reports).await
+                server::serve(listener, self, mode).await
             };
             local.block_on(&runtime, async {
                 let beat = async {

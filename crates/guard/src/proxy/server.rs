@@ -1,75 +1,49 @@
 //! What a kubelet connects to.
 
+use std::cell::Cell;
 use std::convert::Infallible;
 use std::io;
-use std::os::unix::net::UnixStream as StdUnixStream;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use cri::{ApiVersion, Rpc};
-use http::{Request, Response, Version};
+use guard_api::OBSERVER;
+use http::{HeaderMap, Request, Response, Version};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Incoming;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use prometheus::Histogram;
 use tokio::net::{UnixListener, UnixStream};
-use tokio::sync::{mpsc, watch};
 use tokio::time::sleep;
 
 use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::driver::{Call, Driver};
+use super::refused::{Calls, Watched};
 use super::tasks::{LocalExecutor, spawn};
-use super::upstream::{NoAnswer, Upstream};
-use super::{Body, LONGEST_REQUEST, MOST_HEADERS, MOST_RESETS, Proxy, Report, Visit, WINDOW, kept};
-use crate::core::{Caller, Input, Mode, is_intercepted};
+use super::upstream::Upstream;
+use super::{Body, LONGEST_REQUEST, MOST_HEADERS, MOST_RESETS, Proxy, WINDOW, kept, service};
+use crate::core::{Caller, Mode, is_intercepted};
 use cri::frame::message_of;
 
 /// After an error of accept, such as no file descriptor left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) async fn serve(
-    listener: UnixListener,
-    proxy: Proxy,
-    mut modes: watch::Receiver<Mode>,
-    mut visits: mpsc::UnboundedReceiver<Visit>,
-    added: Histogram,
-    reports: watch::Sender<Report>,
-) -> io::Result<()> {
+pub(super) async fn serve(listener: UnixListener, proxy: Proxy, mode: Mode) -> io::Result<()> {
     let saved = match proxy.state.clone() {
         Some(path) => kept::read(path).await,
         None => None,
     };
-    let driver = Driver::new(&proxy, *modes.borrow_and_update(), saved, added, reports);
+    let driver = Driver::new(&proxy, mode, saved);
     spawn(driver.clone().tick());
     if let Some(path) = proxy.state {
         spawn(driver.clone().keep(path));
     }
-    let switched = driver.clone();
-    spawn(async move {
-        while modes.changed().await.is_ok() {
-            let mode = *modes.borrow_and_update();
-            switched.step(Input::Mode(mode), None);
-            match mode {
-                // Clients read the runtime's events themselves from now on.
-                Mode::Pass => switched.events().end(),
-                // And no longer, or each would have a part of them.
-                Mode::Guard | Mode::Shadow => switched.events().take_back(),
-            }
-        }
-    });
-    let visited = driver.clone();
-    spawn(async move {
-        while let Some(visit) = visits.recv().await {
-            spawn(let_in(visited.clone(), visit));
-        }
-    });
     loop {
         match listener.accept().await {
             Ok((stream, _)) => {
-                spawn(serve_connection(driver.clone(), stream, Caller::Client));
+                spawn(serve_connection(driver.clone(), stream));
             }
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");
@@ -79,39 +53,32 @@ pub(super) async fn serve(
     }
 }
 
-/// Gives our own caller a connection that lives as long as ours to the runtime: it fails to
-/// connect, and loses its connection, as it would without us.
-async fn let_in(driver: Rc<Driver>, visit: Visit) {
-    let lost = driver.lost();
-    let connected = async {
-        match driver.upstream(Caller::Ourselves).connected().await {
-            Ok(_) => {}
-            Err(NoAnswer::Unreachable(error)) => return Err(error),
-            Err(why) => return Err(io::Error::other(why)),
+/// Serves one client. The connection of an observer ends with a connection to the runtime, as it would
+/// without us.
+async fn serve_connection(driver: Rc<Driver>, stream: UnixStream) {
+    let upstream = driver.upstream_for_one();
+    let observes = Rc::new(Cell::new(false));
+    let calls = Rc::new(Calls::default());
+    let stream = Watched::new(stream, calls.clone());
+    let mut losses = driver.losses();
+    let is_observer = observes.clone();
+    let lost = async move {
+        // The driver lives as long as this.
+        while losses.changed().await.is_ok() {
+            if is_observer.get() {
+                return;
+            }
         }
-        let (inner, outer) = StdUnixStream::pair()?;
-        inner.set_nonblocking(true)?;
-        outer.set_nonblocking(true)?;
-        Ok((UnixStream::from_std(inner)?, outer))
     };
-    let (inner, outer) = match connected.await {
-        Ok((inner, outer)) => (Some(inner), Ok(outer)),
-        Err(error) => (None, Err(error)),
-    };
-    // Nobody waits for it any more, perhaps.
-    let is_wanted = visit.send(outer).is_ok();
-    if let Some(inner) = inner.filter(|_| is_wanted) {
-        tokio::select! {
-            () = serve_connection(driver, inner, Caller::Ourselves) => {}
-            () = lost => {}
+    let (of_connection, arrived) = (driver.clone(), calls.clone());
+    let service = service_fn(move |request: Request<Incoming>| {
+        arrived.arrived();
+        let from = caller_of(request.headers());
+        if from == Caller::Observer {
+            observes.set(true);
         }
-    }
-}
-
-async fn serve_connection(driver: Rc<Driver>, stream: UnixStream, from: Caller) {
-    let upstream = driver.upstream_for_one(from);
-    let service =
-        service_fn(move |request| serve_call(driver.clone(), upstream.clone(), request, from));
+        serve_call(of_connection.clone(), upstream.clone(), request, from)
+    });
     let connection = http2::Builder::new(LocalExecutor)
         .timer(TokioTimer::new())
         .initial_stream_window_size(WINDOW)
@@ -122,8 +89,25 @@ async fn serve_connection(driver: Rc<Driver>, stream: UnixStream, from: Caller) 
         .max_pending_accept_reset_streams(MOST_RESETS)
         .max_local_error_reset_streams(None)
         .serve_connection(TokioIo::new(stream), service);
-    if let Err(error) = connection.await {
-        tracing::debug!("a client's connection ended: {error}");
+    tokio::select! {
+        ended = connection => {
+            if let Err(error) = ended {
+                tracing::debug!("a client's connection ended: {error}");
+            }
+        }
+        () = lost => {}
+    }
+    if calls.are_refused() {
+        driver.refused_a_client();
+    }
+}
+
+/// Whose call has this metadata.
+fn caller_of(headers: &HeaderMap) -> Caller {
+    let (name, value) = OBSERVER;
+    match headers.get(name).is_some_and(|given| given == value) {
+        true => Caller::Observer,
+        false => Caller::Client,
     }
 }
 
@@ -133,6 +117,13 @@ async fn serve_call(
     request: Request<Incoming>,
     from: Caller,
 ) -> Result<Response<Body>, Infallible> {
+    if service::method_in(request.uri().path()).is_some() {
+        return Ok(service::answer(driver, request).await);
+    }
+    let upstream = match from {
+        Caller::Client => upstream,
+        Caller::Observer => driver.upstream(from).clone(),
+    };
     let rpc = method_of(request.uri().path());
     if rpc == Some(Rpc::GetContainerEvents) {
         if !driver.passes_all() {
@@ -143,7 +134,7 @@ async fn serve_call(
                 Err(why) => return Ok(driver.no_answer(&why, from).await),
             }
         }
-        if from == Caller::Ourselves {
+        if from == Caller::Observer {
             // containerd 1.7 would give us every second event of the kubelet's.
             let why = "in mode pass, events are the clients' only";
             return Ok(Answer::lost(why).into_response());

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use base::id::Id;
 use bytes::Bytes;
 use cri::fields::{Malformed, entries, fields};
-use pleg::model::id::Id;
 
 use super::Kind;
 use super::row::Row;

@@ -1,9 +1,9 @@
 //! What the requests are about that the guard reads.
 
+use base::id::Id;
 use bytes::Bytes;
 use cri::fields::{entries, fields};
 use cri::{Rpc, v1};
-use pleg::model::id::Id;
 use prost::Message;
 
 use super::Kind;

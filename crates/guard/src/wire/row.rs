@@ -4,10 +4,10 @@
 //! newer state is written behind them: of two fields with the same number protobuf takes the
 //! last one.
 
+use base::id::Id;
 use bytes::Bytes;
 use cri::fields::{Malformed, fields};
 use cri::lean;
-use pleg::model::id::Id;
 use prost::encoding::{WireType, encode_key, encode_varint};
 
 use super::Kind;

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use base::id::Id;
 use bytes::Bytes;
 use cri::fields::{Malformed, fields};
-use pleg::model::id::Id;
 
 const MESSAGE: &str = "statistics";
 

@@ -1,9 +1,9 @@
 //! What a status answer says, as far as it matters here.
 
+use base::id::Id;
 use bytes::Bytes;
 use cri::dockerd;
 use cri::fields::{Malformed, entries, fields};
-use pleg::model::id::Id;
 use serde::Deserialize;
 
 use super::Kind;

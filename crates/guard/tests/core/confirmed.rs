@@ -21,6 +21,7 @@ fn lists_answered_within(node: &mut Node, rpc: Rpc, time: Duration) -> usize {
     answered
 }
 
+/// Enforces G3.
 #[test]
 fn no_list_of_containers_is_answered_while_the_status_of_every_container_hangs() {
     for containers in [1, 2, 3, 10, 27] {
@@ -33,6 +34,7 @@ fn no_list_of_containers_is_answered_while_the_status_of_every_container_hangs()
     }
 }
 
+/// Enforces G3.
 #[test]
 fn no_list_is_answered_while_the_statuses_of_all_sandboxes_hang_too() {
     for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {
@@ -45,6 +47,7 @@ fn no_list_is_answered_while_the_statuses_of_all_sandboxes_hang_too() {
     }
 }
 
+/// Enforces G3.
 #[test]
 fn while_one_of_two_containers_is_stuck_lists_are_answered() {
     let mut node = Node::without_limit(2, 2);
@@ -63,6 +66,7 @@ fn while_one_of_two_containers_is_stuck_lists_are_answered() {
     assert_eq!(node.call(Rpc::ListContainers, "").0, None);
 }
 
+/// Enforces G3.
 #[test]
 fn a_list_waits_for_the_runtime_if_the_only_container_is_stuck() {
     let mut node = Node::without_limit(1, 1);

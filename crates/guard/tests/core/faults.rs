@@ -83,6 +83,7 @@ fn who_asks_for_both_lists_uses_the_guard_whether_they_are_answered_or_not() {
     assert_eq!(node.asked_ago(), Some(SECOND * 2));
 }
 
+/// Enforces G6.
 #[test]
 fn after_the_limit_everything_passes_until_lists_come_in_time_again() {
     let mut node = Node::new(20, CONTAINERS);
@@ -116,6 +117,7 @@ fn after_the_limit_everything_passes_until_lists_come_in_time_again() {
     assert!(list.is_some(), "the next fault is guarded");
 }
 
+/// Enforces G6.
 #[test]
 fn a_fault_that_lets_one_list_through_now_and_then_has_one_limit() {
     let mut node = Node::new(20, CONTAINERS);
@@ -265,6 +267,32 @@ fn of_another_runtime_behind_the_socket_no_list_is_answered_from_what_the_last_o
         node.call(Rpc::ListContainers, "").0.is_some(),
         "it was seen"
     );
+}
+
+/// The answer names the sandbox alone, and a list that lacked one of its containers would have it started
+/// a second time.
+///
+/// Enforces G2.
+#[test]
+fn after_a_pod_was_restored_no_list_is_answered_until_the_runtime_has_shown_what_it_has() {
+    for is_answered in [true, false] {
+        let mut node = Node::new(20, CONTAINERS);
+        node.hangs = locked;
+        assert!(node.call(Rpc::ListContainers, "").0.is_some());
+        if is_answered {
+            assert!(node.call(Rpc::RestorePod, "").0.is_some(), "it passes");
+        } else {
+            node.hangs = |rpc, id| locked(rpc, id) || rpc == Rpc::RestorePod;
+            assert!(!node.answers_within(SECOND, Rpc::RestorePod));
+        }
+        for _ in 0..3 {
+            assert!(!node.answers_within(SECOND * 10, Rpc::ListContainers));
+        }
+        node.lift();
+        node.pass(SECOND * 3);
+        node.hangs = locked;
+        assert!(node.call(Rpc::ListContainers, "").0.is_some());
+    }
 }
 
 #[test]

@@ -50,6 +50,7 @@ fn one() -> Vec<u8> {
     .encode_to_vec()
 }
 
+/// Enforces G4.
 #[test]
 fn a_container_that_one_status_did_not_find_is_in_every_list() {
     let mut node = node();
@@ -63,6 +64,7 @@ fn a_container_that_one_status_did_not_find_is_in_every_list() {
     }
 }
 
+/// Enforces G4.
 #[test]
 fn a_container_that_one_list_lacked_is_in_every_list_that_is_answered_from_the_rows() {
     let mut node = node();
@@ -124,6 +126,7 @@ fn a_list_that_was_asked_for_before_a_container_was_gone_does_not_tell_where_it_
     assert!(shows_it(&mut node));
 }
 
+/// Enforces G4.
 #[test]
 fn a_container_that_others_have_removed_is_asked_for_twice_and_then_not_listed() {
     let mut node = node();

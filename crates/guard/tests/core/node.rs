@@ -347,11 +347,14 @@ impl Node {
                 }),
                 ..Default::default()
             }),
-            Rpc::ListContainerStats => {
+            Rpc::ListContainerStats | Rpc::StreamContainerStats => {
                 let ids = (0..self.containers).map(container_id);
                 let ids = ids.filter(|id| self.lacks_stats_of.as_ref() != Some(id));
-                let rows = ids.flat_map(|id| stats_of(&id));
-                Outcome::Messages(vec![rows.collect()])
+                let rows = ids.map(|id| stats_of(&id));
+                Outcome::Messages(match rpc {
+                    Rpc::StreamContainerStats => rows.map(Bytes::from).collect(),
+                    _ => vec![rows.flatten().collect()],
+                })
             }
             Rpc::ContainerStats => Outcome::Messages(vec![stats_of(&id).into()]),
             Rpc::CreateContainer => Outcome::Messages(vec![nested(MADE.as_bytes()).into()]),
@@ -498,7 +501,7 @@ impl Node {
 
     /// The same for our own relisting.
     pub fn start_ours(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
-        self.start_from(Caller::Ourselves, rpc, request, None)
+        self.start_from(Caller::Observer, rpc, request, None)
     }
 
     /// The same for a caller that waits for so long.

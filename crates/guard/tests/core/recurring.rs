@@ -288,6 +288,7 @@ fn a_hung_list_of_a_filter_that_cannot_be_answered_asks_for_no_storm() {
     assert!(lists <= 40, "{lists} complete lists in 20 s, {end:?}");
 }
 
+/// Enforces G14.
 #[test]
 fn the_agents_lists_are_the_runtimes_own_and_come_with_it() {
     let mut node = Node::without_limit(20, 40);

@@ -190,6 +190,7 @@ fn see(mode: Mode, slow: Slow, takes: Takes, seed: u64, workers: usize) -> Seen 
     seen
 }
 
+/// Enforces G7.
 #[test]
 fn a_kubelet_behind_the_guard_is_never_worse_off_than_one_on_a_slow_runtime() {
     let seed = std::env::var("GUARD_SEED").map_or_else(
@@ -232,6 +233,7 @@ fn a_kubelet_behind_the_guard_is_never_worse_off_than_one_on_a_slow_runtime() {
 }
 
 /// The guard's own calls must not take the place of the kubelet's.
+/// Enforces G7.
 #[test]
 fn a_kubelet_behind_the_guard_stays_ready_on_a_runtime_that_serves_few_calls_at_once() {
     for (workers, millis) in [(4, 2500), (4, 5000), (1, 600), (1, 1200), (1, 2500)] {

@@ -33,7 +33,7 @@ fn locked() -> Node {
 /// The list hangs, and the one container's own.
 fn one_is_locked(rpc: Rpc, id: &str) -> bool {
     match rpc {
-        Rpc::ListContainerStats => true,
+        Rpc::ListContainerStats | Rpc::StreamContainerStats => true,
         Rpc::ContainerStats => id == container_id(7),
         _ => false,
     }
@@ -52,12 +52,40 @@ fn what_is_answered_passes() {
     );
 }
 
+/// Enforces G5.
 #[test]
 fn one_that_is_stuck_keeps_its_last_value_and_all_others_are_new() {
+    one_is_stuck(Rpc::ListContainerStats);
+}
+
+/// Enforces G5.
+#[test]
+fn a_stream_of_statistics_that_hangs_is_answered_as_the_list_is() {
+    one_is_stuck(Rpc::StreamContainerStats);
+}
+
+#[test]
+fn metrics_that_hang_are_given_up_before_the_caller_gives_up() {
+    for rpc in [Rpc::ListPodSandboxMetrics, Rpc::StreamPodSandboxMetrics] {
+        let mut node = Node::new(20, CONTAINERS);
+        node.call(rpc, "");
+        node.hangs = |rpc, _| {
+            matches!(
+                rpc,
+                Rpc::ListPodSandboxMetrics | Rpc::StreamPodSandboxMetrics
+            )
+        };
+        let (answer, took) = node.call(rpc, "");
+        assert_eq!(answer, None);
+        assert!(took < KUBELET_TIMEOUT, "{took:?}");
+    }
+}
+
+fn one_is_stuck(list_of_statistics: Rpc) {
     let mut node = Node::new(20, CONTAINERS);
-    node.call(Rpc::ListContainerStats, NO_FILTER);
+    node.call(list_of_statistics, NO_FILTER);
     node.hangs = one_is_locked;
-    let (list, first) = node.call(Rpc::ListContainerStats, NO_FILTER);
+    let (list, first) = node.call(list_of_statistics, NO_FILTER);
     let mut list = list.unwrap().to_vec();
     // In whatever order.
     list.sort_unstable();
@@ -68,7 +96,7 @@ fn one_that_is_stuck_keeps_its_last_value_and_all_others_are_new() {
     let passed = node.passed();
     for _ in 0..3 {
         node.pass(Duration::from_secs(10));
-        let (list, next) = node.call(Rpc::ListContainerStats, NO_FILTER);
+        let (list, next) = node.call(list_of_statistics, NO_FILTER);
         assert_eq!(list.unwrap().len(), wanted.len());
         // Nobody waits once more for who is silent.
         assert!(next < Duration::from_millis(500), "{next:?}");
@@ -123,6 +151,7 @@ fn a_runtime_whose_statistics_always_take_some_seconds_is_waited_for_each_time()
     }
 }
 
+/// Enforces G5.
 #[test]
 fn without_a_last_value_of_it_the_list_is_given_up_just_before_its_caller_does() {
     let mut node = locked();
@@ -186,6 +215,7 @@ fn a_list_that_came_late_and_in_part_is_neither_the_measure_nor_the_last_value()
     assert!(took < Duration::from_secs(8), "{took:?}");
 }
 
+/// Enforces G9.
 #[test]
 fn a_guard_that_is_restarted_in_the_fault_has_the_last_value_of_one_that_is_stuck() {
     let mut node = Node::new(20, CONTAINERS);

@@ -262,21 +262,25 @@ fn try_all(alphabet: &Alphabet) {
     assert!(is_enough || more < 0, "little was tried");
 }
 
+/// Enforces G2.
 #[test]
 fn each_list_that_the_guard_answers_is_true_while_statuses_hang() {
     try_all(&STATUSES_HANG);
 }
 
+/// Enforces G2.
 #[test]
 fn each_list_that_the_guard_answers_is_true_while_statuses_fail_or_the_runtime_is_stopped() {
     try_all(&STATUSES_FAIL);
 }
 
+/// Enforces G2, G9.
 #[test]
 fn each_list_that_the_guard_answers_is_true_through_changes_and_restarts() {
     try_all(&CHANGES);
 }
 
+/// Enforces G2.
 #[test]
 fn each_list_of_sandboxes_that_the_guard_answers_is_true() {
     try_all(&SANDBOXES);

@@ -1,5 +1,6 @@
 //! What passes is not changed: any method, any bytes, any end of a call.
 
+mod service;
 mod twins;
 mod wire;
 
@@ -7,7 +8,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use fastrand::Rng;
-use guard::core::Mode;
+use guard_api::Mode;
 use hyper::body::Body as _;
 use tokio::time::timeout;
 use wire::{Behind, Reply, Seen, connect, request};
@@ -59,6 +60,7 @@ fn random_reply(rng: &mut Rng) -> Reply {
     }
 }
 
+/// Enforces G1.
 #[tokio::test]
 async fn whatever_a_runtime_answers_reaches_the_caller_as_it_is() {
     let behind = Behind::start().await;
@@ -87,6 +89,7 @@ async fn whatever_a_runtime_answers_reaches_the_caller_as_it_is() {
     }
 }
 
+/// Enforces G1.
 #[tokio::test]
 async fn twenty_megabytes_pass_both_ways() {
     let behind = Behind::start().await;
@@ -100,6 +103,7 @@ async fn twenty_megabytes_pass_both_ways() {
     }
 }
 
+/// Enforces G8.
 #[tokio::test]
 async fn five_hundred_calls_that_hang_hold_up_nobody() {
     let behind = Behind::start().await;
@@ -129,6 +133,7 @@ async fn five_hundred_calls_that_hang_hold_up_nobody() {
         .expect("the runtime learns that nobody waits");
 }
 
+/// Enforces G8.
 #[tokio::test]
 async fn whoever_stops_reading_holds_up_nobody_else() {
     let behind = Behind::start().await;
@@ -169,6 +174,7 @@ async fn a_request_that_is_larger_than_any_runtime_takes_is_refused() {
     assert_eq!(seen.code().as_deref(), Some("8"));
 }
 
+/// Enforces G1.
 #[tokio::test]
 async fn both_sides_of_a_stream_flow_at_once() {
     let behind = Behind::start().await;
@@ -249,7 +255,7 @@ async fn in_mode_pass_nobody_keeps_the_stream_that_all_readers_shared() {
         readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
     }
     timeout(SECOND * 5, behind.outstanding(1)).await.unwrap();
-    behind.switch(Mode::Pass);
+    behind.switch(Mode::Pass).await;
     for reader in &mut readers {
         let end = timeout(SECOND * 5, wire::next_data(reader)).await;
         assert_eq!(end.unwrap(), None);
@@ -261,7 +267,7 @@ async fn in_mode_pass_nobody_keeps_the_stream_that_all_readers_shared() {
         readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
     }
     timeout(SECOND * 5, behind.outstanding(2)).await.unwrap();
-    behind.switch(Mode::Guard);
+    behind.switch(Mode::Guard).await;
     for reader in &mut readers {
         let end = timeout(SECOND * 5, wire::next_data(reader)).await;
         assert_eq!(end.unwrap(), None, "it is to come back to the one stream");
@@ -284,6 +290,7 @@ async fn a_runtime_without_events_says_so_in_the_head_of_its_answer() {
     assert_eq!(Seen::of(response).await.code().as_deref(), Some("12"));
 }
 
+/// Enforces G1.
 #[tokio::test]
 async fn a_call_that_is_reset_fails_alone_and_no_connection_is_lost() {
     let behind = Behind::start().await;

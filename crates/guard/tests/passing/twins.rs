@@ -43,9 +43,10 @@ impl Twins {
         let listener = std::os::unix::net::UnixListener::bind(path("guard.sock")).unwrap();
         let proxy = Proxy {
             runtime: path("other.sock"),
+            socket: path("guard.sock"),
             settings: Settings::default(),
             state: None,
-            ids: pleg::no_ids(),
+            ids: base::host::no_ids(),
             unix_nanos: 0,
         };
         let guard = proxy.start(listener, Mode::Guard).unwrap();
@@ -142,6 +143,7 @@ fn message(rng: &mut Rng, rpc: Rpc) -> Vec<u8> {
 }
 
 /// The time of day of both stands still.
+/// Enforces G1.
 #[tokio::test(start_paused = true)]
 async fn whatever_is_done_one_after_the_other_is_answered_the_same() {
     let mut twins = Twins::start().await;

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use bytes::{BufMut, Bytes, BytesMut};
 use guard::core::{Mode, Settings};
@@ -103,7 +104,7 @@ pub struct Behind {
     state: Arc<Mutex<State>>,
     outstanding: watch::Sender<usize>,
     serving: Mutex<Option<JoinHandle<()>>>,
-    guard: Handle,
+    _guard: Handle,
 }
 
 impl Behind {
@@ -112,9 +113,10 @@ impl Behind {
         let listener = std::os::unix::net::UnixListener::bind(folder.path().join("guard.sock"));
         let proxy = Proxy {
             runtime: folder.path().join("runtime.sock"),
+            socket: folder.path().join("guard.sock"),
             settings: Settings::default(),
             state: None,
-            ids: pleg::no_ids(),
+            ids: base::host::no_ids(),
             unix_nanos: 0,
         };
         let guard = proxy.start(listener.unwrap(), Mode::Guard).unwrap();
@@ -123,7 +125,7 @@ impl Behind {
             state: Arc::default(),
             outstanding: watch::channel(0).0,
             serving: Mutex::default(),
-            guard,
+            _guard: guard,
         };
         behind.start_again().await;
         behind
@@ -163,8 +165,15 @@ impl Behind {
         let _ = std::fs::remove_file(self.folder.path().join("runtime.sock"));
     }
 
-    pub fn switch(&self, mode: Mode) {
-        self.guard.switch(mode);
+    /// A client of the guard's own service.
+    pub fn service(&self) -> guard_api::Client {
+        guard_api::Client::new(self.guard_path())
+    }
+
+    pub async fn switch(&self, mode: guard_api::Mode) {
+        let service = self.service();
+        let switched = service.set_mode(mode, Duration::from_secs(5)).await;
+        switched.unwrap();
     }
 
     pub fn guard_path(&self) -> PathBuf {
@@ -330,6 +339,10 @@ impl HttpBody for Frames {
 pub struct Client(SendRequest<Body>);
 
 impl Client {
+    pub fn is_closed(&self) -> bool {
+        self.0.is_closed()
+    }
+
     pub async fn send(&mut self, request: Request<Body>) -> Response<Incoming> {
         self.0.ready().await.unwrap();
         self.0.send_request(request).await.unwrap()

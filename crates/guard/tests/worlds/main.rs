@@ -51,6 +51,7 @@ const FAILED: [u64; 3] = [
     15551573635524265431,
 ];
 
+/// Enforces G2.
 #[test]
 fn what_a_kubelet_is_told_is_true_in_random_worlds() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());

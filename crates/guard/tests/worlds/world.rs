@@ -489,7 +489,7 @@ impl World {
             rpc,
             request,
             from: match is_ours {
-                true => Caller::Ourselves,
+                true => Caller::Observer,
                 false => Caller::Client,
             },
             deadline: Some(asked + Duration::from_secs_f64(patience)),

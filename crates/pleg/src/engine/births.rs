@@ -14,10 +14,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Request};
-use super::ledger::Ledger;
 use super::limits::{
     FIRST_BIRTH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_BIRTH_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS,
 };

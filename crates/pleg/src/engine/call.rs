@@ -7,8 +7,7 @@ use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::status::{ContainerStatus, SandboxStatus};
 use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion, of_the_requested};
 
-/// The identity of a call: at most one call of each key is outstanding.
-pub type Key = (Rpc, Option<Id>);
+pub(crate) use base::ledger::Key;
 
 /// What a call requests.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]

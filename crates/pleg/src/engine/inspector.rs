@@ -13,11 +13,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::call::Key;
 use super::call::{Call, Purpose, Request};
-use super::ledger::Ledger;
 use super::limits::{SLOW_AFTER, SUSPECT};
 use super::sweeper::about;
 use crate::model::id::{Id, PodUid};

@@ -5,7 +5,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use super::evidence::percentile_95;
+use base::ledger::percentile_95;
+
 use super::limits::{LATE, OVERDUE_FACTOR, REMEMBERED_LISTS, SUSPECT};
 
 /// How long lists take on this node.

@@ -21,26 +21,8 @@
 //! runtime: each call runs in its own task and reports by message, so a stuck call does not stop
 //! the engine.
 //!
-//! [`Pleg::start`](crate::Pleg::start) runs the driver and the engine. The [`Ledger`] is public,
-//! because a component that makes calls itself, such as the guard, needs it too:
-//!
-//! ```
-//! use std::time::Duration;
-//!
-//! use pleg::Config;
-//! use pleg::engine::Ledger;
-//! use pleg::runtime::{About, Rpc};
-//! use tokio::time::Instant;
-//!
-//! let (now, second) = (Instant::now(), Duration::from_secs(1));
-//! let mut ledger = Ledger::new(&Config::default(), now);
-//! ledger.begin(About::node(Rpc::ListContainers), now);
-//! ledger.pass(now + second);
-//! assert_eq!(ledger.silent_since(), Some(now));
-//!
-//! ledger.answered(&(Rpc::ListContainers, None), now + 2 * second);
-//! assert_eq!(ledger.silent_since(), None);
-//! ```
+//! [`Pleg::start`](crate::Pleg::start) runs the driver and the engine. The ledger is
+//! [`base::ledger`], because the guard uses it too.
 
 mod answers;
 mod births;
@@ -51,13 +33,11 @@ mod coverage;
 mod differing;
 mod doubts;
 pub(crate) mod driver;
-mod evidence;
 mod failures;
 mod hint_budget;
 mod hints;
 mod inspector;
 mod kernel_hints;
-mod ledger;
 mod limits;
 mod list_history;
 mod list_times;
@@ -79,6 +59,4 @@ mod sweeper;
 mod sweeps;
 mod unobserved;
 
-pub use call::Key;
-pub use ledger::Ledger;
 pub use limits::{LATE, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};

@@ -14,12 +14,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 mod deaths;
 
 use super::call::{Call, Purpose, Request};
-use super::ledger::Ledger;
 use super::limits::{
     FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_INVISIBLE_PAUSE, MAX_WITHHELD_PAUSE,
     PARALLEL_PID_CALLS,

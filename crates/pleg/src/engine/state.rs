@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::births::Births;
 use super::call::{Answered, Call, List, Purpose, Request};
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
-use super::ledger::Ledger;
 use super::limits::{INSPECTION_OVERDUE_AFTER, SUSPECT};
 use super::lists::{Ages, PerList};
 use super::passes::Passes;
@@ -143,7 +143,7 @@ impl Engine {
     ) -> Self {
         let started = now.instant;
         Self {
-            ledger: Ledger::new(&config, started),
+            ledger: Ledger::new(config.places(), started),
             quarantine: Quarantine::default(),
             relister: Relister::new(&config, started),
             sweeper: Sweeper::new(config.relist_period, started),

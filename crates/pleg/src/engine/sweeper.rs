@@ -16,10 +16,10 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::call::{Call, Key, List, Request};
-use super::ledger::Ledger;
 use super::limits::{MAX_UNKNOWN_IDS, NOT_FOUND_RETRIED_FOR};
 use super::lists::PerList;
 use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};

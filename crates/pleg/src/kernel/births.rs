@@ -21,8 +21,8 @@ use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 use tokio::time::sleep;
 
-use super::blocking::Blocking;
-use super::directories::is_id;
+use super::Blocking;
+use super::is_id;
 use super::readable::readable;
 use crate::model::id::Id;
 

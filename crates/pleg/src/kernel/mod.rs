@@ -26,18 +26,15 @@ use futures_util::stream::once;
 use crate::model::id::Id;
 
 mod births;
-mod blocking;
-mod directories;
 mod pidfd;
 mod readable;
-mod replace;
 mod tasks;
 
+pub use base::host::{
+    Blocking, id_directories, is_id, replace, state_directories, task_directories,
+};
 pub use births::{Birth, Births, UnwatchedBirths};
-pub use blocking::Blocking;
-pub use directories::{id_directories, is_id, state_directories, task_directories};
 pub use pidfd::Pidfds;
-pub use replace::replace;
 pub use tasks::Tasks;
 
 /// Completes when the process exits.

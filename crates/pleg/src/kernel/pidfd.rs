@@ -11,10 +11,10 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
+use super::Blocking;
 use super::births::{Births, births};
-use super::blocking::Blocking;
-use super::directories::task_directories;
 use super::readable::readable;
+use super::task_directories;
 use super::{Death, Kernel, Tasks, Unwatched, Watching};
 use crate::model::id::Id;
 

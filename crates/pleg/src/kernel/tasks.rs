@@ -13,7 +13,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::directories::state_directories;
+use super::state_directories;
 use crate::model::id::Id;
 
 /// The name of containerd's socket.

@@ -12,10 +12,11 @@
 //! assert_eq!(Id::from("61ac7eca54e9").as_str(), "61ac7eca54e9");
 //! ```
 
+pub use base::id;
+
 pub mod backoff;
 pub mod event;
 pub mod grouping;
-pub mod id;
 pub mod listed;
 pub mod run_clock;
 pub mod snapshot;

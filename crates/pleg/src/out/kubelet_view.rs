@@ -171,6 +171,8 @@ pub enum GuardedLists {
     Passed,
     /// It refuses them, because not every known id is confirmed.
     Refused,
+    /// It does not respond at all.
+    Unresponsive,
     /// The runtime is unresponsive, so the guard does not answer either.
     Silent {
         /// When that began.
@@ -186,6 +188,7 @@ pub fn guarded_kubelet_view(now: Instant, listed: Instant, lists: GuardedLists) 
     let why = match lists {
         GuardedLists::Waiting => "the guard has not answered its lists yet",
         GuardedLists::Passed => "list calls are stuck or failing",
+        GuardedLists::Unresponsive => "the guard does not respond",
         GuardedLists::Answered => "it no longer requests lists from the guard",
         GuardedLists::Refused | GuardedLists::Silent { .. } => "the guard cannot answer its lists",
     };

@@ -62,7 +62,7 @@ pub struct StatusReport {
     pub kernel: KernelStatus,
     /// The runtime.
     pub runtime: RuntimeStatus,
-    /// The mode of a guard.
+    /// The guard in front of the runtime.
     #[serde(default)]
     pub guard: GuardStatus,
     /// The leading finding of the present problem.
@@ -168,6 +168,9 @@ pub struct GuardStatus {
     /// The endpoint that it serves: a kubelet's, in place of the runtime's.
     #[serde(default)]
     pub socket: Option<String>,
+    /// Whether there is a guard that does not respond: the other fields are from before.
+    #[serde(default)]
+    pub unresponsive: bool,
     /// Whether it is guarding: answering lists in place of the runtime now.
     pub guarding: bool,
     /// Whether the runtime is unresponsive, so that no id can be confirmed.

@@ -51,9 +51,14 @@ impl GrpcRuntime {
         Self::on(Client::new(endpoint, max_message_size))
     }
 
-    /// The same, on connections that the caller makes.
-    pub fn via(connect: Connect, max_message_size: usize) -> Self {
-        Self::on(Client::via(connect, max_message_size))
+    /// The same, on connections that the caller makes, with this metadata (a name and a value) in each
+    /// call.
+    pub fn via(
+        connect: Connect,
+        max_message_size: usize,
+        metadata: (&'static str, &'static str),
+    ) -> Self {
+        Self::on(Client::via(connect, max_message_size, metadata))
     }
 
     fn on(client: Client) -> Self {

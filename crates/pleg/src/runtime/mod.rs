@@ -32,7 +32,6 @@ use crate::model::status::{ContainerStatus, SandboxStatus, Status};
 
 pub mod grpc;
 
-mod about;
 mod announced;
 mod conditions;
 mod convert;
@@ -43,8 +42,8 @@ mod rows;
 
 pub use cri::Rpc;
 
-pub use about::{About, OutstandingCall};
 pub use announced::{Announced, AnnouncedSandbox, Announcements};
+pub use base::{About, OutstandingCall};
 pub use conditions::{Condition, Conditions};
 pub use failure::{CallError, NoConnection, Unreachable};
 

@@ -253,6 +253,7 @@ async fn a_stall_does_not_hide_the_next_one() {
     }
 }
 
+/// Enforces O3.
 #[tokio::test(start_paused = true)]
 async fn no_call_is_blamed_while_the_whole_runtime_is_stopped() {
     for (stalls, dies_after) in [
@@ -623,6 +624,7 @@ async fn a_node_without_an_observed_pod_for_longer_than_the_threshold_is_unhealt
     }
 }
 
+/// Enforces O4.
 #[tokio::test(start_paused = true)]
 async fn last_seen_is_never_newer_than_the_last_pass_that_observed_a_pod() {
     for (what, make) in WHERE_NOBODY_IS_SEEN {

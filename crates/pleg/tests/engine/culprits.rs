@@ -135,6 +135,7 @@ async fn names_on_a_slow_node(fault: Fault, kernel: bool, from_the_beginning: bo
     }
 }
 
+/// Enforces O3.
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_is_slow_as_a_whole_has_no_culprit() {
     for slow in [1.2, 1.5, 3.0] {

@@ -44,6 +44,7 @@ async fn a_failed_inspection_is_cached_and_its_events_are_reported_once_it_succe
     );
 }
 
+/// Enforces O2.
 #[tokio::test(start_paused = true)]
 async fn an_exit_is_reported_once_even_if_its_inspection_fails_many_times() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
@@ -150,6 +151,7 @@ async fn a_terminating_pod_keeps_its_addresses_even_across_a_failed_inspection()
     assert_eq!(ips(), known);
 }
 
+/// Enforces O1.
 #[tokio::test(start_paused = true)]
 async fn a_stuck_pod_is_reported_and_delays_no_other() {
     let node = Node::watch(|sim| {

@@ -24,6 +24,7 @@ async fn the_first_relist_reports_what_runs_and_what_has_exited_and_nothing_else
     node.assert_told("");
 }
 
+/// Enforces O2.
 #[tokio::test(start_paused = true)]
 async fn each_change_is_reported_once_by_the_next_relist() {
     let node = Node::watch(|sim| {

@@ -42,6 +42,7 @@ async fn a_late_subscriber_begins_with_the_present_state() {
     assert_eq!(lines, ["Died a/app.0 with 1"]);
 }
 
+/// Enforces O5.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stops_delays_no_other_and_still_receives_the_final_state() {
     let node = Node::watch(|sim| {

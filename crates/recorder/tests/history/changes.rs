@@ -84,6 +84,7 @@ fn everything_of_interest_is_a_change() {
         ("/kernel/state", json!("unavailable")),
         ("/runtime/version", json!("1.7")),
         ("/guard/mode", json!("pass")),
+        ("/guard/unresponsive", json!(true)),
         ("/guard/guarding", json!(true)),
         ("/warnings", json!([finding])),
         ("/finding", finding),

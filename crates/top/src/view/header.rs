@@ -308,6 +308,9 @@ fn inner(report: &StatusReport, theme: &Theme) -> Vec<Span<'static>> {
 
 fn guard(report: &StatusReport, theme: &Theme) -> (String, Style) {
     let guard = &report.guard;
+    if guard.unresponsive {
+        return ("does not respond".to_owned(), theme.bad());
+    }
     match (guard.mode, guard.since_seconds) {
         (GuardMode::Guard, Some(since)) => {
             (format!("answering for {}", seconds(since)), theme.warning())

@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 
 use e2e::doctor::{assert_well, doctor, doctor_about, only};
 use e2e::newest;
+use pleg_text::GoDuration;
 use serde_json::Value;
 use testbed_driver::{Driver, Network, PodSpec};
-use times::GoDuration;
 
 /// The time that follows `after` in a sentence, in seconds.
 #[track_caller]

@@ -48,14 +48,14 @@ async fn run(kubelet: &Driver, name: &str) -> Pod {
 }
 
 impl Guarded {
-    async fn up(name: &str, options: &[&str]) -> Self {
+    async fn up(name: &str, lines: &str) -> Self {
         let name = format!("e2e-guard-{name}");
-        Self::of(newest(&name).await, options).await
+        Self::of(newest(&name).await, lines).await
     }
 
-    async fn of(testbed: Testbed, options: &[&str]) -> Self {
+    async fn of(testbed: Testbed, lines: &str) -> Self {
         let direct = Driver::new(&testbed.endpoint()).unwrap();
-        let (agent, guarded) = Agent::guarding(&testbed.endpoint(), options);
+        let (agent, guarded) = Agent::guarding(&testbed.endpoint(), lines);
         let kubelet = direct.through(&guarded);
         let locked = run(&kubelet, "locked").await;
         let dies = run(&kubelet, "dies").await;
@@ -120,7 +120,7 @@ impl Guarded {
 }
 
 async fn one_stuck_container_holds_up_nobody_else(version: &str, testbed: Testbed) {
-    let mut node = Guarded::of(testbed, &[]).await;
+    let mut node = Guarded::of(testbed, "").await;
     let (before, _) = list(&node.kubelet).await;
     let update = node.lock().await;
 
@@ -215,7 +215,7 @@ async fn under_the_status_lock_a_kubelet_behind_the_guard_goes_on() {
 /// No list has shown it, and its pod has two sandboxes: only containerd knows in which it is.
 #[tokio::test]
 async fn a_container_that_another_client_makes_in_mid_fault_is_listed_in_its_sandbox() {
-    let node = Guarded::up("foreign", &[]).await;
+    let node = Guarded::up("foreign", "").await;
     let second = PodSpec {
         uid: Some(node.goes.uid.clone()),
         attempt: 1,
@@ -251,7 +251,7 @@ async fn a_container_that_another_client_makes_in_mid_fault_is_listed_in_its_san
 
 #[tokio::test]
 async fn a_verb_of_runc_that_hangs_holds_up_its_own_container_alone() {
-    let node = Guarded::up("runc", &[]).await;
+    let node = Guarded::up("runc", "").await;
     let (before, _) = list(&node.kubelet).await;
     node.verb(&["runc-stuck", "update"]).await;
     let update = node.held().await;
@@ -270,7 +270,7 @@ async fn a_verb_of_runc_that_hangs_holds_up_its_own_container_alone() {
 
 #[tokio::test]
 async fn while_a_network_plugin_hangs_the_lists_pass() {
-    let node = Guarded::up("cni", &[]).await;
+    let node = Guarded::up("cni", "").await;
     let (before, _) = list(&node.kubelet).await;
     node.verb(&["cni-hang"]).await;
     let kubelet = node.kubelet.clone();
@@ -296,7 +296,7 @@ async fn while_a_network_plugin_hangs_the_lists_pass() {
 
 #[tokio::test]
 async fn a_containerd_that_is_killed_in_mid_fault_never_shortens_a_list() {
-    let node = Guarded::up("crash", &[]).await;
+    let node = Guarded::up("crash", "").await;
     let (before, _) = list(&node.kubelet).await;
     let update = node.lock().await;
     assert_eq!(list(&node.kubelet).await.0, before);
@@ -324,8 +324,8 @@ async fn a_containerd_that_is_killed_in_mid_fault_never_shortens_a_list() {
 
 #[tokio::test]
 async fn the_stopped_shim_of_the_culprit_is_continued_if_that_is_asked_for() {
-    let options = ["--remedy", "shim", "--remedy-after", "3s"];
-    let node = Guarded::up("remedy", &options).await;
+    let remedy = "remedy: shim\nremedyAfter: 3s\n";
+    let node = Guarded::up("remedy", remedy).await;
     let update = node.lock().await;
     // Nobody is helped whom the guard does not guard from.
     list(&node.kubelet).await;

@@ -3,29 +3,22 @@
 
 use std::fs;
 use std::io;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
+use base::host::replace;
 use clap::Args;
-use pleg::kernel::replace;
 use serde::Serialize;
 
 use super::units::{Access, Installation, UNITS, can_name, endpoints_of};
-use super::{Options, runtime_of, socket_of};
+use super::{Options, kubelet, program, runtime_of, socket_of};
 use crate::args::{Format, Global};
 use crate::{Found, output};
 
 /// Where an administrator's units are.
 const UNIT_DIRECTORY: &str = "/etc/systemd/system";
-
-/// The unit of an agent without a guard. It does not start where a guard is installed.
-const AGENT_UNIT: &str = "pleg-agent.service";
-
-/// The configuration of an agent on this node. A guard uses it only if it is named: a mistake in it
-/// keeps an agent from starting, and would keep a kubelet from its runtime.
-const AGENT_CONFIG: &str = "/etc/pleg/agent.yaml";
 
 /// Where a kubelet's endpoint may be configured: kubeadm (with a flag before 1.34), Debian's and
 /// Red Hat's packages, k3s and RKE2.
@@ -65,6 +58,9 @@ struct Place {
     /// The directory of the units. If it is not the default, systemd is not called.
     #[arg(long, value_name = "DIR", default_value = UNIT_DIRECTORY)]
     unit_directory: PathBuf,
+    /// Print what would be done, and do nothing.
+    #[arg(long)]
+    dry_run: bool,
 }
 
 impl Place {
@@ -74,7 +70,8 @@ impl Place {
 
     /// Whether systemd runs here, and reads these units.
     fn is_live(&self) -> bool {
-        self.unit_directory == Path::new(UNIT_DIRECTORY)
+        !self.dry_run
+            && self.unit_directory == Path::new(UNIT_DIRECTORY)
             && Path::new("/run/systemd/system").exists()
     }
 }
@@ -83,16 +80,19 @@ impl Place {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
-    /// The files that were written or removed.
+    /// The files that were written or removed, or would be.
     files: Vec<PathBuf>,
+    /// The texts of files that would be written.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    texts: Vec<String>,
+    /// Whether nothing was done.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    dry_run: bool,
     /// Whether systemd has started or stopped the units.
     called_systemd: bool,
-    /// Whether the agent that the guard had replaced was started again.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    agent_started: bool,
-    /// The configuration of the agent on this node, if the guard that replaces it uses none.
+    /// The version of the kubelet, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
-    unused_config: Option<PathBuf>,
+    kubelet_version: Option<String>,
     /// What the kubelet's `containerRuntimeEndpoint` is to be.
     kubelet_endpoint: String,
     /// The files in which it is configured otherwise.
@@ -101,44 +101,62 @@ struct Report {
 
 pub async fn install(global: &Global, install: Install) -> anyhow::Result<Found> {
     let Install { options, place } = install;
-    let runtime = runtime_of(global, &options).await?;
+    let runtime = runtime_of(global).await?;
     let listen = socket_of(&options, &runtime);
-    for path in [listen.as_path(), runtime.path()] {
+    let program = program::find()?;
+    for path in [
+        listen.as_path(),
+        runtime.path(),
+        place.unit_directory.as_path(),
+    ] {
         ensure!(
             can_name(path),
             "{} cannot be used in a systemd unit",
             path.display()
         );
     }
+    program::check_safe(&program)?;
+    check_socket(runtime.path())?;
+    let kubelet_version = kubelet::version().await;
+    if let Some(version) = &kubelet_version {
+        ensure!(
+            version.can_use_a_guard(),
+            "the kubelet on this node is {}: kubelets before 1.{} cannot use a guard, because they \
+             send the path of the socket as the authority of their calls",
+            version.text,
+            kubelet::FIRST_MINOR
+        );
+    }
     let installation = Installation {
         arguments: options.command_line(&runtime, &listen),
-        program: std::env::current_exe()
-            .context("the path of this program could not be determined")?,
+        program,
         access: access(runtime.path()),
         runtime,
         listen,
     };
-    let mut files = Vec::new();
-    for (name, text) in UNITS.into_iter().zip(installation.units()) {
-        let path = place.unit(name);
-        replace(&path, text.as_bytes(), 0o644)
-            .with_context(|| format!("cannot write {}", path.display()))?;
-        files.push(path);
+    let units = installation.units();
+    let files = UNITS.map(|name| place.unit(name));
+    if !place.dry_run {
+        for (path, text) in files.iter().zip(&units) {
+            replace(path, text.as_bytes(), 0o644)
+                .with_context(|| format!("cannot write {}", path.display()))?;
+        }
     }
     let called_systemd = place.is_live();
     if called_systemd {
         systemctl(&["daemon-reload"])?;
-        // The guard is an agent as well, and listens where that does. Where no such unit is
-        // loaded, there is nothing to stop.
-        let _ = systemctl(&["stop", AGENT_UNIT]);
         systemctl(&["enable", UNITS[0], UNITS[1]])?;
         systemctl(&["restart", UNITS[0], UNITS[1]])?;
     }
     let report = Report {
-        files,
+        files: files.into(),
+        texts: match place.dry_run {
+            true => units.into(),
+            false => Vec::new(),
+        },
+        dry_run: place.dry_run,
         called_systemd,
-        agent_started: false,
-        unused_config: unused_config(&options),
+        kubelet_version: kubelet_version.map(|version| version.text),
         kubelet_endpoint: format!("unix://{}", installation.listen.display()),
         kubelet_files: naming(installation.runtime.path()),
     };
@@ -147,6 +165,19 @@ pub async fn install(global: &Global, install: Install) -> anyhow::Result<Found>
         Format::Text => output::text(&installed(&report, &installation))?,
     }
     Ok(Found::Well)
+}
+
+/// Refuses a path at which there is something else than a socket, or nothing: a mistake in it would
+/// cost the node its runtime.
+fn check_socket(runtime: &Path) -> anyhow::Result<()> {
+    let about = fs::metadata(runtime);
+    let about = about.with_context(|| format!("no container runtime at {}", runtime.display()))?;
+    ensure!(
+        about.file_type().is_socket(),
+        "{} is not a socket",
+        runtime.display()
+    );
+    Ok(())
 }
 
 pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found> {
@@ -185,7 +216,11 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found
     }
     let mut files = Vec::new();
     for path in [socket, service] {
-        match fs::remove_file(&path) {
+        let removed = match place.dry_run {
+            true => fs::metadata(&path).map(drop),
+            false => fs::remove_file(&path),
+        };
+        match removed {
             Ok(()) => files.push(path),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => {
@@ -193,20 +228,15 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found
             }
         }
     }
-    let mut agent_started = false;
     if called_systemd {
         systemctl(&["daemon-reload"])?;
-        // It does not start beside a guard: without it nobody would watch until the next boot.
-        agent_started = systemctl(&["is-enabled", AGENT_UNIT]).is_ok();
-        if agent_started {
-            systemctl(&["start", AGENT_UNIT])?;
-        }
     }
     let report = Report {
         files,
+        texts: Vec::new(),
+        dry_run: place.dry_run,
         called_systemd,
-        agent_started,
-        unused_config: None,
+        kubelet_version: None,
         kubelet_endpoint: runtime,
         kubelet_files,
     };
@@ -219,16 +249,29 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found
 
 fn installed(report: &Report, installation: &Installation) -> String {
     let mut text = String::new();
-    for file in &report.files {
-        text += &format!("Wrote {}\n", file.display());
+    for (file, unit) in report.files.iter().zip(&report.texts) {
+        text += &format!("Would write {}:\n\n{unit}\n", file.display());
     }
-    text += match report.called_systemd {
-        true => "Started both units; they also start at boot\n",
-        false => {
-            "systemd was not called: run `systemctl daemon-reload`, and \
-                  `systemctl enable --now pleg-guard.socket pleg-guard.service`\n"
+    if report.dry_run {
+        text += "Nothing was written, and systemd was not called.\n";
+    } else {
+        for file in &report.files {
+            text += &format!("Wrote {}\n", file.display());
         }
-    };
+        text += match report.called_systemd {
+            true => "Started both units; they also start at boot\n",
+            false => {
+                "systemd was not called: run `systemctl daemon-reload`, and \
+                 `systemctl enable --now pleg-guard.socket pleg-guard.service`\n"
+            }
+        };
+    }
+    if report.kubelet_version.is_none() {
+        text += &format!(
+            "The version of the kubelet is not known here: the guard needs 1.{} or later.\n",
+            kubelet::FIRST_MINOR
+        );
+    }
     text += "\nNow change this kubelet setting and restart the kubelet:\n\n";
     text += &format!(
         "  containerRuntimeEndpoint: {}\n\n",
@@ -244,28 +287,25 @@ fn installed(report: &Report, installation: &Installation) -> String {
             format!("{} is currently set in {files}.\n", installation.runtime)
         }
     };
-    text += "`pleg guard uninstall` removes the units.\n";
-    if let Some(config) = &report.unused_config {
-        let config = config.display();
-        text += &format!(
-            "\nThe guard replaces the agent of this node and does not use {config}.\n\
-             To use it, run this again with --config {config}.\n"
-        );
-    }
+    text +=
+        "`pleg guard uninstall` removes the units. An agent on this node finds the guard itself.\n";
     text
 }
 
 fn uninstalled(report: &Report) -> String {
     let mut text = String::new();
+    let removed = match report.dry_run {
+        true => "Would remove",
+        false => "Removed",
+    };
     for file in &report.files {
-        text += &format!("Removed {}\n", file.display());
+        text += &format!("{removed} {}\n", file.display());
     }
-    if !report.called_systemd {
+    if report.dry_run {
+        text += "Nothing was removed, and systemd was not called.\n";
+    } else if !report.called_systemd {
         text += "systemd was not called: run `systemctl disable --now pleg-guard.socket \
                  pleg-guard.service`\n";
-    }
-    if report.agent_started {
-        text += &format!("Started {AGENT_UNIT} again\n");
     }
     let endpoint = &report.kubelet_endpoint;
     text += &format!("Set the kubelet's containerRuntimeEndpoint back to {endpoint}.\n");
@@ -273,11 +313,6 @@ fn uninstalled(report: &Report) -> String {
         text += &format!("{} still contains the guard's socket.\n", file.display());
     }
     text
-}
-
-fn unused_config(options: &Options) -> Option<PathBuf> {
-    let config = Path::new(AGENT_CONFIG);
-    (options.config.is_none() && config.exists()).then(|| config.to_owned())
 }
 
 /// The files of a kubelet in which this socket is named.

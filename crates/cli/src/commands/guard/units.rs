@@ -24,7 +24,7 @@ pub struct Installation {
     pub runtime: Endpoint,
     /// Its own socket.
     pub listen: PathBuf,
-    /// The program, and what follows `pleg guard`.
+    /// The guard's program, and its arguments.
     pub program: PathBuf,
     pub arguments: Vec<String>,
     /// Owner, group and mode of the runtime's socket.
@@ -75,10 +75,7 @@ WantedBy=sockets.target
 
     fn service(&self) -> String {
         let mut command = quoted(&self.program.to_string_lossy());
-        for argument in ["guard"]
-            .into_iter()
-            .chain(self.arguments.iter().map(String::as_str))
-        {
+        for argument in &self.arguments {
             // Writing to a string cannot fail.
             let _ = write!(command, " {}", quoted(argument));
         }
@@ -161,13 +158,13 @@ mod tests {
         let installation = Installation {
             runtime: Endpoint::new("/run/containerd/containerd.sock"),
             listen: "/run/pleg/cri.sock".into(),
-            program: "/opt/my tools/pleg".into(),
+            program: "/opt/my tools/pleg-guard".into(),
             arguments: vec!["--limit".into(), "30m".into()],
             access: None,
         };
         let [socket, service] = installation.units();
         assert!(socket.contains("\nListenStream=/run/pleg/cri.sock\nSocketUser=0\n"));
-        assert!(service.contains("\nExecStart=\"/opt/my tools/pleg\" guard --limit 30m\n"));
+        assert!(service.contains("\nExecStart=\"/opt/my tools/pleg-guard\" --limit 30m\n"));
         let endpoints = [
             "unix:///run/containerd/containerd.sock",
             "unix:///run/pleg/cri.sock",

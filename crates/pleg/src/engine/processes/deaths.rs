@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::{Processes, State, count_unstuck};
 use crate::engine::call::{Call, Purpose, Request};
-use crate::engine::ledger::Ledger;
 use crate::engine::limits::{CONTRADICTION_RETRY_PAUSE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
 use crate::model::id::{Id, PodRef};
 use crate::runtime::About;

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
+use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::super::limits::{
     MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, PARALLEL_CALLS, SLOW_AFTER, SLOW_SWEEP_PACE, SWEEP_PACE,
 };
 use crate::engine::call::{Call, Key, List, Purpose, Request};
-use crate::engine::ledger::Ledger;
 use crate::engine::lists::PerList;
 use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;

@@ -1,5 +1,6 @@
+use base::ledger::Places;
+
 use super::*;
-use crate::config::Config;
 use crate::model::listed::{ContainerState, ListedContainer};
 use crate::model::wall_time::WallTime;
 use crate::runtime::Rpc;
@@ -71,7 +72,7 @@ fn waiting(ledger: &mut Ledger, start: Instant) -> (Sweeper, Key) {
 #[test]
 fn an_answer_to_an_inspection_serves_a_sweep_as_of_its_request() {
     let start = Instant::now();
-    let mut ledger = Ledger::new(&Config::default(), start);
+    let mut ledger = Ledger::new(Places::default(), start);
     let (mut sweeper, sandbox) = waiting(&mut ledger, start);
     ledger.answered(&sandbox, start + SECOND * 2);
     let swept = sweeper.complete(&ledger).unwrap();
@@ -85,7 +86,7 @@ fn an_answer_to_an_inspection_serves_a_sweep_as_of_its_request() {
 #[test]
 fn a_sandbox_that_an_inspection_did_not_find_is_unobserved_by_a_sweep() {
     let start = Instant::now();
-    let mut ledger = Ledger::new(&Config::default(), start);
+    let mut ledger = Ledger::new(Places::default(), start);
     let (mut sweeper, sandbox) = waiting(&mut ledger, start);
     let about = ledger.answered(&sandbox, start + SECOND * 2).unwrap();
     let uid = about.pod.unwrap().uid;

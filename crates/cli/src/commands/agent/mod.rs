@@ -1,16 +1,52 @@
 //! `pleg agent`: the daemon.
 
 use std::ffi::OsString;
+use std::future::pending;
 use std::path::Path;
 use std::pin::pin;
+use std::time::Duration;
 
 use agent::{AgentConfig, Daemon, Listeners, state_directory};
+use base::host::state_file;
+use cri::Endpoint;
+use guard_api::StatusRequest;
+use tokio::sync::oneshot;
 
 use crate::args::{Agent as Options, Global, Listen};
 use crate::{Found, endpoint, signals};
+use remedy::{Node, Remedies};
+
+mod remedy;
+
+/// How long a socket may take to show that it is a guard's.
+const GUARD_PATIENCE: Duration = Duration::from_secs(1);
 
 pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
-    serve(prepare(global, options)).await
+    let (ready, is_ready) = oneshot::channel();
+    let remedied = async {
+        match is_ready.await {
+            Ok((remedies, node)) => Remedies::watch(remedies, node).await,
+            Err(_) => pending().await,
+        }
+    };
+    let served = serve(async {
+        let (daemon, listeners) = prepare(global, options).await?;
+        let config = &daemon.config;
+        if let Some(remedies) = Remedies::of(config.remedy, config.remedy_after.0) {
+            let node = Node {
+                runtime: daemon.endpoint.clone(),
+                agent: listeners.socket.path().to_owned(),
+                records: state_file(daemon.endpoint.path(), "remedies"),
+            };
+            // Both ends are in this function.
+            let _ = ready.send((remedies, node));
+        }
+        Ok((daemon, listeners))
+    });
+    tokio::select! {
+        served = served => served,
+        never = remedied => match never {},
+    }
 }
 
 /// Runs a daemon once it is `ready`, until it is told to stop.
@@ -55,19 +91,33 @@ pub fn configured(file: Option<&Path>, listen: Vec<Listen>) -> anyhow::Result<Ag
 async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, Listeners)> {
     let config = configured(options.config.as_deref(), options.listen)?;
     // A flag says more than the file, the file more than a guess.
-    let endpoint = match global.named_endpoint()? {
+    let named = match global.named_endpoint()? {
         Some(endpoint) => endpoint,
         None => endpoint::wait_for(config.endpoint()?).await,
     };
     // Before anything is watched: an address in use is reported at once.
     let listeners = Listeners::bind(&config).await?;
+    let (endpoint, guard) = match behind_guard(&named).await {
+        Some(runtime) => (runtime, Some(named.path().to_owned())),
+        None => {
+            let guard = config.guard_socket(&named)?;
+            (named, guard)
+        }
+    };
     let daemon = Daemon {
         endpoint,
         config,
         state_directory: state_directory(),
-        guard: None,
+        guard,
         doctor: program(),
         static_pods: None,
     };
     Ok((daemon, listeners))
+}
+
+/// The runtime behind this socket, if it is that of a guard.
+async fn behind_guard(endpoint: &Endpoint) -> Option<Endpoint> {
+    let guard = guard_api::Client::new(endpoint.path());
+    let status = guard.status(StatusRequest::default(), GUARD_PATIENCE).await;
+    status.ok().map(|status| Endpoint::new(status.runtime))
 }

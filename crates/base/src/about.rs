@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use cri::Rpc;
 use tokio::time::Instant;
 
-use super::Rpc;
-use crate::model::id::{Id, PodRef};
+use crate::id::{Id, PodRef};
 
 /// What a call is about, with names for display.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,13 +4,13 @@
 use std::io;
 use std::path::PathBuf;
 
-use pleg::kernel::is_id;
-use pleg::model::id::Id;
+use super::is_id;
+use crate::id::Id;
 
 /// The ids that these folders show. May block. Fails if a folder cannot be read now, for want of
 /// file descriptors or by a broken disk; one that is not there, or that we may never read, shows
 /// none.
-pub fn ids(folders: &[PathBuf]) -> io::Result<Vec<Id>> {
+pub fn ids_in(folders: &[PathBuf]) -> io::Result<Vec<Id>> {
     let mut ids = Vec::new();
     for folder in folders {
         let entries = match folder.read_dir() {
@@ -39,11 +39,11 @@ mod tests {
     fn the_names_in_the_folder_that_are_ids_are_the_ids() {
         let root = tempfile::tempdir().unwrap();
         let folders = [root.path().join("containers")];
-        assert_eq!(ids(&folders).unwrap(), []);
+        assert_eq!(ids_in(&folders).unwrap(), []);
         let id = "0123456789abcdef".repeat(4);
         std::fs::create_dir_all(folders[0].join(&id)).unwrap();
         std::fs::create_dir_all(folders[0].join("not-an-id")).unwrap();
-        assert_eq!(ids(&folders).unwrap(), [Id::from(id)]);
+        assert_eq!(ids_in(&folders).unwrap(), [Id::from(id)]);
     }
 
     /// A link to itself can be followed by nobody, not even by root.
@@ -52,6 +52,6 @@ mod tests {
         let root = tempfile::tempdir().unwrap();
         let folder = root.path().join("containers");
         std::os::unix::fs::symlink(&folder, &folder).unwrap();
-        assert!(ids(&[folder]).is_err());
+        assert!(ids_in(&[folder]).is_err());
     }
 }

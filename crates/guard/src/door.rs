@@ -10,26 +10,35 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::os::unix::net::UnixListener;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use base::host::{SocketError, bind, check_free, make_directory};
 use listenfd::ListenFd;
-
-use super::ListenError;
-use super::socket_file::{bind, check_free, make_directory};
 
 /// Only root, where the runtime's socket is not there to be asked.
 const ROOT_ONLY: u32 = 0o600;
 
+/// Why a guard cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum DoorError {
+    /// The socket cannot be made, or is in use.
+    #[error(transparent)]
+    Socket(#[from] SocketError),
+    /// It is the runtime's own: a guard there would pass calls on to itself.
+    #[error("{} is the runtime's own socket; use --listen with another path", .0.display())]
+    Runtime(PathBuf),
+}
+
 /// Listens on `path`, for those who may connect to the runtime at `runtime`: on the socket that
 /// systemd has handed over, if it has this path.
-pub async fn open_cri_door(path: &Path, runtime: &Path) -> Result<UnixListener, ListenError> {
-    let failed = |error| ListenError::Socket {
+pub async fn open_door(path: &Path, runtime: &Path) -> Result<UnixListener, DoorError> {
+    let failed = |error| SocketError::Failed {
         path: path.to_owned(),
         error,
     };
     let is_same = |path: &Path| fs::canonicalize(path).ok();
     if path == runtime || is_same(path).is_some_and(|path| is_same(runtime) == Some(path)) {
-        return Err(ListenError::Runtime(path.to_owned()));
+        return Err(DoorError::Runtime(path.to_owned()));
     }
     if let Some(listener) = handed_over(path) {
         grant(path, runtime).map_err(failed)?;
@@ -71,6 +80,7 @@ mod tests {
 
     use super::*;
 
+    /// Enforces G12.
     #[tokio::test]
     async fn the_mode_is_that_of_the_runtimes_socket_and_a_dead_socket_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
@@ -81,15 +91,18 @@ mod tests {
         let _runtime = UnixListener::bind(&runtime).unwrap();
         fs::set_permissions(&runtime, Permissions::from_mode(0o620)).unwrap();
         let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
-        let first = open_cri_door(&path, &runtime).await.unwrap();
+        let first = open_door(&path, &runtime).await.unwrap();
         assert_eq!(mode(), 0o620);
-        let again = open_cri_door(&path, &runtime).await;
-        assert!(matches!(again, Err(ListenError::InUse(_))));
+        let again = open_door(&path, &runtime).await;
+        assert!(matches!(
+            again,
+            Err(DoorError::Socket(SocketError::InUse(_)))
+        ));
         drop(first);
-        let second = open_cri_door(&path, &runtime).await.unwrap();
+        let second = open_door(&path, &runtime).await.unwrap();
         assert!(UnixStream::connect(&path).is_ok());
         drop((second, fs::remove_file(&runtime)));
-        let _third = open_cri_door(&path, &runtime).await.unwrap();
+        let _third = open_door(&path, &runtime).await.unwrap();
         assert_eq!(mode(), ROOT_ONLY, "nobody says who else may");
     }
 
@@ -100,16 +113,16 @@ mod tests {
         let _runtime = UnixListener::bind(&runtime).unwrap();
         fs::write(&file, "text").unwrap();
         assert!(matches!(
-            open_cri_door(&file, &runtime).await,
-            Err(ListenError::NotASocket(_))
+            open_door(&file, &runtime).await,
+            Err(DoorError::Socket(SocketError::NotASocket(_)))
         ));
         let link = folder.path().join("link.sock");
         std::os::unix::fs::symlink(&runtime, &link).unwrap();
         for same in [&runtime, &link] {
-            let opened = open_cri_door(same, &runtime).await;
+            let opened = open_door(same, &runtime).await;
             assert!(matches!(
                 opened,
-                Err(ListenError::Runtime(_) | ListenError::NotASocket(_))
+                Err(DoorError::Runtime(_) | DoorError::Socket(SocketError::NotASocket(_)))
             ));
         }
     }

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
+use cri::Rpc;
 use tokio::time::Instant;
 
-use super::{Entry, Ledger, STATUS_CALLS};
-use crate::engine::limits::{
+use super::limits::{
     LATE, MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, SIGN_OF_LIFE_AFTER, SLOW_AFTER,
     STUCK_AFTER_LATER_ANSWERS, STUCK_FACTOR, SUSPECT,
 };
-use crate::runtime::Rpc;
+use super::{Entry, Ledger, STATUS_CALLS};
 
 impl Ledger {
     /// Whether a status call has been outstanding for at least [`SUSPECT`].

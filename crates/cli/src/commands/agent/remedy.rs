@@ -17,11 +17,10 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent::AgentClient;
+use agent::{AgentClient, Remedy};
 use anyhow::{Context, ensure};
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
-use clap::ValueEnum;
 use cri::Endpoint;
 use doctor::facts::NodeFacts;
 use doctor::facts::host::Process;
@@ -33,7 +32,6 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use super::Options;
 use crate::commands::doctor::look;
 
 /// How often it is looked whether somebody is to be helped.
@@ -44,19 +42,6 @@ const ANNOUNCED: Duration = Duration::from_secs(5);
 
 /// At most one remedy in this time.
 const SELDOM: Duration = Duration::from_secs(3600);
-
-/// What is done about the shim of a container that holds up the lists.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum Remedy {
-    /// Do nothing.
-    #[default]
-    None,
-    /// Continue it if it is stopped (SIGCONT).
-    Shim,
-    /// Kill it (SIGKILL) if it is stopped, in state D, or has a runc below it that does not
-    /// return: its pod is lost, and the node recovers.
-    ShimKill,
-}
 
 /// What is asked for.
 #[derive(Debug)]
@@ -105,17 +90,14 @@ enum Step {
 }
 
 impl Remedies {
-    /// What the options ask for, if they do.
-    pub(super) fn of(options: &Options) -> Option<Self> {
-        let action = match options.remedy {
+    /// What a configuration asks for, if it does.
+    pub(super) fn of(remedy: Remedy, after: Duration) -> Option<Self> {
+        let action = match remedy {
             Remedy::None => return None,
             Remedy::Shim => Action::Continue,
             Remedy::ShimKill => Action::Kill,
         };
-        Some(Self {
-            action,
-            after: options.remedy_after,
-        })
+        Some(Self { action, after })
     }
 
     /// Looks after the node for ever.
@@ -351,6 +333,7 @@ mod tests {
         }
     }
 
+    /// Enforces D1.
     #[test]
     fn a_shim_is_killed_only_with_evidence_that_it_is_at_fault() {
         let kill = |facts: &NodeFacts| {
@@ -379,6 +362,7 @@ mod tests {
         assert_eq!(kill(&conmon), Err(NotCertain::Conmon));
     }
 
+    /// Enforces D1.
     #[test]
     fn what_is_not_certain_or_not_stopped_is_left_alone() {
         let of = |findings: &[Finding], facts: &NodeFacts, id: &str, action| {

@@ -4,14 +4,14 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
+use cri::Rpc;
 use tokio::time::Instant;
 
-use super::call::Key;
+use super::Key;
 use super::limits::{
     MAX_SLOWER_IDS, MEASUREMENT_VALID_FOR, REMEMBERED_ANSWERS, SLOWNESS_REMEMBERED_FOR,
 };
-use crate::model::id::PodUid;
-use crate::runtime::Rpc;
+use crate::id::PodUid;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
@@ -199,7 +199,7 @@ impl Evidence {
 }
 
 /// The 95th percentile; zero without durations.
-pub(super) fn percentile_95<'a>(took: impl IntoIterator<Item = &'a Duration>) -> Duration {
+pub fn percentile_95<'a>(took: impl IntoIterator<Item = &'a Duration>) -> Duration {
     let mut sorted: Vec<Duration> = took.into_iter().copied().collect();
     sorted.sort_unstable();
     let rank = (sorted.len() * 95).div_ceil(100);

@@ -11,13 +11,34 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-use super::ListenError;
+/// Why a socket cannot be listened on.
+#[derive(Debug, thiserror::Error)]
+pub enum SocketError {
+    /// The socket cannot be made.
+    #[error("cannot listen on {}", path.display())]
+    Failed {
+        /// Its path.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        error: io::Error,
+    },
+    /// Somebody listens on the socket.
+    #[error(
+        "something already listens on {}: stop it, or use --listen with another path",
+        .0.display()
+    )]
+    InUse(PathBuf),
+    /// Something else is at the socket's path.
+    #[error("{} exists and is not a socket; use --listen with another path", .0.display())]
+    NotASocket(PathBuf),
+}
 
 /// How long a server may take to accept before it counts as live.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// The directory of a socket, open to all: the socket itself is what is closed.
-pub(super) fn make_directory(path: &Path) -> io::Result<()> {
+pub fn make_directory(path: &Path) -> io::Result<()> {
     let Some(directory) = path.parent().filter(|directory| !directory.exists()) else {
         return Ok(());
     };
@@ -30,10 +51,10 @@ pub(super) fn make_directory(path: &Path) -> io::Result<()> {
 }
 
 /// An error unless there is nothing at the path, or the socket of a server that has gone.
-pub(super) async fn check_free(path: &Path) -> Result<(), ListenError> {
+pub async fn check_free(path: &Path) -> Result<(), SocketError> {
     match fs::symlink_metadata(path) {
-        Ok(file) if !file.file_type().is_socket() => Err(ListenError::NotASocket(path.to_owned())),
-        Ok(_) if is_live(path).await => Err(ListenError::InUse(path.to_owned())),
+        Ok(file) if !file.file_type().is_socket() => Err(SocketError::NotASocket(path.to_owned())),
+        Ok(_) if is_live(path).await => Err(SocketError::InUse(path.to_owned())),
         _ => Ok(()),
     }
 }
@@ -49,7 +70,7 @@ async fn is_live(path: &Path) -> bool {
 }
 
 /// Listens on `path`, after its file was granted to whom it is for; gives the file's inode too.
-pub(super) fn bind(
+pub fn bind(
     path: &Path,
     grant: impl FnOnce(&Path) -> io::Result<()>,
 ) -> io::Result<(UnixListener, u64)> {
@@ -76,7 +97,7 @@ pub(super) fn bind(
 }
 
 /// The same path with this at its end.
-pub(super) fn beside(path: &Path, ending: &str) -> PathBuf {
+pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()

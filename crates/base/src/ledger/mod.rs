@@ -9,33 +9,73 @@
 //!
 //! **At most one call per (RPC, id) is outstanding.** A call has no deadline: a stuck call stays
 //! outstanding and ends when the runtime answers or the connection is lost. So a runtime that
-//! answers nothing holds at most [`Config::max_outstanding_calls`], and the window shrinks
+//! answers nothing holds at most [`Places::outstanding_calls`], and the window shrinks
 //! meanwhile. A call leaves the window only while it is stuck *and later calls of its kind are
 //! answered*; up to [`STUCK_FACTOR`] windows may be outstanding in all.
 //!
-//! [`Config::max_outstanding_calls`]: crate::Config::max_outstanding_calls
+//! ```
+//! use std::time::Duration;
+//!
+//! use cri::Rpc;
+//! use base::About;
+//! use base::ledger::{Ledger, Places};
+//! use tokio::time::Instant;
+//!
+//! let (now, second) = (Instant::now(), Duration::from_secs(1));
+//! let mut ledger = Ledger::new(Places::default(), now);
+//! ledger.begin(About::node(Rpc::ListContainers), now);
+//! ledger.pass(now + second);
+//! assert_eq!(ledger.silent_since(), Some(now));
+//!
+//! ledger.answered(&(Rpc::ListContainers, None), now + 2 * second);
+//! assert_eq!(ledger.silent_since(), None);
+//! ```
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use cri::Rpc;
 use tokio::time::Instant;
 
+mod evidence;
+pub mod limits;
 mod liveness;
 
+pub use evidence::percentile_95;
+
+use evidence::Evidence;
 use liveness::expires_as_witness_at;
 
-use super::call::Key;
-use super::evidence::Evidence;
-use super::limits::{
+use crate::id::{Id, PodUid};
+use crate::{About, OutstandingCall};
+use limits::{
     LATE, MAX_STATUS_OVERDUE, OVERDUE_FACTOR, RESERVED_CALLS, SLOW_AFTER, SMALLEST_WINDOW,
     STUCK_AFTER_LATER_ANSWERS, STUCK_FACTOR, SUSPECT,
 };
-use crate::config::Config;
-use crate::model::id::PodUid;
-use crate::runtime::{About, OutstandingCall, Rpc};
+
+/// By what calls are told apart: of the same, one at most is outstanding.
+pub type Key = (Rpc, Option<Id>);
 
 /// The calls about one id.
 const STATUS_CALLS: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
+
+/// What bounds a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Places {
+    /// How many calls may be outstanding at once.
+    pub outstanding_calls: usize,
+    /// When a status call counts as overdue if any other call is answered.
+    pub status_overdue: Duration,
+}
+
+impl Default for Places {
+    fn default() -> Self {
+        Self {
+            outstanding_calls: 64,
+            status_overdue: Duration::from_secs(5),
+        }
+    }
+}
 
 /// The outstanding calls, and what the answers show about the runtime.
 #[derive(Clone, Debug)]
@@ -96,9 +136,9 @@ impl Entry {
 
 impl Ledger {
     /// A ledger without calls, and with an open window.
-    pub fn new(config: &Config, now: Instant) -> Self {
-        let max_outstanding = config
-            .max_outstanding_calls
+    pub fn new(places: Places, now: Instant) -> Self {
+        let max_outstanding = places
+            .outstanding_calls
             .max(SMALLEST_WINDOW + RESERVED_CALLS);
         Self {
             max_outstanding,
@@ -109,7 +149,7 @@ impl Ledger {
             stall_ended: None,
             last_failure: None,
             is_unreachable: false,
-            status_overdue: config.status_overdue,
+            status_overdue: places.status_overdue,
             outstanding: BTreeMap::new(),
             evidence: Evidence::default(),
         }
@@ -142,7 +182,7 @@ impl Ledger {
     }
 
     /// Whether any call is outstanding. A postponed call is not.
-    pub(crate) fn has_outstanding_calls(&self) -> bool {
+    pub fn has_outstanding_calls(&self) -> bool {
         self.sent().next().is_some()
     }
 
@@ -187,18 +227,18 @@ impl Ledger {
 
     /// Adds a call that is sent now. If it is no observation, its answer is used for something
     /// else, such as a PID.
-    pub(crate) fn begin_as(&mut self, about: About, is_observation: bool, now: Instant) {
+    pub fn begin_as(&mut self, about: About, is_observation: bool, now: Instant) {
         self.note_first_call(now);
         self.insert(about, is_observation, now, Some(now));
     }
 
     /// Adds a call that is not sent yet.
-    pub(crate) fn postpone(&mut self, about: About, is_observation: bool, now: Instant) {
+    pub fn postpone(&mut self, about: About, is_observation: bool, now: Instant) {
         self.insert(about, is_observation, now, None);
     }
 
     /// Notes that a postponed call is sent now.
-    pub(crate) fn send_postponed(&mut self, key: &Key, now: Instant) {
+    pub fn send_postponed(&mut self, key: &Key, now: Instant) {
         self.note_first_call(now);
         if let Some(entry) = self.outstanding.get_mut(key) {
             entry.sent = Some(now);

@@ -1,7 +1,7 @@
 //! Identifiers: opaque strings of the runtime, cheap to clone.
 //!
 //! ```
-//! use pleg::model::id::{Id, PodUid};
+//! use base::id::{Id, PodUid};
 //!
 //! let id = Id::from("61ac7eca54e9");
 //! assert_eq!(id.to_string(), "61ac7eca54e9");

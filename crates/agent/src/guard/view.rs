@@ -1,0 +1,148 @@
+//! What a guard reported of itself, in this process's time and types.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use base::{About, OutstandingCall};
+use cri::Endpoint;
+use guard_api::{Added, Status};
+use pleg::model::id::PodRef;
+use pleg::out::status_report::{Difference, GuardMode};
+use pleg::runtime::Rpc;
+use tokio::time::Instant;
+
+/// What a guard does.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct View {
+    /// Of which start of a guard, and of which of its changes.
+    pub(super) started: u64,
+    pub(super) revision: u64,
+    pub(super) mode: GuardMode,
+    pub(super) runtime: String,
+    pub(super) socket: String,
+    pub(super) phase: Phase,
+    pub(super) stuck: Vec<OutstandingCall>,
+    /// When a client was last given lists of both kinds, and last asked for them.
+    pub(super) listed: Option<Instant>,
+    pub(super) asked: Option<Instant>,
+    /// Since when no client has asked for both lists.
+    pub(super) idle: Instant,
+    pub(super) answers: BTreeMap<Rpc, u64>,
+    pub(super) given_up: BTreeMap<Rpc, u64>,
+    pub(super) completed: BTreeMap<Rpc, u64>,
+    pub(super) refused: BTreeMap<Rpc, u64>,
+    pub(super) differences: u64,
+    pub(super) compared: u64,
+    pub(super) last_differences: Vec<Difference>,
+    pub(super) added: Added,
+}
+
+/// What a guard does for lists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// They pass.
+    Passing,
+    /// They are overdue, and none has been answered or given up since.
+    Waiting { since: Instant },
+    /// They are answered in place of the runtime.
+    Guarding { since: Instant },
+    /// They are overdue, and so is every other call.
+    Silent { since: Instant },
+    /// They are overdue, and the last one could not be answered.
+    Refusing { since: Instant },
+    /// They pass although they are overdue.
+    LimitReached,
+}
+
+impl View {
+    /// What a guard answered at `now`; `None` if its mode or phase is not known here.
+    pub(super) fn of(status: Status, now: Instant) -> Option<Self> {
+        let ago = |seconds: f64| {
+            let ago = Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            now.checked_sub(ago).unwrap_or(now)
+        };
+        let since = ago(status.phase_seconds);
+        let phase = match guard_api::Phase::try_from(status.phase).ok()? {
+            guard_api::Phase::Passing => Phase::Passing,
+            guard_api::Phase::Waiting => Phase::Waiting { since },
+            guard_api::Phase::Guarding => Phase::Guarding { since },
+            guard_api::Phase::Silent => Phase::Silent { since },
+            guard_api::Phase::Refusing => Phase::Refusing { since },
+            guard_api::Phase::LimitReached => Phase::LimitReached,
+        };
+        let mode = match guard_api::Mode::try_from(status.mode).ok()? {
+            guard_api::Mode::Guard => GuardMode::Guard,
+            guard_api::Mode::Shadow => GuardMode::Shadow,
+            guard_api::Mode::Pass => GuardMode::Pass,
+            guard_api::Mode::Unspecified => return None,
+        };
+        let stuck = status.stuck.into_iter();
+        let differences = status.last_differences.into_iter();
+        Some(Self {
+            started: status.started,
+            revision: status.revision,
+            mode,
+            runtime: status.runtime,
+            socket: Endpoint::new(status.socket).to_string(),
+            phase,
+            stuck: stuck.filter_map(|call| outstanding(call, ago)).collect(),
+            listed: status.listed_seconds.map(ago),
+            asked: status.asked_seconds.map(ago),
+            idle: ago(status.asked_seconds.unwrap_or(status.running_seconds)),
+            answers: counts(&status.answered),
+            given_up: counts(&status.given_up),
+            completed: counts(&status.completed),
+            refused: counts(&status.refused),
+            differences: status.differences,
+            compared: status.compared,
+            last_differences: differences.filter_map(difference).collect(),
+            added: status.added.unwrap_or_default(),
+        })
+    }
+
+    /// Whether the guard is in front of the runtime on this socket.
+    pub(super) fn guards(&self, runtime: &Path) -> bool {
+        Path::new(&self.runtime) == runtime
+    }
+
+    /// Whether this replaces what is known already: answers may arrive in any order.
+    pub(super) fn is_newer_than(&self, known: &Self) -> bool {
+        self.started != known.started || self.revision >= known.revision
+    }
+}
+
+fn outstanding(
+    call: guard_api::StuckCall,
+    ago: impl Fn(f64) -> Instant,
+) -> Option<OutstandingCall> {
+    let about = About {
+        id: Some(call.id.into()),
+        container: call.container.map(Into::into),
+        pod: call.pod.map(|pod| PodRef {
+            uid: pod.uid.into(),
+            namespace: pod.namespace.into(),
+            name: pod.name.into(),
+        }),
+        ..About::node(call.method.parse().ok()?)
+    };
+    let since = ago(call.seconds);
+    Some(OutstandingCall { about, since })
+}
+
+/// Methods that are not known here are left out.
+fn counts(of: &BTreeMap<String, u64>) -> BTreeMap<Rpc, u64> {
+    let known = of.iter();
+    known
+        .filter_map(|(method, count)| Some((method.parse().ok()?, *count)))
+        .collect()
+}
+
+fn difference(of: guard_api::Difference) -> Option<Difference> {
+    Some(Difference {
+        list: of.method.parse().ok()?,
+        id: of.id.into(),
+        shown: of.shown,
+        listed: [of.before, of.after],
+    })
+}

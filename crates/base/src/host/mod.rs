@@ -1,0 +1,17 @@
+//! The host: what may block is read in threads of its own; files and sockets appear whole or not at all.
+
+mod blocking;
+mod directories;
+mod ids;
+mod replace;
+mod runtime_folder;
+mod socket_file;
+mod state;
+
+pub use blocking::Blocking;
+pub use directories::{id_directories, is_id, state_directories, task_directories};
+pub use ids::{IdSource, Ids, no_ids, read_ids, runtime_ids};
+pub use replace::replace;
+pub use runtime_folder::ids_in;
+pub use socket_file::{SocketError, beside, bind, check_free, make_directory};
+pub use state::{guard_socket, named_state_directory, state_directory, state_file};

@@ -1,0 +1,74 @@
+//! Every time limit and count of the ledger.
+//!
+//! Each constant says what it bounds, why the bound exists, and where its figure is from. *Chosen*
+//! means that no measurement determines the figure: nearby values work as well.
+
+use std::time::Duration;
+
+const fn millis(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+const fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+/// The time without an answer after which a call is suspect. It is also the time without any answer
+/// after which the runtime has stalled, `Version` is sent as a heartbeat, and the window shrinks.
+/// Chosen: a healthy runtime answers each call within milliseconds.
+pub const SUSPECT: Duration = seconds(1);
+
+/// How many later calls of the same kind must have been answered before a call is stuck. A slow
+/// runtime may answer one later call quickly by chance. From the definition of *stuck*.
+pub const STUCK_AFTER_LATER_ANSWERS: usize = 3;
+
+/// How many times its usual time (the 95th percentile) a call may take before it is overdue.
+/// Chosen: it leaves room for the load of a busy node.
+pub const OVERDUE_FACTOR: u32 = 4;
+
+/// The upper bound of every limit for a status call that is derived from the usual time: on the
+/// slowest runtime, a call that takes longer is overdue, and a sweep stops waiting for it. It is
+/// also the longest pause between two calls that check whether the runtime is back. Chosen.
+pub const MAX_STATUS_OVERDUE: Duration = seconds(10);
+
+/// The same bound for a list, and for one sweep over all ids. Chosen.
+pub const MAX_LIST_OVERDUE: Duration = seconds(30);
+
+/// The latest time at which a call is reported as overdue, whatever is usual on the node, unless
+/// the configured limit is longer. Derived: a stuck call is reported within 4 s.
+pub const LATE: Duration = millis(3500);
+
+/// The time after which a call or an inspection is slow, and no longer takes the place of another
+/// one. It is also the pause after a witness that failed. Chosen: a healthy runtime needs about 1
+/// ms for each call of an inspection.
+pub const SLOW_AFTER: Duration = millis(250);
+/// The lower bound of the window of outstanding status calls, which halves each second without any
+/// answer. Chosen: a runtime that is back must show this quickly, and a runtime that is down must
+/// not collect calls.
+pub const SMALLEST_WINDOW: usize = 8;
+
+/// How many places status calls leave free. Derived: two lists, `Version`, and one witness.
+pub const RESERVED_CALLS: usize = 4;
+
+/// How many windows all outstanding calls may fill, stuck calls included. It bounds what stuck
+/// calls cost the runtime and this process. Chosen.
+pub const STUCK_FACTOR: usize = 4;
+
+/// The shortest time without any answer, even to `Version`, after which the status of another pod
+/// is requested. The calls that fill the window may be stuck while the runtime answers for other
+/// pods. Derived: `Version` is suspect after 1 s, and gets one more second.
+pub const SIGN_OF_LIFE_AFTER: Duration = seconds(2);
+
+/// How many answers of each kind of call are remembered. It bounds memory. Chosen: enough for a
+/// 95th percentile.
+pub const REMEMBERED_ANSWERS: usize = 32;
+
+/// How long a measured duration is used. A quiet node makes no calls that would replace an old
+/// measurement. Chosen.
+pub const MEASUREMENT_VALID_FOR: Duration = seconds(30);
+
+/// How long the ledger remembers that one id is answered more slowly than others. Chosen.
+pub const SLOWNESS_REMEMBERED_FOR: Duration = seconds(600);
+
+/// How many such ids are remembered. It bounds memory. Chosen: more ids than a node has.
+pub const MAX_SLOWER_IDS: usize = 1024;

@@ -1,0 +1,224 @@
+//! The command line of `pleg-guard`.
+
+use std::ffi::OsString;
+use std::fmt::Display;
+use std::path::Path;
+use std::time::Duration;
+
+use base::host::guard_socket;
+use cri::{Endpoint, USUAL_PLACES};
+use guard::core::Mode;
+use pleg_text::GoDuration;
+
+/// How the guard is used.
+pub const HELP: &str = "\
+A CRI endpoint between a kubelet and its runtime: see `pleg guard --help` and docs/guard.md.
+
+Usage: pleg-guard [OPTIONS]
+
+Options:
+  -r, --runtime-endpoint <URL>  Socket of the container runtime: unix:///path or a path
+                                [env: CONTAINER_RUNTIME_ENDPOINT] [default: the first usual place
+                                that has a socket]
+      --listen <URL>            The socket for the kubelet [default: /run/pleg/cri.sock, in front of
+                                CRI-O /run/pleg/run/crio/crio.sock]
+      --mode <MODE>             guard, shadow or pass [default: guard]
+      --limit <DURATION>        How long the guard answers during one fault [default: 30m]
+  -v, --verbose...              Log more
+  -h, --help                    Print help
+  -V, --version                 Print version
+";
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// To run.
+    Run(Options),
+    /// To print this text.
+    Print(String),
+}
+
+/// How the guard runs.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Options {
+    /// The runtime behind it.
+    pub runtime: Endpoint,
+    /// Its own socket.
+    pub listen: Endpoint,
+    /// What it does.
+    pub mode: Mode,
+    /// How long it answers during one fault.
+    pub limit: Duration,
+    /// How often `-v` was given.
+    pub verbose: u8,
+}
+
+/// What a command line cannot be understood for.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum ArgsError {
+    /// There is no such argument.
+    #[error("unexpected argument {0:?}: see pleg-guard --help")]
+    Unexpected(String),
+    /// An option has no value.
+    #[error("{0} needs a value: see pleg-guard --help")]
+    NoValue(&'static str),
+    /// A value cannot be used.
+    #[error("{option} {value:?}: {why}")]
+    Invalid {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: String,
+        /// Why.
+        why: String,
+    },
+    /// No runtime is named, and none has a socket.
+    #[error("no container runtime found; set its socket with --runtime-endpoint. Tried: {0}")]
+    NoRuntime(String),
+}
+
+/// Reads the words that follow the program's name. `named` is the endpoint that the environment names,
+/// `exists` says whether there is a socket.
+pub fn read(
+    words: impl IntoIterator<Item = OsString>,
+    named: Option<String>,
+    exists: impl Fn(&Path) -> bool,
+) -> Result<Asked, ArgsError> {
+    let mut words = words.into_iter();
+    let (mut runtime, mut listen) = (named.filter(|named| !named.is_empty()), None);
+    let (mut mode, mut limit, mut verbose) = (Mode::Guard, Duration::from_secs(30 * 60), 0);
+    while let Some(word) = words.next() {
+        let word = word.to_string_lossy().into_owned();
+        let (name, inline) = match word.split_once('=') {
+            Some((name, value)) if name.starts_with("--") => (name, Some(value.to_owned())),
+            _ => (word.as_str(), None),
+        };
+        let mut value = |option: &'static str| {
+            let next = || Some(words.next()?.to_string_lossy().into_owned());
+            let value = inline.clone().or_else(next);
+            value.ok_or(ArgsError::NoValue(option))
+        };
+        match name {
+            "-r" | "--runtime-endpoint" => runtime = Some(value("--runtime-endpoint")?),
+            "--listen" => listen = Some(value("--listen")?),
+            "--mode" => mode = mode_of(&value("--mode")?)?,
+            "--limit" => limit = limit_of(&value("--limit")?)?,
+            "-v" | "--verbose" => verbose += 1,
+            "-vv" => verbose += 2,
+            "-h" | "--help" => return Ok(Asked::Print(HELP.to_owned())),
+            "-V" | "--version" => {
+                let version = env!("CARGO_PKG_VERSION");
+                return Ok(Asked::Print(format!("pleg-guard {version}\n")));
+            }
+            _ => return Err(ArgsError::Unexpected(word)),
+        }
+    }
+    let runtime = match runtime {
+        Some(named) => endpoint("--runtime-endpoint", &named)?,
+        None => {
+            let present = USUAL_PLACES.iter().find(|place| exists(Path::new(place)));
+            let tried = || ArgsError::NoRuntime(USUAL_PLACES.join(", "));
+            Endpoint::new(*present.ok_or_else(tried)?)
+        }
+    };
+    let listen = match listen {
+        Some(named) => endpoint("--listen", &named)?,
+        None => Endpoint::new(guard_socket(runtime.path())),
+    };
+    Ok(Asked::Run(Options {
+        runtime,
+        listen,
+        mode,
+        limit,
+        verbose,
+    }))
+}
+
+fn endpoint(option: &'static str, text: &str) -> Result<Endpoint, ArgsError> {
+    text.parse().map_err(|why| invalid(option, text, why))
+}
+
+fn mode_of(text: &str) -> Result<Mode, ArgsError> {
+    match text {
+        "guard" => Ok(Mode::Guard),
+        "shadow" => Ok(Mode::Shadow),
+        "pass" => Ok(Mode::Pass),
+        _ => Err(invalid("--mode", text, "it is guard, shadow or pass")),
+    }
+}
+
+fn limit_of(text: &str) -> Result<Duration, ArgsError> {
+    match text.parse::<GoDuration>() {
+        Ok(GoDuration(Duration::ZERO)) => {
+            Err(invalid("--limit", text, "it must be greater than zero"))
+        }
+        Ok(limit) => Ok(limit.0),
+        Err(why) => Err(invalid("--limit", text, why)),
+    }
+}
+
+fn invalid(option: &'static str, value: &str, why: impl Display) -> ArgsError {
+    ArgsError::Invalid {
+        option,
+        value: value.to_owned(),
+        why: why.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(words: &[&str], named: Option<&str>, present: &str) -> Result<Options, ArgsError> {
+        let words = words.iter().map(OsString::from);
+        let is_present = |path: &Path| path == Path::new(present);
+        match read(words, named.map(str::to_owned), is_present)? {
+            Asked::Run(options) => Ok(options),
+            Asked::Print(text) => panic!("{text}"),
+        }
+    }
+
+    #[test]
+    fn a_flag_wins_over_the_environment_and_that_over_the_usual_places() {
+        let crio = "/run/crio/crio.sock";
+        let runtime = |words: &[&str], named| {
+            let options = options(words, named, crio).unwrap();
+            options.runtime.path().display().to_string()
+        };
+        assert_eq!(
+            runtime(&["-r", "unix:///a.sock"], Some("/b.sock")),
+            "/a.sock"
+        );
+        assert_eq!(runtime(&[], Some("/b.sock")), "/b.sock");
+        assert_eq!(runtime(&[], Some("")), crio);
+        let none = options(&[], None, "");
+        assert!(matches!(none, Err(ArgsError::NoRuntime(_))), "{none:?}");
+    }
+
+    #[test]
+    fn what_is_not_given_is_a_guard_for_half_an_hour() {
+        let guard = options(&["-r", "/a.sock"], None, "").unwrap();
+        assert_eq!((guard.mode, guard.limit.as_secs()), (Mode::Guard, 1800));
+        assert_eq!(guard.listen.path(), guard_socket(Path::new("/a.sock")));
+        let words = ["-r", "/a.sock", "--mode=shadow", "--limit", "1m30s", "-vv"];
+        let shadow = options(&words, None, "").unwrap();
+        assert_eq!((shadow.mode, shadow.limit.as_secs()), (Mode::Shadow, 90));
+        assert_eq!(shadow.verbose, 2);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused_by_name() {
+        for words in [
+            &["--mode", "sideways"][..],
+            &["--limit", "soon"],
+            &["--limit", "0s"],
+            &["--listen"],
+            &["-r", "tcp://1.2.3.4"],
+            &["--config", "x"],
+            &["install"],
+        ] {
+            let error = options(words, Some("/a.sock"), "").unwrap_err().to_string();
+            assert!(error.contains(words[0].trim_start_matches("-r")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The guard's own service on the socket that it serves: `pleg.guard.v1.Guard`.
+//!
+//! It is answered from memory. What else is called passes to the runtime.
+
+use std::rc::Rc;
+use std::time::Duration;
+
+use base::OutstandingCall;
+use cri::Rpc;
+use cri::frame::message_of;
+use guard_api::{
+    Difference, Pod, SERVICE, SetModeRequest, SetModeResponse, Status, StatusRequest, StuckCall,
+    Unreachable, method,
+};
+use http::{Request, Response};
+use http_body_util::{BodyExt, Limited};
+use hyper::body::Incoming;
+use prost::Message;
+use tokio::time::{Instant, timeout};
+
+use super::answer::{Answer, INVALID_ARGUMENT, UNIMPLEMENTED};
+use super::driver::Driver;
+use super::upstream::NoAnswer;
+use super::{Body, Report};
+use crate::core::{Caller, Mode, Phase, Reply};
+
+/// No request is as long as this.
+const LONGEST: usize = 1 << 16;
+
+/// How long an answer is withheld from a client that has seen the current revision.
+const HELD: Duration = Duration::from_secs(5);
+
+/// How long a runtime may take to accept a connection before it counts as reachable.
+const REACHED_WITHIN: Duration = Duration::from_millis(300);
+
+/// The method of the guard that this path names, if it is one of the guard's service.
+pub(super) fn method_in(path: &str) -> Option<&str> {
+    path.strip_prefix('/')?
+        .strip_prefix(SERVICE)?
+        .strip_prefix('/')
+}
+
+/// Answers a call of the guard's own service.
+pub(super) async fn answer(driver: Rc<Driver>, request: Request<Incoming>) -> Response<Body> {
+    let method = method_in(request.uri().path())
+        .unwrap_or_default()
+        .to_owned();
+    let body = Limited::new(request.into_body(), LONGEST).collect().await;
+    let message = body.ok().and_then(|body| message_of(&body.to_bytes()));
+    let invalid = || Answer::failed(INVALID_ARGUMENT, "pleg guard: the request is not valid");
+    let answer = match (method.as_str(), message) {
+        (_, None) => invalid(),
+        (method::STATUS, Some(message)) => match StatusRequest::decode(message) {
+            Ok(request) => success(&status(&driver, &request).await),
+            Err(_) => invalid(),
+        },
+        (method::SET_MODE, Some(message)) => {
+            let request = SetModeRequest::decode(message).ok();
+            match request.and_then(|request| mode_of(request.mode())) {
+                Some(mode) => {
+                    driver.switch(mode);
+                    success(&SetModeResponse {})
+                }
+                None => invalid(),
+            }
+        }
+        _ => Answer::failed(UNIMPLEMENTED, "pleg guard: there is no such method"),
+    };
+    answer.into_response()
+}
+
+fn success(message: &impl Message) -> Answer {
+    Answer::ours(Reply::Message(message.encode_to_vec().into()))
+}
+
+async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
+    if request.seen != 0 {
+        let mut reports = driver.reports();
+        let differs = reports.wait_for(|report| report.revision != request.seen);
+        // The end of the time is an answer, too.
+        let _ = timeout(HELD, differs).await.map(drop);
+    }
+    let unreachable = match request.reach {
+        true => unreachable(driver).await,
+        false => None,
+    };
+    let now = Instant::now();
+    let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();
+    let report = driver.reports().borrow().clone();
+    let figures = &report.figures;
+    let (phase, since) = shown_phase(&report);
+    let asked = driver.asked_and_listed();
+    Status {
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        started: driver.started().1,
+        revision: report.revision,
+        mode: shown_mode(report.mode).into(),
+        runtime: driver.runtime().display().to_string(),
+        socket: driver.socket().display().to_string(),
+        phase: phase.into(),
+        phase_seconds: since.map_or(0.0, ago),
+        listed_seconds: asked.listed.map(ago),
+        asked_seconds: asked.asked.map(ago),
+        running_seconds: ago(driver.started().0),
+        stuck: report
+            .stuck
+            .iter()
+            .map(|call| shown_call(call, now))
+            .collect(),
+        answered: counts(&figures.answered),
+        given_up: counts(&figures.given_up),
+        completed: counts(&figures.completed),
+        refused: counts(&figures.refused),
+        differences: figures.differences.count,
+        compared: figures.differences.compared,
+        last_differences: figures.differences.kept.iter().map(shown).collect(),
+        added: Some(driver.added().shown()),
+        unreachable,
+    }
+}
+
+/// Why the runtime cannot be reached, if it cannot.
+async fn unreachable(driver: &Driver) -> Option<Unreachable> {
+    let upstream = driver.upstream(Caller::Observer);
+    let why = timeout(REACHED_WITHIN, upstream.connected())
+        .await
+        .ok()?
+        .err()?;
+    let errno = match &why {
+        NoAnswer::Unreachable(error) => error.raw_os_error().unwrap_or_default(),
+        NoAnswer::Lost(_) | NoAnswer::StreamEnded | NoAnswer::Reset(_) => 0,
+    };
+    let message = match why {
+        NoAnswer::Unreachable(error) => error.to_string(),
+        why => why.to_string(),
+    };
+    Some(Unreachable { errno, message })
+}
+
+fn mode_of(mode: guard_api::Mode) -> Option<Mode> {
+    match mode {
+        guard_api::Mode::Guard => Some(Mode::Guard),
+        guard_api::Mode::Shadow => Some(Mode::Shadow),
+        guard_api::Mode::Pass => Some(Mode::Pass),
+        guard_api::Mode::Unspecified => None,
+    }
+}
+
+fn shown_mode(mode: Mode) -> guard_api::Mode {
+    match mode {
+        Mode::Guard => guard_api::Mode::Guard,
+        Mode::Shadow => guard_api::Mode::Shadow,
+        Mode::Pass => guard_api::Mode::Pass,
+    }
+}
+
+fn shown_phase(report: &Report) -> (guard_api::Phase, Option<Instant>) {
+    use guard_api::Phase as Shown;
+    match report.phase {
+        Phase::Passing => (Shown::Passing, None),
+        Phase::Waiting { since } => (Shown::Waiting, Some(since)),
+        Phase::Guarding { since } => (Shown::Guarding, Some(since)),
+        Phase::Silent { since } => (Shown::Silent, Some(since)),
+        Phase::Refusing { since } => (Shown::Refusing, Some(since)),
+        Phase::GivenUp => (Shown::LimitReached, None),
+    }
+}
+
+fn shown_call(call: &OutstandingCall, now: Instant) -> StuckCall {
+    let about = &call.about;
+    let text = |text: &dyn ToString| text.to_string();
+    StuckCall {
+        method: text(&about.call),
+        id: about.id.as_ref().map(|id| text(id)).unwrap_or_default(),
+        container: about.container.as_ref().map(|name| text(name)),
+        pod: about.pod.as_ref().map(|pod| Pod {
+            uid: text(&pod.uid),
+            namespace: text(&pod.namespace),
+            name: text(&pod.name),
+        }),
+        seconds: now.saturating_duration_since(call.since).as_secs_f64(),
+    }
+}
+
+fn counts(of: &std::collections::BTreeMap<Rpc, u64>) -> std::collections::BTreeMap<String, u64> {
+    of.iter()
+        .map(|(rpc, count)| (rpc.to_string(), *count))
+        .collect()
+}
+
+fn shown(of: &crate::core::Difference) -> Difference {
+    let name = |state: Option<i32>| state.map(|state| of.kind.state_name(state).to_owned());
+    let [before, after] = of.theirs.map(name);
+    Difference {
+        method: of.kind.list().to_string(),
+        id: of.id.to_string(),
+        shown: name(of.ours),
+        before,
+        after,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_of_the_guards_own_service_are_its_own() {
+        assert_eq!(method_in("/pleg.guard.v1.Guard/Status"), Some("Status"));
+        for other in [
+            "/pleg.guard.v1.GuardX/Status",
+            "/pleg.guard.v2.Guard/Status",
+            "/runtime.v1.RuntimeService/Status",
+            "/",
+        ] {
+            assert_eq!(method_in(other), None, "{other}");
+        }
+    }
+}

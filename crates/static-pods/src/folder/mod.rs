@@ -137,7 +137,7 @@ pub enum ProblemKind {
     /// Another folder, which is empty, is in its place, for example because its file system was
     /// unmounted.
     Replaced,
-    /// All its files are missing at once, for less than [`ALL_MISSING_FOR`].
+    /// All its files are missing at once, for less than 30 s.
     AllMissing,
     /// It is a FIFO, a socket or a device.
     NotAFile,

@@ -4,9 +4,10 @@
 readonly docker_packages=$cache/docker
 
 make_docker() {
-    say "fetching dockerd from Debian's bookworm"
-    download "$1" bookworm docker.io libdevmapper1.02.1
+    say "fetching dockerd from Debian's sid"
+    download "$1" sid docker.io docker-cli libc6 libsystemd0 libcap2
     unpack "$1" "$1/tree"
+    use_own_libraries "$1" docker
     chmod 755 "$1/tree"
 }
 
@@ -26,12 +27,11 @@ start_dockerd() {
         (
             join_cgroup runtime
             forget_lock
-            # The library is missing where nothing else needs it; containerd's folder has the shim and runc.
-            export LD_LIBRARY_PATH=$docker_packages/lib/$(uname -m)-linux-gnu:$docker_packages/usr/lib/$(uname -m)-linux-gnu
+            # containerd's folder has the shim and runc.
             PATH=$docker_packages/usr/bin:$packages/usr/bin:$packages/usr/sbin:$PATH exec setsid "$docker_packages/usr/sbin/dockerd" \
                 --host "unix://$run_dir/docker.sock" --containerd "$socket" --cgroup-parent "/$cgroup/docker" \
                 --data-root "$lib_dir/docker" --exec-root "$run_dir/docker" --storage-driver vfs \
-                --bridge none --iptables=false --pidfile "$run_dir/docker.pid"
+                --bridge none --iptables=false --userland-proxy=false --pidfile "$run_dir/docker.pid"
         ) </dev/null >>"$run_dir/docker.log" 2>&1 &
         wait_until 20 docker_answers || fail "dockerd did not answer within 20 s; its log is $run_dir/docker.log"
         docker load --quiet --input "$packages/images.tar" >/dev/null || fail 'the images could not be loaded'

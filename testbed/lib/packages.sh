@@ -15,10 +15,10 @@ suite_of() {
     esac
 }
 
-# What was fetched before containerd brought its own libc along is fetched again.
+# What was fetched before it brought its own libc along is fetched again.
 is_fetched() {
     case $1 in
-        1.6 | 1.7 | 2) grep -qs '^libc6 ' "$cache/$1/packages.txt" ;;
+        1.6 | 1.7 | 2 | docker) grep -qs '^libc6 ' "$cache/$1/packages.txt" ;;
         *) [[ -e $cache/$1/packages.txt ]] ;;
     esac
 }
@@ -66,10 +66,18 @@ unpack() {
     done
 }
 
-# use_own_libraries TREE FINAL PATCHELF: the programs in TREE, which will be FINAL, run on the loader and the libraries that lie beside them: those of this
+# get_tool WORK PACKAGE: unpacks a package of Debian 12, which runs on this and on every later one, into WORK/tools.
+get_tool() {
+    mkdir -p "$1/tools"
+    download "$1/tools" bookworm "$2"
+    dpkg -x "$1/tools/$2"_*.deb "$1/tools"
+}
+
+# use_own_libraries WORK WHAT: the programs in WORK/tree, which will be WHAT in the cache, run on the loader and the libraries that lie beside them: those of this
 # machine may be older. They are written into the programs, since runc starts itself again, without arguments and environment of ours.
 use_own_libraries() {
-    local tree=$1 final=$2 patchelf=$3 program interpreter loader libraries
+    local tree=$1/tree final=$cache/$2 patchelf=$1/tools/usr/bin/patchelf program interpreter loader libraries
+    get_tool "$1" patchelf
     for program in "$tree"/usr/{bin,sbin,lib/cni}/*; do
         # A script, a link, or a static program.
         [[ -f $program && ! -L $program ]] && interpreter=$("$patchelf" --print-interpreter "$program" 2>/dev/null) || continue
@@ -87,14 +95,11 @@ make_containerd() {
     download "$work" "$suite" containerd runc containernetworking-plugins libc6 libseccomp2
     unpack "$work" "$work/tree"
 
-    # The same for all versions: nothing is tested of them.
-    mkdir "$work/tools" "$work/tree/bin"
-    download "$work/tools" bookworm patchelf busybox-static
-    dpkg -x "$work"/tools/patchelf_*.deb "$work/tools"
-    dpkg -x "$work"/tools/busybox-static_*.deb "$work/tools"
+    # The same for all versions: nothing is tested of it.
+    get_tool "$work" busybox-static
+    mkdir "$work/tree/bin"
     cp "$work/tools/bin/busybox" "$work/tree/bin/busybox"
-    use_own_libraries "$work/tree" "$cache/$version" "$work/tools/usr/bin/patchelf"
-
+    use_own_libraries "$work" "$version"
     build_images "$work" "$work/tree"
     chmod 755 "$work/tree"
 }

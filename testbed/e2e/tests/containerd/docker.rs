@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use e2e::doctor::only;
-use e2e::{LEGACY, pleg_json};
+use e2e::{newest, pleg_json};
 use serde_json::Value;
 use testbed_driver::Testbed;
 use tokio::task::JoinHandle;
@@ -20,7 +20,7 @@ struct Docker {
 
 impl Docker {
     async fn with(names: &[&str]) -> Self {
-        let testbed = Testbed::up(LEGACY, "docker").await.unwrap();
+        let testbed = newest("docker").await;
         testbed.verb(&["dockerd"]).await.unwrap();
         let testbed = Arc::new(testbed);
         for name in names {

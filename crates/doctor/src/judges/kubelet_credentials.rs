@@ -18,7 +18,12 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let server = &facts.host.api_server;
     let by_answer = server.value().and_then(refused);
     let unasked = match server.value() {
-        Some(server) => lack(&server.lease),
+        Some(server) => match server.lease.value() {
+            Some(Lease::Other(status @ 500..)) => {
+                Some(format!("the API server answers with HTTP status {status}"))
+            }
+            _ => lack(&server.lease),
+        },
         None => lack(server),
     };
     Opinion::of(by_date.or(by_answer), [lack(fact), unasked])
@@ -170,6 +175,8 @@ mod tests {
 
     #[test]
     fn a_certificate_that_was_shown_to_no_api_server_is_judged_by_its_dates_only() {
+        let failing = answered(Fact::known(Lease::Other(503), "lease"));
+        assert!(matches!(judge(&failing), Opinion::CannotTell(_)));
         let unknown = answered(Fact::missing(
             "the client certificate names no node",
             "lease",

@@ -24,26 +24,20 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
         sys: host.sys.clone(),
     };
     let base = host.sys.join("fs/cgroup");
-    let mut in_container = false;
-    match ask::<CgroupWalk>(helpers, &walk, &base, host.step) {
-        Fact::Known { value, .. } => {
-            in_container = value.in_container;
-            // Where no control group of a daemon is visible, its quota is not known either.
-            if let Fact::Missing { why, source } = &value.frozen
-                && in_container
-            {
-                facts.cgroups.throttled = Fact::missing(why, source);
-            }
-            facts.cgroups.frozen = value.frozen;
-            facts.cgroups.pids = value.pids;
-            facts.cgroups.memory = value.memory;
-        }
-        Fact::Missing { why, source } => {
-            facts.cgroups.frozen = Fact::missing(&why, &source);
-            facts.cgroups.pids = Fact::missing(&why, &source);
-            facts.cgroups.memory = Fact::missing(&why, &source);
-        }
+    let walk = match ask::<CgroupWalk>(helpers, &walk, &base, host.step) {
+        Fact::Known { value, .. } => value,
+        Fact::Missing { why, source } => CgroupWalk::missing(&why, &source),
+    };
+    let in_container = walk.in_container;
+    // Where no control group of a daemon is visible, its quota is not known either.
+    if let Fact::Missing { why, source } = &walk.frozen
+        && in_container
+    {
+        facts.cgroups.throttled = Fact::missing(why, source);
     }
+    facts.cgroups.frozen = walk.frozen;
+    facts.cgroups.pids = walk.pids;
+    facts.cgroups.memory = walk.memory;
     facts.fanotify = fanotify(host, helpers, facts.all_processes());
     facts.versions.init_replaced = init_replaced(host, helpers);
     facts.versions.runc = runc(host, helpers);

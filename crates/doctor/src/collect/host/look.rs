@@ -7,10 +7,7 @@ use std::time::Duration;
 use super::resources::{CpuTicks, MemoryCounts};
 use super::storage::{DiskCounts, FuseCounts};
 use super::{Host, resources, storage};
-use crate::facts::host::{
-    CpuTimes, Disk, FuseConnection, HostFacts, Memory, MemoryLimit, PressureFacts, Process,
-    Throttling,
-};
+use crate::facts::host::{CgroupFacts, HostFacts, MemoryLimit, PressureFacts, Process, Throttling};
 use crate::facts::{Fact, Missing};
 
 /// The first sample.
@@ -42,24 +39,14 @@ pub(super) fn seconds(elapsed: Duration) -> f64 {
     elapsed.as_secs_f64().max(0.001)
 }
 
-/// What both looks say.
-pub(super) struct Both {
-    uptime: Fact<f64>,
-    disks: Fact<Vec<Disk>>,
-    fuse: Fact<Vec<FuseConnection>>,
-    cpu: Fact<CpuTimes>,
-    memory: Fact<Memory>,
-    pressure: PressureFacts,
-    throttled: Fact<Vec<Throttling>>,
-    memory_limits: Fact<Vec<MemoryLimit>>,
-}
-
-pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> Both {
+/// What both looks say; of the control groups only what of daemons is read.
+pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> HostFacts {
     let seconds = seconds(elapsed);
     let later = resources::throttling(host, &first.daemons);
     let groups = host.sys.join("fs/cgroup").display().to_string();
-    Both {
-        uptime: super::file::word(&host.proc.join("uptime"), 0),
+    let throttled = resources::throttled_between(&first.throttling, later);
+    HostFacts {
+        uptime_seconds: super::file::word(&host.proc.join("uptime"), 0),
         disks: both(first.disks, storage::disk_counts(host), |before, after| {
             storage::disks_between(&before, after, seconds)
         }),
@@ -77,48 +64,36 @@ pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> Both {
             |before, after| before.until(after, seconds),
         ),
         pressure: resources::pressure(host),
-        throttled: Fact::known(
-            resources::throttled_between(&first.throttling, later),
-            &groups,
-        ),
-        memory_limits: Fact::known(first.memory_limits, groups),
+        cgroups: CgroupFacts {
+            throttled: Fact::known(throttled, &groups),
+            memory_limits: Fact::known(first.memory_limits, groups),
+            ..CgroupFacts::default()
+        },
+        ..HostFacts::default()
     }
 }
 
-impl Both {
-    /// Neither look can be used.
-    pub(super) fn missing(why: &Missing, proc: &Path) -> Self {
-        let source = proc.display().to_string();
-        let resource = || Fact::missing(why, &source);
-        Self {
-            uptime: Fact::missing(why, &source),
-            disks: Fact::missing(why, &source),
-            fuse: Fact::missing(why, &source),
-            cpu: Fact::missing(why, &source),
-            memory: Fact::missing(why, &source),
-            pressure: PressureFacts {
-                cpu: resource(),
-                io: resource(),
-                memory: resource(),
-            },
+/// Neither look can be used.
+pub(super) fn missing(why: &Missing, proc: &Path) -> HostFacts {
+    let source = proc.display().to_string();
+    let resource = || Fact::missing(why, &source);
+    HostFacts {
+        uptime_seconds: Fact::missing(why, &source),
+        disks: Fact::missing(why, &source),
+        fuse: Fact::missing(why, &source),
+        cpu: Fact::missing(why, &source),
+        memory: Fact::missing(why, &source),
+        pressure: PressureFacts {
+            cpu: resource(),
+            io: resource(),
+            memory: resource(),
+        },
+        cgroups: CgroupFacts {
             throttled: Fact::missing(why, &source),
             memory_limits: Fact::missing(why, &source),
-        }
-    }
-
-    /// Keeps what was seen.
-    pub(super) fn write(self, facts: &mut HostFacts) {
-        // Without processes nobody is known whose groups could be looked at.
-        if let Fact::Known { .. } = facts.processes {
-            facts.cgroups.throttled = self.throttled;
-            facts.cgroups.memory_limits = self.memory_limits;
-        }
-        facts.uptime_seconds = self.uptime;
-        facts.disks = self.disks;
-        facts.fuse = self.fuse;
-        facts.cpu = self.cpu;
-        facts.memory = self.memory;
-        facts.pressure = self.pressure;
+            ..CgroupFacts::default()
+        },
+        ..HostFacts::default()
     }
 }
 

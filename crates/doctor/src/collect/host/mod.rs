@@ -13,7 +13,7 @@ use pleg_text::WallTime;
 
 use super::helper::Helpers;
 use super::step::{Overdue, Step};
-use crate::facts::host::{BusFacts, HostFacts, Process};
+use crate::facts::host::{BusFacts, Gaps, HostFacts, Process};
 use crate::facts::{Fact, Missing};
 use crate::limits::LOGS_OF;
 
@@ -140,33 +140,37 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     });
     let elapsed = wait();
 
-    let mut facts = HostFacts::default();
     let mut holders = Holders::default();
-    facts.processes = match census {
+    let mut gaps = Gaps::default();
+    let processes = match census {
         Fact::Known { mut value, source } => {
             holders = value.take_holders();
-            let (processes, gaps) = value.look_again(host, helpers, look::seconds(elapsed));
-            facts.gaps = gaps;
+            let (processes, unread) = value.look_again(host, helpers, look::seconds(elapsed));
+            gaps = unread;
             Fact::known(processes, source)
         }
         Fact::Missing { why, source } => Fact::missing(why, source),
     };
     let both =
         first.and_then(|first| step(host, move |host| look::second(host, first, elapsed)).finish());
-    let both = both.unwrap_or_else(|why| look::Both::missing(&Missing::from(&why), &host.proc));
-    both.write(&mut facts);
-    facts.mounts = mounts.finish().unwrap_or_else(|why| missing(host, why));
-    facts.kernel_log = log.finish().unwrap_or_else(|why| missing(host, why));
-    facts.cni = cni.finish().unwrap_or_else(|why| missing(host, why));
-    facts.kubelet_files = kubelet_files
-        .finish()
-        .unwrap_or_else(|why| missing(host, why));
+    let mut facts = both.unwrap_or_else(|why| look::missing(&Missing::from(&why), &host.proc));
+    if let Fact::Missing { why, source } = &processes {
+        // Of no daemon is known which groups are its own.
+        facts.cgroups.throttled = Fact::missing(why, source);
+        facts.cgroups.memory_limits = Fact::missing(why, source);
+    }
+    facts.processes = processes;
+    facts.gaps = gaps;
+    facts.mounts = finished(host, mounts);
+    facts.kernel_log = finished(host, log);
+    facts.cni = finished(host, cni);
+    facts.kubelet_files = finished(host, kubelet_files);
     let reporting = reporting.finish();
     let reporting = reporting.unwrap_or_else(|why| Reporting::missing(&Missing::from(&why)));
     facts.client_certificate = reporting.client_certificate;
     facts.api_server = reporting.api_server;
     if let Some(logs) = logs {
-        facts.logs = logs.finish().unwrap_or_else(|why| missing(host, why));
+        facts.logs = finished(host, logs);
     }
     facts.versions = versions.finish().unwrap_or_default();
     facts.capabilities = process::capabilities(host);
@@ -212,6 +216,7 @@ fn step<T: Send + 'static>(host: &Host, work: impl FnOnce(&Host) -> T + Send + '
     Step::start(host.step, move || work(&host))
 }
 
-fn missing<T>(host: &Host, why: Overdue) -> Fact<T> {
-    Fact::missing(&why, host.proc.display().to_string())
+fn finished<T: Send + 'static>(host: &Host, step: Step<Fact<T>>) -> Fact<T> {
+    let missing = |why: Overdue| Fact::missing(&why, host.proc.display().to_string());
+    step.finish().unwrap_or_else(missing)
 }

@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::read;
-use crate::facts::Fact;
 use crate::facts::host::process::is_within;
 use crate::facts::host::{FrozenCgroup, MemoryCgroups, PidsUse};
+use crate::facts::{Fact, Missing};
 
 /// The walk ends after this many cgroups; no node has more.
 const MAX_CGROUPS: usize = 100_000;
@@ -27,16 +27,24 @@ pub(crate) struct CgroupWalk {
     pub(crate) in_container: bool,
 }
 
+impl CgroupWalk {
+    pub(crate) fn missing(why: &Missing, source: &str) -> Self {
+        Self {
+            frozen: Fact::missing(why, source),
+            pids: Fact::missing(why, source),
+            memory: Fact::missing(why, source),
+            in_container: false,
+        }
+    }
+}
+
 pub(in super::super) fn cgroups(proc: &Path, sys: &Path) -> CgroupWalk {
     let base = sys.join("fs/cgroup");
     if !is_whole(proc, &base) {
-        let why = "only the control groups of this container are visible";
-        let source = base.display().to_string();
+        let why = Missing::from("only the control groups of this container are visible");
         return CgroupWalk {
-            frozen: Fact::missing(why, &source),
-            pids: Fact::missing(why, &source),
-            memory: Fact::missing(why, &source),
             in_container: true,
+            ..CgroupWalk::missing(&why, &base.display().to_string())
         };
     }
     let unified = [base.clone(), base.join("unified")]

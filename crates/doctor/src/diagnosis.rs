@@ -449,9 +449,9 @@ mod tests {
         let fixes = |version: &str| {
             let stopped = node("containerd", version).shim(99, true, &["c1"]);
             let diagnosis = diagnose(&stopped.facts(), |cause| cause == Cause::ShimUnresponsive);
-            diagnosis.findings[0].fixed_in.len()
+            diagnosis.findings[0].fixed_in.clone()
         };
-        let all = Cause::ShimUnresponsive.about().fixed_in.len();
-        assert_eq!((fixes("1.5.0"), fixes("2.4.0")), (all, 0));
+        assert_eq!(fixes("1.7.2"), ["containerd 1.7.8"]);
+        assert!(fixes("2.4.0").is_empty());
     }
 }

@@ -52,8 +52,9 @@ pub(crate) fn endings(facts: &NodeFacts) -> Vec<Ending<'_>> {
 fn ending<'a>(host: &'a HostFacts, task: &'a Task) -> Option<Ending<'a>> {
     let first = host.process(task.init?)?;
     let asked = match first.pending {
-        Some(EndSignal::Kill) => Asked::Killed,
+        // A signal stays pending for a zombie.
         _ if has_exited(first) => Asked::Exited,
+        Some(EndSignal::Kill) => Asked::Killed,
         _ if task.sandbox_ended => Asked::SandboxEnded,
         Some(EndSignal::Term) => Asked::Terminated,
         None => return None,

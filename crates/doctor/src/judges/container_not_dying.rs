@@ -44,13 +44,11 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
         process: Some(process.comm.clone()),
         ..Culprit::default()
     };
-    let mut evidence = Vec::from_iter(process.pending.map(|signal| {
-        let signal = signal.name();
-        format!("{signal} is pending for {label}, which {}", process.doing())
-    }));
-    if process.pending.is_none() {
-        evidence.push(format!("{label} {}", process.doing()));
-    }
+    let doing = process.doing();
+    let mut evidence = vec![match process.pending.filter(|_| process.state != 'Z') {
+        Some(signal) => format!("{} is pending for {label}, which {doing}", signal.name()),
+        None => format!("{label} {doing}"),
+    }];
     if task.sandbox_ended {
         evidence.push(
             "the runtime lists it as running, and its pod has no sandbox that is ready".to_owned(),

@@ -9,7 +9,7 @@ const MAX_SERVING_THREADS: usize = 8_000;
 /// The total number of threads of all other processes.
 const MAX_OTHER_THREADS: usize = 4_000;
 /// The total length of cgroup paths; a process usually has a few hundred bytes.
-const MAX_PATH_BYTES: usize = 6 << 20;
+const MAX_PATH_BYTES: usize = 11 << 19;
 /// A node has a runtime, and perhaps a second one.
 const MAX_ROOTS: usize = 8;
 

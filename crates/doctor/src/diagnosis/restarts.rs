@@ -21,7 +21,7 @@ fn restarts_a_runtime(text: &str) -> bool {
         "systemctl restart",
         "a restart of the runtime",
         "is to be restarted",
-        "then restart it",
+        "of the runtime, then restart it",
     ];
     orders.iter().any(|order| text.contains(order))
 }

@@ -46,5 +46,6 @@ pub mod output;
 pub mod ps;
 
 pub mod proof;
+pub mod table;
 
 pub mod analysis;

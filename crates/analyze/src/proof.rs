@@ -27,7 +27,9 @@ pub struct Proof {
     pub culprit: Culprit,
     /// What it shows of this node, in a short sentence in place of the title of the cause.
     pub headline: Option<String>,
-    /// Its line in the input.
+    /// It counts only beside other evidence of the cause.
+    pub is_beside: bool,
+    /// Its line in the input; 0 if it is of all of it.
     pub line: u64,
 }
 
@@ -40,6 +42,7 @@ impl Proof {
             says: says.into(),
             culprit: Culprit::default(),
             headline: None,
+            is_beside: false,
             line,
         }
     }

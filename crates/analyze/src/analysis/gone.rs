@@ -3,14 +3,14 @@
 //! A kubelet without a runtime logs an error every second. So a log that continues without such
 //! errors shows that the runtime is back.
 
-use causes::Cause;
-use causes::finding::{Confidence, Culprit};
 use episodes::{Episode, What};
 use times::WallTime;
 
 use super::{Quote, Told};
 use crate::line::{after, has};
+use crate::rules::{Rules, Shown};
 use crate::series::SECOND;
+use crate::table::{Table, TableRow};
 
 /// A period in which the runtime could not be reached.
 #[derive(Clone, Debug)]
@@ -74,8 +74,6 @@ const MAX_QUOTES: usize = 3;
 /// After this time without an error, or this many lines if they have no time, the runtime is back.
 const SILENCE: i64 = 30 * SECOND;
 const OTHER_LINES: u64 = 20;
-/// A restart of a runtime takes no longer.
-const MAX_RESTART_SECONDS: i64 = 60;
 
 /// Parts of messages that are about the runtime, not about another server.
 const RUNTIME: [&str; 26] = [
@@ -239,39 +237,32 @@ impl Gone {
     }
 }
 
-/// From outages to findings.
+/// From outages to rows.
 pub(super) fn conclude(told: &mut Told) {
     for outage in std::mem::take(&mut told.gone) {
-        let lines = outage.lines;
-        let long = match outage.seconds() {
+        let seconds = outage.seconds();
+        let long = match seconds {
             Some(seconds) if seconds > 0 => format!(" for at least {seconds} s"),
             _ => String::new(),
         };
-        let many = match lines {
+        let lines = match outage.lines {
             1 => "1 line".to_owned(),
             lines => format!("{lines} lines"),
         };
-        let (confidence, says) = match outage.ended {
-            true if outage
-                .seconds()
-                .is_none_or(|seconds| seconds <= MAX_RESTART_SECONDS) =>
-            {
-                continue;
-            }
-            true => (
-                Confidence::Low,
-                "the runtime could not be reached, but became reachable again",
-            ),
-            false if lines >= 3 => (Confidence::High, "the runtime cannot be reached"),
-            false => (Confidence::Medium, "the runtime cannot be reached"),
+        let row = TableRow::new(Table::Outages, 0).text("lines", &*lines);
+        let row = row.number("count", outage.lines as f64).text("long", &*long);
+        let row = row.number("seconds", seconds.map(|seconds| seconds as f64));
+        let row = row.text("ended", outage.ended.then_some("yes"));
+        let Shown::Proofs(proofs) = Rules::active().of_row(&row) else {
+            continue;
         };
-        let said = format!("{many}: {says}{long}");
-        let cause = Cause::RuntimeUnresponsive;
-        told.collected
-            .add(cause, confidence, said, Culprit::default());
-        for quote in outage.quotes {
-            told.collected.also(cause, quote.to_string());
-            told.tell(quote);
+        for proof in proofs {
+            let cause = proof.cause;
+            told.collected.prove("", proof);
+            for quote in &outage.quotes {
+                told.collected.also(cause, quote.to_string());
+            }
         }
+        outage.quotes.into_iter().for_each(|quote| told.tell(quote));
     }
 }

@@ -291,9 +291,15 @@ mod tests {
         let known = config("/opt/acme/rules");
         known.check().unwrap();
         let rules = known.diagnosis.unwrap().rules;
-        assert_eq!(rules, [Path::new("/etc/pleg/rules"), Path::new("/opt/acme/rules")]);
+        assert_eq!(
+            rules,
+            [Path::new("/etc/pleg/rules"), Path::new("/opt/acme/rules")]
+        );
         let error = config("acme/rules").check().unwrap_err().to_string();
-        assert!(error.contains("diagnosis.rules is \"acme/rules\""), "{error}");
+        assert!(
+            error.contains("diagnosis.rules is \"acme/rules\""),
+            "{error}"
+        );
     }
 
     #[test]

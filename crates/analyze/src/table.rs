@@ -59,7 +59,7 @@ tables! {
     /// A control group that is frozen.
     FrozenCgroups: ["cgroup"],
     /// How much of something there is, of at most how much.
-    Limits: ["what", "of", "used", "most", "percent"],
+    Limits: ["what", "of", "unit", "used", "most", "percent"],
     /// `kubectl top nodes`, in percent.
     NodeUsage: ["processors", "memory"],
     /// `systemctl status`.
@@ -257,10 +257,15 @@ mod tests {
                 }
                 name.extend(letter.to_lowercase());
             }
-            let row = document.lines().find(|row| row.starts_with(&format!("| `{name}` |")));
+            let row = document
+                .lines()
+                .find(|row| row.starts_with(&format!("| `{name}` |")));
             let row = row.unwrap_or_else(|| panic!("{name}"));
             let is_there = |cell: &&str| row.contains(&format!("`{cell}`"));
-            assert!(table.is_figure() || table.cells().iter().all(|it| is_there(&it)), "{row}");
+            assert!(
+                table.is_figure() || table.cells().iter().all(is_there),
+                "{row}"
+            );
         }
     }
 }

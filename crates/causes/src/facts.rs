@@ -32,6 +32,16 @@ pub struct Facts {
     pub shell_commands: Vec<String>,
     /// Limits from which on something is reported.
     pub limits: Limits,
+    /// Which lines about a connection that failed are about the runtime.
+    pub runtime_connections: RuntimeConnections,
+    /// Programs that write to the journal, by what they are.
+    pub writers: BTreeMap<String, Vec<String>>,
+    /// Types of conditions of a node.
+    pub node_conditions: Vec<String>,
+    /// Packages of Go, and the program whose they are, the most specific first.
+    pub go_packages: Vec<(String, String)>,
+    /// Texts of lines around the stacks in the log of the kernel.
+    pub around_kernel_stacks: Vec<String>,
     pub(crate) runc: Runc,
     pub(crate) systemd_serials: SystemdSerials,
     pub(crate) kernels: Vec<KernelFault>,
@@ -53,6 +63,20 @@ pub struct Goroutines {
     pub calls: Vec<String>,
     /// Functions that wait for a file system.
     pub storage: Vec<String>,
+    /// What lines around stacks begin with.
+    pub around: Vec<String>,
+}
+
+/// Texts by which a line about a failed connection is about the runtime.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RuntimeConnections {
+    /// Parts of messages about the runtime.
+    pub about: Vec<String>,
+    /// Parts of messages that are about something else.
+    pub others: Vec<String>,
+    /// The ends of the names of sockets.
+    pub sockets: Vec<String>,
 }
 
 /// Limits from which on something is reported.

@@ -115,11 +115,7 @@ impl Collected {
         let mut findings: Vec<Finding> = self.0.into_iter().map(finding).collect();
         findings.sort_by_key(|finding| {
             let (confidence, cause) = (finding.confidence, finding.cause);
-            (
-                std::cmp::Reverse(confidence),
-                cause.about().general,
-                cause,
-            )
+            (std::cmp::Reverse(confidence), cause.about().general, cause)
         });
         findings
     }

@@ -234,7 +234,8 @@ fn of_kernel(told: &mut Told) {
             false => Vec::new(),
         };
         if may_wait_for_it {
-            let most = |proof: &mut Proof| proof.confidence = proof.confidence.min(Confidence::Medium);
+            let most =
+                |proof: &mut Proof| proof.confidence = proof.confidence.min(Confidence::Medium);
             proofs.iter_mut().for_each(most);
         }
         if proofs.is_empty() {
@@ -338,7 +339,10 @@ fn of_all(told: &mut Told, pleg: Option<&PlegReading>, metrics: Option<&MetricsR
     if let Some((late, quote)) = told.lateness.take() {
         let seconds = late.unsigned_abs() / 1_000_000_000;
         let delay = TableRow::new(Table::JournalDelay, 0);
-        let delay = delay.text("late", &*GoDuration(Duration::from_secs(seconds)).to_string());
+        let delay = delay.text(
+            "late",
+            &*GoDuration(Duration::from_secs(seconds)).to_string(),
+        );
         rows.push(delay.text("line", &*quote.to_string()));
     }
     if let Some(metrics) = metrics {

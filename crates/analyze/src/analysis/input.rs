@@ -1,7 +1,5 @@
 //! An input that is being read.
 
-use std::collections::BTreeMap;
-
 use times::WallTime;
 
 use super::InputReport;
@@ -42,7 +40,7 @@ pub(super) struct Input {
     /// The time of the line before.
     pub(super) before: Option<Stamp>,
     /// The series of each node.
-    pub(super) hosts: BTreeMap<Vec<u8>, Intervals>,
+    pub(super) hosts: Vec<(Vec<u8>, Intervals)>,
     pub(super) stacks: StackReader,
     pub(super) profile: ProfileReader,
     pub(super) kernel: KernelStackReader,
@@ -77,7 +75,7 @@ impl Input {
             first: None,
             last: None,
             before: None,
-            hosts: BTreeMap::new(),
+            hosts: Vec::new(),
             stacks: StackReader::default(),
             profile: ProfileReader::default(),
             kernel: KernelStackReader::default(),

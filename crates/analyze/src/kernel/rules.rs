@@ -205,7 +205,9 @@ fn row(stack: &KernelStack) -> Option<TableRow> {
     let seconds = stack.blocked_seconds.filter(|_| !is_known)?;
     let row = of(Table::BlockedTasks).number("seconds", seconds as f64);
     let decides = stack.decides_on_files.then_some("yes");
-    let row = row.text("decides", decides).text("process", stack.process.as_deref());
+    let row = row
+        .text("decides", decides)
+        .text("process", stack.process.as_deref());
     let pid = stack.pid.map(|pid| pid.to_string());
     Some(row.text("pid", pid.as_deref()))
 }
@@ -269,7 +271,9 @@ fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) ->
     };
     let who = stack.who().unwrap_or_else(|| "a task".to_owned());
     let headline = of.rule.headline.as_ref().map(|headline| {
-        let headline = headline.replace("{task}", &who).replace("{long}", &long(stack));
+        let headline = headline
+            .replace("{task}", &who)
+            .replace("{long}", &long(stack));
         headline.replace("{function}", function)
     });
     let confidence = of.rule.confidence_of(stack);

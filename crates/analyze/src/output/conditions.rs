@@ -2,40 +2,13 @@
 
 use std::time::Duration;
 
+use causes::facts::facts;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use times::WallTime;
 
 use super::{NotReady, Seen};
 use crate::table::{Table, TableRow};
-
-/// Types of conditions that are set by the kubelet, cloud providers or node-problem-detector.
-const TYPES: [&str; 24] = [
-    "Ready",
-    "OutOfDisk",
-    "DiskPressure",
-    "MemoryPressure",
-    "PIDPressure",
-    "NetworkUnavailable",
-    "KernelDeadlock",
-    "ReadonlyFilesystem",
-    "XfsShutdown",
-    "CorruptDockerOverlay2",
-    "FrequentKubeletRestart",
-    "FrequentDockerRestart",
-    "FrequentContainerdRestart",
-    "FrequentUnregisterNetDevice",
-    "ContainerRuntimeUnhealthy",
-    "ContainerRuntimeProblem",
-    "KubeletUnhealthy",
-    "KubeletProblem",
-    "FilesystemCorruptionProblem",
-    "VMEventScheduled",
-    "PLEGUnhealthy",
-    "ContainerRuntimeReady",
-    "KernelReady",
-    "StorageReady",
-];
 
 /// Messages of a start, for some seconds.
 const STARTING: &[&str] = &["yet to be successful", "may not have completed yet"];
@@ -69,7 +42,9 @@ fn is_row(words: &[&str]) -> bool {
         return false;
     };
     let is_long = more.len() >= 2 || third.starts_with("Kubelet");
-    is_long && matches!(*status, "True" | "False" | "Unknown") && TYPES.contains(kind)
+    is_long
+        && matches!(*status, "True" | "False" | "Unknown")
+        && facts().node_conditions.iter().any(|known| known == kind)
 }
 
 /// Reads a row; says whether it is one.

@@ -88,7 +88,10 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
     if has_any(text, &["is reserved for", "name is reserved"]) {
         seen.warnings.excuse(Excuse::NameReserved);
-    } else if has_any(text, &["error reserving pod name", "error reserving ctr name"]) {
+    } else if has_any(
+        text,
+        &["error reserving pod name", "error reserving ctr name"],
+    ) {
         seen.warnings.excuse(Excuse::NameReserved);
         seen.reserved_names.add(times, line);
     }

@@ -90,10 +90,13 @@ impl Load {
         let name = words
             .get(column + 3)
             .and_then(|command| command.rsplit('/').next());
-        let (Some(pid), Some(name)) = (words.get(columns.pid), name.or(words.last().copied())) else {
+        let (Some(pid), Some(name)) = (words.get(columns.pid), name.or(words.last().copied()))
+        else {
             return;
         };
-        let share = words.get(column).and_then(|share| share.parse::<f64>().ok());
+        let share = words
+            .get(column)
+            .and_then(|share| share.parse::<f64>().ok());
         let state = column.checked_sub(1).and_then(|at| words.get(at).copied());
         if share.is_some() {
             let row = TableRow::new(Table::BusyProcesses, line).text("pid", *pid);
@@ -107,8 +110,13 @@ impl Load {
     fn processors(&mut self, shares: Shares, line: u64, seen: &mut Seen) {
         self.idle = shares.idle;
         let row = TableRow::new(Table::Processors, line).number("idle", shares.idle);
-        let row = row.number("waiting", shares.waiting).number("stolen", shares.stolen);
-        seen.row(row.number("kernel", shares.kernel).number("load", self.average));
+        let row = row
+            .number("waiting", shares.waiting)
+            .number("stolen", shares.stolen);
+        seen.row(
+            row.number("kernel", shares.kernel)
+                .number("load", self.average),
+        );
     }
 }
 

@@ -68,12 +68,7 @@ impl Command {
             }
             _ if has("logs") || has("log") || has("dmesg") => None,
             "kubectl" | "k" | "oc" | "talosctl" => Some(Form::Cluster),
-            "crictl"
-            | "ctr"
-            | "docker"
-            | "nerdctl"
-            | "podman"
-            | "runc" => Some(Form::Runtime),
+            "crictl" | "ctr" | "docker" | "nerdctl" | "podman" | "runc" => Some(Form::Runtime),
             "systemctl" | "service" => Some(Form::Unit),
             "top" | "pidstat" => Some(Form::Load(Load::default())),
             "iostat" | "vmstat" | "sar" | "iotop" | "mpstat" => Some(Form::Io(Io::default())),

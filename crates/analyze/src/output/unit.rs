@@ -1,6 +1,6 @@
 //! `systemctl status`.
 
-use super::Seen;
+use super::{Seen, limits};
 use crate::table::{Table, TableRow};
 
 /// The unit of `● docker.service - Docker Application Container Engine`; of a snap its last part.
@@ -18,19 +18,25 @@ pub(super) fn begins(text: &str) -> Option<&str> {
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if let Some(unit) = begins(text) {
         seen.of = unit.to_owned();
-    } else if let Some((units, _)) = text.split_once(" loaded") {
-        seen.figure(Table::KeptUnits, units.trim_start_matches("Units: "), line);
-    } else if seen.of.is_empty() {
-    } else if let Some(state) = text.strip_prefix("Active: ") {
+        return;
+    }
+    if let Some((units, _)) = text.split_once(" loaded") {
+        return seen.figure(Table::KeptUnits, units.trim_start_matches("Units: "), line);
+    }
+    let unit = seen.of.clone();
+    if unit.is_empty() {
+        return;
+    }
+    if let Some(state) = text.strip_prefix("Active: ") {
         let state = state.split(" since").next().unwrap_or(state);
-        let row = TableRow::new(Table::Units, line).text("unit", &*seen.of);
+        let row = TableRow::new(Table::Units, line).text("unit", &*unit);
         seen.row(row.text("state", state));
-    } else if let Some((tasks, limit)) = text
-        .strip_prefix("Tasks: ")
-        .and_then(|rest| rest.split_once(" (limit: "))
+    }
+    // Tasks: 4915 (limit: 4915)
+    let tasks = text.strip_prefix("Tasks: ");
+    if let Some((tasks, limit)) = tasks.and_then(|rest| rest.split_once(" (limit: "))
         && let (Ok(tasks), Ok(limit)) = (tasks.parse(), limit.trim_end_matches(')').parse())
     {
-        let row = super::limits::row("unit-tasks", &seen.of, tasks, limit, line);
-        seen.row(row);
+        seen.row(limits::row("tasks", "", tasks, limit, line).text("unit", &*unit));
     }
 }

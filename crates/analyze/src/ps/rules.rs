@@ -233,9 +233,14 @@ fn dead_children(rows: &[Row]) -> Option<TableRow> {
     let most = |(_, children): &(&u32, &Vec<&Row>)| (children.len(), age(children));
     let (pid, children) = of_shims.iter().max_by_key(most)?;
     let shim = rows.iter().find(|row| row.pid == *pid)?;
-    let old = of_shims.values().flatten().find(|row| row.age == Age::Hours);
+    let old = of_shims
+        .values()
+        .flatten()
+        .find(|row| row.age == Age::Hours);
     let row = table(Table::DeadChildren, shim).text("name", name(shim));
-    let row = row.number("count", children.len() as f64).number("runcs", runcs as f64);
+    let row = row
+        .number("count", children.len() as f64)
+        .number("runcs", runcs as f64);
     Some(row.text("old", old.map(|row| &*row.command)))
 }
 
@@ -336,5 +341,8 @@ fn plugins(rows: &[Row], late_calls: u64) -> Option<TableRow> {
     let old = plugins.iter().filter(is_old).count();
     let row = plugins.iter().find(is_old).or(plugins.first())?;
     let row = table(Table::CniPlugins, row).number("count", plugins.len() as f64);
-    Some(row.number("old", old as f64).number("late-calls", late_calls as f64))
+    Some(
+        row.number("old", old as f64)
+            .number("late-calls", late_calls as f64),
+    )
 }

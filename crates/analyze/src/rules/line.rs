@@ -163,9 +163,14 @@ impl LineRule {
 
 /// Whether a word of the line is a release of the kernel that loses wake-ups.
 fn names_faulty_kernel(line: &str) -> bool {
-    let is_release = |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    let is_release =
+        |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
     let mut releases = line.split([' ', '\t', '"']).filter(is_release);
-    releases.any(|release| kernel_faults(release).iter().any(|fault| fault.loses_wakeups()))
+    releases.any(|release| {
+        kernel_faults(release)
+            .iter()
+            .any(|fault| fault.loses_wakeups())
+    })
 }
 
 impl Failure {

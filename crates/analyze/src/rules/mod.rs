@@ -41,8 +41,8 @@ pub use line::{Counted, Failure, LineRule};
 pub(crate) use line_search::FATAL;
 pub use line_search::{Found, LineSearch};
 pub use samples::Checked;
-pub(crate) use table::{Shown, is_like};
 pub use table::TableRule;
+pub(crate) use table::{Shown, is_like};
 pub use texts::Texts;
 
 use file::{BuiltIn, Rule};

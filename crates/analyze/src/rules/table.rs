@@ -6,8 +6,8 @@ use std::fmt;
 use causes::Cause;
 use causes::facts::facts;
 use causes::finding::Confidence;
-use serde::de::{self, Deserializer, Visitor};
 use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
 
 use super::{Rules, Texts};
 use crate::proof::Proof;
@@ -114,9 +114,13 @@ impl<'de> Deserialize<'de> for Limit {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Limit, E> {
-                let named = text.strip_prefix('$').and_then(|name| facts().limits.named(name));
+                let named = text
+                    .strip_prefix('$')
+                    .and_then(|name| facts().limits.named(name));
                 named.map(Limit).ok_or_else(|| {
-                    E::custom(format!("{text:?} is neither a number nor a limit in facts.yaml"))
+                    E::custom(format!(
+                        "{text:?} is neither a number nor a limit in facts.yaml"
+                    ))
                 })
             }
         }
@@ -181,7 +185,9 @@ impl TableRule {
         if self.table.is_figure() != is_figure {
             return Err(match is_figure {
                 true => "this is a table: write `on: table`, and its name as `table:`".to_owned(),
-                false => "this is a figure: write `on: figure`, and its name as `figure:`".to_owned(),
+                false => {
+                    "this is a figure: write `on: figure`, and its name as `figure:`".to_owned()
+                }
             });
         }
         let cells = self.table.cells();
@@ -260,16 +266,25 @@ mod tests {
     #[test]
     fn a_cell_or_a_limit_that_does_not_exist_is_refused_with_its_line() {
         for (rule, says) in [
-            ("on: table\n  table: disks\n  cells: { mounted: {} }", "no cell \"mounted\"; it has"),
+            (
+                "on: table\n  table: disks\n  cells: { mounted: {} }",
+                "no cell \"mounted\"; it has",
+            ),
             ("on: table\n  table: disk", "unknown variant"),
             ("on: table\n  table: mounts", "write `on: figure`"),
             ("on: figure\n  figure: disks", "write `on: table`"),
-            ("on: figure\n  figure: mounts\n  least: $many", "nor a limit in facts.yaml"),
+            (
+                "on: figure\n  figure: mounts\n  least: $many",
+                "nor a limit in facts.yaml",
+            ),
         ] {
             let text = format!("- {rule}\n  confidence: low\n  says: x\n");
             let error = crate::rules::file::parse("rules.yaml", &text, &Default::default());
             let error = error.unwrap_err().to_string();
-            assert!(error.starts_with("rules.yaml:") && error.contains(says), "{error}");
+            assert!(
+                error.starts_with("rules.yaml:") && error.contains(says),
+                "{error}"
+            );
         }
     }
 
@@ -281,7 +296,11 @@ mod tests {
             ("*.service", "docker.service", true),
             ("*kubepods*", "/sys/kubepods/x", true),
             ("*kubepods*", "/sys/system.slice", false),
-            ("FATA[*images*refused", "FATA[0] images: connection refused", true),
+            (
+                "FATA[*images*refused",
+                "FATA[0] images: connection refused",
+                true,
+            ),
             ("FATA[*images*refused", "FATA[0] refused: images", false),
             ("aa*a", "aa", false),
         ] {

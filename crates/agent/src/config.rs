@@ -321,6 +321,26 @@ mod tests {
     }
 
     #[test]
+    fn the_rules_of_a_site_are_folders_with_absolute_paths() {
+        let config = |path: &str| {
+            let text = format!("diagnosis:\n  rules: [/etc/pleg/rules, {path}]\n");
+            AgentConfig::parse(&text).unwrap()
+        };
+        let known = config("/opt/acme/rules");
+        known.check().unwrap();
+        let rules = known.diagnosis.unwrap().rules;
+        assert_eq!(
+            rules,
+            [Path::new("/etc/pleg/rules"), Path::new("/opt/acme/rules")]
+        );
+        let error = config("acme/rules").check().unwrap_err().to_string();
+        assert!(
+            error.contains("diagnosis.rules is \"acme/rules\""),
+            "{error}"
+        );
+    }
+
+    #[test]
     fn a_wrong_file_shows_the_line() {
         for (text, line, what) in [
             (

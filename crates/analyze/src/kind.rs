@@ -8,6 +8,11 @@
 //! assert_eq!(Kind::KubeletLog.as_str(), "kubelet-log");
 //! ```
 
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use causes::facts::facts;
+use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
 /// The kinds that are told apart.
@@ -92,49 +97,20 @@ impl Writer {
             return None;
         }
         let ident = ident.strip_suffix(b".service").unwrap_or(ident);
-        Some(match ident {
-            b"kubelet"
-            | b"k3s"
-            | b"k3s-agent"
-            | b"rke2"
-            | b"rke2-agent"
-            | b"rke2-server"
-            | b"origin-node"
-            | b"atomic-openshift-node"
-            | b"hyperkube"
-            | b"kubelite"
-            | b"k0s"
-            | b"microk8s.daemon-kubelite"
-            | b"microk8s.daemon-kubelet"
-            | b"openshift"
-            | b"kubelet-wrapper"
-            | b"kubenswrapper" => Self::Kubelet,
-            b"containerd"
-            | b"dockerd"
-            | b"docker"
-            | b"dockerd-current"
-            | b"docker-current"
-            | b"docker-containerd"
-            | b"crio"
-            | b"cri-o"
-            | b"cri-dockerd"
-            | b"runc"
-            | b"conmon"
-            | b"microk8s.daemon-containerd" => Self::Runtime,
-            b"systemd"
-            | b"systemd-logind"
-            | b"systemd-journald"
-            | b"systemd-udevd"
-            | b"dbus"
-            | b"dbus-daemon"
-            | b"dbus-broker"
-            | b"dbus-broker-launch"
-            | b"(systemd)" => Self::Systemd,
-            b"kernel" | b"kern" => Self::Kernel,
-            _ if ident.starts_with(b"containerd-shim") => Self::Runtime,
-            _ if ident.starts_with(b"systemd-") => Self::Systemd,
-            _ => return None,
-        })
+        // Each line of a journal is asked for it.
+        static KNOWN: LazyLock<HashMap<&[u8], Writer, RandomState>> = LazyLock::new(|| {
+            let each = facts().writers.iter().flat_map(|(writer, idents)| {
+                let writer = crate::named(writer);
+                idents.iter().map(move |ident| (ident.as_bytes(), writer))
+            });
+            each.collect()
+        });
+        let of_family = || match ident {
+            _ if ident.starts_with(b"containerd-shim") => Some(Self::Runtime),
+            _ if ident.starts_with(b"systemd-") => Some(Self::Systemd),
+            _ => None,
+        };
+        KNOWN.get(ident).copied().or_else(of_family)
     }
 
     /// The kind of a log that it writes.

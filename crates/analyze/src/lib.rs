@@ -46,5 +46,15 @@ pub mod output;
 pub mod ps;
 
 pub mod proof;
+pub mod table;
 
 pub mod analysis;
+
+use serde::de::value::{Error, StrDeserializer};
+use serde::de::{DeserializeOwned, IntoDeserializer};
+
+/// What a word in `facts.yaml` names.
+fn named<T: DeserializeOwned>(word: &str) -> T {
+    let word: StrDeserializer<'_, Error> = word.into_deserializer();
+    T::deserialize(word).unwrap_or_else(|error| panic!("facts.yaml: {error}"))
+}

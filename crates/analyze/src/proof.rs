@@ -27,9 +27,9 @@ pub struct Proof {
     pub culprit: Culprit,
     /// What it shows of this node, in a short sentence in place of the title of the cause.
     pub headline: Option<String>,
-    /// It counts only beside other evidence for the cause.
-    pub is_aside: bool,
-    /// Its line in the input.
+    /// It counts only beside other evidence of the cause.
+    pub is_beside: bool,
+    /// Its line in the input; 0 if it is of all of it.
     pub line: u64,
 }
 
@@ -42,7 +42,7 @@ impl Proof {
             says: says.into(),
             culprit: Culprit::default(),
             headline: None,
-            is_aside: false,
+            is_beside: false,
             line,
         }
     }
@@ -50,12 +50,6 @@ impl Proof {
     /// The same, of this one.
     pub fn of(mut self, culprit: Culprit) -> Self {
         self.culprit = culprit;
-        self
-    }
-
-    /// The same, as far as there is other evidence for the cause.
-    pub fn aside(mut self) -> Self {
-        self.is_aside = true;
         self
     }
 

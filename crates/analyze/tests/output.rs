@@ -185,6 +185,20 @@ fn a_unit_that_is_down_is_named() {
 }
 
 #[test]
+fn a_unit_at_its_limit_of_tasks_is_named_if_the_node_needs_it() {
+    let page = |unit: &str| {
+        format!(
+            "● {unit}.service - a service\n   Active: active (running) since Mon 2023-06-05 10:00:00 UTC; 3s ago\n    Tasks: 4914 (limit: 4915)\n"
+        )
+    };
+    let found = text(page("containerd"));
+    assert_eq!(causes(&found), ["pids-exhausted"]);
+    let named = found.findings[0].culprit.unit.as_deref();
+    assert_eq!(named, Some("containerd.service"));
+    healthy(&page("mysql"));
+}
+
+#[test]
 fn a_full_disk_is_told_from_what_is_full_by_nature() {
     let header = "Filesystem      Size  Used Avail Use% Mounted on\n";
     output(

@@ -24,10 +24,6 @@ pub struct Facts {
     pub plugin_starters: Vec<String>,
     /// Functions in which a task waits for a lock of the kernel itself.
     pub kernel_locks: Vec<String>,
-    /// Beginnings of the names of threads that wait for nothing but storage.
-    pub storage_threads: Vec<String>,
-    /// Commands that wait for nothing but storage.
-    pub storage_commands: Vec<String>,
     /// Texts by which a line is read further, by what it is then.
     pub lines: BTreeMap<String, Vec<String>>,
     /// What goroutines wait for.
@@ -36,6 +32,16 @@ pub struct Facts {
     pub shell_commands: Vec<String>,
     /// Limits from which on something is reported.
     pub limits: Limits,
+    /// Which lines about a connection that failed are about the runtime.
+    pub runtime_connections: RuntimeConnections,
+    /// Programs that write to the journal, by what they are.
+    pub writers: BTreeMap<String, Vec<String>>,
+    /// Types of conditions of a node.
+    pub node_conditions: Vec<String>,
+    /// Packages of Go, and the program whose they are, the most specific first.
+    pub go_packages: Vec<(String, String)>,
+    /// Texts of lines around the stacks in the log of the kernel.
+    pub around_kernel_stacks: Vec<String>,
     pub(crate) runc: Runc,
     pub(crate) systemd_serials: SystemdSerials,
     pub(crate) kernels: Vec<KernelFault>,
@@ -57,6 +63,20 @@ pub struct Goroutines {
     pub calls: Vec<String>,
     /// Functions that wait for a file system.
     pub storage: Vec<String>,
+    /// What lines around stacks begin with.
+    pub around: Vec<String>,
+}
+
+/// Texts by which a line about a failed connection is about the runtime.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RuntimeConnections {
+    /// Parts of messages about the runtime.
+    pub about: Vec<String>,
+    /// Parts of messages that are about something else.
+    pub others: Vec<String>,
+    /// The ends of the names of sockets.
+    pub sockets: Vec<String>,
 }
 
 /// Limits from which on something is reported.
@@ -70,8 +90,30 @@ pub struct Limits {
     pub cpu_pressure_alone: f64,
     /// The percentage of the time in which all tasks waited at once, for memory or for disks.
     pub all_wait_percent: f64,
-    /// The share of a limit of processes, files or watches from which on it counts as used up.
-    pub used_up_share: f64,
+    /// The percentage of a limit of processes, files or watches from which on it counts as used up.
+    pub used_up_percent: f64,
+    /// The number of memory control groups from which on their ids are nearly used up.
+    pub memory_cgroups_nearly_used_up: f64,
+    /// The number of control groups that were removed and are not freed which is many.
+    pub many_leaked_cgroups: f64,
+    /// The seconds that one in a hundred relists takes where the usual alert fires.
+    pub slow_relist_seconds: f64,
+}
+
+impl Limits {
+    /// The limit of this name in `facts.yaml`.
+    pub fn named(&self, name: &str) -> Option<f64> {
+        Some(match name {
+            "cpuPressureOfDelayedDaemon" => self.cpu_pressure_of_delayed_daemon,
+            "cpuPressureAlone" => self.cpu_pressure_alone,
+            "allWaitPercent" => self.all_wait_percent,
+            "usedUpPercent" => self.used_up_percent,
+            "memoryCgroupsNearlyUsedUp" => self.memory_cgroups_nearly_used_up,
+            "manyLeakedCgroups" => self.many_leaked_cgroups,
+            "slowRelistSeconds" => self.slow_relist_seconds,
+            _ => return None,
+        })
+    }
 }
 
 static FACTS: LazyLock<Facts> = LazyLock::new(|| {

@@ -26,6 +26,13 @@ pub struct About {
     /// Causes that are only consequences of it: they are left out where it is found at least as surely.
     #[serde(default)]
     pub supersedes: Vec<String>,
+    /// Many others bring it about, so it is shown behind them.
+    #[serde(default)]
+    pub general: bool,
+    /// It is a fault of one container: lines about several, or beside a runtime that is blocked itself,
+    /// are no evidence against each of them.
+    #[serde(default)]
+    pub of_one: bool,
     /// Where it is discussed.
     #[serde(default)]
     pub references: Vec<String>,

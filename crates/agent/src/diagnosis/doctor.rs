@@ -153,6 +153,11 @@ mod tests {
 
     /// What it reports if the program is this script.
     async fn printed(script: &str) -> Result<Said, Silence> {
+        printed_with(script, Vec::new()).await
+    }
+
+    /// The same with these folders of rules.
+    async fn printed_with(script: &str, rules: Vec<PathBuf>) -> Result<Said, Silence> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("pleg");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -162,9 +167,18 @@ mod tests {
             program.into(),
             &endpoint,
             Path::new("/run/agent.sock"),
-            Vec::new(),
+            rules,
         );
         doctor.say(None).await
+    }
+
+    #[tokio::test]
+    async fn the_doctor_reads_each_folder_of_rules_that_is_configured() {
+        let rules = ["/etc/pleg/rules", "/opt/acme/rules"].map(PathBuf::from);
+        let said = printed_with("echo \"$@\" >&2; exit 1", rules.to_vec()).await;
+        let said = said.unwrap_err().to_string();
+        let given = "--rules /etc/pleg/rules --rules /opt/acme/rules";
+        assert!(said.ends_with(given), "{said}");
     }
 
     #[tokio::test]

@@ -20,15 +20,6 @@ struct Evidence {
     more: u64,
 }
 
-/// What any of the others may bring about, so it is shown behind them.
-const GENERAL: [Cause; 5] = [
-    Cause::RuntimeUnresponsive,
-    Cause::TooManyContainers,
-    Cause::DiskSaturated,
-    Cause::CpuStarved,
-    Cause::RepairLoop,
-];
-
 /// As many as a person reads.
 const MAX_QUOTES: usize = 12;
 
@@ -38,9 +29,10 @@ impl Collected {
         self.0.is_empty()
     }
 
-    /// Whether there is evidence for this cause.
-    pub fn has(&self, cause: Cause) -> bool {
-        self.0.contains_key(&cause)
+    /// The ids of the causes for which there is evidence.
+    pub fn ids(&self) -> String {
+        let ids: Vec<&str> = self.0.keys().map(|cause| cause.id()).collect();
+        ids.join(" ")
     }
 
     /// Adds evidence for a cause.
@@ -59,7 +51,13 @@ impl Collected {
 
     /// Adds a proof from this file.
     pub fn prove(&mut self, file: &str, proof: Proof) {
-        let said = format!("{file}:{}: {}", proof.line, proof.says);
+        let said = match proof.line {
+            0 => proof.says,
+            line => format!("{file}:{line}: {}", proof.says),
+        };
+        if proof.is_beside {
+            return self.also(proof.cause, said);
+        }
         self.add(proof.cause, proof.confidence, said, proof.culprit);
         self.head(proof.cause, proof.confidence, proof.headline);
     }
@@ -117,11 +115,7 @@ impl Collected {
         let mut findings: Vec<Finding> = self.0.into_iter().map(finding).collect();
         findings.sort_by_key(|finding| {
             let (confidence, cause) = (finding.confidence, finding.cause);
-            (
-                std::cmp::Reverse(confidence),
-                GENERAL.contains(&cause),
-                cause,
-            )
+            (std::cmp::Reverse(confidence), cause.about().general, cause)
         });
         findings
     }

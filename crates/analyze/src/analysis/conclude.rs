@@ -23,6 +23,7 @@ use crate::proof::Proof;
 use crate::ps;
 use crate::rules::{LineSearch, Of};
 use crate::series::{self, Pattern, PlegReading};
+use crate::table::{Table, TableRow};
 
 pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
     let (groups, total, dropped) = std::mem::take(&mut told.groups).sorted();
@@ -33,7 +34,7 @@ pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
     let releases = of_lines(&mut told, search);
     of_kernel(&mut told);
     let is_runc_asleep = of_listings(&mut told);
-    of_output(&mut told);
+    of_tables(&mut told);
     let is_unhealthy = pleg.as_ref().is_some_and(|pleg| pleg.pattern.is_fault());
     let confidence = match is_runc_asleep {
         true => Some(Confidence::High),
@@ -50,10 +51,8 @@ pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
         is_unexplained,
     };
     of_goroutines(&mut told, &groups, context);
+    of_all(&mut told, pleg.as_ref(), metrics.as_ref());
     late_calls::conclude(&mut told);
-    of_series(&mut told, pleg.as_ref());
-    of_lateness(&mut told);
-    of_metrics(&mut told, metrics.as_ref());
     of_chain(&mut told, chain.as_ref(), &groups);
     unexplained::conclude(&mut told);
     let (errors, other_errors) = errors::conclude(&mut told);
@@ -145,7 +144,7 @@ fn goroutines_of(
 }
 
 /// Collects what single lines show; returns those that only name a release of the kernel.
-fn of_lines(told: &mut Told, search: &LineSearch) -> Vec<Quote> {
+fn of_lines(told: &mut Told, search: &LineSearch) -> Vec<(Cause, Quote)> {
     let mut releases = Vec::new();
     for (index, seen) in std::mem::take(&mut told.rules) {
         let Of { cause, rule, .. } = search.rule(index);
@@ -157,20 +156,17 @@ fn of_lines(told: &mut Told, search: &LineSearch) -> Vec<Quote> {
             continue;
         }
         if rule.release {
-            releases.extend(seen.quotes);
+            releases.extend(seen.quotes.into_iter().map(|quote| (cause, quote)));
             continue;
         }
-        let waits_itself = cause == Cause::ShimUnresponsive
-            && rule.confidence <= Confidence::Medium
-            && told
-                .kernel
-                .iter()
-                .any(|(_, stack)| is_blocked_runtime(stack));
-        if waits_itself {
+        let of_one = cause.about().of_one;
+        let mut stacks = told.kernel.iter().map(|(_, stack)| stack);
+        let is_weak = rule.confidence <= Confidence::Medium;
+        if of_one && is_weak && stacks.any(is_blocked_runtime) {
             continue;
         }
-        // Several shims that are late at once are held up by something else.
-        let are_several = cause == Cause::ShimUnresponsive && seen.names_others;
+        // Several that are late at once are held up by something else.
+        let are_several = of_one && seen.names_others;
         let (culprit, most) = match are_several {
             true => (Culprit::default(), Confidence::Medium),
             false => (seen.culprit, Confidence::Certain),
@@ -194,9 +190,8 @@ fn of_lines(told: &mut Told, search: &LineSearch) -> Vec<Quote> {
 }
 
 /// A release of the kernel that has a fault is evidence only beside a symptom.
-fn of_releases(told: &mut Told, releases: Vec<Quote>, confidence: Option<Confidence>) {
-    let cause = Cause::KernelRegression;
-    for release in releases {
+fn of_releases(told: &mut Told, releases: Vec<(Cause, Quote)>, confidence: Option<Confidence>) {
+    for (cause, release) in releases {
         let said = format!("{release}: this release of the kernel has a known fault");
         match confidence {
             Some(confidence) => told
@@ -234,16 +229,19 @@ fn of_kernel(told: &mut Told) {
         // Whoever waits beside a processor that makes no progress may wait for that.
         let may_wait_for_it = is_locked_up && !stack.is_running;
         let tells = !(may_wait_for_it && stack.functions.is_empty());
-        let proof = kernel::proof(&stack).filter(|_| tells);
-        let proof = proof.map(|proof| match may_wait_for_it {
-            true => Proof {
-                confidence: proof.confidence.min(Confidence::Medium),
-                ..proof
-            },
-            false => proof,
-        });
-        let proof = proof.or_else(|| kernel::held_up(&stack));
-        let Some(proof) = proof else {
+        let mut proofs = match tells {
+            true => kernel::proofs(&stack),
+            false => Vec::new(),
+        };
+        if may_wait_for_it {
+            let most =
+                |proof: &mut Proof| proof.confidence = proof.confidence.min(Confidence::Medium);
+            proofs.iter_mut().for_each(most);
+        }
+        if proofs.is_empty() {
+            proofs = kernel::held_up(&stack);
+        }
+        if proofs.is_empty() {
             let who = || stack.who().unwrap_or_else(|| "a task".to_owned());
             let says = if stack.functions.iter().any(|name| name == INIT_WAITS) {
                 "the first process of a PID namespace waits until all its others have ended: look \
@@ -264,9 +262,10 @@ fn of_kernel(told: &mut Told) {
                 continue;
             };
             told.troubles.push(format!("{file}:{}: {says}", stack.line));
-            continue;
-        };
-        told.collected.prove(file, proof);
+        }
+        for proof in proofs {
+            told.collected.prove(file, proof);
+        }
     }
 }
 
@@ -280,46 +279,37 @@ fn of_listings(told: &mut Told) -> bool {
             .get(listing[0].0)
             .map(|input| input.path.clone());
         let rows: Vec<ps::Row> = listing.iter().map(|(_, row)| row.clone()).collect();
-        // A plugin runs for about a second, and calls that wait for one have timed out.
         let calls = [Method::RunPodSandbox, Method::StopPodSandbox];
-        if let Some(row) = ps::plugin(&rows)
-            && calls.iter().any(|method| told.calls.lines(*method) > 0)
-        {
-            let says = format!("{} is running while sandbox calls time out", row.command);
-            let proof = Proof::new(Cause::CniPluginHang, Confidence::High, row.line, says);
-            told.collected
-                .prove(file.as_deref().unwrap_or_default(), proof);
+        let late = calls.iter().map(|method| told.calls.lines(*method)).sum();
+        let path = file.as_deref().unwrap_or_default();
+        for row in ps::tables(&rows, late) {
+            told.row(path, &row);
         }
         let in_driver = ps::waits_for_gpu_driver(&rows);
         let in_driver = in_driver.map(|row| (row, "probably in the GPU driver".to_owned()));
         let elsewhere = ps::waits_elsewhere(&rows);
         let elsewhere = elsewhere.map(|(row, function)| (row, format!("in {function}")));
         for (row, place) in in_driver.into_iter().chain(elsewhere) {
-            let (path, line) = (file.as_deref().unwrap_or_default(), row.line);
+            let line = row.line;
             let (command, pid) = (&row.command, row.pid);
             told.troubles.push(format!(
                 "{path}:{line}: {command} ({pid}) is blocked in the kernel, {place}"
             ));
         }
         for proof in ps::proofs(&rows) {
-            told.collected
-                .prove(file.as_deref().unwrap_or_default(), proof);
+            told.collected.prove(path, proof);
         }
         is_runc_asleep |= ps::is_runc_asleep(&rows);
     }
     is_runc_asleep
 }
 
-/// What commands printed.
-fn of_output(told: &mut Told) {
-    for (file, proof) in std::mem::take(&mut told.proofs) {
-        match proof.is_aside {
-            true => told.collected.also(
-                proof.cause,
-                format!("{file}:{}: {}", proof.line, proof.says),
-            ),
-            false => told.collected.prove(&file, proof),
-        }
+/// What the rules say of rows of tables, those that count only beside others last.
+fn of_tables(told: &mut Told) {
+    let mut proofs = std::mem::take(&mut told.proofs);
+    proofs.sort_by_key(|(_, proof)| proof.is_beside);
+    for (file, proof) in proofs {
+        told.collected.prove(&file, proof);
     }
     told.troubles.dedup();
     told.troubles.truncate(MAX_TROUBLES);
@@ -336,73 +326,35 @@ fn of_goroutines(told: &mut Told, groups: &[Group], context: Context) {
     }
 }
 
-/// So often a node is slow because of what it always has to do.
-const MANY_INTERVALS: usize = 3;
-
-fn of_series(told: &mut Told, pleg: Option<&PlegReading>) {
-    let Some(pleg) = pleg else {
-        return;
-    };
-    let (cause, confidence) = match pleg.pattern {
-        Pattern::RestartLoop => (Cause::RepairLoop, Confidence::High),
-        Pattern::Stall => (Cause::CpuStarved, Confidence::High),
-        // Once or twice it may be anything that was over soon.
-        Pattern::Overload if pleg.intervals.len() >= MANY_INTERVALS => {
-            (Cause::TooManyContainers, Confidence::Medium)
-        }
-        _ => return,
-    };
-    let culprit = Culprit {
-        unit: (cause == Cause::RepairLoop).then(|| "kubelet.service".to_owned()),
-        ..Culprit::default()
-    };
-    told.collected
-        .add(cause, confidence, pleg.reading.clone(), culprit);
-}
-
-/// The journal, which stores the kubelet's lines, was starved too.
-fn of_lateness(told: &mut Told) {
-    let Some((late, quote)) = told.lateness.take() else {
-        return;
-    };
-    let late = GoDuration(Duration::from_secs(late.unsigned_abs() / 1_000_000_000));
-    let said = format!(
-        "the journal wrote a line {late} after the kubelet: the whole node, including the \
-         journal, waited for the disk or for memory"
-    );
-    told.collected.add(
-        Cause::DiskSaturated,
-        Confidence::Medium,
-        said,
-        Culprit::default(),
-    );
-    told.collected.also(Cause::DiskSaturated, quote.to_string());
-}
-
-fn of_metrics(told: &mut Told, metrics: Option<&MetricsReading>) {
-    let Some(metrics) = metrics else {
-        return;
-    };
-    if metrics.is_slow() {
-        told.collected.add(
-            Cause::TooManyContainers,
-            Confidence::Medium,
-            metrics.reading.clone(),
-            Culprit::default(),
-        );
+/// What is known of all inputs together.
+fn of_all(told: &mut Told, pleg: Option<&PlegReading>, metrics: Option<&MetricsReading>) {
+    let mut rows = Vec::new();
+    if let Some(pleg) = pleg {
+        let is_restarted = pleg.pattern == Pattern::RestartLoop;
+        let row = TableRow::new(Table::Pleg, 0).text("pattern", pleg.pattern.as_str());
+        let row = row.number("intervals", pleg.intervals.len() as f64);
+        let row = row.text("unit", is_restarted.then_some("kubelet.service"));
+        rows.push(row.text("reading", &*pleg.reading));
     }
-    if metrics.discarded_events > 0.0 {
-        let said = format!(
-            "kubelet_pleg_discard_events is {}",
-            metrics.discarded_events
+    if let Some((late, quote)) = told.lateness.take() {
+        let seconds = late.unsigned_abs() / 1_000_000_000;
+        let delay = TableRow::new(Table::JournalDelay, 0);
+        let delay = delay.text(
+            "late",
+            &*GoDuration(Duration::from_secs(seconds)).to_string(),
         );
-        told.collected.add(
-            Cause::KubeletInternal,
-            Confidence::Low,
-            said,
-            Culprit::default(),
-        );
+        rows.push(delay.text("line", &*quote.to_string()));
     }
+    if let Some(metrics) = metrics {
+        let row = TableRow::new(Table::Relists, 0);
+        let row = row.number("slowest-seconds", metrics.relist.p99_seconds);
+        let row = row.number("discarded-events", metrics.discarded_events);
+        rows.push(row.text("reading", &*metrics.reading));
+    }
+    for row in rows {
+        told.row("", &row);
+    }
+    of_tables(told);
 }
 
 /// A complete chain is stronger evidence than its links.

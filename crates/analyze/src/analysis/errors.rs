@@ -39,15 +39,9 @@ pub(super) struct Errors {
 impl Errors {
     /// A line of a log whose level is error or fatal.
     pub(super) fn line(&mut self, body: &[u8], place: impl FnOnce() -> String) {
-        let (kind, message) = match klog::parse(body) {
-            Some(read) => {
-                let place = &body[..body.len() - read.message.len()];
-                let source = place.get(klog::TIMED..).filter(|_| !read.file.is_empty());
-                let source = source.map(|it| it.trim_ascii_start());
-                // Behind the id of the process.
-                let source = source.and_then(|it| after(it, " "));
-                (source.unwrap_or_else(|| start(read.message)), read.message)
-            }
+        let (kind, message) = match klog::begins(body).then(|| klog::place(body)) {
+            Some(([], message)) => (start(message), message),
+            Some(place) => place,
             None => {
                 let quoted = ["msg=\"", "\"msg\":\"", "\"message\":\""];
                 let message = quoted.iter().find_map(|lead| after(body, lead));

@@ -3,14 +3,15 @@
 //! A kubelet without a runtime logs an error every second. So a log that continues without such
 //! errors shows that the runtime is back.
 
-use causes::Cause;
-use causes::finding::{Confidence, Culprit};
+use causes::facts::facts;
 use episodes::{Episode, What};
 use pleg_text::WallTime;
 
 use super::{Quote, Told};
 use crate::line::{after, has};
+use crate::rules::{Rules, Shown};
 use crate::series::SECOND;
+use crate::table::{Table, TableRow};
 
 /// A period in which the runtime could not be reached.
 #[derive(Clone, Debug)]
@@ -74,39 +75,6 @@ const MAX_QUOTES: usize = 3;
 /// After this time without an error, or this many lines if they have no time, the runtime is back.
 const SILENCE: i64 = 30 * SECOND;
 const OTHER_LINES: u64 = 20;
-/// A restart of a runtime takes no longer.
-const MAX_RESTART_SECONDS: i64 = 60;
-
-/// Parts of messages that are about the runtime, not about another server.
-const RUNTIME: [&str; 26] = [
-    // The kubelet was started without an endpoint.
-    "dial unix: missing address",
-    "grpc: the connection is unavailable",
-    "containerd.sock",
-    "crio.sock",
-    "dockershim.sock",
-    "cri-dockerd.sock",
-    "docker.sock",
-    "docker_engine",
-    "containerd-containerd",
-    "ocker daemon",
-    "Docker endpoint",
-    "runtime service",
-    "image service",
-    "untime version",
-    "nable to retrieve pods",
-    "pod sandboxes",
-    "ListPodSandbox",
-    "ListContainers",
-    "ontainer runtime",
-    "docker version",
-    "remote_runtime",
-    "termination failed with gracePeriod",
-    "remote_image",
-    "list containers",
-    "ImageFsInfo",
-    "runtime status",
-];
 
 /// What K3s and RKE2 write while they wait for the runtime that they have started, and for how long
 /// they do at each start.
@@ -119,37 +87,11 @@ const MAX_UNTIMED: u64 = 3;
 /// They say so every twenty seconds at least.
 const ANOTHER_START: i64 = 60 * SECOND;
 
-/// Messages of every start, of other servers, and of errors that are not failed connections.
-const OTHERS: [&str; 12] = [
-    // The API server, or the agent of a CNI plugin: runtimes listen on sockets and pipes.
-    "dial tcp ",
-    // cAdvisor looks for each runtime when it starts, and most nodes have one.
-    "nable to connect to Docker: ",
-    "nable to connect to CRI-O api service: ",
-    "2562047h47m16",
-    "yet to be successful",
-    "may not have completed yet",
-    "container factory",
-    "CRI-O not connected: ",
-    "csi.sock",
-    "device-plugin",
-    "permission denied",
-    "DeadlineExceeded",
-];
-
-/// Sockets of runtimes end in one of these.
-const SOCKETS: [&str; 5] = [
-    "containerd.sock",
-    "crio.sock",
-    "dockershim.sock",
-    "cri-dockerd.sock",
-    "docker.sock",
-];
-
 /// Whether a line about a failed connection is about the runtime.
 pub(super) fn is_about_the_runtime(line: &[u8]) -> bool {
-    RUNTIME.iter().any(|text| has(line, text))
-        && !OTHERS.iter().any(|text| has(line, text))
+    let known = &facts().runtime_connections;
+    known.about.iter().any(|text| has(line, text))
+        && !known.others.iter().any(|text| has(line, text))
         && !dials_another(line)
 }
 
@@ -163,9 +105,8 @@ fn dials_another(line: &[u8]) -> bool {
         .split(|byte| b":\\\" ".contains(byte))
         .next()
         .unwrap_or(path);
-    !SOCKETS
-        .iter()
-        .any(|socket| path.ends_with(socket.as_bytes()))
+    let mut sockets = facts().runtime_connections.sockets.iter();
+    !sockets.any(|socket| path.ends_with(socket.as_bytes()))
 }
 
 impl Gone {
@@ -239,39 +180,34 @@ impl Gone {
     }
 }
 
-/// From outages to findings.
+/// From outages to rows.
 pub(super) fn conclude(told: &mut Told) {
     for outage in std::mem::take(&mut told.gone) {
-        let lines = outage.lines;
-        let long = match outage.seconds() {
+        let seconds = outage.seconds();
+        let long = match seconds {
             Some(seconds) if seconds > 0 => format!(" for at least {seconds} s"),
             _ => String::new(),
         };
-        let many = match lines {
+        let lines = match outage.lines {
             1 => "1 line".to_owned(),
             lines => format!("{lines} lines"),
         };
-        let (confidence, says) = match outage.ended {
-            true if outage
-                .seconds()
-                .is_none_or(|seconds| seconds <= MAX_RESTART_SECONDS) =>
-            {
-                continue;
-            }
-            true => (
-                Confidence::Low,
-                "the runtime could not be reached, but became reachable again",
-            ),
-            false if lines >= 3 => (Confidence::High, "the runtime cannot be reached"),
-            false => (Confidence::Medium, "the runtime cannot be reached"),
+        let row = TableRow::new(Table::Outages, 0).text("lines", &*lines);
+        let row = row
+            .number("count", outage.lines as f64)
+            .text("long", &*long);
+        let row = row.number("seconds", seconds.map(|seconds| seconds as f64));
+        let row = row.text("ended", outage.ended.then_some("yes"));
+        let Shown::Proofs(proofs) = Rules::active().of_row(&row) else {
+            continue;
         };
-        let said = format!("{many}: {says}{long}");
-        let cause = Cause::RuntimeUnresponsive;
-        told.collected
-            .add(cause, confidence, said, Culprit::default());
-        for quote in outage.quotes {
-            told.collected.also(cause, quote.to_string());
-            told.tell(quote);
+        for proof in proofs {
+            let cause = proof.cause;
+            told.collected.prove("", proof);
+            for quote in &outage.quotes {
+                told.collected.also(cause, quote.to_string());
+            }
         }
+        outage.quotes.into_iter().for_each(|quote| told.tell(quote));
     }
 }

@@ -1,7 +1,5 @@
 //! An input that is being read.
 
-use std::collections::BTreeMap;
-
 use pleg_text::WallTime;
 
 use super::InputReport;
@@ -42,7 +40,7 @@ pub(super) struct Input {
     /// The time of the line before.
     pub(super) before: Option<Stamp>,
     /// The series of each node.
-    pub(super) hosts: BTreeMap<Vec<u8>, Intervals>,
+    pub(super) hosts: Vec<(Vec<u8>, Intervals)>,
     pub(super) stacks: StackReader,
     pub(super) profile: ProfileReader,
     pub(super) kernel: KernelStackReader,
@@ -77,7 +75,7 @@ impl Input {
             first: None,
             last: None,
             before: None,
-            hosts: BTreeMap::new(),
+            hosts: Vec::new(),
             stacks: StackReader::default(),
             profile: ProfileReader::default(),
             kernel: KernelStackReader::default(),
@@ -199,8 +197,9 @@ impl Input {
             .into_iter()
             .flatten()
             .for_each(|time| *time = time.shifted(correction));
+        let output = self.output.end();
         // Conditions have complete times.
-        for seen in self.output.take_not_ready() {
+        for seen in output.not_ready {
             from = from.or(Some(seen.since)).min(Some(seen.since));
             until = until.max(Some(seen.since.max(seen.reported)));
             told.episodes.add(episodes::not_ready(&seen, &self.path));
@@ -214,19 +213,19 @@ impl Input {
             told.dropped_intervals += dropped;
             told.intervals.extend(intervals);
         }
-        for proof in self.output.take_proofs() {
+        for proof in output.proofs {
             told.proofs.push((self.path.clone(), proof));
         }
-        for trouble in self.output.take_troubles() {
+        for trouble in output.troubles {
             let place = format!("{}:{}", self.path, trouble.line);
             told.troubles.push(format!("{place}: {}", trouble.says));
         }
-        for error in self.output.take_errors() {
+        for error in output.errors {
             let place = || format!("{}:{}", self.path, error.line);
             told.errors.line(error.says.as_bytes(), place);
         }
-        for proof in self.services.take_over() {
-            told.proofs.push((self.path.clone(), proof));
+        for row in self.services.take_over() {
+            told.row(&self.path, &row);
         }
         for (line, says) in self.services.end() {
             told.troubles.push(format!("{}:{line}: {says}", self.path));

@@ -281,16 +281,20 @@ impl Input {
     }
 
     fn intervals(&mut self, host: &[u8]) -> &mut Intervals {
-        let host = match self.hosts.len() < MAX_HOSTS || self.hosts.contains_key(host) {
-            true => host,
-            false => b"",
+        let find = |hosts: &[(Vec<u8>, Intervals)], host: &[u8]| {
+            hosts.iter().position(|(known, _)| known == host)
         };
-        // Only a host's first line needs a name of its own.
-        if !self.hosts.contains_key(host) {
+        let is_full = self.hosts.len() >= MAX_HOSTS;
+        let (host, at) = match find(&self.hosts, host) {
+            None if is_full => (&b""[..], find(&self.hosts, b"")),
+            at => (host, at),
+        };
+        let at = at.unwrap_or_else(|| {
             let intervals = Intervals::of_host(&String::from_utf8_lossy(host));
-            self.hosts.insert(host.to_owned(), intervals);
-        }
-        self.hosts.get_mut(host).expect("it is there by now")
+            self.hosts.push((host.to_owned(), intervals));
+            self.hosts.len() - 1
+        });
+        &mut self.hosts[at].1
     }
 
     /// The year and the zone, where a message tells them. Once a line has a time by another year,

@@ -12,6 +12,7 @@ use crate::line::forms::{
     ESCAPE, is_continuation, is_log_file_header, is_logrus_on_a_terminal, is_of_kernel,
     is_of_klog_message, is_uptime, without_caller, without_colours,
 };
+use crate::line::pasted::NO_BREAK;
 use crate::line::prefix::{Carried, split};
 use crate::line::{bare, klog, lossy, quoted};
 use crate::output;
@@ -44,11 +45,13 @@ impl Input {
         if !cut && self.stacks.seen_header() && self.line_of_dump(raw, told) {
             return;
         }
-        let plain = match memchr::memchr(ESCAPE, raw) {
+        // One search for both: nearly all lines have neither.
+        let odd = memchr::memchr2(ESCAPE, NO_BREAK[0], raw);
+        let plain = match odd.and_then(|at| memchr::memchr(ESCAPE, &raw[at..])) {
             Some(_) => Cow::Owned(without_colours(raw)),
             None => Cow::Borrowed(raw),
         };
-        let line = self.pasted.clean(bare(&plain));
+        let line = self.pasted.clean(bare(&plain), odd.is_some());
         // Of a file that a crash has left there is nothing else in it.
         if line.is_empty() && raw.contains(&0) {
             self.unread += 1;

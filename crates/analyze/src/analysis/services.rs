@@ -2,19 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use causes::Cause;
-use causes::finding::Confidence;
-
 use crate::line::{after, has, text, until};
-use crate::proof::Proof;
 use crate::series::SECOND;
+use crate::table::{Table, TableRow};
 
 /// The services that fail, and since when they do.
 #[derive(Debug, Default)]
 pub(super) struct Services {
     failing: BTreeMap<String, Failing>,
-    /// Those that failed for long, and are well again.
-    over: Vec<Proof>,
+    /// Those that are well again.
+    over: Vec<TableRow>,
     /// The time in the last line that has nothing else, in seconds of its day.
     clock: Option<i64>,
 }
@@ -27,8 +24,6 @@ struct Failing {
 
 /// Talos has a dozen.
 const MAX_SERVICES: usize = 32;
-/// A busy node may miss some checks, which Talos makes every few seconds.
-const LONG_MINUTES: i64 = 3;
 const DAY_SECONDS: i64 = 86_400;
 
 const FAILS: [&str; 2] = ["Health check failed", "going to restart forever"];
@@ -62,16 +57,10 @@ impl Services {
         if IS_WELL.iter().any(|words| has(rest, words)) {
             let failed = self.failing.remove(&name);
             let lasted = failed.and_then(|it| Some((it.line, now? - it.since?)));
-            let minutes = lasted.map(|(line, lasted)| (line, lasted.rem_euclid(DAY_SECONDS) / 60));
-            if let Some((line, minutes)) = minutes.filter(|(_, minutes)| *minutes >= LONG_MINUTES) {
-                let cause = match &*name {
-                    "kubelet" => Cause::KubeletInternal,
-                    "cri" | "containerd" => Cause::RuntimeUnresponsive,
-                    _ => return,
-                };
-                let says = format!("the {name} failed its health check for {minutes} minutes");
-                let proof = Proof::new(cause, Confidence::Low, line, &*says).headed(says);
-                self.over.push(proof);
+            if let Some((line, lasted)) = lasted {
+                let minutes = (lasted.rem_euclid(DAY_SECONDS) / 60) as f64;
+                let row = TableRow::new(Table::TalosServices, line).text("service", &*name);
+                self.over.push(row.number("minutes", minutes));
             }
         } else if FAILS.iter().any(|words| has(rest, words)) && self.failing.len() < MAX_SERVICES {
             let since = Failing {
@@ -82,8 +71,8 @@ impl Services {
         }
     }
 
-    /// What failed for long, and is over.
-    pub(super) fn take_over(&mut self) -> Vec<Proof> {
+    /// What failed, and is well again.
+    pub(super) fn take_over(&mut self) -> Vec<TableRow> {
         std::mem::take(&mut self.over)
     }
 

@@ -15,8 +15,9 @@ use crate::kernel::KernelStack;
 use crate::metrics::Sample;
 use crate::proof::Proof;
 use crate::ps::Row;
-use crate::rules::Failure;
+use crate::rules::{Failure, Rules, Shown};
 use crate::series::{Around, Interval, SECOND};
+use crate::table::TableRow;
 
 /// More is counted and not kept.
 pub(super) const MAX_KERNEL_STACKS: usize = 1000;
@@ -116,6 +117,19 @@ impl Told {
         let longer = |late: &(i64, Quote)| self.lateness.as_ref().is_none_or(|it| it.0 < late.0);
         if let Some(late) = other.lateness.filter(longer) {
             self.lateness = Some(late);
+        }
+    }
+
+    /// Takes a row of this input: what the rules say of it.
+    pub(super) fn row(&mut self, file: &str, row: &TableRow) {
+        match Rules::active().of_row(row) {
+            Shown::Proofs(proofs) => {
+                let proofs = proofs.into_iter();
+                let proofs = proofs.map(|proof| (file.to_owned(), proof));
+                self.proofs.extend(proofs);
+            }
+            Shown::Failure(says) => self.troubles.push(format!("{file}:{}: {says}", row.line)),
+            Shown::Nothing => {}
         }
     }
 

@@ -1,12 +1,16 @@
 //! Determines the program that a stack belongs to, by the packages in it.
 
 use std::fmt;
+use std::sync::LazyLock;
+
+use causes::facts::facts;
+use serde::Deserialize;
 
 use super::Call;
 use crate::line::has;
 
 /// A program between the kubelet and the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the names say it")]
 pub enum Program {
@@ -23,43 +27,13 @@ pub enum Program {
 const KUBERNETES: &str = "k8s.io/kubernetes/";
 
 /// The most specific packages come first, because programs contain packages of each other.
-const PACKAGES: [(&str, Program); 32] = [
-    ("containernetworking/cni/pkg/skel.", Program::CniPlugin),
-    ("AliyunContainerService/terway/daemon", Program::CniAgent),
-    ("projectcalico/felix", Program::CniAgent),
-    ("projectcalico/calico/felix", Program::CniAgent),
-    ("cilium/cilium/daemon", Program::CniAgent),
-    ("amazon-vpc-cni-k8s/pkg/ipamd", Program::CniAgent),
-    ("amazon-vpc-cni-k8s/ipamd", Program::CniAgent),
-    ("antrea.io/antrea/pkg/agent", Program::CniAgent),
-    ("flannel-io/flannel", Program::CniAgent),
-    ("coreos/flannel", Program::CniAgent),
-    ("k8s.io/kubernetes/pkg/kubelet", Program::Kubelet),
-    ("k8s.io/kubernetes/cmd/kubelet", Program::Kubelet),
-    ("k8s.io/kubernetes/cmd/hyperkube", Program::Kubelet),
-    (KUBERNETES, Program::Kubelet),
-    ("github.com/docker/docker/", Program::Dockerd),
-    ("github.com/moby/moby/", Program::Dockerd),
-    ("cri-o/cri-o/", Program::CriO),
-    // Where it was until 2018.
-    ("kubernetes-incubator/cri-o/", Program::CriO),
-    ("containerd/runtime/v2/shim", Program::Shim),
-    ("containerd/runtime/v2/runc", Program::Shim),
-    ("containerd/runtime/v1/shim", Program::Shim),
-    ("containerd/cmd/containerd-shim", Program::Shim),
-    // The shim of containerd 1.0 and 1.1; its clients in containerd are in packages below this one.
-    ("containerd/linux/shim.(*Service)", Program::Shim),
-    ("containerd/linux/proc.", Program::Shim),
-    ("containerd/containerd/v2/pkg/shim", Program::Shim),
-    // containerd 0.2; dockerd uses its client, but is recognised by its own packages above.
-    ("docker/containerd/containerd-shim", Program::Shim),
-    ("docker/containerd/", Program::Containerd),
-    ("containerd/containerd/", Program::Containerd),
-    ("containerd/cri/", Program::Containerd),
-    ("opencontainers/runc/vendor/", Program::Runc),
-    ("opencontainers/runc/", Program::Runc),
-    ("AliyunContainerService/terway", Program::CniPlugin),
-];
+static PACKAGES: LazyLock<Vec<(&str, Program)>> = LazyLock::new(|| {
+    let each = facts()
+        .go_packages
+        .iter()
+        .map(|(package, program)| (package.as_str(), crate::named(program)));
+    each.collect()
+});
 
 impl Program {
     /// The program whose stack has these calls.

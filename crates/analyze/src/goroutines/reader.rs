@@ -2,6 +2,7 @@
 
 use super::{Call, Header, Stack, unmangle};
 use crate::line::{colon, first_chars};
+use causes::facts::facts;
 
 /// Reads stacks line by line.
 #[derive(Debug, Default)]
@@ -332,24 +333,8 @@ const ASKED_FOR: [&str; 2] = ["SIGABRT: ", "SIGQUIT: "];
 
 /// Lines around stacks: the reason for the dump, omitted frames, registers.
 fn is_around(line: &str, seen_header: bool) -> bool {
-    const STARTS: [&str; 15] = [
-        "panic: ",
-        "fatal error: ",
-        "SIGSEGV: ",
-        "SIGABRT: abort",
-        "SIGQUIT: quit",
-        "PC=0x",
-        "[signal ",
-        "runtime stack:",
-        "=== BEGIN goroutine stack dump",
-        "=== END goroutine stack dump",
-        "[originating from goroutine",
-        "non-Go function at",
-        "goroutine running on other thread",
-        "...additional frames elided...",
-        "unexpected fault address",
-    ];
-    if STARTS.iter().any(|start| line.starts_with(start)) || line.ends_with("frames elided...") {
+    let mut around = facts().goroutines.around.iter();
+    if around.any(|start| line.starts_with(start)) || line.ends_with("frames elided...") {
         return true;
     }
     let mut words = line.split_ascii_whitespace();

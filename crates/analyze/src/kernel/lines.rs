@@ -3,6 +3,7 @@
 
 use std::sync::LazyLock;
 
+use causes::facts::facts;
 use memchr::memmem::Finder;
 
 use super::reader::KernelStack;
@@ -234,23 +235,7 @@ fn is_raw_words(line: &str) -> bool {
 }
 
 pub(super) fn is_around(line: &str) -> bool {
-    const TEXTS: [&str; 15] = [
-        "START: ",
-        " task.stack: ",
-        "Modules linked in: ",
-        "Workqueue: ",
-        "Call trace:",
-        "Hardware name: ",
-        "blocked on ",
-        "Not tainted",
-        "Tainted:",
-        "hung_task_timeout_secs",
-        "Call Trace:",
-        "RIP: ",
-        "(via system_call)",
-        "<TASK>",
-        "</TASK>",
-    ];
+    let around = &facts().around_kernel_stacks;
     let registers = ["RSP: ", "RAX: ", "RDX: ", "RBP: ", "R10: ", "R13: ", "RIP:"];
     // dockerd         D    0  1810      1 0x00004080
     let task = line
@@ -262,7 +247,7 @@ pub(super) fn is_around(line: &str) -> bool {
     let is_build = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
     task || is_build
         || is_raw_words(line)
-        || TEXTS.iter().any(|text| line.contains(text))
+        || around.iter().any(|text| line.contains(text))
         || registers.iter().any(|register| line.starts_with(register))
 }
 

@@ -2,7 +2,7 @@
 //! back-traces of `crash`.
 //!
 //! ```
-//! use analyze::kernel::{KernelStackReader, proof};
+//! use analyze::kernel::{KernelStackReader, proofs};
 //!
 //! let log = "INFO: task dockerd:1810 blocked for more than 328 seconds.
 //! Call Trace:
@@ -18,8 +18,7 @@
 //! reader.finish();
 //! let stack = &reader.take_done()[0];
 //! assert_eq!(stack.who().as_deref(), Some("dockerd (1810)"));
-//! let cause = proof(stack).map(|proof| proof.cause.id());
-//! assert_eq!(cause, Some("storage-unresponsive"));
+//! assert_eq!(proofs(stack)[0].cause.id(), "storage-unresponsive");
 //! ```
 
 mod lines;
@@ -31,5 +30,5 @@ pub use reader::{KernelStack, KernelStackReader};
 #[cfg(test)]
 pub(crate) use rules::needles;
 pub use rules::{
-    KernelStackRule, cause_of_function, cause_of_long_wait, held_up, kernel_lock, proof,
+    KernelStackRule, cause_in, cause_of_function, cause_of_long_wait, held_up, kernel_lock, proofs,
 };

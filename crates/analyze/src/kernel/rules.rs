@@ -8,10 +8,8 @@ use serde::Deserialize;
 
 use super::KernelStack;
 use crate::proof::Proof;
-use crate::rules::{Rules, Texts};
-
-use Cause::*;
-use Confidence::*;
+use crate::rules::{Of, Rules, Shown, Texts, is_like};
+use crate::table::{Table, TableRow};
 
 /// Functions in which a blocked task waits.
 #[derive(Debug, Deserialize)]
@@ -29,15 +27,42 @@ pub struct KernelStackRule {
     /// A task is often there for a moment: without a duration it is at most medium.
     #[serde(default)]
     momentary: bool,
+    /// A sleeping task counts, too, and not only one that is blocked.
+    #[serde(default)]
+    pub(crate) asleep: bool,
+    /// The task's name is like one of these; empty is no condition.
+    #[serde(default)]
+    pub(crate) processes: Texts,
+    /// One of these functions is in the stack, too.
+    #[serde(default)]
+    pub(crate) under: Texts,
+    /// The kernel reports that the task has been blocked for this long at least.
+    blocked_seconds: Option<u64>,
     /// How sure it is.
     confidence: Confidence,
+    /// What a finding says in place of the title; `{task}`, `{long}` and `{function}` are filled in.
+    headline: Option<String>,
 }
 
-/// Where a FUSE server waits for the next request, which nobody else waits for.
-const SERVER_IDLES: &str = "fuse_dev_do_read";
+impl KernelStackRule {
+    /// Whether the stack, besides its function, is meant.
+    fn holds(&self, stack: &KernelStack) -> bool {
+        let process = stack.process.as_deref().unwrap_or_default();
+        let is_called = |function: &String| calls(stack, function);
+        (self.processes.is_empty() || self.processes.iter().any(|name| is_like(process, name)))
+            && (self.under.is_empty() || self.under.iter().any(is_called))
+            && (self.blocked_seconds.is_none() || stack.blocked_seconds >= self.blocked_seconds)
+    }
+}
 
-/// Functions of io_uring that take the lock of a ring.
-const RING: &[&str] = &["__do_sys_io_uring_enter", "io_poll_task_func"];
+/// Whether a function of the stack begins so.
+fn calls(stack: &KernelStack, function: &str) -> bool {
+    let mut functions = stack.functions.iter();
+    functions.any(|name| name.starts_with(function))
+}
+
+/// Where a FUSE server waits for the next request, which no other task waits for.
+const SERVER_IDLES: &str = "fuse_dev_do_read";
 
 /// Everything that is looked for in a stack.
 #[cfg(test)]
@@ -47,142 +72,144 @@ pub(crate) fn needles() -> impl Iterator<Item = &'static str> {
     functions.chain(&facts().kernel_locks).map(String::as_str)
 }
 
-/// A disk that is only slow has done a request by then.
-const ENDLESS_SECONDS: u64 = 480;
-
-/// No host keeps a virtual machine's processor from running for so long.
-const NO_HOST_PAUSES_SECONDS: u64 = 120;
-
 /// `ps` cuts names, and shorter ones could be anything.
 const MIN_CUT: usize = 5;
 
-/// The function of a rule, and what it shows.
-type Entry = (&'static str, Cause, Confidence, bool);
+/// How much of a name a rule's function has in common with it, and how long the rule needs.
+type Common = (usize, Option<u64>);
 
-/// The function of a rule that has most in common with this name.
-fn entry(name: &str, weak: bool) -> Option<Entry> {
+/// The rule whose function has most in common with this name, and of those the one that needs the
+/// longest time.
+fn entry(
+    name: &str,
+    weak: bool,
+    stack: &KernelStack,
+) -> Option<(&'static str, &'static Of<KernelStackRule>)> {
     let rules = Rules::active().kernel_stacks.iter();
-    let rules = rules.filter(|of| of.rule.weak == weak);
-    let mut best: Option<(usize, Entry)> = None;
+    let rules = rules.filter(|of| of.rule.weak == weak && of.rule.holds(stack));
+    let common = |of: &'static Of<KernelStackRule>, function: &'static str| {
+        let is_cut = !of.rule.whole && name.len() >= MIN_CUT && function.starts_with(name);
+        let is_it = name.starts_with(function) || is_cut;
+        is_it.then(|| (function.len().min(name.len()), of.rule.blocked_seconds))
+    };
+    let mut best: Option<(Common, &str, &Of<KernelStackRule>)> = None;
     for of in rules {
         for function in of.rule.functions.iter() {
-            let is_cut = !of.rule.whole && name.len() >= MIN_CUT && function.starts_with(name);
-            let common = function.len().min(name.len());
-            let is_better = best.is_none_or(|(most, _)| common > most);
-            if is_better && (name.starts_with(function.as_str()) || is_cut) {
-                let rule = &of.rule;
-                best = Some((
-                    common,
-                    (function, of.cause, rule.confidence, rule.momentary),
-                ));
+            let common = common(of, function);
+            if common > best.map(|(most, ..)| most) {
+                best = common.map(|most| (most, function.as_str(), of));
             }
         }
     }
-    best.map(|(_, entry)| entry)
+    best.map(|(_, function, of)| (function, of))
 }
 
-/// What waiting in this function tells, as it was seen once.
+/// The rule for this name; a weak one only if no other has it.
+fn of_name(name: &str, stack: &KernelStack) -> Option<&'static Of<KernelStackRule>> {
+    let found = entry(name, false, stack).or_else(|| entry(name, true, stack));
+    found.map(|(_, of)| of)
+}
+
+/// What waiting in this function shows, as it was seen once.
 pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
-    let (_, cause, confidence, momentary) = best_entry(name)?;
-    Some((cause, at_once(confidence, momentary)))
+    cause_in(name, &KernelStack::default(), true)
 }
 
-/// What waiting in this function for a while tells.
+/// The same of the task of this stack, whether it is blocked or only asleep.
+pub fn cause_in(name: &str, stack: &KernelStack, is_blocked: bool) -> Option<(Cause, Confidence)> {
+    let Of { cause, rule, .. } = of_name(name, stack).filter(|of| is_blocked || of.rule.asleep)?;
+    Some((*cause, rule.confidence_of(stack)))
+}
+
+/// What waiting in this function for a while shows.
 pub fn cause_of_long_wait(name: &str) -> Option<(Cause, Confidence)> {
-    let (_, cause, confidence, _) = best_entry(name)?;
-    Some((cause, confidence))
+    let of = of_name(name, &KernelStack::default())?;
+    Some((of.cause, of.rule.confidence))
 }
 
-/// The function of a rule for this name; of a weak rule only if no other has it.
-fn best_entry(name: &str) -> Option<Entry> {
-    entry(name, false).or_else(|| entry(name, true))
-}
-
-/// How sure a stack without a duration is.
-fn at_once(confidence: Confidence, momentary: bool) -> Confidence {
-    if momentary {
-        confidence.min(Medium)
-    } else {
-        confidence
-    }
-}
-
-/// What the stack shows; `None` if nothing in it is known. The release of the kernel is named only
-/// if the stack shows a fault that the release has.
-pub fn proof(stack: &KernelStack) -> Option<Proof> {
-    let shown = shown(stack);
-    let fault = known_fault(stack).filter(|_| {
-        let is_other = |proof: &Proof| proof.cause != KernelStall;
-        !shown.as_ref().is_some_and(is_other)
-    });
-    match (shown, fault) {
-        (shown, Some(fault)) => {
-            let mut proof = shown.unwrap_or_else(|| of(stack, KernelRegression, Low, ""));
-            proof.cause = KernelRegression;
-            proof.says += &fault;
-            proof.headline = None;
-            Some(proof)
+impl KernelStackRule {
+    /// How sure it is of a stack, which may have no duration.
+    fn confidence_of(&self, stack: &KernelStack) -> Confidence {
+        match self.momentary && stack.blocked_seconds.is_none() {
+            true => self.confidence.min(Confidence::Medium),
+            false => self.confidence,
         }
-        (shown, None) => shown,
     }
 }
 
-fn shown(stack: &KernelStack) -> Option<Proof> {
-    if stack.is_running {
-        return of_running(stack);
-    }
-    let process = stack.process.as_deref().unwrap_or_default();
-    let calls = |function: &str| {
-        let mut functions = stack.functions.iter();
-        functions.any(|name| name.starts_with(function))
+/// What the stack shows; nothing if nothing in it is known.
+pub fn proofs(stack: &KernelStack) -> Vec<Proof> {
+    let mut proofs = match entry_of(stack) {
+        Some((function, of)) => vec![of_function(stack, function, of)],
+        None => row(stack).map(|row| by_rules(&row)).unwrap_or_default(),
     };
-    if calls("crash_kexec") || calls("__crash_kexec") {
-        return Some(of_crash(stack));
+    // The release of the kernel counts only if the stack shows a fault that it has.
+    if let Some(fault) = known_fault(stack) {
+        let shown = proofs.first();
+        let cause = shown.map_or("", |proof| proof.cause.id());
+        let confidence = shown.map_or(Confidence::Low, |proof| proof.confidence);
+        let says = shown.map_or_else(|| waits(stack, ""), |proof| proof.says.clone());
+        let row = TableRow::new(Table::KernelFaults, stack.line).text("shown", cause);
+        let row = row.text("confidence", confidence.as_str());
+        let row = row.text("text", &*format!("{says}{fault}"));
+        let row = row.text("process", stack.process.as_deref());
+        let pid = stack.pid.map(|pid| pid.to_string());
+        proofs.extend(by_rules(&row.text("pid", pid.as_deref())));
     }
-    if calls(SERVER_IDLES) {
+    proofs
+}
+
+fn by_rules(row: &TableRow) -> Vec<Proof> {
+    match Rules::active().of_row(row) {
+        Shown::Proofs(proofs) => proofs,
+        Shown::Failure(_) | Shown::Nothing => Vec::new(),
+    }
+}
+
+/// The function that decides, and its rule.
+fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static Of<KernelStackRule>)> {
+    if stack.is_running || has_crashed(stack) || calls(stack, SERVER_IDLES) {
         return None;
-    }
-    if process.starts_with("runc") && (calls("pipe_write") || calls("pipe_wait")) {
-        return Some(of(stack, RuncSeccompPipe, High, "pipe_write"));
     }
     let innermost = |weak| {
         let mut functions = stack.functions.iter();
-        functions.find_map(|name| entry(name, weak))
+        functions.find_map(|name| entry(name, weak, stack))
     };
-    // A ring is waited for without its lock for as long as nothing happens.
-    let of_a_ring = || {
-        let mut functions = stack.functions.iter();
-        let of_ring = functions.find_map(|name| RING.iter().find(|ring| name.starts_with(**ring)));
-        let is_hung = stack.blocked_seconds.is_some() && calls("__mutex_lock");
-        let function = of_ring.filter(|_| is_hung)?;
-        Some((*function, KernelStall, Medium, false))
-    };
-    let found = innermost(false).or_else(of_a_ring);
     // What the kernel itself waits for in a file system is not the file system.
-    if found.is_none() && kernel_lock(stack).is_some() {
-        return None;
+    innermost(false).or_else(|| innermost(true).filter(|_| kernel_lock(stack).is_none()))
+}
+
+fn has_crashed(stack: &KernelStack) -> bool {
+    calls(stack, "crash_kexec") || calls(stack, "__crash_kexec")
+}
+
+/// What is known of a task of which no function that waits is known.
+fn row(stack: &KernelStack) -> Option<TableRow> {
+    let task = stack.who().unwrap_or_else(|| "a task".to_owned());
+    let of = |table| TableRow::new(table, stack.line).text("task", &*task);
+    // For a while the host of a virtual machine may keep its processor from running.
+    if let Some(seconds) = stack.locked_up_seconds.filter(|_| stack.is_running) {
+        let function = stack.instruction.iter().chain(&stack.functions).next();
+        let row = of(Table::StalledProcessors).number("seconds", seconds as f64);
+        return Some(row.text("function", function.map(String::as_str)));
     }
-    if let Some((function, cause, confidence, momentary)) = found.or_else(|| innermost(true)) {
-        let confidence = at_once(confidence, momentary && stack.blocked_seconds.is_none());
-        let is_endless = stack.blocked_seconds >= Some(ENDLESS_SECONDS);
-        let cause = match cause {
-            DiskSaturated if is_endless => StorageUnresponsive,
-            cause => cause,
-        };
-        return Some(of(stack, cause, confidence, function));
+    if stack.is_running {
+        let is_of_a_group = calls(stack, "mem_cgroup") || calls(stack, "try_charge");
+        let is_global = calls(stack, "out_of_memory") && calls(stack, "__alloc_pages");
+        return (is_global && !is_of_a_group).then(|| of(Table::FailedAllocations));
     }
-    // Without a stack only the task itself can tell for what it waits.
-    let is_hung = stack.blocked_seconds.is_some();
-    if is_hung && stack.decides_on_files {
-        let mut proof = of(stack, FanotifyBlocked, Medium, "");
-        proof.says += ", and decides by fanotify which files others may open";
-        return Some(proof);
+    if has_crashed(stack) {
+        return Some(of(Table::Crashes));
     }
-    let mut commands = facts().storage_commands.iter();
-    let mut threads = facts().storage_threads.iter();
-    let is_of_storage = commands.any(|name| process == name)
-        || threads.any(|name| process.starts_with(name.as_str()));
-    (is_hung && is_of_storage).then(|| of(stack, StorageUnresponsive, Medium, ""))
+    let is_known = calls(stack, SERVER_IDLES) || kernel_lock(stack).is_some();
+    let seconds = stack.blocked_seconds.filter(|_| !is_known)?;
+    let row = of(Table::BlockedTasks).number("seconds", seconds as f64);
+    let decides = stack.decides_on_files.then_some("yes");
+    let row = row
+        .text("decides", decides)
+        .text("process", stack.process.as_deref());
+    let pid = stack.pid.map(|pid| pid.to_string());
+    Some(row.text("pid", pid.as_deref()))
 }
 
 /// The fault of this kernel's release that the stack shows.
@@ -204,16 +231,15 @@ fn known_fault(stack: &KernelStack) -> Option<String> {
 }
 
 /// For a task that has been blocked for long by a lock of the kernel itself, or of which the head of
-/// its stack, which tells that, was cut off.
-pub fn held_up(stack: &KernelStack) -> Option<Proof> {
+/// its stack, which shows that, was cut off.
+pub fn held_up(stack: &KernelStack) -> Vec<Proof> {
     let may_be_hung = stack.blocked_seconds.is_some() || stack.process.is_none();
-    let function = kernel_lock(stack).filter(|_| may_be_hung)?;
-    let mut proof = of(stack, KernelStall, Low, function);
-    proof.says += ", for the kernel itself: a CPU without progress or a fault of the kernel holds \
-                   it up";
-    // Whoever waits does not hold it.
-    proof.culprit = Culprit::default();
-    Some(proof)
+    let Some(function) = kernel_lock(stack).filter(|_| may_be_hung) else {
+        return Vec::new();
+    };
+    let task = stack.who().unwrap_or_else(|| "a task".to_owned());
+    let row = TableRow::new(Table::KernelLocks, stack.line).text("task", &*task);
+    by_rules(&row.text("long", &*long(stack)).text("function", function))
 }
 
 /// The function in which it waits for the kernel itself. Who holds that up, the stack of whoever
@@ -224,81 +250,35 @@ pub fn kernel_lock(stack: &KernelStack) -> Option<&str> {
     found.map(String::as_str)
 }
 
-/// The kernel itself has crashed in this task.
-fn of_crash(stack: &KernelStack) -> Proof {
-    let who = stack.who().unwrap_or_else(|| "a task".to_owned());
-    let says = format!("the kernel crashed while it ran {who}");
-    Proof::new(KernelStall, Medium, stack.line, says)
-}
-
-/// A task that runs does not wait, whatever its frames; one that finds no page tells that the
-/// memory is used up, unless it is only that of a memory cgroup.
-fn of_running(stack: &KernelStack) -> Option<Proof> {
-    let calls = |function: &str| {
-        stack
-            .functions
-            .iter()
-            .any(|name| name.starts_with(function))
-    };
-    if let Some(seconds) = stack.locked_up_seconds {
-        return of_locked_up(stack, seconds);
-    }
-    let is_global = calls("out_of_memory") && calls("__alloc_pages");
-    let is_of_a_group = calls("mem_cgroup") || calls("try_charge");
-    (is_global && !is_of_a_group).then(|| {
-        let who = stack.who().unwrap_or_else(|| "a task".to_owned());
-        let says = format!("{who} finds no free page on the whole node");
-        Proof::new(MemoryThrash, Medium, stack.line, says)
-    })
-}
-
-/// A task that keeps its processor. For a while that may be the host of a virtual machine, which
-/// does not let it run; where it is seen what it does, or after minutes, it is the kernel, unless it
-/// waits for another processor.
-fn of_locked_up(stack: &KernelStack, seconds: u64) -> Option<Proof> {
-    let who = stack.who().unwrap_or_else(|| "a task".to_owned());
-    let long = format!("a processor has made no progress for {seconds} s in {who}");
-    let proof = |cause, confidence, says: String| {
-        Some(Proof::new(cause, confidence, stack.line, &*says).headed(says))
-    };
-    let no_host_pauses = seconds >= NO_HOST_PAUSES_SECONDS;
-    let confidence = if no_host_pauses { High } else { Medium };
-    let mut functions = stack.instruction.iter().chain(&stack.functions);
-    match functions.next() {
-        Some(function) if function.starts_with("smp_call_function") => {
-            let says =
-                format!("{long}: it waits in {function} for another, which does not respond");
-            proof(CpuStarved, Low, says)
-        }
-        Some(function) => proof(KernelStall, confidence, format!("{long}, in {function}")),
-        None if no_host_pauses => proof(KernelStall, confidence, long),
-        None => {
-            let says = format!("{long}: the kernel is busy, or its host does not let it run");
-            proof(CpuStarved, Low, says)
-        }
-    }
-}
-
-fn of(stack: &KernelStack, cause: Cause, confidence: Confidence, function: &str) -> Proof {
-    let long = match stack.blocked_seconds {
+fn long(stack: &KernelStack) -> String {
+    match stack.blocked_seconds {
         Some(seconds) => format!(" for more than {seconds} s"),
         None => String::new(),
-    };
-    let place = match function {
-        "" => String::new(),
-        function => format!(" in {function}"),
-    };
+    }
+}
+
+fn waits(stack: &KernelStack, place: &str) -> String {
     let who = stack.who().unwrap_or_else(|| "a task".to_owned());
-    let says = format!("{who} waits{long}{place} in the kernel");
+    format!("{who} waits{}{place} in the kernel", long(stack))
+}
+
+fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) -> Proof {
+    let says = waits(stack, &format!(" in {function}"));
     let culprit = Culprit {
         pid: stack.pid,
         process: stack.process.clone(),
         ..Culprit::default()
     };
-    let proof = Proof::new(cause, confidence, stack.line, says).of(culprit);
-    match cause {
-        // The title names several faults.
-        KernelStall => proof.headed(format!("{who} waits{long}{place} of the kernel")),
-        _ => proof,
+    let who = stack.who().unwrap_or_else(|| "a task".to_owned());
+    let headline = of.rule.headline.as_ref().map(|headline| {
+        let headline = headline
+            .replace("{task}", &who)
+            .replace("{long}", &long(stack));
+        headline.replace("{function}", function)
+    });
+    let confidence = of.rule.confidence_of(stack);
+    Proof {
+        headline,
+        ..Proof::new(of.cause, confidence, stack.line, says).of(culprit)
     }
 }

@@ -59,6 +59,18 @@ pub fn parse(line: &[u8]) -> Option<Klog<'_>> {
     })
 }
 
+/// The place in the source, `kubelet.go:1846`, if it is there, and the message, of a line that begins with
+/// a header.
+pub fn place(line: &[u8]) -> (&[u8], &[u8]) {
+    let behind = line.get(TIMED..).unwrap_or_default().trim_ascii_start();
+    let digits = behind.iter().take_while(|byte| byte.is_ascii_digit());
+    let rest = behind[digits.count()..].trim_ascii_start();
+    match memchr::memchr(b']', &rest[..rest.len().min(200)]) {
+        Some(end) => (&rest[..end], rest[end + 1..].trim_ascii_start()),
+        None => (&rest[..0], rest),
+    }
+}
+
 /// The position of a header in a line of unknown form.
 pub fn find(line: &[u8]) -> Option<usize> {
     let near = line.len().min(300);

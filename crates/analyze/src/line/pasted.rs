@@ -17,7 +17,7 @@ use super::quoted::without_entities;
 use super::{klog, stamp};
 
 /// A no-break space.
-const NO_BREAK: &[u8] = "\u{a0}".as_bytes();
+pub(crate) const NO_BREAK: &[u8] = "\u{a0}".as_bytes();
 
 /// Frames and bullets that stand in front of nothing else.
 const MARKS: [&str; 4] = ["│", "┃", "▌", "•"];
@@ -45,8 +45,8 @@ enum Numbers {
 }
 
 impl Pasted {
-    /// The line without what pasting has put around it.
-    pub(crate) fn clean<'a>(&mut self, line: &'a [u8]) -> Cow<'a, [u8]> {
+    /// The line without what pasting has put around it; `is_spaced` if it may have no-break spaces.
+    pub(crate) fn clean<'a>(&mut self, line: &'a [u8], is_spaced: bool) -> Cow<'a, [u8]> {
         let is_json = line.trim_ascii_start().starts_with(b"{");
         let plain = match is_json {
             // Its quotation marks are its own.
@@ -55,7 +55,7 @@ impl Pasted {
         };
         match plain {
             // To look for one byte is much quicker.
-            Cow::Borrowed(line) if memchr(NO_BREAK[0], line).is_none() => {
+            Cow::Borrowed(line) if !is_spaced || memchr(NO_BREAK[0], line).is_none() => {
                 Cow::Borrowed(self.without_number(around(line)))
             }
             line => {
@@ -177,7 +177,7 @@ mod tests {
 
     fn cleaned(lines: &[&str]) -> Vec<String> {
         let mut pasted = Pasted::default();
-        let clean = |line: &&str| pasted.clean(line.as_bytes()).into_owned();
+        let clean = |line: &&str| pasted.clean(line.as_bytes(), true).into_owned();
         let lines = lines.iter().map(clean);
         lines.map(|line| String::from_utf8(line).unwrap()).collect()
     }

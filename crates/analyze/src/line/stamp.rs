@@ -163,12 +163,18 @@ fn clock_only(at: &mut Cursor) -> Option<Stamp> {
 
 /// `13:59:56.872880`, in seconds since midnight and nanoseconds.
 fn clock(at: &mut Cursor) -> Option<(u32, u32)> {
-    let mut try_at = *at;
-    let hour = try_at.number(2, 2)?;
-    try_at.eat(b':')?;
-    let minute = try_at.number(2, 2)?;
-    try_at.eat(b':')?;
-    let second = try_at.number(2, 2)?;
+    let [h1, h2, b':', m1, m2, b':', s1, s2, rest @ ..] = at.0 else {
+        return None;
+    };
+    if ![h1, h2, m1, m2, s1, s2]
+        .iter()
+        .all(|it| it.is_ascii_digit())
+    {
+        return None;
+    }
+    let number = |tens: &u8, ones: &u8| u32::from((tens - b'0') * 10 + (ones - b'0'));
+    let (hour, minute, second) = (number(h1, h2), number(m1, m2), number(s1, s2));
+    let mut try_at = Cursor(rest);
     if hour > 23 || minute > 59 || second > 60 {
         return None;
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use causes::facts::facts;
 use pleg_text::GoDuration;
 use serde::Serialize;
 
@@ -107,7 +108,7 @@ impl MetricsReading {
     pub fn is_slow(&self) -> bool {
         self.relist
             .p99_seconds
-            .is_some_and(|seconds| seconds >= 10.0)
+            .is_some_and(|seconds| seconds >= facts().limits.slow_relist_seconds)
     }
 }
 

@@ -1,37 +1,7 @@
 //! `kubectl get`, `talosctl service`, and the kubelet's own health.
 
-use causes::Cause;
-use causes::finding::Confidence;
-
-use super::{Seen, TIMED_OUT, Trouble, has_any};
-use crate::proof::Proof;
-
-/// Pods that are being deleted, of `kubectl get pods`.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Terminating {
-    pods: u64,
-    /// Of the first.
-    line: u64,
-}
-
-/// One or two are usual.
-const MANY: u64 = 3;
-
-impl Terminating {
-    fn pod(&mut self, line: u64) {
-        if self.pods == 0 {
-            self.line = line;
-        }
-        self.pods += 1;
-    }
-
-    pub(super) fn trouble(self) -> Option<Trouble> {
-        (self.pods >= MANY).then(|| Trouble {
-            says: format!("{} pods are Terminating", self.pods),
-            line: self.line,
-        })
-    }
-}
+use super::Seen;
+use crate::table::{Table, TableRow};
 
 /// Whether only such output has this line.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
@@ -69,59 +39,34 @@ fn is_evicted(text: &str) -> bool {
 
 /// How much of a node is in use, in percent: of its processors and of its memory. A row of
 /// `kubectl top nodes`: `node-1   1961m   101%   7011Mi   99%`.
-fn usage(words: &[&str]) -> Option<(u32, u32)> {
+fn usage(words: &[&str]) -> Option<(f64, f64)> {
     let [_, cores, processors, bytes, memory] = words else {
         return None;
     };
-    let percent = |word: &str| word.strip_suffix('%')?.parse::<u32>().ok();
+    let percent = |word: &str| word.strip_suffix('%')?.parse::<f64>().ok();
     let is_row = cores.ends_with('m') && bytes.ends_with("Mi");
     percent(processors).zip(percent(memory)).filter(|_| is_row)
-}
-
-/// If so much of a node is in use, there is none for what starts.
-const ALL_PERCENT: u32 = 98;
-
-/// A check of the kubelet's `/healthz` that failed: `syncloop failed: reason withheld`.
-fn health_check(failed: &str, line: u64, seen: &mut Seen) {
-    let check = failed.split(' ').next().unwrap_or_default();
-    let says = match check {
-        "syncloop" => {
-            "the kubelet's sync loop has made no progress for minutes: it skips its work or is \
-             blocked in a call"
-                .to_owned()
-        }
-        _ => format!("the kubelet's health check {check} failed"),
-    };
-    seen.trouble(line, says);
 }
 
 /// Reads a line.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().take(6).collect();
     if let Some((processors, memory)) = usage(&words) {
-        let mut prove = |cause, confidence, says| {
-            seen.proof(Proof::new(cause, confidence, line, says));
-        };
-        if memory >= ALL_PERCENT {
-            let says = format!("{memory}% of the memory of the node is in use");
-            prove(Cause::MemoryThrash, Confidence::Medium, says);
-        } else if processors >= ALL_PERCENT {
-            let says = format!("{processors}% of the processors of the node are in use");
-            prove(Cause::CpuStarved, Confidence::Low, says);
-        }
+        let row = TableRow::new(Table::NodeUsage, line).number("memory", memory);
+        seen.row(row.number("processors", processors));
         return;
     }
     if text.starts_with("[+]") || text.starts_with("[-]") {
-        // Somebody may have pasted the page as one line.
+        // The page may have been pasted as one line.
         for failed in text.split("[-]").skip(1) {
-            health_check(failed, line, seen);
+            let check = failed.split(' ').next();
+            let row = TableRow::new(Table::CommandLines, line).text("tool", "healthz");
+            seen.row(row.text("text", check));
         }
         return;
     }
-    if text.contains(":10248/healthz\": ") && has_any(text, TIMED_OUT) {
-        let says = "the kubelet does not answer its health check";
-        let cause = Cause::KubeletInternal;
-        return seen.proof(Proof::new(cause, Confidence::Low, line, says));
+    if seen.command_line("cluster", text, line) {
+        return;
     }
     // HEALTH  Fail, or NODE  SERVICE  Running  Fail
     let first: Vec<&str> = text.split_ascii_whitespace().take(4).collect();
@@ -136,7 +81,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         _ => {}
     }
     if is_terminating(&first) {
-        return seen.terminating.pod(line);
+        return seen.terminating_pods.add(1, line);
     }
     let mut words = text.split_ascii_whitespace();
     // Up to 1.2, behind the labels.

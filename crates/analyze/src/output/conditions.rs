@@ -2,43 +2,13 @@
 
 use std::time::Duration;
 
-use causes::Cause;
-use causes::finding::Confidence;
-
+use causes::facts::facts;
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
 use pleg_text::WallTime;
 
 use super::{NotReady, Seen};
-use crate::proof::Proof;
-
-/// Types of conditions that are set by the kubelet, cloud providers or node-problem-detector.
-const TYPES: [&str; 24] = [
-    "Ready",
-    "OutOfDisk",
-    "DiskPressure",
-    "MemoryPressure",
-    "PIDPressure",
-    "NetworkUnavailable",
-    "KernelDeadlock",
-    "ReadonlyFilesystem",
-    "XfsShutdown",
-    "CorruptDockerOverlay2",
-    "FrequentKubeletRestart",
-    "FrequentDockerRestart",
-    "FrequentContainerdRestart",
-    "FrequentUnregisterNetDevice",
-    "ContainerRuntimeUnhealthy",
-    "ContainerRuntimeProblem",
-    "KubeletUnhealthy",
-    "KubeletProblem",
-    "FilesystemCorruptionProblem",
-    "VMEventScheduled",
-    "PLEGUnhealthy",
-    "ContainerRuntimeReady",
-    "KernelReady",
-    "StorageReady",
-];
+use crate::table::{Table, TableRow};
 
 /// Messages of a start, for some seconds.
 const STARTING: &[&str] = &["yet to be successful", "may not have completed yet"];
@@ -72,7 +42,9 @@ fn is_row(words: &[&str]) -> bool {
         return false;
     };
     let is_long = more.len() >= 2 || third.starts_with("Kubelet");
-    is_long && matches!(*status, "True" | "False" | "Unknown") && TYPES.contains(kind)
+    is_long
+        && matches!(*status, "True" | "False" | "Unknown")
+        && facts().node_conditions.iter().any(|known| known == kind)
 }
 
 /// Reads a row; says whether it is one.
@@ -89,12 +61,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
     let taint = words
         .iter()
         .find_map(|word| word.strip_prefix("node.kubernetes.io/"));
-    if let Some(kind) = taint.and_then(|taint| taint.strip_suffix(":NoSchedule"))
-        && let Some((_, cause)) = PRESSURES.iter().find(|(pressure, _)| *pressure == kind)
-    {
-        let says = format!("the node has the taint {kind}");
-        seen.proof(Proof::new(*cause, Confidence::Medium, line, says));
-        return true;
+    if let Some(taint) = taint.and_then(|taint| taint.strip_suffix(":NoSchedule")) {
+        return seen.row(TableRow::new(Table::Taints, line).text("taint", taint));
     }
     if !is_row(&words) {
         return false;
@@ -102,13 +70,6 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
     condition(words[0], words[1], text, since(text, line), line, seen);
     true
 }
-
-/// What the kubelet taints a node with while a condition of that name is met.
-const PRESSURES: [(&str, Cause); 3] = [
-    ("disk-pressure", Cause::DiskFull),
-    ("memory-pressure", Cause::MemoryThrash),
-    ("pid-pressure", Cause::PidsExhausted),
-];
 
 /// Takes a condition, whose text has its reason and message, and the time since when it is what it
 /// is, where that is known.
@@ -120,23 +81,17 @@ pub(super) fn condition(
     line: u64,
     seen: &mut Seen,
 ) {
-    match (kind, status) {
-        ("Ready", "False" | "Unknown") => {
-            let is_long = since
-                .as_ref()
-                .is_some_and(|it| it.reported.since(it.since) > START);
-            if is_long || !STARTING.iter().any(|words| text.contains(words)) {
-                not_ready(text, line, seen);
-            }
-            if let Some(episode) = since {
-                seen.not_ready(episode);
-            }
-        }
-        (kind, "True") => problem(kind, text, line, seen),
-        ("ContainerRuntimeReady" | "KernelReady" | "StorageReady", "False") => {
-            seen.trouble(line, format!("the condition {kind} is False"));
-        }
-        _ => {}
+    let is_not_ready = kind == "Ready" && status != "True";
+    let is_long = |it: &NotReady| it.reported.since(it.since) > START;
+    let starts = is_not_ready
+        && !since.as_ref().is_some_and(is_long)
+        && STARTING.iter().any(|words| text.contains(words));
+    if !starts {
+        let row = TableRow::new(Table::Conditions, line).text("type", kind);
+        seen.row(row.text("status", status).text("text", text));
+    }
+    if let Some(episode) = since.filter(|_| is_not_ready) {
+        seen.not_ready(episode);
     }
 }
 
@@ -166,73 +121,4 @@ fn since(text: &str, line: u64) -> Option<NotReady> {
         line,
         text: text.to_owned(),
     })
-}
-
-fn not_ready(text: &str, line: u64, seen: &mut Seen) {
-    let runtime = [
-        "container runtime is down",
-        "container runtime not ready",
-        "RuntimeReady=false",
-        "Container runtime not ready",
-    ];
-    if let Some(words) = runtime.iter().find(|words| text.contains(**words)) {
-        let says = format!("the node is NotReady: {words}");
-        seen.proof(Proof::new(
-            Cause::RuntimeUnresponsive,
-            Confidence::High,
-            line,
-            says,
-        ));
-    } else if text.contains("stopped posting node status") {
-        seen.trouble(
-            line,
-            "the kubelet stopped posting node status: the kubelet, the node or its connection to \
-             the API server failed",
-        );
-    } else if text.contains("NetworkReady=false") || text.contains("network plugin is not ready") {
-        let says = "the node is NotReady: the network plugin is not ready";
-        seen.proof(Proof::new(Cause::CniNotReady, Confidence::High, line, says));
-    } else if !text.contains("PLEG is not healthy") {
-        seen.trouble(line, "the node is NotReady");
-    }
-}
-
-/// Conditions that are bad where they are True.
-fn problem(kind: &str, text: &str, line: u64, seen: &mut Seen) {
-    use Confidence::{High, Low, Medium};
-    let (cause, confidence) = match kind {
-        "OutOfDisk" => (Cause::DiskFull, High),
-        // An eviction threshold was reached: of inodes, or of a share of a file system.
-        "DiskPressure" => (Cause::DiskFull, Medium),
-        "MemoryPressure" => (Cause::MemoryThrash, Medium),
-        "PIDPressure" => (Cause::PidsExhausted, High),
-        "ReadonlyFilesystem" | "XfsShutdown" | "FilesystemCorruptionProblem" => {
-            (Cause::DiskErrors, High)
-        }
-        "KernelDeadlock" if text.contains("unregister_netdevice") => (Cause::RtnlStuck, High),
-        "KernelDeadlock" => (Cause::StorageUnresponsive, Low),
-        "FrequentUnregisterNetDevice" => (Cause::RtnlStuck, Medium),
-        "FrequentKubeletRestart" => (Cause::RepairLoop, Medium),
-        "FrequentDockerRestart" | "FrequentContainerdRestart" => {
-            (Cause::RuntimeRestartLoop, Medium)
-        }
-        "ContainerRuntimeUnhealthy" | "ContainerRuntimeProblem" => {
-            (Cause::RuntimeUnresponsive, Medium)
-        }
-        "NetworkUnavailable"
-        | "KubeletUnhealthy"
-        | "KubeletProblem"
-        | "CorruptDockerOverlay2"
-        | "PLEGUnhealthy" => {
-            return seen.trouble(line, format!("the condition {kind} is True"));
-        }
-        _ => return,
-    };
-    let says = format!("the condition {kind} is True");
-    let proof = Proof::new(cause, confidence, line, says);
-    seen.proof(match kind {
-        "DiskPressure" => proof
-            .headed("the kubelet reports disk pressure: a threshold of its eviction is reached"),
-        _ => proof,
-    });
 }

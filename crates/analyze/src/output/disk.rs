@@ -1,19 +1,13 @@
 //! `df`, of bytes or of inodes, and `lvs`.
 
-use causes::Cause;
-use causes::finding::Confidence;
-
 use super::Seen;
-use crate::proof::Proof;
+use crate::table::{Table, TableRow};
 
 /// Whether only these have this line.
 pub(super) fn begins(words: &[&str]) -> bool {
     let is_of_volumes = words.first() == Some(&"LV") && words.contains(&"Data%");
-    is_of_volumes
-        || words.first() == Some(&"Filesystem")
-            && words
-                .iter()
-                .any(|word| word.ends_with("Use%") || *word == "Capacity")
+    let is_of_use = |word: &&str| word.ends_with("Use%") || *word == "Capacity";
+    is_of_volumes || words.first() == Some(&"Filesystem") && words.iter().any(is_of_use)
 }
 
 /// File systems that are always full: mounted images and kernel interfaces.
@@ -26,18 +20,12 @@ const ALWAYS_FULL: [&str; 6] = [
     "efivarfs",
 ];
 
-/// Where a runtime and a kubelet write.
-const NODE_ROOTS: [&str; 3] = ["/var", "/run", "/mnt"];
-
-/// From here on a pool has no room.
-const POOL_FULL_PERCENT: f64 = 97.0;
-
 /// Reads a row.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     if let Some((name, used)) = thin_pool(&words) {
-        let says = format!("the thin pool {name} is {used} % full");
-        seen.proof(Proof::new(Cause::DiskFull, Confidence::High, line, says));
+        let row = TableRow::new(Table::ThinPools, line).text("name", name);
+        seen.row(row.number("used", used));
         return;
     }
     let Some(at) = words.iter().position(|word| word.ends_with('%')) else {
@@ -53,28 +41,19 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         || mount.starts_with("/snap")
         // The verified image of Bottlerocket.
         || *mount == "/" && used == 100 && device.starts_with("/dev/dm-");
-    let is_of_a_pod = mount.starts_with("/var/lib/kubelet/pods/");
-    if is_image || is_of_a_pod || used < 95 {
-        return;
+    if !is_image {
+        let row = TableRow::new(Table::Disks, line).text("mount", *mount);
+        seen.row(row.number("used", f64::from(used)));
     }
-    let of_a_node = *mount == "/" || NODE_ROOTS.iter().any(|root| mount.starts_with(root));
-    let confidence = match (used, of_a_node) {
-        (99.., true) => Confidence::High,
-        (_, true) => Confidence::Medium,
-        _ => Confidence::Low,
-    };
-    let says = format!("{mount} is {used} % full");
-    seen.proof(Proof::new(Cause::DiskFull, confidence, line, says));
 }
 
-/// `docker-pool docker twi-aot-M- 21.88g  100.00 61.74`: the name and fill of a thin pool whose
-/// data or metadata has no room.
+/// `docker-pool docker twi-aot-M- 21.88g  100.00 61.74`: the name of a thin pool, and how full its data
+/// or its metadata is.
 fn thin_pool<'a>(words: &[&'a str]) -> Option<(&'a str, f64)> {
     let [name, _, attributes, _, used @ ..] = words else {
         return None;
     };
     let is_pool = attributes.len() == 10 && attributes.starts_with('t');
     let used = used.iter().filter_map(|word| word.parse::<f64>().ok());
-    let fullest = used.filter(|_| is_pool).fold(0.0, f64::max);
-    (fullest >= POOL_FULL_PERCENT).then_some((*name, fullest))
+    is_pool.then_some((*name, used.fold(0.0, f64::max)))
 }

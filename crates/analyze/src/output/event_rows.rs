@@ -1,11 +1,8 @@
 //! Events, as `kubectl describe` and `kubectl get events` print them in all layouts.
 
-use causes::Cause;
-use causes::finding::Confidence;
-
-use super::warnings::Warnings;
-use super::{Seen, TIMED_OUT, has_any, reserved};
-use crate::proof::Proof;
+use super::warnings::Event;
+use super::{Seen, TIMED_OUT, has_any};
+use crate::rules::Excuse;
 
 /// The header of a table of events.
 pub(super) fn is_header(words: &[&str]) -> bool {
@@ -65,16 +62,16 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let at = words
         .iter()
         .position(|word| matches!(*word, "Normal" | "Warning"));
-    let Some([kind, told @ ..]) = at.map(|at| &words[at..]) else {
+    let Some([kind, rest @ ..]) = at.map(|at| &words[at..]) else {
         return;
     };
-    let Some(reason) = told.first() else {
+    let Some(reason) = rest.first() else {
         return;
     };
     if *kind == "Warning" {
-        seen.error(line, told.join(" "));
+        seen.error(line, rest.join(" "));
     }
-    let count = count(text).unwrap_or(1);
+    let times = count(text).unwrap_or(1);
     let age = words
         .iter()
         .find(|word| is_span(word))
@@ -84,55 +81,31 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         "SystemOOM" => seen.system_ooms.event(text, age, line),
         "Starting" if text.contains("kubelet") => {
             seen.system_ooms.started(age);
-            seen.starts.kubelet(count, line);
+            seen.kubelet_starts.add(times, line);
         }
-        "Rebooted" => seen.starts.reboot(count, line),
+        "Rebooted" => seen.reboots.add(times, line),
         _ => {}
+    }
+    if has_any(text, &["is reserved for", "name is reserved"]) {
+        seen.warnings.excuse(Excuse::NameReserved);
+    } else if has_any(
+        text,
+        &["error reserving pod name", "error reserving ctr name"],
+    ) {
+        seen.warnings.excuse(Excuse::NameReserved);
+        seen.reserved_names.add(times, line);
     }
     // What a plugin could not reach it has reported: it does not hang.
     let is_unreachable = text.contains(": i/o timeout") && !text.contains("DeadlineExceeded");
-    let is_late = has_any(text, TIMED_OUT) && !is_unreachable;
-    Warnings::event(reason, text, count, is_late, line, seen);
-    if is_late {
-        late(reason, text, count, line, seen);
-    }
-    let of_crio = ["error reserving pod name", "error reserving ctr name"];
-    if has_any(text, &of_crio) {
-        seen.reserved.of_crio(count, line);
-    } else if has_any(text, &["is reserved for", "name is reserved"]) {
-        seen.reserved.of_containerd();
-        seen.trouble(line, reserved::SAYS);
-    }
+    let event = Event {
+        reason,
+        text,
+        times,
+        timed_out: has_any(text, TIMED_OUT) && !is_unreachable,
+        line,
+    };
+    event.read(seen);
 }
-
-/// Something ran out of time that other events explain.
-fn late(reason: &str, text: &str, count: u64, line: u64, seen: &mut Seen) {
-    let cause = Cause::RuntimeUnresponsive;
-    let says = format!("event {reason}: a call to the runtime timed out");
-    match reason {
-        "ContainerGCFailed" | "ImageGCFailed" => {
-            seen.late_collection(Proof::new(cause, Confidence::Medium, line, says));
-        }
-        // The kubelet itself has waited in vain, more than once.
-        "FailedCreatePodSandBox"
-            if count > 1
-                && text.contains("code = DeadlineExceeded")
-                && !has_any(text, &OF_NETWORK) =>
-        {
-            seen.late_sandbox(Proof::new(cause, Confidence::Low, line, says));
-        }
-        _ => {}
-    }
-}
-
-/// It is the network of the sandbox that is late.
-const OF_NETWORK: [&str; 5] = [
-    "network for sandbox",
-    "NetworkPlugin",
-    "networkPlugin",
-    "CNI",
-    "cni",
-];
 
 /// `(x22 over 83m)`.
 fn count(text: &str) -> Option<u64> {

@@ -5,10 +5,9 @@ use super::io::Io;
 use super::load::Load;
 use super::memory::Memory;
 use super::pressure::Pressure;
-use super::process::ProcessStatus;
-use super::unit::Unit;
 use super::{
-    Seen, bus, cgroups, cluster, conditions, disk, event_rows, freezer, io, load, runtime, unit,
+    Seen, bus, cgroups, cluster, conditions, disk, event_rows, freezer, io, load, process, runtime,
+    unit,
 };
 use crate::kind::Kind;
 
@@ -24,7 +23,7 @@ pub(super) enum Form {
     /// `crictl`, `ctr`, `docker`.
     Runtime,
     /// `systemctl status`.
-    Unit(Unit),
+    Unit,
     /// `top`.
     Load(Load),
     /// `iostat`, `vmstat`.
@@ -40,7 +39,7 @@ pub(super) enum Form {
     /// The states of the freezer.
     Freezer,
     /// `/proc/PID/status`.
-    Process(ProcessStatus),
+    Process,
     /// `busctl`, `dbus-send`, `dbus-monitor`.
     Bus,
     /// The same of a user's own bus, which neither the kubelet nor a runtime uses.
@@ -63,21 +62,21 @@ impl Form {
     pub(super) fn has_log_lines(self) -> bool {
         matches!(
             self,
-            Self::Unit(_) | Self::Runtime | Self::Bus | Self::Cluster | Self::Other
+            Self::Unit | Self::Runtime | Self::Bus | Self::Cluster | Self::Other
         )
     }
 
     /// The form that only this line can begin, or continue where a prompt is missing.
     pub(super) fn of_line(text: &str, whole: &str, now: Option<Self>) -> Option<Self> {
         let words: Vec<&str> = text.split_ascii_whitespace().take(32).collect();
-        if let Some(status) = ProcessStatus::begins(whole) {
-            return Some(Self::Process(status));
+        if process::name(whole).is_some() {
+            return Some(Self::Process);
         }
-        if matches!(now, Some(Self::Process(_))) {
+        if now == Some(Self::Process) {
             return None;
         }
-        if let Some(unit) = Unit::begins(text) {
-            return Some(Self::Unit(unit));
+        if unit::begins(text).is_some() {
+            return Some(Self::Unit);
         }
         // The header of the processes belongs to the head above it.
         let is_in_load = matches!(now, Some(Self::Load(_)));
@@ -148,7 +147,7 @@ impl Form {
             Self::Events => event_rows::read(text, line, seen),
             Self::Cluster => cluster::read(text, line, seen),
             Self::Runtime => runtime::read(text, line, seen),
-            Self::Unit(unit) => unit::read(unit, text, line, seen),
+            Self::Unit => unit::read(text, line, seen),
             Self::Load(load) => load.read(text, line, seen),
             Self::Io(io) => io.read(text, line, seen),
             Self::Cgroups(cgroups) => cgroups.read(text, line, seen),
@@ -156,8 +155,10 @@ impl Form {
             Self::Freezer => freezer::read(text, line, seen),
             Self::Disk => disk::read(text, line, seen),
             Self::Memory(memory) => memory.read(text, line, seen),
-            Self::Process(status) => status.read(text, line, seen),
-            Self::Bus => bus::read(text, line, seen),
+            Self::Process => process::read(text, line, seen),
+            Self::Bus => {
+                seen.command_line("bus", text, line);
+            }
             Self::SessionBus | Self::Other => {}
         }
     }

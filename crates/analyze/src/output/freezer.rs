@@ -1,11 +1,8 @@
 //! The state of the freezer of a pod, as `cat` prints it, or a recursive `grep`:
 //! `/sys/fs/cgroup/freezer/…/freezer.state:FROZEN`.
 
-use causes::Cause;
-use causes::finding::Confidence;
-
 use super::Seen;
-use crate::proof::Proof;
+use crate::table::{Table, TableRow};
 
 /// Whether this command prints `cgroup.events` of a pod or of a container in one.
 pub(super) fn prints_events(command: &str) -> bool {
@@ -39,22 +36,15 @@ pub(super) fn read_file(command: &str, text: &str, line: u64, seen: &mut Seen) -
         };
         Some((cgroup, is_frozen))
     });
-    let Some((cgroup, is_frozen)) = files.next() else {
-        return false;
-    };
-    if is_frozen {
+    let file = files.next();
+    if let Some((cgroup, true)) = file {
         frozen(cgroup, line, seen);
     }
-    true
+    file.is_some()
 }
 
-/// A pod is frozen for moments while its limits change; somebody may have paused it.
 fn frozen(cgroup: &str, line: u64, seen: &mut Seen) {
-    if cgroup.contains("kubepods") {
-        let says = format!("the cgroup {cgroup} is frozen");
-        let cause = Cause::RuncInitFrozen;
-        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
-    }
+    seen.row(TableRow::new(Table::FrozenCgroups, line).text("cgroup", cgroup));
 }
 
 /// The cgroup, and its state.

@@ -2,11 +2,8 @@
 //!
 //! Columns are counted from the right: what stands in front of the numbers differs from row to row.
 
-use causes::Cause;
-use causes::finding::Confidence;
-
 use super::Seen;
-use crate::proof::Proof;
+use crate::table::{Table as Of, TableRow};
 
 /// The columns that the last header named, from the right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,14 +28,6 @@ enum Table {
     /// The threads that do I/O.
     Threads,
 }
-
-/// Percent of the time.
-const BUSY_PERCENT: f64 = 95.0;
-const HIGH_PERCENT: f64 = 30.0;
-/// In KiB a second: memory that is needed again at once.
-const SWAPPED_IN: f64 = 1000.0;
-/// How long a request waits on a disk that is too slow for its load.
-const SLOW_MILLISECONDS: f64 = 50.0;
 
 /// Whether only such a table has this line.
 pub(super) fn begins(words: &[&str]) -> bool {
@@ -93,37 +82,21 @@ impl Io {
         let Some(waiting) = share(self.waiting) else {
             return;
         };
-        let stolen = self.stolen.and_then(share).unwrap_or(0.0);
-        let swapped_in = self.swapped_in.and_then(share).unwrap_or(0.0);
-        let (cause, says) = match self.table {
-            Table::System if swapped_in > SWAPPED_IN && waiting > HIGH_PERCENT => {
-                let says = format!(
-                    "{swapped_in} KiB are read from swap each second, and the CPUs wait for I/O \
-                     {waiting} % of the time"
-                );
-                (Cause::MemoryThrash, says)
-            }
+        let row = match self.table {
             Table::Devices => {
-                let busy = words.last().and_then(|word| number(word)).unwrap_or(0.0);
-                if busy < BUSY_PERCENT || waiting < SLOW_MILLISECONDS {
-                    return;
-                }
                 let name = words.iter().find(is_name).unwrap_or(&"a disk");
-                let says =
-                    format!("{name} is busy {busy} % of the time, and requests wait {waiting} ms");
-                (Cause::DiskSaturated, says)
+                let row = TableRow::new(Of::Devices, line).text("device", *name);
+                row.number("busy", words.last().and_then(|word| number(word)))
+                    .number("wait", waiting)
             }
-            Table::Processors | Table::System if stolen > HIGH_PERCENT => {
-                let says = format!("the host took {stolen} % of the CPU time (steal)");
-                (Cause::CpuStarved, says)
+            Table::Processors | Table::System => {
+                let row = TableRow::new(Of::Processors, line).number("waiting", waiting);
+                row.number("stolen", self.stolen.and_then(share))
+                    .number("swapped-in", self.swapped_in.and_then(share))
             }
-            Table::Processors | Table::System if waiting > HIGH_PERCENT => {
-                let says = format!("the CPUs wait for I/O {waiting} % of the time");
-                (Cause::DiskSaturated, says)
-            }
-            Table::None | Table::Processors | Table::System | Table::Threads => return,
+            Table::None | Table::Threads => return,
         };
-        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
+        seen.row(row);
     }
 }
 
@@ -133,29 +106,14 @@ fn is_name(word: &&&str) -> bool {
     word.len() > 2 && !word.contains(':') && !word.bytes().next().is_some_and(is_digit)
 }
 
-/// Reads `611 be/3 root  0.00 B/s  12.11 K/s  0.00 % 99.99 % [jbd2/sda1-8]`: the journal of a file
-/// system, which everybody waits for, or writing back.
+/// Reads `611 be/3 root  0.00 B/s  12.11 K/s  0.00 % 99.99 % [jbd2/sda1-8]`.
 fn thread(text: &str, line: u64, seen: &mut Seen) {
     let Some((numbers, command)) = text.rsplit_once(" % ") else {
         return;
     };
-    let command = command.trim();
-    let is_of_kernel = [
-        "[jbd2/",
-        "[xfsaild",
-        "[xfs-",
-        "[kworker/",
-        "[txg_sync",
-        "[flush-",
-    ]
-    .iter()
-    .any(|name| command.starts_with(name));
-    let waits = numbers.rsplit(' ').next().and_then(number);
-    if let Some(waits) = waits.filter(|waits| is_of_kernel && *waits >= BUSY_PERCENT) {
-        let says = format!("{command} waits for the disk {waits} % of the time");
-        let cause = Cause::DiskSaturated;
-        seen.proof(Proof::new(cause, Confidence::Medium, line, says));
-    }
+    let waiting = numbers.rsplit(' ').next().and_then(number);
+    let row = TableRow::new(Of::IoThreads, line).text("command", command.trim());
+    seen.row(row.number("waiting", waiting));
 }
 
 /// `88.02`, or `88,02` as half of Europe writes it.

@@ -12,11 +12,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use causes::Cause;
-use causes::facts::facts;
-use causes::finding::Confidence;
-
-use crate::proof::Proof;
+use crate::table::{Table, TableRow};
 
 /// Further ones are not told apart.
 const MAX_PAIRS: usize = 64;
@@ -92,9 +88,9 @@ impl Limits {
         };
     }
 
-    /// Reads a line that a command has printed; says whether it is such a number, and what that
-    /// proves.
-    pub(super) fn line(&mut self, text: &str, line: u64) -> (bool, Option<Proof>) {
+    /// Reads a line that a command has printed; says whether it is such a number, and gives both once
+    /// they are known.
+    pub(super) fn line(&mut self, text: &str, line: u64) -> (bool, Option<TableRow>) {
         let Some((number, value)) = self.number(text) else {
             return (false, None);
         };
@@ -132,7 +128,7 @@ impl Limits {
         Some((file(name.trim())?, value.trim().parse().ok()?))
     }
 
-    fn learn(&mut self, number: Number, value: u64, line: u64) -> Option<Proof> {
+    fn learn(&mut self, number: Number, value: u64, line: u64) -> Option<TableRow> {
         let key = (number.what, number.of);
         if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
             return None;
@@ -151,12 +147,24 @@ impl Limits {
         let (used, most) = pair.used.zip(pair.most.or(alone))?;
         // Each number is compared once, and a limit with all that come.
         pair.used = None;
-        // Of what is limited there is no more: then something else was counted.
-        let share = used as f64 / most as f64;
-        let used_up = facts().limits.used_up_share;
-        let is_reached = most > 0 && (used_up..=2.0 - used_up).contains(&share);
-        is_reached.then(|| reached(key.0, &key.1, used, most, line))
+        let what = match key.0 {
+            What::Tasks => "tasks",
+            What::Threads => "threads",
+            What::OpenFiles => "open-files",
+            What::InotifyInstances => "inotify-instances",
+            What::InotifyWatches => "inotify-watches",
+        };
+        Some(row(what, &key.1, used, most, line))
     }
+}
+
+/// How much there is of something, of at most how much.
+pub(super) fn row(what: &str, of: &str, used: u64, most: u64, line: u64) -> TableRow {
+    let (used, most) = (used as f64, most as f64);
+    let percent = (most > 0.0).then_some(used / most * 100.0);
+    let row = TableRow::new(Table::Limits, line).text("what", what);
+    let row = row.text("of", of).number("used", used).number("most", most);
+    row.number("percent", percent)
 }
 
 fn of_node(what: What, side: Side) -> Number {
@@ -205,137 +213,8 @@ fn count(command: &str) -> Option<What> {
     }
 }
 
-fn reached(what: What, of: &str, used: u64, most: u64, line: u64) -> Proof {
-    use Confidence::{High, Low, Medium};
-    let (cause, confidence, says) = match what {
-        What::Tasks => {
-            let confidence = match of {
-                "" => Medium,
-                of if is_of_all_pods(of) || of.contains("system.slice") => High,
-                // As a limit of a pod's own.
-                _ => Low,
-            };
-            let group = if of.is_empty() { "a control group" } else { of };
-            let says = format!("{group} has {used} of at most {most} tasks");
-            (Cause::PidsExhausted, confidence, says)
-        }
-        What::Threads => {
-            let says = format!("the node has {used} of at most {most} processes and threads");
-            (Cause::PidsExhausted, High, says)
-        }
-        What::OpenFiles => {
-            let says = format!("a process has {used} of at most {most} files open");
-            (Cause::FdOrInotifyExhausted, High, says)
-        }
-        What::InotifyInstances => {
-            let says = format!("{used} of at most {most} inotify instances of a user are in use");
-            (Cause::FdOrInotifyExhausted, Medium, says)
-        }
-        What::InotifyWatches => {
-            let says = format!("{used} of at most {most} inotify watches of a user are in use");
-            (Cause::FdOrInotifyExhausted, Medium, says)
-        }
-    };
-    Proof::new(cause, confidence, line, says)
-}
-
 /// `12` or `$(pidof containerd)` of `/proc/$(pidof containerd)/fd`.
 fn process(command: &str) -> Option<&str> {
     let (_, rest) = command.split_once("/proc/")?;
     rest.split('/').next()
-}
-
-fn is_of_all_pods(group: &str) -> bool {
-    let name = group.rsplit('/').next().unwrap_or_default();
-    matches!(name, "kubepods" | "kubepods.slice")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// What these lines prove; commands stand behind a prompt.
-    fn proved(lines: &[&str]) -> Vec<(Cause, Confidence)> {
-        let mut limits = Limits::default();
-        let mut proofs = Vec::new();
-        for line in lines {
-            match line.strip_prefix("# ") {
-                Some(command) => limits.typed(command),
-                None => proofs.extend(limits.line(line, 1).1),
-            }
-        }
-        let proofs = proofs.into_iter();
-        proofs
-            .map(|proof| (proof.cause, proof.confidence))
-            .collect()
-    }
-
-    #[test]
-    fn what_is_used_is_compared_with_its_limit() {
-        let tasks = |used: &str, most: &str| {
-            let path = "/sys/fs/cgroup/system.slice/containerd.service/pids";
-            let cat = format!("# cat {path}.current {path}.max");
-            proved(&[&cat, used, most])
-        };
-        assert_eq!(
-            tasks("4915", "4915"),
-            [(Cause::PidsExhausted, Confidence::High)]
-        );
-        assert_eq!(tasks("37", "4915"), []);
-        assert_eq!(tasks("4915", "max"), [], "without a limit");
-        let grep = [
-            "# grep . /sys/fs/cgroup/kubepods/pod9/pids.*",
-            "/sys/fs/cgroup/kubepods/pod9/pids.current:100",
-            "/sys/fs/cgroup/kubepods/pod9/pids.max:100",
-        ];
-        assert_eq!(proved(&grep), [(Cause::PidsExhausted, Confidence::Low)]);
-        let of_all = [
-            "# cd kubepods; cat pids.current; cat pids.max",
-            "900",
-            "900",
-        ];
-        assert_eq!(
-            proved(&of_all),
-            [(Cause::PidsExhausted, Confidence::Medium)]
-        );
-        let threads = [
-            "# cat /proc/loadavg",
-            "812.11 790.20 640.01 12/32761 32760",
-            "# sysctl kernel.pid_max",
-            "kernel.pid_max = 32768",
-        ];
-        assert_eq!(proved(&threads), [(Cause::PidsExhausted, Confidence::High)]);
-        let files = [
-            "# ls /proc/12/fd | wc -l",
-            "1024",
-            "# grep files /proc/12/limits",
-            "Max open files            1024                 524288               files",
-        ];
-        assert_eq!(
-            proved(&files),
-            [(Cause::FdOrInotifyExhausted, Confidence::High)]
-        );
-        let instances = [
-            "# find /proc/[0-9]*/fd -lname 'anon_inode:inotify' | wc -l",
-            "128",
-            "# cat /proc/sys/fs/inotify/max_user_instances",
-            "128",
-        ];
-        assert_eq!(
-            proved(&instances),
-            [(Cause::FdOrInotifyExhausted, Confidence::Medium)]
-        );
-    }
-
-    #[test]
-    fn a_number_alone_proves_nothing() {
-        assert_eq!(proved(&["4915", "4915"]), []);
-        assert_eq!(proved(&["# cat /proc/sys/kernel/pid_max", "32768"]), []);
-        let most = "kernel.pid_max = 18446744073709551615";
-        assert_eq!(proved(&[most, "0.1 0.1 0.1 1/300 9"]), []);
-        assert_eq!(
-            proved(&["# ls | wc -l", "1024", "Max open files 1024 1024 files"]),
-            []
-        );
-    }
 }

@@ -1,25 +1,15 @@
-//! `free`.
-
-use causes::Cause;
-use causes::finding::Confidence;
+//! `free`, and the two lines of `top` about memory.
 
 use super::Seen;
-use crate::proof::Proof;
+use crate::table::{Table, TableRow};
 
-/// What the header and the first row told.
+/// What the header and the first row contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Memory {
     has_available: bool,
     total: f64,
-    available: Option<f64>,
+    available_percent: Option<f64>,
 }
-
-/// If less than this share is available, the kernel evicts pages of running programs.
-const SHORT_SHARE: f64 = 0.02;
-
-/// The same where no swap is left either.
-const SHORT_SHARE_WITHOUT_SWAP: f64 = 0.12;
-const USED_UP: f64 = 0.01;
 
 impl Memory {
     /// `total  used  free  shared  buff/cache  available`
@@ -27,52 +17,66 @@ impl Memory {
         words.starts_with(&["total", "used", "free"])
     }
 
-    /// Reads a line.
+    /// Reads a line of `free`.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         if Self::begins(&words) {
             self.has_available = words.last() == Some(&"available");
             return;
         }
+        let number = |at: usize| words.get(at).and_then(|word| amount(word));
         let available = match words.first() {
             Some(&"Mem:") => {
-                self.total = words.get(1).and_then(|total| amount(total)).unwrap_or(0.0);
-                words.get(6).filter(|_| self.has_available)
+                self.total = number(1).unwrap_or(0.0);
+                number(6).filter(|_| self.has_available)
             }
-            Some(&"-/+") => words.get(3),
+            Some(&"-/+") => number(3),
+            Some(&"Swap:") => {
+                let (total, free) = (number(1), number(3));
+                let free = total.zip(free).filter(|(total, _)| *total > 0.0);
+                if let Some((total, free)) = free {
+                    let row = TableRow::new(Table::Swap, line);
+                    let row = row.number("free-percent", free / total * 100.0);
+                    seen.row(row.number("available-percent", self.available_percent));
+                }
+                None
+            }
             _ => None,
         };
-        let mut prove = |available: f64, confidence, more: &str| {
-            let share = available / self.total * 100.0;
-            let says = format!("{share:.1} % of the memory is available{more}");
-            seen.proof(Proof::new(Cause::MemoryThrash, confidence, line, says));
-        };
-        let is_below = |available: f64, share| self.total > 0.0 && available < self.total * share;
-        if words.first() == Some(&"Swap:")
-            && let Some(available) = self.available
-            && is_below(available, SHORT_SHARE_WITHOUT_SWAP)
-            && !is_below(available, SHORT_SHARE)
-            && is_used_up(&words)
-        {
-            prove(available, Confidence::Low, ", and no swap is left");
+        if let Some(available) = available.filter(|_| self.total > 0.0) {
+            self.available(available, None, line, seen);
         }
-        let Some(available) = available.and_then(|available| amount(available)) else {
+    }
+
+    /// Reads `KiB Mem :  1015368 total, …` and `KiB Swap:  …  24816 avail Mem`.
+    pub(super) fn read_top(&mut self, text: &str, line: u64, seen: &mut Seen) {
+        let Some((unit, rest)) = text.split_once(' ') else {
             return;
         };
-        if is_below(available, SHORT_SHARE) {
-            prove(available, Confidence::Medium, "");
+        let mib = match unit {
+            "KiB" => 1.0 / 1024.0,
+            "MiB" => 1.0,
+            "GiB" => 1024.0,
+            _ => return,
+        };
+        let before = |name: &str| {
+            let words = rest[..rest.find(name)?].split_ascii_whitespace();
+            Some(words.last()?.parse::<f64>().ok()? * mib)
+        };
+        if rest.starts_with("Mem") {
+            self.total = before(" total").unwrap_or(0.0);
         }
-        self.available = Some(available);
+        if let Some(available) = before(" avail Mem").filter(|_| self.total > 0.0) {
+            self.available(available, Some(available), line, seen);
+        }
     }
-}
 
-/// Whether there is swap, of `Swap:  511Mi  511Mi  0B`, and none is free.
-fn is_used_up(words: &[&str]) -> bool {
-    let number = |at: usize| words.get(at).and_then(|word| amount(word));
-    let (Some(total), Some(free)) = (number(1), number(3)) else {
-        return false;
-    };
-    total > 0.0 && free <= total * USED_UP
+    fn available(&mut self, available: f64, mib: Option<f64>, line: u64, seen: &mut Seen) {
+        let percent = available / self.total * 100.0;
+        self.available_percent = Some(percent);
+        let row = TableRow::new(Table::Memory, line).number("available-percent", percent);
+        seen.row(row.number("available-mib", mib));
+    }
 }
 
 /// `32019`, `31Gi`, `1.1G`, `512M`: in one unit, whichever it is.
@@ -81,14 +85,13 @@ fn amount(text: &str) -> Option<f64> {
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
     let number: f64 = text[..end].parse().ok()?;
-    let unit = match text[end..].bytes().next() {
-        None => 1.0,
-        Some(b'B') => 1.0,
-        Some(b'K' | b'k') => 1024.0,
-        Some(b'M') => 1024.0 * 1024.0,
-        Some(b'G') => 1024.0 * 1024.0 * 1024.0,
-        Some(b'T') => 1024.0 * 1024.0 * 1024.0 * 1024.0,
+    let power = match text[end..].bytes().next() {
+        None | Some(b'B') => 0,
+        Some(b'K' | b'k') => 1,
+        Some(b'M') => 2,
+        Some(b'G') => 3,
+        Some(b'T') => 4,
         Some(_) => return None,
     };
-    Some(number * unit)
+    Some(number * 1024f64.powi(power))
 }

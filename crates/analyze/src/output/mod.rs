@@ -4,10 +4,13 @@
 //!   a prompt, or a line that only one command prints
 //!        |
 //!        v
-//!   Form: which command's output the next lines are --> one file each: what it proves
+//!   Form: which command's output the next lines are --> one file each: rows of tables, and figures
+//!        |
+//!        v
+//!   the rules: what a row shows
 //! ```
 //!
-//! Output without a known cause may still show that something is wrong: that is a trouble.
+//! A row without a known cause may still show that something is wrong: that is a trouble.
 //!
 //! ```
 //! use analyze::output::OutputReader;
@@ -20,7 +23,7 @@
 //! for (number, line) in (1..).zip(pasted.lines()) {
 //!     reader.line(line, number);
 //! }
-//! assert_eq!(reader.take_proofs()[0].cause.id(), "disk-full");
+//! assert_eq!(reader.end().proofs[0].cause.id(), "disk-full");
 //! ```
 
 mod bus;
@@ -40,26 +43,20 @@ mod memory;
 mod pressure;
 mod process;
 mod prompt;
-mod reserved;
 mod runtime;
-mod starts;
 mod system_oom;
-mod top_memory;
 mod unit;
 mod warnings;
 
-use causes::finding::Confidence;
-
 use crate::kind::Kind;
 use crate::proof::Proof;
-use cluster::Terminating;
+use crate::rules::{Excuse, Rules, Shown};
+use crate::table::{Table, TableRow};
 use condition_object::ConditionObject;
 use form::Form;
 use limits::Limits;
 use pleg_text::WallTime;
 use prompt::Command;
-use reserved::Reserved;
-use starts::Starts;
 use system_oom::SystemOoms;
 use warnings::Warnings;
 
@@ -84,28 +81,41 @@ pub struct OutputReader {
 
 /// What the output shows.
 #[derive(Debug, Default)]
-struct Seen {
-    starts: Starts,
-    reserved: Reserved,
-    terminating: Terminating,
+pub struct Seen {
+    /// What supports causes.
+    pub proofs: Vec<Proof>,
+    /// What is wrong without a known cause.
+    pub troubles: Vec<Trouble>,
+    /// What is called an error or a warning, and proves nothing.
+    pub errors: Vec<Trouble>,
+    /// The nodes that were not Ready.
+    pub not_ready: Vec<NotReady>,
+    kubelet_starts: Counted,
+    reboots: Counted,
+    /// Events of CRI-O about a name that an earlier attempt keeps.
+    reserved_names: Counted,
+    terminating_pods: Counted,
     warnings: Warnings,
     limits: Limits,
     system_ooms: SystemOoms,
-    /// Garbage collections that ran into a late runtime.
-    late_collections: Vec<Proof>,
-    /// Sandboxes for which the kubelet waited in vain.
-    late_sandboxes: Vec<Proof>,
+    /// The unit or the process that the lines are about.
+    of: String,
     /// crictl asks wherever a runtime might be, for want of a configuration.
     tries_defaults: bool,
-    /// A process that was to be killed had ended.
-    has_finished_process: bool,
-    /// A runtime is running that does not serve dockershim's socket.
-    runs_other_runtime: bool,
-    proofs: Vec<Proof>,
-    troubles: Vec<Trouble>,
-    /// What is called an error or a warning, and proves nothing.
-    errors: Vec<Trouble>,
-    not_ready: Vec<NotReady>,
+}
+
+/// How often something was seen, and the last line of it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Counted {
+    count: u64,
+    line: u64,
+}
+
+impl Counted {
+    fn add(&mut self, count: u64, line: u64) {
+        self.count = self.count.saturating_add(count);
+        self.line = line;
+    }
 }
 
 /// A node that was not Ready, as its conditions show it.
@@ -178,6 +188,7 @@ impl OutputReader {
             self.form = command.form().filter(|_| !is_stack);
             self.log_lines = 0;
             self.seen.limits.typed(&command.text);
+            self.seen.of.clear();
             self.saw(&command);
             self.typed = Some(command.clone());
             self.pending = Some(command);
@@ -192,8 +203,10 @@ impl OutputReader {
         {
             command.took(time, &mut self.seen);
         }
-        let (is_number, proof) = self.seen.limits.line(text, number);
-        proof.into_iter().for_each(|proof| self.seen.proof(proof));
+        let (is_number, row) = self.seen.limits.line(text, number);
+        if let Some(row) = row {
+            self.seen.row(row);
+        }
         if let Some(command) = self.pending.take() {
             if text.starts_with("^C") {
                 command.interrupted(&mut self.seen);
@@ -273,48 +286,11 @@ impl OutputReader {
         matches!(self.form, Some(Form::Load(_)))
     }
 
-    /// What was proved.
-    pub fn take_proofs(&mut self) -> Vec<Proof> {
-        let mut proofs = std::mem::take(&mut self.seen.proofs);
-        proofs.extend(self.seen.starts.proof());
-        proofs.extend(self.seen.reserved.proof());
-        let late = std::mem::take(&mut self.seen.late_collections);
-        // That the name is taken is an answer, so only that sandbox is late.
-        let late_sandboxes = std::mem::take(&mut self.seen.late_sandboxes);
-        let is_answered = self.seen.reserved.is_any();
-        proofs.extend(late_sandboxes.into_iter().filter(|_| !is_answered));
-        // A node without memory makes everything late.
-        let has_oom = self.seen.system_ooms.is_any();
-        proofs.extend(self.seen.system_ooms.proofs());
-        proofs.extend(late.into_iter().map(|proof| Proof {
-            confidence: if has_oom {
-                Confidence::Low
-            } else {
-                proof.confidence
-            },
-            ..proof
-        }));
-        proofs
-    }
-
-    /// The nodes that were not Ready.
-    pub fn take_not_ready(&mut self) -> Vec<NotReady> {
-        std::mem::take(&mut self.seen.not_ready)
-    }
-
-    /// What is called an error or a warning, and proves nothing by itself.
-    pub fn take_errors(&mut self) -> Vec<Trouble> {
-        std::mem::take(&mut self.seen.errors)
-    }
-
-    /// What is wrong without a known cause.
-    pub fn take_troubles(&mut self) -> Vec<Trouble> {
-        let mut troubles = std::mem::take(&mut self.seen.troubles);
-        troubles.extend(self.seen.starts.trouble());
-        troubles.extend(self.seen.reserved.trouble());
-        troubles.extend(self.seen.terminating.trouble());
-        troubles.extend(self.seen.warnings.troubles());
-        troubles
+    /// What was seen.
+    pub fn end(&mut self) -> Seen {
+        let mut seen = std::mem::take(&mut self.seen);
+        seen.end();
+        seen
     }
 }
 
@@ -323,12 +299,50 @@ impl Seen {
         keep(&mut self.proofs, proof);
     }
 
-    fn late_collection(&mut self, proof: Proof) {
-        keep(&mut self.late_collections, proof);
+    /// Passes on what the rules say of a row; says whether they say anything.
+    fn row(&mut self, row: TableRow) -> bool {
+        match Rules::active().of_row(&row) {
+            Shown::Proofs(proofs) => proofs.into_iter().for_each(|proof| self.proof(proof)),
+            Shown::Failure(says) => self.trouble(row.line, says),
+            Shown::Nothing => return false,
+        }
+        true
     }
 
-    fn late_sandbox(&mut self, proof: Proof) {
-        keep(&mut self.late_sandboxes, proof);
+    /// Takes a figure, if it is a number.
+    fn figure(&mut self, figure: Table, value: &str, line: u64) {
+        if let Ok(value) = value.trim().parse() {
+            self.row(TableRow::figure(figure, value, line));
+        }
+    }
+
+    /// Takes a line of the output of such commands; says whether it means anything.
+    fn command_line(&mut self, tool: &str, text: &str, line: u64) -> bool {
+        let row = TableRow::new(Table::CommandLines, line).text("tool", tool);
+        self.row(row.text("text", text))
+    }
+
+    fn end(&mut self) {
+        let restarts = Counted {
+            // Each boot of the machine explains one start.
+            count: self.kubelet_starts.count.saturating_sub(self.reboots.count),
+            ..self.kubelet_starts
+        };
+        for (figure, Counted { count, line }) in [
+            (Table::KubeletRestarts, restarts),
+            (Table::Reboots, self.reboots),
+            (Table::ReservedNames, self.reserved_names),
+            (Table::TerminatingPods, self.terminating_pods),
+        ] {
+            self.row(TableRow::figure(figure, count, line));
+        }
+        for row in self.system_ooms.rows() {
+            self.warnings.excuse(Excuse::OutOfMemory);
+            self.row(row);
+        }
+        let (proofs, troubles) = std::mem::take(&mut self.warnings).end();
+        self.proofs.extend(proofs);
+        self.troubles.extend(troubles);
     }
 
     fn not_ready(&mut self, not_ready: NotReady) {

@@ -1,8 +1,6 @@
 //! A shell's prompt, and what was typed behind it.
 
-use causes::Cause;
 use causes::facts::facts;
-use causes::finding::{Confidence, Culprit};
 
 use super::Seen;
 use super::cgroups::Cgroups;
@@ -11,10 +9,8 @@ use super::io::Io;
 use super::load::Load;
 use super::memory::Memory;
 use super::pressure::Pressure;
-use super::process::ProcessStatus;
-use super::unit::Unit;
-use super::{counts, freezer, has_any};
-use crate::proof::Proof;
+use super::{counts, freezer};
+use crate::table::{Table, TableRow};
 
 /// A command that was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,12 +27,6 @@ const MAX_LENGTH: usize = 300;
 
 /// What `timeout` exits with when it ends a command.
 const TIMED_OUT_CODE: &str = "124";
-
-/// systemctl's words, where neither systemd nor the bus has a socket.
-const NO_BUS: &str = "Failed to connect to bus: No such file or directory";
-
-/// Of the kubelet: its API, the one that only reads, and its health.
-const KUBELET_PORTS: [&str; 3] = [":10250", ":10255", ":10248"];
 
 impl Command {
     /// The command of a line that begins with a prompt.
@@ -78,21 +68,14 @@ impl Command {
             }
             _ if has("logs") || has("log") || has("dmesg") => None,
             "kubectl" | "k" | "oc" | "talosctl" => Some(Form::Cluster),
-            "crictl"
-            | "ctr"
-            | "docker"
-            | "nerdctl"
-            | "podman"
-            | "runc"
-            | "docker-runc"
-            | "docker-containerd-ctr" => Some(Form::Runtime),
-            "systemctl" | "service" => Some(Form::Unit(Unit::default())),
+            "crictl" | "ctr" | "docker" | "nerdctl" | "podman" | "runc" => Some(Form::Runtime),
+            "systemctl" | "service" => Some(Form::Unit),
             "top" | "pidstat" => Some(Form::Load(Load::default())),
             "iostat" | "vmstat" | "sar" | "iotop" | "mpstat" => Some(Form::Io(Io::default())),
             "df" => Some(Form::Disk),
             "free" => Some(Form::Memory(Memory::default())),
             "cat" if self.text.contains("/proc/") && self.text.contains("/status") => {
-                Some(Form::Process(ProcessStatus::default()))
+                Some(Form::Process)
             }
             "cat" | "head" | "tail" if Pressure::named(&self.text).is_some() => {
                 Pressure::named(&self.text).map(Form::Pressure)
@@ -117,30 +100,24 @@ impl Command {
 
     /// It was interrupted before it printed anything.
     pub(super) fn interrupted(&self, seen: &mut Seen) {
-        self.hung("was interrupted before it printed anything", seen);
+        self.slow("was interrupted before it printed anything", None, seen);
     }
 
-    fn hung(&self, how: &str, seen: &mut Seen) {
-        let says = format!("`{}` {how}", self.text);
-        let Some((cause, confidence)) = self.blames() else {
-            return seen.trouble(self.line, says);
-        };
-        let culprit = Culprit {
-            id: self.id(),
-            ..Culprit::default()
-        };
-        seen.proof(Proof::new(cause, confidence, self.line, says).of(culprit));
+    /// It took this long, or did not return.
+    fn slow(&self, how: &str, minutes: Option<u32>, seen: &mut Seen) {
+        let arguments: Vec<&str> = self.words().into_iter().skip(1).collect();
+        let row = TableRow::new(Table::SlowCommands, self.line).text("command", &*self.text);
+        let row = row.text("program", program(&self.text));
+        let row = row.text("arguments", &*format!(" {} ", arguments.join(" ")));
+        let row = row.text("how", how).text("container", self.id());
+        seen.row(row.number("minutes", minutes.map(f64::from)));
     }
 
-    /// It took longer than a minute, as `time` tells: `real    4m38.117s`.
+    /// It took this long, as `time` prints it: `real    4m38.117s`.
     pub(super) fn took(&self, time: &str, seen: &mut Seen) {
         let minutes = time.split_once('m').map(|(minutes, _)| minutes.parse());
-        if !matches!(minutes, Some(Ok(1u32..))) {
-            return;
-        }
-        let says = format!("`{}` took {time}", self.text);
-        if let Some((cause, _)) = self.blames() {
-            seen.proof(Proof::new(cause, Confidence::Medium, self.line, says));
+        if let Some(Ok(minutes @ 1u32..)) = minutes {
+            self.slow(&format!("took {time}"), Some(minutes), seen);
         }
     }
 
@@ -149,7 +126,7 @@ impl Command {
     pub(super) fn printed(&self, text: &str, line: u64, seen: &mut Seen) -> bool {
         match program(&self.text).unwrap_or_default() {
             _ if text == TIMED_OUT_CODE && self.text.ends_with("echo $?") => {
-                self.hung("did not return in time", seen);
+                self.slow("did not return in time", None, seen);
                 true
             }
             "cat" | "grep" if self.text.contains("/proc/cgroups") && !text.starts_with('#') => {
@@ -160,31 +137,8 @@ impl Command {
                 counts::read_open_files(text, line, seen)
             }
             "cat" | "head" => freezer::read_file(&self.text, text, line, seen),
-            "curl" if has_any(&self.text, &KUBELET_PORTS) && text.starts_with("curl: (28)") => {
-                let says = "the kubelet does not answer on its own port";
-                let cause = Cause::KubeletInternal;
-                seen.proof(Proof::new(cause, Confidence::Medium, line, says));
-                true
-            }
-            "docker" | "nerdctl" | "podman"
-                if self.words().contains(&"exec") && text.contains("in a stopped state") =>
-            {
-                let says = "the container engine takes a container for running that has ended";
-                let proof = Proof::new(Cause::ShimUnresponsive, Confidence::Low, line, says);
-                let culprit = Culprit {
-                    id: self.id(),
-                    ..Culprit::default()
-                };
-                seen.proof(proof.of(culprit));
-                true
-            }
-            "systemctl" if text.starts_with(NO_BUS) && !self.is_of_a_session() => {
-                // In a container there may be none.
-                let says = "systemctl finds no socket of the system bus";
-                let cause = Cause::BusUnavailable;
-                seen.proof(Proof::new(cause, Confidence::Low, line, says));
-                true
-            }
+            "curl" | "nerdctl" | "podman" => self.printed_line(text, line, seen),
+            "docker" | "systemctl" if self.printed_line(text, line, seen) => true,
             "find" | "ls" | "ps" | "docker" | "crictl" | "systemctl" | "wc" => {
                 counts::read_count(&self.text, text, line, seen)
             }
@@ -192,58 +146,16 @@ impl Command {
         }
     }
 
-    /// What is at fault if it does not return.
-    fn blames(&self) -> Option<(Cause, Confidence)> {
-        use Confidence::{Low, Medium};
-        let words = self.words();
-        let is = |names: &[&str]| words.iter().skip(1).any(|word| names.contains(word));
-        // docker up to 18.06 brings its own ctr.
-        let name = program(&self.text).unwrap_or_default();
-        match name.strip_prefix("docker-containerd-").unwrap_or(name) {
-            "docker" | "nerdctl" | "podman" if is(&["inspect", "exec", "kill", "stop", "rm"]) => {
-                Some((Cause::ContainerLock, Medium))
-            }
-            "docker" | "nerdctl" | "podman" if is(&["ps", "info", "version", "images"]) => {
-                Some((Cause::RuntimeUnresponsive, Medium))
-            }
-            "crictl" if is(&["ps"]) => Some((Cause::ContainerStatusLock, Low)),
-            "crictl" if is(&["inspectp", "stopp", "rmp"]) => {
-                Some((Cause::ShimUnresponsive, Medium))
-            }
-            "crictl" if is(&["inspect", "exec", "stop", "rm"]) => {
-                Some((Cause::ContainerLock, Medium))
-            }
-            "ctr" if is(&["exec", "kill", "rm", "delete", "attach", "pause"]) => {
-                Some((Cause::ShimUnresponsive, Medium))
-            }
-            "crictl" | "ctr"
-                if is(&[
-                    "pods",
-                    "info",
-                    "version",
-                    "images",
-                    "img",
-                    "c",
-                    "containers",
-                    "t",
-                    "task",
-                    "tasks",
-                ]) =>
-            {
-                Some((Cause::RuntimeUnresponsive, Medium))
-            }
-            "busctl" | "dbus-send" if !self.is_of_a_session() => {
-                Some((Cause::BusUnavailable, Medium))
-            }
-            "df" => Some((Cause::StorageUnresponsive, Medium)),
-            _ => None,
-        }
+    /// Whether a line that it printed means something.
+    fn printed_line(&self, text: &str, line: u64, seen: &mut Seen) -> bool {
+        let row = TableRow::new(Table::CommandLines, line).text("command", &*self.text);
+        seen.row(row.text("text", text).text("container", self.id()))
     }
 
     /// The id of a container or sandbox in it.
-    fn id(&self) -> Option<String> {
+    fn id(&self) -> Option<&str> {
         let mut words = self.words().into_iter().skip(1);
-        words.find(|word| is_id(word)).map(str::to_owned)
+        words.find(|word| is_id(word))
     }
 }
 

@@ -6,20 +6,17 @@
 
 use std::sync::LazyLock;
 
-use causes::Cause;
-use causes::finding::Confidence;
-
 use memchr::memmem::Finder;
 
 use super::MAX_PROOFS;
 use crate::line::first_chars;
-use crate::proof::Proof;
+use crate::table::{Table, TableRow};
 
 // Every line of the kernel's log is asked for it.
 static EXCEEDED: LazyLock<Finder> =
     LazyLock::new(|| Finder::new("Memory cgroup out of memory: Kill"));
 
-/// What the events and the kernel tell, in any order.
+/// The events, and what the kernel's log says, in any order.
 #[derive(Debug, Default)]
 pub(super) struct SystemOoms {
     /// The process that was killed, if the event names it.
@@ -60,24 +57,18 @@ impl SystemOoms {
         }
     }
 
-    /// Whether the node was out of memory.
-    pub(super) fn is_any(&self) -> bool {
-        self.proofs().next().is_some()
-    }
-
-    /// What they prove.
-    pub(super) fn proofs(&self) -> impl Iterator<Item = Proof> {
+    /// The processes for which the node itself was out of memory.
+    pub(super) fn rows(&self) -> Vec<TableRow> {
         let is_of_node = |victim: &Option<String>| match victim {
             Some(victim) => !self.exceeded_limits.contains(victim),
             None => true,
         };
-        let events = self.events.iter();
         let is_replayed = |age: &String| !age.is_empty() && self.starts.contains(age);
-        let of_node =
-            events.filter(move |(victim, age, _)| is_of_node(victim) && !is_replayed(age));
-        of_node.map(|(_, _, line)| {
-            let says = "the node ran out of memory (event SystemOOM)";
-            Proof::new(Cause::MemoryThrash, Confidence::High, *line, says)
-        })
+        let events = self.events.iter();
+        let of_node = events.filter(|(victim, age, _)| is_of_node(victim) && !is_replayed(age));
+        let row = |(victim, _, line): &(Option<String>, String, u64)| {
+            TableRow::new(Table::SystemOoms, *line).text("victim", victim.as_deref())
+        };
+        of_node.map(row).collect()
     }
 }

@@ -1,5 +1,7 @@
 //! Events which show that something is wrong, by the rules for them.
 
+use std::collections::BTreeSet;
+
 use causes::finding::Confidence;
 
 use super::{Seen, Trouble, has_any};
@@ -9,51 +11,81 @@ use crate::rules::{Excuse, Rules};
 /// A Secret or ConfigMap that a pod is to mount and that does not exist.
 const NO_OBJECT: [&str; 4] = ["secret \"", "secrets \"", "configmap \"", "configmaps \""];
 
-/// What events show without its cause.
+/// What events show unless others excuse it, which may be further down.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
-    /// The first mount that was not done in time.
-    late_mount: Option<Trouble>,
-    /// Such a mount waits for what is not there, which is no fault of the node.
-    lacks_object: bool,
-    /// The first sandbox that was created again and again.
-    created_again: Option<Trouble>,
-    /// Without the image of its container, a sandbox ends at once.
-    lacks_image: bool,
+    excuses: BTreeSet<Excuse>,
+    proofs: Vec<(Excuse, Proof)>,
+    /// The first for each excuse.
+    troubles: Vec<(Excuse, Trouble)>,
 }
 
 impl Warnings {
-    /// An event, as it is in a row that is this `line` of the input.
-    pub(super) fn event(
-        reason: &str,
-        text: &str,
-        times: u64,
-        is_late: bool,
-        line: u64,
-        seen: &mut Seen,
-    ) {
-        let is_mount = reason == "FailedMount";
+    /// Something is seen that excuses others.
+    pub(super) fn excuse(&mut self, excuse: Excuse) {
+        self.excuses.insert(excuse);
+    }
+
+    /// What nothing excuses.
+    pub(super) fn end(self) -> (Vec<Proof>, Vec<Trouble>) {
+        let excuses = self.excuses;
+        let proofs = self.proofs.into_iter();
+        let proofs = proofs.filter(|(excuse, _)| !excuses.contains(excuse));
+        let troubles = self.troubles.into_iter();
+        let troubles = troubles.filter(|(excuse, _)| !excuses.contains(excuse));
+        (
+            proofs.map(|(_, proof)| proof).collect(),
+            troubles.map(|(_, trouble)| trouble).collect(),
+        )
+    }
+}
+
+/// An event, as it is in a row.
+pub(super) struct Event<'a> {
+    pub(super) reason: &'a str,
+    pub(super) text: &'a str,
+    /// How often it was seen.
+    pub(super) times: u64,
+    /// It reports that something was not done in time.
+    pub(super) timed_out: bool,
+    pub(super) line: u64,
+}
+
+impl Event<'_> {
+    /// Passes what it shows on.
+    pub(super) fn read(&self, seen: &mut Seen) {
+        let &Self {
+            reason,
+            text,
+            times,
+            timed_out,
+            line,
+        } = self;
         // The terminal may have cut the line.
         let is_missing = text.contains("\" not found") || text.ends_with("\" not");
-        if is_mount && has_any(text, &NO_OBJECT) && is_missing {
-            seen.warnings.lacks_object = true;
-            return;
+        if reason == "FailedMount" && has_any(text, &NO_OBJECT) && is_missing {
+            return seen.warnings.excuse(Excuse::MissingObject);
         }
-        seen.warnings.lacks_image |= reason == "Failed" && text.contains("Failed to pull image");
+        if reason == "Failed" && text.contains("Failed to pull image") {
+            seen.warnings.excuse(Excuse::MissingImage);
+        }
         let rules = Rules::active();
         for of in &rules.events {
-            if of.rule.holds(reason, text, times, is_late) {
-                let confidence = of.rule.confidence.unwrap_or(Confidence::Low);
-                let says = of.rule.says(reason);
-                let proof = Proof::new(of.cause, confidence, line, says);
-                seen.proof(Proof {
-                    headline: of.rule.headline.clone(),
-                    ..proof
-                });
+            if !of.rule.holds(reason, text, times, timed_out) {
+                continue;
+            }
+            let confidence = of.rule.confidence.unwrap_or(Confidence::Low);
+            let proof = Proof {
+                headline: of.rule.headline.clone(),
+                ..Proof::new(of.cause, confidence, line, of.rule.says(reason))
+            };
+            match of.rule.unless {
+                Some(excuse) => super::keep(&mut seen.warnings.proofs, (excuse, proof)),
+                None => seen.proof(proof),
             }
         }
         let mut failed = rules.failed_events.iter();
-        let Some(rule) = failed.find(|rule| rule.holds(reason, text, times, is_late)) else {
+        let Some(rule) = failed.find(|rule| rule.holds(reason, text, times, timed_out)) else {
             return;
         };
         let count = match times {
@@ -61,18 +93,11 @@ impl Warnings {
             times => format!(", {times} times"),
         };
         let says = format!("{} (event {reason}{count})", rule.says(reason));
-        let first = match rule.unless {
-            Some(Excuse::MissingObject) => &mut seen.warnings.late_mount,
-            Some(Excuse::MissingImage) => &mut seen.warnings.created_again,
-            None => return seen.trouble(line, says),
-        };
-        first.get_or_insert(Trouble { says, line });
-    }
-
-    /// What is wrong as far as other events do not excuse it.
-    pub(super) fn troubles(&mut self) -> impl Iterator<Item = Trouble> + use<> {
-        let late_mount = self.late_mount.take().filter(|_| !self.lacks_object);
-        let created_again = self.created_again.take().filter(|_| !self.lacks_image);
-        late_mount.into_iter().chain(created_again)
+        let troubles = &mut seen.warnings.troubles;
+        match rule.unless {
+            Some(excuse) if troubles.iter().any(|(known, _)| *known == excuse) => {}
+            Some(excuse) => troubles.push((excuse, Trouble { says, line })),
+            None => seen.trouble(line, says),
+        }
     }
 }

@@ -20,6 +20,6 @@ mod rules;
 
 pub use row::{PsReader, Row};
 pub use rules::{
-    ProcessRule, is_plugin_name, is_runc_asleep, plugin, proofs, waits_elsewhere,
+    ProcessRule, is_plugin_name, is_runc_asleep, proofs, tables, waits_elsewhere,
     waits_for_gpu_driver,
 };

@@ -1,6 +1,6 @@
 //! What a listing of processes proves.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use causes::Cause;
 use causes::facts::facts;
@@ -9,9 +9,10 @@ use causes::finding::{Confidence, Culprit};
 use serde::Deserialize;
 
 use super::row::{Age, Row};
-use crate::kernel::cause_of_function;
+use crate::kernel::{KernelStack, cause_in};
 use crate::proof::Proof;
-use crate::rules::{Rules, Texts};
+use crate::rules::{Rules, Texts, is_like};
+use crate::table::{Table, TableRow};
 
 /// Processes of a listing.
 #[derive(Debug, Deserialize)]
@@ -51,32 +52,29 @@ fn one() -> usize {
     1
 }
 
-/// A healthy node does not run more plugins at once.
-const MAX_PLUGINS: usize = 20;
-/// One or two may have exited just now.
-const MIN_UNREAPED: usize = 3;
-/// A runc is reaped at once, so those of two shims are no chance.
-const MIN_UNREAPED_RUNCS: usize = 2;
 /// Between the process ids of a command and of what it starts.
 const MAX_DISTANCE: u32 = 64;
 
-/// What these rows prove.
+/// What these rows show by themselves.
 pub fn proofs(rows: &[Row]) -> Vec<Proof> {
-    let mut proofs = Vec::new();
-    proofs.extend(rows.iter().filter_map(blocked));
+    let mut proofs: Vec<Proof> = rows.iter().filter_map(blocked).collect();
     for of in &Rules::active().processes {
         proofs.extend(of.rule.proofs(of.cause, rows));
     }
-    proofs.extend(uninterruptible(rows));
-    proofs.extend(lost_wakeup(rows));
-    proofs.extend(
-        unreaped(rows)
-            .or_else(|| old_zombie(rows))
-            .or_else(|| ending(rows)),
-    );
-    proofs.extend(plugins(rows));
-    proofs.extend(rows.windows(2).find_map(dead_exec));
     proofs
+}
+
+/// What they show together, while this many calls that wait for a CNI plugin are late.
+pub fn tables(rows: &[Row], late_calls: u64) -> Vec<TableRow> {
+    let found = [
+        uninterruptible(rows),
+        sleeping_runcs(rows),
+        dead_children(rows),
+        ending(rows),
+        plugins(rows, late_calls),
+        rows.windows(2).find_map(dead_exec),
+    ];
+    found.into_iter().flatten().collect()
 }
 
 fn name(row: &Row) -> &str {
@@ -104,10 +102,11 @@ impl ProcessRule {
         let shown = if self.each { such.len() } else { 1 };
         let proofs = such.iter().take(shown).map(|row| {
             let says = fill(&self.says, row, such.len());
+            let proof = Proof::new(cause, self.confidence, row.line, says);
             let proof = match self.at_least {
-                1 => of(row, cause, self.confidence, says),
+                1 => proof.of(culprit(row)),
                 // It is the number that is unusual, and not one of them.
-                _ => Proof::new(cause, self.confidence, row.line, says),
+                _ => proof,
             };
             let headline = self.headline.as_deref();
             Proof {
@@ -119,11 +118,7 @@ impl ProcessRule {
     }
 
     fn holds(&self, row: &Row) -> bool {
-        let is_named = |pattern: &String| match pattern.strip_suffix('*') {
-            Some(begin) => name(row).starts_with(begin),
-            None => name(row) == pattern,
-        };
-        self.names.iter().any(is_named)
+        self.names.iter().any(|pattern| is_like(name(row), pattern))
             && (self.any.is_empty() || self.any.iter().any(|text| row.command.contains(text)))
             && self.state.is_none_or(|state| is_in(row, state))
             && self.pid.is_none_or(|pid| row.pid == pid)
@@ -151,17 +146,37 @@ fn fill(says: &str, row: &Row, count: usize) -> String {
 /// By the kernel function that it waits in.
 fn blocked(row: &Row) -> Option<Proof> {
     let wchan = row.wchan.as_deref()?;
+    let (cause, confidence) = cause(row, wchan)?;
     let says = format!("process {} ({}) waits in {wchan}", row.pid, row.command);
-    if is_runc_init(row) && wchan.starts_with("pipe_w") {
-        return Some(of(row, Cause::RuncSeccompPipe, Confidence::High, says));
-    }
-    let (cause, confidence) = cause_of_function(wchan.trim_start_matches("__"))?;
-    let is_blocked = is_in(row, 'D') || cause == Cause::FanotifyBlocked;
-    is_blocked.then(|| of(row, cause, confidence, says))
+    Some(Proof::new(cause, confidence, row.line, says).of(culprit(row)))
 }
 
-/// Several processes in uninterruptible sleep, if the listing does not show where they wait.
-fn uninterruptible(rows: &[Row]) -> Option<Proof> {
+fn culprit(row: &Row) -> Culprit {
+    Culprit {
+        pid: Some(row.pid),
+        process: Some(row.command.clone()),
+        ..Culprit::default()
+    }
+}
+
+fn cause(row: &Row, wchan: &str) -> Option<(Cause, Confidence)> {
+    let stack = KernelStack {
+        process: Some(name(row).to_owned()),
+        ..KernelStack::default()
+    };
+    cause_in(wchan.trim_start_matches("__"), &stack, is_in(row, 'D'))
+}
+
+/// A row of a table about this process.
+fn table(table: Table, row: &Row) -> TableRow {
+    let pid = row.pid.to_string();
+    TableRow::new(table, row.line)
+        .text("process", &*row.command)
+        .text("pid", &*pid)
+}
+
+/// Processes in uninterruptible sleep, if the listing does not show where they wait.
+fn uninterruptible(rows: &[Row]) -> Option<TableRow> {
     let waits = |row: &&Row| {
         is_in(row, 'D')
             && row.wchan.is_none()
@@ -173,17 +188,10 @@ fn uninterruptible(rows: &[Row]) -> Option<Proof> {
         matches!(name(row), "umount" | "mount" | "df" | "sync" | "s6-sync")
             || name(row).starts_with("mount.")
     };
-    let row = *blocked.iter().find(mounts).or(blocked.first())?;
-    let confidence = match blocked.iter().any(|row| mounts(&row)) {
-        true => Confidence::Medium,
-        false => Confidence::Low,
-    };
-    let says = format!(
-        "{} processes are in uninterruptible sleep (state D), usually waiting for a disk",
-        blocked.len()
-    );
-    (confidence == Confidence::Medium || blocked.len() >= 3)
-        .then(|| of(row, Cause::StorageUnresponsive, confidence, says))
+    let row = blocked.iter().find(mounts).or(blocked.first())?;
+    let mounting = blocked.iter().filter(mounts).count();
+    let row = table(Table::UninterruptibleProcesses, row).number("count", blocked.len() as f64);
+    Some(row.number("mounts", mounting as f64))
 }
 
 /// A program of the GPU driver in uninterruptible sleep: it waits for the driver, not for a disk.
@@ -196,7 +204,7 @@ pub fn waits_for_gpu_driver(rows: &[Row]) -> Option<&Row> {
 pub fn waits_elsewhere(rows: &[Row]) -> Option<(&Row, &str)> {
     let waiting = rows.iter().filter(|row| is_in(row, 'D'));
     let mut waiting = waiting.filter_map(|row| Some((row, row.wchan.as_deref()?)));
-    waiting.find(|(_, wchan)| cause_of_function(wchan.trim_start_matches("__")).is_none())
+    waiting.find(|(row, wchan)| cause(row, wchan).is_none())
 }
 
 fn is_of_gpu_driver(row: &Row) -> bool {
@@ -204,43 +212,36 @@ fn is_of_gpu_driver(row: &Row) -> bool {
     name.starts_with("nvidia-") || name.starts_with("nvc:")
 }
 
-fn of(row: &Row, cause: Cause, confidence: Confidence, says: String) -> Proof {
-    let culprit = Culprit {
-        pid: Some(row.pid),
-        process: Some(row.command.clone()),
-        ..Culprit::default()
-    };
-    Proof::new(cause, confidence, row.line, says).of(culprit)
-}
-
-/// A healthy shim reaps its children within milliseconds. Zombies whose other threads are still
-/// alive (`l`) cannot be reaped yet, so they are not counted.
-fn unreaped(rows: &[Row]) -> Option<Proof> {
+/// The shim with the most children that have ended. A healthy one reaps them within milliseconds. Those
+/// whose other threads are still alive (`l`) cannot be reaped yet, so they are not counted.
+fn dead_children(rows: &[Row]) -> Option<TableRow> {
     let dead = |row: &&Row| {
         let state = row.state.as_deref().unwrap_or_default();
         state.starts_with('Z') && !state.contains('l')
     };
-    let mut by_parent: HashMap<u32, usize> = HashMap::new();
-    for parent in rows.iter().filter(dead).filter_map(|row| row.ppid) {
-        *by_parent.entry(parent).or_default() += 1;
+    let mut of_shims: BTreeMap<u32, Vec<&Row>> = BTreeMap::new();
+    let is_shim = |row: &&Row| name(row).contains("containerd-shim");
+    of_shims.extend(rows.iter().filter(is_shim).map(|row| (row.pid, Vec::new())));
+    for row in rows.iter().filter(dead) {
+        if let Some(children) = row.ppid.and_then(|pid| of_shims.get_mut(&pid)) {
+            children.push(row);
+        }
     }
-    let unreaped = |row: &Row| by_parent.get(&row.pid).copied().unwrap_or(0);
-    let shims = rows
-        .iter()
-        .filter(|row| name(row).contains("containerd-shim"));
-    let shim = shims.clone().max_by_key(|row| unreaped(row))?;
-    let count = unreaped(shim);
-    let runcs = rows.iter().filter(dead).filter(|row| {
-        let is_runc = row.command.contains("[runc]");
-        is_runc && shims.clone().any(|shim| row.ppid == Some(shim.pid))
-    });
-    let is_enough = count >= MIN_UNREAPED || runcs.count() >= MIN_UNREAPED_RUNCS;
-    let says = format!(
-        "process {} ({}) has not reaped {count} dead children",
-        shim.pid,
-        name(shim)
-    );
-    is_enough.then(|| of(shim, Cause::ShimUnresponsive, Confidence::Medium, says))
+    let all = of_shims.values().flatten();
+    let runcs = all.filter(|row| row.command.contains("[runc]")).count();
+    let age = |children: &Vec<&Row>| children.iter().any(|row| row.age == Age::Hours);
+    let most = |(_, children): &(&u32, &Vec<&Row>)| (children.len(), age(children));
+    let (pid, children) = of_shims.iter().max_by_key(most)?;
+    let shim = rows.iter().find(|row| row.pid == *pid)?;
+    let old = of_shims
+        .values()
+        .flatten()
+        .find(|row| row.age == Age::Hours);
+    let row = table(Table::DeadChildren, shim).text("name", name(shim));
+    let row = row
+        .number("count", children.len() as f64)
+        .number("runcs", runcs as f64);
+    Some(row.text("old", old.map(|row| &*row.command)))
 }
 
 /// Whether a runc and a `runc init` have been asleep for minutes, and no process is blocked in the
@@ -253,9 +254,9 @@ pub fn is_runc_asleep(rows: &[Row]) -> bool {
         && !rows.iter().any(|row| is_in(row, 'D'))
 }
 
-/// `runc create` and its `runc init` have both been asleep for long, and no process is blocked in
-/// the kernel: an epoll wake-up was probably lost.
-fn lost_wakeup(rows: &[Row]) -> Option<Proof> {
+/// `runc create` and its `runc init` have both been asleep for long, and no process is blocked in the
+/// kernel.
+fn sleeping_runcs(rows: &[Row]) -> Option<TableRow> {
     let by_pid: HashMap<u32, &Row> = rows.iter().map(|row| (row.pid, row)).collect();
     let parent = |row: &Row| row.ppid.and_then(|pid| by_pid.get(&pid).copied());
     if rows.iter().any(|row| is_in(row, 'D')) {
@@ -270,26 +271,16 @@ fn lost_wakeup(rows: &[Row]) -> Option<Proof> {
                 .is_some_and(|shim| name(shim).starts_with("containerd-shim"))
     };
     let pairs: Vec<&Row> = rows.iter().filter(sleeping).collect();
-    let row = *pairs.first()?;
-    Some(of(
-        row,
-        Cause::KernelRegression,
-        Confidence::Medium,
-        format!(
-            "{} old runc processes and their `runc init` are asleep, and no process is blocked in \
-             the kernel: this is what lost epoll wake-ups look like (kernels 5.4.210 and later of \
-             2022)",
-            pairs.len()
-        ),
-    ))
+    let row = table(Table::SleepingRuncs, pairs.first()?);
+    Some(row.number("count", pairs.len() as f64))
 }
 
 fn is_exec(row: &Row) -> bool {
-    matches!(name(row), "runc" | "docker-runc") && row.command.contains(" exec ")
+    name(row) == "runc" && row.command.contains(" exec ")
 }
 
 /// `runc exec` is still there although what it started, the next process of the listing, is dead.
-fn dead_exec(rows: &[Row]) -> Option<Proof> {
+fn dead_exec(rows: &[Row]) -> Option<TableRow> {
     let [exec, child] = rows else {
         return None;
     };
@@ -298,42 +289,13 @@ fn dead_exec(rows: &[Row]) -> Option<Proof> {
         None => (1..=MAX_DISTANCE).contains(&child.pid.wrapping_sub(exec.pid)),
     };
     let is_dead = is_in(child, 'Z') && !child.command.starts_with("[runc]");
-    let says = format!(
-        "process {} (runc exec) has not returned, although {} has ended",
-        exec.pid, child.command
-    );
     let is_stuck = is_exec(exec) && !is_in(exec, 'Z') && is_child && is_dead;
-    is_stuck.then(|| of(exec, Cause::RuncShortExecStuck, Confidence::Medium, says))
-}
-
-/// A zombie of a shim that was started more than an hour ago. One that has just ended is not likely
-/// to be seen as that, where those of short commands are.
-fn old_zombie(rows: &[Row]) -> Option<Proof> {
-    let is_shim = |row: &&Row| name(row).contains("containerd-shim");
-    let shims: HashMap<u32, &Row> = rows
-        .iter()
-        .filter(is_shim)
-        .map(|row| (row.pid, row))
-        .collect();
-    let state = |row: &Row| row.state.clone().unwrap_or_default();
-    let dead = |row: &&Row| row.age == Age::Hours && is_in(row, 'Z') && !state(row).contains('l');
-    let found = rows
-        .iter()
-        .filter(dead)
-        .find_map(|row| Some((row, *shims.get(&row.ppid?)?)));
-    let (row, shim) = found?;
-    let says = format!(
-        "process {} ({}) has not reaped {}, which is dead",
-        shim.pid,
-        name(shim),
-        row.command
-    );
-    Some(of(shim, Cause::ShimUnresponsive, Confidence::Low, says))
+    is_stuck.then(|| table(Table::DeadExecs, exec).text("child", &*child.command))
 }
 
 /// The first process of a container that has no memory any more and is not gone: it waits until all
 /// others of its PID namespace have ended, which takes a moment.
-fn ending(rows: &[Row]) -> Option<Proof> {
+fn ending(rows: &[Row]) -> Option<TableRow> {
     let is_shim = |row: &&Row| name(row).contains("containerd-shim");
     let shims: Vec<u32> = rows.iter().filter(is_shim).map(|row| row.pid).collect();
     // The brackets are of what has no command line; threads of the kernel have no such parent.
@@ -343,18 +305,7 @@ fn ending(rows: &[Row]) -> Option<Proof> {
             && row.state.is_some()
             && row.ppid.is_some_and(|parent| shims.contains(&parent))
     };
-    let row = rows.iter().find(is_ending)?;
-    let says = format!(
-        "process {} ({}), the first of its container, has exited in part: another of its processes \
-         does not end",
-        row.pid, row.command
-    );
-    Some(of(row, Cause::ShimUnresponsive, Confidence::Low, says))
-}
-
-/// A running CNI plugin of any age.
-pub fn plugin(rows: &[Row]) -> Option<&Row> {
-    running_plugins(rows).into_iter().next()
+    Some(table(Table::EndingProcesses, rows.iter().find(is_ending)?))
 }
 
 /// Whether a program is a known CNI plugin.
@@ -384,21 +335,14 @@ fn running_plugins(rows: &[Row]) -> Vec<&Row> {
     rows.iter().filter(is_plugin).collect()
 }
 
-fn plugins(rows: &[Row]) -> Option<Proof> {
+fn plugins(rows: &[Row], late_calls: u64) -> Option<TableRow> {
     let plugins = running_plugins(rows);
     let is_old = |row: &&&Row| row.age >= Age::Minutes;
     let old = plugins.iter().filter(is_old).count();
     let row = plugins.iter().find(is_old).or(plugins.first())?;
-    (plugins.len() >= MAX_PLUGINS || old > 0).then(|| {
-        of(
-            row,
-            Cause::CniPluginHang,
-            Confidence::High,
-            format!(
-                "{} CNI plugin processes, {old} of them old; a plugin normally runs for about a \
-                 second",
-                plugins.len()
-            ),
-        )
-    })
+    let row = table(Table::CniPlugins, row).number("count", plugins.len() as f64);
+    Some(
+        row.number("old", old as f64)
+            .number("late-calls", late_calls as f64),
+    )
 }

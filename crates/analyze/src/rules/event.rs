@@ -9,7 +9,8 @@ use super::texts::Texts;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventRule {
-    /// The reason is one of these.
+    /// The reason is one of these; empty is any.
+    #[serde(default)]
     pub(super) reasons: Vec<String>,
     /// One of these is in the row, too; empty is no condition.
     #[serde(default)]
@@ -34,13 +35,17 @@ pub struct EventRule {
 }
 
 /// What makes an event no fault of the node.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Excuse {
     /// A Secret or ConfigMap that a pod is to mount does not exist.
     MissingObject,
     /// Without the image of its container, a sandbox ends at once.
     MissingImage,
+    /// A node without memory makes everything late.
+    OutOfMemory,
+    /// That a name is taken is an answer of the runtime.
+    NameReserved,
 }
 
 fn one() -> u64 {
@@ -51,7 +56,7 @@ impl EventRule {
     /// Whether such an event, in a row with this text and seen this often, is meant.
     pub(crate) fn holds(&self, reason: &str, text: &str, times: u64, timed_out: bool) -> bool {
         let has = |needle: &String| text.contains(needle.as_str());
-        self.reasons.iter().any(|known| known == reason)
+        (self.reasons.is_empty() || self.reasons.iter().any(|known| known == reason))
             && (timed_out || !self.timed_out)
             && times >= self.times
             && (self.any.is_empty() || self.any.iter().any(has))

@@ -18,6 +18,7 @@ use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
 
 use super::event::EventRule;
 use super::line::{Failure, LineRule};
+use super::table::{FigureRule, TableRule};
 use super::texts::{Lists, Texts};
 use super::{Error, MIN_TEXT};
 use crate::goroutines::GoroutineRule;
@@ -33,6 +34,9 @@ pub(super) enum Rule {
     Goroutines(GoroutineRule),
     KernelStack(KernelStackRule),
     Process(ProcessRule),
+    /// Of a table, or of a figure.
+    Table(TableRule),
+    Figure(TableRule),
 }
 
 #[derive(Deserialize)]
@@ -44,6 +48,8 @@ enum On {
     Goroutines,
     KernelStack,
     Process,
+    Table,
+    Figure,
 }
 
 impl<'de> Deserialize<'de> for Rule {
@@ -89,6 +95,8 @@ impl<'de> DeserializeSeed<'de> for On {
             Self::Goroutines => Rule::Goroutines(GoroutineRule::deserialize(keys)?),
             Self::KernelStack => Rule::KernelStack(KernelStackRule::deserialize(keys)?),
             Self::Process => Rule::Process(ProcessRule::deserialize(keys)?),
+            Self::Table => Rule::Table(TableRule::deserialize(keys)?),
+            Self::Figure => Rule::Figure(FigureRule::deserialize(keys)?.into()),
         })
     }
 }
@@ -138,8 +146,21 @@ impl Rule {
             }
             Self::Event(rule) => (None, vec![&mut rule.any, &mut rule.without]),
             Self::Goroutines(rule) => (None, vec![&mut rule.calls]),
-            Self::KernelStack(rule) => (None, vec![&mut rule.functions]),
+            Self::KernelStack(rule) => {
+                let sets = vec![&mut rule.functions, &mut rule.processes, &mut rule.under];
+                (None, sets)
+            }
             Self::Process(rule) => (None, vec![&mut rule.names, &mut rule.any]),
+            Self::Figure(rule) => {
+                rule.check(true)?;
+                (None, Vec::new())
+            }
+            Self::Table(rule) => {
+                rule.check(false)?;
+                let cells = rule.cells.values_mut();
+                let sets = cells.flat_map(|cell| [&mut cell.is, &mut cell.any, &mut cell.without]);
+                (None, sets.collect())
+            }
         };
         if let Some(text) = text.filter(|text| text.len() < MIN_TEXT) {
             return Err(format!(

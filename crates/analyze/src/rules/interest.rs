@@ -4,8 +4,6 @@ use std::sync::LazyLock;
 
 use causes::facts::facts;
 use serde::Deserialize;
-use serde::de::IntoDeserializer;
-use serde::de::value::{Error, StrDeserializer};
 
 /// What else is looked for: lines that are read further, whatever they turn out to be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -49,9 +47,7 @@ pub enum Interest {
 pub(super) fn interests() -> &'static [(&'static str, Interest)] {
     static ALL: LazyLock<Vec<(&str, Interest)>> = LazyLock::new(|| {
         let each = facts().lines.iter().flat_map(|(name, texts)| {
-            let name: StrDeserializer<'_, Error> = name.as_str().into_deserializer();
-            let interest = Interest::deserialize(name);
-            let interest = interest.unwrap_or_else(|error| panic!("facts.yaml: lines: {error}"));
+            let interest = crate::named(name);
             texts.iter().map(move |text| (text.as_str(), interest))
         });
         each.collect()

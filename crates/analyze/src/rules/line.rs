@@ -1,7 +1,7 @@
 //! Rules on single lines: those that support a cause, and those that only show a failure.
 
 use causes::finding::Confidence;
-use causes::versions::{RuncFault, runc_has};
+use causes::versions::{RuncFault, kernel_faults, runc_has};
 use serde::Deserialize;
 
 use super::texts::Texts;
@@ -40,7 +40,7 @@ pub struct LineRule {
     /// Lines about several containers count as none.
     #[serde(default)]
     pub one_container: bool,
-    /// It only names a release that has a fault, which is no evidence without a symptom.
+    /// It names a release of the kernel that loses wake-ups, which is no evidence without a symptom.
     #[serde(default)]
     pub release: bool,
     /// It counts only if nothing shows later that it is over.
@@ -130,6 +130,7 @@ impl LineRule {
     pub(super) fn holds(&self, line: &[u8]) -> bool {
         let is_number = self.number.as_ref().is_none_or(|number| number.holds(line));
         is_number
+            && (!self.release || names_faulty_kernel(&text(line)))
             && self.runc.is_none_or(|fault| {
                 let mut places = memchr::memmem::find_iter(line, &self.text);
                 places.any(|at| {
@@ -158,6 +159,18 @@ impl LineRule {
             _ => self.confidence,
         }
     }
+}
+
+/// Whether a word of the line is a release of the kernel that loses wake-ups.
+fn names_faulty_kernel(line: &str) -> bool {
+    let is_release =
+        |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
+    let mut releases = line.split([' ', '\t', '"']).filter(is_release);
+    releases.any(|release| {
+        kernel_faults(release)
+            .iter()
+            .any(|fault| fault.loses_wakeups())
+    })
 }
 
 impl Failure {

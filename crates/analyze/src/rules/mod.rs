@@ -26,6 +26,7 @@ mod line;
 mod line_search;
 mod samples;
 mod search;
+mod table;
 mod texts;
 
 use std::collections::BTreeMap;
@@ -40,6 +41,8 @@ pub use line::{Counted, Failure, LineRule};
 pub(crate) use line_search::FATAL;
 pub use line_search::{Found, LineSearch};
 pub use samples::Checked;
+pub use table::TableRule;
+pub(crate) use table::{Shown, is_like};
 pub use texts::Texts;
 
 use file::{BuiltIn, Rule};
@@ -83,6 +86,9 @@ pub struct Rules {
     pub(crate) goroutines: Vec<Of<GoroutineRule>>,
     pub(crate) kernel_stacks: Vec<Of<KernelStackRule>>,
     pub(crate) processes: Vec<Of<ProcessRule>>,
+    tables: Vec<Of<TableRule>>,
+    /// Of rows that support no cause, the first that holds counts.
+    failed_tables: Vec<TableRule>,
 }
 
 /// The rules of this process.
@@ -126,6 +132,8 @@ impl Rules {
             + self.goroutines.len()
             + self.kernel_stacks.len()
             + self.processes.len()
+            + self.tables.len()
+            + self.failed_tables.len()
     }
 
     /// The rules of the catalogue.
@@ -194,7 +202,13 @@ impl Rules {
                     self.events.push(of(cause, path, line, rule));
                 }
                 (Rule::Event(rule), None) => self.failed_events.push(rule),
-                (Rule::Event(_), Some(_)) => {
+                (Rule::Table(rule) | Rule::Figure(rule), Some(cause))
+                    if rule.confidence.is_some() =>
+                {
+                    self.tables.push(of(cause, path, line, rule));
+                }
+                (Rule::Table(rule) | Rule::Figure(rule), None) => self.failed_tables.push(rule),
+                (Rule::Event(_) | Rule::Table(_) | Rule::Figure(_), Some(_)) => {
                     return error("the rule of a cause says how sure it is: `confidence`");
                 }
                 (Rule::Failure(_), Some(_)) => {

@@ -74,12 +74,36 @@ fn duration(text: &[u8]) -> Option<i64> {
     let end = text.iter().position(|byte| !is_part(*byte));
     let (whole, rest) = text.split_at(end.unwrap_or(text.len()));
     if rest.is_empty() || rest.starts_with(b" ago") {
+        if let Some(nanos) = usual(whole) {
+            return Some(nanos);
+        }
         let read = std::str::from_utf8(whole).ok().map(GoDuration::from_str);
         if let Some(Ok(duration)) = read {
             return i64::try_from(duration.0.as_nanos()).ok();
         }
     }
     damaged(text)
+}
+
+/// `16m6.502871305s`, as nearly all lines have it.
+fn usual(text: &[u8]) -> Option<i64> {
+    let [minutes, rest] = split_at(text, b'm')?;
+    let [seconds, rest] = split_at(rest, b'.')?;
+    let fraction = rest.strip_suffix(b"s").filter(|it| it.len() == 9)?;
+    let whole = number(minutes)? * 60 + number(seconds)?;
+    Some(whole * super::SECOND + number(fraction)?)
+}
+
+fn split_at(text: &[u8], byte: u8) -> Option<[&[u8]; 2]> {
+    let at = text.iter().take(9).position(|it| *it == byte)?;
+    Some([&text[..at], &text[at + 1..]])
+}
+
+/// A number of one to nine digits.
+fn number(digits: &[u8]) -> Option<i64> {
+    let is_number = (1..=9).contains(&digits.len()) && digits.iter().all(u8::is_ascii_digit);
+    let add = |number: i64, digit: &u8| number * 10 + i64::from(digit - b'0');
+    is_number.then(|| digits.iter().fold(0, add))
 }
 
 fn is_part(byte: u8) -> bool {

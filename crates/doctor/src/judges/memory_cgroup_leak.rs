@@ -12,12 +12,8 @@ use crate::facts::NodeFacts;
 
 /// The number of ids that the kernel has for memory cgroups.
 const MAX_IDS: u64 = 65_535;
-/// Hardly any time is left to drain the node.
-const ALMOST_USED_UP: u64 = 60_000;
 /// On a kernel that leaks cgroups, the ids are not freed again.
 const MANY_IF_LEAKING: u64 = 50_000;
-/// On every kernel, each leaked cgroup makes reading memory statistics slower.
-const MANY_LEAKED: u64 = 10_000;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
@@ -28,10 +24,13 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let leaks = leaks_memory_cgroups(release);
     // On version 2, a group that was removed holds no id, and the count says nothing about them.
     let counts_ids = groups.version != 2;
+    let limits = &causes::facts::facts().limits;
+    let is_nearly_all = groups.counted as f64 >= limits.memory_cgroups_nearly_used_up;
     let confidence = match groups.counted {
-        ALMOST_USED_UP.. if counts_ids => Confidence::Certain,
+        // Hardly any time is left to drain the node.
+        _ if counts_ids && is_nearly_all => Confidence::Certain,
         MANY_IF_LEAKING.. if counts_ids && leaks => Confidence::High,
-        _ if groups.left_over >= MANY_LEAKED => Confidence::Medium,
+        _ if groups.left_over as f64 >= limits.many_leaked_cgroups => Confidence::Medium,
         _ => return Opinion::Clear,
     };
     let mut evidence = vec![format!(

@@ -1,0 +1,310 @@
+//! Rules on rows of tables and on figures: cells, and the limits for them.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use causes::Cause;
+use causes::facts::facts;
+use causes::finding::Confidence;
+use serde::Deserialize;
+use serde::de::{self, Deserializer, Visitor};
+
+use super::{Rules, Texts};
+use crate::proof::Proof;
+use crate::table::{Cell, Table, TableRow};
+
+/// Rows of a table that mean something.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TableRule {
+    pub(super) table: Table,
+    /// What each of these cells contains.
+    #[serde(default)]
+    pub(super) cells: BTreeMap<String, Condition>,
+    /// How sure it is; a rule that supports no cause has none.
+    pub(super) confidence: Option<Confidence>,
+    /// What it shows, in a sentence without a full stop; cells are filled in.
+    says: String,
+    /// What a finding says in place of the title, filled in likewise, if all these cells are known.
+    headline: Option<String>,
+    /// It counts only beside other evidence of the cause.
+    #[serde(default)]
+    beside: bool,
+}
+
+/// A figure with limits.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct FigureRule {
+    figure: Table,
+    least: Option<Limit>,
+    most: Option<Limit>,
+    confidence: Option<Confidence>,
+    says: String,
+    headline: Option<String>,
+    #[serde(default)]
+    beside: bool,
+}
+
+impl From<FigureRule> for TableRule {
+    fn from(rule: FigureRule) -> Self {
+        let value = Condition {
+            least: rule.least,
+            most: rule.most,
+            ..Condition::default()
+        };
+        Self {
+            table: rule.figure,
+            cells: BTreeMap::from([("value".to_owned(), value)]),
+            confidence: rule.confidence,
+            says: rule.says,
+            headline: rule.headline,
+            beside: rule.beside,
+        }
+    }
+}
+
+/// What a cell contains. A row without the cell does not hold if it needs one: `least`, `above`, `is` or
+/// `any`; a row with it does not if it must be `absent`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub(super) struct Condition {
+    least: Option<Limit>,
+    above: Option<Limit>,
+    most: Option<Limit>,
+    below: Option<Limit>,
+    #[serde(default)]
+    absent: bool,
+    /// The text is like one of these patterns.
+    #[serde(default)]
+    pub(super) is: Texts,
+    /// One of these is in it, too.
+    #[serde(default)]
+    pub(super) any: Texts,
+    /// None of these is in it.
+    #[serde(default)]
+    pub(super) without: Texts,
+}
+
+/// A number, or `$name` of a limit in `facts.yaml`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct Limit(f64);
+
+impl<'de> Deserialize<'de> for Limit {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct NumberOrName;
+
+        impl Visitor<'_> for NumberOrName {
+            type Value = Limit;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("a number, or $NAME of a limit in facts.yaml")
+            }
+
+            fn visit_f64<E: de::Error>(self, number: f64) -> Result<Limit, E> {
+                Ok(Limit(number))
+            }
+
+            fn visit_u64<E: de::Error>(self, number: u64) -> Result<Limit, E> {
+                Ok(Limit(number as f64))
+            }
+
+            fn visit_i64<E: de::Error>(self, number: i64) -> Result<Limit, E> {
+                Ok(Limit(number as f64))
+            }
+
+            fn visit_str<E: de::Error>(self, text: &str) -> Result<Limit, E> {
+                let named = text
+                    .strip_prefix('$')
+                    .and_then(|name| facts().limits.named(name));
+                named.map(Limit).ok_or_else(|| {
+                    E::custom(format!(
+                        "{text:?} is neither a number nor a limit in facts.yaml"
+                    ))
+                })
+            }
+        }
+
+        deserializer.deserialize_any(NumberOrName)
+    }
+}
+
+impl Condition {
+    fn holds(&self, cell: Option<&Cell>) -> bool {
+        let is = |limit: Option<Limit>, of: fn(&f64, &f64) -> bool, number: f64| {
+            limit.is_none_or(|Limit(limit)| of(&number, &limit))
+        };
+        match cell {
+            Some(_) if self.absent => false,
+            Some(Cell::Number(number)) => {
+                let number = *number;
+                is(self.least, f64::ge, number)
+                    && is(self.above, f64::gt, number)
+                    && is(self.most, f64::le, number)
+                    && is(self.below, f64::lt, number)
+            }
+            Some(Cell::Text(text)) => {
+                let has = |part: &String| text.contains(part.as_str());
+                (self.is.is_empty() || self.is.iter().any(|pattern| is_like(text, pattern)))
+                    && (self.any.is_empty() || self.any.iter().any(has))
+                    && !self.without.iter().any(has)
+            }
+            None => {
+                let needs_number = self.least.is_some() || self.above.is_some();
+                !needs_number && self.is.is_empty() && self.any.is_empty()
+            }
+        }
+    }
+}
+
+/// Whether a text is like a pattern, in which each `*` stands for any text.
+pub(crate) fn is_like(text: &str, pattern: &str) -> bool {
+    let mut parts = pattern.split('*');
+    let begin = parts.next().unwrap_or_default();
+    let (Some(mut rest), end) = (text.strip_prefix(begin), parts.next_back()) else {
+        return false;
+    };
+    for part in parts {
+        match rest.split_once(part) {
+            Some((_, behind)) => rest = behind,
+            None => return false,
+        }
+    }
+    end.map_or(rest.is_empty(), |end| rest.ends_with(end))
+}
+
+/// The names of the cells that are filled in.
+fn filled(sentence: &str) -> impl Iterator<Item = &str> {
+    let behind = sentence.split('{').skip(1);
+    behind.filter_map(|rest| Some(rest.split_once('}')?.0))
+}
+
+impl TableRule {
+    /// What is wrong with it, in a sentence: a cell that the table does not have.
+    pub(super) fn check(&self, is_figure: bool) -> Result<(), String> {
+        if self.table.is_figure() != is_figure {
+            return Err(match is_figure {
+                true => "this is a table: write `on: table`, and its name as `table:`".to_owned(),
+                false => {
+                    "this is a figure: write `on: figure`, and its name as `figure:`".to_owned()
+                }
+            });
+        }
+        let cells = self.table.cells();
+        let sentences = [Some(&self.says), self.headline.as_ref()];
+        let filled = sentences.into_iter().flatten().flat_map(|it| filled(it));
+        let mut named = self.cells.keys().map(String::as_str).chain(filled);
+        match named.find(|name| !cells.contains(name)) {
+            Some(name) => Err(format!(
+                "the table has no cell {name:?}; it has {}",
+                cells.join(", ")
+            )),
+            None => Ok(()),
+        }
+    }
+
+    fn holds(&self, row: &TableRow) -> bool {
+        let mut cells = self.cells.iter();
+        self.table == row.table && cells.all(|(name, cell)| cell.holds(row.cell(name)))
+    }
+
+    fn proof(&self, cause: Cause, row: &TableRow) -> Proof {
+        let confidence = self.confidence.unwrap_or(Confidence::Low);
+        let headline = self.headline.as_deref();
+        let headline = headline.filter(|it| filled(it).all(|name| row.cell(name).is_some()));
+        let proof = Proof::new(cause, confidence, row.line, row.fill(&self.says));
+        Proof {
+            culprit: row.culprit(),
+            headline: headline.map(|it| row.fill(it)),
+            is_beside: self.beside,
+            ..proof
+        }
+    }
+}
+
+/// What a row shows.
+#[derive(Debug)]
+pub(crate) enum Shown {
+    /// Causes.
+    Proofs(Vec<Proof>),
+    /// That something failed.
+    Failure(String),
+    Nothing,
+}
+
+impl Rules {
+    /// What a row shows: that something failed only if it supports no cause.
+    pub(crate) fn of_row(&self, row: &TableRow) -> Shown {
+        let rules = self.tables.iter().filter(|of| of.rule.holds(row));
+        let proofs: Vec<Proof> = rules.map(|of| of.rule.proof(of.cause, row)).collect();
+        let mut failures = self.failed_tables.iter();
+        match failures.find(|rule| proofs.is_empty() && rule.holds(row)) {
+            _ if !proofs.is_empty() => Shown::Proofs(proofs),
+            Some(failure) => Shown::Failure(row.fill(&failure.says)),
+            None => Shown::Nothing,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rules_in_the_document_are_valid() {
+        let document = include_str!("../../../../docs/rules.md");
+        let blocks = document.split("```yaml\n- on: ").skip(1);
+        let mut checked = 0;
+        for block in blocks.filter_map(|block| block.split_once("```")) {
+            let text = format!("- on: {}", block.0);
+            crate::rules::file::parse("rules.md", &text, &Default::default()).unwrap();
+            checked += 1;
+        }
+        assert_eq!(checked, 2);
+    }
+
+    #[test]
+    fn a_cell_or_a_limit_that_does_not_exist_is_refused_with_its_line() {
+        for (rule, says) in [
+            (
+                "on: table\n  table: disks\n  cells: { mounted: {} }",
+                "no cell \"mounted\"; it has",
+            ),
+            ("on: table\n  table: disk", "unknown variant"),
+            ("on: table\n  table: mounts", "write `on: figure`"),
+            ("on: figure\n  figure: disks", "write `on: table`"),
+            (
+                "on: figure\n  figure: mounts\n  least: $many",
+                "nor a limit in facts.yaml",
+            ),
+        ] {
+            let text = format!("- {rule}\n  confidence: low\n  says: x\n");
+            let error = crate::rules::file::parse("rules.yaml", &text, &Default::default());
+            let error = error.unwrap_err().to_string();
+            assert!(
+                error.starts_with("rules.yaml:") && error.contains(says),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_pattern_is_the_whole_text_or_a_part_where_it_has_a_star() {
+        for (pattern, text, is) in [
+            ("/var*", "/var/lib", true),
+            ("/var", "/var/lib", false),
+            ("*.service", "docker.service", true),
+            ("*kubepods*", "/sys/kubepods/x", true),
+            ("*kubepods*", "/sys/system.slice", false),
+            (
+                "FATA[*images*refused",
+                "FATA[0] images: connection refused",
+                true,
+            ),
+            ("FATA[*images*refused", "FATA[0] refused: images", false),
+            ("aa*a", "aa", false),
+        ] {
+            assert_eq!(is_like(text, pattern), is, "{pattern} {text}");
+        }
+    }
+}

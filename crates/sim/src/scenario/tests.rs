@@ -153,8 +153,8 @@ fn what_other_runtimes_do_is_read() {
 fn what_is_wrong_is_shown_with_its_line_and_what_was_expected() {
     assert_eq!(
         refused("0s run web\n10s hang ListContainer # typo"),
-        "a.scenario:2: expected a method of CRI (ListContainers, ContainerStatus, …) or \
-         everything, found \"ListContainer\"\n  \
+        "a.scenario:2: expected a method of CRI (ListContainers, ContainerStatus, …), \
+         statistics or everything, found \"ListContainer\"\n  \
            10s hang ListContainer # typo\n           ^^^^^^^^^^^^^"
     );
     assert_eq!(

@@ -15,12 +15,15 @@ suite_of() {
     esac
 }
 
-# What was fetched before it brought its own libc along is fetched again.
+# Fetched again is what came without its own libc, and what was moved: the programs name the folder of their libraries.
 is_fetched() {
+    local folder=$cache/$1 program=''
     case $1 in
-        1.6 | 1.7 | 2 | docker) grep -qs '^libc6 ' "$cache/$1/packages.txt" ;;
-        *) [[ -e $cache/$1/packages.txt ]] ;;
+        1.6 | 1.7 | 2) program=ctr ;;
+        docker) program=docker ;;
     esac
+    [[ -e $folder/packages.txt ]] || return 1
+    [[ -z $program ]] || { grep -q '^libc6 ' "$folder/packages.txt" && "$folder/usr/bin/$program" --version >/dev/null 2>&1; }
 }
 
 # The first address in the machine's own sources that looks like the Debian archive.

@@ -156,8 +156,8 @@ fn behaviour_of_other_runtimes_is_parsed() {
 fn an_error_shows_its_line_and_what_was_expected() {
     assert_eq!(
         refused("0s run web\n10s hang ListContainer # typo"),
-        "a.scenario:2: expected a method of CRI (ListContainers, ContainerStatus, …) or \
-         everything, found \"ListContainer\"\n  \
+        "a.scenario:2: expected a method of CRI (ListContainers, ContainerStatus, …), \
+         statistics or everything, found \"ListContainer\"\n  \
            10s hang ListContainer # typo\n           ^^^^^^^^^^^^^"
     );
     assert_eq!(

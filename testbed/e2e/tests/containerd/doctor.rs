@@ -267,8 +267,8 @@ async fn a_sandbox_image_that_was_removed_is_named_from_the_log_of_the_runtime()
     assert_well(&read_log());
 
     let image = "pleg.test/pause:latest";
-    let removed = testbed.verb(&["ctr", "images", "rm", "--sync", image]);
-    removed.await.unwrap();
+    let remove = ["ctr", "images", "rm", "--sync", image];
+    testbed.verb(&remove).await.unwrap();
     let refused = driver.run_pod(&PodSpec::new("late").container("app")).await;
     assert!(refused.is_err(), "the image cannot be pulled");
     // A call that was given up is logged later.

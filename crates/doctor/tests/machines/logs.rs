@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use causes::Cause;
-use causes::finding::Confidence;
+use causes::finding::{Confidence, Finding};
 use doctor::diagnosis::{Diagnosis, NodeVerdict, diagnose};
 use doctor::facts::NodeFacts;
 use doctor::facts::logs::LogFacts;
@@ -103,6 +103,25 @@ fn without_a_journal_files_are_read_with_their_own_times() {
     let logs = logs(&Machine::healthy().file("var/log/kubelet.log", &line));
     assert_eq!(logs.lines.len(), 1);
     assert!(logs.lines[0].log.ends_with("var/log/kubelet.log"));
+}
+
+#[test]
+fn a_runtime_that_logs_to_a_file_is_read_with_its_own_times() {
+    let line = |seconds| {
+        let time = WallTime::now().before(Duration::from_secs(seconds));
+        let time = time.timestamp().strftime("%FT%T.000000000Z").to_string();
+        format!(
+            r#"time="{time}" level=error msg="RunPodSandbox failed" error="failed to get sandbox image \"registry.k8s.io/pause:3.9\": not found""#
+        )
+    };
+    let text = format!("{}\n{}\n", line(3600), line(30));
+    let machine = Machine::healthy().file("var/log/containerd.log", &text);
+    assert_eq!(logs(&machine).lines.len(), 1);
+    let found = diagnosis(&machine).findings;
+    let is_it = |finding: &&Finding| finding.cause == Cause::SandboxImageMissing;
+    let found = found.iter().find(is_it).expect("the image");
+    assert_eq!(found.confidence, Confidence::High);
+    assert!(!found.past);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use analyze::line::klog;
 use analyze::line::prefix::{self, Carried};
-use analyze::line::stamp::{Calendar, Stamp};
+use analyze::line::stamp::{self, Calendar, Stamp};
 use analyze::rules::LineSearch;
 use jiff::tz::TimeZone;
 use pleg_text::WallTime;
@@ -149,5 +149,13 @@ impl Reading {
 fn time_of(carried: &Carried) -> Option<Stamp> {
     let of_klog = || Stamp::of_klog(carried.body.get(1..)?);
     let is_klog = klog::begins(carried.body);
-    carried.time.or_else(|| is_klog.then(of_klog)?)
+    // As containerd and CRI-O write to a file.
+    let of_logrus = || {
+        let time = carried.body.strip_prefix(b"time=\"")?;
+        stamp::take(time).map(|(stamp, _)| stamp)
+    };
+    carried
+        .time
+        .or_else(of_logrus)
+        .or_else(|| is_klog.then(of_klog)?)
 }

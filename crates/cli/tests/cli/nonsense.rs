@@ -122,9 +122,9 @@ fn a_watch_goes_on_when_only_the_lists_make_no_sense() {
     let args = ["watch", "-r", &runtime.path(), "--agent", "off"];
     let args = [&args[..], &["-o", "json", "--for", "1s"]].concat();
     let ended = Pleg::new(&args).run().assert_code(0);
-    let message = "\"message\":\"PLEG is not healthy: \
-                   pleg has yet to be successful: the response is malformed: ";
-    for part in ["\"state\":\"Starting\"", message] {
+    let message = "\"message\":\"PLEG is not healthy: pleg has yet to be successful: ";
+    let cause = " unavailable: the response is malformed: ";
+    for part in ["\"state\":\"Starting\"", message, cause] {
         assert!(ended.out.contains(part), "{}", ended.out);
     }
 }

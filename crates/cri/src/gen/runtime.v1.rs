@@ -35,7 +35,7 @@ pub struct RuntimeStatus {
     #[prost(message, repeated, tag = "1")]
     pub conditions: ::prost::alloc::vec::Vec<RuntimeCondition>,
 }
-/// RuntimeReady and NetworkReady are the two the kubelet asks for.
+/// The kubelet uses RuntimeReady and NetworkReady.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RuntimeCondition {
     #[prost(string, tag = "1")]
@@ -255,7 +255,7 @@ pub struct LinuxSandboxSecurityContext {
     pub readonly_rootfs: bool,
     #[prost(int64, repeated, tag = "5")]
     pub supplemental_groups: ::prost::alloc::vec::Vec<i64>,
-    /// Whether a container of the pod is to be.
+    /// Whether containers of the pod may be privileged.
     #[prost(bool, tag = "6")]
     pub privileged: bool,
     #[prost(message, optional, tag = "8")]
@@ -276,7 +276,7 @@ pub struct LinuxPodSandboxConfig {
     >,
     #[prost(message, optional, tag = "4")]
     pub overhead: ::core::option::Option<LinuxContainerResources>,
-    /// Of all its containers together: runtimes that start a virtual machine size it by them.
+    /// The sum of its containers. Runtimes that start a virtual machine take its size from this.
     #[prost(message, optional, tag = "5")]
     pub resources: ::core::option::Option<LinuxContainerResources>,
 }
@@ -724,7 +724,7 @@ pub struct ExecSyncResponse {
 pub struct GetEventsRequest {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct ContainerEventResponse {
-    /// Of a container or of a sandbox.
+    /// The id of a container or of a sandbox.
     #[prost(string, tag = "1")]
     pub container_id: ::prost::alloc::string::String,
     #[prost(enumeration = "ContainerEventType", tag = "2")]
@@ -756,7 +756,7 @@ pub struct Image {
     pub repo_digests: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
     #[prost(uint64, tag = "4")]
     pub size: u64,
-    /// Whom the image runs as: a number or a name, or neither, which is root.
+    /// The image's user: a number or a name, or neither, which is root.
     #[prost(message, optional, tag = "5")]
     pub uid: ::core::option::Option<Int64Value>,
     #[prost(string, tag = "6")]

@@ -200,7 +200,7 @@ async fn statistics_that_one_shim_holds_up_are_answered_by_the_guard() {
     let testbed = newest("verbs-stats").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let pods = run_pods(&driver, 3).await;
-    let (_agent, guarded) = Agent::guarding(&testbed.endpoint(), &[]);
+    let (_agent, guarded) = Agent::guarding(&testbed.endpoint(), "");
     let before = statistics(&guarded, IN_TIME).await.unwrap();
     assert_eq!(before.len(), 3, "{before:?}");
     let stuck = &pods[1].sandbox_id;

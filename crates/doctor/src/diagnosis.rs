@@ -184,8 +184,9 @@ const OF_CALLS: [Cause; 4] = [
     Cause::ShimUnresponsive,
 ];
 
-/// A shim that holds up a call is reported with whom it holds up; and so is a runc, also by the
-/// shim that waits for it, or by what it waits for itself.
+/// Leaves out shims and runcs that another finding reports together with the calls that they block: the
+/// process itself, the shim that waits for it, or the process that it waits for. Statistics are a
+/// consequence, which says nothing of the command that hangs.
 fn leave_out_processes_that_are_named(findings: &mut Vec<Finding>, host: &HostFacts) {
     fn named_by(findings: &[Finding], causes: &[Cause]) -> BTreeSet<u32> {
         let others = findings.iter().filter(|it| !causes.contains(&it.cause));
@@ -196,7 +197,7 @@ fn leave_out_processes_that_are_named(findings: &mut Vec<Finding>, host: &HostFa
         let pid = finding.culprit.pid;
         finding.cause != Cause::ShimUnresponsive || pid.is_none_or(|pid| !named.contains(&pid))
     });
-    let named = named_by(findings, &[Cause::RuncHung]);
+    let named = named_by(findings, &[Cause::RuncHung, Cause::StatisticsHang]);
     findings.retain(|finding| match (finding.cause, finding.culprit.pid) {
         (Cause::RuncHung, Some(pid)) => {
             let parent = host.process(pid).map(|runc| runc.ppid);

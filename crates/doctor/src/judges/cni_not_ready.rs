@@ -37,10 +37,12 @@ fn not_ready(facts: &NodeFacts, condition: &Condition) -> Finding {
         });
     }
     let mut found = finding(Cause::CniNotReady, confidence, Culprit::default(), evidence);
-    found.sentence = match format!("the pod network is not ready ({why})") {
-        said if said.chars().count() <= MAX_HEADLINE => said,
-        _ => "the pod network is not ready".to_owned(),
-    };
+    let sentences =
+        [&*why, &*condition.message].map(|why| format!("the pod network is not ready ({why})"));
+    let mut sentences = sentences.into_iter();
+    let fits = |sentence: &String| sentence.chars().count() <= MAX_HEADLINE;
+    let sentence = sentences.find(fits);
+    found.sentence = sentence.unwrap_or_else(|| "the pod network is not ready".to_owned());
     found
 }
 

@@ -38,7 +38,7 @@ async fn under_the_status_lock_condition_and_events_name_the_container_and_a_bun
     let update = driver.hold_update(locked.id("app").unwrap()).await;
     assert!(update.is_held());
     until("the container is named", || {
-        condition("app in default/locked")
+        condition("container app of default/locked is stuck")
     })
     .await;
     until("its cause is named", || condition("container-status-lock")).await;

@@ -106,14 +106,22 @@ async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_
         assert_nothing_twice(&node.pods().await);
     }
     fs::remove_file(node.manifest("dies")).unwrap();
+    // A process of it that containerd has kept shows only when it is wanted again.
+    node.forever("sometimes");
     let run = node.run();
-    for (action, name) in [("Gone", "dies"), ("Ready", "calm"), ("Ready", "changing")] {
+    let ends = [
+        ("Gone", "dies"),
+        ("Ready", "calm"),
+        ("Ready", "changing"),
+        ("Ready", "sometimes"),
+    ];
+    for (action, name) in ends {
         comes_to(&node, &run, action, name).await;
     }
     let pods = node.pods().await;
     assert_nothing_twice(&pods);
     let names: Vec<_> = pods.iter().map(|pod| &*pod.name).collect();
-    assert_eq!(names, ["calm", "changing"], "{pods:#?}");
+    assert_eq!(names, ["calm", "changing", "sometimes"], "{pods:#?}");
     drop(run);
     node.down().await;
 }

@@ -154,6 +154,11 @@ impl Running {
         })
     }
 
+    /// Whether a record that is `wanted` was read already.
+    pub fn has_read(&self, wanted: impl Fn(&Value) -> bool) -> bool {
+        self.history.borrow().iter().any(wanted)
+    }
+
     /// Everything that comes within `time`.
     pub fn within(&self, time: Duration) -> Vec<Value> {
         let deadline = Instant::now() + time;

@@ -138,6 +138,10 @@ fn still_runs<'a>(line: &'a Value, name: &str) -> Option<&'a str> {
 /// call the container exited, and refuse to remove it before it is restarted itself; then it may have
 /// forgotten the process.
 async fn comes_to(node: &Node, run: &Running, action: &str, name: &str) {
+    // While another pod was awaited, containerd may have been restarted for it.
+    if run.has_read(|line| is(line, action, name)) {
+        return;
+    }
     let attempts = Cell::new(0);
     let is_kept = |line: &Value| {
         let why = line["why"].as_str();

@@ -26,6 +26,7 @@ pub fn message(
     threshold: Duration,
 ) -> String {
     let seen = coverage.as_of().map(|seen| seen.instant);
+    let shared = topic(coverage, reason);
     let (topic, consequence) = match (state, kubelet_healthy(now, seen, threshold)) {
         (HealthState::Healthy, _) if coverage.failing.is_empty() && coverage.uninspected == 0 => {
             return "all pods are up to date".to_owned();
@@ -34,12 +35,11 @@ pub fn message(
             (Some(format!("PLEG is not healthy: {sentence}")), None)
         }
         _ => {
-            let topic = topic(coverage, reason);
-            let consequence = consequence(coverage).filter(|_| topic.is_none());
-            (topic.map(str::to_owned), consequence)
+            let consequence = consequence(coverage).filter(|_| shared.is_none());
+            (shared.map(str::to_owned), consequence)
         }
     };
-    let mut clauses = first(problems(coverage, reason, now));
+    let mut clauses = first(problems(coverage, reason, shared.is_some(), now));
     clauses.extend(consequence.map(str::to_owned));
     clauses.extend(counts(coverage));
     match (topic, clauses.is_empty()) {
@@ -107,8 +107,8 @@ fn consequence(coverage: &Coverage) -> Option<&'static str> {
     })
 }
 
-/// Every problem, the culprits first.
-fn problems(coverage: &Coverage, reason: Reason, now: Instant) -> Vec<String> {
+/// Every problem, the culprits first. If they have a topic, unavailable lists are part of it.
+fn problems(coverage: &Coverage, reason: Reason, has_topic: bool, now: Instant) -> Vec<String> {
     let stuck = coverage.stuck.iter().map(|call| StuckCall::new(call, now));
     let (culprits, node): (Vec<_>, Vec<_>) = stuck.partition(|call| call.id.is_some());
     let (lists, other): (Vec<_>, Vec<_>) = node.into_iter().partition(|call| call.call.is_list());
@@ -120,7 +120,7 @@ fn problems(coverage: &Coverage, reason: Reason, now: Instant) -> Vec<String> {
         _ => None,
     };
     let unavailable = match lists_that_are(ListState::Unavailable, coverage)[..] {
-        _ if topic(coverage, reason).is_some() => None,
+        _ if has_topic => None,
         [] => None,
         [list] => Some(format!("{list} is unavailable")),
         _ => Some("both lists are unavailable".to_owned()),

@@ -12,7 +12,7 @@ use serde_saphyr::Spanned;
 fn main() {
     println!("cargo::rerun-if-changed=causes");
     let causes = Path::new("causes");
-    let mut rules = BTreeMap::new();
+    let mut rules = Vec::new();
     let mut pages = BTreeMap::new();
     let entries = fs::read_dir(causes).expect("the catalogue is beside this script");
     for folder in entries.map(|entry| entry.expect("the catalogue is readable").path()) {
@@ -28,32 +28,30 @@ fn main() {
         let (matter, _) = matter.unwrap_or_else(|| panic!("the page of {id} has no front matter"));
         let front: Value = parse(&folder.join("page.md"), matter);
         pages.insert(id.clone(), front);
-        rules.insert(id, rules_of(&folder.join("rules.yaml")));
+        rules.push(format!("{id:?}:{}", rules_of(&folder.join("rules.yaml"))));
     }
-    write("rules.json", &json!(rules));
-    write("pages.json", &json!(pages));
-    write(
-        "failures.json",
-        &json!(rules_of(&causes.join("failures.yaml"))),
-    );
+    write("rules.json", &format!("{{{}}}", rules.join(",")));
+    write("pages.json", &json!(pages).to_string());
+    write("failures.json", &rules_of(&causes.join("failures.yaml")));
     for name in ["lists", "facts"] {
         let path = causes.join(name).with_extension("yaml");
         let value: Value = parse(&path, &text(&path));
-        write(&format!("{name}.json"), &value);
+        write(&format!("{name}.json"), &value.to_string());
     }
 }
 
-/// Each rule of a file: its line, what it reads, and its other keys.
-fn rules_of(path: &Path) -> Vec<Value> {
+/// Each rule of a file: its line, and its keys, of which `on` is the first.
+fn rules_of(path: &Path) -> String {
     let rules: Option<Vec<Spanned<Map<String, Value>>>> = parse(path, &text(path));
     let rules = rules.into_iter().flatten().map(|rule| {
         let (line, mut keys) = (rule.referenced.line(), rule.value);
         let on = keys.remove("on");
         let on =
             on.unwrap_or_else(|| panic!("{}:{line}: a rule begins with `on:`", path.display()));
-        json!([line, on, keys])
+        let others = Value::Object(keys).to_string();
+        format!("[{line},{{\"on\":{on},{}]", &others[1..])
     });
-    rules.collect()
+    format!("[{}]", rules.collect::<Vec<_>>().join(","))
 }
 
 fn text(path: &Path) -> String {
@@ -64,9 +62,8 @@ fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> T {
     serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-fn write(name: &str, value: &Value) {
+fn write(name: &str, json: &str) {
     let folder = env::var_os("OUT_DIR").map(PathBuf::from);
     let path = folder.expect("cargo sets OUT_DIR").join(name);
-    fs::write(&path, value.to_string())
-        .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    fs::write(&path, json).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
 }

@@ -15,71 +15,54 @@ use causes::facts::facts;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
-/// The kinds that are told apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-#[expect(missing_docs, reason = "the words say it")]
-pub enum Kind {
-    KubeletLog,
-    RuntimeLog,
-    SystemdLog,
-    KernelLog,
-    KernelStack,
-    GoroutineDump,
-    GoroutineProfile,
-    Metrics,
-    Ps,
-    KubectlDescribe,
-    KubectlEvents,
-    ToolOutput,
-    Snapshot,
-    #[default]
-    Unknown,
-}
-
-impl Kind {
-    /// The number of kinds.
-    pub const COUNT: usize = Self::KNOWN.len() + 1;
-
-    /// All kinds except unknown.
-    pub const KNOWN: [Self; 13] = [
-        Self::KubeletLog,
-        Self::RuntimeLog,
-        Self::SystemdLog,
-        Self::KernelLog,
-        Self::KernelStack,
-        Self::GoroutineDump,
-        Self::GoroutineProfile,
-        Self::Metrics,
-        Self::Ps,
-        Self::KubectlDescribe,
-        Self::KubectlEvents,
-        Self::ToolOutput,
-        Self::Snapshot,
-    ];
-
-    /// The word.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::KubeletLog => "kubelet-log",
-            Self::RuntimeLog => "runtime-log",
-            Self::SystemdLog => "systemd-log",
-            Self::KernelLog => "kernel-log",
-            Self::KernelStack => "kernel-stack",
-            Self::GoroutineDump => "goroutine-dump",
-            Self::GoroutineProfile => "goroutine-profile",
-            Self::Metrics => "metrics",
-            Self::Ps => "ps",
-            Self::KubectlDescribe => "kubectl-describe",
-            Self::KubectlEvents => "kubectl-events",
-            Self::ToolOutput => "tool-output",
-            Self::Snapshot => "snapshot",
-            Self::Unknown => "unknown",
+/// Declares the kinds, each with its word.
+macro_rules! kinds {
+    ($($kind:ident = $word:literal,)+) => {
+        /// The kinds that are distinguished.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+        #[serde(rename_all = "kebab-case")]
+        #[expect(missing_docs, reason = "the words say it")]
+        pub enum Kind {
+            $($kind,)+
+            #[default]
+            Unknown,
         }
-    }
+
+        impl Kind {
+            /// All kinds except unknown.
+            pub const KNOWN: [Self; [$($word),+].len()] = [$(Self::$kind),+];
+
+            /// The number of kinds.
+            pub const COUNT: usize = Self::KNOWN.len() + 1;
+
+            /// The word.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$kind => $word,)+
+                    Self::Unknown => "unknown",
+                }
+            }
+        }
+    };
 }
 
-/// Who writes to a node's journal, as far as it matters here.
+kinds! {
+    KubeletLog = "kubelet-log",
+    RuntimeLog = "runtime-log",
+    SystemdLog = "systemd-log",
+    KernelLog = "kernel-log",
+    KernelStack = "kernel-stack",
+    GoroutineDump = "goroutine-dump",
+    GoroutineProfile = "goroutine-profile",
+    Metrics = "metrics",
+    Ps = "ps",
+    KubectlDescribe = "kubectl-describe",
+    KubectlEvents = "kubectl-events",
+    ToolOutput = "tool-output",
+    Snapshot = "snapshot",
+}
+
+/// The writers of a node's journal that matter here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the words say it")]

@@ -12,7 +12,7 @@
 //!   analysis: one pattern, one likely holder, one chain, findings
 //! ```
 //!
-//! Everything but `input` is pure: lines and times come in as arguments, what was found is
+//! Everything but `input` is pure: lines and times are arguments, what was found is
 //! plain data. Whatever the input, memory is bounded, and what did not fit is counted.
 //!
 //! ```

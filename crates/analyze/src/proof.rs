@@ -23,7 +23,7 @@ pub struct Proof {
     pub confidence: Confidence,
     /// What was seen, in a sentence without a full stop.
     pub says: String,
-    /// Who it is, as far as it is known.
+    /// The culprit, if it is known in part.
     pub culprit: Culprit,
     /// What it shows of this node, in a short sentence in place of the title of the cause.
     pub headline: Option<String>,
@@ -34,7 +34,7 @@ pub struct Proof {
 }
 
 impl Proof {
-    /// A proof that names nobody.
+    /// A proof without a culprit.
     pub fn new(cause: Cause, confidence: Confidence, line: u64, says: impl Into<String>) -> Self {
         Self {
             cause,

@@ -1,4 +1,4 @@
-//! Dumps of several daemons: who waits for whom.
+//! Dumps of several daemons: which one waits for which.
 
 mod read;
 

@@ -1,4 +1,4 @@
-//! Saved logs become episodes: from when to when, what, who, and the line that says so.
+//! Saved logs become episodes: from when to when, what, the culprit, and the line that says so.
 
 use analyze::analysis::{Analysis, Analyzer};
 use episodes::{Episode, What};
@@ -15,8 +15,8 @@ fn analysed(lines: &[&str]) -> Analysis {
     analyzer.finish()
 }
 
-/// `HH:MM:SS-HH:MM:SS what whom`, a line each.
-fn told(analysis: &Analysis) -> Vec<String> {
+/// `HH:MM:SS-HH:MM:SS what culprit`, a line each.
+fn lines_of(analysis: &Analysis) -> Vec<String> {
     let clock = |time: WallTime| time.to_string()[11..19].to_owned();
     let line = |episode: &Episode| {
         let to = match episode.to {
@@ -70,7 +70,7 @@ fn a_list_that_hangs_makes_the_node_not_ready_until_it_answers() {
     let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
     let analysis = analysed(&lines);
     assert_eq!(
-        told(&analysis),
+        lines_of(&analysis),
         [
             "12:00:00 kubelet started",
             "12:29:55-12:33:30 no relist",
@@ -95,7 +95,7 @@ fn what_has_not_ended_when_the_log_ends_has_no_end() {
         "I0506 12:33:06.000000 9 setters.go:559] Node became not ready: {Type:Ready Status:False}",
         "I0506 12:34:06.000000 9 kubelet.go:1] another line",
     ]);
-    assert_eq!(told(&analysis), ["12:33:06- NotReady"]);
+    assert_eq!(lines_of(&analysis), ["12:33:06- NotReady"]);
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_call_is_about_the_pod_that_its_line_names() {
     );
     let analysis = analysed(&[&line]);
     let expected = format!("12:00:00-12:02:00 ContainerStatus hangs {}", &id[..13]);
-    assert_eq!(told(&analysis), [expected]);
+    assert_eq!(lines_of(&analysis), [expected]);
 }
 
 #[test]
@@ -117,7 +117,7 @@ fn a_line_counts_as_a_sign_only_if_its_cause_was_found() {
         "E0506 12:02:20.000000 9 x.go:1] accept4: too many open files; retrying in 1s",
     ]);
     assert_eq!(
-        told(&analysis),
+        lines_of(&analysis),
         ["12:02:00-12:02:20 fd-or-inotify-exhausted"]
     );
     assert_eq!(analysis.episodes[0].count, 2);
@@ -157,7 +157,7 @@ fn a_task_that_the_kernel_reports_as_blocked_is_an_episode_until_the_last_report
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let analysis = analysed(&lines);
         let expected = ["12:00:00-12:06:00 task blocked dockerd (1810)"];
-        assert_eq!(told(&analysis), expected, "{form}");
+        assert_eq!(lines_of(&analysis), expected, "{form}");
         let episode = &analysis.episodes[0];
         assert_eq!(episode.count, 3);
         assert_eq!(episode.source.as_ref().unwrap().line, Some(1));
@@ -170,7 +170,7 @@ fn a_blocked_task_without_a_time_of_day_is_no_episode() {
         "[450528.013688] INFO: task dockerd:1810 blocked for more than 328 seconds.",
         "[450528.020856]       Not tainted 5.4.89+ #1",
     ]);
-    assert_eq!(told(&analysis), [""; 0]);
+    assert_eq!(lines_of(&analysis), [""; 0]);
 }
 
 const CONDITIONS: [&str; 4] = [
@@ -183,7 +183,7 @@ const CONDITIONS: [&str; 4] = [
 #[test]
 fn a_node_that_describe_shows_as_not_ready_was_so_from_its_last_transition() {
     let analysis = analysed(&CONDITIONS);
-    assert_eq!(told(&analysis), ["12:33:00- NotReady"]);
+    assert_eq!(lines_of(&analysis), ["12:33:00- NotReady"]);
     let episode = &analysis.episodes[0];
     assert_eq!(
         episode.reason,
@@ -200,7 +200,7 @@ fn a_node_that_describe_shows_as_not_ready_was_so_from_its_last_transition() {
 fn a_kubelet_that_stopped_posting_is_not_ready_since_the_api_server_noticed() {
     let row = "  Ready            Unknown   Mon, 06 May 2024 12:39:00 +0000   Mon, 06 May 2024 12:39:40 +0000   NodeStatusUnknown   Kubelet stopped posting node status.";
     let analysis = analysed(&[CONDITIONS[0], CONDITIONS[1], row]);
-    assert_eq!(told(&analysis), ["12:39:40- NotReady"]);
+    assert_eq!(lines_of(&analysis), ["12:39:40- NotReady"]);
     assert!(analysis.episodes[0].reason.contains("stopped posting"));
 }
 
@@ -215,5 +215,5 @@ fn a_log_that_shows_when_the_node_was_ready_again_ends_what_describe_shows() {
         "I0506 12:50:00.000000 9 kubelet_node_status.go:379] Recording NodeReady event message \
          for node n1",
     );
-    assert_eq!(told(&analysed(&lines)), ["12:33:00-12:50:00 NotReady"]);
+    assert_eq!(lines_of(&analysed(&lines)), ["12:33:00-12:50:00 NotReady"]);
 }

@@ -8,14 +8,14 @@ use analyze::input::MAX_LINE_BYTES;
 use read::text;
 
 /// No line of a megabyte takes longer, even unoptimised on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_DURATION: Duration = Duration::from_secs(60);
 
 #[track_caller]
 fn ends_in_time(what: &str, bytes: &[u8]) -> analyze::analysis::Analysis {
     let begun = Instant::now();
     let found = text(bytes);
     assert!(
-        begun.elapsed() < PATIENCE,
+        begun.elapsed() < MAX_DURATION,
         "{what} took {:?}",
         begun.elapsed()
     );

@@ -130,7 +130,7 @@ fn a_runtime_that_is_gone_is_told_from_a_start_and_from_another_server() {
     let found = text(&gone);
     assert_eq!(causes(&found), ["runtime-unresponsive"]);
     assert!(found.findings[0].evidence[0].contains("for at least 9 s"));
-    // It came back: half a minute later nobody complains.
+    // It came back: half a minute later no line complains.
     let later = "I0505 14:01:00.872880    2858 kubelet.go:2055] \"SyncLoop ADD\" source=\"api\"\n";
     assert!(!text(gone + later).has_problem());
     for line in [
@@ -242,16 +242,16 @@ fn a_log_of_k3s_is_the_kubelets() {
 #[test]
 fn a_year_that_is_told_late_is_the_year_of_all() {
     let before = "Jan 09 19:48:52 n1 kubelet[9136]: I0109 19:48:52.100000    9136 kubelet.go:1765] skipping pod synchronization - [PLEG is not healthy: pleg was last seen active 3m4.2s ago; threshold is 3m0s]\n";
-    let tells = "Jan 09 19:48:52 n1 kubelet[9136]: I0109 19:48:52.460707    9136 setters.go:559] Node became not ready: {Type:Ready Status:False LastHeartbeatTime:2021-01-09 19:48:52.460628029 +0800 CST m=+1199233.179416634 Reason:KubeletNotReady Message:PLEG is not healthy: pleg was last seen active 3m4.612899233s ago; threshold is 3m0s}\n";
-    let found = text(format!("{before}{tells}"));
+    let condition = "Jan 09 19:48:52 n1 kubelet[9136]: I0109 19:48:52.460707    9136 setters.go:559] Node became not ready: {Type:Ready Status:False LastHeartbeatTime:2021-01-09 19:48:52.460628029 +0800 CST m=+1199233.179416634 Reason:KubeletNotReady Message:PLEG is not healthy: pleg was last seen active 3m4.612899233s ago; threshold is 3m0s}\n";
+    let found = text(format!("{before}{condition}"));
     let interval = &pleg(&found).intervals[0];
     assert_eq!(interval.lines, 2);
     assert_eq!(
         interval.start.unwrap().to_string(),
         "2021-01-09T11:48:52.100000000Z"
     );
-    let told = found.story[0].time.unwrap();
-    assert_eq!(told.to_string(), "2021-01-09T11:48:52.100000000Z");
+    let time = found.story[0].time.unwrap();
+    assert_eq!(time.to_string(), "2021-01-09T11:48:52.100000000Z");
 }
 
 const LATE_LEASE: &str = "E0412 10:49:32.719846   23221 controller.go:178] failed to update node lease, error: Put https://192.0.2.49:6443/x?timeout=10s: context deadline exceeded\n";

@@ -1,5 +1,5 @@
 //! What people paste when a node is NotReady: each file has the form of a public thread, and
-//! `pastes/index.tsv` says which, what a careful expert tells from it, and why.
+//! `pastes/index.tsv` says which, what a careful expert concludes from it, and why.
 
 mod read;
 

@@ -1,4 +1,4 @@
-//! What published explanations quote is read, and the longest of them is told in one
+//! What published explanations quote is read, and the longest of them is reported in one
 //! sentence, from the kubelet to the kernel.
 
 mod read;

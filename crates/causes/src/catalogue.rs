@@ -4,7 +4,7 @@
 /// Named lists of texts that the rules of several causes use.
 pub const LISTS: &str = include_str!(concat!(env!("OUT_DIR"), "/lists.json"));
 
-/// What supports each cause, by its id: the line, what it reads, and the other keys of each rule.
+/// What supports each cause, by its id: the line and the keys of each rule.
 pub const RULES: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 
 /// Rules on lines that show that something failed, and do not show why.

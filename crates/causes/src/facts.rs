@@ -40,13 +40,29 @@ pub struct Facts {
     pub node_conditions: Vec<String>,
     /// Packages of Go, and the program whose they are, the most specific first.
     pub go_packages: Vec<(String, String)>,
+    /// Programs of Go, and patterns of the names of their processes.
+    pub go_programs: BTreeMap<String, Vec<String>>,
     /// Texts of lines around the stacks in the log of the kernel.
     pub around_kernel_stacks: Vec<String>,
     pub(crate) runc: Runc,
     pub(crate) systemd_serials: SystemdSerials,
     pub(crate) kernels: Vec<KernelFault>,
+    /// Methods of calls to the runtime, by texts in what a kubelet reports of them.
+    pub call_methods: Vec<(String, String)>,
+    /// What lines begin with, by what they are then.
+    pub beginnings: BTreeMap<String, Vec<String>>,
+    /// The tables whose rows rules read, and the names of their cells.
+    pub tables: BTreeMap<String, Vec<String>>,
     /// The first kernel of RHEL 7 that leaks no memory control groups.
     pub memory_cgroups_fixed: String,
+}
+
+impl Facts {
+    /// Whether a line begins as those of this kind do.
+    pub fn begins(&self, kind: &str, line: &[u8]) -> bool {
+        let mut beginnings = self.beginnings[kind].iter();
+        beginnings.any(|beginning| line.starts_with(beginning.as_bytes()))
+    }
 }
 
 /// Functions and states of goroutines that show what they wait for.
@@ -59,6 +75,16 @@ pub struct Goroutines {
     pub idle_functions: Vec<String>,
     /// Loops that call a worker function: they are idle only if they wait themselves.
     pub idle_loops: Vec<String>,
+    /// Functions of connections, which always wait for the network.
+    pub connections: Vec<String>,
+    /// Functions that wait for the kernel's reply.
+    pub netlink: Vec<String>,
+    /// Functions that wait for a child process to exit.
+    pub processes: Vec<String>,
+    /// Functions that wait for a shim.
+    pub shims: Vec<String>,
+    /// Functions that wait for a reply on the system bus.
+    pub bus: Vec<String>,
     /// Functions that wait for the response to a call.
     pub calls: Vec<String>,
     /// Functions that wait for a file system.

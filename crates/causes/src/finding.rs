@@ -1,4 +1,4 @@
-//! A finding: a cause, how sure we are, who it is, what shows it, and what to do.
+//! A finding: a cause, how sure we are, the culprit, what shows it, and what to do.
 //!
 //! ```
 //! use causes::Cause;
@@ -62,7 +62,7 @@ impl Confidence {
     }
 }
 
-/// A pod, as far as it is known.
+/// A pod, of which some may be unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the words say it")]
 pub struct PodName {
@@ -71,7 +71,7 @@ pub struct PodName {
     pub name: Option<String>,
 }
 
-/// Who it is, as far as it is known.
+/// The culprit, if it is known in part.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Culprit {
     /// The pod.
@@ -105,7 +105,7 @@ impl Culprit {
             || differ(&self.pid, &other.pid)
     }
 
-    /// Takes over what was not known yet, unless it is about somebody else.
+    /// Takes over what was not known yet, unless it is about another one.
     pub fn learn(&mut self, other: Self) {
         if self.contradicts(&other) {
             return;
@@ -123,8 +123,18 @@ impl Culprit {
         fill(&mut self.unit, other.unit);
     }
 
-    /// Names it as far as it is known: `pod shop/web-0, id 61ac7eca54e9, containerd-shim (20596)`.
-    /// What `said` tells already is left out. None if nothing is left.
+    /// The same without the pod and the container.
+    pub fn of_node(self) -> Self {
+        Self {
+            pod: None,
+            container: None,
+            id: None,
+            ..self
+        }
+    }
+
+    /// Names what is known of it: `pod shop/web-0, id 61ac7eca54e9, containerd-shim (20596)`.
+    /// What `said` names already is left out. None if nothing is left.
     pub fn named_beside(&self, said: &str) -> Option<String> {
         let pod = self.pod.as_ref().map(|pod| {
             let part = |part: &Option<String>| part.clone().unwrap_or_else(|| "?".to_owned());
@@ -147,7 +157,7 @@ impl Culprit {
         (!new.is_empty()).then(|| new.join(", "))
     }
 
-    /// Whether nobody is named.
+    /// Whether no culprit is named.
     pub fn is_nobody(&self) -> bool {
         *self == Self::default()
     }
@@ -173,7 +183,7 @@ pub struct Finding {
     /// When the earlier diagnosis found it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub found_at: Option<WallTime>,
-    /// Who it is.
+    /// The culprit.
     pub culprit: Culprit,
     /// What shows it: sentences, and lines with file and number in front.
     pub evidence: Vec<String>,

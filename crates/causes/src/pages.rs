@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde::Deserialize;
+use serde_saphyr::{MessageFormatter, UserMessageFormatter};
 
 use crate::Cause;
 use crate::catalogue::PAGES as PAGES_AS_JSON;
@@ -33,6 +34,9 @@ pub struct About {
     /// are no evidence against each of them.
     #[serde(default)]
     pub of_one: bool,
+    /// It is a fault of the node: the pods and containers that lines name are its victims.
+    #[serde(default)]
+    pub of_node: bool,
     /// Where it is discussed.
     #[serde(default)]
     pub references: Vec<String>,
@@ -99,16 +103,29 @@ pub enum PageError {
     Id(String),
     /// There is no front matter.
     #[error(
-        "{0} has no front matter: a page begins with a line ---, then come id, title and advice, then \
-         a line ---, an empty line and the text"
+        "there is no front matter: a page begins with a line ---, then come id, title and advice, then a \
+         line ---, an empty line and the text"
     )]
-    NoFrontMatter(String),
-    /// The front matter is malformed.
-    #[error("the front matter of {0}: {1}")]
-    FrontMatter(String, String),
+    NoFrontMatter,
+    /// The front matter is malformed, in this line of the page.
+    #[error("{1}")]
+    FrontMatter(Option<u64>, String),
     /// It is the page of another cause.
-    #[error("the front matter of {0} has the id {1:?}")]
-    OtherId(String, String),
+    #[error("the front matter has the id {0:?}; it must be the name of the folder")]
+    OtherId(String),
+    /// There is no title, or it is no part of a sentence.
+    #[error("the title {0:?} must be a short sentence without a full stop")]
+    Title(String),
+}
+
+impl PageError {
+    /// The line of the page, if it is in one.
+    pub fn line(&self) -> Option<u64> {
+        match self {
+            Self::FrontMatter(line, _) => *line,
+            _ => None,
+        }
+    }
 }
 
 impl About {
@@ -116,12 +133,18 @@ impl About {
     pub(crate) fn read(id: &str, page: &'static str) -> Result<Self, PageError> {
         let parts = page.strip_prefix("---\n");
         let parts = parts.and_then(|page| page.split_once("\n---\n\n"));
-        let (matter, text) = parts.ok_or_else(|| PageError::NoFrontMatter(id.to_owned()))?;
-        let malformed =
-            |error: serde_saphyr::Error| PageError::FrontMatter(id.to_owned(), error.to_string());
+        let (matter, text) = parts.ok_or(PageError::NoFrontMatter)?;
+        let malformed = |error: serde_saphyr::Error| {
+            let (line, says) = yaml_error(&error);
+            // The front matter begins in the second line.
+            PageError::FrontMatter(line.map(|line| line + 1), says)
+        };
         let mut about: Self = serde_saphyr::from_str(matter).map_err(malformed)?;
         if about.id != id {
-            return Err(PageError::OtherId(id.to_owned(), about.id));
+            return Err(PageError::OtherId(about.id));
+        }
+        if about.title.trim().is_empty() || about.title.ends_with('.') {
+            return Err(PageError::Title(about.title));
         }
         about.text = text;
         Ok(about)
@@ -131,6 +154,20 @@ impl About {
     pub(crate) fn id(&self) -> &str {
         &self.id
     }
+}
+
+/// The line of an error in YAML, and what is wrong, in words of a person who writes YAML.
+pub fn yaml_error(error: &serde_saphyr::Error) -> (Option<u64>, String) {
+    let line = error.location().map(|location| location.line());
+    let says = UserMessageFormatter.format_message(error.without_snippet());
+    let says = match &*says {
+        "expected sequence start" => "expected a list, whose items begin with `- `",
+        "expected mapping start" => "expected keys with values, as in `key: value`",
+        "expected string scalar" => "expected a text",
+        "invalid u64" => "expected a whole number, at least 0",
+        says => says,
+    };
+    (line, says.to_owned())
 }
 
 #[cfg(test)]

@@ -103,9 +103,9 @@ impl Backport {
 pub enum SerialOverflow {
     /// It starts again at half of them.
     Repaired,
-    /// It answers nobody any more.
+    /// It answers no call any more.
     Affected,
-    /// Its version alone does not tell.
+    /// Its version alone does not show it.
     Unknown,
 }
 
@@ -119,7 +119,7 @@ pub fn serial_overflow(running: &str, package: Option<&str>) -> SerialOverflow {
     if upstream >= serials.fixed {
         return SerialOverflow::Repaired;
     }
-    // The package of another version does not tell about the one that runs.
+    // The package of another version says nothing about the one that runs.
     let package = package.map(number::without_epoch);
     let package = package.filter(|package| number::first_number(package) == Some(upstream));
     let release = package.unwrap_or(running);

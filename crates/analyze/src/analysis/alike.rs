@@ -28,7 +28,7 @@ struct Alike {
 }
 
 impl Alikes {
-    /// A line was read that begins with `head`, by which alone it was told to be this writer's.
+    /// A line was read that begins with `head`, which alone shows that it is this writer's.
     pub(super) fn add(&mut self, head: &[u8], writer: Writer) {
         if head.len() > MAX_HEAD_BYTES {
             return;

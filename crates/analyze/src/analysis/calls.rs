@@ -1,8 +1,11 @@
 //! Failed calls to the runtime, as logged by the kubelet.
 
 use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use causes::facts::facts;
 use causes::finding::Culprit;
+use serde::Deserialize;
 
 use super::Quote;
 use super::names;
@@ -10,7 +13,8 @@ use crate::line::has;
 use crate::series::Around;
 
 /// The method of a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Method {
     ListPodSandbox,
     ListContainers,
@@ -55,31 +59,12 @@ impl Method {
     }
 }
 
-/// If one name is a part of another, the longer one comes first.
-const NAMES: [(&str, Method); 18] = [
-    ("ListPodSandbox", Method::ListPodSandbox),
-    ("ListContainers", Method::ListContainers),
-    ("PodSandboxStatus", Method::PodSandboxStatus),
-    ("ContainerStatus", Method::ContainerStatus),
-    ("RunPodSandbox", Method::RunPodSandbox),
-    ("StopPodSandbox", Method::StopPodSandbox),
-    ("StopContainer", Method::StopContainer),
-    ("listing containers: ", Method::ListContainers),
-    ("failed to list all containers", Method::ListContainers),
-    ("failed to list all pod sandboxes", Method::ListPodSandbox),
-    ("listing pod sandboxes: ", Method::ListPodSandbox),
-    (
-        "getting the status of the container",
-        Method::ContainerStatus,
-    ),
-    ("Failed to get container status", Method::ContainerStatus),
-    ("GenericPLEG: Unable to retrieve pods", Method::AnyList),
-    // It begins with a list of the containers.
-    ("Container garbage collection failed", Method::AnyList),
-    ("PLEG: Ignoring events for pod", Method::AnyStatus),
-    ("Status from runtime service failed", Method::Status),
-    ("from runtime service failed", Method::Other),
-];
+/// Methods, by texts in what a kubelet reports.
+static METHODS: LazyLock<Vec<(&str, Method)>> = LazyLock::new(|| {
+    let each = facts().call_methods.iter();
+    each.map(|(text, method)| (text.as_str(), crate::named(method)))
+        .collect()
+});
 
 /// Calls of one kind that timed out.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +72,7 @@ pub struct Late {
     /// The number of lines.
     pub lines: u64,
     /// The containers or pods that they were about, and how often.
-    pub whom: BTreeMap<String, (u64, Culprit)>,
+    pub targets: BTreeMap<String, (u64, Culprit)>,
     /// The first lines.
     pub quotes: Vec<Quote>,
 }
@@ -115,7 +100,7 @@ const MAX_QUOTES: usize = 3;
 
 impl Calls {
     /// Adds a line about a failed call.
-    /// Returns the method and whom the call was about if it timed out.
+    /// Returns the method and the target of the call if it timed out.
     pub fn line(
         &mut self,
         line: &[u8],
@@ -124,7 +109,7 @@ impl Calls {
     ) -> Option<(Method, Culprit)> {
         let is_of_dockershim = has(line, "operation timeout");
         self.are_of_dockershim |= is_of_dockershim;
-        let (_, method) = NAMES.iter().find(|(name, _)| has(line, name))?;
+        let (_, method) = METHODS.iter().find(|(name, _)| has(line, name))?;
         let is_of_no_plugin = *method == Method::RunPodSandbox
             && BEFORE_THE_NETWORK.iter().any(|stage| has(line, stage));
         let method = if is_of_no_plugin {
@@ -166,7 +151,7 @@ impl Calls {
         let culprit = names::in_line(line);
         let pod = culprit.pod.as_ref().and_then(|pod| pod.name.clone());
         if let Some(key) = culprit.id.clone().or(pod) {
-            entry.asked_for(key, 1, culprit.clone());
+            entry.add_target(key, 1, culprit.clone());
         }
         Some((*method, culprit))
     }
@@ -179,8 +164,8 @@ impl Calls {
             known.lines += late.lines;
             let room = MAX_QUOTES.saturating_sub(known.quotes.len());
             known.quotes.extend(late.quotes.into_iter().take(room));
-            for (key, (count, culprit)) in late.whom {
-                known.asked_for(key, count, culprit);
+            for (key, (count, culprit)) in late.targets {
+                known.add_target(key, count, culprit);
             }
         }
     }
@@ -192,9 +177,9 @@ impl Calls {
 }
 
 impl Late {
-    fn asked_for(&mut self, key: String, times: u64, culprit: Culprit) {
-        if self.whom.len() < MAX_NAMES || self.whom.contains_key(&key) {
-            let (count, known) = self.whom.entry(key).or_default();
+    fn add_target(&mut self, key: String, times: u64, culprit: Culprit) {
+        if self.targets.len() < MAX_NAMES || self.targets.contains_key(&key) {
+            let (count, known) = self.targets.entry(key).or_default();
             *count += times;
             known.learn(culprit);
         }
@@ -202,7 +187,7 @@ impl Late {
 
     /// The container or pod with the most timeouts.
     pub fn most(&self) -> Option<&Culprit> {
-        let most = self.whom.values().max_by_key(|(count, _)| *count);
+        let most = self.targets.values().max_by_key(|(count, _)| *count);
         most.map(|(_, culprit)| culprit)
     }
 }

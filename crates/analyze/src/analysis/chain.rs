@@ -1,4 +1,4 @@
-//! The chain of waits from one daemon to the next, as far as the dumps show it.
+//! The chain of waits from one daemon to the next, as the dumps show it.
 //!
 //! ```text
 //!   relist --call--> handler --lock--> its holder --process--> plugin --call--> agent --> kernel
@@ -197,19 +197,19 @@ fn says(group: &Group, before: Option<&Group>) -> String {
     let program = group
         .program
         .map_or("a process".to_owned(), |program| program.to_string());
-    let waits_so_long = match group.oldest.minutes {
+    let waits_for_minutes = match group.oldest.minutes {
         Some(minutes) => format!("has been waiting for {minutes} minutes"),
         None => "waits".to_owned(),
     };
-    let who = match group.oldest.id {
+    let goroutine = match group.oldest.id {
         Some(id) => format!("goroutine {id}"),
         None => "a goroutine".to_owned(),
     };
     let waits = group.wait.what();
     match before {
         None if is_relist(group) => match method(group) {
-            Some(method) => format!("{program}'s relist {waits_so_long} in {method}"),
-            None => format!("{program}'s relist {waits_so_long} for {waits}"),
+            Some(method) => format!("{program}'s relist {waits_for_minutes} in {method}"),
+            None => format!("{program}'s relist {waits_for_minutes} for {waits}"),
         },
         _ if group.wait == Wait::Lock => {
             let lock = group.lock_type().map_or(function, short);
@@ -218,23 +218,27 @@ fn says(group: &Group, before: Option<&Group>) -> String {
             } else {
                 "a handler"
             };
-            format!("{role} in {program} {waits_so_long} for the lock of {lock}")
+            format!("{role} in {program} {waits_for_minutes} for the lock of {lock}")
         }
         Some(before) if before.wait == Wait::Lock => {
             let holding = group
-                .telling_call(before.lock_type())
+                .outermost_call_of(before.lock_type())
                 .map_or(function, short);
-            format!("that lock is held by {who} in {holding}, which {waits_so_long} for {waits}")
+            format!(
+                "that lock is held by {goroutine} in {holding}, which {waits_for_minutes} for {waits}"
+            )
         }
         Some(before) if before.wait == Wait::Process && group.wait == Wait::Rpc => {
-            format!("that process is {program}, which {waits_so_long} for its agent ({function})")
+            format!(
+                "that process is {program}, which {waits_for_minutes} for its agent ({function})"
+            )
         }
         Some(before) if before.wait == Wait::Process => {
-            format!("that process is {program}, which {waits_so_long} for {waits} ({function})")
+            format!("that process is {program}, which {waits_for_minutes} for {waits} ({function})")
         }
         _ => {
             let purpose = short(group.purpose());
-            format!("in {program} {who} {waits_so_long} for {waits} ({purpose})")
+            format!("in {program} {goroutine} {waits_for_minutes} for {waits} ({purpose})")
         }
     }
 }
@@ -245,11 +249,11 @@ fn end_of(last: &Group, before: Option<&Group>, kernel: Option<&KernelStack>) ->
     let program = program.map_or("a process".to_owned(), |program| program.to_string());
     if let Some(stack) = kernel {
         let process = stack.process.clone();
-        return [process.unwrap_or(program), telling(stack).to_owned()];
+        return [process.unwrap_or(program), shown_function(stack).to_owned()];
     }
     let function = match before.filter(|before| before.wait == Wait::Lock) {
         Some(before) => last
-            .telling_call(before.lock_type())
+            .outermost_call_of(before.lock_type())
             .map_or(last.function(), short),
         None => short(last.purpose()),
     };
@@ -321,10 +325,10 @@ fn in_kernel<'a>(
 }
 
 fn kernel_says(stack: &KernelStack) -> String {
-    let who = stack.who().unwrap_or_else(|| "it".to_owned());
+    let task = stack.task().unwrap_or_else(|| "it".to_owned());
     format!(
-        "the kernel stack confirms this: {who} is in {}",
-        telling(stack)
+        "the kernel stack confirms this: {task} is in {}",
+        shown_function(stack)
     )
 }
 
@@ -332,7 +336,7 @@ fn kernel_link(file: &str, stack: &KernelStack) -> Link {
     Link {
         program: stack.process.clone(),
         goroutine: None,
-        function: telling(stack).to_owned(),
+        function: shown_function(stack).to_owned(),
         waits_for: "the kernel".to_owned(),
         file: file.to_owned(),
         line: stack.line,
@@ -340,7 +344,7 @@ fn kernel_link(file: &str, stack: &KernelStack) -> Link {
 }
 
 /// The function that shows what the kernel waits for, below those of the scheduler.
-fn telling(stack: &KernelStack) -> &str {
+fn shown_function(stack: &KernelStack) -> &str {
     let known = stack
         .functions
         .iter()

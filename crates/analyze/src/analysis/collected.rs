@@ -45,7 +45,10 @@ impl Collected {
             more: 0,
         });
         evidence.confidence = evidence.confidence.max(confidence);
-        evidence.culprit.learn(culprit);
+        evidence.culprit.learn(match cause.about().of_node {
+            true => culprit.of_node(),
+            false => culprit,
+        });
         evidence.say(said);
     }
 

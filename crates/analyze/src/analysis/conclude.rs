@@ -11,10 +11,10 @@ use super::calls::Method;
 use super::chain;
 use super::episodes;
 use super::errors;
-use super::gone;
 use super::late_calls;
+use super::outages;
 use super::unexplained;
-use super::{Analysis, InputReport, Quote, Told};
+use super::{Analysis, InputReport, Quote, Results};
 use crate::goroutines::{self, Context, Goroutines, Group, short};
 use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
@@ -23,26 +23,26 @@ use crate::proof::Proof;
 use crate::ps;
 use crate::rules::{LineSearch, Of};
 use crate::series::{self, Pattern, PlegReading};
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
-pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
-    let (groups, total, dropped) = std::mem::take(&mut told.groups).sorted();
-    let metrics = metrics::read(&told.samples);
-    let pleg = series_of(&mut told);
-    let chain = chain::follow(&groups, &told.kernel);
+pub(super) fn conclude(mut results: Results, search: &LineSearch) -> Analysis {
+    let (groups, total, dropped) = std::mem::take(&mut results.groups).sorted();
+    let metrics = metrics::read(&results.samples);
+    let pleg = series_of(&mut results);
+    let chain = chain::follow(&groups, &results.kernel);
     let goroutines = goroutines_of(&groups, total, dropped, chain.as_ref());
-    let releases = of_lines(&mut told, search);
-    of_kernel(&mut told);
-    let is_runc_asleep = of_listings(&mut told);
-    of_tables(&mut told);
+    let releases = of_lines(&mut results, search);
+    of_kernel(&mut results);
+    let is_runc_asleep = of_listings(&mut results);
+    of_tables(&mut results);
     let is_unhealthy = pleg.as_ref().is_some_and(|pleg| pleg.pattern.is_fault());
     let confidence = match is_runc_asleep {
         true => Some(Confidence::High),
         false => is_unhealthy.then_some(Confidence::Low),
     };
-    of_releases(&mut told, releases, confidence);
-    episodes::of_outages(&told.gone, &mut told.episodes);
-    gone::conclude(&mut told);
+    of_releases(&mut results, releases, confidence);
+    episodes::of_outages(&results.outages, &mut results.episodes);
+    outages::conclude(&mut results);
     // A chain shows what the relist waits for, better than its last call does.
     let is_unexplained =
         chain.is_none() && pleg.as_ref().is_some_and(|pleg| pleg.pattern.is_fault());
@@ -50,13 +50,13 @@ pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
         total,
         is_unexplained,
     };
-    of_goroutines(&mut told, &groups, context);
-    of_all(&mut told, pleg.as_ref(), metrics.as_ref());
-    late_calls::conclude(&mut told);
-    of_chain(&mut told, chain.as_ref(), &groups);
-    unexplained::conclude(&mut told);
-    let (errors, other_errors) = errors::conclude(&mut told);
-    let mut story = told.story;
+    of_goroutines(&mut results, &groups, context);
+    of_all(&mut results, pleg.as_ref(), metrics.as_ref());
+    late_calls::conclude(&mut results);
+    of_chain(&mut results, chain.as_ref(), &groups);
+    unexplained::conclude(&mut results);
+    let (errors, other_errors) = errors::conclude(&mut results);
+    let mut story = results.story;
     story.sort_by(|one, other| {
         let key = |quote: &Quote| (quote.time.is_none(), quote.time, quote.line);
         key(one)
@@ -64,7 +64,7 @@ pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
             .then_with(|| one.file.cmp(&other.file))
     });
     story.dedup();
-    let mut findings = told.collected.findings();
+    let mut findings = results.collected.findings();
     leave_out_superseded(&mut findings);
     let suspects = findings
         .iter_mut()
@@ -75,21 +75,21 @@ pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
             "confirm first that it is this: `pleg explain {cause}` says how"
         ));
     }
-    let (episodes, dropped) = episodes::conclude(told.episodes, &findings);
-    told.dropped.episodes = dropped;
+    let (episodes, dropped) = episodes::conclude(results.episodes, &findings);
+    results.dropped.episodes = dropped;
     let mut analysis = Analysis {
         summary: String::new(),
-        inputs: told.inputs,
+        inputs: results.inputs,
         pleg,
         goroutines,
         chain: chain.as_ref().map(|found| found.chain.clone()),
         metrics,
         story,
         findings,
-        unexplained: told.troubles.into_iter().map(redacted).collect(),
+        unexplained: results.troubles.into_iter().map(redacted).collect(),
         errors,
         other_errors,
-        dropped: told.dropped,
+        dropped: results.dropped,
         episodes,
     };
     if analysis.has_problem() {
@@ -101,15 +101,15 @@ pub(super) fn conclude(mut told: Told, search: &LineSearch) -> Analysis {
     analysis
 }
 
-fn series_of(told: &mut Told) -> Option<PlegReading> {
-    let is_kubelet = told
+fn series_of(results: &mut Results) -> Option<PlegReading> {
+    let is_kubelet = results
         .inputs
         .iter()
         .any(|input| input.kind == Kind::KubeletLog);
-    let story = series::in_one_story(std::mem::take(&mut told.intervals));
-    episodes::of_series(&story, &told.story, &mut told.episodes);
+    let story = series::in_one_story(std::mem::take(&mut results.intervals));
+    episodes::of_series(&story, &results.story, &mut results.episodes);
     (is_kubelet || !story.is_empty())
-        .then(|| series::read_story(&story, told.dropped_intervals, &told.around))
+        .then(|| series::read_story(&story, results.dropped_intervals, &results.around))
 }
 
 fn goroutines_of(
@@ -144,9 +144,9 @@ fn goroutines_of(
 }
 
 /// Collects what single lines show; returns those that only name a release of the kernel.
-fn of_lines(told: &mut Told, search: &LineSearch) -> Vec<(Cause, Quote)> {
+fn of_lines(results: &mut Results, search: &LineSearch) -> Vec<(Cause, Quote)> {
     let mut releases = Vec::new();
-    for (index, seen) in std::mem::take(&mut told.rules) {
+    for (index, seen) in std::mem::take(&mut results.rules) {
         let Of { cause, rule, .. } = search.rule(index);
         let cause = *cause;
         let apart = seen.apart_seconds().zip(rule.apart_seconds);
@@ -160,7 +160,7 @@ fn of_lines(told: &mut Told, search: &LineSearch) -> Vec<(Cause, Quote)> {
             continue;
         }
         let of_one = cause.about().of_one;
-        let mut stacks = told.kernel.iter().map(|(_, stack)| stack);
+        let mut stacks = results.kernel.iter().map(|(_, stack)| stack);
         let is_weak = rule.confidence <= Confidence::Medium;
         if of_one && is_weak && stacks.any(is_blocked_runtime) {
             continue;
@@ -173,37 +173,43 @@ fn of_lines(told: &mut Told, search: &LineSearch) -> Vec<(Cause, Quote)> {
         };
         let confidence = rule.confidence_of(seen.lines).min(most);
         for quote in &seen.quotes {
-            told.collected
+            results
+                .collected
                 .add(cause, confidence, quote.to_string(), culprit.clone());
         }
-        told.collected.head(cause, confidence, seen.headline);
+        results.collected.head(cause, confidence, seen.headline);
         let more = seen.lines.saturating_sub(seen.quotes.len() as u64);
         if more > 0 {
-            told.collected
+            results
+                .collected
                 .also(cause, format!("{more} more lines contain {:?}", rule.text));
         }
         if let Some(first) = seen.quotes.into_iter().next() {
-            told.tell(first);
+            results.add_to_story(first);
         }
     }
     releases
 }
 
 /// A release of the kernel that has a fault is evidence only beside a symptom.
-fn of_releases(told: &mut Told, releases: Vec<(Cause, Quote)>, confidence: Option<Confidence>) {
+fn of_releases(
+    results: &mut Results,
+    releases: Vec<(Cause, Quote)>,
+    confidence: Option<Confidence>,
+) {
     for (cause, release) in releases {
         let said = format!("{release}: this release of the kernel has a known fault");
         match confidence {
-            Some(confidence) => told
+            Some(confidence) => results
                 .collected
                 .add(cause, confidence, said, Culprit::default()),
-            None => told.collected.also(cause, said),
+            None => results.collected.also(cause, said),
         }
     }
 }
 
-/// Whether the kernel tells that a runtime itself does not get on: then it is late with every
-/// shim, for no fault of theirs.
+/// Whether the kernel reports that a runtime itself is blocked: then it is late with every shim, for no
+/// fault of theirs.
 fn is_blocked_runtime(stack: &KernelStack) -> bool {
     let runtime = matches!(
         stack.process.as_deref(),
@@ -212,24 +218,24 @@ fn is_blocked_runtime(stack: &KernelStack) -> bool {
     runtime && stack.blocked_seconds.is_some()
 }
 
-/// Where the first process of a container waits, once it has been told to end.
-const INIT_WAITS: &str = "zap_pid_ns_processes";
-
-fn of_kernel(told: &mut Told) {
-    let mut stacks = told.kernel.iter();
+fn of_kernel(results: &mut Results) {
+    let mut stacks = results.kernel.iter();
     let is_locked_up = stacks.any(|(_, stack)| stack.locked_up_seconds.is_some());
-    for (file, stack) in &told.kernel {
+    for (file, stack) in std::mem::take(&mut results.kernel) {
         // A process listing may contain the process of the stack.
-        let row = told.rows.iter().find(|(_, row)| Some(row.pid) == stack.pid);
+        let row = results
+            .rows
+            .iter()
+            .find(|(_, row)| Some(row.pid) == stack.pid);
         let process = row.map(|(_, row)| row.command.clone());
         let stack = KernelStack {
             process: stack.process.clone().or(process),
-            ..stack.clone()
+            ..stack
         };
-        // Whoever waits beside a processor that makes no progress may wait for that.
+        // A task that waits beside a processor without progress may wait for that.
         let may_wait_for_it = is_locked_up && !stack.is_running;
-        let tells = !(may_wait_for_it && stack.functions.is_empty());
-        let mut proofs = match tells {
+        let is_evidence = !(may_wait_for_it && stack.functions.is_empty());
+        let mut proofs = match is_evidence {
             true => kernel::proofs(&stack),
             false => Vec::new(),
         };
@@ -242,62 +248,35 @@ fn of_kernel(told: &mut Told) {
             proofs = kernel::held_up(&stack);
         }
         if proofs.is_empty() {
-            let who = || stack.who().unwrap_or_else(|| "a task".to_owned());
-            let says = if stack.functions.iter().any(|name| name == INIT_WAITS) {
-                "the first process of a PID namespace waits until all its others have ended: look \
-                 for one that cannot end"
-                    .to_owned()
-            } else if let Some(function) = kernel::kernel_lock(&stack) {
-                format!(
-                    "{} waits in {function} for the kernel itself, which a CPU without progress or \
-                     a fault of the kernel holds up",
-                    who()
-                )
-            } else if let Some(seconds) = stack.blocked_seconds {
-                format!(
-                    "{} has been blocked in the kernel for more than {seconds} s",
-                    who()
-                )
-            } else {
-                continue;
-            };
-            told.troubles.push(format!("{file}:{}: {says}", stack.line));
+            results.row(&file, &kernel::waiting(&stack));
         }
         for proof in proofs {
-            told.collected.prove(file, proof);
+            results.collected.prove(&file, proof);
         }
     }
 }
 
 /// Collects what listings of processes show; returns whether a runc and its `runc init` sleep.
-fn of_listings(told: &mut Told) -> bool {
+fn of_listings(results: &mut Results) -> bool {
     let mut is_runc_asleep = false;
-    let rows = std::mem::take(&mut told.rows);
+    let rows = std::mem::take(&mut results.rows);
     for listing in rows.chunk_by(|(one, _), (other, _)| one == other) {
-        let file = told
+        let file = results
             .inputs
             .get(listing[0].0)
             .map(|input| input.path.clone());
         let rows: Vec<ps::Row> = listing.iter().map(|(_, row)| row.clone()).collect();
         let calls = [Method::RunPodSandbox, Method::StopPodSandbox];
-        let late = calls.iter().map(|method| told.calls.lines(*method)).sum();
+        let late = calls
+            .iter()
+            .map(|method| results.calls.lines(*method))
+            .sum();
         let path = file.as_deref().unwrap_or_default();
         for row in ps::tables(&rows, late) {
-            told.row(path, &row);
-        }
-        let in_driver = ps::waits_for_gpu_driver(&rows);
-        let in_driver = in_driver.map(|row| (row, "probably in the GPU driver".to_owned()));
-        let elsewhere = ps::waits_elsewhere(&rows);
-        let elsewhere = elsewhere.map(|(row, function)| (row, format!("in {function}")));
-        for (row, place) in in_driver.into_iter().chain(elsewhere) {
-            let line = row.line;
-            let (command, pid) = (&row.command, row.pid);
-            told.troubles.push(format!(
-                "{path}:{line}: {command} ({pid}) is blocked in the kernel, {place}"
-            ));
+            results.row(path, &row);
         }
         for proof in ps::proofs(&rows) {
-            told.collected.prove(path, proof);
+            results.collected.prove(path, proof);
         }
         is_runc_asleep |= ps::is_runc_asleep(&rows);
     }
@@ -305,40 +284,40 @@ fn of_listings(told: &mut Told) -> bool {
 }
 
 /// What the rules say of rows of tables, those that count only beside others last.
-fn of_tables(told: &mut Told) {
-    let mut proofs = std::mem::take(&mut told.proofs);
+fn of_tables(results: &mut Results) {
+    let mut proofs = std::mem::take(&mut results.proofs);
     proofs.sort_by_key(|(_, proof)| proof.is_beside);
     for (file, proof) in proofs {
-        told.collected.prove(&file, proof);
+        results.collected.prove(&file, proof);
     }
-    told.troubles.dedup();
-    told.troubles.truncate(MAX_TROUBLES);
+    results.troubles.dedup();
+    results.troubles.truncate(MAX_TROUBLES);
 }
 
 /// As many as a person reads.
 const MAX_TROUBLES: usize = 12;
 
-fn of_goroutines(told: &mut Told, groups: &[Group], context: Context) {
+fn of_goroutines(results: &mut Results, groups: &[Group], context: Context) {
     for group in groups {
         if let Some(proof) = goroutines::proof(group, context) {
-            told.collected.prove(&group.place.file, proof);
+            results.collected.prove(&group.place.file, proof);
         }
     }
 }
 
 /// What is known of all inputs together.
-fn of_all(told: &mut Told, pleg: Option<&PlegReading>, metrics: Option<&MetricsReading>) {
+fn of_all(results: &mut Results, pleg: Option<&PlegReading>, metrics: Option<&MetricsReading>) {
     let mut rows = Vec::new();
     if let Some(pleg) = pleg {
         let is_restarted = pleg.pattern == Pattern::RestartLoop;
-        let row = TableRow::new(Table::Pleg, 0).text("pattern", pleg.pattern.as_str());
+        let row = TableRow::new("pleg", 0).text("pattern", pleg.pattern.as_str());
         let row = row.number("intervals", pleg.intervals.len() as f64);
         let row = row.text("unit", is_restarted.then_some("kubelet.service"));
         rows.push(row.text("reading", &*pleg.reading));
     }
-    if let Some((late, quote)) = told.lateness.take() {
+    if let Some((late, quote)) = results.lateness.take() {
         let seconds = late.unsigned_abs() / 1_000_000_000;
-        let delay = TableRow::new(Table::JournalDelay, 0);
+        let delay = TableRow::new("journal-delay", 0);
         let delay = delay.text(
             "late",
             &*GoDuration(Duration::from_secs(seconds)).to_string(),
@@ -346,19 +325,19 @@ fn of_all(told: &mut Told, pleg: Option<&PlegReading>, metrics: Option<&MetricsR
         rows.push(delay.text("line", &*quote.to_string()));
     }
     if let Some(metrics) = metrics {
-        let row = TableRow::new(Table::Relists, 0);
+        let row = TableRow::new("relists", 0);
         let row = row.number("slowest-seconds", metrics.relist.p99_seconds);
         let row = row.number("discarded-events", metrics.discarded_events);
         rows.push(row.text("reading", &*metrics.reading));
     }
     for row in rows {
-        told.row("", &row);
+        results.row("", &row);
     }
-    of_tables(told);
+    of_tables(results);
 }
 
 /// A complete chain is stronger evidence than its links.
-fn of_chain(told: &mut Told, chain: Option<&chain::Found>, groups: &[Group]) {
+fn of_chain(results: &mut Results, chain: Option<&chain::Found>, groups: &[Group]) {
     let Some(found) = chain else {
         return;
     };
@@ -367,9 +346,9 @@ fn of_chain(told: &mut Told, chain: Option<&chain::Found>, groups: &[Group]) {
         return;
     };
     if found.confirmed || found.chain.links.len() > 3 {
-        told.collected.confirm(cause, Confidence::Certain);
+        results.collected.confirm(cause, Confidence::Certain);
     }
-    told.collected.lead(cause, found.chain.sentence.clone());
+    results.collected.lead(cause, found.chain.sentence.clone());
 }
 
 fn summary(analysis: &Analysis, chain: Option<String>) -> String {
@@ -387,7 +366,7 @@ fn summary(analysis: &Analysis, chain: Option<String>) -> String {
         };
         let said = finding.said();
         let whole = match finding.sentence.is_empty() {
-            true => format!("{word}{said}{}", who(finding)),
+            true => format!("{word}{said}{}", culprit_of(finding)),
             false => format!("{word}{said}"),
         };
         // A name that is cut is none.
@@ -441,7 +420,7 @@ fn nothing_found(analysis: &Analysis) -> String {
     }
 }
 
-fn who(finding: &Finding) -> String {
+fn culprit_of(finding: &Finding) -> String {
     let culprit = &finding.culprit;
     let pod = culprit.pod.as_ref().and_then(|pod| {
         Some(format!(
@@ -462,7 +441,7 @@ fn who(finding: &Finding) -> String {
     let id = culprit.id.as_ref().map(|id| id.chars().take(13).collect());
     pod.or(process)
         .or(id)
-        .map(|who| format!(": {who}"))
+        .map(|name| format!(": {name}"))
         .unwrap_or_default()
 }
 

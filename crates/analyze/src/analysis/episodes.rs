@@ -18,7 +18,7 @@ use pleg_text::{GoDuration, WallTime};
 
 use super::Quote;
 use super::calls::Method;
-use super::gone::Outage;
+use super::outages::Outage;
 use crate::kernel::HungTask;
 use crate::output::NotReady;
 use crate::rules::{Found, Interest};
@@ -96,7 +96,7 @@ impl Quote {
 }
 
 /// A call of this method timed out at the quote's time.
-pub(super) fn late_call(method: Method, who: Culprit, quote: Quote) -> Option<Episode> {
+pub(super) fn late_call(method: Method, target: Culprit, quote: Quote) -> Option<Episode> {
     let call = method.name()?;
     let to = quote.time?;
     let (from, reason) = match method.waits_for_request_timeout() {
@@ -108,7 +108,7 @@ pub(super) fn late_call(method: Method, who: Culprit, quote: Quote) -> Option<Ep
     };
     let what = What::HungCall { call: call.into() };
     let episode = Episode::new(from, Some(to), what, reason);
-    Some(episode.about(who).written(quote.source()))
+    Some(episode.about(target).written(quote.source()))
 }
 
 /// The kernel reported at the quote's time that a task was blocked.
@@ -117,13 +117,13 @@ pub(super) fn blocked(task: HungTask, quote: Quote) -> Option<Episode> {
     let from = to.before(Duration::from_secs(task.seconds.unwrap_or(0)));
     let reason = "the kernel reported that the task was blocked; by default it reports \
                   ten tasks in all";
-    let who = Culprit {
+    let culprit = Culprit {
         pid: task.pid,
         process: Some(task.process),
         ..Culprit::default()
     };
     let episode = Episode::new(from, Some(to), What::TaskBlocked, reason);
-    Some(episode.about(who).written(quote.source()))
+    Some(episode.about(culprit).written(quote.source()))
 }
 
 /// The conditions of a node show that it was not Ready.
@@ -136,10 +136,14 @@ pub(super) fn not_ready(seen: &NotReady, file: &str) -> Episode {
 }
 
 /// A line that shows a cause.
-pub(super) fn sign(cause: Cause, who: impl FnOnce() -> Culprit, quote: Quote) -> Option<Episode> {
+pub(super) fn sign(
+    cause: Cause,
+    culprit: impl FnOnce() -> Culprit,
+    quote: Quote,
+) -> Option<Episode> {
     let title = cause.about().title.as_str();
     let episode = Episode::at(quote.time?, What::Sign { cause }, title);
-    Some(episode.about(who()).written(quote.source()))
+    Some(episode.about(culprit()).written(quote.source()))
 }
 
 /// Intervals in which a kubelet reported that its PLEG was not healthy.

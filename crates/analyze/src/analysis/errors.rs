@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 use pleg_text::redact;
 use serde::Serialize;
 
-use super::Told;
+use super::Results;
 use crate::line::{after, first_chars, klog, lossy, until};
 
 /// Further kinds of errors are only counted.
 const MAX_KINDS: usize = 200;
-/// So much of a message tells one kind from another where no place in the source does.
+/// The bytes of a message that distinguish kinds where no place in the source does.
 const KIND_BYTES: usize = 40;
 const MAX_MESSAGE_CHARS: usize = 160;
 
@@ -28,7 +28,7 @@ pub struct LoggedError {
     pub lines: u64,
 }
 
-/// The errors in the logs, by what tells one kind from another.
+/// The errors in the logs, by what distinguishes one kind from another.
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     kinds: BTreeMap<Vec<u8>, LoggedError>,
@@ -81,8 +81,8 @@ impl Errors {
 }
 
 /// The kinds of errors, the most frequent first, and the number of lines of further kinds.
-pub(super) fn conclude(told: &mut Told) -> (Vec<LoggedError>, u64) {
-    let errors = std::mem::take(&mut told.errors);
+pub(super) fn conclude(results: &mut Results) -> (Vec<LoggedError>, u64) {
+    let errors = std::mem::take(&mut results.errors);
     let mut kinds: Vec<_> = errors.kinds.into_values().collect();
     kinds.sort_by_key(|error| std::cmp::Reverse(error.lines));
     (kinds, errors.others)

@@ -5,11 +5,11 @@ use pleg_text::WallTime;
 use super::InputReport;
 use super::alike::Alikes;
 use super::episodes::{self, Readiness};
-use super::gone::Gone;
+use super::outages::Outages;
 use super::repeated::Repeated;
+use super::results::{MAX_KERNEL_STACKS, Results};
 use super::services::Services;
 use super::stalls::Stalls;
-use super::told::{MAX_KERNEL_STACKS, Told};
 use crate::goroutines::{ProfileReader, StackReader};
 use crate::kernel::KernelStackReader;
 use crate::kind::Kind;
@@ -53,7 +53,7 @@ pub(super) struct Input {
     pub(super) in_klog: bool,
     /// When the kubelet last said that it starts.
     pub(super) started: Option<i64>,
-    pub(super) gone: Gone,
+    pub(super) outages: Outages,
     pub(super) services: Services,
     pub(super) stalls: Stalls,
     pub(super) pasted: Pasted,
@@ -85,7 +85,7 @@ impl Input {
             unread_line: None,
             in_klog: false,
             started: None,
-            gone: Gone::default(),
+            outages: Outages::default(),
             services: Services::default(),
             stalls: Stalls::default(),
             pasted: Pasted::default(),
@@ -113,21 +113,21 @@ impl Input {
     }
 
     /// Moves complete stacks to the results.
-    pub(super) fn drain(&mut self, told: &mut Told) {
+    pub(super) fn drain(&mut self, results: &mut Results) {
         if !self.stacks.has_done() && !self.profile.has_done() && !self.kernel.has_done() {
             return;
         }
         for stack in self.stacks.take_done() {
-            told.groups.add(stack, &self.path);
+            results.groups.add(stack, &self.path);
         }
         for stack in self.profile.take_done() {
-            told.groups.add(stack, &self.path);
+            results.groups.add(stack, &self.path);
         }
         for stack in self.kernel.take_done() {
-            if told.kernel.len() < MAX_KERNEL_STACKS {
-                told.kernel.push((self.path.clone(), stack));
+            if results.kernel.len() < MAX_KERNEL_STACKS {
+                results.kernel.push((self.path.clone(), stack));
             } else {
-                told.dropped.kernel_stacks += 1;
+                results.dropped.kernel_stacks += 1;
             }
         }
     }
@@ -165,23 +165,23 @@ impl Input {
         moved.map_or(0, |(after, before)| after - before)
     }
 
-    pub(super) fn end(mut self, error: Option<String>, told: &mut Told) {
+    pub(super) fn end(mut self, error: Option<String>, results: &mut Results) {
         self.read_last_alike();
         self.stacks.finish();
         self.profile.finish();
         self.kernel.finish();
-        self.drain(told);
-        told.groups.add_unlisted(self.profile.unlisted());
+        self.drain(results);
+        results.groups.add_unlisted(self.profile.unlisted());
         // Of one input alone.
         let rows = self.ps.take_rows().into_iter().map(|row| (0, row));
-        told.rows.extend(rows);
-        told.samples.extend_from_slice(self.metrics.samples());
+        results.rows.extend(rows);
+        results.samples.extend_from_slice(self.metrics.samples());
         let is_dated = |stamp: Stamp| stamp.day.is_some() && stamp.year.is_none();
         let lacks_year = !self.knows_year() && self.last.is_some_and(is_dated);
         let kind = self.kind();
         let last = self.last.and_then(|stamp| self.calendar.resolve(&stamp));
         let correction = self.correction();
-        for quote in &mut told.story {
+        for quote in &mut results.story {
             quote.shift(correction);
         }
         let of_stamp = |stamp: Option<Stamp>| {
@@ -190,9 +190,9 @@ impl Input {
         };
         let (mut from, mut until) = (of_stamp(self.first.or(self.last)), of_stamp(self.last));
         for episode in std::mem::take(&mut self.readiness).end(until) {
-            told.episodes.add(episode);
+            results.episodes.add(episode);
         }
-        told.episodes.shift(correction);
+        results.episodes.shift(correction);
         [&mut from, &mut until]
             .into_iter()
             .flatten()
@@ -202,48 +202,50 @@ impl Input {
         for seen in output.not_ready {
             from = from.or(Some(seen.since)).min(Some(seen.since));
             until = until.max(Some(seen.since.max(seen.reported)));
-            told.episodes.add(episodes::not_ready(&seen, &self.path));
+            results.episodes.add(episodes::not_ready(&seen, &self.path));
         }
         for (_, intervals) in std::mem::take(&mut self.hosts) {
-            told.around.starts += intervals.starts();
+            results.around.starts += intervals.starts();
             let (mut intervals, dropped) = intervals.end(last);
             intervals
                 .iter_mut()
                 .for_each(|interval| interval.shift(correction));
-            told.dropped_intervals += dropped;
-            told.intervals.extend(intervals);
+            results.dropped_intervals += dropped;
+            results.intervals.extend(intervals);
         }
         for proof in output.proofs {
-            told.proofs.push((self.path.clone(), proof));
+            results.proofs.push((self.path.clone(), proof));
         }
         for trouble in output.troubles {
             let place = format!("{}:{}", self.path, trouble.line);
-            told.troubles.push(format!("{place}: {}", trouble.says));
+            results.troubles.push(format!("{place}: {}", trouble.says));
         }
         for error in output.errors {
             let place = || format!("{}:{}", self.path, error.line);
-            told.errors.line(error.says.as_bytes(), place);
+            results.errors.line(error.says.as_bytes(), place);
         }
         for row in self.services.take_over() {
-            told.row(&self.path, &row);
+            results.row(&self.path, &row);
         }
         for (line, says) in self.services.end() {
-            told.troubles.push(format!("{}:{line}: {says}", self.path));
+            results
+                .troubles
+                .push(format!("{}:{line}: {says}", self.path));
         }
         for (rule, seen) in self.stalls.end() {
-            told.rules.entry(rule).or_default().absorb(seen);
+            results.rules.entry(rule).or_default().absorb(seen);
         }
         for (rule, seen) in self.repeated.end_of_rules(self.lines, last) {
-            told.rules.entry(rule).or_default().absorb(seen);
+            results.rules.entry(rule).or_default().absorb(seen);
         }
         for (failure, lines, line) in self.repeated.end(self.lines, last) {
-            told.failed(failure, lines, || format!("{}:{line}", self.path));
+            results.failed(failure, lines, || format!("{}:{line}", self.path));
         }
-        if let Some(mut outage) = self.gone.end(last) {
+        if let Some(mut outage) = self.outages.end(last) {
             outage.shift(correction);
-            told.gone.push(outage);
+            results.outages.push(outage);
         }
-        told.inputs.push(InputReport {
+        results.inputs.push(InputReport {
             path: self.path,
             kind,
             lines: self.lines,

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use super::Told;
+use super::Results;
 use super::input::Input;
 use crate::kind::Writer;
 use crate::line::bare;
@@ -22,7 +22,7 @@ static FIELDS: LazyLock<Fields> = LazyLock::new(|| Fields {
     message: Finder::new("\"message\":"),
 });
 
-/// The names of fields by which lines of JSON are told apart.
+/// The names of fields by which lines of JSON are distinguished.
 struct Fields {
     ts: Finder<'static>,
     msg: Finder<'static>,
@@ -46,7 +46,7 @@ impl Input {
         carried: &Carried,
         found: &Found,
         search: &LineSearch,
-        told: &mut Told,
+        results: &mut Results,
         depth: u8,
     ) -> bool {
         let body = carried.body;
@@ -62,7 +62,7 @@ impl Input {
         // Docker's own field is the first; the journal sorts its fields by name.
         if body.starts_with(b"{\"log\":\"") || found.is(Interest::Carrier) {
             self.alikes.forget();
-            return self.carrier(body, carried, search, told, depth);
+            return self.carrier(body, carried, search, results, depth);
         }
         let (ts, msg) = (end_of(&fields.ts), end_of(&fields.msg));
         let level = end_of(&fields.level);
@@ -80,12 +80,12 @@ impl Input {
         let mut carried = *carried;
         match writer {
             Some(Writer::Runtime) if found.is(Interest::Dump) => {
-                self.dump_in_json(body, &carried, told)
+                self.dump_in_json(body, &carried, results)
             }
             Some(Writer::Runtime) => {}
             _ => carried.time = time_of_json(body).or(carried.time),
         }
-        self.log(line, &carried, writer, found, told);
+        self.log(line, &carried, writer, found, results);
         // The time must have its end in the head.
         let end = end.max(ts.map_or(0, |ts| ts + MAX_NUMBER_BYTES));
         if depth == 0
@@ -97,12 +97,12 @@ impl Input {
         true
     }
 
-    fn dump_in_json(&mut self, body: &[u8], carried: &Carried, told: &mut Told) {
+    fn dump_in_json(&mut self, body: &[u8], carried: &Carried, results: &mut Results) {
         let message = serde_json::from_slice::<serde_json::Value>(body).ok();
         let message = message
             .as_ref()
             .and_then(|value| value.get("msg")?.as_str());
-        self.dump_of(message.unwrap_or_default().as_bytes(), carried, told);
+        self.dump_of(message.unwrap_or_default().as_bytes(), carried, results);
     }
 
     /// Docker's log files and the journal's own JSON.
@@ -111,7 +111,7 @@ impl Input {
         body: &[u8],
         outer: &Carried,
         search: &LineSearch,
-        told: &mut Told,
+        results: &mut Results,
         depth: u8,
     ) -> bool {
         let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else {
@@ -145,7 +145,7 @@ impl Input {
                 line,
                 &search.find(line),
                 search,
-                told,
+                results,
                 Some(&carried),
                 depth + 1,
             );

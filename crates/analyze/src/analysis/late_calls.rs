@@ -1,17 +1,17 @@
 //! Calls that timed out, as rows of a table: which method is late, and which others are not.
 
-use super::Told;
+use super::Results;
 use super::calls::{Calls, Late, Method};
 use crate::rules::{Rules, Shown};
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
-pub(super) fn conclude(told: &mut Told) {
-    let Told {
+pub(super) fn conclude(results: &mut Results) {
+    let Results {
         calls,
         collected,
         around,
         ..
-    } = told;
+    } = results;
     let found = collected.ids();
     for (method, late) in &calls.late {
         let row = row(*method, late, calls).text("found", &*found);
@@ -33,12 +33,12 @@ fn row(method: Method, late: &Late, calls: &Calls) -> TableRow {
     let count = |method| calls.lines(method) as f64;
     let most = late.most();
     let id = most.and_then(|culprit| culprit.id.as_deref());
-    let only = id.filter(|_| late.whom.len() == 1);
-    let row = TableRow::new(Table::LateCalls, 0).of(most.cloned().unwrap_or_default());
+    let only = id.filter(|_| late.targets.len() == 1);
+    let row = TableRow::new("late-calls", 0).of(most.cloned().unwrap_or_default());
     row.text("method", &*format!("{method:?}"))
         .text("lines", &*lines(late))
         .number("count", late.lines as f64)
-        .number("targets", late.whom.len() as f64)
+        .number("targets", late.targets.len() as f64)
         .text("only", only.and_then(|id| id.get(..13)))
         .number("lists", count(Method::ListContainers))
         .number("sandbox-lists", count(Method::ListPodSandbox))
@@ -47,13 +47,13 @@ fn row(method: Method, late: &Late, calls: &Calls) -> TableRow {
 }
 
 fn lines(late: &Late) -> String {
-    let whom = match late.whom.len() {
+    let targets = match late.targets.len() {
         0 => String::new(),
         1 => ", all about one container or pod".to_owned(),
         many => format!(", about {many} different containers or pods"),
     };
     match late.lines {
         1 => "1 line".to_owned(),
-        lines => format!("{lines} lines{whom}"),
+        lines => format!("{lines} lines{targets}"),
     }
 }

@@ -2,8 +2,8 @@
 
 use super::episodes::MAX_HOSTS;
 use super::input::Input;
-use super::told::MAX_QUOTES;
-use super::{Quote, Told, episodes, gone, names};
+use super::results::MAX_QUOTES;
+use super::{Quote, Results, episodes, names, outages};
 use crate::kind::{Kind, Writer};
 use crate::line::forms::{
     is_event_message, is_logrus_on_a_terminal, is_of_build, is_of_command, is_of_kernel,
@@ -40,7 +40,7 @@ fn kind_of(writer: Option<Writer>, carried: &Carried, line: &[u8]) -> Kind {
     }
 }
 
-/// Whether a log's form shows who wrote the line, and not only its words.
+/// Whether a log's form shows the writer of the line, and not only its words.
 fn has_form(carried: &Carried) -> bool {
     let body = carried.body;
     carried.time.is_some()
@@ -59,7 +59,7 @@ impl Input {
         carried: &Carried,
         writer: Option<Writer>,
         found: &Found,
-        told: &mut Told,
+        results: &mut Results,
     ) {
         let own = kind_of(writer, carried, line);
         match self.output.around_log_line() {
@@ -67,7 +67,7 @@ impl Input {
             None if has_form(carried) => self.read_by_form_as(own),
             None => self.read_as(own),
         }
-        self.gone.other_line();
+        self.outages.other_line();
         if writer == Some(Writer::Runtime) && !self.knows_year() {
             self.learn_calendar(carried.body, self.last.is_none());
         }
@@ -82,10 +82,10 @@ impl Input {
             self.stalls.line(line, time);
         }
         if writer == Some(Writer::Kubelet) && found.is_nothing() {
-            told.around.other_lines += 1;
+            results.around.other_lines += 1;
         }
         if writer == Some(Writer::Kubelet) && inner.is_some_and(|inner| inner.starts_with(b"F")) {
-            told.failed(&FATAL, 1, || format!("{}:{}", self.path, self.lines));
+            results.failed(&FATAL, 1, || format!("{}:{}", self.path, self.lines));
         }
         let is_error = match inner {
             Some(inner) => matches!(inner[0], b'E' | b'F'),
@@ -94,19 +94,19 @@ impl Input {
         if is_error {
             let body = inner.unwrap_or(carried.body);
             let (path, number) = (&self.path, self.lines);
-            told.errors.line(body, || format!("{path}:{number}"));
+            results.errors.line(body, || format!("{path}:{number}"));
         }
         if !found.is_nothing() {
-            self.telling(line, carried, inner, found, told);
+            self.relevant(line, carried, inner, found, results);
         }
     }
 
     /// An irrelevant line of this writer was read.
-    pub(super) fn nothing_of(&mut self, writer: Writer, told: &mut Told) {
+    pub(super) fn nothing_of(&mut self, writer: Writer, results: &mut Results) {
         self.read_as(writer.kind());
-        self.gone.other_line();
+        self.outages.other_line();
         if writer == Writer::Kubelet {
-            told.around.other_lines += 1;
+            results.around.other_lines += 1;
         }
     }
 
@@ -129,13 +129,13 @@ impl Input {
         }
     }
 
-    pub(super) fn telling(
+    pub(super) fn relevant(
         &mut self,
         line: &[u8],
         carried: &Carried,
         inner: Option<&[u8]>,
         found: &Found,
-        told: &mut Told,
+        results: &mut Results,
     ) {
         if found.is(Interest::Calendar) {
             self.learn_calendar(line, self.before.is_none());
@@ -149,7 +149,7 @@ impl Input {
         if found.is(Interest::Start) {
             self.started = time.or(self.started);
         }
-        // A condition tells for how long its kubelet has run.
+        // A condition shows for how long its kubelet has run.
         if self.started.is_none() && found.is(Interest::NotReady) {
             self.started = time
                 .zip(uptime(line))
@@ -157,8 +157,8 @@ impl Input {
         }
         let says_down = found.is(Interest::Connection) && has(line, "container runtime is down");
         let is_first_check = says_down && self.has_started_within(FIRST_CHECK, time);
-        // So it says once the runtime has not told its status for half a minute.
-        told.around.runtime_down |= says_down && !is_first_check;
+        // It says so once the runtime has returned no status for half a minute.
+        results.around.runtime_down |= says_down && !is_first_check;
         for &index in &found.rules {
             if is_first_check {
                 break;
@@ -170,7 +170,7 @@ impl Input {
             let seen = match self.stalls.of(index, line, time) {
                 Some(stall) => stall,
                 None if rule.until_over => self.repeated.of(index, self.lines, time),
-                None => told.rules.entry(index).or_default(),
+                None => results.rules.entry(index).or_default(),
             };
             seen.line(time);
             if seen.headline.is_none() {
@@ -189,48 +189,49 @@ impl Input {
                     quote(&self.path, self.lines),
                 )
             });
-            episodes.for_each(|episode| told.episodes.add(episode));
+            episodes.for_each(|episode| results.episodes.add(episode));
         }
         let is_a_try = self.output.tries_defaults() && has(line, "dockershim.sock");
         if found.is(Interest::Connection)
             && !is_a_try
             && !is_first_check
-            && gone::is_about_the_runtime(line)
+            && outages::is_about_the_runtime(line)
         {
             let (path, number) = (&self.path, self.lines);
-            self.gone.complaint(line, time, || quote(path, number));
+            self.outages.complaint(line, time, || quote(path, number));
         }
-        self.failure(line, time, found, told);
+        self.failure(line, time, found, results);
         if found.is(Interest::Service) {
             self.services.line(line, self.lines, time);
         }
         if found.is(Interest::Answered) {
-            self.gone.answered();
+            self.outages.answered();
         }
         self.readiness.line(
             carried.host,
             found,
             || quote(&self.path, self.lines),
-            &mut told.episodes,
+            &mut results.episodes,
         );
         if found.is(Interest::Call) {
             let (path, number) = (&self.path, self.lines);
-            let late = told
+            let late = results
                 .calls
-                .line(line, &mut told.around, || quote(path, number));
-            let episode = late
-                .and_then(|(method, who)| episodes::late_call(method, who, quote(path, number)));
+                .line(line, &mut results.around, || quote(path, number));
+            let episode = late.and_then(|(method, target)| {
+                episodes::late_call(method, target, quote(path, number))
+            });
             if let Some(episode) = episode {
-                told.episodes.add(episode);
+                results.episodes.add(episode);
             }
         }
         if found.is(Interest::Pleg) || found.is(Interest::Start) {
             let begins = self.series(line, carried, inner, found, time);
             if begins {
-                told.tell(quote(&self.path, self.lines));
+                results.add_to_story(quote(&self.path, self.lines));
             }
         }
-        self.lateness(carried, inner, told, || quote(&self.path, self.lines));
+        self.lateness(carried, inner, results, || quote(&self.path, self.lines));
     }
 
     pub(super) fn has_started_within(&self, span: i64, time: Option<i64>) -> bool {
@@ -240,8 +241,8 @@ impl Input {
         since.is_some_and(|since| (0..span).contains(&since))
     }
 
-    /// What this line, of this time, tells of failures.
-    fn failure(&mut self, line: &[u8], time: Option<i64>, found: &Found, told: &mut Told) {
+    /// What this line, of this time, shows of failures.
+    fn failure(&mut self, line: &[u8], time: Option<i64>, found: &Found, results: &mut Results) {
         if found.is(Interest::Ready) || found.is(Interest::Registered) {
             self.repeated.is_over();
         }
@@ -251,7 +252,7 @@ impl Input {
         let is_of_a_start = failure.counted == Counted::UntilOver
             && self.has_started_within(LASTS_AT_A_START, time);
         if !is_of_a_start && !self.repeated.line(failure, line, self.lines, time) {
-            told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
+            results.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
         }
     }
 
@@ -297,7 +298,7 @@ impl Input {
         &mut self.hosts[at].1
     }
 
-    /// The year and the zone, where a message tells them. Once a line has a time by another year,
+    /// The year and the zone, where a message has them. Once a line has a time by another year,
     /// all of the input must have the same, so the right one is put in at the end.
     fn learn_calendar(&mut self, line: &[u8], is_first: bool) {
         const LEADS: [&str; 7] = [
@@ -309,10 +310,10 @@ impl Input {
             "Journal begins at ",
             "time=\"",
         ];
-        let mut told = LEADS
+        let mut stamps = LEADS
             .iter()
             .filter_map(|lead| stamp::take(after(line, lead)?));
-        let Some((stamp, _)) = told.next() else {
+        let Some((stamp, _)) = stamps.next() else {
             return;
         };
         match is_first {
@@ -326,7 +327,7 @@ impl Input {
         &self,
         carried: &Carried,
         inner: Option<&[u8]>,
-        told: &mut Told,
+        results: &mut Results,
         quote: impl FnOnce() -> Quote,
     ) {
         let (Some(carrier), Some(own), Some(_)) = (carried.time, self.last, inner) else {
@@ -341,12 +342,12 @@ impl Input {
         let is_zone = !(5 * SECOND..=1795 * SECOND).contains(&of_zone);
         let is_late = late > 60 * SECOND && late < 6 * 3600 * SECOND && !is_zone;
         if is_late
-            && told
+            && results
                 .lateness
                 .as_ref()
                 .is_none_or(|(known, _)| *known < late)
         {
-            told.lateness = Some((late, quote()));
+            results.lateness = Some((late, quote()));
         }
     }
 }

@@ -34,18 +34,18 @@ mod episodes;
 mod errors;
 #[cfg(test)]
 mod every_needle;
-mod gone;
 mod input;
 mod json;
 mod late_calls;
 mod log_line;
 mod names;
+mod outages;
 mod quote;
 mod repeated;
+mod results;
 mod route;
 mod services;
 mod stalls;
-mod told;
 mod unexplained;
 mod wrapped_lines;
 
@@ -66,7 +66,7 @@ use crate::rules::LineSearch;
 use crate::series::PlegReading;
 use causes::finding::{Finding, Verdict};
 use input::Input;
-use told::Told;
+use results::Results;
 use wrapped_lines::WrappedLines;
 
 /// An input, and what was read of it.
@@ -90,7 +90,7 @@ pub struct InputReport {
     /// Its times have no date: each is taken for the last one before the file was modified.
     #[serde(skip)]
     pub lacks_dates: bool,
-    /// Its times have no year, and no line of it tells one: that in which the file was modified is
+    /// Its times have no year, and no line of it has one: that in which the file was modified is
     /// assumed.
     #[serde(skip)]
     pub lacks_year: bool,
@@ -179,7 +179,7 @@ impl Analysis {
         self.has_problem() && self.findings.is_empty()
     }
 
-    /// Whether something was read and none of it tells of a problem or an error.
+    /// Whether something was read and none of it shows a problem or an error.
     pub fn is_clean(&self) -> bool {
         let is_read = |input: &InputReport| input.unread_lines < input.lines;
         !self.has_problem() && self.errors.is_empty() && self.inputs.iter().any(is_read)
@@ -199,7 +199,7 @@ impl Analysis {
 #[derive(Debug)]
 pub struct Analyzer {
     search: Arc<LineSearch>,
-    told: Told,
+    results: Results,
     reading: Option<Reading>,
 }
 
@@ -209,12 +209,12 @@ pub struct Reading {
     search: Arc<LineSearch>,
     wrapped: WrappedLines,
     input: Input,
-    told: Told,
+    results: Results,
 }
 
 /// An input that was read.
 #[derive(Debug)]
-pub struct Read(Told);
+pub struct Read(Results);
 
 impl Reading {
     /// Begins an input whose last line is not much later than `latest`.
@@ -223,43 +223,43 @@ impl Reading {
             search,
             wrapped: WrappedLines::default(),
             input: Input::new(path, latest),
-            told: Told::default(),
+            results: Results::default(),
         }
     }
 
     /// Adds its next line; `cut` is set if the line was longer and the rest is missing.
     pub fn line(&mut self, line: &[u8], cut: bool) {
-        let (input, search, told) = (&mut self.input, &self.search, &mut self.told);
+        let (input, search, results) = (&mut self.input, &self.search, &mut self.results);
         if cut {
             // No terminal is that wide.
             self.wrapped
-                .end(&mut |line, of| input.lines(line, of, false, search, told));
-            return input.lines(line, 1, true, search, told);
+                .end(&mut |line, of| input.lines(line, of, false, search, results));
+            return input.lines(line, 1, true, search, results);
         }
-        let mut each = |line: &[u8], of| input.lines(line, of, false, search, told);
+        let mut each = |line: &[u8], of| input.lines(line, of, false, search, results);
         self.wrapped.line(line, &mut each);
     }
 
     /// Ends the input, possibly because of a read error.
     pub fn end(mut self, error: Option<String>) -> Read {
-        let (input, search, told) = (&mut self.input, &self.search, &mut self.told);
+        let (input, search, results) = (&mut self.input, &self.search, &mut self.results);
         self.wrapped
-            .end(&mut |line, of| input.lines(line, of, false, search, told));
-        self.input.end(error, &mut self.told);
-        Read(self.told)
+            .end(&mut |line, of| input.lines(line, of, false, search, results));
+        self.input.end(error, &mut self.results);
+        Read(self.results)
     }
 }
 
 impl Read {
     /// Adds an input that could not be read at all.
     pub fn nothing(path: &str, error: String) -> Self {
-        let mut told = Told::default();
-        told.inputs.push(InputReport {
+        let mut results = Results::default();
+        results.inputs.push(InputReport {
             path: path.to_owned(),
             error: Some(error),
             ..InputReport::default()
         });
-        Self(told)
+        Self(results)
     }
 }
 
@@ -268,7 +268,7 @@ impl Analyzer {
     pub fn new() -> Self {
         Self {
             search: LineSearch::active(),
-            told: Told::default(),
+            results: Results::default(),
             reading: None,
         }
     }
@@ -280,7 +280,7 @@ impl Analyzer {
 
     /// Adds an input that was read. The order matters if not everything can be kept.
     pub fn add(&mut self, read: Read) {
-        self.told.absorb(read.0);
+        self.results.absorb(read.0);
     }
 
     /// Begins an input whose last line is not much later than `latest`.
@@ -306,7 +306,7 @@ impl Analyzer {
     /// The result.
     pub fn finish(mut self) -> Analysis {
         self.end(None);
-        conclude::conclude(self.told, &self.search)
+        conclude::conclude(self.results, &self.search)
     }
 }
 

@@ -149,7 +149,7 @@ mod tests {
             "shop",
             "web-0",
         );
-        assert_eq!(pod(b"nobody"), None);
+        assert_eq!(pod(b"nothing"), None);
     }
 
     #[test]

@@ -4,11 +4,11 @@
 use std::collections::BTreeMap;
 
 use super::names;
-use super::told::Seen;
+use super::results::Seen;
 use crate::rules::{Counted, Failure};
 use crate::series::SECOND;
 
-/// Further containers are not told apart.
+/// Further containers are not distinguished.
 const MAX_CONTAINERS: usize = 500;
 /// After this time without a line, or this many others if they have no time, it is over.
 const SILENCE: i64 = 60 * SECOND;
@@ -73,7 +73,7 @@ impl Repeated {
         lasting.map(|(rule, lasting)| (rule, lasting.counter))
     }
 
-    /// A line of this number tells of a failure; says whether it is one of these.
+    /// A line of this number shows a failure; returns whether it is one of these.
     pub(super) fn line(
         &mut self,
         failure: &'static Failure,
@@ -114,8 +114,8 @@ impl Repeated {
         self.of_rules.clear();
     }
 
-    /// What failed at the end of the input, which has so many lines, and the last has this time:
-    /// the failure, how many lines tell of it, and the number of the first.
+    /// What failed at the end of the input, which has this many lines, and the last has this time:
+    /// the failure, how many lines show it, and the number of the first.
     pub(super) fn end(
         self,
         lines: u64,

@@ -2,9 +2,11 @@
 
 use std::borrow::Cow;
 
+use causes::facts::facts;
+
 use super::input::Input;
 use super::json::time_of_json;
-use super::{Quote, Told, episodes};
+use super::{Quote, Results, episodes};
 use crate::goroutines::{Header, Took};
 use crate::kernel::HungTask;
 use crate::kind::{Kind, Writer};
@@ -21,28 +23,28 @@ use crate::rules::{Found, Interest, LineSearch};
 /// How deeply nested logs are read.
 const MAX_DEPTH: u8 = 2;
 
-/// Nobody wraps later than this.
+/// No line is wrapped later than this.
 const MAX_WRAPPED: usize = 200;
 
 impl Input {
-    /// Reads the next line, which was wrapped into so many.
+    /// Reads the next line, which was wrapped into `of` lines.
     pub(super) fn lines(
         &mut self,
         line: &[u8],
         of: u64,
         cut: bool,
         search: &LineSearch,
-        told: &mut Told,
+        results: &mut Results,
     ) {
-        self.line(line, cut, search, told);
+        self.line(line, cut, search, results);
         self.lines += of - 1;
     }
 
-    fn line(&mut self, raw: &[u8], cut: bool, search: &LineSearch, told: &mut Told) {
+    fn line(&mut self, raw: &[u8], cut: bool, search: &LineSearch, results: &mut Results) {
         self.lines += 1;
         self.first = self.first.or(self.last);
         // Most lines of a dump, which nothing has been put around.
-        if !cut && self.stacks.seen_header() && self.line_of_dump(raw, told) {
+        if !cut && self.stacks.seen_header() && self.line_of_dump(raw, results) {
             return;
         }
         // One search for both: nearly all lines have neither.
@@ -57,11 +59,11 @@ impl Input {
             self.unread += 1;
             return;
         }
-        self.plain_line(&line, cut, search, told);
+        self.plain_line(&line, cut, search, results);
     }
 
-    fn plain_line(&mut self, line: &[u8], cut: bool, search: &LineSearch, told: &mut Told) {
-        if !cut && self.line_of_dump(line, told) {
+    fn plain_line(&mut self, line: &[u8], cut: bool, search: &LineSearch, results: &mut Results) {
+        if !cut && self.line_of_dump(line, results) {
             return;
         }
         let found = search.find(line);
@@ -69,20 +71,20 @@ impl Input {
             && found.is_nothing_at_all()
             && let Some(writer) = self.alikes.writer_of(line)
         {
-            self.nothing_of(writer, told);
+            self.nothing_of(writer, results);
             return;
         }
         self.read_last_alike();
         let unread_before = self.unread;
         self.before = self.last;
-        self.layer(line, &found, search, told, None, 0);
+        self.layer(line, &found, search, results, None, 0);
         if cut && self.unread == unread_before {
             self.unread += 1;
         }
     }
 
     /// Within a dump most lines can be nothing else, and need not be asked what they are.
-    fn line_of_dump(&mut self, line: &[u8], told: &mut Told) -> bool {
+    fn line_of_dump(&mut self, line: &[u8], results: &mut Results) -> bool {
         if self.stacks.frame(line) {
             self.read_as(Kind::GoroutineDump);
             return true;
@@ -96,23 +98,20 @@ impl Input {
         }
         if line.is_empty() && self.stacks.is_inside() {
             self.stacks.line("", self.lines, "");
-            self.drain(told);
+            self.drain(results);
             return true;
         }
-        match std::str::from_utf8(line) {
-            Ok(text) if line.starts_with(b"goroutine ") && Header::begins_plainly(text) => {
-                self.read_last_alike();
-                self.alikes.forget();
-                self.stacks.line(text, self.lines, "");
-                self.drain(told);
-                self.read_as(Kind::GoroutineDump);
-                true
-            }
-            _ => false,
+        let is_header = self.stacks.header(line, self.lines);
+        if is_header {
+            self.read_last_alike();
+            self.alikes.forget();
+            self.drain(results);
+            self.read_as(Kind::GoroutineDump);
         }
+        is_header
     }
 
-    /// Of the lines that were only counted the last one tells the time.
+    /// Of the lines that were only counted the last one has the time.
     pub(super) fn read_last_alike(&mut self) {
         let Some(head) = self.alikes.take_unread() else {
             return;
@@ -129,8 +128,8 @@ impl Input {
         self.learn_time(&carried, inner);
     }
 
-    /// A line of nothing but a writer's everyday was read: the next may be like it, as far as it
-    /// is the same up to where `rest` begins.
+    /// A line of nothing but a writer's everyday was read: the next may be like it, if it is
+    /// equal up to where `rest` begins.
     pub(super) fn note_alike(&mut self, line: &[u8], rest: &[u8], found: &Found, writer: Writer) {
         let is_plain = found.is_nothing_at_all() && !self.output.is_inside();
         let knows_time = writer != Writer::Runtime || self.knows_year();
@@ -145,7 +144,7 @@ impl Input {
         line: &[u8],
         found: &Found,
         search: &LineSearch,
-        told: &mut Told,
+        results: &mut Results,
         outer: Option<&Carried>,
         depth: u8,
     ) {
@@ -164,7 +163,7 @@ impl Input {
                 }
                 self.stacks.line("", self.lines, "");
                 self.kernel.finish();
-                self.drain(told);
+                self.drain(results);
             }
             return;
         }
@@ -174,16 +173,16 @@ impl Input {
         }
         let body = carried.body;
         if klog::begins(body) {
-            self.end_stack(told);
+            self.end_stack(results);
             self.in_klog = true;
             let is_other = found.is(Interest::OtherProgram) && klog::is_of_another_program(body);
             let writer = (!is_other).then_some(Writer::Kubelet);
             if writer.is_none() {
                 // node-problem-detector quotes the kernel's log.
                 self.kernel.line(&lossy(body), self.lines);
-                self.drain(told);
+                self.drain(results);
             }
-            self.log(line, &carried, writer, found, told);
+            self.log(line, &carried, writer, found, results);
             // Each error counts.
             if depth == 0
                 && !matches!(body[0], b'E' | b'F')
@@ -194,46 +193,48 @@ impl Input {
             return;
         }
         match body[0] {
-            b'{' if depth < MAX_DEPTH && self.json(line, &carried, found, search, told, depth) => {
+            b'{' if depth < MAX_DEPTH
+                && self.json(line, &carried, found, search, results, depth) =>
+            {
                 return;
             }
             b't' if body.starts_with(b"time=") => {
                 if found.is(Interest::Dump) {
-                    self.quoted_dump(&carried, told);
+                    self.quoted_dump(&carried, results);
                 }
                 // k3s writes its own lines so, and the kubelet's beside them.
                 let writer = match Writer::of_ident(carried.ident) {
                     Some(Writer::Kubelet) => Writer::Kubelet,
                     _ => Writer::Runtime,
                 };
-                self.log(line, &carried, Some(writer), found, told);
+                self.log(line, &carried, Some(writer), found, results);
                 if depth == 0 {
                     self.note_alike(line, &body[b"time=".len()..], found, writer);
                 }
                 return;
             }
             b'I' | b'W' | b'E' | b'F' | b'D' if is_logrus_on_a_terminal(body) => {
-                self.log(line, &carried, Some(Writer::Runtime), found, told);
+                self.log(line, &carried, Some(Writer::Runtime), found, results);
                 return;
             }
             b'[' if is_uptime(body) => {
                 self.alikes.forget();
-                self.kernel_line(line, &carried, found, told);
+                self.kernel_line(line, &carried, found, results);
                 return;
             }
             _ => {}
         }
         self.alikes.forget();
         if carried.is_of_dmesg {
-            self.kernel_line(line, &carried, found, told);
+            self.kernel_line(line, &carried, found, results);
             return;
         }
-        if depth == 0 && self.output_line(line, &carried, found, told) {
+        if depth == 0 && self.output_line(line, &carried, found, results) {
             return;
         }
         let writer = Writer::of_ident(carried.ident);
         if writer == Some(Writer::Kernel) {
-            self.kernel_line(line, &carried, found, told);
+            self.kernel_line(line, &carried, found, results);
             return;
         }
         // A line of the journal is a part of a dump only once one has begun.
@@ -241,13 +242,13 @@ impl Input {
             carried.time.is_some_and(|time| time.day.is_some()) && !carried.ident.is_empty();
         let in_dump = self.stacks.is_inside() || self.stacks.seen_header() || begins_dump(body);
         let is_log = carried_line && !in_dump;
-        if !is_log && self.structured(&carried, told) {
-            // The line before a dump, which tells why there is one.
-            let tells_why = body.starts_with(b"panic: ") || body.starts_with(b"fatal error: ");
-            if tells_why && !found.rules.is_empty() {
-                self.telling(line, &carried, None, found, told);
+        if !is_log && self.structured(&carried, results) {
+            // The line before a dump, which shows why there is one.
+            let shows_why = body.starts_with(b"panic: ") || body.starts_with(b"fatal error: ");
+            if shows_why && !found.rules.is_empty() {
+                self.relevant(line, &carried, None, found, results);
             } else if let Some(failure) = found.failure {
-                told.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
+                results.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
             }
             return;
         }
@@ -258,12 +259,12 @@ impl Input {
         });
         let pleg = found.is(Interest::Pleg).then_some(Writer::Kubelet);
         match known.or(pleg) {
-            Some(writer) => self.log(line, &carried, Some(writer), found, told),
+            Some(writer) => self.log(line, &carried, Some(writer), found, results),
             None if carried_line && found.is_nothing() || body.starts_with(b"Log line format") => {
                 self.read_as(Kind::Unknown)
             }
             None if found.is_nothing() && !is_log_file_header(body) => match klog::find(body) {
-                Some(_) => self.log(line, &carried, Some(Writer::Kubelet), found, told),
+                Some(_) => self.log(line, &carried, Some(Writer::Kubelet), found, results),
                 None if self.in_klog && is_continuation(line) => self.read_as(Kind::Unknown),
                 None => {
                     self.in_klog = false;
@@ -274,13 +275,13 @@ impl Input {
                         self.read_as(Kind::Unknown);
                     } else if !self.blocked_task(&lossy(body)) {
                         self.unread += 1;
-                        self.wrapped(body, search, told);
+                        self.wrapped(body, search, results);
                     }
                 }
             },
             None => {
                 let writer = klog::find(body).map(|_| Writer::Kubelet);
-                self.log(line, &carried, writer, found, told);
+                self.log(line, &carried, writer, found, results);
             }
         }
     }
@@ -297,7 +298,7 @@ impl Input {
 
     /// A line that means nothing alone may be the end of the line before, which was wrapped where
     /// it was pasted.
-    fn wrapped(&mut self, body: &[u8], search: &LineSearch, told: &mut Told) {
+    fn wrapped(&mut self, body: &[u8], search: &LineSearch, results: &mut Results) {
         let before = self.unread_line.take();
         if body.len() > MAX_WRAPPED {
             return;
@@ -306,7 +307,7 @@ impl Input {
             let joined = [before.trim_ascii_end(), b" ", body].concat();
             let found = search.find(&joined);
             if !found.rules.is_empty() {
-                return self.telling(&joined, &split(&joined), None, &found, told);
+                return self.relevant(&joined, &split(&joined), None, &found, results);
             }
         }
         self.unread_line = Some((self.lines, body.to_vec()));
@@ -318,7 +319,7 @@ impl Input {
         line: &[u8],
         carried: &Carried,
         found: &Found,
-        told: &mut Told,
+        results: &mut Results,
     ) -> bool {
         let is_logged = carried.time.is_some() && !carried.ident.is_empty();
         if is_logged || self.stacks.is_inside() {
@@ -343,21 +344,21 @@ impl Input {
                     self.ps.line(&text, self.lines);
                 }
                 if !found.is_nothing() {
-                    self.telling(line, carried, None, found, told);
+                    self.relevant(line, carried, None, found, results);
                 }
             }
         }
-        self.drain(told);
+        self.drain(results);
         true
     }
 
     /// Dumps, profiles, kernel stacks, listings and metrics.
-    fn structured(&mut self, carried: &Carried, told: &mut Told) -> bool {
+    fn structured(&mut self, carried: &Carried, results: &mut Results) -> bool {
         let text = lossy(carried.body);
         let text = text.trim_end();
         if text.is_empty() {
             self.stacks.line("", self.lines, "");
-            self.drain(told);
+            self.drain(results);
             return true;
         }
         let number = self.lines;
@@ -381,11 +382,11 @@ impl Input {
                 }
                 Took::Perhaps => {
                     self.unread += 1;
-                    self.drain(told);
+                    self.drain(results);
                     return true;
                 }
                 Took::No => {
-                    self.drain(told);
+                    self.drain(results);
                     let after = if inside { other(self) } else { None };
                     let after = after.or_else(|| self.metrics.line(text).then_some(Kind::Metrics));
                     match after.or_else(|| self.ps.line(text, number).then_some(Kind::Ps)) {
@@ -397,72 +398,78 @@ impl Input {
         };
         let kind = match kind {
             Kind::KernelStack => {
-                self.blocked(carried.body, text, carried, told);
+                self.blocked(carried.body, text, carried, results);
                 self.kernel.kind()
             }
             other => other,
         };
         self.read_as(kind);
-        self.drain(told);
+        self.drain(results);
         true
     }
 
     /// A task that the kernel reports as blocked, if the line has a time of day.
-    fn blocked(&self, line: &[u8], text: &str, carried: &Carried, told: &mut Told) {
+    fn blocked(&self, line: &[u8], text: &str, carried: &Carried, results: &mut Results) {
         let Some(task) = HungTask::of_line(text) else {
             return;
         };
         let time = carried.time.and_then(|time| self.calendar.resolve(&time));
         let quote = Quote::new(&self.path, self.lines, time, line);
         if let Some(episode) = episodes::blocked(task, quote) {
-            told.episodes.add(episode);
+            results.episodes.add(episode);
         }
     }
 
-    fn kernel_line(&mut self, line: &[u8], carried: &Carried, found: &Found, told: &mut Told) {
+    fn kernel_line(
+        &mut self,
+        line: &[u8],
+        carried: &Carried,
+        found: &Found,
+        results: &mut Results,
+    ) {
         let body = match is_uptime(carried.body) {
             true => memchr::memchr(b']', carried.body)
                 .map_or(carried.body, |end| &carried.body[end + 1..]),
             false => carried.body,
         };
         let body = without_caller(body);
-        // Most lines of a kernel's log are no stack; the forms of one are cheap to tell.
+        // Most lines of a kernel's log are no stack; the forms of one are cheap to recognise.
         let text = lossy(body);
         self.kernel.log_line(&text, self.lines);
         self.output.kernel_line(&text);
-        self.drain(told);
-        self.blocked(line, &text, carried, told);
-        self.log(line, carried, Some(Writer::Kernel), found, told);
+        self.drain(results);
+        self.blocked(line, &text, carried, results);
+        self.log(line, carried, Some(Writer::Kernel), found, results);
     }
 
-    fn end_stack(&mut self, told: &mut Told) {
+    fn end_stack(&mut self, results: &mut Results) {
         if self.stacks.is_inside() {
             self.stacks.finish();
-            self.drain(told);
+            self.drain(results);
         }
     }
 
     /// A dump inside of one message, with its line ends escaped.
-    fn quoted_dump(&mut self, carried: &Carried, told: &mut Told) {
+    fn quoted_dump(&mut self, carried: &Carried, results: &mut Results) {
         let message = quoted::value(carried.body, "msg");
         let message = message.map_or_else(Vec::new, |message| message.into_owned());
-        self.dump_of(&message, carried, told);
+        self.dump_of(&message, carried, results);
     }
 
-    pub(super) fn dump_of(&mut self, message: &[u8], carried: &Carried, told: &mut Told) {
+    pub(super) fn dump_of(&mut self, message: &[u8], carried: &Carried, results: &mut Results) {
         let ident = lossy(carried.ident).into_owned();
         for line in message.split(|byte| *byte == b'\n') {
             self.stacks.line(&lossy(line), self.lines, &ident);
         }
         self.stacks.finish();
-        self.drain(told);
+        self.drain(results);
         self.read_by_form_as(Kind::GoroutineDump);
         // The message is also a line of the program's log.
         self.read_as(Kind::GoroutineDump);
     }
 }
 
-/// What the line itself does not tell, its carrier does.
+/// What the line itself does not have, its carrier has.
 fn inherit<'a>(carried: &mut Carried<'a>, outer: &Carried<'a>) {
     carried.time = carried.time.or(outer.time);
     for (inner, outer) in [
@@ -478,16 +485,7 @@ fn inherit<'a>(carried: &mut Carried<'a>, outer: &Carried<'a>) {
 
 /// A dump begins, or what stands in front of one.
 fn begins_dump(body: &[u8]) -> bool {
-    let starts: [&[u8]; 7] = [
-        b"goroutine ",
-        b"SIGSEGV: ",
-        b"SIGABRT: ",
-        b"SIGQUIT: ",
-        b"panic: ",
-        b"fatal error: ",
-        b"PC=0x",
-    ];
-    let begins = starts.iter().any(|start| body.starts_with(start));
+    let begins = facts().begins("dumps", body);
     let profile = body.starts_with(b"goroutine profile: total");
     begins && (profile || !body.starts_with(b"goroutine ") || Header::begins(&lossy(body)))
 }

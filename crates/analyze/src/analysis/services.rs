@@ -1,10 +1,10 @@
-//! How the services of Talos are: each line of its init tells of one, and the last one counts.
+//! How the services of Talos are: each line of its init reports one, and the last one counts.
 
 use std::collections::BTreeMap;
 
 use crate::line::{after, has, text, until};
 use crate::series::SECOND;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// The services that fail, and since when they do.
 #[derive(Debug, Default)]
@@ -59,7 +59,7 @@ impl Services {
             let lasted = failed.and_then(|it| Some((it.line, now? - it.since?)));
             if let Some((line, lasted)) = lasted {
                 let minutes = (lasted.rem_euclid(DAY_SECONDS) / 60) as f64;
-                let row = TableRow::new(Table::TalosServices, line).text("service", &*name);
+                let row = TableRow::new("talos-services", line).text("service", &*name);
                 self.over.push(row.number("minutes", minutes));
             }
         } else if FAILS.iter().any(|words| has(rest, words)) && self.failing.len() < MAX_SERVICES {

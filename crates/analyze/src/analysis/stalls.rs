@@ -1,14 +1,14 @@
 //! What the kernel writes while it waits for something: what was over within seconds is usual.
 //!
 //! ```text
-//!   nfs: server S not responding, still trying   …   nfs: server S OK     over, if that came soon
+//!   nfs: server S not responding, still trying   …   nfs: server S OK     over, if that was soon
 //!   unregister_netdevice: waiting for D          …   (silence)            over, if it was said once
 //!   rcu: self-detected stall on CPU              …   (t=36894712 jiffies  the host paused the machine
 //! ```
 
 use std::collections::BTreeMap;
 
-use super::told::Seen;
+use super::results::Seen;
 use crate::line::rcu::{begins_stall, shows_pause};
 use crate::line::{after, has, text, until};
 
@@ -16,7 +16,7 @@ use crate::line::{after, has, text, until};
 const SHORT_SECONDS: f64 = 30.0;
 /// The kernel repeats every ten seconds that it waits for a device.
 const SILENCE_SECONDS: f64 = 20.0;
-/// Further ones are not told apart.
+/// Further ones are not distinguished.
 const MAX_STALLS: usize = 256;
 
 const SERVER: &str = "server ";
@@ -29,7 +29,7 @@ pub(super) struct Stalls {
     /// Stalls of RCU, by their rule; how long the last one was, a later line says.
     of_rcu: BTreeMap<usize, Seen>,
     last_of_rcu: Option<(usize, Seen)>,
-    /// The last time that a line told, in seconds since whenever.
+    /// The time of the last line that has one, in seconds from any moment on.
     now: Option<f64>,
 }
 
@@ -43,7 +43,7 @@ struct Stall {
 }
 
 impl Stalls {
-    /// A line of this rule, of this time in nanoseconds where it tells one, if it is such a line: where
+    /// A line of this rule, of this time in nanoseconds where it has one, if it is such a line: where
     /// it is to be counted.
     pub(super) fn of(&mut self, rule: usize, line: &[u8], time: Option<i64>) -> Option<&mut Seen> {
         if begins_stall(line) {

@@ -1,14 +1,14 @@
-//! What is wrong, where nothing tells why. It is told only if nothing else was found: what has a
+//! What is wrong, where nothing shows why. It is reported only if nothing else was found: what has a
 //! cause needs no further words.
 
-use super::Told;
+use super::Results;
 use super::calls::Method;
 
-pub(super) fn conclude(told: &mut Told) {
-    if !told.collected.is_empty() || !told.troubles.is_empty() {
+pub(super) fn conclude(results: &mut Results) {
+    if !results.collected.is_empty() || !results.troubles.is_empty() {
         return;
     }
-    let mut late = told.calls.late.iter();
+    let mut late = results.calls.late.iter();
     let first = late.find_map(|(method, late)| Some((*method, late.quotes.first()?)));
     if let Some((method, quote)) = first {
         let says = match method {
@@ -17,13 +17,14 @@ pub(super) fn conclude(told: &mut Told) {
             }
             _ => "a call to the runtime timed out",
         };
-        told.troubles
+        results
+            .troubles
             .push(format!("{}:{}: {says}", quote.file, quote.line));
     }
-    for failed in std::mem::take(&mut told.failures) {
+    for failed in std::mem::take(&mut results.failures) {
         if failed.lines >= failed.failure.lines {
             let (place, says) = (failed.place, &failed.failure.says);
-            told.troubles.push(format!("{place}: {says}"));
+            results.troubles.push(format!("{place}: {says}"));
         }
     }
 }

@@ -14,17 +14,17 @@ use std::collections::BTreeSet;
 
 use crate::line::pasted::begins_log_line;
 
-/// So much of an input is looked at.
+/// The bytes of an input that are examined.
 const LOOKED_AT: usize = 64 << 10;
-/// Nobody's terminal is narrower or wider.
+/// No terminal is narrower or wider.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=320;
 /// A single line may be as long by chance.
 const MIN_WRAPPED: usize = 2;
-/// So many wrapped lines make up for one that is as long and ends there.
+/// This many wrapped lines outweigh one that is as long and ends there.
 const WRAPPED_FOR_ONE: usize = 4;
 /// No message is longer.
 const MAX_JOINED: usize = 16 << 10;
-/// So many lines are looked at.
+/// The lines that are examined.
 const LINES_LOOKED_AT: usize = 2000;
 
 /// The lines of one input, as they were before they were wrapped.

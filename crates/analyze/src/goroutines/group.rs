@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 
 use super::call::{is_library, receiver_type};
 use super::waits::LockCalls;
-use super::{Call, Program, ShownGroup, Stack, Wait, idle};
+use super::{Calls, Program, ShownGroup, Stack, Wait, idle};
 
 /// Where a group was first seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -97,8 +97,7 @@ impl Groups {
         if let Some(at) = alike.next() {
             return Some(*at);
         }
-        let names = stack.calls.iter().map(|call| &call.function);
-        let bytes: usize = names.map(|name| 2 * name.len() + 64).sum();
+        let bytes = 2 * stack.calls.names().len() + 64 * stack.calls.len();
         if self.groups.len() >= MAX_GROUPS || self.bytes + bytes > MAX_STACK_BYTES {
             return None;
         }
@@ -112,9 +111,7 @@ impl Groups {
     fn hash(&self, stack: &Stack) -> u64 {
         let mut hasher = self.hashes.build_hasher();
         stack.state.hash(&mut hasher);
-        for call in &stack.calls {
-            call.function.hash(&mut hasher);
-        }
+        stack.calls.names().hash(&mut hasher);
         hasher.finish()
     }
 
@@ -138,14 +135,7 @@ impl Groups {
 
 /// Whether they belong to one group.
 fn are_alike(one: &Stack, other: &Stack) -> bool {
-    let functions = |stack: &Stack| stack.calls.len();
-    one.state == other.state
-        && functions(one) == functions(other)
-        && one
-            .calls
-            .iter()
-            .zip(&other.calls)
-            .all(|(one, other)| one.function == other.function)
+    one.state == other.state && one.calls.are_like(&other.calls)
 }
 
 impl Group {
@@ -178,8 +168,8 @@ impl Group {
         }
         // Waits of less than a minute are not printed.
         let minutes = stack.minutes.unwrap_or(0);
-        let told = stack.minutes.is_some() || self.max_minutes.is_some();
-        if stack.state.is_some() && told {
+        let is_known = stack.minutes.is_some() || self.max_minutes.is_some();
+        if stack.state.is_some() && is_known {
             self.waited(minutes, minutes);
         }
         self.count(stack.count, stack);
@@ -190,8 +180,8 @@ impl Group {
         for (address, count) in other.locks {
             self.waits_for(address, count);
         }
-        let told = other.max_minutes.is_some() || self.max_minutes.is_some();
-        if other.oldest.state.is_some() && told {
+        let is_known = other.max_minutes.is_some() || self.max_minutes.is_some();
+        if other.oldest.state.is_some() && is_known {
             let min = other.min_minutes.unwrap_or(0);
             self.waited(min, other.max_minutes.unwrap_or(0));
         }
@@ -229,10 +219,8 @@ impl Group {
 
     /// Whether a function with one of these in its name is among its calls.
     pub fn calls(&self, text: &str) -> bool {
-        self.oldest
-            .calls
-            .iter()
-            .any(|call| call.function.contains(text))
+        let mut calls = self.oldest.calls.iter();
+        calls.any(|call| call.function.contains(text))
     }
 
     /// The type whose lock it waits for.
@@ -244,13 +232,13 @@ impl Group {
 
     /// Whether a method of this type is among its calls.
     pub fn is_inside(&self, kind: &str) -> bool {
-        self.telling_call(Some(kind)).is_some()
+        self.outermost_call_of(Some(kind)).is_some()
     }
 
     /// Its outermost call of a method of this type.
-    pub fn telling_call(&self, kind: Option<&str>) -> Option<&str> {
+    pub fn outermost_call_of(&self, kind: Option<&str>) -> Option<&str> {
         let kind = kind?;
-        let mut calls = self.oldest.calls.iter().rev().map(|call| &*call.function);
+        let mut calls = self.oldest.calls.iter().rev().map(|call| call.function);
         calls.find(|function| receiver_type(function) == Some(kind))
     }
 
@@ -263,7 +251,7 @@ impl Group {
             "ttrpc.",
             "dbus.",
         ];
-        let mut calls = self.oldest.calls.iter().map(|call| &*call.function);
+        let mut calls = self.oldest.calls.iter().map(|call| call.function);
         let outer =
             calls.find(|name| !is_library(name) && !inner.iter().any(|text| name.contains(text)));
         outer.unwrap_or_else(|| self.function())
@@ -278,12 +266,10 @@ impl Group {
             min_wait_minutes: self.min_minutes,
             max_wait_minutes: self.max_minutes,
             function: self.function().to_owned(),
-            frames: self
-                .oldest
-                .calls
-                .iter()
-                .map(|call| call.function.clone())
-                .collect(),
+            frames: {
+                let calls = self.oldest.calls.iter();
+                calls.map(|call| call.function.to_owned()).collect()
+            },
             created_by: self.oldest.created_by.clone(),
             idle: self.idle,
             lock: lock.map(|(address, _)| format!("{address:#x}")),
@@ -299,7 +285,7 @@ fn age(stack: &Stack) -> (Option<u64>, std::cmp::Reverse<u64>) {
 }
 
 /// The first call outside of Go's standard library, or the innermost call.
-pub fn function_of(calls: &[Call]) -> &str {
-    let telling = calls.iter().find(|call| !is_library(&call.function));
-    telling.or(calls.first()).map_or("", |call| &call.function)
+pub fn function_of(calls: &Calls) -> &str {
+    let own = calls.iter().find(|call| !is_library(call.function));
+    own.or(calls.get(0)).map_or("", |call| call.function)
 }

@@ -17,7 +17,7 @@ pub struct Header {
 
 impl Header {
     /// Parses a header at the start of the text, and returns the rest. A header that was cut off is
-    /// parsed as far as possible.
+    /// parsed up to the cut.
     pub fn take(text: &str) -> Option<(Self, &str)> {
         let (number, inside, rest) = parts(text)?;
         let mut words = inside.split(',').map(str::trim);
@@ -43,12 +43,18 @@ impl Header {
         parts(text).is_some()
     }
 
-    /// Whether it is a header that nothing has been put around, and that nothing stands behind.
-    pub fn begins_plainly(text: &str) -> bool {
+    /// Parses a line that is a header, without anything around it.
+    pub fn of_line(line: &[u8]) -> Option<Self> {
+        if !line.starts_with(b"goroutine ") || !line.ends_with(b"]:") {
+            return None;
+        }
         let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'&' | b'`');
         // Without a branch per byte, the compiler can vectorise the loop.
-        let all_plain = || text.bytes().fold(true, |all, byte| all & is_plain(byte));
-        text.ends_with("]:") && all_plain() && Self::begins(text)
+        if !line.iter().fold(true, |all, byte| all & is_plain(*byte)) {
+            return None;
+        }
+        let (header, rest) = Self::take(std::str::from_utf8(line).ok()?)?;
+        rest.is_empty().then_some(header)
     }
 }
 

@@ -1,6 +1,6 @@
 //! Finds the goroutine that probably holds the lock that others wait for.
 //!
-//! A dump does not record who holds a lock. Evidence for a goroutine: it works on the same object
+//! A dump does not record which goroutine holds a lock. Evidence for a goroutine: it works on the same object
 //! as the waiting ones, it waits for something outside the process, and it began to wait no later
 //! than the first of them. Dumps give wait times in minutes, with an error of up to two, so times
 //! that differ by less than three minutes are equal; then the lowest number is chosen.
@@ -146,16 +146,16 @@ fn relation(group: &Group, pile: &Pile) -> Relation {
     if pile.object.is_some()
         && calls
             .iter()
-            .any(|call| call.first == pile.object && same_type(&call.function))
+            .any(|call| call.first == pile.object && same_type(call.function))
     {
         return Relation::Object;
     }
-    if calls.iter().any(|call| same_type(&call.function)) {
+    if calls.iter().any(|call| same_type(call.function)) {
         return Relation::Type;
     }
-    let near = calls.iter().any(|call| {
-        !call::is_library(pile.taker) && package(&call.function) == package(pile.taker)
-    });
+    let near = calls
+        .iter()
+        .any(|call| !call::is_library(pile.taker) && package(call.function) == package(pile.taker));
     if near {
         Relation::Package
     } else {

@@ -2,12 +2,12 @@
 
 use causes::facts::facts;
 
-use super::Call;
+use super::Calls;
 use super::waits::contains;
 
 /// Whether the goroutine waits for its next task. One that waits for a lock or for another daemon
 /// is never idle.
-pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) -> bool {
+pub fn is_idle(state: Option<&str>, calls: &Calls, created_by: Option<&str>) -> bool {
     let known = &facts().goroutines;
     let state = state.unwrap_or_default();
     if known.idle_states.iter().any(|idle| idle == state) || state.starts_with("GC ") {
@@ -21,11 +21,11 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
     let near = calls
         .iter()
         .take(7)
-        .any(|call| contains(&call.function, &known.idle_functions));
+        .any(|call| contains(call.function, &known.idle_functions));
     let waits_itself = calls
         .iter()
-        .find(|call| !super::call::is_library(&call.function));
-    let in_loop = waits_itself.is_some_and(|call| contains(&call.function, &known.idle_loops));
+        .find(|call| !super::call::is_library(call.function));
+    let in_loop = waits_itself.is_some_and(|call| contains(call.function, &known.idle_loops));
     let is_loop =
         calls.len() <= 3 && matches!(state, "select" | "chan receive" | "IO wait" | "syscall");
     let own_loop = is_loop
@@ -36,7 +36,7 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
                 .next()
                 .unwrap_or_default()
                 .to_ascii_lowercase();
-            super::call::is_library(&call.function)
+            super::call::is_library(call.function)
                 || contains(
                     &name,
                     &["loop", "run", "watch", "serve", "worker", "monitor", "func"],
@@ -50,25 +50,7 @@ pub fn is_idle(state: Option<&str>, calls: &[Call], created_by: Option<&str>) ->
 }
 
 /// Connections always wait for the network; the calls over them are made by other goroutines.
-fn of_connection(calls: &[Call]) -> bool {
-    calls.iter().any(|call| {
-        contains(
-            &call.function,
-            &[
-                "http2Client).reader",
-                "http2Server).HandleStreams",
-                "persistConn).readLoop",
-                "persistConn).writeLoop",
-                "controlBuffer).get",
-                "loopyWriter).run",
-                "ttrpc.(*Client).run",
-                "ttrpc.(*Client).receiveLoop",
-                "ttrpc.(*receiver)",
-                "Conn).inWorker",
-                "Conn).outWorker",
-                "Conn).jobComplete",
-                "keepalive",
-            ],
-        )
-    })
+fn of_connection(calls: &Calls) -> bool {
+    let known = &facts().goroutines.connections;
+    calls.iter().any(|call| contains(call.function, known))
 }

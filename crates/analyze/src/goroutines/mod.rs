@@ -20,7 +20,7 @@
 //!     reader.line(line, number, "kubelet");
 //! }
 //! reader.finish();
-//! let stack = &reader.take_done()[0];
+//! let stack = reader.take_done().next().unwrap();
 //! assert_eq!((stack.id, stack.minutes), (Some(386), Some(1140)));
 //! assert_eq!(stack.state.as_deref(), Some("chan send"));
 //! ```
@@ -39,7 +39,7 @@ mod waits;
 
 use serde::Serialize;
 
-pub use call::Call;
+pub use call::{Call, Calls};
 pub use group::{Group, Groups, Place};
 pub use header::Header;
 pub use holder::{Holder, likely};
@@ -67,7 +67,7 @@ pub struct Stack {
     /// Its program ended because of it.
     pub crashed: bool,
     /// From the innermost call outwards.
-    pub calls: Vec<Call>,
+    pub calls: Calls,
     /// The function that started it.
     pub created_by: Option<String>,
     /// The program that the surrounding log names: `dockerd`.
@@ -77,7 +77,7 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// A library may fail in any program: whose it is tells the place of its source.
+    /// A library may fail in any program: the place of its source shows in which one.
     fn note_source(&mut self, place: &[u8]) {
         if self.ident.is_empty()
             && let Some(program) = Program::of_source(place)

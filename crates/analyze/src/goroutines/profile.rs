@@ -9,7 +9,7 @@
 use super::{Call, Stack};
 use crate::line::first_chars;
 
-/// So many addresses behind a count only a stack has: its head is not needed to recognise it.
+/// Only a stack has this many addresses behind a count: its head is not needed to recognise it.
 const MIN_DEPTH: usize = 3;
 
 /// Reads a profile line by line.
@@ -65,11 +65,9 @@ impl ProfileReader {
         let function = function
             .rsplit_once("+0x")
             .map_or(function, |(function, _)| function);
-        if let Some(stack) = &mut self.current
-            && stack.calls.len() < 128
-        {
+        if let Some(stack) = &mut self.current {
             stack.calls.push(Call {
-                function: first_chars(function, 400).to_owned(),
+                function: first_chars(function, 400),
                 first: None,
             });
         }
@@ -128,7 +126,7 @@ mod tests {
             stacks.iter().map(|stack| stack.count).collect::<Vec<_>>(),
             [14990, 12]
         );
-        assert_eq!(stacks[0].calls[1].function, "a.com/b.(*T).M");
+        assert_eq!(stacks[0].calls.get(1).unwrap().function, "a.com/b.(*T).M");
         assert_eq!(reader.unlisted(), 1);
     }
 
@@ -138,7 +136,10 @@ mod tests {
         assert!(reader.line("1 @ 0x434790 0x444a6b 0xdc8c2f", 1));
         assert!(reader.line("#\t0xdc8c2e\ta.com/b.(*T).M+0xce\t/x.go:318", 2));
         reader.finish();
-        assert_eq!(reader.take_done()[0].calls[0].function, "a.com/b.(*T).M");
+        assert_eq!(
+            reader.take_done()[0].calls.get(0).unwrap().function,
+            "a.com/b.(*T).M"
+        );
         assert_eq!(reader.unlisted(), 0);
     }
 

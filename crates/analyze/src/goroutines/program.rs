@@ -6,8 +6,9 @@ use std::sync::LazyLock;
 use causes::facts::facts;
 use serde::Deserialize;
 
-use super::Call;
+use super::Calls;
 use crate::line::has;
+use crate::rules::is_like;
 
 /// A program between the kubelet and the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Deserialize)]
@@ -37,8 +38,8 @@ static PACKAGES: LazyLock<Vec<(&str, Program)>> = LazyLock::new(|| {
 
 impl Program {
     /// The program whose stack has these calls.
-    pub fn of(calls: &[Call], created_by: Option<&str>) -> Option<Self> {
-        let names = || calls.iter().map(|call| &*call.function).chain(created_by);
+    pub fn of(calls: &Calls, created_by: Option<&str>) -> Option<Self> {
+        let names = || calls.iter().map(|call| call.function).chain(created_by);
         let found = PACKAGES
             .iter()
             .find(|(package, _)| names().any(|name| name.contains(package)));
@@ -55,45 +56,31 @@ impl Program {
 
     /// Its usual name.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Kubelet => "kubelet",
-            Self::Dockerd => "dockerd",
-            Self::Containerd => "containerd",
-            Self::Shim => "containerd-shim",
-            Self::CriO => "crio",
-            Self::Runc => "runc",
-            Self::CniPlugin => "cni-plugin",
-            Self::CniAgent => "cni-agent",
-        }
+        NAMES[self as usize].0
     }
 
     /// The program of this name.
     pub fn of_name(name: &str) -> Option<Self> {
-        Some(match name {
-            "dockerd" | "docker" | "dockerd-current" => Self::Dockerd,
-            "containerd" | "docker-containerd" => Self::Containerd,
-            "crio" => Self::CriO,
-            "runc" => Self::Runc,
-            "kubelet" => Self::Kubelet,
-            "terwayd" | "calico-felix" | "calico-node" | "cilium-agent" | "aws-k8s-agent"
-            | "flanneld" | "antrea-agent" => Self::CniAgent,
-            _ if name.starts_with("containerd-shim") => Self::Shim,
-            _ => return None,
-        })
+        let known = facts().go_programs.iter();
+        let mut known = known.filter(|(_, patterns)| patterns.iter().any(|it| is_like(name, it)));
+        known.next().map(|(program, _)| crate::named(program))
     }
 }
 
 impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Kubelet => "the kubelet",
-            Self::Dockerd => "dockerd",
-            Self::Containerd => "containerd",
-            Self::Shim => "the shim",
-            Self::CriO => "CRI-O",
-            Self::Runc => "runc",
-            Self::CniPlugin => "the CNI plugin",
-            Self::CniAgent => "the CNI agent",
-        })
+        f.write_str(NAMES[*self as usize].1)
     }
 }
+
+/// The usual name of each, and what a sentence calls it.
+const NAMES: [(&str, &str); 8] = [
+    ("kubelet", "the kubelet"),
+    ("dockerd", "dockerd"),
+    ("containerd", "containerd"),
+    ("containerd-shim", "the shim"),
+    ("crio", "CRI-O"),
+    ("runc", "runc"),
+    ("cni-plugin", "the CNI plugin"),
+    ("cni-agent", "the CNI agent"),
+];

@@ -1,6 +1,6 @@
 //! Parses lines into stacks. A stack begins with a header, or with frames without a header.
 
-use super::{Call, Header, Stack, unmangle};
+use super::{Call, Calls, Header, Stack, unmangle};
 use crate::line::{colon, first_chars};
 use causes::facts::facts;
 
@@ -29,12 +29,6 @@ enum Last {
     Call,
     Place,
 }
-
-/// Go prints at most a hundred frames.
-const MAX_CALLS: usize = 128;
-
-/// Most stacks have no more.
-const USUAL_CALLS: usize = 16;
 
 /// How a line was classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,7 +72,7 @@ impl StackReader {
         }
         if is_around(line, self.seen_header) {
             self.crashed |= CRASHES.iter().any(|start| line.starts_with(start));
-            self.crashed &= !ASKED_FOR.iter().any(|start| line.starts_with(start));
+            self.crashed &= !REQUESTED.iter().any(|start| line.starts_with(start));
             return Took::Yes(0);
         }
         self.finish();
@@ -103,12 +97,22 @@ impl StackReader {
                 let Some(call) = Call::of_frame(line) else {
                     return false;
                 };
-                push(stack, call);
+                stack.calls.push(call);
                 self.last = Last::Call;
             }
             _ => return false,
         }
         true
+    }
+
+    /// Parses a line that is a header, without anything around it.
+    pub fn header(&mut self, line: &[u8], number: u64) -> bool {
+        let header = Header::of_line(line);
+        let is_header = header.is_some();
+        if let Some(header) = header {
+            self.begin(header, number, "");
+        }
+        is_header
     }
 
     /// Whether a stack is being read.
@@ -127,8 +131,8 @@ impl StackReader {
     }
 
     /// The stacks that are complete.
-    pub fn take_done(&mut self) -> Vec<Stack> {
-        std::mem::take(&mut self.done)
+    pub fn take_done(&mut self) -> std::vec::Drain<'_, Stack> {
+        self.done.drain(..)
     }
 
     /// Ends the input.
@@ -179,7 +183,7 @@ impl StackReader {
             minutes: header.minutes,
             locked_to_thread: header.locked_to_thread,
             crashed: std::mem::take(&mut self.crashed),
-            calls: Vec::with_capacity(USUAL_CALLS),
+            calls: Calls::with_room(),
             ident: ident.to_owned(),
             line: number,
             ..Stack::default()
@@ -228,10 +232,10 @@ impl StackReader {
             return false;
         }
         let stack = self.stack(number, ident);
-        push(stack, call);
+        stack.calls.push(call);
         // Two lines that were joined when they were copied.
         while let Some((call, after)) = glued(rest) {
-            push(stack, call);
+            stack.calls.push(call);
             rest = after;
         }
         self.last = Last::Call;
@@ -264,9 +268,7 @@ impl StackReader {
                     None => after,
                 };
             } else if let Some((call, after)) = Call::take(rest) {
-                if let Some(stack) = &mut self.current
-                    && stack.calls.len() < MAX_CALLS
-                {
+                if let Some(stack) = &mut self.current {
                     stack.calls.push(call);
                     self.last = Last::Call;
                 }
@@ -281,15 +283,8 @@ impl StackReader {
     }
 }
 
-/// Adds a call, unless there are more than Go prints.
-fn push(stack: &mut Stack, call: Call) {
-    if stack.calls.len() < MAX_CALLS {
-        stack.calls.push(call);
-    }
-}
-
 /// A call directly after another one, perhaps with the writer's name in between.
-fn glued(rest: &str) -> Option<(Call, &str)> {
+fn glued(rest: &str) -> Option<(Call<'_>, &str)> {
     if rest.is_empty() || rest.starts_with([' ', '\t']) {
         return None;
     }
@@ -328,8 +323,8 @@ fn is_numbered_place(line: &[u8]) -> bool {
 /// Why a program ended by itself.
 const CRASHES: [&str; 4] = ["panic: ", "fatal error: ", "[signal SIG", "SIGSEGV: "];
 
-/// How a dump begins that somebody has asked for.
-const ASKED_FOR: [&str; 2] = ["SIGABRT: ", "SIGQUIT: "];
+/// How a dump begins that was requested.
+const REQUESTED: [&str; 2] = ["SIGABRT: ", "SIGQUIT: "];
 
 /// Lines around stacks: the reason for the dump, omitted frames, registers.
 fn is_around(line: &str, seen_header: bool) -> bool {

@@ -122,6 +122,19 @@ pub fn proof(group: &Group, context: Context) -> Option<Proof> {
 }
 
 impl GoroutineRule {
+    /// What is wrong with it, in a sentence: it holds for every stack.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let is_narrow = !self.calls.is_empty()
+            || self.under.is_some()
+            || !self.waits.is_empty()
+            || !self.programs.is_empty()
+            || self.crashed;
+        match is_narrow {
+            true => Ok(()),
+            false => Err("it holds for every goroutine: set `calls` or `waits`".to_owned()),
+        }
+    }
+
     fn holds(&self, group: &Group, context: Context) -> bool {
         let is_such_a_dump = match self.only {
             None => true,

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use causes::facts::facts;
 use memchr::memmem::Finder;
 
-use super::Call;
+use super::Calls;
 
 /// What is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
@@ -33,22 +33,13 @@ pub enum Wait {
     Other,
 }
 
+/// Functions further out only called the one that waits.
+const NEAR: usize = 6;
+
 impl Wait {
     /// Determines the wait by the state, if known, and the calls.
-    pub fn of(state: Option<&str>, calls: &[Call]) -> Self {
+    pub fn of(state: Option<&str>, calls: &Calls) -> Self {
         let state = state.unwrap_or_default();
-        let any = |texts: &[&str]| calls.iter().any(|call| contains(&call.function, texts));
-        let inner = |texts: &[&str]| {
-            calls
-                .iter()
-                .take(6)
-                .any(|call| contains(&call.function, texts))
-        };
-        let known = &facts().goroutines;
-        let near = |texts: &[String]| {
-            let mut calls = calls.iter().take(6);
-            calls.any(|call| contains(&call.function, texts))
-        };
         if is_lock(state, calls) {
             return Self::Lock;
         }
@@ -56,27 +47,22 @@ impl Wait {
         if is_running && !calls.is_empty() {
             return Self::Other;
         }
-        if inner(&[
-            "(*NetlinkSocket).Receive",
-            "netlink.(*Conn).Receive",
-            "netlink/nl.",
-        ]) {
-            Self::Netlink
-        } else if inner(&[
-            "os.(*Process).Wait",
-            "os.(*Process).wait",
-            "os.(*Process).blockUntilWaitable",
-            "os/exec.(*Cmd).Wait",
-        ]) {
-            Self::Process
-        } else if any(&["ttrpc.(*Client)", "ttrpc.(*clientStream)"]) {
-            Self::Shim
-        } else if any(&["godbus/dbus", "go-systemd"]) {
-            Self::Bus
-        } else if near(&known.calls) {
-            Self::Rpc
-        } else if near(&known.storage) {
-            Self::Storage
+        let known = &facts().goroutines;
+        let outside = [
+            (&known.netlink, NEAR, Self::Netlink),
+            (&known.processes, NEAR, Self::Process),
+            (&known.shims, usize::MAX, Self::Shim),
+            (&known.bus, usize::MAX, Self::Bus),
+            (&known.calls, NEAR, Self::Rpc),
+            (&known.storage, NEAR, Self::Storage),
+        ];
+        let mut outside = outside.into_iter();
+        let found = outside.find(|(texts, depth, _)| {
+            let mut calls = calls.iter().take(*depth);
+            calls.any(|call| contains(call.function, texts))
+        });
+        if let Some((.., wait)) = found {
+            wait
         } else if state.starts_with("chan send") || sends_events(state, calls) {
             Self::Send
         } else if state.starts_with("chan receive") || state.starts_with("select") {
@@ -118,20 +104,20 @@ pub(super) fn contains(function: &str, texts: &[impl AsRef<str>]) -> bool {
 
 /// A profile shows neither states nor Go's own innermost frames. A relist that waits by itself, below
 /// no other call, waits for space in its event channel, as old kubelets do.
-fn sends_events(state: &str, calls: &[Call]) -> bool {
-    let inner = calls.first();
+fn sends_events(state: &str, calls: &Calls) -> bool {
+    let inner = calls.get(0);
     state.is_empty() && inner.is_some_and(|call| call.function.ends_with("(*GenericPLEG).relist"))
 }
 
 /// Old versions of Go print the same state for locks, wait groups and conditions.
-fn is_lock(state: &str, calls: &[Call]) -> bool {
+fn is_lock(state: &str, calls: &Calls) -> bool {
     if state.starts_with("sync.Mutex.") || state.starts_with("sync.RWMutex.") {
         return true;
     }
     let waits = state == "semacquire" || state.is_empty();
     let mut named = false;
     for call in calls.iter().take(8) {
-        let function = &*call.function;
+        let function = call.function;
         if function.contains("sync.(*WaitGroup)") || function.contains("sync.(*Cond)") {
             return false;
         }
@@ -149,16 +135,16 @@ fn is_lock(state: &str, calls: &[Call]) -> bool {
 pub(super) struct LockCalls(Vec<usize>);
 
 impl LockCalls {
-    pub(super) fn of(calls: &[Call]) -> Self {
+    pub(super) fn of(calls: &Calls) -> Self {
         let direct = calls.iter().take(8).enumerate();
-        let direct = direct.filter_map(|(at, call)| Some((directness(&call.function)?, at)));
+        let direct = direct.filter_map(|(at, call)| Some((directness(call.function)?, at)));
         let mut direct: Vec<_> = direct.collect();
         direct.sort_unstable();
         Self(direct.into_iter().map(|(_, at)| at).collect())
     }
 
     /// The address of the lock that a goroutine with these calls waits for.
-    pub(super) fn address(&self, calls: &[Call]) -> Option<u64> {
+    pub(super) fn address(&self, calls: &Calls) -> Option<u64> {
         self.0.iter().find_map(|at| calls.get(*at)?.first)
     }
 }

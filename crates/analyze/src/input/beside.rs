@@ -1,8 +1,8 @@
-//! Reads several sources at once, each in a thread; the observer is called in one thread.
+//! Reads several sources at once, each in a thread.
 
 use std::num::NonZeroUsize;
-use std::sync::mpsc::{SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::panic::resume_unwind;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use pleg_text::WallTime;
@@ -11,35 +11,25 @@ use super::Observer;
 use super::source::{Ended, Source};
 use crate::rules::LineSearch;
 
-/// A message from a thread.
-enum Word {
-    Begins(String, Option<u64>),
-    Read(u64),
-    Waits(String),
-    Ended(usize, Box<Ended>),
-}
+/// The observer, which the threads share.
+struct Shared<'a, 'b>(&'a Mutex<&'b mut dyn Observer>);
 
-struct Teller(SyncSender<Word>);
-
-impl Teller {
-    fn tell(&self, word: Word) {
-        // The receiver is gone only when the process ends.
-        let _ = self.0.send(word);
-    }
-}
-
-impl Observer for Teller {
+impl Observer for Shared<'_, '_> {
     fn begins(&mut self, path: &str, bytes: Option<u64>) {
-        self.tell(Word::Begins(path.to_owned(), bytes));
+        lock(self.0).begins(path, bytes);
     }
 
     fn read(&mut self, bytes: u64) {
-        self.tell(Word::Read(bytes));
+        lock(self.0).read(bytes);
     }
 
     fn waits(&mut self, path: &str) {
-        self.tell(Word::Waits(path.to_owned()));
+        lock(self.0).waits(path);
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Reads all of them; returns the results in their order.
@@ -50,30 +40,24 @@ pub(super) fn read_all(
     search: &Arc<LineSearch>,
     observer: &mut dyn Observer,
 ) -> Vec<Ended> {
-    let mut all: Vec<Option<Ended>> = sources.iter().map(|_| None).collect();
     let threads = at_once.get().min(sources.len());
     let left = Mutex::new(sources.into_iter().enumerate());
-    let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
-    thread::scope(|scope| {
-        let (words, heard) = sync_channel(64);
-        for _ in 0..threads {
-            let (mut teller, next) = (Teller(words.clone()), &next);
-            scope.spawn(move || {
-                while let Some((number, source)) = next() {
-                    let ended = source.read(now, search, &mut teller);
-                    teller.tell(Word::Ended(number, Box::new(ended)));
-                }
-            });
+    let observer = Mutex::new(observer);
+    let next = || lock(&left).next();
+    let work = || {
+        let mut ended = Vec::new();
+        while let Some((number, source)) = next() {
+            ended.push((number, source.read(now, search, &mut Shared(&observer))));
         }
-        drop(words);
-        for word in heard {
-            match word {
-                Word::Begins(path, bytes) => observer.begins(&path, bytes),
-                Word::Read(bytes) => observer.read(bytes),
-                Word::Waits(path) => observer.waits(&path),
-                Word::Ended(number, ended) => all[number] = Some(*ended),
-            }
-        }
+        ended
+    };
+    let mut all: Vec<(usize, Ended)> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
+        let ended = threads.into_iter().map(|thread| thread.join());
+        ended
+            .flat_map(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))
+            .collect()
     });
-    all.into_iter().flatten().collect()
+    all.sort_by_key(|(number, _)| *number);
+    all.into_iter().map(|(_, ended)| ended).collect()
 }

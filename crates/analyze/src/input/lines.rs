@@ -9,7 +9,7 @@ const CHUNK: usize = 256 << 10;
 /// Passes on each line without its line break, and whether its rest is missing.
 pub fn each_line(mut bytes: impl Read, mut line: impl FnMut(&[u8], bool)) -> io::Result<()> {
     let mut chunk = vec![0; CHUNK];
-    // The beginning of a line whose end has not come yet.
+    // The beginning of a line whose end has not been read yet.
     let mut begun: Vec<u8> = Vec::new();
     let mut cut = false;
     loop {

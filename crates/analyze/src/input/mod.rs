@@ -40,7 +40,7 @@ pub use lines::{MAX_LINE_BYTES, each_line};
 pub use zstd::Frames;
 
 /// Observes the progress of reading.
-pub trait Observer {
+pub trait Observer: Send {
     /// An input begins, with its size in bytes if it is known.
     fn begins(&mut self, _path: &str, _bytes: Option<u64>) {}
     /// This many more (compressed) bytes were read.

@@ -9,17 +9,17 @@ use super::Observer;
 
 /// How long to wait for the first data.
 const FIRST_WRITE_SECONDS: u32 = 10;
-/// After this time without data, the user is told that the command waits.
+/// After this time without data, a message says that the command waits.
 const NOTICE_SECONDS: i64 = 1;
 
-pub(super) struct Patient<'a> {
+pub(super) struct Waiting<'a> {
     file: File,
     path: &'a str,
     observer: &'a mut dyn Observer,
     begun: bool,
 }
 
-impl<'a> Patient<'a> {
+impl<'a> Waiting<'a> {
     pub(super) fn new(file: File, path: &'a str, observer: &'a mut dyn Observer) -> Self {
         Self {
             file,
@@ -53,7 +53,7 @@ impl<'a> Patient<'a> {
     }
 }
 
-impl Read for Patient<'_> {
+impl Read for Waiting<'_> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         loop {
             self.wait()?;

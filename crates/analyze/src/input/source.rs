@@ -105,7 +105,7 @@ fn read_file(
     observer.begins(path, opened.bytes);
     match opened.kind {
         open::Kind::Pipe(file) => {
-            let mut waiting = pipe::Patient::new(file, path, observer);
+            let mut waiting = pipe::Waiting::new(file, path, observer);
             feed(path, reading, &mut waiting)
         }
         open::Kind::File(mut file) => feed(path, reading, &mut Counting(&mut file, observer)),

@@ -1,4 +1,4 @@
-//! Kernel stacks, wherever they come from: hung tasks in the log, `/proc/PID/stack`,
+//! Kernel stacks of any source: hung tasks in the log, `/proc/PID/stack`,
 //! back-traces of `crash`.
 //!
 //! ```
@@ -17,7 +17,7 @@
 //! }
 //! reader.finish();
 //! let stack = &reader.take_done()[0];
-//! assert_eq!(stack.who().as_deref(), Some("dockerd (1810)"));
+//! assert_eq!(stack.task().as_deref(), Some("dockerd (1810)"));
 //! assert_eq!(proofs(stack)[0].cause.id(), "storage-unresponsive");
 //! ```
 
@@ -30,5 +30,5 @@ pub use reader::{KernelStack, KernelStackReader};
 #[cfg(test)]
 pub(crate) use rules::needles;
 pub use rules::{
-    KernelStackRule, cause_in, cause_of_function, cause_of_long_wait, held_up, kernel_lock, proofs,
+    KernelStackRule, cause_in, cause_of_function, cause_of_long_wait, held_up, proofs, waiting,
 };

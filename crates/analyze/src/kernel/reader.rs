@@ -34,7 +34,7 @@ pub struct KernelStack {
 
 impl KernelStack {
     /// `dockerd (1810)`, or as much of it as is known; `None` where nothing is.
-    pub fn who(&self) -> Option<String> {
+    pub fn task(&self) -> Option<String> {
         match (&self.process, self.pid) {
             (Some(process), Some(pid)) => Some(format!("{process} ({pid})")),
             (Some(process), None) => Some(process.clone()),
@@ -48,7 +48,7 @@ impl KernelStack {
 #[derive(Debug, Default)]
 pub struct KernelStackReader {
     current: Option<KernelStack>,
-    /// The kernel printed it in its log; otherwise somebody read it from a file.
+    /// The kernel printed it in its log; otherwise it was read from a file.
     is_logged: bool,
     /// What the worker does whose stack it is: its outermost function, which is there even where
     /// the stack is cut.
@@ -69,7 +69,7 @@ pub struct KernelStackReader {
     done: Vec<KernelStack>,
 }
 
-/// So many lines of registers and code are between, also where a mail has wrapped them.
+/// The most lines of registers and code between, also where a mail has wrapped them.
 const REGISTER_LINES: u64 = 40;
 
 /// More than a node has.
@@ -78,7 +78,7 @@ const MAX_DECIDERS: usize = 16;
 const MAX_FUNCTIONS: usize = 64;
 
 impl KernelStackReader {
-    /// Takes a line of the kernel's log, which tells of programs, too.
+    /// Takes a line of the kernel's log, which reports programs, too.
     pub fn log_line(&mut self, line: &str, number: u64) {
         if self.deciders.len() < MAX_DECIDERS
             && let Some(process) = decider(line)

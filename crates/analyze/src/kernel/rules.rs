@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::KernelStack;
 use crate::proof::Proof;
 use crate::rules::{Of, Rules, Shown, Texts, is_like};
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// Functions in which a blocked task waits.
 #[derive(Debug, Deserialize)]
@@ -149,7 +149,7 @@ pub fn proofs(stack: &KernelStack) -> Vec<Proof> {
         let cause = shown.map_or("", |proof| proof.cause.id());
         let confidence = shown.map_or(Confidence::Low, |proof| proof.confidence);
         let says = shown.map_or_else(|| waits(stack, ""), |proof| proof.says.clone());
-        let row = TableRow::new(Table::KernelFaults, stack.line).text("shown", cause);
+        let row = TableRow::new("kernel-faults", stack.line).text("shown", cause);
         let row = row.text("confidence", confidence.as_str());
         let row = row.text("text", &*format!("{says}{fault}"));
         let row = row.text("process", stack.process.as_deref());
@@ -185,25 +185,25 @@ fn has_crashed(stack: &KernelStack) -> bool {
 
 /// What is known of a task of which no function that waits is known.
 fn row(stack: &KernelStack) -> Option<TableRow> {
-    let task = stack.who().unwrap_or_else(|| "a task".to_owned());
+    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
     let of = |table| TableRow::new(table, stack.line).text("task", &*task);
     // For a while the host of a virtual machine may keep its processor from running.
     if let Some(seconds) = stack.locked_up_seconds.filter(|_| stack.is_running) {
         let function = stack.instruction.iter().chain(&stack.functions).next();
-        let row = of(Table::StalledProcessors).number("seconds", seconds as f64);
+        let row = of("stalled-processors").number("seconds", seconds as f64);
         return Some(row.text("function", function.map(String::as_str)));
     }
     if stack.is_running {
         let is_of_a_group = calls(stack, "mem_cgroup") || calls(stack, "try_charge");
         let is_global = calls(stack, "out_of_memory") && calls(stack, "__alloc_pages");
-        return (is_global && !is_of_a_group).then(|| of(Table::FailedAllocations));
+        return (is_global && !is_of_a_group).then(|| of("failed-allocations"));
     }
     if has_crashed(stack) {
-        return Some(of(Table::Crashes));
+        return Some(of("crashes"));
     }
     let is_known = calls(stack, SERVER_IDLES) || kernel_lock(stack).is_some();
     let seconds = stack.blocked_seconds.filter(|_| !is_known)?;
-    let row = of(Table::BlockedTasks).number("seconds", seconds as f64);
+    let row = of("blocked-tasks").number("seconds", seconds as f64);
     let decides = stack.decides_on_files.then_some("yes");
     let row = row
         .text("decides", decides)
@@ -237,13 +237,27 @@ pub fn held_up(stack: &KernelStack) -> Vec<Proof> {
     let Some(function) = kernel_lock(stack).filter(|_| may_be_hung) else {
         return Vec::new();
     };
-    let task = stack.who().unwrap_or_else(|| "a task".to_owned());
-    let row = TableRow::new(Table::KernelLocks, stack.line).text("task", &*task);
+    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
+    let row = TableRow::new("kernel-locks", stack.line).text("task", &*task);
     by_rules(&row.text("long", &*long(stack)).text("function", function))
 }
 
-/// The function in which it waits for the kernel itself. Who holds that up, the stack of whoever
-/// waits does not show.
+/// A task that waits, of which no rule says more.
+pub fn waiting(stack: &KernelStack) -> TableRow {
+    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
+    // The first process of a container, once it has to end.
+    let init = stack
+        .functions
+        .iter()
+        .find(|name| *name == "zap_pid_ns_processes");
+    let function = init.map(String::as_str).or_else(|| kernel_lock(stack));
+    let row = TableRow::new("waiting-tasks", stack.line).text("task", &*task);
+    let seconds = stack.blocked_seconds.map(|seconds| seconds as f64);
+    row.text("function", function).number("seconds", seconds)
+}
+
+/// The function in which it waits for the kernel itself. What holds that up, the stack of the
+/// waiting task does not show.
 pub fn kernel_lock(stack: &KernelStack) -> Option<&str> {
     let mut functions = stack.functions.iter();
     let found = functions.find(|name| facts().kernel_locks.contains(*name));
@@ -258,8 +272,8 @@ fn long(stack: &KernelStack) -> String {
 }
 
 fn waits(stack: &KernelStack, place: &str) -> String {
-    let who = stack.who().unwrap_or_else(|| "a task".to_owned());
-    format!("{who} waits{}{place} in the kernel", long(stack))
+    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
+    format!("{task} waits{}{place} in the kernel", long(stack))
 }
 
 fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) -> Proof {
@@ -269,10 +283,10 @@ fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) ->
         process: stack.process.clone(),
         ..Culprit::default()
     };
-    let who = stack.who().unwrap_or_else(|| "a task".to_owned());
+    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
     let headline = of.rule.headline.as_ref().map(|headline| {
         let headline = headline
-            .replace("{task}", &who)
+            .replace("{task}", &task)
             .replace("{long}", &long(stack));
         headline.replace("{function}", function)
     });

@@ -1,5 +1,7 @@
 //! Recognises the form of a line before it is parsed, and removes what surrounds the text.
 
+use causes::facts::facts;
+
 use super::lossy;
 use super::stamp::Stamp;
 use crate::kind::Writer;
@@ -19,62 +21,17 @@ pub(crate) fn is_logrus_on_a_terminal(body: &[u8]) -> bool {
 
 /// Whether it is one of the kernel's messages of memory that it lacks, by its text alone.
 pub(crate) fn is_of_kernel(body: &[u8]) -> bool {
-    const STARTS: [&[u8]; 6] = [
-        b"Killed process ",
-        b"Memory cgroup out of memory: ",
-        b"Out of memory: ",
-        b"memory: usage ",
-        b"oom-kill:",
-        b"SLUB: Unable to allocate memory on node",
-    ];
-    STARTS.iter().any(|start| body.starts_with(start))
+    facts().begins("kernel", body)
 }
 
 /// Whether the line begins as this writer's commands begin their errors; its daemon does not.
 pub(crate) fn is_of_command(writer: Writer, body: &[u8]) -> bool {
-    const KUBEADM: &[&[u8]] = &[
-        b"[ERROR",
-        b"[WARNING",
-        b"[preflight]",
-        b"error execution phase",
-        b"failed to pull image \"",
-    ];
-    const RUNTIME: &[&[u8]] = &[
-        b"FATA[0",
-        b"Error: ",
-        b"error: ",
-        b"ERROR: ",
-        b"Error response from daemon",
-        b"error creating file watcher",
-        b"Cannot connect to the Docker daemon",
-        b"Command Output: ",
-        b"Failed to register layer",
-        b"failed to register layer: ",
-        b"ctr: ",
-        b"docker: ",
-        b"docker.exe: ",
-        b"mount",
-        b"nerdctl: ",
-        b"podman: ",
-        b"runc: ",
-    ];
-    const SYSTEMD: &[&[u8]] = &[
-        b"Failed to ",
-        b"Job for ",
-        b"runtime/cgo: ",
-        b"runtime: failed to create new OS thread",
-        b"runtime: may need to increase max user processes",
-        b"-bash: ",
-        b"bash: ",
-        b"sh: ",
-        b"sudo: ",
-    ];
-    let begins = |starts: &[&[u8]]| starts.iter().any(|start| body.starts_with(start));
+    let begins = |kind| facts().begins(kind, body);
     match writer {
         Writer::Kernel => false,
-        Writer::Kubelet => begins(KUBEADM),
-        Writer::Runtime => begins(RUNTIME) || begins(KUBEADM),
-        Writer::Systemd => begins(SYSTEMD),
+        Writer::Kubelet => begins("kubeadm"),
+        Writer::Runtime => begins("runtime-commands") || begins("kubeadm"),
+        Writer::Systemd => begins("systemd-commands"),
     }
 }
 
@@ -89,20 +46,10 @@ pub(crate) fn is_of_build(body: &[u8]) -> bool {
 /// Whether the line is the message of an event of the kubelet's, without the other columns: in a
 /// log, something stands in front of it.
 pub(crate) fn is_event_message(body: &[u8]) -> bool {
-    const STARTS: [&[u8]; 8] = [
-        b"(combined from similar events): ",
-        b"AttachVolume.",
-        b"Failed create pod sandbox: rpc error: ",
-        b"MountVolume.",
-        b"System OOM encountered, victim process: ",
-        b"The node was low on resource: ",
-        b"Unable to attach or mount volumes: ",
-        b"unable to ensure pod container exists: ",
-    ];
     // In YAML.
     let body = body.strip_prefix(b"message: ").unwrap_or(body);
     let body = body.strip_prefix(b"\"").unwrap_or(body);
-    STARTS.iter().any(|start| body.starts_with(start))
+    facts().begins("event-messages", body)
 }
 
 /// Whether the line is a message of klog whose header is missing: `"Failed" err="x"`.
@@ -176,17 +123,7 @@ pub(crate) fn without_caller(body: &[u8]) -> &[u8] {
 
 /// The header that glog writes at the top of a file.
 pub(crate) fn is_log_file_header(body: &[u8]) -> bool {
-    let starts: [&[u8]; 4] = [
-        b"Log file created at: ",
-        b"Running on machine: ",
-        b"Binary: Built with ",
-        b"Log line format: ",
-    ];
-    starts.iter().any(|start| body.starts_with(start))
-        || body.starts_with(b"-- Logs begin at ")
-        || body.starts_with(b"-- Boot ")
-        || body.starts_with(b"-- Reboot --")
-        || body.starts_with(b"-- Journal begins at ")
+    facts().begins("log-file-headers", body)
 }
 
 /// Milliseconds since 1970 with a fraction, as in klog's JSON; seconds are accepted, too.

@@ -8,6 +8,8 @@
 //! assert_eq!(read, Some((1636, &b"kubelet.go"[..])));
 //! ```
 
+use causes::facts::facts;
+
 use super::cursor::Cursor;
 use super::stamp::Stamp;
 
@@ -82,17 +84,6 @@ pub fn find(line: &[u8]) -> Option<usize> {
 
 /// Whether another program wrote the line, whose log often appears beside that of a kubelet.
 pub fn is_of_another_program(line: &[u8]) -> bool {
-    /// Source files of node-problem-detector.
-    const FILES: [&[u8]; 8] = [
-        b"log_monitor.go",
-        b"log_buffer.go",
-        b"log_watcher",
-        b"problem_detector.go",
-        b"plugin.go",
-        b"custom_plugin_monitor.go",
-        b"k8s_exporter.go",
-        b"system_stats_monitor.go",
-    ];
     let near = &line[..line.len().min(120)];
     let Some(end) = memchr::memchr(b']', near) else {
         return false;
@@ -101,7 +92,7 @@ pub fn is_of_another_program(line: &[u8]) -> bool {
         .rsplit(|byte| *byte == b' ')
         .next()
         .unwrap_or_default();
-    FILES.iter().any(|name| file.starts_with(name))
+    facts().begins("other-programs", file)
 }
 
 #[cfg(test)]

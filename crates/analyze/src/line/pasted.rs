@@ -25,7 +25,7 @@ const MARKS: [&str; 4] = ["│", "┃", "▌", "•"];
 /// What ends a line of a web page.
 const BREAKS: [&[u8]; 3] = [b"<br>", b"<br/>", b"<br />"];
 
-/// Nobody's path is longer.
+/// No path is longer.
 const MAX_PATH: usize = 160;
 
 /// The lines of one input.

@@ -9,7 +9,6 @@
 //! assert_eq!(time, Some((Some(2021), Some((1, 9)), Some(8 * 3600))));
 //! ```
 
-use jiff::civil::DateTime;
 use jiff::tz::Offset;
 use pleg_text::WallTime;
 
@@ -250,12 +249,9 @@ impl Stamp {
     /// Its clock on that day as it would be in UTC, in nanoseconds since 1970; `None` for a day that
     /// does not exist.
     fn nanos_on(&self, year: i16, (month, day): (i8, i8)) -> Option<i64> {
-        let [hour, minute, second] =
-            [self.second / 3600, self.second / 60 % 60, self.second % 60].map(|n| n as i8);
-        let nanos = i32::try_from(self.nanos).ok()?;
-        let time = DateTime::new(year, month, day, hour, minute, second, nanos).ok()?;
-        let utc = Offset::UTC.to_timestamp(time).ok()?.as_nanosecond();
-        i64::try_from(utc).ok()
+        let seconds = days(year, month, day)? * 86_400 + i64::from(self.second);
+        let nanos = seconds.checked_mul(SECOND)?;
+        nanos.checked_add(i64::from(self.nanos))
     }
 
     /// The time of klog's header: `1008 16:23:14.139967`.
@@ -290,11 +286,37 @@ impl Stamp {
     }
 }
 
+/// The number of days from 1970 to a day, if it exists. Every line of a log needs this, so it is
+/// arithmetic, in years that begin in March: the leap day is the last one.
+fn days(year: i16, month: i8, day: i8) -> Option<i64> {
+    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
+    let last = match month {
+        2 => 28 + i8::from(is_leap),
+        4 | 6 | 9 | 11 => 30,
+        1..=12 => 31,
+        _ => return None,
+    };
+    if !(1..=last).contains(&day) {
+        return None;
+    }
+    let (year, month) = (i64::from(year), i64::from(month));
+    let (year, month) = if month > 2 {
+        (year, month - 3)
+    } else {
+        (year - 1, month + 9)
+    };
+    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
+    // 719,468 days from the first of March of the year 0 to 1970.
+    Some(365 * year + leap_days + (153 * month + 2) / 5 + i64::from(day) - 1 - 719_468)
+}
+
 /// The year and the time zone that an input shows for lines without them.
 #[derive(Clone, Copy, Debug)]
 pub struct Calendar {
-    /// When the file was last modified, or now: no line is much later.
-    latest: WallTime,
+    /// When the file was last modified, or now, in nanoseconds: no line is much later.
+    latest: i64,
+    /// The day of it.
+    latest_day: (i16, i8, i8),
     /// The year in the last line that had one.
     year: Option<i16>,
     /// The offset in the last line that had one.
@@ -307,8 +329,10 @@ const DAY: i64 = 86_400 * SECOND;
 impl Calendar {
     /// A calendar of an input whose last line is not much later than this.
     pub fn until(latest: WallTime) -> Self {
+        let day = Offset::UTC.to_datetime(latest.timestamp());
         Self {
-            latest,
+            latest: latest.as_unix_nanos(),
+            latest_day: (day.year(), day.month(), day.day()),
             year: None,
             offset: None,
         }
@@ -327,17 +351,16 @@ impl Calendar {
 
     /// Nanoseconds since 1970, with missing parts added; `None` for a day that does not exist.
     pub fn resolve(&self, stamp: &Stamp) -> Option<i64> {
-        let latest = Offset::UTC.to_datetime(self.latest.timestamp());
-        let day = stamp.day.unwrap_or((latest.month(), latest.day()));
+        let (latest_year, month, day) = self.latest_day;
+        let day = stamp.day.unwrap_or((month, day));
         let at = |year: i16| {
             let offset = i64::from(stamp.offset.or(self.offset).unwrap_or(0));
             stamp.nanos_on(year, day)?.checked_sub(offset * SECOND)
         };
-        let latest_nanos = self.latest.as_unix_nanos();
         if stamp.day.is_none() {
             // The latest such time before `now`.
-            let today = at(latest.year())?;
-            return Some(if today > latest_nanos {
+            let today = at(latest_year)?;
+            return Some(if today > self.latest {
                 today - DAY
             } else {
                 today
@@ -346,8 +369,8 @@ impl Calendar {
         if let Some(year) = stamp.year.or(self.year) {
             return at(year);
         }
-        let this_year = at(latest.year()).filter(|time| *time <= latest_nanos.saturating_add(DAY));
-        this_year.or_else(|| at(latest.year() - 1))
+        let this_year = at(latest_year).filter(|time| *time <= self.latest.saturating_add(DAY));
+        this_year.or_else(|| at(latest_year - 1))
     }
 }
 
@@ -440,6 +463,29 @@ mod tests {
             let nanos = Calendar::until(latest).resolve(&own.carried_by(&carrier));
             let resolved = WallTime::from_unix_nanos(nanos.unwrap()).unwrap();
             assert!(resolved.to_string().starts_with(time), "{time}: {resolved}");
+        }
+    }
+
+    #[test]
+    fn every_day_is_where_the_calendar_has_it() {
+        let epoch = jiff::civil::date(1970, 1, 1);
+        for date in epoch
+            .saturating_sub(jiff::Span::new().days(3000))
+            .series(jiff::Span::new().days(1))
+            .take(80_000)
+        {
+            let expected = epoch.until(date).unwrap().get_days();
+            let found = days(date.year(), date.month(), date.day());
+            assert_eq!(found, Some(i64::from(expected)), "{date}");
+        }
+        for (year, month, day) in [
+            (2023, 2, 29),
+            (1900, 2, 29),
+            (2024, 4, 31),
+            (2024, 0, 1),
+            (2024, 1, 0),
+        ] {
+            assert_eq!(days(year, month, day), None, "{year} {month} {day}");
         }
     }
 

@@ -1,16 +1,10 @@
 //! `busctl`, `dbus-send` and `dbus-monitor`: which lines only they print.
 
+use causes::facts::facts;
+
 /// Whether only such output has this line.
 pub(super) fn begins(text: &str) -> bool {
-    let begins = [
-        "Failed to introspect object",
-        "Error org.freedesktop.DBus.Error",
-        "Failed to get properties: ",
-        "Failed to get property ",
-        "Failed to list units: ",
-        "Failed to read server status: ",
-    ];
-    begins.iter().any(|begin| text.starts_with(begin))
+    facts().begins("bus", text.as_bytes())
         || is_of_a_job(text)
         || (text.starts_with("method call ") || text.starts_with("signal "))
             && text.contains("sender=")

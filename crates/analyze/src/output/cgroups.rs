@@ -1,7 +1,7 @@
 //! `/proc/cgroups`, and `cgroup.stat` of version 2.
 
 use super::Seen;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// Whether only these files have this line.
 pub(super) fn begins(words: &[&str]) -> bool {
@@ -20,7 +20,7 @@ impl Cgroups {
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         if let ["nr_dying_descendants", count] = words[..] {
-            seen.figure(Table::DyingCgroups, count, line);
+            seen.figure("dying-cgroups", count, line);
         }
         let [kind, hierarchy, count, _] = words[..] else {
             return;
@@ -29,7 +29,7 @@ impl Cgroups {
         let count = count.parse::<u64>().ok().filter(|_| hierarchy != "0");
         match count {
             Some(count) if kind == "memory" => {
-                let row = TableRow::new(Table::MemoryCgroups, line).number("count", count as f64);
+                let row = TableRow::new("memory-cgroups", line).number("count", count as f64);
                 let usual = (self.usual > 0).then_some(self.usual as f64);
                 let times = usual.map(|usual| count as f64 / usual);
                 seen.row(row.number("usual", usual).number("times", times));

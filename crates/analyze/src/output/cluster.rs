@@ -1,23 +1,15 @@
 //! `kubectl get`, `talosctl service`, and the kubelet's own health.
 
+use causes::facts::facts;
+
 use super::Seen;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// Whether only such output has this line.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
-    text.starts_with("[+]")
-        || text.starts_with("[-]")
-        || words.starts_with(&["NAME", "STATUS", "ROLES"])
-        || words.starts_with(&["NAME", "STATUS", "AGE"])
-        || *words == ["NAME", "LABELS", "STATUS"]
-        || words.starts_with(&["NAME", "READY", "STATUS", "RESTARTS"])
-        || words.starts_with(&["NAMESPACE", "NAME", "READY", "STATUS"])
-        || words.starts_with(&["NODE", "SERVICE", "STATE", "HEALTH"])
-        || *words == ["HEALTH", "OK"]
-        || *words == ["HEALTH", "Fail"]
+    facts().begins("cluster", words.join(" ").as_bytes())
         || is_evicted(text)
         || usage(words).is_some()
-        || words.starts_with(&["NAME", "CPU(cores)"])
         || is_node_not_ready(words)
 }
 
@@ -52,7 +44,7 @@ fn usage(words: &[&str]) -> Option<(f64, f64)> {
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().take(6).collect();
     if let Some((processors, memory)) = usage(&words) {
-        let row = TableRow::new(Table::NodeUsage, line).number("memory", memory);
+        let row = TableRow::new("node-usage", line).number("memory", memory);
         seen.row(row.number("processors", processors));
         return;
     }
@@ -60,7 +52,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         // The page may have been pasted as one line.
         for failed in text.split("[-]").skip(1) {
             let check = failed.split(' ').next();
-            let row = TableRow::new(Table::CommandLines, line).text("tool", "healthz");
+            let row = TableRow::new("command-lines", line).text("tool", "healthz");
             seen.row(row.text("text", check));
         }
         return;

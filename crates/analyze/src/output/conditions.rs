@@ -8,7 +8,7 @@ use jiff::fmt::rfc2822::DateTimeParser;
 use pleg_text::WallTime;
 
 use super::{NotReady, Seen};
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// Messages of a start, for some seconds.
 const STARTING: &[&str] = &["yet to be successful", "may not have completed yet"];
@@ -62,7 +62,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
         .iter()
         .find_map(|word| word.strip_prefix("node.kubernetes.io/"));
     if let Some(taint) = taint.and_then(|taint| taint.strip_suffix(":NoSchedule")) {
-        return seen.row(TableRow::new(Table::Taints, line).text("taint", taint));
+        return seen.row(TableRow::new("taints", line).text("taint", taint));
     }
     if !is_row(&words) {
         return false;
@@ -87,7 +87,7 @@ pub(super) fn condition(
         && !since.as_ref().is_some_and(is_long)
         && STARTING.iter().any(|words| text.contains(words));
     if !starts {
-        let row = TableRow::new(Table::Conditions, line).text("type", kind);
+        let row = TableRow::new("conditions", line).text("type", kind);
         seen.row(row.text("status", status).text("text", text));
     }
     if let Some(episode) = since.filter(|_| is_not_ready) {

@@ -1,7 +1,6 @@
 //! How many there are of something: what a command has counted, and three numbers of `file-nr`.
 
 use super::{Seen, has_any, limits};
-use crate::table::Table;
 
 /// Reads the number that `command` counted; says whether it is known of what.
 pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) -> bool {
@@ -16,20 +15,20 @@ pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) 
 }
 
 /// What a command counts, if that is known.
-fn counted(command: &str) -> Option<Table> {
+fn counted(command: &str) -> Option<&'static str> {
     let is_grep = command.contains("grep");
     let is_ps = command.starts_with("ps ");
     let lists = command.contains("docker ps") || command.contains("crictl ps");
     let is_all = command.contains("/docker/containers")
         || lists && command.split_ascii_whitespace().any(is_option_for_all);
     match () {
-        () if is_ps && command.contains("defunct") => Some(Table::Zombies),
-        () if is_ps && command.contains('L') && !is_grep => Some(Table::Threads),
-        () if command.contains("/fd") && !is_grep => Some(Table::OpenFiles),
-        () if has_any(command, &["mountinfo", "/mounts"]) => Some(Table::Mounts),
-        () if command.contains("list-units") => Some(Table::KeptUnits),
-        () if is_all && !is_grep => Some(Table::Containers),
-        () if lists && !is_grep => Some(Table::RunningContainers),
+        () if is_ps && command.contains("defunct") => Some("zombies"),
+        () if is_ps && command.contains('L') && !is_grep => Some("threads"),
+        () if command.contains("/fd") && !is_grep => Some("open-files"),
+        () if has_any(command, &["mountinfo", "/mounts"]) => Some("mounts"),
+        () if command.contains("list-units") => Some("kept-units"),
+        () if is_all && !is_grep => Some("containers"),
+        () if lists && !is_grep => Some("running-containers"),
         () => None,
     }
 }

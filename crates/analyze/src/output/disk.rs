@@ -1,7 +1,7 @@
 //! `df`, of bytes or of inodes, and `lvs`.
 
 use super::Seen;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// Whether only these have this line.
 pub(super) fn begins(words: &[&str]) -> bool {
@@ -24,7 +24,7 @@ const ALWAYS_FULL: [&str; 6] = [
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     if let Some((name, used)) = thin_pool(&words) {
-        let row = TableRow::new(Table::ThinPools, line).text("name", name);
+        let row = TableRow::new("thin-pools", line).text("name", name);
         seen.row(row.number("used", used));
         return;
     }
@@ -42,7 +42,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         // The verified image of Bottlerocket.
         || *mount == "/" && used == 100 && device.starts_with("/dev/dm-");
     if !is_image {
-        let row = TableRow::new(Table::Disks, line).text("mount", *mount);
+        let row = TableRow::new("disks", line).text("mount", *mount);
         seen.row(row.number("used", f64::from(used)));
     }
 }

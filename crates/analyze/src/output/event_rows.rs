@@ -1,15 +1,14 @@
 //! Events, as `kubectl describe` and `kubectl get events` print them in all layouts.
 
+use causes::facts::facts;
+
 use super::warnings::Event;
 use super::{Seen, TIMED_OUT, has_any};
 use crate::rules::Excuse;
 
 /// The header of a table of events.
 pub(super) fn is_header(words: &[&str]) -> bool {
-    words.starts_with(&["LAST", "SEEN"])
-        || words.starts_with(&["LASTSEEN", "FIRSTSEEN"])
-        || words.starts_with(&["NAMESPACE", "LAST", "SEEN"])
-        || words.starts_with(&["FIRSTSEEN", "LASTSEEN"])
+    facts().begins("events", words.join(" ").as_bytes())
 }
 
 /// Whether only a table of events has this line.

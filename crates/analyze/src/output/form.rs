@@ -124,7 +124,7 @@ impl Form {
         if Memory::begins(&words) {
             return Some(Self::Memory(Memory::default()));
         }
-        if runtime::begins(text, &words) {
+        if runtime::begins(&words) {
             return Some(Self::Runtime);
         }
         if bus::begins(text) && now != Some(Self::SessionBus) {

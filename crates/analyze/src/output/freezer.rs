@@ -2,7 +2,7 @@
 //! `/sys/fs/cgroup/freezer/…/freezer.state:FROZEN`.
 
 use super::Seen;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// Whether this command prints `cgroup.events` of a pod or of a container in one.
 pub(super) fn prints_events(command: &str) -> bool {
@@ -44,7 +44,7 @@ pub(super) fn read_file(command: &str, text: &str, line: u64, seen: &mut Seen) -
 }
 
 fn frozen(cgroup: &str, line: u64, seen: &mut Seen) {
-    seen.row(TableRow::new(Table::FrozenCgroups, line).text("cgroup", cgroup));
+    seen.row(TableRow::new("frozen-cgroups", line).text("cgroup", cgroup));
 }
 
 /// The cgroup, and its state.

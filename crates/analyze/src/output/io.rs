@@ -3,7 +3,7 @@
 //! Columns are counted from the right: what stands in front of the numbers differs from row to row.
 
 use super::Seen;
-use crate::table::{Table as Of, TableRow};
+use crate::table::TableRow;
 
 /// The columns that the last header named, from the right.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -85,12 +85,12 @@ impl Io {
         let row = match self.table {
             Table::Devices => {
                 let name = words.iter().find(is_name).unwrap_or(&"a disk");
-                let row = TableRow::new(Of::Devices, line).text("device", *name);
+                let row = TableRow::new("devices", line).text("device", *name);
                 row.number("busy", words.last().and_then(|word| number(word)))
                     .number("wait", waiting)
             }
             Table::Processors | Table::System => {
-                let row = TableRow::new(Of::Processors, line).number("waiting", waiting);
+                let row = TableRow::new("processors", line).number("waiting", waiting);
                 row.number("stolen", self.stolen.and_then(share))
                     .number("swapped-in", self.swapped_in.and_then(share))
             }
@@ -112,7 +112,7 @@ fn thread(text: &str, line: u64, seen: &mut Seen) {
         return;
     };
     let waiting = numbers.rsplit(' ').next().and_then(number);
-    let row = TableRow::new(Of::IoThreads, line).text("command", command.trim());
+    let row = TableRow::new("io-threads", line).text("command", command.trim());
     seen.row(row.number("waiting", waiting));
 }
 

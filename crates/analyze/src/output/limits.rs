@@ -12,24 +12,20 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
-/// Further ones are not told apart.
+/// Further ones are not distinguished.
 const MAX_PAIRS: usize = 64;
 
-/// What is limited.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum What {
-    /// The processes and threads of a control group.
-    Tasks,
-    /// Those of the node.
-    Threads,
-    /// The files that a process has open.
-    OpenFiles,
-    /// What is watched by inotify, and by how many who watch.
-    InotifyInstances,
-    InotifyWatches,
-}
+/// The processes and threads of a control group.
+const TASKS: &str = "tasks";
+/// Those of the node.
+const THREADS: &str = "threads";
+/// The files that a process has open.
+const OPEN_FILES: &str = "open-files";
+/// What is watched by inotify, and by how many instances.
+const WATCHES: &str = "inotify-watches";
+const INSTANCES: &str = "inotify-instances";
 
 /// Which of both numbers it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +37,7 @@ enum Side {
 /// What a number in a file, or of a count, is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Number {
-    what: What,
+    what: &'static str,
     side: Side,
     /// The control group, or the process; empty for the node.
     of: String,
@@ -60,7 +56,7 @@ pub(super) struct Limits {
     expected: VecDeque<Number>,
     /// The process that it asks about, as it was typed.
     process: String,
-    pairs: BTreeMap<(What, String), Pair>,
+    pairs: BTreeMap<(&'static str, String), Pair>,
 }
 
 impl Limits {
@@ -69,14 +65,14 @@ impl Limits {
         self.process = process(command).unwrap_or_default().to_owned();
         self.expected = match count(command) {
             // Of all processes together.
-            Some(What::OpenFiles) if self.process.is_empty() || self.process.contains('*') => {
+            Some(OPEN_FILES) if self.process.is_empty() || self.process.contains('*') => {
                 VecDeque::new()
             }
             Some(what) => VecDeque::from([Number {
                 what,
                 side: Side::Used,
                 of: match what {
-                    What::OpenFiles => self.process.clone(),
+                    OPEN_FILES => self.process.clone(),
                     _ => String::new(),
                 },
             }]),
@@ -103,7 +99,7 @@ impl Limits {
             let of = self.process.clone();
             let most = Number {
                 of,
-                ..of_node(What::OpenFiles, Side::Most)
+                ..of_node(OPEN_FILES, Side::Most)
             };
             return Some((most, soft));
         }
@@ -122,7 +118,7 @@ impl Limits {
             && let Some((running, all)) = running.split_once('/')
             && running.parse::<u64>().is_ok()
         {
-            return Some((of_node(What::Threads, Side::Used), all.parse().ok()?));
+            return Some((of_node(THREADS, Side::Used), all.parse().ok()?));
         }
         let (name, value) = text.split_once([':', '='])?;
         Some((file(name.trim())?, value.trim().parse().ok()?))
@@ -135,7 +131,7 @@ impl Limits {
         }
         // A limit that stands alone is that of whatever is counted next.
         let alone = match key.0 {
-            What::OpenFiles => self.pairs.get(&(key.0, String::new())),
+            OPEN_FILES => self.pairs.get(&(key.0, String::new())),
             _ => None,
         };
         let alone = alone.and_then(|pair| pair.most);
@@ -145,16 +141,9 @@ impl Limits {
             Side::Most => pair.most = Some(value),
         }
         let (used, most) = pair.used.zip(pair.most.or(alone))?;
-        // Each number is compared once, and a limit with all that come.
+        // Each number is compared once, and a limit with all that follow.
         pair.used = None;
-        let what = match key.0 {
-            What::Tasks => "tasks",
-            What::Threads => "threads",
-            What::OpenFiles => "open-files",
-            What::InotifyInstances => "inotify-instances",
-            What::InotifyWatches => "inotify-watches",
-        };
-        Some(row(what, &key.1, used, most, line))
+        Some(row(key.0, &key.1, used, most, line))
     }
 }
 
@@ -162,12 +151,12 @@ impl Limits {
 pub(super) fn row(what: &str, of: &str, used: u64, most: u64, line: u64) -> TableRow {
     let (used, most) = (used as f64, most as f64);
     let percent = (most > 0.0).then_some(used / most * 100.0);
-    let row = TableRow::new(Table::Limits, line).text("what", what);
+    let row = TableRow::new("limits", line).text("what", what);
     let row = row.text("of", of).number("used", used).number("most", most);
     row.number("percent", percent)
 }
 
-fn of_node(what: What, side: Side) -> Number {
+fn of_node(what: &'static str, side: Side) -> Number {
     Number {
         what,
         side,
@@ -185,30 +174,30 @@ fn file(path: &str) -> Option<Number> {
             let (group, kind) = directory.rsplit_once('/').unwrap_or(("", directory));
             let side = if name == "max" { Most } else { Used };
             return (kind == "pids").then(|| Number {
-                what: What::Tasks,
+                what: TASKS,
                 side,
                 of: group.to_owned(),
             });
         }
-        "pid_max" | "threads-max" => (What::Threads, Most),
-        "max_user_instances" => (What::InotifyInstances, Most),
-        "max_user_watches" => (What::InotifyWatches, Most),
+        "pid_max" | "threads-max" => (THREADS, Most),
+        "max_user_instances" => (INSTANCES, Most),
+        "max_user_watches" => (WATCHES, Most),
         _ => return None,
     };
     Some(of_node(what, side))
 }
 
 /// What a command counts.
-fn count(command: &str) -> Option<What> {
+fn count(command: &str) -> Option<&'static str> {
     let has = |text: &str| command.contains(text);
     if !has("wc -l") && !has("grep -c") {
         return None;
     }
     match () {
-        () if has("anon_inode") && has("inotify") => Some(What::InotifyInstances),
-        () if has("/fdinfo") && has("inotify") => Some(What::InotifyWatches),
-        () if has("/fd") && !has("grep") => Some(What::OpenFiles),
-        () if command.starts_with("ps -eL") || command.starts_with("ps -eT") => Some(What::Threads),
+        () if has("anon_inode") && has("inotify") => Some(INSTANCES),
+        () if has("/fdinfo") && has("inotify") => Some(WATCHES),
+        () if has("/fd") && !has("grep") => Some(OPEN_FILES),
+        () if command.starts_with("ps -eL") || command.starts_with("ps -eT") => Some(THREADS),
         () => None,
     }
 }

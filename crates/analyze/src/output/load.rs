@@ -1,8 +1,8 @@
-//! `top` and `pidstat`: what the processors do, and who makes them.
+//! `top` and `pidstat`: what the processors do, and for which processes.
 
 use super::Seen;
 use super::memory::Memory;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// What the head of the page contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -61,7 +61,7 @@ impl Load {
             .strip_suffix(" zombie")
             .and_then(|tasks| tasks.rsplit_once(' '))
         {
-            seen.figure(Table::Zombies, zombies, line);
+            seen.figure("zombies", zombies, line);
         }
         if let Some((_, averages)) = text.split_once("load average: ") {
             let first = averages.split([',', ' ']).next();
@@ -99,7 +99,7 @@ impl Load {
             .and_then(|share| share.parse::<f64>().ok());
         let state = column.checked_sub(1).and_then(|at| words.get(at).copied());
         if share.is_some() {
-            let row = TableRow::new(Table::BusyProcesses, line).text("pid", *pid);
+            let row = TableRow::new("busy-processes", line).text("pid", *pid);
             let row = row.text("process", name.trim_matches(['[', ']']));
             let row = row.text("state", state).number("cpu", share);
             seen.row(row.number("load", self.average).number("idle", self.idle));
@@ -109,7 +109,7 @@ impl Load {
     /// What all processors do together.
     fn processors(&mut self, shares: Shares, line: u64, seen: &mut Seen) {
         self.idle = shares.idle;
-        let row = TableRow::new(Table::Processors, line).number("idle", shares.idle);
+        let row = TableRow::new("processors", line).number("idle", shares.idle);
         let row = row
             .number("waiting", shares.waiting)
             .number("stolen", shares.stolen);

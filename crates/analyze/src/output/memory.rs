@@ -1,7 +1,7 @@
 //! `free`, and the two lines of `top` about memory.
 
 use super::Seen;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// What the header and the first row contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -35,7 +35,7 @@ impl Memory {
                 let (total, free) = (number(1), number(3));
                 let free = total.zip(free).filter(|(total, _)| *total > 0.0);
                 if let Some((total, free)) = free {
-                    let row = TableRow::new(Table::Swap, line);
+                    let row = TableRow::new("swap", line);
                     let row = row.number("free-percent", free / total * 100.0);
                     seen.row(row.number("available-percent", self.available_percent));
                 }
@@ -74,7 +74,7 @@ impl Memory {
     fn available(&mut self, available: f64, mib: Option<f64>, line: u64, seen: &mut Seen) {
         let percent = available / self.total * 100.0;
         self.available_percent = Some(percent);
-        let row = TableRow::new(Table::Memory, line).number("available-percent", percent);
+        let row = TableRow::new("memory", line).number("available-percent", percent);
         seen.row(row.number("available-mib", mib));
     }
 }

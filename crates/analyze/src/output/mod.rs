@@ -51,7 +51,7 @@ mod warnings;
 use crate::kind::Kind;
 use crate::proof::Proof;
 use crate::rules::{Excuse, Rules, Shown};
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 use condition_object::ConditionObject;
 use form::Form;
 use limits::Limits;
@@ -310,7 +310,7 @@ impl Seen {
     }
 
     /// Takes a figure, if it is a number.
-    fn figure(&mut self, figure: Table, value: &str, line: u64) {
+    fn figure(&mut self, figure: &'static str, value: &str, line: u64) {
         if let Ok(value) = value.trim().parse() {
             self.row(TableRow::figure(figure, value, line));
         }
@@ -318,7 +318,7 @@ impl Seen {
 
     /// Takes a line of the output of such commands; says whether it means anything.
     fn command_line(&mut self, tool: &str, text: &str, line: u64) -> bool {
-        let row = TableRow::new(Table::CommandLines, line).text("tool", tool);
+        let row = TableRow::new("command-lines", line).text("tool", tool);
         self.row(row.text("text", text))
     }
 
@@ -329,10 +329,10 @@ impl Seen {
             ..self.kubelet_starts
         };
         for (figure, Counted { count, line }) in [
-            (Table::KubeletRestarts, restarts),
-            (Table::Reboots, self.reboots),
-            (Table::ReservedNames, self.reserved_names),
-            (Table::TerminatingPods, self.terminating_pods),
+            ("kubelet-restarts", restarts),
+            ("reboots", self.reboots),
+            ("reserved-names", self.reserved_names),
+            ("terminating-pods", self.terminating_pods),
         ] {
             self.row(TableRow::figure(figure, count, line));
         }

@@ -1,7 +1,7 @@
 //! `/proc/pressure`: for which part of the time tasks waited for a resource.
 
 use super::Seen;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// The resource of the next lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Pressure {
             Self::Io => "io",
         };
         if let Some(percent) = percent.and_then(|percent| percent.parse::<f64>().ok()) {
-            let row = TableRow::new(Table::Pressure, line).text("resource", resource);
+            let row = TableRow::new("pressure", line).text("resource", resource);
             seen.row(row.text("tasks", tasks).number("percent", percent));
         }
     }

@@ -1,7 +1,7 @@
 //! `/proc/PID/status`.
 
 use super::Seen;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// The process of `Name:\tcontainerd-shim`: with one tab, where `kubectl describe` has spaces.
 pub(super) fn name(line: &str) -> Option<&str> {
@@ -14,7 +14,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if let Some(name) = text.strip_prefix("Name:") {
         seen.of = name.trim().to_owned();
     } else if let Some(state) = text.strip_prefix("State:") {
-        let row = TableRow::new(Table::ProcessStatus, line).text("process", &*seen.of);
+        let row = TableRow::new("process-status", line).text("process", &*seen.of);
         seen.row(row.text("state", state.trim()));
     }
 }

@@ -10,7 +10,7 @@ use super::load::Load;
 use super::memory::Memory;
 use super::pressure::Pressure;
 use super::{counts, freezer};
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// A command that was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,7 +106,7 @@ impl Command {
     /// It took this long, or did not return.
     fn slow(&self, how: &str, minutes: Option<u32>, seen: &mut Seen) {
         let arguments: Vec<&str> = self.words().into_iter().skip(1).collect();
-        let row = TableRow::new(Table::SlowCommands, self.line).text("command", &*self.text);
+        let row = TableRow::new("slow-commands", self.line).text("command", &*self.text);
         let row = row.text("program", program(&self.text));
         let row = row.text("arguments", &*format!(" {} ", arguments.join(" ")));
         let row = row.text("how", how).text("container", self.id());
@@ -148,7 +148,7 @@ impl Command {
 
     /// Whether a line that it printed means something.
     fn printed_line(&self, text: &str, line: u64, seen: &mut Seen) -> bool {
-        let row = TableRow::new(Table::CommandLines, line).text("command", &*self.text);
+        let row = TableRow::new("command-lines", line).text("command", &*self.text);
         seen.row(row.text("text", text).text("container", self.id()))
     }
 

@@ -1,21 +1,12 @@
 //! What crictl, ctr and docker print.
 
+use causes::facts::facts;
+
 use super::{Seen, has_any};
-use crate::table::Table;
 
 /// Whether only such output has this line.
-pub(super) fn begins(text: &str, words: &[&str]) -> bool {
-    text.starts_with("FATA[")
-        || text.starts_with("ERRO[0")
-        || text.starts_with("WARN[0")
-        || text.starts_with("ctr: ")
-        || text.starts_with("Cannot connect to the Docker daemon")
-        || text.starts_with("Couldn't connect to Docker daemon")
-        || text.starts_with(OF_DOCKER)
-        || words.starts_with(&["CONTAINER", "ID"])
-        || words.starts_with(&["CONTAINER", "IMAGE", "CREATED"])
-        || words.starts_with(&["POD", "ID"])
-        || words.starts_with(&["TYPE", "ID", "PLATFORMS", "STATUS"])
+pub(super) fn begins(words: &[&str]) -> bool {
+    facts().begins("runtime", words.join(" ").as_bytes())
         || matches!(words, ["Containers:", count] if count.parse::<u64>().is_ok())
 }
 
@@ -35,7 +26,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         return;
     }
     if let Some(count) = text.strip_prefix("Containers: ") {
-        return seen.figure(Table::Containers, count, line);
+        return seen.figure("containers", count, line);
     }
     if seen.command_line("runtime", text, line) {
         return;

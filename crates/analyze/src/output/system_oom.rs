@@ -1,5 +1,5 @@
 //! The event `SystemOOM`: the kubelet has found in the kernel's log that a process was killed for
-//! want of memory, outside of all containers as far as it could tell.
+//! want of memory, outside of all containers, by what it could see.
 //!
 //! The kernel's log knows better whose memory it was: if it stands beside the event, and reports that
 //! this process has exceeded the limit of its own control group, the node was not out of memory.
@@ -10,7 +10,7 @@ use memchr::memmem::Finder;
 
 use super::MAX_PROOFS;
 use crate::line::first_chars;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 // Every line of the kernel's log is asked for it.
 static EXCEEDED: LazyLock<Finder> =
@@ -67,7 +67,7 @@ impl SystemOoms {
         let events = self.events.iter();
         let of_node = events.filter(|(victim, age, _)| is_of_node(victim) && !is_replayed(age));
         let row = |(victim, _, line): &(Option<String>, String, u64)| {
-            TableRow::new(Table::SystemOoms, *line).text("victim", victim.as_deref())
+            TableRow::new("system-ooms", *line).text("victim", victim.as_deref())
         };
         of_node.map(row).collect()
     }

@@ -1,7 +1,7 @@
 //! `systemctl status`.
 
 use super::{Seen, limits};
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// The unit of `● docker.service - Docker Application Container Engine`; of a snap its last part.
 pub(super) fn begins(text: &str) -> Option<&str> {
@@ -21,7 +21,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         return;
     }
     if let Some((units, _)) = text.split_once(" loaded") {
-        return seen.figure(Table::KeptUnits, units.trim_start_matches("Units: "), line);
+        return seen.figure("kept-units", units.trim_start_matches("Units: "), line);
     }
     let unit = seen.of.clone();
     if unit.is_empty() {
@@ -29,7 +29,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
     if let Some(state) = text.strip_prefix("Active: ") {
         let state = state.split(" since").next().unwrap_or(state);
-        let row = TableRow::new(Table::Units, line).text("unit", &*unit);
+        let row = TableRow::new("units", line).text("unit", &*unit);
         seen.row(row.text("state", state));
     }
     // Tasks: 4915 (limit: 4915)

@@ -19,7 +19,4 @@ mod row;
 mod rules;
 
 pub use row::{PsReader, Row};
-pub use rules::{
-    ProcessRule, is_plugin_name, is_runc_asleep, proofs, tables, waits_elsewhere,
-    waits_for_gpu_driver,
-};
+pub use rules::{ProcessRule, is_runc_asleep, proofs, tables};

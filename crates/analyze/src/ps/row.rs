@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-/// What a listing tells of the age of a process.
+/// What a listing shows of the age of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Age {
@@ -27,7 +27,7 @@ pub struct Row {
     pub state: Option<String>,
     /// The kernel function that it waits in, possibly truncated.
     pub wchan: Option<String>,
-    /// Percent of a processor that it took, in all its life as `ps` tells it.
+    /// Percent of a processor that it took, in all its life as `ps` prints it.
     pub cpu: Option<f32>,
     /// Its resident memory in KiB.
     pub memory_kib: Option<u64>,
@@ -149,7 +149,7 @@ fn is_command(column: &str) -> bool {
 /// `Tue Mar 12 22:01:40 2019`.
 const LSTART_WORDS: usize = 5;
 
-/// So many words, and what is behind them.
+/// The first `words` words, and what is behind them.
 fn behind(text: &str, words: usize) -> Option<(&str, &str)> {
     let rest = behind_words(text, words)?;
     let end = text.len() - rest.len();
@@ -157,10 +157,10 @@ fn behind(text: &str, words: usize) -> Option<(&str, &str)> {
 }
 
 /// How many words these columns have at the end of a row: `lstart` is `STARTED` in a header.
-fn words_of(columns: &[String], row: &str) -> usize {
+fn words_of(columns: &[impl AsRef<str>], row: &str) -> usize {
     let is_year = |word: &str| word.len() == 4 && word.starts_with("20");
     let ends_with_year = row.split_ascii_whitespace().last().is_some_and(is_year);
-    let words = columns.iter().map(|column| match &**column {
+    let words = columns.iter().map(|column| match column.as_ref() {
         "LSTART" => LSTART_WORDS,
         "STARTED" if ends_with_year => LSTART_WORDS,
         _ => 1,
@@ -168,7 +168,7 @@ fn words_of(columns: &[String], row: &str) -> usize {
     words.sum()
 }
 
-/// What is before so many words at the end, and they.
+/// What is before the last `words` words, and they.
 fn before(text: &str, words: usize) -> Option<(&str, &str)> {
     let mut end = text.trim_end().len();
     for _ in 0..words {
@@ -179,13 +179,13 @@ fn before(text: &str, words: usize) -> Option<(&str, &str)> {
 }
 
 /// Parses a row by its header; the last column takes the rest of the line.
-fn by_columns(columns: &[String], line: &str) -> Option<Row> {
+fn by_columns(columns: &[impl AsRef<str>], line: &str) -> Option<Row> {
     let mut row = Row::default();
     let mut rest = line;
-    for (at, name) in columns.iter().enumerate() {
+    for (at, name) in columns.iter().map(AsRef::as_ref).enumerate() {
         let trimmed = rest.trim_start();
         let last = at + 1 == columns.len();
-        let word_and_rest = match &**name {
+        let word_and_rest = match name {
             "LSTART" => behind(trimmed, LSTART_WORDS),
             // Its arguments stand in front of the columns behind it.
             name if is_command(name) => before(trimmed, words_of(&columns[at + 1..], trimmed)),
@@ -198,13 +198,13 @@ fn by_columns(columns: &[String], line: &str) -> Option<Row> {
             None => (trimmed.trim_end(), ""),
         };
         rest = after;
-        match &**name {
+        match name {
             "PID" => row.pid = word.parse().ok()?,
             "PPID" => row.ppid = Some(word.parse().ok()?),
             "S" | "STAT" | "STATE" => row.state = Some(shortened(word)),
             "WCHAN" => row.wchan = wchan(word),
-            // `top` tells that of its last interval.
-            "%CPU" | "PCPU" if !columns.iter().any(|name| name == "TIME+") => {
+            // `top` prints that of its last interval.
+            "%CPU" | "PCPU" if !columns.iter().any(|name| name.as_ref() == "TIME+") => {
                 row.cpu = word.parse().ok();
             }
             "RSS" | "RES" => row.memory_kib = kib(word),
@@ -231,85 +231,51 @@ fn kib(word: &str) -> Option<u64> {
     Some((number.parse::<f64>().ok()? * f64::from(factor)) as u64)
 }
 
-/// Parses a row without a header, by the format of its columns.
+/// The columns of rows without a header: of `ps aux`, `-elf`, `-el`, `axl`, `ax` and `-ef`.
+const LAYOUTS: [&[&str]; 6] = [
+    &[
+        "USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND",
+    ],
+    &[
+        "F", "S", "UID", "PID", "PPID", "C", "PRI", "NI", "ADDR", "SZ", "WCHAN", "STIME", "TTY",
+        "TIME", "CMD",
+    ],
+    &[
+        "F", "S", "UID", "PID", "PPID", "C", "PRI", "NI", "ADDR", "SZ", "WCHAN", "TTY", "TIME",
+        "CMD",
+    ],
+    &[
+        "F", "UID", "PID", "PPID", "PRI", "NI", "VSZ", "RSS", "WCHAN", "STAT", "TTY", "TIME",
+        "COMMAND",
+    ],
+    &["PID", "TTY", "STAT", "TIME", "COMMAND"],
+    &["UID", "PID", "PPID", "C", "STIME", "TTY", "TIME", "CMD"],
+];
+
+/// Parses a row without a header.
 fn guessed(words: &[&str], line: &str) -> Option<Row> {
-    let number = |at: usize| words.get(at)?.parse::<u32>().ok();
-    let is_clock = |at: usize| words.get(at).is_some_and(|word| word.contains(':'));
-    let percent = |at: usize| {
-        words
-            .get(at)
-            .is_some_and(|word| word.contains('.') && word.parse::<f32>().is_ok())
+    let fits = |layout: &&&[&str]| {
+        words.len() >= layout.len()
+            && layout
+                .iter()
+                .zip(words)
+                .all(|(name, word)| may_be(name, word))
     };
-    let from = |at: usize| behind_words(line, at);
-    // root 2005995 0.0 0.0 712192 9488 ? Sl Nov26 0:07 command
-    if percent(2) && percent(3) && number(4).is_some() && is_clock(9) && is_state(words.get(7)?) {
-        return Some(Row {
-            pid: number(1)?,
-            state: Some(words[7].to_owned()),
-            cpu: words[2].parse().ok(),
-            memory_kib: kib(words[5]),
-            age: since(words[8]),
-            command: shortened(from(10)?),
-            ..Row::default()
-        });
+    by_columns(LAYOUTS.iter().find(fits)?, line)
+}
+
+/// Whether a word may be in this column.
+fn may_be(column: &str, word: &str) -> bool {
+    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
+    match column {
+        "%CPU" | "%MEM" => word.contains('.') && word.parse::<f32>().is_ok(),
+        "PID" | "PPID" | "VSZ" | "RSS" | "F" | "C" => is_number(word),
+        "S" => word.len() == 1 && is_state(word),
+        "STAT" => is_state(word),
+        "TTY" => word == "?" || word.starts_with("pts/") || word.starts_with("tty"),
+        "TIME" => word.contains(':'),
+        _ => true,
     }
-    // 5 D root 14378 13862 0 80 0 - 269979 refrig Sep30 ? 00:00:00 command; -l has no start
-    if number(0).is_some() && is_state(words.get(1)?) && words[1].len() == 1 {
-        let clock = (11..=13).find(|at| is_clock(*at) && words[*at].matches(':').count() == 2)?;
-        return Some(Row {
-            pid: number(3)?,
-            ppid: Some(number(4)?),
-            state: Some(words[1].to_owned()),
-            wchan: wchan(words.get(10)?),
-            age: if clock == 13 {
-                since(words[11])
-            } else {
-                Age::Unknown
-            },
-            command: shortened(from(clock + 1)?),
-            ..Row::default()
-        });
-    }
-    // 4 0 11840 6011 20 0 108744 8816 futex_ Sl ? 0:22 command, of `ps axl`
-    if (0..8).all(|at| number(at).is_some()) && is_state(words.get(9)?) && is_clock(11) {
-        return Some(Row {
-            pid: number(2)?,
-            ppid: Some(number(3)?),
-            state: Some(words[9].to_owned()),
-            wchan: wchan(words[8]),
-            command: shortened(from(12)?),
-            ..Row::default()
-        });
-    }
-    // 20117 ? Zs 0:11 command, of `ps ax`
-    let is_terminal =
-        |word: &&str| *word == "?" || word.starts_with("pts/") || word.starts_with("tty");
-    if let Some(pid) = number(0)
-        && words.get(1).is_some_and(is_terminal)
-        && is_state(words.get(2)?)
-        && is_clock(3)
-    {
-        return Some(Row {
-            pid,
-            state: Some(words[2].to_owned()),
-            command: shortened(from(4)?),
-            ..Row::default()
-        });
-    }
-    // root 1 0 0 Nov26 ? 00:01:02 command
-    if let (Some(pid), Some(ppid), Some(_)) = (number(1), number(2), number(3))
-        && is_clock(6)
-        && words[6].matches(':').count() == 2
-    {
-        return Some(Row {
-            pid,
-            ppid: Some(ppid),
-            age: since(words[4]),
-            command: shortened(from(7)?),
-            ..Row::default()
-        });
-    }
-    None
 }
 
 /// The rest of the line after this many words, with the indentation of a tree.
@@ -403,7 +369,7 @@ mod tests {
         let row = reader.take_rows().pop().unwrap();
         assert_eq!(row.wchan.as_deref(), Some("rbd_dev_image_probe"));
         assert_eq!(row.command.trim_start(), "rbd map pool/image");
-        // Nothing tells whose they are, or where the command begins.
+        // Nothing shows which columns these are, or where the command begins.
         for command in ["ps -eo stat,args", "ps aux"] {
             let mut reader = PsReader::default();
             reader.asked(command);

@@ -12,7 +12,7 @@ use super::row::{Age, Row};
 use crate::kernel::{KernelStack, cause_in};
 use crate::proof::Proof;
 use crate::rules::{Rules, Texts, is_like};
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// Processes of a listing.
 #[derive(Debug, Deserialize)]
@@ -73,6 +73,8 @@ pub fn tables(rows: &[Row], late_calls: u64) -> Vec<TableRow> {
         ending(rows),
         plugins(rows, late_calls),
         rows.windows(2).find_map(dead_exec),
+        blocked_in_driver(rows),
+        blocked_elsewhere(rows),
     ];
     found.into_iter().flatten().collect()
 }
@@ -168,7 +170,7 @@ fn cause(row: &Row, wchan: &str) -> Option<(Cause, Confidence)> {
 }
 
 /// A row of a table about this process.
-fn table(table: Table, row: &Row) -> TableRow {
+fn table(table: &'static str, row: &Row) -> TableRow {
     let pid = row.pid.to_string();
     TableRow::new(table, row.line)
         .text("process", &*row.command)
@@ -190,21 +192,23 @@ fn uninterruptible(rows: &[Row]) -> Option<TableRow> {
     };
     let row = blocked.iter().find(mounts).or(blocked.first())?;
     let mounting = blocked.iter().filter(mounts).count();
-    let row = table(Table::UninterruptibleProcesses, row).number("count", blocked.len() as f64);
+    let row = table("uninterruptible-processes", row).number("count", blocked.len() as f64);
     Some(row.number("mounts", mounting as f64))
 }
 
 /// A program of the GPU driver in uninterruptible sleep: it waits for the driver, not for a disk.
-pub fn waits_for_gpu_driver(rows: &[Row]) -> Option<&Row> {
+fn blocked_in_driver(rows: &[Row]) -> Option<TableRow> {
     let waits = |row: &&Row| is_in(row, 'D') && row.wchan.is_none() && is_of_gpu_driver(row);
-    rows.iter().find(waits)
+    let row = table("blocked-processes", rows.iter().find(waits)?);
+    Some(row.text("driver", "GPU"))
 }
 
-/// A process in uninterruptible sleep in a function of the kernel that tells of no cause.
-pub fn waits_elsewhere(rows: &[Row]) -> Option<(&Row, &str)> {
+/// A process in uninterruptible sleep in a function of the kernel that shows no cause.
+fn blocked_elsewhere(rows: &[Row]) -> Option<TableRow> {
     let waiting = rows.iter().filter(|row| is_in(row, 'D'));
     let mut waiting = waiting.filter_map(|row| Some((row, row.wchan.as_deref()?)));
-    waiting.find(|(row, wchan)| cause(row, wchan).is_none())
+    let (row, function) = waiting.find(|(row, wchan)| cause(row, wchan).is_none())?;
+    Some(table("blocked-processes", row).text("function", function))
 }
 
 fn is_of_gpu_driver(row: &Row) -> bool {
@@ -237,7 +241,7 @@ fn dead_children(rows: &[Row]) -> Option<TableRow> {
         .values()
         .flatten()
         .find(|row| row.age == Age::Hours);
-    let row = table(Table::DeadChildren, shim).text("name", name(shim));
+    let row = table("dead-children", shim).text("name", name(shim));
     let row = row
         .number("count", children.len() as f64)
         .number("runcs", runcs as f64);
@@ -271,7 +275,7 @@ fn sleeping_runcs(rows: &[Row]) -> Option<TableRow> {
                 .is_some_and(|shim| name(shim).starts_with("containerd-shim"))
     };
     let pairs: Vec<&Row> = rows.iter().filter(sleeping).collect();
-    let row = table(Table::SleepingRuncs, pairs.first()?);
+    let row = table("sleeping-runcs", pairs.first()?);
     Some(row.number("count", pairs.len() as f64))
 }
 
@@ -290,10 +294,10 @@ fn dead_exec(rows: &[Row]) -> Option<TableRow> {
     };
     let is_dead = is_in(child, 'Z') && !child.command.starts_with("[runc]");
     let is_stuck = is_exec(exec) && !is_in(exec, 'Z') && is_child && is_dead;
-    is_stuck.then(|| table(Table::DeadExecs, exec).text("child", &*child.command))
+    is_stuck.then(|| table("dead-execs", exec).text("child", &*child.command))
 }
 
-/// The first process of a container that has no memory any more and is not gone: it waits until all
+/// The first process of a container that has no memory any more and has not ended: it waits until all
 /// others of its PID namespace have ended, which takes a moment.
 fn ending(rows: &[Row]) -> Option<TableRow> {
     let is_shim = |row: &&Row| name(row).contains("containerd-shim");
@@ -305,11 +309,11 @@ fn ending(rows: &[Row]) -> Option<TableRow> {
             && row.state.is_some()
             && row.ppid.is_some_and(|parent| shims.contains(&parent))
     };
-    Some(table(Table::EndingProcesses, rows.iter().find(is_ending)?))
+    Some(table("ending-processes", rows.iter().find(is_ending)?))
 }
 
 /// Whether a program is a known CNI plugin.
-pub fn is_plugin_name(name: &str) -> bool {
+fn is_plugin_name(name: &str) -> bool {
     facts().cni_plugins.iter().any(|plugin| plugin == name)
 }
 
@@ -340,7 +344,7 @@ fn plugins(rows: &[Row], late_calls: u64) -> Option<TableRow> {
     let is_old = |row: &&&Row| row.age >= Age::Minutes;
     let old = plugins.iter().filter(is_old).count();
     let row = plugins.iter().find(is_old).or(plugins.first())?;
-    let row = table(Table::CniPlugins, row).number("count", plugins.len() as f64);
+    let row = table("cni-plugins", row).number("count", plugins.len() as f64);
     Some(
         row.number("old", old as f64)
             .number("late-calls", late_calls as f64),

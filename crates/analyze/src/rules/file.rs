@@ -13,8 +13,8 @@ use std::fmt;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde::de::value::MapAccessDeserializer;
-use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
-use serde_saphyr::{MessageFormatter, Spanned, UserMessageFormatter};
+use serde::de::{self, DeserializeSeed, Deserializer, MapAccess, Visitor};
+use serde_saphyr::Spanned;
 
 use super::event::EventRule;
 use super::line::{Failure, LineRule};
@@ -101,33 +101,11 @@ impl<'de> DeserializeSeed<'de> for On {
     }
 }
 
-/// A rule of the catalogue as JSON: its line, what it reads, and its other keys.
-#[derive(Debug)]
-pub(super) struct BuiltIn(u64, Rule);
-
-impl<'de> Deserialize<'de> for BuiltIn {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Parts;
-
-        impl<'de> Visitor<'de> for Parts {
-            type Value = BuiltIn;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a line, what the rule reads, and its other keys")
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut parts: A) -> Result<BuiltIn, A::Error> {
-                let line = parts.next_element()?;
-                let line = line.ok_or_else(|| de::Error::invalid_length(0, &self))?;
-                let on: Option<On> = parts.next_element()?;
-                let on = on.ok_or_else(|| de::Error::invalid_length(1, &self))?;
-                let rule = parts.next_element_seed(on)?;
-                let rule = rule.ok_or_else(|| de::Error::invalid_length(2, &self))?;
-                Ok(BuiltIn(line, rule))
-            }
-        }
-
-        deserializer.deserialize_tuple(3, Parts)
+/// Without one of these, a rule would never hold.
+fn needs_one(key: &str, texts: &Texts) -> Result<(), String> {
+    match texts.is_empty() {
+        true => Err(format!("`{key}` is empty, so the rule never holds")),
+        false => Ok(()),
     }
 }
 
@@ -135,6 +113,8 @@ impl Rule {
     /// Puts the texts of the lists in the place of their names, and checks what the types do not. The
     /// error is a sentence.
     fn finish(&mut self, lists: &Lists) -> Result<(), String> {
+        // A cell may be empty.
+        let may_be_empty = matches!(self, Self::Table(_));
         let (text, sets): (Option<&str>, Vec<&mut Texts>) = match self {
             Self::Line(rule) => {
                 let sets = vec![&mut rule.any, &mut rule.all, &mut rule.without];
@@ -145,12 +125,19 @@ impl Rule {
                 (Some(&rule.text), sets)
             }
             Self::Event(rule) => (None, vec![&mut rule.any, &mut rule.without]),
-            Self::Goroutines(rule) => (None, vec![&mut rule.calls]),
+            Self::Goroutines(rule) => {
+                rule.check()?;
+                (None, vec![&mut rule.calls])
+            }
             Self::KernelStack(rule) => {
+                needs_one("functions", &rule.functions)?;
                 let sets = vec![&mut rule.functions, &mut rule.processes, &mut rule.under];
                 (None, sets)
             }
-            Self::Process(rule) => (None, vec![&mut rule.names, &mut rule.any]),
+            Self::Process(rule) => {
+                needs_one("names", &rule.names)?;
+                (None, vec![&mut rule.names, &mut rule.any])
+            }
             Self::Figure(rule) => {
                 rule.check(true)?;
                 (None, Vec::new())
@@ -167,6 +154,9 @@ impl Rule {
                 "the text {text:?} is too short: {MIN_TEXT} bytes are needed, so that the search for it \
                  is fast; put shorter ones into `any` or `all`"
             ));
+        }
+        if !may_be_empty && sets.iter().any(|set| set.iter().any(String::is_empty)) {
+            return Err("a text is empty, which every line has: remove it".to_owned());
         }
         for set in sets {
             set.resolve(lists).map_err(|name| {
@@ -191,11 +181,10 @@ pub(super) fn parse(path: &str, text: &str, lists: &Lists) -> Result<Vec<(u64, R
 /// The rules of a file of the catalogue.
 pub(super) fn built_in(
     path: &str,
-    rules: Vec<BuiltIn>,
+    rules: Vec<(u64, Rule)>,
     lists: &Lists,
 ) -> Result<Vec<(u64, Rule)>, Error> {
-    let rules = rules.into_iter().map(|BuiltIn(line, rule)| (line, rule));
-    finished(path, rules, lists)
+    finished(path, rules.into_iter(), lists)
 }
 
 fn finished(
@@ -223,8 +212,7 @@ pub(super) fn parse_lists(path: &str, text: &str) -> Result<Lists, Error> {
 
 fn read<'de, T: Deserialize<'de>>(path: &str, text: &'de str) -> Result<T, Error> {
     serde_saphyr::from_str(text).map_err(|error| {
-        let line = error.location().map(|location| location.line());
-        let says = UserMessageFormatter.format_message(error.without_snippet());
-        Error::new(path, line, says.into_owned())
+        let (line, says) = causes::yaml_error(&error);
+        Error::new(path, line, says)
     })
 }

@@ -9,7 +9,7 @@
 //!   DIR/<id>/samples/miss/*    files in which it is not
 //! ```
 
-use std::io::{ErrorKind, Read};
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use causes::{Cause, SiteCause};
@@ -104,7 +104,12 @@ impl Rules {
             let says = "it is missing: it says what supports the cause".to_owned();
             return Err(Error::new(&shown(&rules), None, says));
         };
+        let before = self.count();
         self.add(Some(cause), &shown(&rules), &text)?;
+        if self.count() == before {
+            let says = "there is no rule in it".to_owned();
+            return Err(Error::new(&shown(&rules), None, says));
+        }
         self.add_samples(cause, folder)
     }
 
@@ -115,6 +120,8 @@ impl Rules {
                 continue;
             }
             let samples = entries(&directory)?.into_iter();
+            // A pipe would be waited for.
+            let samples = samples.filter(|path| path.is_file() && !name(path).starts_with('.'));
             let samples = samples.map(|path| Sample { cause, path, hits });
             self.samples.extend(samples);
         }
@@ -136,7 +143,9 @@ impl Rules {
                 "it is missing: {id} is not in the catalogue, so it needs a page"
             ))),
             (None, Some(page)) => {
-                let cause = SiteCause::declare(id, page).map_err(|it| error(it.to_string()))?;
+                let cause = SiteCause::declare(id, page);
+                let cause =
+                    cause.map_err(|it| Error::new(&shown(&path), it.line(), it.to_string()))?;
                 self.sites.push(cause);
                 Ok(cause)
             }
@@ -154,18 +163,21 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The text of a file; `None` if there is none.
+/// The text of a file, with line ends as on Linux; `None` if there is none.
 fn read(path: &Path) -> Result<Option<String>, Error> {
-    let open = match std::fs::File::open(path) {
-        Ok(open) => open,
+    let error = |says: String| Err(Error::new(&shown(path), None, says));
+    match std::fs::metadata(path) {
+        Ok(file) if !file.is_file() => return error("it is not a regular file".to_owned()),
+        Ok(file) if file.len() > MAX_FILE_BYTES => {
+            return error(format!("it is larger than {} MiB", MAX_FILE_BYTES >> 20));
+        }
+        Ok(_) => {}
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
         Err(error) => return Err(unreadable(path, &error)),
-    };
-    let mut text = String::new();
-    open.take(MAX_FILE_BYTES)
-        .read_to_string(&mut text)
-        .map_err(|error| unreadable(path, &error))?;
-    Ok(Some(text))
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| unreadable(path, &error))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
+    Ok(Some(text.replace("\r\n", "\n")))
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {

@@ -15,7 +15,7 @@ pub enum Interest {
     Call,
     /// The kubelet has started.
     Start,
-    /// It tells the year or the zone.
+    /// It has the year or the zone.
     Calendar,
     /// A connection that failed.
     Connection,
@@ -27,9 +27,9 @@ pub enum Interest {
     Carrier,
     /// A dump of goroutines within one message.
     Dump,
-    /// Something failed; the line does not tell why.
+    /// Something failed; the line does not show why.
     Failure,
-    /// Talos tells how one of its services is.
+    /// Talos reports the health of one of its services.
     Service,
     /// The runtime has started.
     RuntimeStart,
@@ -55,7 +55,7 @@ pub(super) fn interests() -> &'static [(&'static str, Interest)] {
     &ALL
 }
 
-/// Those that tell how a line is to be read, and nothing of the node.
+/// Those that show how a line is to be read, and nothing of the node.
 pub(super) const OF_FORM: u32 = Interest::OtherProgram.bit()
     | Interest::Carrier.bit()
     | Interest::Dump.bit()

@@ -45,7 +45,7 @@ pub use table::TableRule;
 pub(crate) use table::{Shown, is_like};
 pub use texts::Texts;
 
-use file::{BuiltIn, Rule};
+use file::Rule;
 use folder::Sample;
 use interest::interests;
 use search::{MAX_TEXTS, MIN_TEXT};
@@ -150,7 +150,7 @@ impl Rules {
             lists: file::read_json("causes/lists.yaml", catalogue::LISTS)?,
             ..Self::default()
         };
-        let of_causes: BTreeMap<Cause, Vec<BuiltIn>> =
+        let of_causes: BTreeMap<Cause, Vec<(u64, Rule)>> =
             file::read_json("causes/*/rules.yaml", catalogue::RULES)?;
         for (cause, of_cause) in of_causes {
             let path = format!("causes/{cause}/rules.yaml");

@@ -28,9 +28,10 @@ pub(super) const MAX_TEXTS: usize = 2048;
 const PIECES: usize = 1 << 16;
 const BUCKETS: usize = 1 << 12;
 
-/// Lines of every node: a piece that also occurs in these is chosen only if the text has no better
-/// one.
-const USUAL: [&str; 12] = [
+/// Lines of every node, and the one of which an unhealthy node has most: a piece that also occurs in
+/// these is chosen only if the text has no better one.
+const USUAL: [&str; 13] = [
+    "kubelet.go:2055] \"Skipping pod synchronization\" err=\"PLEG is not healthy: pleg was last seen active 3m0.1s ago; threshold is 3m0s\"",
     "kubelet.go:2055] \"SyncLoop (PLEG): event for pod\" pod=\"kube-system/\" event=&{ID: Type:ContainerStarted",
     "reconciler_common.go:251] \"operationExecutor.VerifyControllerAttachedVolume started for volume",
     "MountVolume.SetUp succeeded for volume \"kube-api-access-\" pod \"default/\" to the container",

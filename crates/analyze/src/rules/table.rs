@@ -11,13 +11,13 @@ use serde::de::{self, Deserializer, Visitor};
 
 use super::{Rules, Texts};
 use crate::proof::Proof;
-use crate::table::{Cell, Table, TableRow};
+use crate::table::{Cell, TableRow, cells_of};
 
 /// Rows of a table that mean something.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TableRule {
-    pub(super) table: Table,
+    pub(super) table: String,
     /// What each of these cells contains.
     #[serde(default)]
     pub(super) cells: BTreeMap<String, Condition>,
@@ -36,7 +36,7 @@ pub struct TableRule {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct FigureRule {
-    figure: Table,
+    figure: String,
     least: Option<Limit>,
     most: Option<Limit>,
     confidence: Option<Confidence>,
@@ -182,21 +182,37 @@ fn filled(sentence: &str) -> impl Iterator<Item = &str> {
 impl TableRule {
     /// What is wrong with it, in a sentence: a cell that the table does not have.
     pub(super) fn check(&self, is_figure: bool) -> Result<(), String> {
-        if self.table.is_figure() != is_figure {
-            return Err(match is_figure {
-                true => "this is a table: write `on: table`, and its name as `table:`".to_owned(),
-                false => {
-                    "this is a figure: write `on: figure`, and its name as `figure:`".to_owned()
-                }
-            });
+        let name = &self.table;
+        let Some(cells) = cells_of(name) else {
+            let kind = if is_figure { "figure" } else { "table" };
+            let names = facts().tables.iter();
+            let names = names.filter(|(_, cells)| (*cells == &["value"]) == is_figure);
+            let names: Vec<&str> = names.map(|(name, _)| name.as_str()).collect();
+            return Err(format!(
+                "there is no {kind} {name:?}; there are {}",
+                names.join(", ")
+            ));
+        };
+        match (is_figure, cells == ["value"]) {
+            (true, false) => {
+                return Err(format!(
+                    "{name} is a table: write `on: table` and `table: {name}`"
+                ));
+            }
+            (false, true) => {
+                return Err(format!(
+                    "{name} is a figure: write `on: figure` and `figure: {name}`"
+                ));
+            }
+            _ => {}
         }
-        let cells = self.table.cells();
         let sentences = [Some(&self.says), self.headline.as_ref()];
         let filled = sentences.into_iter().flatten().flat_map(|it| filled(it));
         let mut named = self.cells.keys().map(String::as_str).chain(filled);
-        match named.find(|name| !cells.contains(name)) {
+        match named.find(|name| !cells.iter().any(|cell| cell == name)) {
             Some(name) => Err(format!(
-                "the table has no cell {name:?}; it has {}",
+                "the table {} has no cell {name:?}; it has {}",
+                self.table,
                 cells.join(", ")
             )),
             None => Ok(()),
@@ -270,7 +286,7 @@ mod tests {
                 "on: table\n  table: disks\n  cells: { mounted: {} }",
                 "no cell \"mounted\"; it has",
             ),
-            ("on: table\n  table: disk", "unknown variant"),
+            ("on: table\n  table: disk", "no table \"disk\""),
             ("on: table\n  table: mounts", "write `on: figure`"),
             ("on: figure\n  figure: disks", "write `on: table`"),
             (

@@ -58,7 +58,7 @@ pub struct Around {
     pub other_lines: u64,
     /// Starts of the kubelet.
     pub starts: u64,
-    /// The kubelet said that the runtime is down: its status was not told for half a minute.
+    /// The kubelet said that the runtime is down: it had returned no status for half a minute.
     pub runtime_down: bool,
 }
 

@@ -76,7 +76,7 @@ pub fn dumps(bytes: &[u8]) {
         reader.line(line, number as u64, "any");
     }
     reader.finish();
-    let stacks = reader.take_done();
+    let stacks: Vec<_> = reader.take_done().collect();
     let count = stacks.len() as u64;
     let mut groups = Groups::default();
     for stack in stacks {

@@ -12,7 +12,7 @@ pub fn now() -> WallTime {
     WallTime::from_unix_nanos(1_687_000_000_000_000_000).unwrap()
 }
 
-/// What these files of the samples tell together.
+/// What these files of the samples show together.
 #[allow(dead_code, reason = "each test binary uses what it needs")]
 #[track_caller]
 pub fn files(names: &[&str]) -> Analysis {
@@ -34,13 +34,13 @@ pub fn files_at_once(names: &[&str], at_once: usize) -> Analysis {
     analyzer.finish()
 }
 
-/// What this text tells.
+/// What this text shows.
 #[allow(dead_code, reason = "each test binary uses what it needs")]
 pub fn text(text: impl AsRef<[u8]>) -> Analysis {
     texts(&[text.as_ref()])
 }
 
-/// What these texts tell together.
+/// What these texts show together.
 #[allow(dead_code, reason = "each test binary uses what it needs")]
 pub fn texts(texts: &[&[u8]]) -> Analysis {
     let mut analyzer = Analyzer::new();

@@ -120,7 +120,7 @@ fn a_mistake_is_reported_with_its_file_and_line() {
         2,
         &["rules.yaml:2: ", "too short"],
     );
-    mistake("page.md", "title:", "titel:", 2, &["page.md: ", "titel"]);
+    mistake("page.md", "title:", "titel:", 2, &["page.md:3: ", "titel"]);
 }
 
 #[test]

@@ -7,11 +7,11 @@ use causes::facts::facts;
 use episodes::{Episode, What};
 use pleg_text::WallTime;
 
-use super::{Quote, Told};
+use super::{Quote, Results};
 use crate::line::{after, has};
 use crate::rules::{Rules, Shown};
 use crate::series::SECOND;
-use crate::table::{Table, TableRow};
+use crate::table::TableRow;
 
 /// A period in which the runtime could not be reached.
 #[derive(Clone, Debug)]
@@ -56,7 +56,7 @@ impl Outage {
 
 /// Such errors in one input.
 #[derive(Debug, Default)]
-pub(super) struct Gone {
+pub(super) struct Outages {
     lines: u64,
     first: Option<i64>,
     last: Option<i64>,
@@ -82,7 +82,7 @@ const STARTS: [(&str, i64); 2] = [
     ("Waiting for cri connection: ", 30 * SECOND),
     ("Waiting for containerd startup: ", 2 * SECOND),
 ];
-/// So many lines without a time are of more than one start, or of a long one.
+/// This many lines without a time are of more than one start, or of a long one.
 const MAX_UNTIMED: u64 = 3;
 /// They say so every twenty seconds at least.
 const ANOTHER_START: i64 = 60 * SECOND;
@@ -109,7 +109,7 @@ fn dials_another(line: &[u8]) -> bool {
     !sockets.any(|socket| path.ends_with(socket.as_bytes()))
 }
 
-impl Gone {
+impl Outages {
     /// A line says that the runtime cannot be reached.
     pub(super) fn complaint(
         &mut self,
@@ -181,8 +181,8 @@ impl Gone {
 }
 
 /// From outages to rows.
-pub(super) fn conclude(told: &mut Told) {
-    for outage in std::mem::take(&mut told.gone) {
+pub(super) fn conclude(results: &mut Results) {
+    for outage in std::mem::take(&mut results.outages) {
         let seconds = outage.seconds();
         let long = match seconds {
             Some(seconds) if seconds > 0 => format!(" for at least {seconds} s"),
@@ -192,7 +192,7 @@ pub(super) fn conclude(told: &mut Told) {
             1 => "1 line".to_owned(),
             lines => format!("{lines} lines"),
         };
-        let row = TableRow::new(Table::Outages, 0).text("lines", &*lines);
+        let row = TableRow::new("outages", 0).text("lines", &*lines);
         let row = row
             .number("count", outage.lines as f64)
             .text("long", &*long);
@@ -203,11 +203,14 @@ pub(super) fn conclude(told: &mut Told) {
         };
         for proof in proofs {
             let cause = proof.cause;
-            told.collected.prove("", proof);
+            results.collected.prove("", proof);
             for quote in &outage.quotes {
-                told.collected.also(cause, quote.to_string());
+                results.collected.also(cause, quote.to_string());
             }
         }
-        outage.quotes.into_iter().for_each(|quote| told.tell(quote));
+        outage
+            .quotes
+            .into_iter()
+            .for_each(|quote| results.add_to_story(quote));
     }
 }

@@ -1,4 +1,4 @@
-//! What inputs have told: each for itself while it is read, and all together afterwards.
+//! The results: of each input while it is read, and of all together afterwards.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use episodes::Collector as Episodes;
 use super::calls::Calls;
 use super::collected::Collected;
 use super::errors::Errors;
-use super::gone::Outage;
+use super::outages::Outage;
 use super::{Dropped, InputReport, Quote};
 use crate::goroutines::Groups;
 use crate::kernel::KernelStack;
@@ -25,9 +25,9 @@ const MAX_ROWS: usize = 10_000;
 const MAX_INTERVALS: usize = 10_000;
 pub(super) const MAX_QUOTES: usize = 4;
 
-/// What the inputs have told until now.
+/// The results until now.
 #[derive(Debug, Default)]
-pub(super) struct Told {
+pub(super) struct Results {
     pub(super) inputs: Vec<InputReport>,
     pub(super) intervals: Vec<Interval>,
     pub(super) dropped_intervals: u64,
@@ -47,12 +47,12 @@ pub(super) struct Told {
     pub(super) proofs: Vec<(String, Proof)>,
     /// What is wrong without a known cause.
     pub(super) troubles: Vec<String>,
-    /// What failed without telling why.
+    /// What failed, without the reason.
     pub(super) failures: Vec<Failed>,
     /// What logs call an error.
     pub(super) errors: Errors,
     /// When the runtime could not be reached.
-    pub(super) gone: Vec<Outage>,
+    pub(super) outages: Vec<Outage>,
     /// The longest time by which a line's carrier was later than the line, and where.
     pub(super) lateness: Option<(i64, Quote)>,
 }
@@ -83,8 +83,8 @@ pub(super) struct Seen {
 /// A timeline with more lines is not readable.
 const MAX_STORY_LINES: usize = 200;
 
-impl Told {
-    /// Takes in what another input, which comes after these, has told.
+impl Results {
+    /// Adds the results of another input, which follows these.
     pub(super) fn absorb(&mut self, other: Self) {
         let first = self.inputs.len();
         self.inputs.extend(other.inputs);
@@ -109,7 +109,7 @@ impl Told {
         self.episodes.absorb(other.episodes);
         self.proofs.extend(other.proofs);
         self.troubles.extend(other.troubles);
-        self.gone.extend(other.gone);
+        self.outages.extend(other.outages);
         self.errors.absorb(other.errors);
         for failed in other.failures {
             self.failed(failed.failure, failed.lines, || failed.place);
@@ -133,7 +133,7 @@ impl Told {
         }
     }
 
-    /// Something failed in so many lines, which do not tell why; each is kept once.
+    /// Something failed in this many lines, which do not show why; each is kept once.
     pub(super) fn failed(
         &mut self,
         failure: &'static Failure,
@@ -151,7 +151,7 @@ impl Told {
         }
     }
 
-    pub(super) fn tell(&mut self, quote: Quote) {
+    pub(super) fn add_to_story(&mut self, quote: Quote) {
         if self.story.len() < MAX_STORY_LINES {
             self.story.push(quote);
         }
@@ -172,7 +172,7 @@ impl Seen {
         self.times = Some((known.0.min(first), known.1.max(last)));
     }
 
-    /// How far its lines are apart on average, as far as their times are known.
+    /// How far its lines are apart on average, by the times that are known.
     pub(super) fn apart_seconds(&self) -> Option<i64> {
         let (first, last) = self.times?;
         let gaps = i64::try_from(self.lines).ok()?.checked_sub(1)?;
@@ -190,7 +190,7 @@ impl Seen {
         self.name(other.culprit);
     }
 
-    /// Takes in whom a line names.
+    /// Adds what a line names.
     pub(super) fn name(&mut self, named: Culprit) {
         self.names_others |= self.culprit.contradicts(&named);
         self.culprit.learn(named);

@@ -1,4 +1,4 @@
-//! What this process watches and does, for whoever serves, records or tells it.
+//! What this process observes and does, for the parts that serve, record or report it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,7 @@ pub struct Agent {
     pub static_pods: Option<StaticPodsView>,
 }
 
-/// Why nobody knows how we are.
+/// Why the state of this process is not known.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub(crate) enum NoReport {
     /// The event loop has ended.

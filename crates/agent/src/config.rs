@@ -33,7 +33,7 @@ const MAX_MESSAGES: usize = u32::MAX as usize;
 /// No configuration is as long as this.
 const LONGEST_FILE: u64 = 1 << 20;
 
-/// What the agent is told by its file. An absent key is its default.
+/// The configuration file. An absent key has its default.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentConfig {
@@ -47,7 +47,7 @@ pub struct AgentConfig {
     pub relist_period: GoDuration,
     /// How far that grows while the event stream has proved itself.
     pub relist_ceiling: GoDuration,
-    /// For how long nobody may have been seen.
+    /// For how long no pod may have been observed.
     pub relist_threshold: GoDuration,
     /// When a list counts as overdue.
     pub list_overdue: GoDuration,
@@ -71,7 +71,7 @@ pub struct AgentConfig {
     pub diagnosis: Option<DiagnosisConfig>,
     /// Whether and where what happens is recorded.
     pub history: HistoryConfig,
-    /// What Kubernetes is told; without the section nothing is.
+    /// What is reported to Kubernetes; nothing without the section.
     pub kubernetes: Option<KubernetesConfig>,
     /// The socket of a guard in front of the runtime, or `off`; without it the usual place is tried.
     pub guard: Option<String>,

@@ -1,4 +1,4 @@
-//! The daemon as a whole: watch, answer, and save the known ids, until it is told to stop.
+//! The daemon as a whole: it observes, answers, and saves the known ids until it is stopped.
 
 use std::convert::Infallible;
 use std::ffi::OsString;
@@ -16,12 +16,12 @@ use pleg::{Environment, Pleg};
 use tokio::sync::watch;
 
 use crate::agent::Agent;
-use crate::diagnosis::{Diagnosis, Findings, Told};
-use crate::doors::{Listeners, MAX_CONNECTIONS, serve};
+use crate::diagnosis::{Diagnosis, Findings, Outputs};
 use crate::guard::Guard;
 use crate::history::{self, History, HistoryConfig};
 use crate::http::{health_router, router};
 use crate::known_ids::{SavedSet, known_ids};
+use crate::listeners::{Listeners, MAX_CONNECTIONS, serve};
 use crate::reports::{self, Reports};
 use crate::static_pods::{self, StaticPods, StaticPodsError, StaticPodsView};
 use crate::{AgentConfig, KernelHints, Metrics, kernel, supervisor};
@@ -43,13 +43,13 @@ pub struct Daemon {
     pub static_pods: Option<StaticPods>,
 }
 
-/// Why a daemon ended without being told to.
+/// Why a daemon ended without being stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The event loop stopped, which is a bug. Whoever supervises us starts us again.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// What Kubernetes is told cannot be written at all.
+    /// Nothing can be written to Kubernetes at all.
     #[error(transparent)]
     Kubernetes(#[from] cluster::StartError),
     /// The thread that writes to Kubernetes ended, which is a bug.
@@ -168,9 +168,9 @@ async fn report_to_kubernetes(kubernetes: Option<&Reporter>, mut reports: Report
         drop(reports);
         return pending().await;
     };
-    let tell = async {
+    let report = async {
         while reports.changed().await.is_ok() {
-            // What is not known is not told: nobody confirms what was said before.
+            // What is not known is not reported: nothing confirms the last report.
             if let Some(report) = reports.borrow_and_update().clone() {
                 kubernetes.report(report);
             }
@@ -179,7 +179,7 @@ async fn report_to_kubernetes(kubernetes: Option<&Reporter>, mut reports: Report
     };
     tokio::select! {
         () = kubernetes.ended() => {}
-        () = tell => {}
+        () = report => {}
     }
 }
 
@@ -191,12 +191,12 @@ async fn diagnose(
 ) -> Infallible {
     match diagnosis {
         Some(diagnosis) => {
-            let told = Told {
+            let outputs = Outputs {
                 findings: &agent.findings,
                 metrics: &agent.metrics,
                 history,
             };
-            diagnosis.keep(told, reports).await;
+            diagnosis.run(outputs, reports).await;
         }
         None => drop(reports),
     }

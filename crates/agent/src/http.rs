@@ -21,9 +21,9 @@ use serde::Serialize;
 use tokio::sync::Semaphore;
 
 use crate::agent::Agent;
-use crate::doors::{Endless, MAX_CONNECTIONS};
+use crate::listeners::{Endless, MAX_CONNECTIONS};
+use crate::records::Records;
 use crate::shared_answer::{Given, SharedAnswer};
-use crate::told::Told;
 
 /// How many may read `/v1/events` at once; the other connections are for everything else.
 const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
@@ -160,12 +160,12 @@ async fn events(
             "{MAX_EVENT_STREAMS} event streams are open already"
         ))
     })?;
-    let told = Told::subscribe(agent).await;
-    let told = told.map_err(|stopped| unavailable(&stopped.to_string()))?;
+    let records = Records::subscribe(agent).await;
+    let records = records.map_err(|stopped| unavailable(&stopped.to_string()))?;
     // The next record is made when the last one was taken: nothing piles up here.
-    let lines = stream::unfold((told, place), |(mut told, place)| async {
-        let record = told.next().await?;
-        Some((Ok::<_, Infallible>(json_line(&record)), (told, place)))
+    let lines = stream::unfold((records, place), |(mut records, place)| async {
+        let record = records.next().await?;
+        Some((Ok::<_, Infallible>(json_line(&record)), (records, place)))
     });
     let headers = [(header::CONTENT_TYPE, "application/x-ndjson")];
     Ok((headers, Extension(Endless), Body::from_stream(lines)).into_response())

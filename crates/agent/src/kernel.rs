@@ -6,7 +6,7 @@ use cri::Endpoint;
 use pleg::kernel::{Kernel, Pidfds};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-use crate::doors::MAX_CONNECTIONS;
+use crate::listeners::MAX_CONNECTIONS;
 
 /// Descriptors that stay free: for the connections of three listeners, and for files.
 const RESERVED: u64 = 3 * MAX_CONNECTIONS as u64 + 128;

@@ -9,8 +9,8 @@
 //!                 |---> Metrics: /metrics, /metrics/kubelet
 //!                 |---> static_pods: the sync loop of `pleg run`; /v1/node
 //!                 |---> history: what happened, recorded on disk
-//!                 |---> supervisor: systemd is told that we turn
-//!                 '---> known_ids: saved for whoever starts while a list hangs
+//!                 |---> supervisor: systemd is notified of progress
+//!                 '---> known_ids: saved for a process that starts while a list hangs
 //! ```
 //!
 //! [`run`] is all of it: sockets, shutdown and state directory are arguments, so that tests
@@ -21,14 +21,15 @@ mod client;
 mod config;
 mod daemon;
 mod diagnosis;
-mod doors;
 mod guard;
 mod history;
 pub mod http;
 mod kernel;
 mod known_ids;
+mod listeners;
 mod metrics;
 mod pods;
+mod records;
 mod reports;
 mod runcs;
 #[cfg(test)]
@@ -36,7 +37,6 @@ mod sample_report;
 mod shared_answer;
 mod static_pods;
 mod supervisor;
-mod told;
 mod yaml_words;
 
 pub use agent::Agent;
@@ -44,11 +44,11 @@ pub use client::{AgentChoice, AgentClient, ClientError, Events};
 pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints, Remedy};
 pub use daemon::{Daemon, RunError, run};
 pub use diagnosis::{DiagnosisConfig, Findings};
-pub use doors::{Endless, ListenError, Listeners, MAX_CONNECTIONS, UnixDoor, serve};
 pub use guard::Guard;
 pub use history::{HistoryConfig, HistoryFolder};
 pub use kernel::kernel;
 pub use known_ids::known_ids;
+pub use listeners::{AgentSocket, Endless, ListenError, Listeners, MAX_CONNECTIONS, serve};
 pub use metrics::{HistoryFigures, Metrics};
 pub use pods::pod_reports;
 pub use static_pods::{StaticPods, StaticPodsError, StaticPodsView};

@@ -20,12 +20,12 @@ use tokio::time::{Instant, sleep, sleep_until};
 
 use crate::agent::Agent;
 use crate::diagnosis::findings::Known;
-use crate::told::Told;
+use crate::records::Records;
 
 /// From one report to the next while something happens.
 const LIVELY: Duration = Duration::from_secs(1);
 
-/// The same on a quiet node. Kubernetes is told nothing by a report that is older than 30 seconds.
+/// The same on a quiet node. Kubernetes receives nothing from a report that is older than 30 seconds.
 const QUIET: Duration = Duration::from_secs(20);
 
 /// For how long a node without trouble and changes is not yet quiet: all that waits for a node to
@@ -35,12 +35,12 @@ const SETTLES: Duration = Duration::from_secs(60);
 /// The newest report; `None` while nothing is known.
 pub(crate) type Reports = watch::Receiver<Option<StatusReport>>;
 
-/// Makes reports while somebody reads them.
+/// Makes reports while there is a reader.
 pub(crate) async fn make(
     agent: &Agent,
     reports: &watch::Sender<Option<StatusReport>>,
 ) -> Infallible {
-    let Ok(mut told) = Told::subscribe(agent.clone()).await else {
+    let Ok(mut records) = Records::subscribe(agent.clone()).await else {
         // The daemon ends for the same reason.
         return pending().await;
     };
@@ -54,17 +54,17 @@ pub(crate) async fn make(
         }
         sleep(LIVELY).await;
         tokio::select! {
-            () = changed(&mut told, &mut found, agent) => pace.changed(Instant::now()),
+            () = changed(&mut records, &mut found, agent) => pace.changed(Instant::now()),
             () = sleep_until(pace.next()) => {}
         }
     }
 }
 
 /// Waits for a change that readers of reports would want to know at once.
-async fn changed(told: &mut Told, found: &mut watch::Receiver<Known>, agent: &Agent) {
+async fn changed(records: &mut Records, found: &mut watch::Receiver<Known>, agent: &Agent) {
     let health = async {
         loop {
-            match told.next().await {
+            match records.next().await {
                 Some(Record::Health(_)) => return,
                 Some(_) => {}
                 // The daemon ends for the same reason.

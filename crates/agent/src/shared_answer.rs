@@ -13,7 +13,7 @@ use tokio::sync::{Mutex, OwnedMutexGuard};
 use tokio::task::{JoinError, spawn_blocking};
 use tokio::time::Instant;
 
-/// The last answer. It is kept only while somebody is still being sent it.
+/// The last answer. It is kept only while it is still being sent.
 #[derive(Clone, Default)]
 pub(crate) struct SharedAnswer(Arc<Mutex<Option<Made>>>);
 
@@ -22,7 +22,7 @@ struct Made {
     text: Weak<[u8]>,
 }
 
-/// What somebody who asks is given.
+/// What a request is given.
 pub(crate) enum Given {
     /// An answer whose making began after the question.
     Shared(Bytes),
@@ -37,7 +37,7 @@ pub(crate) struct Turn {
 }
 
 impl SharedAnswer {
-    /// Waits for whoever makes an answer now.
+    /// Waits for the answer that is being made.
     pub(crate) async fn ask(&self) -> Given {
         let asked = Instant::now();
         let last = self.0.clone().lock_owned().await;
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn only_one_is_made_at_a_time_when_whoever_asked_has_gone() {
+    async fn only_one_is_made_at_a_time_when_the_client_has_gone() {
         let (answer, made) = (SharedAnswer::default(), Arc::default());
         let gone = tokio::time::timeout(Duration::from_millis(1), ask(&answer, &made));
         assert!(gone.await.is_err());

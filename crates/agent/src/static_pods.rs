@@ -52,7 +52,7 @@ pub struct StaticPods {
     pub policy: Policy,
     /// Where the guard of this process listens.
     pub guard: Endpoint,
-    /// Where decisions are told.
+    /// Where decisions are reported.
     pub lines: Lines,
     /// How far they are.
     pub pods: Arc<watch::Sender<Pods>>,

@@ -1,7 +1,7 @@
-//! What systemd is told: that we are ready, that we still turn, that we stop.
+//! What systemd is notified of: that this process is ready, makes progress, and stops.
 //!
 //! Without a supervisor that wants to know (`NOTIFY_SOCKET`, `WATCHDOG_USEC`: sd_notify(3)) nothing
-//! is told.
+//! is notified.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -22,13 +22,13 @@ const TURN: Duration = Duration::from_secs(2);
 
 /// Says that we listen. The runtime need not be there.
 pub(crate) async fn ready() {
-    tell(NotifyState::Ready).await;
+    notify(NotifyState::Ready).await;
 }
 
 /// Says that we are there, but still wait for something, and makes an `attempt` every two seconds
 /// until one succeeds: a service that starts before its runtime has not failed.
 pub async fn keep_trying<T, E>(what: &'static str, attempt: impl AsyncFn() -> Result<T, E>) -> T {
-    tell(NotifyState::Status(what)).await;
+    notify(NotifyState::Status(what)).await;
     ready().await;
     let pings = async {
         let Some(interval) = sd_notify::watchdog_enabled() else {
@@ -36,7 +36,7 @@ pub async fn keep_trying<T, E>(what: &'static str, attempt: impl AsyncFn() -> Re
         };
         loop {
             sleep(interval / 2).await;
-            tell(NotifyState::Watchdog).await;
+            notify(NotifyState::Watchdog).await;
         }
     };
     let attempts = async {
@@ -51,13 +51,13 @@ pub async fn keep_trying<T, E>(what: &'static str, attempt: impl AsyncFn() -> Re
         done = attempts => done,
         never = pings => match never {},
     };
-    tell(NotifyState::Status("")).await;
+    notify(NotifyState::Status("")).await;
     done
 }
 
 /// Says that we stop.
 pub(crate) async fn stopping() {
-    tell(NotifyState::Stopping).await;
+    notify(NotifyState::Stopping).await;
 }
 
 /// Says twice in each watchdog interval that our loop turns, while it does.
@@ -68,16 +68,16 @@ pub(crate) async fn watchdog(pleg: &Pleg) -> Infallible {
     loop {
         sleep(interval / 2).await;
         match timeout(TURN, pleg.status()).await {
-            Ok(_) => tell(NotifyState::Watchdog).await,
+            Ok(_) => notify(NotifyState::Watchdog).await,
             Err(_) => tracing::error!("the event loop is not running"),
         }
     }
 }
 
-async fn tell(state: NotifyState<'static>) {
+async fn notify(state: NotifyState<'static>) {
     let blocking = Blocking::default();
-    let told = blocking.run(PATIENCE, move || sd_notify::notify(&[state]));
-    if let Some(Err(error)) = told.await {
-        tracing::debug!("systemd cannot be told: {error}");
+    let notified = blocking.run(PATIENCE, move || sd_notify::notify(&[state]));
+    if let Some(Err(error)) = notified.await {
+        tracing::debug!("systemd cannot be notified: {error}");
     }
 }

@@ -66,6 +66,7 @@ causes! {
     RuncHung = "runc-hung",
     ShimUnresponsive = "shim-unresponsive",
     ContainerNotDying = "container-not-dying",
+    ContainerNotListed = "container-not-listed",
     ContainerCreationSlow = "container-creation-slow",
     ContainerStatusLock = "container-status-lock",
     ContainerLock = "container-lock",

@@ -1,22 +1,18 @@
 //! The diagnosis of a node: the findings of all judges, root causes first.
 
-use std::borrow::Cow;
-use std::collections::BTreeSet;
-
 use causes::Cause;
 use causes::finding::{Confidence, Finding, leave_out_superseded};
-use causes::versions::is_older;
 use pleg_text::redacted;
 use serde::Serialize;
 
 pub use crate::evidence::rights::NotPermitted;
 use crate::evidence::rights::not_permitted;
-use crate::facts::probes::ProbeFacts;
-use crate::facts::{HostFacts, NodeFacts};
+use crate::facts::NodeFacts;
 use crate::judges::kubelet_not_running::has_no_kubelet;
 pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
 use crate::judges::{JUDGES, Opinion, judged, opinion, systemd_cookie_overflow};
 
+mod leave_out;
 mod logs;
 mod summary;
 
@@ -56,7 +52,7 @@ pub enum NodeVerdict {
     Ok,
     /// A problem was found.
     Problem,
-    /// Too little is known to tell.
+    /// Too little is known.
     Unknown,
 }
 
@@ -102,12 +98,12 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         has_judge(cause) && clear.contains(&cause) && logs::can_be_seen_to_be_over(facts, cause)
     };
     let mut past = logs::add(facts, &mut findings, &wanted, is_over);
-    leave_out_processes_that_are_named(&mut findings, &facts.host);
+    leave_out::processes_that_are_named(&mut findings, &facts.host);
     leave_out_superseded(&mut findings);
     for finding in findings.iter_mut().chain(&mut past) {
-        leave_out_containerd(finding, &facts.probes);
-        leave_out_fixes(finding, facts);
-        leave_out_doctor(finding);
+        leave_out::advice_on_containerd(finding, &facts.probes);
+        leave_out::fixes(finding, facts);
+        leave_out::advice_to_run_the_doctor(finding);
         finding.redact();
     }
     // A problem before a suspicion, and that before one of low confidence; else the order of the
@@ -184,72 +180,6 @@ const OF_CALLS: [Cause; 4] = [
     Cause::ShimUnresponsive,
 ];
 
-/// Leaves out shims and runcs that another finding reports together with the calls that they block: the
-/// process itself, the shim that waits for it, or the process that it waits for. Statistics are a
-/// consequence, which says nothing of the command that hangs.
-fn leave_out_processes_that_are_named(findings: &mut Vec<Finding>, host: &HostFacts) {
-    fn named_by(findings: &[Finding], causes: &[Cause]) -> BTreeSet<u32> {
-        let others = findings.iter().filter(|it| !causes.contains(&it.cause));
-        others.filter_map(|finding| finding.culprit.pid).collect()
-    }
-    let named = named_by(findings, &[Cause::ShimUnresponsive, Cause::RuncHung]);
-    findings.retain(|finding| {
-        let pid = finding.culprit.pid;
-        finding.cause != Cause::ShimUnresponsive || pid.is_none_or(|pid| !named.contains(&pid))
-    });
-    let named = named_by(findings, &[Cause::RuncHung, Cause::StatisticsHang]);
-    findings.retain(|finding| match (finding.cause, finding.culprit.pid) {
-        (Cause::RuncHung, Some(pid)) => {
-            let parent = host.process(pid).map(|runc| runc.ppid);
-            let below = host.children(pid).map(|child| child.pid);
-            let mut concerned = below.chain(parent).chain([pid]);
-            !concerned.any(|pid| named.contains(&pid))
-        }
-        _ => true,
-    });
-}
-
-/// Removes advice of the page of a cause that is about containerd, if the runtime is another
-/// one; only dockerd uses a containerd.
-fn leave_out_containerd(finding: &mut Finding, probes: &ProbeFacts) {
-    if probes.is_crio() {
-        let fixed_in = &mut finding.fixed_in;
-        fixed_in.retain(|version| !version.starts_with("containerd"));
-    }
-    if !probes.may_be_containerd() {
-        let of_page = |advice: &Cow<str>| matches!(advice, Cow::Borrowed(_));
-        let advice = &mut finding.advice;
-        advice.retain(|advice| !(of_page(advice) && advice.contains("containerd")));
-    }
-}
-
-/// Removes the versions that are not newer than what this node runs.
-fn leave_out_fixes(finding: &mut Finding, facts: &NodeFacts) {
-    finding.fixed_in.retain(|fixed| {
-        let Some((program, release)) = fixed.split_once(' ') else {
-            return true;
-        };
-        let runtime = facts.probes.runtime.as_ref();
-        let running = match program {
-            "runc" => facts.host.versions.runc(),
-            _ => runtime
-                .filter(|runtime| runtime.name.eq_ignore_ascii_case(program))
-                .map(|runtime| &*runtime.version),
-        };
-        running.is_none_or(|running| is_older(running, release))
-    });
-}
-
-/// Removes advice of the page of a cause to run this command, which was done, if there is other
-/// advice.
-fn leave_out_doctor(finding: &mut Finding) {
-    let is_to_run_it =
-        |advice: &Cow<str>| matches!(advice, Cow::Borrowed(_)) && advice.contains("`pleg doctor`");
-    if !finding.advice.iter().all(is_to_run_it) {
-        finding.advice.retain(|advice| !is_to_run_it(advice));
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use cri::Rpc;
@@ -258,7 +188,8 @@ mod tests {
     use pleg::runtime::{CallError, NoConnection, Unreachable};
 
     use super::*;
-    use crate::facts::probes::{AgentsWord, End, Outcome, Probe};
+    use crate::facts::HostFacts;
+    use crate::facts::probes::{AgentsWord, End, Outcome, Probe, ProbeFacts};
     use crate::node::node;
 
     fn nothing() -> NodeFacts {
@@ -433,12 +364,12 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_containerd_is_advised_and_promised_to_nobody_else() {
+    fn what_helps_containerd_is_advised_and_promised_for_no_other_runtime() {
         let said = |runtime: &str| {
             let stopped = node(runtime, "1.6.3").shim(99, true, &["c1"]);
             let diagnosis = diagnose(&stopped.facts(), |cause| cause == Cause::ShimUnresponsive);
             let finding = &diagnosis.findings[0];
-            let advice = finding.advice.join("; ").contains("update containerd");
+            let advice = finding.advice.join("; ").contains("keep containerd");
             (advice, finding.fixed_in.contains(&"containerd 1.6.25"))
         };
         assert_eq!(said("containerd"), (true, true));

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use base::host::RUNC_HANGS_AFTER;
 use pleg::engine::LATE;
 
 const fn seconds(seconds: u64) -> Duration {
@@ -25,6 +26,9 @@ pub(crate) const OBSERVING_AGAIN: Duration = seconds(6);
 
 /// A runtime that was restarted listens again within this time.
 pub(crate) const RESTARTS_WITHIN: Duration = seconds(3);
+
+/// A daemon that does not listen is late at this age: it listens within a second or two.
+pub(crate) const STARTS_WITHIN_SECONDS: f64 = 10.0;
 
 /// If nothing was answered for longer, in seconds, the runtime is unresponsive, and not paused.
 pub(crate) const UNRESPONSIVE_AFTER: f64 = 6.0;
@@ -116,9 +120,8 @@ pub(crate) const RECENT: Duration = seconds(5 * 60);
 /// A call hangs, and waits for a runc that is this old: the runc holds it up.
 pub(crate) const RUNC_WAITED_FOR_SECONDS: f64 = 5.0;
 
-/// A runc of this age is a fault although no call hangs. A slow disk may hold one up for longer than a
-/// call may wait for it, and killing it then would do harm.
-pub(crate) const RUNC_ALONE_SECONDS: f64 = 30.0;
+/// A runc of this age is a fault although no call hangs.
+pub(crate) const RUNC_ALONE_SECONDS: f64 = RUNC_HANGS_AFTER.as_secs_f64();
 
 // Daemons that restart, are busy, or grow.
 

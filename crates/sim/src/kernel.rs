@@ -18,6 +18,8 @@ pub(crate) struct Processes {
     count: u32,
     /// Processes that have ended, which the runtime does not know yet.
     dead: BTreeSet<u32>,
+    /// The processes of containers that the runtime has lost.
+    lost: BTreeSet<u32>,
     /// Whether a process was found by its PID. Without that, the PIDs may be those of a guest's
     /// kernel.
     has_found_pid: bool,
@@ -38,6 +40,12 @@ impl Processes {
         self.count += 1;
         self.pids.insert(id.clone(), pid);
         pid
+    }
+
+    /// Lets the process of a container run on without it.
+    pub(crate) fn lose(&mut self, id: &Id) {
+        let pid = self.pid(id);
+        self.lost.insert(pid);
     }
 
     pub(crate) fn kill(&mut self, id: &Id) {
@@ -61,7 +69,8 @@ impl Sim {
     fn is_alive(&self, pid: u32, id: &Id) -> bool {
         let is_running = self.is_running(id);
         let mut processes = self.processes();
-        is_running && processes.pid(id) == pid && !processes.dead.contains(&pid)
+        let runs = is_running || processes.lost.contains(&pid);
+        runs && processes.pid(id) == pid && !processes.dead.contains(&pid)
     }
 }
 

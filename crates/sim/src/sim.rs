@@ -166,6 +166,21 @@ impl Sim {
         self.processes_changed.notify_waiters();
     }
 
+    /// Removes a pod while its processes run, as a containerd does that cannot read its own records.
+    pub fn lose(&self, pod: &str) {
+        let mut world = self.world();
+        for container in &world.pod(pod).containers {
+            self.processes().lose(&container.id);
+        }
+        world.remove(pod);
+    }
+
+    /// Ends the process of a container that is [lost](Self::lose).
+    pub fn kill_lost(&self, id: &str) {
+        self.processes().kill(&Id::from(id));
+        self.processes_changed.notify_waiters();
+    }
+
     /// Starts another process in a container that has exited, under the same id, as Docker does.
     pub fn start_again(&self, pod: &str, container: &str) {
         let now = self.now();

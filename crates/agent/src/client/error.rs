@@ -17,7 +17,7 @@ pub enum ClientError {
         #[source]
         error: std::io::Error,
     },
-    /// Somebody listens there who could tell us anything.
+    /// A process listens there that is not trusted.
     #[error(
         "the agent on {} runs as user {user}, which is neither root nor this user",
         socket.display()

@@ -115,7 +115,7 @@ impl AgentClient {
     }
 
     /// Waits until an agent that has gone is back and has seen `endpoint`: one that is just
-    /// starting knows less than whoever watches in its place.
+    /// starting knows less than one that observes in its place.
     pub async fn back(&self, endpoint: &Endpoint) -> (StatusReport, Events) {
         loop {
             sleep(RETRY).await;

@@ -14,7 +14,7 @@ use tokio::net::UnixStream;
 use tokio::time::timeout;
 
 use super::ClientError;
-use crate::doors::is_trusted;
+use crate::listeners::is_trusted;
 
 /// How long an agent may take to answer; it does so from memory.
 const PATIENCE: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! `pleg doctor` as a process: started, waited for no longer than it may take, and read.
+//! `pleg doctor` as a process: it is started, has a deadline, and its report is read.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -31,10 +31,10 @@ pub(super) struct Doctor {
     rules: Vec<PathBuf>,
 }
 
-/// What it says, as far as it matters here.
+/// The part of its report that matters here.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Said {
+pub(super) struct DoctorReport {
     pub(super) findings: Vec<recorder::Finding>,
     #[serde(default)]
     pub(super) systemd_cookie_left_seconds: SerialsLeft,
@@ -44,19 +44,19 @@ pub(super) struct Said {
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(untagged)]
 pub(super) enum SerialsLeft {
-    /// So many seconds.
+    /// This many seconds.
     Seconds(f64),
     /// For ever: `null`.
     Unlimited,
-    /// It does not say, because it could not ask.
+    /// It could not be read.
     #[default]
     #[serde(skip)]
     Unknown,
 }
 
-/// Why it says nothing.
+/// Why there is no report.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Silence {
+pub(super) enum DoctorError {
     #[error("pleg doctor cannot be started: {0}")]
     NotStarted(#[source] std::io::Error),
     #[error("pleg doctor has not ended within {}s", LONGEST.as_secs())]
@@ -87,8 +87,8 @@ impl Doctor {
         }
     }
 
-    /// Looks at the node, and writes what it saw to `bundle`.
-    pub(super) async fn say(&self, bundle: Option<&Path>) -> Result<Said, Silence> {
+    /// Diagnoses the node, and writes the facts to `bundle`.
+    pub(super) async fn run(&self, bundle: Option<&Path>) -> Result<DoctorReport, DoctorError> {
         let mut command = Command::new(&self.program);
         command.args(["doctor", "--output", "json", "--runtime-endpoint"]);
         command.arg(&self.endpoint).arg("--agent").arg(&self.socket);
@@ -100,7 +100,7 @@ impl Doctor {
         }
         command.stdin(Stdio::null()).stderr(Stdio::piped());
         let child = command.stdout(Stdio::piped()).kill_on_drop(true).spawn();
-        let mut child = child.map_err(Silence::NotStarted)?;
+        let mut child = child.map_err(DoctorError::NotStarted)?;
         let (out, errors) = (child.stdout.take(), child.stderr.take());
         let mut printed = Vec::new();
         let all = async {
@@ -114,15 +114,17 @@ impl Doctor {
             // Only when it has ended is the bundle whole.
             read.and(child.wait().await).map(|ended| (ended, errors))
         };
-        let ended = timeout(LONGEST, all).await.map_err(|_| Silence::TooLong)?;
-        let (ended, errors) = ended.map_err(Silence::Unreadable)?;
-        let said = match serde_json::from_slice::<Said>(&printed) {
+        let ended = timeout(LONGEST, all)
+            .await
+            .map_err(|_| DoctorError::TooLong)?;
+        let (ended, errors) = ended.map_err(DoctorError::Unreadable)?;
+        let said = match serde_json::from_slice::<DoctorReport>(&printed) {
             Ok(said) if said.findings.iter().all(|found| is_id(&found.cause)) => return Ok(said),
             Ok(_) => "a cause's id is none".to_owned(),
             Err(error) => error.to_string(),
         };
         let printed = if errors.is_empty() { said } else { errors };
-        Err(Silence::NoDiagnosis { ended, printed })
+        Err(DoctorError::NoDiagnosis { ended, printed })
     }
 }
 
@@ -151,13 +153,13 @@ mod tests {
 
     use super::*;
 
-    /// What it reports if the program is this script.
-    async fn printed(script: &str) -> Result<Said, Silence> {
+    /// The report if the program is this script.
+    async fn printed(script: &str) -> Result<DoctorReport, DoctorError> {
         printed_with(script, Vec::new()).await
     }
 
     /// The same with these folders of rules.
-    async fn printed_with(script: &str, rules: Vec<PathBuf>) -> Result<Said, Silence> {
+    async fn printed_with(script: &str, rules: Vec<PathBuf>) -> Result<DoctorReport, DoctorError> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("pleg");
         std::fs::write(&program, format!("#!/bin/sh\n{script}\n")).unwrap();
@@ -169,7 +171,7 @@ mod tests {
             Path::new("/run/agent.sock"),
             rules,
         );
-        doctor.say(None).await
+        doctor.run(None).await
     }
 
     #[tokio::test]

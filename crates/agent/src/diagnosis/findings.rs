@@ -39,14 +39,14 @@ impl Findings {
         self.0.send_modify(change);
     }
 
-    /// The trouble that calls show is over.
-    pub(super) fn trouble_is_over(&self) {
+    /// The node is Healthy, so the trouble that calls show is over.
+    pub(super) fn node_is_healthy(&self) {
         self.0
             .send_if_modified(|known| known.leading.take().is_some());
     }
 
     /// A runc that returned since holds up nothing.
-    pub(super) fn keep_runc(&self, is_hung: impl Fn(&Runc) -> bool) {
+    pub(super) fn retain_runc(&self, is_hung: impl Fn(&Runc) -> bool) {
         let is_over = |(runc, _): &mut (Runc, Finding)| !is_hung(runc);
         self.0
             .send_if_modified(|known| known.of_runc.take_if(is_over).is_some());
@@ -77,14 +77,14 @@ mod tests {
         let runc = Runc::of_test(200);
         findings.change(|known| {
             known.leading = Some(finding("disk-full"));
-            known.of_runc = Some((runc, finding("runc-hung")));
+            known.of_runc = Some((runc.clone(), finding("runc-hung")));
         });
         assert_eq!(shown(degraded.0, degraded.1).as_deref(), Some("disk-full"));
         assert_eq!(shown(healthy.0, healthy.1).as_deref(), Some("runc-hung"));
-        findings.trouble_is_over();
-        findings.keep_runc(|hung| *hung == runc);
+        findings.node_is_healthy();
+        findings.retain_runc(|hung| *hung == runc);
         assert_eq!(shown(degraded.0, degraded.1).as_deref(), Some("runc-hung"));
-        findings.keep_runc(|_| false);
+        findings.retain_runc(|_| false);
         assert_eq!(shown(healthy.0, healthy.1), None);
     }
 }

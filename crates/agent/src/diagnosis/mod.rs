@@ -1,5 +1,5 @@
-//! The doctor inside: when something is wrong the node is looked at once, before anybody restarts
-//! what shows the cause, and what was seen is kept.
+//! The doctor inside: when something is wrong the node is diagnosed at once, before a restart removes
+//! what shows the cause, and what was found is kept.
 //!
 //! ```text
 //!   reports --> occasions (pure: when) --> doctor (a process of its own) --> Findings --> reports
@@ -23,12 +23,12 @@ use tokio::sync::watch;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-use self::doctor::{Doctor, Said, SerialsLeft};
+use self::doctor::{Doctor, DoctorReport, SerialsLeft};
 use self::occasions::{Occasion, Occasions};
 use crate::history::History;
 use crate::metrics::{Diagnosed, Metrics};
 use crate::reports::Reports;
-use crate::runcs::{self, Runc};
+use crate::runcs::{self, Hung, Runc};
 
 mod bundles;
 mod doctor;
@@ -77,16 +77,16 @@ impl DiagnosisConfig {
     }
 }
 
-/// Who is told what a diagnosis finds.
+/// Where the result of a diagnosis goes.
 #[derive(Clone, Copy)]
-pub(crate) struct Told<'a> {
+pub(crate) struct Outputs<'a> {
     pub(crate) findings: &'a Findings,
     pub(crate) metrics: &'a Metrics,
     /// The recording, if there is one.
     pub(crate) history: Option<&'a History>,
 }
 
-impl Told<'_> {
+impl Outputs<'_> {
     /// A known time stays known: a bus that does not answer may be the fault itself.
     fn systemd_cookie(&self, left: SerialsLeft, now: WallTime) {
         let overflow = match left {
@@ -119,17 +119,17 @@ impl Diagnosis {
     }
 
     /// Diagnoses by these reports for as long as they are made, and by the runcs of this machine.
-    pub(crate) async fn keep(&self, told: Told<'_>, reports: Reports) {
+    pub(crate) async fn run(&self, outputs: Outputs<'_>, reports: Reports) {
         let hung = watch::Sender::default();
         tokio::select! {
             never = runcs::watch("/proc".into(), &hung) => match never {},
-            () = self.diagnose_by(told, reports, hung.subscribe()) => {}
+            () = self.diagnose_by(outputs, reports, hung.subscribe()) => {}
         }
     }
 
     async fn diagnose_by(
         &self,
-        told: Told<'_>,
+        outputs: Outputs<'_>,
         mut reports: Reports,
         mut runcs: watch::Receiver<BTreeSet<Runc>>,
     ) {
@@ -143,63 +143,60 @@ impl Diagnosis {
                 return;
             }
             let hung = runcs.borrow_and_update().clone();
-            told.findings.keep_runc(|runc| hung.contains(runc));
+            outputs.findings.retain_runc(|runc| hung.contains(runc));
             let occasion = {
                 let report = reports.borrow_and_update();
                 let state = report.as_ref().map(|report| report.health.state);
                 if state == Some(HealthState::Healthy) {
-                    told.findings.trouble_is_over();
+                    outputs.findings.node_is_healthy();
                 }
                 occasions.next(report.as_ref(), &hung, Instant::now())
             };
             if let Some(occasion) = occasion {
-                self.diagnose(occasion, &hung, told).await;
+                self.diagnose(occasion, &hung, outputs).await;
             }
         }
     }
 
-    async fn diagnose(&self, occasion: Occasion, hung: &BTreeSet<Runc>, told: Told<'_>) {
+    async fn diagnose(&self, occasion: Occasion, hung: &BTreeSet<Runc>, outputs: Outputs<'_>) {
         let time = system_clock()();
         let place = match occasion {
             Occasion::Trouble | Occasion::HungRunc => self.place(time).await,
-            // What is well is not kept.
+            // The bundle of a healthy node is not kept.
             Occasion::CheckUp => None,
         };
-        let said = self.doctor.say(place.as_deref()).await;
-        let ended = match &said {
-            Ok(said) if said.findings.is_empty() => Diagnosed::Nothing,
+        let report = self.doctor.run(place.as_deref()).await;
+        let ended = match &report {
+            Ok(report) if report.findings.is_empty() => Diagnosed::Nothing,
             Ok(_) => Diagnosed::Found,
             Err(why) => {
                 tracing::warn!("the node could not be diagnosed: {why}");
                 Diagnosed::Failed
             }
         };
-        told.metrics.diagnosed(ended);
+        outputs.metrics.diagnosed(ended);
         let bundle = self.keep_bundle(place).await;
-        let Ok(said) = said else {
+        let Ok(report) = report else {
             return;
         };
-        told.systemd_cookie(said.systemd_cookie_left_seconds, time);
-        if occasion == Occasion::CheckUp {
-            let warnings = said.into_findings(time, None).collect();
-            told.findings.change(|known| known.warnings = warnings);
-            return;
+        outputs.systemd_cookie(report.systemd_cookie_left_seconds, time);
+        if let (Some(history), Occasion::Trouble | Occasion::HungRunc) = (outputs.history, occasion)
+        {
+            history.diagnosed(report.recorded(time, bundle.as_deref()));
         }
-        if let Some(history) = told.history {
-            history.diagnosed(said.recorded(time, bundle.as_deref()));
-        }
-        let of_runc = said.of_runc(hung, occasion);
-        let findings: Vec<_> = said.into_findings(time, bundle.as_deref()).collect();
+        let of_runc = report.of_runc(hung, occasion);
+        let findings: Vec<_> = report.into_findings(time, bundle.as_deref()).collect();
         let of_runc = of_runc.and_then(|(runc, at)| Some((runc, findings.get(at)?.clone())));
-        let first = findings.into_iter().next();
         match occasion {
+            Occasion::CheckUp => outputs.findings.change(|known| known.warnings = findings),
             Occasion::HungRunc => {
                 log(of_runc.as_ref().map(|(_, finding)| finding));
-                told.findings.change(|known| known.of_runc = of_runc);
+                outputs.findings.change(|known| known.of_runc = of_runc);
             }
-            Occasion::Trouble | Occasion::CheckUp => {
+            Occasion::Trouble => {
+                let first = findings.into_iter().next();
                 log(first.as_ref());
-                told.findings.change(|known| {
+                outputs.findings.change(|known| {
                     known.leading = first;
                     if of_runc.is_some() {
                         known.of_runc = of_runc;
@@ -248,23 +245,23 @@ fn log(finding: Option<&Finding>) {
     let bundle = finding.bundle.as_ref();
     let bundle = bundle.map(|path| format!("; kept in {path}"));
     let bundle = bundle.unwrap_or_default();
-    let said = format!("{}: {}{bundle}", finding.cause, finding.sentence);
-    tracing::warn!("diagnosis: {}", pleg_text::escape::sentence(&said));
+    let sentence = format!("{}: {}{bundle}", finding.cause, finding.sentence);
+    tracing::warn!("diagnosis: {}", pleg_text::escape::sentence(&sentence));
 }
 
-impl Said {
+impl DoctorReport {
     /// Which finding is about one of these runcs. One that was looked for is explained by the first, if
     /// none names it.
     fn of_runc(&self, hung: &BTreeSet<Runc>, occasion: Occasion) -> Option<(Runc, usize)> {
         let findings = self.findings.iter().enumerate();
         let mut named = findings.filter_map(|(at, finding)| {
             let mut hung = hung.iter();
-            let runc = hung.find(|runc| finding.culprit.pid == Some(runc.pid))?;
-            Some((*runc, at))
+            let runc = hung.find(|runc| is_about(finding, runc))?;
+            Some((runc.clone(), at))
         });
         let first = || {
             let first = hung.first().filter(|_| !self.findings.is_empty())?;
-            (occasion == Occasion::HungRunc).then_some((*first, 0))
+            (occasion == Occasion::HungRunc).then(|| (first.clone(), 0))
         };
         named.next().or_else(first)
     }
@@ -292,6 +289,14 @@ impl Said {
     }
 }
 
+fn is_about(finding: &recorder::Finding, runc: &Runc) -> bool {
+    let culprit = &finding.culprit;
+    match &runc.what {
+        Hung::Process(pid) => culprit.pid == Some(*pid),
+        Hung::Deletion(container) => culprit.id.as_ref() == Some(container),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
@@ -302,11 +307,11 @@ mod tests {
 
     #[test]
     fn a_hung_runc_is_reported_by_the_finding_that_names_it() {
-        let said = r#"{"findings":[{"cause":"disk-full","culprit":{}},
+        let json = r#"{"findings":[{"cause":"disk-full","culprit":{}},
             {"cause":"runc-hung","culprit":{"pid":200}}]}"#;
-        let said: Said = serde_json::from_str(said).unwrap();
+        let report: DoctorReport = serde_json::from_str(json).unwrap();
         let hung = |pids: &[u32]| pids.iter().map(|pid| Runc::of_test(*pid)).collect();
-        let at = |pids: &[u32], occasion| said.of_runc(&hung(pids), occasion).map(|(_, at)| at);
+        let at = |pids: &[u32], occasion| report.of_runc(&hung(pids), occasion).map(|(_, at)| at);
         assert_eq!(at(&[100, 200], Occasion::Trouble), Some(1));
         assert_eq!(at(&[100], Occasion::Trouble), None);
         // What explains it may name something else.
@@ -318,8 +323,8 @@ mod tests {
     async fn what_is_found_of_a_runc_stays_until_it_has_ended() {
         let place = tempfile::tempdir().unwrap();
         let program = place.path().join("pleg");
-        let said = r#"{"findings":[{"cause":"runc-hung","culprit":{"pid":200}}]}"#;
-        std::fs::write(&program, format!("#!/bin/sh\necho '{said}'\n")).unwrap();
+        let json = r#"{"findings":[{"cause":"runc-hung","culprit":{"pid":200}}]}"#;
+        std::fs::write(&program, format!("#!/bin/sh\necho '{json}'\n")).unwrap();
         std::fs::set_permissions(&program, Permissions::from_mode(0o700)).unwrap();
         let config = DiagnosisConfig {
             directory: place.path().join("bundles"),
@@ -328,7 +333,7 @@ mod tests {
         let endpoint = Endpoint::new("/run/x.sock");
         let diagnosis = Diagnosis::new(config, program.into(), &endpoint, place.path());
         let (metrics, findings) = (Metrics::new().unwrap(), Findings::default());
-        let told = Told {
+        let outputs = Outputs {
             findings: &findings,
             metrics: &metrics,
             history: None,
@@ -351,7 +356,7 @@ mod tests {
             assert_eq!(shown(), None);
         };
         tokio::select! {
-            () = diagnosis.diagnose_by(told, reports, runcs) => panic!("it goes on"),
+            () = diagnosis.diagnose_by(outputs, reports, runcs) => panic!("it goes on"),
             () = happens => {}
         }
     }
@@ -359,7 +364,7 @@ mod tests {
     #[test]
     fn a_known_overflow_stays_known_until_a_diagnosis_knows_better() {
         let (metrics, findings) = (Metrics::new().unwrap(), Findings::default());
-        let told = Told {
+        let outputs = Outputs {
             findings: &findings,
             metrics: &metrics,
             history: None,
@@ -376,9 +381,9 @@ mod tests {
             (r#","systemdCookieLeftSeconds":null"#, None),
             ("", None),
         ] {
-            let said = format!(r#"{{"verdict":"ok","findings":[]{left}}}"#);
-            let said: Said = serde_json::from_str(&said).unwrap();
-            told.systemd_cookie(said.systemd_cookie_left_seconds, now);
+            let json = format!(r#"{{"verdict":"ok","findings":[]{left}}}"#);
+            let report: DoctorReport = serde_json::from_str(&json).unwrap();
+            outputs.systemd_cookie(report.systemd_cookie_left_seconds, now);
             assert_eq!(
                 metrics.shown("pleg_systemd_cookie_overflow_seconds"),
                 shown,

@@ -1,4 +1,4 @@
-//! The flight recorder in the daemon: what subscribers are told and what reports say is recorded
+//! The flight recorder in the daemon: what subscribers receive and what reports contain is recorded
 //! on disk, for whoever looks into an incident afterwards.
 //!
 //! ```text
@@ -24,8 +24,8 @@ use tokio::time::Instant;
 
 use crate::agent::Agent;
 use crate::metrics::HistoryFigures;
+use crate::records::Records;
 use crate::reports::Reports;
-use crate::told::Told;
 
 mod config;
 pub(crate) mod lists;
@@ -86,19 +86,19 @@ impl History {
 
     /// Records what happens, for as long as it does.
     async fn keep(&self, agent: &Agent, mut reports: Reports) -> Infallible {
-        let Ok(mut told) = Told::subscribe(agent.clone()).await else {
+        let Ok(mut records) = Records::subscribe(agent.clone()).await else {
             // The daemon ends for the same reason.
             return pending().await;
         };
         let mut feed = Feed::new(self, agent);
         loop {
             tokio::select! {
-                record = told.next() => {
+                record = records.next() => {
                     let Some(record) = record else {
                         return pending().await;
                     };
                     let is_health = matches!(record, Record::Health(_));
-                    feed.told(record);
+                    feed.write(record);
                     // The next of the reports would come up to a second later.
                     if is_health && let Ok(report) = agent.report().await {
                         feed.report(&report, Instant::now());
@@ -164,8 +164,8 @@ impl<'a> Feed<'a> {
         }
     }
 
-    fn told(&mut self, record: Record) {
-        // What the merged events would have told.
+    fn write(&mut self, record: Record) {
+        // What the merged events would have reported.
         if matches!(record, Record::Gap { .. }) {
             self.pods = None;
         }

@@ -23,7 +23,7 @@ pub fn known_ids(endpoint: &Endpoint, state_directory: &Path) -> IdSource {
         let mut ids = match ids_in(&directories) {
             // What an agent saved is better than nothing.
             Err(_) if !saved.is_empty() => Vec::new(),
-            told => told?,
+            known => known?,
         };
         ids.extend(saved);
         let mut owners = owners.lock().unwrap_or_else(PoisonError::into_inner);

@@ -54,7 +54,7 @@ pub(super) struct Owners {
 }
 
 impl Owners {
-    /// These ids with their owners, as far as these directories tell them. May block.
+    /// These ids with the owners that these directories show. May block.
     pub(super) fn name(&mut self, ids: Vec<Id>, directories: &[PathBuf]) -> Vec<HostId> {
         let before = std::mem::take(&mut self.known);
         let mut left = MOST;
@@ -106,7 +106,7 @@ fn owner_in(text: &str) -> Option<Owner> {
         let [uid, namespace, name, container] = names.map(|name| annotations.get(name).cloned());
         Some(Owner {
             pod: PodRef {
-                // containerd 1.6 does not tell it.
+                // containerd 1.6 does not record it.
                 uid: uid.unwrap_or_default().into(),
                 namespace: namespace?.into(),
                 name: name?.into(),
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_specification_of_a_pod_names_nobody() {
+    fn what_is_no_specification_of_a_pod_names_no_owner() {
         for text in [
             "",
             "{",

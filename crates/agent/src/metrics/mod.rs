@@ -30,7 +30,7 @@ use guard_added::GuardAdded;
 use kubelet::Kubelet;
 use own::Own;
 
-/// Counts what the library tells it.
+/// Counts what the library reports to it.
 pub struct Metrics {
     own: Own,
     own_registry: Registry,
@@ -96,7 +96,7 @@ impl Metrics {
         self.own.diagnosed(how);
     }
 
-    /// When systemd will have used its last serial number, in Unix time, as a diagnosis tells.
+    /// When systemd will have used its last serial number, in Unix time, according to a diagnosis.
     pub fn systemd_cookie_overflow(&self, time: Option<f64>) {
         self.own.systemd_cookie_overflow(time);
     }

@@ -22,9 +22,9 @@ use self::scan::{PERIOD, Scan};
 mod proc;
 mod scan;
 
-pub(crate) use scan::Runc;
+pub(crate) use scan::{Hung, Runc};
 
-/// How long one look may take.
+/// How long one scan may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Keeps `hung` up to date: the runcs below a daemon or shim that do not return.
@@ -33,19 +33,19 @@ pub(crate) async fn watch(proc: PathBuf, hung: &watch::Sender<BTreeSet<Runc>>) -
     let new = || (Scan::default(), Proc::at(proc.clone()));
     let mut state = new();
     loop {
-        let look = move || {
+        let step = move || {
             let (mut scan, mut proc) = state;
-            let next = scan.look(&mut proc);
+            let next = scan.scan(&mut proc);
             ((scan, proc), next)
         };
         let next;
-        (state, next) = match blocking.run(DEADLINE, look).await {
+        (state, next) = match blocking.run(DEADLINE, step).await {
             Some((state, next)) => {
                 let found = state.0.hung();
                 hung.send_if_modified(|known| {
-                    let is_news = *known != found;
+                    let is_new = *known != found;
                     *known = found;
-                    is_news
+                    is_new
                 });
                 (state, next)
             }

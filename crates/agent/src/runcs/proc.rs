@@ -4,15 +4,17 @@ use std::fs;
 use std::io;
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, open, seek};
 
-use super::scan::{Life, Processes};
+use base::host::{ProcessStat, RuncCommand};
 
-/// The commands of runc that last as long as what they run.
-const SESSIONS: [&str; 3] = ["exec", "run", "events"];
+use super::scan::{CommandLine, Life, Processes};
+
+/// Where runc keeps its records if its command line does not name another place.
+const DEFAULT_ROOT: &str = "/run/runc";
 
 /// What is read of the directory at once: some forty processes.
 const BUFFER: usize = 1024;
@@ -87,10 +89,19 @@ impl Processes for Proc {
         life(&self.read(pid, "stat")?)
     }
 
-    fn is_session(&self, pid: u32) -> bool {
-        let command = self.read(pid, "cmdline").unwrap_or_default();
-        let mut arguments = command.split('\0').skip(1);
-        arguments.any(|argument| SESSIONS.contains(&argument))
+    fn command_line(&self, pid: u32) -> Option<CommandLine> {
+        let line = self.read(pid, "cmdline")?;
+        let mut arguments = line
+            .split('\0')
+            .skip_while(|argument| *argument != "--root");
+        Some(CommandLine {
+            command: RuncCommand::parse(&line)?,
+            root: arguments.nth(1).unwrap_or(DEFAULT_ROOT).into(),
+        })
+    }
+
+    fn may_exist(&self, directory: &Path) -> bool {
+        directory.try_exists().unwrap_or(true)
     }
 
     fn uptime(&self) -> Duration {
@@ -101,25 +112,17 @@ impl Processes for Proc {
     }
 }
 
-/// `77 (runc) S 12 …`: the name may contain anything, even `) S 1`.
 fn life(stat: &str) -> Option<Life> {
-    let (_, fields) = stat.rsplit_once(") ")?;
-    let fields: Vec<&str> = fields.split_ascii_whitespace().collect();
-    let has_ended = matches!(*fields.first()?, "Z" | "X");
-    let ticks = fields.get(19)?.parse::<u64>().ok()? as f64;
-    let started = ticks / rustix::param::clock_ticks_per_second() as f64;
-    (!has_ended).then_some(Life {
-        parent: fields.get(1)?.parse().ok()?,
+    let stat = ProcessStat::parse(stat)?;
+    let started = stat.start as f64 / rustix::param::clock_ticks_per_second() as f64;
+    (!stat.has_ended()).then_some(Life {
+        parent: stat.ppid,
         started: Duration::try_from_secs_f64(started).ok()?,
     })
 }
 
 #[cfg(test)]
 mod tests {
-    use std::process::{Command, Stdio};
-    use std::time::Instant;
-
-    use super::super::scan::{PERIOD, Scan};
     use super::*;
 
     #[test]
@@ -140,7 +143,7 @@ mod tests {
         let life = proc.life(this).unwrap();
         assert_eq!(life.parent, std::os::unix::process::parent_id());
         assert!(life.started <= proc.uptime());
-        assert!(proc.name(this).is_some() && !proc.is_session(this));
+        assert!(proc.name(this).is_some());
     }
 
     #[test]
@@ -161,61 +164,25 @@ mod tests {
     }
 
     #[test]
-    fn the_runc_of_a_session_is_known_by_its_command() {
+    fn the_command_of_a_runc_and_the_place_of_its_records_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let proc = Proc::at(folder.path().into());
-        for (command, is_session) in [
-            ("runc --root /run/runc exec --process x 12", true),
-            ("runc --root /run/runc kill 12 9", false),
-            ("", false),
+        for (command, expected) in [
+            (
+                "runc --root /run/x/runc delete --force c 1",
+                Some(("delete", "/run/x/runc")),
+            ),
+            ("runc exec --process x 12", Some(("exec", DEFAULT_ROOT))),
+            ("", None),
         ] {
             let process = folder.path().join("12");
             fs::create_dir_all(&process).unwrap();
             fs::write(process.join("cmdline"), command.replace(' ', "\0")).unwrap();
-            assert_eq!(proc.is_session(12), is_session, "{command}");
+            let line = proc.command_line(12);
+            let read = line
+                .as_ref()
+                .map(|line| (&*line.command.verb, line.root.to_str().unwrap()));
+            assert_eq!(read, expected, "{command}");
         }
-    }
-
-    /// A measurement: `cargo test --release -p agent --lib -- --ignored --nocapture scan_costs`.
-    #[test]
-    #[ignore = "starts hundreds of processes"]
-    #[expect(clippy::print_stdout, reason = "a measurement")]
-    fn what_a_scan_costs() {
-        let mut sleepers: Vec<_> = (0..500)
-            .map(|_| Command::new("sleep").arg("60").stdin(Stdio::null()).spawn())
-            .collect();
-        let mut state = (Scan::default(), Proc::at("/proc".into()));
-        for _ in 0..2 {
-            state.0.look(&mut state.1);
-        }
-        let before = cpu();
-        let began = Instant::now();
-        const LOOKS: u32 = 1000;
-        for _ in 0..LOOKS {
-            let look = move || {
-                state.0.look(&mut state.1);
-                state
-            };
-            state = std::thread::spawn(look).join().unwrap();
-        }
-        let (used, took) = (cpu() - before, began.elapsed());
-        // 0.02 ms a second.
-        assert!(used / LOOKS < PERIOD / 50_000, "{used:?}");
-        println!(
-            "{} processes: {:?} of CPU and {:?} for each look",
-            state.1.pids(1..=u32::MAX).len(),
-            used / LOOKS,
-            took / LOOKS
-        );
-        for sleeper in sleepers.iter_mut().flatten() {
-            sleeper.kill().unwrap();
-            sleeper.wait().unwrap();
-        }
-    }
-
-    /// The CPU time of this process.
-    fn cpu() -> Duration {
-        let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
-        Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
     }
 }

@@ -1,22 +1,32 @@
 //! Which runcs do not return (pure): the names of processes that are new, and the ages of those that are
 //! runcs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// No command of runc takes this long, but for a session; `pleg doctor` has the same limit.
-const HUNG: Duration = Duration::from_secs(30);
+use base::host::{RUNC_HANGS_AFTER, RuncCommand, is_runc, is_shim};
 
-/// From one look to the next. A runc is seen while it is young, and looked at again when it is not.
+/// From one scan to the next. A runc is seen while it is young, and looked at again when it is not.
 pub(super) const PERIOD: Duration = Duration::from_secs(15);
 
-/// A process of runc.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// A command of runc that does not return.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Runc {
-    pub(crate) pid: u32,
-    /// When it was started, since the machine was: the pid may be used again.
+    /// When it was started, since the machine was: a PID may be used again.
     started: Duration,
+    pub(crate) what: Hung,
+}
+
+/// What identifies it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Hung {
+    /// A process.
+    Process(u32),
+    /// The deletion of a container: containerd ends such a runc after ten seconds and, after growing
+    /// pauses of up to five minutes, starts another one.
+    Deletion(String),
 }
 
 /// A process that lives.
@@ -25,6 +35,14 @@ pub(super) struct Life {
     pub(super) parent: u32,
     /// Since the machine was started.
     pub(super) started: Duration,
+}
+
+/// The command line of a runc.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct CommandLine {
+    pub(super) command: RuncCommand,
+    /// Where runc keeps its records of containers.
+    pub(super) root: PathBuf,
 }
 
 /// What is read of processes.
@@ -41,8 +59,11 @@ pub(super) trait Processes {
     /// One that lives: not of one that has ended and was not waited for.
     fn life(&self, pid: u32) -> Option<Life>;
 
-    /// Whether it is the runc of a session, which lasts as long as what runs in it.
-    fn is_session(&self, pid: u32) -> bool;
+    /// What a runc is to do.
+    fn command_line(&self, pid: u32) -> Option<CommandLine>;
+
+    /// Whether a directory may be there.
+    fn may_exist(&self, directory: &Path) -> bool;
 
     /// How long the machine has been up.
     fn uptime(&self) -> Duration;
@@ -50,45 +71,71 @@ pub(super) trait Processes {
 
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// The newest ids of the look before the last one, and of the last one: each process is looked at
+    /// The newest ids of the scan before the last one, and of the last one: each process is looked at
     /// twice, as it may have had the name of its parent the first time.
     newest: [Option<u32>; 2],
     runcs: Vec<Known>,
+    /// By container.
+    deletions: BTreeMap<String, Deletion>,
 }
 
 #[derive(Debug)]
 struct Known {
     pid: u32,
     started: Duration,
+    /// The container that it is to delete.
+    deletes: Option<String>,
     /// Whether it is too old, and not a session or of something else than a runtime: decided once.
     is_hung: Option<bool>,
+}
+
+/// The deletion of a container, by one runc after the other.
+#[derive(Debug)]
+struct Deletion {
+    /// When the first runc was started.
+    started: Duration,
+    /// runc's records of the container, which a deletion removes.
+    records: PathBuf,
+    is_hung: bool,
 }
 
 #[cfg(test)]
 impl Runc {
     pub(crate) fn of_test(pid: u32) -> Self {
         Self {
-            pid,
             started: Duration::ZERO,
+            what: Hung::Process(pid),
         }
     }
 }
 
 impl Scan {
-    /// Looks at all new processes, and at the known runcs; gives the time until the next look.
-    pub(super) fn look(&mut self, processes: &mut impl Processes) -> Duration {
+    /// Looks at all new processes, and at the known runcs; returns the time until the next scan.
+    pub(super) fn scan(&mut self, processes: &mut impl Processes) -> Duration {
         self.runcs.retain_mut(|runc| runc.lives(processes));
+        self.deletions
+            .retain(|_, deletion| processes.may_exist(&deletion.records));
         self.add_new(processes);
         if self.runcs.is_empty() {
             return PERIOD;
         }
         let now = processes.uptime();
-        let left = self.runcs.iter_mut().map(|runc| runc.judge(now, processes));
-        left.flatten().fold(PERIOD, Duration::min)
+        let mut next = PERIOD;
+        for runc in &mut self.runcs {
+            let of = runc.deletes.as_ref();
+            let deletion = of.and_then(|id| self.deletions.get_mut(id));
+            let since = deletion.as_ref().map_or(runc.started, |it| it.started);
+            let left = runc.judge(now, since, processes);
+            next = next.min(left.unwrap_or(PERIOD));
+            if let Some(deletion) = deletion {
+                deletion.is_hung |= runc.is_hung == Some(true);
+            }
+        }
+        next
     }
 
     fn add_new(&mut self, processes: &mut impl Processes) {
-        // Before the ids are read: those that are given meanwhile belong to the next look.
+        // Before the ids are read: those that are given meanwhile belong to the next scan.
         let newest = processes.newest();
         let ranges = match (self.newest[0], newest) {
             (Some(last), Some(newest)) if last <= newest => vec![last + 1..=newest],
@@ -101,25 +148,57 @@ impl Scan {
         for pid in new {
             let is_known = self.runcs.iter().any(|runc| runc.pid == pid);
             let is_runc = || processes.name(pid).is_some_and(|name| is_runc(&name));
-            if !is_known && is_runc() {
-                let life = processes.life(pid);
-                self.runcs.extend(life.map(|life| Known {
+            if is_known || !is_runc() {
+                continue;
+            }
+            if let Some(Life { started, .. }) = processes.life(pid) {
+                let deletes = self.deletion_by(pid, started, processes);
+                self.runcs.push(Known {
                     pid,
-                    started: life.started,
+                    started,
+                    deletes,
                     is_hung: None,
-                }));
+                });
             }
         }
     }
 
+    /// The container that this runc is to delete, if it is to delete one.
+    fn deletion_by(
+        &mut self,
+        pid: u32,
+        started: Duration,
+        processes: &impl Processes,
+    ) -> Option<String> {
+        let CommandLine { command, root } = processes.command_line(pid)?;
+        let container = command.container.filter(|_| command.verb == "delete")?;
+        let deletion = self.deletions.entry(container.clone());
+        deletion.or_insert_with(|| Deletion {
+            started,
+            records: root.join(&container),
+            is_hung: false,
+        });
+        Some(container)
+    }
+
     /// Those that do not return.
     pub(super) fn hung(&self) -> BTreeSet<Runc> {
-        let hung = self.runcs.iter().filter(|runc| runc.is_hung == Some(true));
-        let hung = hung.map(|runc| Runc {
-            pid: runc.pid,
+        let is_of_deletion = |runc: &&Known| {
+            let deletes = runc.deletes.as_ref();
+            deletes.is_some_and(|id| self.deletions.contains_key(id))
+        };
+        let runcs = self.runcs.iter().filter(|runc| !is_of_deletion(runc));
+        let runcs = runcs.filter(|runc| runc.is_hung == Some(true));
+        let runcs = runcs.map(|runc| Runc {
             started: runc.started,
+            what: Hung::Process(runc.pid),
         });
-        hung.collect()
+        let deletions = self.deletions.iter().filter(|(_, it)| it.is_hung);
+        let deletions = deletions.map(|(container, deletion)| Runc {
+            started: deletion.started,
+            what: Hung::Deletion(container.clone()),
+        });
+        runcs.chain(deletions).collect()
     }
 }
 
@@ -129,31 +208,34 @@ impl Known {
         life.is_some_and(|life| life.started == self.started)
     }
 
-    /// Decides whether it is hung; before it is old enough for that, how long that takes.
-    fn judge(&mut self, now: Duration, processes: &impl Processes) -> Option<Duration> {
+    /// Decides whether what goes on `since` then is hung; before it is old enough for that, returns how
+    /// long that takes.
+    fn judge(
+        &mut self,
+        now: Duration,
+        since: Duration,
+        processes: &impl Processes,
+    ) -> Option<Duration> {
         if self.is_hung.is_some() {
             return None;
         }
-        let left = HUNG.saturating_sub(now.saturating_sub(self.started));
+        let left = RUNC_HANGS_AFTER.saturating_sub(now.saturating_sub(since));
         if !left.is_zero() {
             return Some(left);
         }
         let parent = processes.life(self.pid).map(|life| life.parent);
         let parent = parent.and_then(|parent| processes.name(parent));
         let is_ours = parent.is_some_and(|name| starts_runcs(&name));
-        self.is_hung = Some(is_ours && !processes.is_session(self.pid));
+        let line = processes.command_line(self.pid);
+        let is_session = line.is_some_and(|line| line.command.is_session());
+        self.is_hung = Some(is_ours && !is_session);
         None
     }
 }
 
-fn is_runc(name: &str) -> bool {
-    matches!(name, "runc" | "crun" | "docker-runc")
-}
-
-/// Daemons and shims that start runcs for the containers of a runtime. The kernel cuts names after
-/// fifteen bytes.
+/// Daemons and shims that start runcs for the containers of a runtime.
 fn starts_runcs(name: &str) -> bool {
-    name.starts_with("containerd-shim") || matches!(name, "conmon" | "crio" | "containerd")
+    is_shim(name) || matches!(name, "crio" | "containerd")
 }
 
 #[cfg(test)]
@@ -166,7 +248,7 @@ mod tests {
     struct Process {
         name: &'static str,
         life: Life,
-        is_session: bool,
+        command: &'static str,
     }
 
     #[derive(Default)]
@@ -175,6 +257,7 @@ mod tests {
         newest: Cell<u32>,
         all: RefCell<BTreeMap<u32, Process>>,
         names_read: Cell<usize>,
+        is_deleted: Cell<bool>,
     }
 
     impl World {
@@ -183,7 +266,7 @@ mod tests {
             let process = Process {
                 name,
                 life: Life { parent, started },
-                is_session: false,
+                command: "start",
             };
             self.all.borrow_mut().insert(pid, process);
             self.newest.set(pid);
@@ -212,17 +295,27 @@ mod tests {
             Some(self.all.borrow().get(&pid)?.life)
         }
 
-        fn is_session(&self, pid: u32) -> bool {
-            self.all
-                .borrow()
-                .get(&pid)
-                .is_some_and(|one| one.is_session)
+        fn command_line(&self, pid: u32) -> Option<CommandLine> {
+            let all = self.all.borrow();
+            let command = RuncCommand {
+                verb: all.get(&pid)?.command.to_owned(),
+                container: Some("c1".to_owned()),
+            };
+            let root = "/run/runc".into();
+            Some(CommandLine { command, root })
+        }
+
+        fn may_exist(&self, directory: &Path) -> bool {
+            directory == Path::new("/run/runc/c1") && !self.is_deleted.get()
         }
 
         fn uptime(&self) -> Duration {
             self.now.get()
         }
     }
+
+    /// That of the container.
+    const DELETION: u32 = 0;
 
     fn node() -> World {
         let world = World::default();
@@ -247,8 +340,14 @@ mod tests {
             if world.now.get() < due {
                 continue;
             }
-            due = world.now.get() + scan.look(&mut world);
-            let found: Vec<u32> = scan.hung().iter().map(|runc| runc.pid).collect();
+            due = world.now.get() + scan.scan(&mut world);
+            let hung = scan.hung().into_iter();
+            let found: Vec<u32> = hung
+                .map(|runc| match runc.what {
+                    Hung::Process(pid) => pid,
+                    Hung::Deletion(_) => DELETION,
+                })
+                .collect();
             if found != known {
                 known.clone_from(&found);
                 changes.push((second, found));
@@ -291,10 +390,46 @@ mod tests {
                     world.add(pid, name, parent);
                 }
                 let mut all = world.all.borrow_mut();
-                all.get_mut(&200).unwrap().is_session = true;
+                all.get_mut(&200).unwrap().command = "exec";
             }
         });
         assert_eq!(seen, [(33, vec![203])]);
+    }
+
+    /// As containerd does: it ends each after ten seconds, and starts another one after a growing pause.
+    #[test]
+    fn a_deletion_that_is_ended_and_begun_again_is_found_by_its_container_until_it_is_done() {
+        let starts = [3, 15, 28, 43, 61, 87, 129];
+        let seen = changes(&node(), 400, |world, second| {
+            for (pid, start) in (200..).zip(starts) {
+                if second == start {
+                    world.add(pid, "runc", 20);
+                    world.all.borrow_mut().get_mut(&pid).unwrap().command = "delete";
+                }
+                if second == start + 10 {
+                    world.all.borrow_mut().remove(&pid);
+                }
+            }
+            world.is_deleted.set(second >= 350);
+        });
+        let [(found, named), (done, none)] = &seen[..] else {
+            panic!("{seen:?}");
+        };
+        assert_eq!(named, &[DELETION]);
+        assert!((33..=48).contains(found), "{found}");
+        assert!(none.is_empty() && (350..=365).contains(done), "{done}");
+        let quick = changes(&node(), 100, |world, second| match second {
+            14 => {
+                world.add(200, "runc", 20);
+                world.all.borrow_mut().get_mut(&200).unwrap().command = "delete";
+            }
+            16 => {
+                world.all.borrow_mut().remove(&200);
+                world.is_deleted.set(true);
+            }
+            _ => {}
+        });
+        assert_eq!(quick, []);
     }
 
     #[test]
@@ -303,7 +438,7 @@ mod tests {
         world.add(200, "runc", 20);
         world.now.set(Duration::from_secs(600));
         let mut scan = Scan::default();
-        scan.look(&mut &world);
+        scan.scan(&mut &world);
         assert_eq!(scan.hung().len(), 1);
     }
 

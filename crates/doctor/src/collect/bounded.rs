@@ -37,18 +37,18 @@ pub(super) fn bounded_error(mut error: CallError) -> CallError {
 }
 
 /// The same for what a runtime calls itself.
-pub(super) fn bounded_version(told: RuntimeVersion) -> RuntimeVersion {
+pub(super) fn bounded_version(version: RuntimeVersion) -> RuntimeVersion {
     RuntimeVersion {
-        name: bounded(&told.name).into(),
-        version: bounded(&told.version).into(),
-        api_version: bounded(&told.api_version).into(),
+        name: bounded(&version.name).into(),
+        version: bounded(&version.version).into(),
+        api_version: bounded(&version.api_version).into(),
     }
 }
 
 /// The same for its conditions, of which only so many are kept.
-pub(super) fn bounded_conditions(mut told: Conditions) -> Conditions {
-    told.conditions.truncate(MAX_CONDITIONS);
-    for condition in &mut told.conditions {
+pub(super) fn bounded_conditions(mut all: Conditions) -> Conditions {
+    all.conditions.truncate(MAX_CONDITIONS);
+    for condition in &mut all.conditions {
         for text in [
             &mut condition.kind,
             &mut condition.reason,
@@ -57,9 +57,9 @@ pub(super) fn bounded_conditions(mut told: Conditions) -> Conditions {
             *text = text.chars().take(MAX_SENTENCE_CHARS).collect();
         }
     }
-    told.network_plugins.truncate(MAX_NETWORK_PLUGINS);
-    for name in &mut told.network_plugins {
+    all.network_plugins.truncate(MAX_NETWORK_PLUGINS);
+    for name in &mut all.network_plugins {
         *name = bounded(name);
     }
-    told
+    all
 }

@@ -18,8 +18,8 @@ pub mod probes;
 pub mod task_folder;
 
 mod bounded;
+mod disagreements;
 mod kubelet;
-mod listed_though_dead;
 mod listener;
 mod names;
 mod report;

@@ -10,8 +10,8 @@ use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout_at};
 
+use super::disagreements::{Disagreeing, Disagreements};
 use super::kubelet;
-use super::listed_though_dead::ListedThoughDead;
 use super::listener::listener;
 use super::names::{names, running_without_sandbox};
 use super::observation::{Observation, OwnEngine, Source};
@@ -47,7 +47,7 @@ pub struct Probing<S> {
     observation: Observation<S>,
     runtime: Arc<GrpcRuntime>,
     single_calls: Option<SingleCalls>,
-    dead: ListedThoughDead,
+    disagreements: Disagreements,
     kubelet: JoinHandle<Fact<KubeletHealth>>,
 }
 
@@ -74,7 +74,7 @@ impl<S: Source> Probing<S> {
             observation: Observation::begin(source, latest),
             runtime,
             single_calls: None,
-            dead: ListedThoughDead::new(folder),
+            disagreements: Disagreements::new(folder),
             kubelet: tokio::spawn(kubelet::health(asking.kubelet)),
             asking,
         }
@@ -94,7 +94,7 @@ impl<S: Source> Probing<S> {
             observation,
             runtime,
             single_calls,
-            dead,
+            disagreements,
             ..
         } = self;
         let socket = asking.endpoint.path();
@@ -107,9 +107,9 @@ impl<S: Source> Probing<S> {
                 let make = || SingleCalls::make(runtime, !S::IS_AGENT, has_statistics);
                 single_calls.get_or_insert_with(make);
             }
-            if observed.status.relist.count > 0 && !dead.is_checked() {
+            if observed.status.relist.count > 0 && !disagreements.is_checked() {
                 let process = listener(socket).await.value().copied();
-                dead.check(observed, process).await;
+                disagreements.check(observed, process).await;
             }
             let calls = single_calls.as_ref();
             let is_current = S::IS_AGENT
@@ -117,7 +117,7 @@ impl<S: Source> Probing<S> {
                     .is_none_or(|since| observed.has_trouble() || observed.is_newer_than(since));
             is_current
                 && calls.is_none_or(|calls| calls.are_decided(observed.has_trouble()))
-                && dead.is_decided(observed)
+                && disagreements.is_decided(observed)
         });
         settled.await
     }
@@ -132,12 +132,17 @@ impl<S: Source> Probing<S> {
             asking,
             observation,
             single_calls,
-            dead,
+            disagreements,
             kubelet,
             ..
         } = self;
+        let (disagreeing, undecided) = match disagreements.end(&observed).await {
+            Ok(disagreeing) => (disagreeing, 0),
+            Err(unknown) => (Disagreeing::default(), unknown),
+        };
         let names = names(&observed.pods);
-        let mut facts = report::facts(&observed, &names, S::IS_AGENT);
+        let mut facts = report::facts(&observed, &names, &disagreeing, S::IS_AGENT);
+        facts.undecided = undecided;
         facts.endpoint = asking.endpoint.to_string();
         facts.as_root = rustix::process::geteuid().is_root();
         if let Some(calls) = single_calls {
@@ -147,12 +152,8 @@ impl<S: Source> Probing<S> {
         }
         let socket = asking.endpoint.path();
         facts.listener = listener(socket).await;
-        let though_dead = dead.end(&observed).await.unwrap_or_else(|unknown| {
-            facts.undecided = unknown;
-            Default::default()
-        });
         let listed = Listed {
-            though_dead,
+            disagreeing,
             without_sandbox: running_without_sandbox(&observed.pods),
         };
 

@@ -3,20 +3,23 @@
 use std::collections::BTreeMap;
 
 use pleg::model::id::Id;
-use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::out::call_costs::CallCost;
 use pleg::out::health::FailingCall;
-use pleg::out::pods::PodReport;
 use pleg::out::status_report::{GuardMode, InFlight, StatusReport};
 use pleg::runtime::{CallError, Rpc, RuntimeVersion};
 
 use super::bounded::{MAX_SENTENCE_CHARS, bounded, bounded_error, bounded_version};
+use super::disagreements::Disagreeing;
 use super::names::{Named, pod_name};
 use super::observed::Observed;
 use crate::facts::probes::{
-    AgentsWord, Cost, End, Failures, GuardFacts, OtherCalls, Probe, ProbeFacts, Rows, WentAway,
+    AgentsWord, Cost, End, Failures, GuardFacts, OtherCalls, Probe, ProbeFacts, WentAway,
 };
 use crate::limits::UNRESPONSIVE_AFTER;
+
+mod rows;
+
+use rows::rows;
 
 /// With fewer calls that were made alone, one outlier would dominate their mean.
 const MIN_FOR_MEAN: usize = 10;
@@ -24,15 +27,18 @@ const MIN_FOR_MEAN: usize = 10;
 /// How many calls that fail are kept.
 const MAX_FAILED: usize = 200;
 
-/// What an engine reports, as facts; `by_agent` if it is that of an agent on the node.
+/// What an engine reports, as facts; `by_agent` if it is that of an agent on the node. The containers
+/// about which the kernel disagrees have a fact of their own.
 pub(super) fn facts(
     observed: &Observed,
     names: &BTreeMap<Id, Named>,
+    disagreeing: &Disagreeing,
     by_agent: bool,
 ) -> ProbeFacts {
     let convert = Convert {
         observed,
         names,
+        disagreeing,
         by_agent,
     };
     let status = &observed.status;
@@ -56,6 +62,7 @@ pub(super) fn facts(
 struct Convert<'a> {
     observed: &'a Observed,
     names: &'a BTreeMap<Id, Named>,
+    disagreeing: &'a Disagreeing,
     by_agent: bool,
 }
 
@@ -184,7 +191,9 @@ impl Convert<'_> {
     /// host knows says nothing about the runtime: it may not exist.
     fn failing(&self) -> impl Iterator<Item = &FailingCall> {
         let failing = self.observed.status.failing.iter();
-        failing.filter(|it| !it.whole_pod && !it.withheld && it.pod.is_some())
+        failing
+            .filter(|it| !it.whole_pod && !it.withheld && it.pod.is_some())
+            .filter(|it| !self.disagreeing.contains(&it.id))
     }
 
     fn failed(&self, failing: &FailingCall) -> Probe {
@@ -290,40 +299,6 @@ fn cost(cost: &CallCost) -> Option<Cost> {
     })
 }
 
-/// What the lists showed. Of pods that are not inspected yet only the counts are known.
-fn rows(observed: &Observed) -> Option<Rows> {
-    let status = &observed.status;
-    if observed.pods.is_empty() && status.pods == 0 && status.relist.count == 0 {
-        return None;
-    }
-    let mut rows = Rows::default();
-    let mut dead: BTreeMap<String, usize> = BTreeMap::new();
-    for PodReport { status: pod, .. } in &observed.pods {
-        let sandboxes = pod.sandboxes.iter();
-        let dead_sandboxes = sandboxes
-            .filter(|it| it.state != SandboxState::Ready)
-            .count();
-        let containers = pod.containers.iter();
-        let exited = containers
-            .filter(|it| it.state == ContainerState::Exited)
-            .count();
-        rows.sandboxes += pod.sandboxes.len();
-        rows.dead_sandboxes += dead_sandboxes;
-        rows.containers += pod.containers.len();
-        rows.exited += exited;
-        if dead_sandboxes + exited > 0 {
-            *dead.entry(bounded(&pod.namespace)).or_default() += dead_sandboxes + exited;
-        }
-    }
-    let listed = &status.containers;
-    let exited = listed.get(ContainerState::Exited.as_str());
-    rows.sandboxes = rows.sandboxes.max(status.pods);
-    rows.containers = rows.containers.max(listed.values().sum());
-    rows.exited = rows.exited.max(exited.copied().unwrap_or_default());
-    rows.most_dead = dead.into_iter().max_by_key(|(_, count)| *count);
-    Some(rows)
-}
-
 fn agents_word(status: &StatusReport) -> AgentsWord {
     let health = &status.health;
     AgentsWord {
@@ -362,7 +337,12 @@ mod tests {
     use crate::facts::probes::Outcome;
 
     fn facts_of(observed: &Observed) -> ProbeFacts {
-        facts(observed, &names(&observed.pods), false)
+        facts(
+            observed,
+            &names(&observed.pods),
+            &Disagreeing::default(),
+            false,
+        )
     }
 
     #[test]
@@ -399,7 +379,8 @@ mod tests {
         let mut observed = healthy();
         let cost = observed.cost(Rpc::ContainerStatus);
         (cost.alone_mean, cost.mean) = (Some(2.0), 0.4);
-        let facts = facts(&observed, &names(&observed.pods), true);
+        let names = names(&observed.pods);
+        let facts = facts(&observed, &names, &Disagreeing::default(), true);
         let cost = facts.cost(Rpc::ContainerStatus).unwrap();
         assert_eq!(cost.alone, Some(0.4));
     }

@@ -11,7 +11,7 @@ use analyze::input::{self, NoObserver};
 use pleg::model::wall_time::system_clock;
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::host::Stat;
+use super::host::read_stat;
 use crate::facts::Fact;
 use crate::facts::host::process::is_stopped;
 use crate::facts::stacks::Stacks;
@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 /// Makes the runtime dump its goroutines, and reads which one blocks the others.
 pub(super) fn ask(proc: &Path, runtime: u32) -> Fact<Stacks> {
     let source = format!("SIGUSR1 to process {runtime}");
-    let Some(stat) = Stat::read(&proc.join(runtime.to_string())) else {
+    let Some(stat) = read_stat(&proc.join(runtime.to_string())) else {
         return Fact::missing("its process is gone", source);
     };
     // SIGUSR1 may kill other runtimes, and a stopped process does not handle it.

@@ -79,7 +79,7 @@ fn of(lines: Vec<&LogLine>, taken: WallTime) -> Vec<Finding> {
 
 /// What is seen, and its log says so too.
 fn support(seen: &mut Finding, said: Finding) {
-    // Why a kubelet exits only its own last error tells.
+    // Only the last error of a kubelet shows why it exits.
     if seen.cause == Cause::KubeletNotRunning && !said.sentence.is_empty() {
         let both = [
             format!("{}; {}", seen.said(), said.sentence),

@@ -60,6 +60,16 @@ impl DiskWait<'_> {
         }
     }
 
+    /// Whether a thread did not run between the two samples.
+    pub(crate) fn is_blocked(&self) -> bool {
+        self.threads.iter().any(|(thread, _)| thread.still)
+    }
+
+    /// The runtime's process.
+    pub(crate) fn runtime(&self) -> &Process {
+        self.runtime
+    }
+
     /// The evidence.
     pub(crate) fn says(&self) -> impl Iterator<Item = String> {
         let threads = self.threads.iter().take(MAX_EXAMPLES);

@@ -1,4 +1,4 @@
-//! Why a judge cannot tell: which facts are missing, and their source.
+//! Why a judge has no opinion: which facts are missing, and their source.
 
 use pleg::out::words::counted;
 

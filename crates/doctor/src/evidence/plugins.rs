@@ -50,12 +50,12 @@ pub(crate) fn is_any_old(facts: &NodeFacts) -> bool {
 
 fn is_plugin(facts: &NodeFacts, process: &Process) -> bool {
     let known = &causes::facts::facts().cni_plugins;
-    let told = facts.probes.conditions.iter();
-    let told = told.flat_map(|told| told.network_plugins.iter().map(String::as_str));
+    let conditions = facts.probes.conditions.iter();
+    let reported = conditions.flat_map(|it| it.network_plugins.iter().map(String::as_str));
     let configured = facts.host.cni.value().into_iter().flatten();
     let configured = configured.flat_map(|network| network.plugins.iter().map(String::as_str));
     let common = known.iter().map(String::as_str);
-    told.chain(configured).chain(common).any(|name| {
+    reported.chain(configured).chain(common).any(|name| {
         let kept = &name.as_bytes()[..name.len().min(COMM_BYTES)];
         kept == process.comm.as_bytes()
     })

@@ -128,7 +128,7 @@ impl Found {
         let one = NotPermitted {
             source: source.to_owned(),
             why: why.to_string(),
-            // Capabilities are of no use to somebody else, who cannot connect to the runtime.
+            // Capabilities are of no use to another user, who cannot connect to the runtime.
             needs: if self.as_root { needs.name() } else { "root" },
         };
         if !self.all.contains(&one) {

@@ -20,13 +20,17 @@ pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
 }
 
 /// Those that the runtime or one of its shims has started, and that are stopped or far too old. Those
-/// of another runtime on this machine are not the node's.
+/// of another runtime on this machine are not the node's. The shim of a sandbox that is being created
+/// serves nothing yet: its runc is known by the container.
 pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
     let shims = shims(facts).unwrap_or_default();
     let runtime = facts.runtime_process().map(|runtime| runtime.pid);
+    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
     let is_ours = |runc: &&Process| {
-        let mut shims = shims.iter().map(|shim| shim.process.pid);
-        Some(runc.ppid) == runtime || shims.any(|shim| shim == runc.ppid)
+        let of = runc.runc.as_ref().and_then(|it| it.container.as_ref());
+        Some(runc.ppid) == runtime
+            || shims.iter().any(|shim| shim.process.pid == runc.ppid)
+            || of.is_some_and(|id| tasks.iter().any(|task| task.id == *id))
     };
     let is_session = |runc: &Process| runc.runc.as_ref().is_some_and(RuncCommand::is_session);
     let is_hung = |runc: &&Process| {
@@ -46,6 +50,16 @@ fn runcs(facts: &NodeFacts) -> impl Iterator<Item = &Process> {
             let is_of_shim = parent.is_some_and(|one| one.is_shim() && one.comm != "conmon");
             runc.is_stopped() || is_of_shim || host.children(runc.pid).next().is_none()
         })
+}
+
+/// How to restart the runtime, by its unit if that is known.
+pub(crate) fn restart_runtime(facts: &NodeFacts) -> String {
+    let process = facts.runtime_process();
+    let command = match process.and_then(Process::service) {
+        Some(unit) => format!("`systemctl restart {unit}`"),
+        None => "a restart of the runtime".to_owned(),
+    };
+    restart(facts, &command)
 }
 
 /// How to restart a runtime by this command. containerd 2.3 does not finish starting while a runc

@@ -294,7 +294,7 @@ mod tests {
             path: format!("/kubepods.slice/crio-{id}.scope"),
         }];
         let shims = shims(&facts).unwrap();
-        // The other one is of another runtime, or of a pod that nobody asked for.
+        // The other one is of another runtime, or of a pod that was not requested.
         assert_eq!(shims.len(), 1, "{shims:?}");
         assert_eq!(shims[0].ids, [&*id]);
     }
@@ -319,7 +319,7 @@ mod tests {
         let pod = found[1].pod.and_then(|pod| pod.name.as_deref());
         assert_eq!(pod, Some("web"));
 
-        // Without notes its control group tells; a note of the pid before is not believed.
+        // Without records its control group shows it; a record of an earlier PID is not used.
         let group = format!("/kubepods/pod/crio-conmon-{container}");
         in_group(&mut facts, 80, &group);
         for conmon in [None, Some(70)] {

@@ -75,8 +75,8 @@ fn victims(facts: &NodeFacts) -> Vec<String> {
 /// Whether the call would hang or fail on an idle machine, too.
 fn is_explained(facts: &NodeFacts, probe: &Probe) -> bool {
     match probe.outcome() {
-        // A stopped process does not respond, and holds what others wait for.
-        Outcome::Hung if is_somebody_stopped(facts) => true,
+        // A process that is stopped or blocked does not respond, and holds what others wait for.
+        Outcome::Hung if is_held_by_a_process(facts) => true,
         // It waits for a running CNI plugin.
         Outcome::Hung if probe.call == Rpc::Status => is_any_old(facts),
         Outcome::Refused => matches!(
@@ -92,13 +92,11 @@ fn is_explained(facts: &NodeFacts, probe: &Probe) -> bool {
     }
 }
 
-fn is_somebody_stopped(facts: &NodeFacts) -> bool {
+/// Whether the runtime is stopped, or something shows that a shim does not respond to it.
+fn is_held_by_a_process(facts: &NodeFacts) -> bool {
+    let runtime = facts.runtime_process();
     let shims = shims(facts).unwrap_or_default();
-    let processes = shims
-        .iter()
-        .map(|shim| shim.process)
-        .chain(facts.runtime_process());
-    processes.into_iter().any(Process::is_stopped)
+    runtime.is_some_and(Process::is_stopped) || shims.iter().any(|shim| shim.fault().is_some())
 }
 
 fn of_call(probe: &Probe) -> Option<String> {
@@ -156,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_waits_is_named() {
+    fn a_call_or_a_kubelet_that_waits_is_named() {
         let slow = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Ok, 3.2);
         says(&slow.facts(), "ListContainers took 3.2s");
         let hung =
@@ -246,6 +244,10 @@ mod tests {
         };
         assert_eq!(felt(&locked().shim(4711, true, &["c1"]).facts()), None);
         assert!(felt(&locked().shim(4711, false, &["c1"]).facts()).is_some());
+        let runc = locked()
+            .shim(4711, false, &["c1"])
+            .process(200, 4711, "runc");
+        assert_eq!(felt(&runc.aged(200, 60.0).facts()), None);
         let stopped = locked().listener(812, "containerd", 'T');
         assert_eq!(felt(&stopped.facts()), None);
         let status = node("containerd", "1.7.24").call(Rpc::Status, Outcome::Hung, 2.0);

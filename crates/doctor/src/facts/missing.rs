@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind};
 use std::time::Duration;
 
+use ipc::Failure;
 use pleg_text::GoDuration;
 use serde::{Deserialize, Serialize};
 
@@ -31,6 +32,16 @@ pub enum Missing {
     /// Another reason, as a sentence.
     #[error("{0}")]
     Other(String),
+}
+
+impl From<Failure> for Missing {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Socket(error) => error.into(),
+            Failure::Silent(limit) => Self::overdue(limit),
+            other => other.to_string().into(),
+        }
+    }
 }
 
 impl Missing {

@@ -371,8 +371,8 @@ impl ProbeFacts {
 
     /// A condition of the runtime that should be met, but is not.
     pub fn unmet(&self, kind: &str) -> Option<&Condition> {
-        let told = self.conditions.as_ref()?.conditions.iter();
-        let mut unmet = told.filter(|condition| !condition.met);
+        let all = self.conditions.as_ref()?.conditions.iter();
+        let mut unmet = all.filter(|condition| !condition.met);
         unmet.find(|condition| condition.kind == kind)
     }
 

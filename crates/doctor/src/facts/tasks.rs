@@ -11,8 +11,8 @@ use causes::finding::PodName;
 pub struct Task {
     /// Its id.
     pub id: String,
-    /// Its first process, which is a child of its shim. The runtime keeps no record of a container
-    /// that has ended.
+    /// Its first process, which is a child of its shim. One that is being created has none yet, and of one
+    /// that has ended the runtime keeps no record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<u32>,
     /// Its conmon, if the runtime has one for each container.
@@ -27,6 +27,9 @@ pub struct Task {
     /// Its first process had exited, and seconds later the runtime still listed it as running.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub listed_though_dead: bool,
+    /// Its first process runs, and for seconds the runtime did not list it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub unlisted: bool,
     /// The runtime lists it as running although its sandbox is not ready any more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sandbox_ended: bool,

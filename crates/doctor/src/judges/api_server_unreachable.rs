@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_nobody_could_ask_is_not_judged() {
+    fn one_that_was_not_requested_is_not_judged() {
         let facts = node("containerd", "1.7.24").facts();
         assert!(matches!(judge(&facts), Opinion::CannotTell(_)));
     }

@@ -20,7 +20,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 
 fn not_ready(facts: &NodeFacts, condition: &Condition) -> Finding {
     let why = [&*condition.reason, &*condition.message].join(": ");
-    // Without a kubelet, nobody may want a pod network.
+    // Without a kubelet, a pod network may not be needed.
     let mut processes = facts.host.all_processes().iter();
     let confidence = match processes.any(Process::is_kubelet) {
         true => Confidence::High,

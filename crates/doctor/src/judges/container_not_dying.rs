@@ -17,8 +17,9 @@ use crate::facts::host::Process;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let endings = endings(facts);
+    let hung: Vec<u32> = hung_runcs(facts).iter().map(|runc| runc.pid).collect();
     let is_reported = |ending: &&Ending| {
-        let has_runc = || kills(facts, ending).any(|runc| is_hung(facts, runc));
+        let has_runc = || kills(facts, ending).any(|runc| hung.contains(&runc.pid));
         // A stop that has not reached it is explained by the runc that was to send it.
         ending.held != Held::Nothing || !has_runc()
     };
@@ -102,6 +103,7 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
     };
     let sentence = match asked {
         Asked::Killed => format!("{who} was killed and does not end: {why}"),
+        Asked::Exited if Some(process.pid) != task.init => format!("{who} cannot end: {why}"),
         Asked::Exited => format!("{who} has exited, which is not reported: {why}"),
         Asked::Terminated => format!("{who} is to stop, and does not receive the signal: {why}"),
         Asked::SandboxEnded => format!("{who} lives on although its sandbox has ended: {why}"),
@@ -128,10 +130,6 @@ fn kills<'a>(facts: &'a NodeFacts, ending: &Ending<'a>) -> impl Iterator<Item = 
         let command = process.runc.as_ref();
         command.is_some_and(|it| it.verb == "kill" && it.container.as_deref() == Some(id))
     })
-}
-
-fn is_hung(facts: &NodeFacts, runc: &Process) -> bool {
-    hung_runcs(facts).iter().any(|hung| hung.pid == runc.pid)
 }
 
 fn look_at_shim(facts: &NodeFacts, ending: &Ending) -> String {

@@ -43,7 +43,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .map(|probe| of_one(facts, probe, serving(&shims, probe)))
         .collect();
     if findings.is_empty() {
-        findings.push(nobody(probes));
+        findings.push(without_culprit(probes));
     }
     Opinion::Found(findings)
 }
@@ -123,12 +123,12 @@ fn others(probes: &ProbeFacts) -> Option<String> {
     let count = cost.count;
     let max = go(cost.max);
     Some(match count {
-        1 => format!("ContainerStatus of one other container answered in {max}"),
-        _ => format!("ContainerStatus of {count} other containers answered within {max}"),
+        1 => format!("one ContainerStatus of another container was answered in {max}"),
+        _ => format!("{count} ContainerStatus of other containers were answered within {max}"),
     })
 }
 
-fn nobody(probes: &ProbeFacts) -> Finding {
+fn without_culprit(probes: &ProbeFacts) -> Finding {
     let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Medium);
     finding.sentence =
         "containerd may hold one container's status lock: ListContainers hangs, and \
@@ -174,7 +174,7 @@ mod tests {
         );
         let evidence = finding.evidence.join("\n");
         assert!(
-            evidence.contains("of 5 other containers answered within 4ms"),
+            evidence.contains("5 ContainerStatus of other containers were answered within 4ms"),
             "{evidence}"
         );
     }
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn without_ids_it_is_suspected_and_nobody_is_named() {
+    fn without_ids_it_is_suspected_and_no_culprit_is_reported() {
         let facts = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Hung, 2.0);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].verdict, Verdict::Suspect);

@@ -25,8 +25,11 @@ const THROTTLED_SHARE: f64 = 0.25;
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let mut findings: Vec<Finding> = throttled(host);
-    findings.extend(if_felt(facts, delayed(host)));
-    findings.extend(if_felt(facts, stolen(host)));
+    // A daemon that is throttled waits for a CPU, too.
+    if findings.is_empty() {
+        findings.extend(if_felt(facts, delayed(host)));
+        findings.extend(if_felt(facts, stolen(host)));
+    }
     let missing = [
         lack_of_groups(host),
         lack(&host.cpu),

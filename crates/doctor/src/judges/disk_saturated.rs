@@ -1,12 +1,13 @@
 //! The disk of the runtime is too slow for the load on this node.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit};
+use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
 use super::opinion::finding;
-use crate::evidence::disk::describe;
+use crate::evidence::disk::{DiskWait, describe, runtime_waits_for_disk};
 use crate::evidence::lack::lack;
+use crate::evidence::owner::culprit;
 use crate::evidence::victims::if_felt;
 use crate::evidence::waits::kernel_says;
 use crate::facts::NodeFacts;
@@ -20,6 +21,30 @@ const BUSY_SHARE: f64 = 0.95;
 const SLOW_MILLISECONDS: f64 = 100.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
+    match (of_machine(facts), of_runtime(facts)) {
+        (Opinion::Found(found), _) => Opinion::Found(found),
+        (_, Some(found)) => Opinion::Found(vec![found]),
+        (other, None) => other,
+    }
+}
+
+/// Only the runtime waits: for a disk of its own, or one whose requests are limited. It writes to its
+/// database for each step of starting or stopping a container.
+fn of_runtime(facts: &NodeFacts) -> Option<Finding> {
+    let wait = runtime_waits_for_disk(facts).filter(DiskWait::is_blocked)?;
+    let evidence = wait.says().collect();
+    let who = culprit(wait.runtime());
+    let mut found = finding(Cause::DiskSaturated, Confidence::Medium, who, evidence);
+    found.sentence = format!(
+        "{} waits for {}, so that containers start and stop slowly",
+        wait.runtime().label(),
+        wait.disk()
+    );
+    found.advise_first(wait.advice());
+    Some(found)
+}
+
+fn of_machine(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let full = host.pressure.io.value().and_then(|io| io.full);
     let stalled = full.map(|io| {
@@ -78,4 +103,33 @@ fn is_slow(disk: &Disk) -> bool {
 /// Requests are in flight, and none completed between the two samples.
 fn is_silent(disk: &Disk) -> bool {
     disk.in_flight > 0 && disk.in_flight_before > 0 && disk.completed_per_second == 0.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Fact;
+    use crate::node::{found, node};
+
+    #[test]
+    fn a_runtime_that_alone_waits_for_its_disk_is_named_with_it() {
+        let waits = |still| {
+            let node = node("containerd", "2.1.9").blocked(10, "folio_wait_bit");
+            let mut facts = node.facts();
+            if let Fact::Known { value, .. } = &mut facts.host.processes {
+                value[0].threads[0].still = still;
+            }
+            facts
+        };
+        let finding = &found(judge(&waits(true)))[0];
+        assert_eq!(finding.confidence, Confidence::Medium);
+        assert_eq!(
+            finding.sentence,
+            "containerd (10) waits for the disk below /var/lib/containerd, so that containers start \
+             and stop slowly"
+        );
+        assert!(finding.advice[0].contains("iostat"), "{finding:#?}");
+        // It waited for a moment.
+        assert!(!matches!(judge(&waits(false)), Opinion::Found(_)));
+    }
 }

@@ -9,16 +9,19 @@ use crate::evidence::lack::NOT_PROBED;
 use crate::evidence::owner::culprit;
 use crate::evidence::remedy::resume_daemon;
 use crate::evidence::who::go;
-use crate::facts::host::Lease;
+use crate::facts::host::{ApiServer, Lease, Process};
 use crate::facts::probes::Outcome;
 use crate::facts::{Fact, NodeFacts};
 use crate::limits::{LEASE_OVERDUE_SECONDS, SLOW_CALL_SECONDS};
+
+/// The HTTP status of a lease that does not exist.
+const NOT_FOUND: u16 = 404;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if let Some(found) = stopped(facts) {
         return Opinion::Found(vec![found]);
     }
-    match (sync_loop(facts), silent(facts)) {
+    match (sync_loop(facts), reporting(facts)) {
         (Opinion::Found(found), _) => Opinion::Found(found),
         (_, Some(found)) => Opinion::Found(vec![found]),
         (other, None) => other,
@@ -49,18 +52,64 @@ fn stopped(facts: &NodeFacts) -> Option<Finding> {
 }
 
 /// A kubelet that has run for a while, and does not renew its lease although the API server answers.
-/// That is no proof: its clock may have been set.
-fn silent(facts: &NodeFacts) -> Option<Finding> {
+fn reporting(facts: &NodeFacts) -> Option<Finding> {
     let host = &facts.host;
     let kubelet = host.all_processes().iter().find(|one| one.is_kubelet())?;
     let server = host.api_server.value()?;
-    let Some(Lease::Renewed { seconds_ago }) = server.lease.value() else {
-        return None;
-    };
-    if *seconds_ago < LEASE_OVERDUE_SECONDS || kubelet.age_seconds < LEASE_OVERDUE_SECONDS as f64 {
+    if kubelet.age_seconds < LEASE_OVERDUE_SECONDS as f64 {
         return None;
     }
-    let for_long = go(*seconds_ago as f64);
+    match server.lease.value()? {
+        Lease::Renewed { seconds_ago } if *seconds_ago >= LEASE_OVERDUE_SECONDS => {
+            Some(silent(facts, kubelet, server, *seconds_ago))
+        }
+        Lease::Other(NOT_FOUND) => Some(unregistered(facts, kubelet, server)),
+        _ => None,
+    }
+}
+
+/// A kubelet creates its lease again if that is missing, but only if there is a node, which it creates
+/// only at its start (`tryRegisterWithAPIServer`, and `ensureLease` of `component-helpers`, Kubernetes
+/// 1.36).
+fn unregistered(facts: &NodeFacts, kubelet: &Process, server: &ApiServer) -> Finding {
+    let certificate = facts.host.client_certificate.value();
+    let node = certificate.and_then(|certificate| certificate.node.as_deref());
+    let node = node.unwrap_or("NODE");
+    let mut found = Finding::new(Cause::KubeletInternal, Confidence::Medium);
+    found.sentence = format!(
+        "{} runs, but the API server has no lease of node {node}: the node was deleted there, or was \
+         never registered",
+        kubelet.label()
+    );
+    found.evidence = vec![format!(
+        "the API server at {} answered 404 for the lease of node {node} in the namespace \
+         kube-node-lease",
+        server.address
+    )];
+    let restart = match kubelet.service() {
+        Some(unit) => format!("`systemctl restart {unit}`"),
+        None => "a restart of the kubelet".to_owned(),
+    };
+    found.culprit = culprit(kubelet);
+    // Its goroutines have nothing to do with that.
+    found.advice = vec![
+        format!(
+            "run `kubectl get node {node}`: if it is not found, {restart} creates it, because a kubelet \
+             registers its node only when it starts"
+        )
+        .into(),
+        "find out what has deleted the node: a cloud controller or an autoscaler does so when it \
+         believes that the machine is gone"
+            .into(),
+    ];
+    found.fixed_in.clear();
+    found
+}
+
+/// One that does not renew its lease. That is no proof: its clock may have been set.
+fn silent(facts: &NodeFacts, kubelet: &Process, server: &ApiServer, seconds_ago: u64) -> Finding {
+    let host = &facts.host;
+    let for_long = go(seconds_ago as f64);
     let mut found = Finding::new(Cause::KubeletInternal, Confidence::Medium);
     found.evidence = vec![format!(
         "the API server at {} shows that the lease of this node was renewed {for_long} ago; a \
@@ -89,7 +138,7 @@ fn silent(facts: &NodeFacts) -> Option<Finding> {
     );
     found.culprit = culprit(kubelet);
     found.advise_first(abort(kubelet.pid));
-    Some(found)
+    found
 }
 
 fn abort(pid: u32) -> String {
@@ -162,7 +211,7 @@ mod tests {
     use pleg::model::wall_time::WallTime;
 
     use super::*;
-    use crate::facts::host::{ApiAnswer, ApiServer};
+    use crate::facts::host::{ApiAnswer, ClientCertificate};
     use crate::facts::kubelet::KubeletHealth;
     use crate::facts::logs::LogFacts;
     use crate::node::{found, node};
@@ -262,6 +311,33 @@ mod tests {
             let opinion = judge(&reporting(age, renewed, wrote));
             assert_eq!(opinion, Opinion::Clear, "{age} {renewed}");
         }
+    }
+
+    #[test]
+    fn a_kubelet_whose_lease_does_not_exist_is_not_registered_and_is_restarted() {
+        let without_lease = |age| {
+            let mut facts = reporting(age, 4, None);
+            let certificate = ClientCertificate {
+                not_before: facts.taken,
+                not_after: facts.taken,
+                node: Some("worker-1".to_owned()),
+            };
+            facts.host.client_certificate = Fact::known(certificate, "certificate");
+            if let Fact::Known { value, .. } = &mut facts.host.api_server {
+                value.lease = Fact::known(Lease::Other(404), "lease");
+            }
+            judge(&facts)
+        };
+        let finding = &found(without_lease(5000.0))[0];
+        assert_eq!(finding.confidence, Confidence::Medium);
+        assert!(
+            finding.sentence.contains("has no lease of node worker-1"),
+            "{}",
+            finding.sentence
+        );
+        assert!(finding.advice[0].starts_with("run `kubectl get node worker-1`"));
+        // It has just been started, and registers the node.
+        assert_eq!(without_lease(20.0), Opinion::Clear);
     }
 
     #[test]

@@ -14,6 +14,7 @@ mod cni_not_ready;
 mod cni_plugin_hang;
 mod container_lock;
 mod container_not_dying;
+mod container_not_listed;
 mod container_status_lock;
 mod cpu_starved;
 mod disk_full;
@@ -89,6 +90,7 @@ pub const JUDGES: &[(Cause, Judge)] = &[
     (Cause::ListExceedsGrpcLimit, list_exceeds_grpc_limit::judge),
     (Cause::CniPluginHang, cni_plugin_hang::judge),
     (Cause::CniNotReady, cni_not_ready::judge),
+    (Cause::ContainerNotListed, container_not_listed::judge),
     (Cause::ContainerStatusLock, container_status_lock::judge),
     (Cause::ShimUnresponsive, shim_unresponsive::judge),
     (Cause::ContainerLock, container_lock::judge),

@@ -127,7 +127,7 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
             let sentence = "no more processes or threads can be created in any pod";
             (Confidence::High, Some(sentence))
         }
-        // Of somebody else on this machine.
+        // Of another program on this machine.
         (None, false) => return None,
     };
     let who = daemon.map_or(found, culprit);

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nobody_counts_it_is_not_called_well() {
+    fn without_a_count_of_restarts_it_is_not_clear() {
         let mut none = kubelet(DAY, Some(0), DAY);
         none.host.bus.services = Fact::known(Vec::new(), "bus");
         let mut unasked = kubelet(DAY, Some(0), DAY);

@@ -116,6 +116,27 @@ mod tests {
         assert_eq!(found.culprit.container.as_deref(), Some("app"));
     }
 
+    /// Its shim serves nothing yet.
+    #[test]
+    fn a_runc_that_is_to_create_a_sandbox_is_named_by_the_task_that_has_no_process_yet() {
+        let create = format!("runc --root /run/containerd/runc/k8s.io create --bundle b {ID}");
+        let facts = node("containerd", "2.3.4")
+            .process(98, 1, "containerd-shim")
+            .process(200, 98, "runc")
+            .commanded(200, &create)
+            .aged(200, 35.0)
+            .being_created(ID, "born")
+            .facts();
+        let found = &found(judge(&facts))[0];
+        assert!(
+            found
+                .sentence
+                .starts_with("`runc create` of container 0123456789abc")
+        );
+        let pod = found.culprit.pod.as_ref().unwrap();
+        assert_eq!(pod.name.as_deref(), Some("born"));
+    }
+
     #[test]
     fn a_young_runc_one_of_a_session_and_one_of_another_parent_are_no_findings() {
         assert_eq!(judge(&of_shim(12.0).facts()), Opinion::Clear);

@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_nobody_listens_on_is_told_from_one_that_is_not_there() {
+    fn a_socket_without_a_listener_differs_from_one_that_is_not_there() {
         let gone = found(refused_by(NoConnection::Refused));
         assert!(gone[0].sentence.contains("is gone"), "{}", gone[0].sentence);
         let absent = found(refused_by(NoConnection::NoSocket));
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_socket_that_we_may_not_open_says_nothing_of_the_runtime() {
         let Opinion::CannotTell(why) = refused_by(NoConnection::Forbidden) else {
-            panic!("it cannot be told");
+            panic!("it cannot be judged");
         };
         assert!(why.contains("root"), "{why}");
     }
@@ -323,13 +323,13 @@ mod tests {
         };
         facts.host.sockets = Fact::known(socket(Some(900)), "sock_diag(7)");
         assert_eq!(found(judge(&facts))[0].culprit.pid, Some(900));
-        // Where it has not been started yet, or is not visible, nobody is.
+        // Where it has not been started yet, or is not visible, there is no culprit.
         facts.host.sockets = Fact::known(socket(Some(1)), "sock_diag(7)");
         assert_eq!(found(judge(&facts))[0].culprit.pid, None);
     }
 
     #[test]
-    fn the_connections_that_nobody_accepts_are_counted() {
+    fn connections_that_are_not_accepted_are_counted() {
         let mut facts = node("containerd", "1.7.24")
             .refused(NoConnection::QueueFull)
             .facts();

@@ -12,11 +12,9 @@ use crate::evidence::shims::{Shim, serving, shims};
 use crate::evidence::who::{culprit, go, short, subject, unanswered};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Outcome, Probe};
+use crate::limits::SLOW_CALL_SECONDS;
 
 mod unnoticed;
-
-/// A healthy runtime answers within milliseconds.
-const SLOW_SECONDS: f64 = 1.0;
 
 /// The symptom: the status of one sandbox hangs, or a shim is stopped.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -116,7 +114,7 @@ fn of_stopped(facts: &NodeFacts, shim: &Shim) -> Finding {
     let slow = probes
         .calls
         .iter()
-        .filter(|probe| probe.seconds >= SLOW_SECONDS);
+        .filter(|probe| probe.seconds >= SLOW_CALL_SECONDS);
     finding.evidence.extend(
         slow.filter(|probe| probe.id.as_deref().is_some_and(|id| shim.serves(id)))
             .map(|probe| match probe.outcome() {
@@ -170,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_sandbox_is_answered_for_or_all_are_slow_nobody_is_accused() {
+    fn where_no_sandbox_is_answered_for_or_all_are_slow_no_shim_is_accused() {
         let silent = node("containerd", "1.6.20")
             .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
             .shim(99, false, &["s1"]);
@@ -183,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_shim_is_found_before_anybody_calls_it() {
+    fn a_stopped_shim_is_found_before_it_is_called() {
         let facts = node("containerd", "1.7.24").shim(99, true, &["s1", "c1"]);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].confidence, Confidence::Certain);
@@ -211,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_conmon_is_found_before_its_container_ends_and_told_of_once() {
+    fn a_stopped_conmon_is_found_before_its_container_ends_and_reported_once() {
         let node = || {
             node("cri-o", "1.36.3")
                 .answered(Rpc::PodSandboxStatus, 7, 0.002)

@@ -7,14 +7,14 @@ use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
 use crate::model::event::{Event, EventType, Source};
-use crate::model::id::PodUid;
+use crate::model::id::{Id, PodUid};
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
 use crate::out::cache::{Confirmed, Inspection};
 use crate::out::health::Blind;
 use crate::out::told::{Record, events_of};
-use crate::records::diff::Subject;
+use crate::records::diff::{Happening, Subject};
 use crate::records::{Commit, Interval, Step};
 
 impl Engine {
@@ -267,7 +267,7 @@ impl Engine {
             self.notify_observer(&event, announced, status);
             self.publish(&Record::Event(event));
         }
-        self.watch_processes(commit, status);
+        self.watch_processes(commit, status, now.instant);
     }
 
     /// A reliable stream announces this change.
@@ -304,10 +304,17 @@ impl Engine {
             .event(event.event_type, event.source, latency);
     }
 
-    /// Watches the running containers of an inspected pod, and stops watching the changed ones.
-    fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>) {
+    /// Watches the running containers of an inspected pod, and stops watching the changed ones. One
+    /// that is not listed any more is watched until its process ends.
+    fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Instant) {
+        let removed = |id: &Id| {
+            let mut changes = commit.changes.iter();
+            changes.any(|change| change.id == *id && change.happening == Happening::Removed)
+        };
         for change in &commit.changes {
-            if self.sources.processes.forget(&change.id) {
+            let processes = &mut self.sources.processes;
+            let stays = removed(&change.id) && processes.unlist(&change.id, now);
+            if !stays && processes.forget(&change.id) {
                 self.act(Action::Unwatch(change.id.clone()));
             }
         }

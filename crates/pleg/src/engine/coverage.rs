@@ -33,6 +33,7 @@ impl Engine {
             .iter()
             .cloned()
             .chain(contradicted)
+            .chain(self.unlisted())
             .chain(self.unobserved.doubts.failing())
             .collect();
         let overdue = self.relister.history().is_overdue(ages);

@@ -5,6 +5,8 @@
 //!     dead: its status is requested, after growing pauses, until it shows the exit --> hint
 //!        \-- for seconds the status shows it as running: a contradiction, which is reported. If its
 //!            PID is another one by then, it was restarted under its id, as Docker does
+//!   the runtime does not list it any more --> watched for as long as its process runs, which is
+//!     reported: a runtime that could not read its own records has lost it
 //! ```
 //!
 //! On any runtime, the kernel knows of an exit some 60 ms before the runtime reports it, and also
@@ -18,6 +20,8 @@ use base::ledger::Ledger;
 use tokio::time::Instant;
 
 mod deaths;
+
+pub(crate) use deaths::Contradiction;
 
 use super::call::{Call, Purpose, Request};
 use super::limits::{
@@ -47,6 +51,8 @@ pub(crate) struct Processes {
     wanted: BTreeSet<Id>,
     dead: BTreeSet<Id>,
     refused: BTreeSet<Id>,
+    /// The containers that are not listed any more and whose process runs, and since when.
+    unlisted: BTreeMap<Id, Instant>,
     /// The ids that are not live, for any reason.
     unwatched: BTreeSet<Id>,
     /// The ids whose PID call is outstanding, and those whose status call after an exit is.
@@ -122,6 +128,7 @@ impl Processes {
 
     /// Watches the process of a running container.
     pub(crate) fn watch(&mut self, id: &Id, name: &Arc<str>, pod: &PodRef) {
+        self.unlisted.remove(id);
         if self.is_enabled && !self.watches.contains_key(id) {
             let watch = Watch {
                 pod: pod.clone(),
@@ -136,6 +143,16 @@ impl Processes {
         }
     }
 
+    /// A container is not listed any more. Returns whether its process runs and stays watched.
+    pub(crate) fn unlist(&mut self, id: &Id, now: Instant) -> bool {
+        let state = self.watches.get(id).map(|watch| &watch.state);
+        let is_live = matches!(state, Some(State::Live { .. }));
+        if is_live {
+            self.unlisted.entry(id.clone()).or_insert(now);
+        }
+        is_live
+    }
+
     /// A container has ended or was removed. Returns whether its process was watched.
     pub(crate) fn forget(&mut self, id: &Id) -> bool {
         for set in [
@@ -146,6 +163,7 @@ impl Processes {
         ] {
             set.remove(id);
         }
+        self.unlisted.remove(id);
         if self.watches.remove(id).is_none() {
             return false;
         }

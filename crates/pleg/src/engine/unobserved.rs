@@ -11,8 +11,9 @@ use super::failures::Failures;
 use super::limits::{
     INSPECTION_OVERDUE_AFTER, MAX_UNEXPLAINED_PODS, RELAPSE_WITHIN, SETTLED_AFTER,
 };
+use super::processes::Contradiction;
 use super::state::Engine;
-use crate::model::id::{PodRef, PodUid};
+use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
@@ -137,18 +138,14 @@ impl Engine {
     /// The containers whose process has ended and which the runtime reports as running.
     pub(super) fn contradicted(&self, now: Instant) -> Vec<Failing> {
         let contradictions = self.sources.processes.contradictions(now);
-        let contradictions = contradictions.map(|contradiction| Failing {
-            call: Rpc::ContainerStatus,
-            container: Some(contradiction.container),
-            pod: Some(contradiction.pod),
-            error: InspectError::Contradicted {
-                id: contradiction.id.clone(),
-            },
-            id: contradiction.id,
-            since: contradiction.since,
-            unseen_since: contradiction.since,
-        });
-        contradictions.collect()
+        let error = |id| InspectError::Contradicted { id };
+        contradictions.map(|it| failing(it, error)).collect()
+    }
+
+    /// The containers whose process runs and which the runtime does not list any more.
+    pub(super) fn unlisted(&self) -> impl Iterator<Item = Failing> {
+        let unlisted = self.sources.processes.unlisted();
+        unlisted.map(|it| failing(it, |id| InspectError::Unlisted { id }))
     }
 
     /// The first pods that have been unobserved for long although no call explains it. They are
@@ -400,5 +397,17 @@ impl Engine {
         } else if let Some(failing) = self.failing_pod(uid, error, now.instant, unobserved_since) {
             self.note_failing(failing, now.instant);
         }
+    }
+}
+
+fn failing(contradiction: Contradiction, error: impl Fn(Id) -> InspectError) -> Failing {
+    Failing {
+        call: Rpc::ContainerStatus,
+        container: Some(contradiction.container),
+        pod: Some(contradiction.pod),
+        error: error(contradiction.id.clone()),
+        id: contradiction.id,
+        since: contradiction.since,
+        unseen_since: contradiction.since,
     }
 }

@@ -59,6 +59,12 @@ pub enum InspectError {
         /// Of which container.
         id: Id,
     },
+    /// The kernel reports that a container's process runs; the runtime does not list the container.
+    #[error("the process of container {} runs, but the runtime does not list it any more", short(.id))]
+    Unlisted {
+        /// Of which container.
+        id: Id,
+    },
 }
 
 impl InspectError {

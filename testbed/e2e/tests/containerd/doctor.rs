@@ -39,7 +39,10 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
     assert_eq!(culprit["process"], "containerd-shim");
     let evidence = finding["evidence"].to_string();
     assert!(evidence.contains("is stopped (state T)"), "{evidence}");
-    assert!(evidence.contains("other containers answered"), "{evidence}");
+    assert!(
+        evidence.contains("of other containers were answered"),
+        "{evidence}"
+    );
     let pid = culprit["pid"].as_u64().unwrap().to_string();
     let advice = finding["advice"][0].as_str().unwrap();
     assert!(
@@ -206,6 +209,7 @@ async fn a_runc_that_does_not_return_is_named_although_lists_and_statuses_are_an
         );
         tokio::time::sleep(Duration::from_secs(1)).await;
     }
+    println!("the agent reports the runc after {:?}", begun.elapsed());
     assert_eq!(agent.status()["health"]["state"], "Healthy");
     let finding = only(&doctor(&testbed), "runc-hung");
     let sentence = finding["sentence"].as_str().unwrap();

@@ -1,6 +1,7 @@
 //! What hangs while lists and statuses are answered: the programs by which containerd starts and
 //! stops pods, its statistics, its shims while it starts, and its disk.
 
+use std::collections::BTreeSet;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
@@ -141,14 +142,26 @@ async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_w
     }
     testbed.verb(&["crash"]).await.unwrap();
     testbed.verb(&["start", "now"]).await.unwrap();
+    // At once, and when it is late.
+    let early = doctor(&testbed);
     tokio::time::sleep(LATE).await;
     let report = doctor(&testbed);
     let found = findings(&report);
-    assert_eq!(found[0]["cause"], "runtime-unresponsive", "{report:#}");
+    for report in [&early, &report] {
+        assert_eq!(
+            report["findings"][0]["cause"], "runtime-unresponsive",
+            "{report:#}"
+        );
+    }
+    let early = sentence(&early["findings"][0]);
+    assert!(
+        early.contains("does not listen yet; shim containerd-shim ("),
+        "{early}"
+    );
     let pid = testbed.verb(&["pid"]).await.unwrap();
     let says = sentence(found[0]);
     assert!(
-        says.starts_with(&format!("containerd ({pid}) runs for ")),
+        says.starts_with(&format!("containerd ({pid}) was started ")),
         "{says}"
     );
     assert!(
@@ -159,6 +172,107 @@ async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_w
     until_well(&testbed).await;
     let there = driver.pods().await.unwrap();
     assert!(there.iter().any(|pod| pod.name == "pod-3" && pod.ready));
+}
+
+/// Its shim serves nothing yet, and the pod is in no list.
+#[tokio::test]
+async fn a_runc_that_does_not_create_the_sandbox_of_a_new_pod_is_named_with_the_pod() {
+    let testbed = newest("verbs-create").await;
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let driver = driver.with_deadline(Duration::from_secs(120));
+    run_pods(&driver, 1).await;
+    testbed.verb(&["runc-stuck", "create"]).await.unwrap();
+    let starting = tokio::spawn({
+        let driver = driver.clone();
+        async move { driver.run_pod(&PodSpec::new("born").container("app")).await }
+    });
+    tokio::time::sleep(RUNC_IS_HUNG + Duration::from_secs(2)).await;
+    let finding = only(&doctor(&testbed), "runc-hung");
+    let says = sentence(&finding);
+    assert!(says.starts_with("`runc create` of container "), "{says}");
+    assert_eq!(finding["culprit"]["pod"]["name"], "born", "{finding:#}");
+    testbed.verb(&["runc-free"]).await.unwrap();
+    starting.await.unwrap().unwrap();
+    assert_well(&doctor(&testbed));
+}
+
+/// containerd ends each `runc delete` after ten seconds, and starts another one after a growing pause.
+#[tokio::test]
+async fn a_deletion_that_does_not_return_is_found_between_two_runcs_as_well() {
+    let testbed = newest("verbs-delete").await;
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let pods = run_pods(&driver, 2).await;
+    let bundles = tempfile::tempdir().unwrap();
+    let lines = format!("diagnosis:\n  directory: {}\n", bundles.path().display());
+    let agent = Agent::configured(&testbed.endpoint(), &lines);
+    testbed.verb(&["runc-stuck", "delete"]).await.unwrap();
+    let id = pods[1].id("app").unwrap();
+    let begun = Instant::now();
+    driver.kill_container(id).await.unwrap();
+    let (mut with_runc, mut without) = (0, 0);
+    while with_runc == 0 || without == 0 {
+        assert!(
+            begun.elapsed() < Duration::from_secs(90),
+            "{with_runc} {without}"
+        );
+        let finding = only(&doctor(&testbed), "shim-unresponsive");
+        assert_eq!(finding["culprit"]["id"], id, "{finding:#}");
+        let advice = finding["advice"].to_string();
+        assert!(
+            !advice.contains("-KILL") && !advice.contains("systemctl"),
+            "{advice}"
+        );
+        assert!(
+            advice.contains("do not restart the runtime before"),
+            "{advice}"
+        );
+        match finding["culprit"]["pid"].is_null() {
+            true => without += 1,
+            false => with_runc += 1,
+        }
+        tokio::time::sleep(Duration::from_millis(700)).await;
+    }
+    let is_found = |status: &Value| status["finding"]["cause"] == "shim-unresponsive";
+    agent.until("the finding", is_found);
+    println!(
+        "the agent has a finding {:?} after the exit",
+        begun.elapsed()
+    );
+    testbed.verb(&["runc-free"]).await.unwrap();
+    until_well(&testbed).await;
+    agent.until("Healthy", |status| status["health"]["state"] == "Healthy");
+}
+
+#[tokio::test]
+async fn a_containerd_that_waits_for_its_disk_is_named_while_all_lists_are_answered() {
+    let testbed = newest("verbs-disk").await;
+    testbed.verb(&["disk"]).await.unwrap();
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let driver = driver.with_deadline(Duration::from_secs(240));
+    run_pods(&driver, 1).await;
+    assert_well(&doctor(&testbed));
+    testbed.verb(&["disk-slow"]).await.unwrap();
+    let starting = tokio::spawn({
+        let driver = driver.clone();
+        async move { driver.run_pod(&PodSpec::new("slow").container("app")).await }
+    });
+    // A write takes seconds, and the next one follows soon.
+    let begun = Instant::now();
+    let mut report = doctor(&testbed);
+    while findings(&report).is_empty() && begun.elapsed() < PATIENCE {
+        report = doctor(&testbed);
+    }
+    println!("the doctor names the disk after {:?}", begun.elapsed());
+    let finding = only(&report, "disk-saturated");
+    assert_eq!(finding["verdict"], "suspect", "{finding:#}");
+    assert_eq!(finding["culprit"]["process"], "containerd");
+    assert!(
+        sentence(&finding).contains("containers start and stop slowly"),
+        "{finding:#}"
+    );
+    testbed.verb(&["disk-quick"]).await.unwrap();
+    starting.await.unwrap().unwrap();
+    until_well(&testbed).await;
 }
 
 #[tokio::test]
@@ -179,14 +293,40 @@ async fn a_full_root_of_containerd_is_named_also_when_a_restart_has_lost_contain
         assert!(sentence(&finding).contains(place), "{finding:#}");
     };
     is_full();
+    let agent = Agent::watching(&testbed.endpoint());
     // It cannot write the status of a container, and does without the container.
     testbed.verb(&["restart"]).await.unwrap();
     assert_eq!(containers().await, 0, "their processes run");
-    is_full();
+    let report = doctor(&testbed);
+    let found = findings(&report);
+    let causes: Vec<_> = found
+        .iter()
+        .map(|it| it["cause"].as_str().unwrap())
+        .collect();
+    assert_eq!(causes, ["disk-full", "container-not-listed"], "{report:#}");
     testbed.verb(&["disk-free"]).await.unwrap();
+    let finding = only(&doctor(&testbed), "container-not-listed");
+    let says = finding.to_string();
+    for pod in ["pod-0", "pod-1"] {
+        assert!(
+            says.contains(&format!("container app of pod default/{pod}")),
+            "{finding:#}"
+        );
+    }
+    let is_degraded = |status: &Value| {
+        let message = status["health"]["message"].as_str().unwrap();
+        status["health"]["state"] == "Degraded" && message.contains("does not list")
+    };
+    let status = agent.until("Degraded", is_degraded);
+    let failing = status["failing"].as_array().unwrap().iter();
+    let pods: BTreeSet<_> = failing
+        .map(|it| it["pod"]["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(pods, BTreeSet::from(["pod-0", "pod-1"]), "{status:#}");
     testbed.verb(&["restart"]).await.unwrap();
     assert_eq!(containers().await, 2);
     assert_well(&doctor(&testbed));
+    agent.until("Healthy", |status| status["health"]["state"] == "Healthy");
 }
 
 /// The containers of which statistics are told, if they are in time.

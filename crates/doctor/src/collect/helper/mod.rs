@@ -23,7 +23,7 @@ mod answer;
 mod crew;
 mod request;
 
-pub(crate) use answer::{CgroupWalk, FanotifyMarks, SocketRow};
+pub(crate) use answer::{CgroupWalk, FanotifyMarks};
 pub(in crate::collect) use crew::{Reads, read_all};
 pub(in crate::collect) use request::Request;
 

@@ -79,7 +79,7 @@ impl Request {
             Self::Census { proc, limit } => json(process::first_look(&proc, limit)),
             Self::LookAgain { proc, at, limit } => json(Ok(process::second_look(proc, at, limit))),
             Self::Threads { proc, of, limit } => json(Ok(process::threads_of(proc, of, limit))),
-            Self::UnixSockets => json(answer::unix_sockets()),
+            Self::UnixSockets => json(ipc::unix_sockets()),
             Self::Sleep { seconds } => {
                 std::thread::sleep(Duration::from_secs(seconds));
                 Ok(Value::Null)

@@ -106,7 +106,7 @@ fn init_replaced(host: &Host, helpers: &mut Helpers) -> Fact<bool> {
 
 fn runc(host: &Host, helpers: &mut Helpers) -> Fact<String> {
     let mut paths = RUNC.iter().map(|path| host.usr.join(path));
-    // Looking for it opens nothing, so nobody is asked for permission.
+    // Looking for it opens nothing, so no listener is asked for permission.
     let Some(path) = paths.find(|path| path.exists()) else {
         return Fact::missing(
             "runc is not in any of its usual places",

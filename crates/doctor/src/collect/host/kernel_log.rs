@@ -52,9 +52,9 @@ fn telling(records: &[u8]) -> Vec<KernelLine> {
     for record in records.split(|byte| *byte == b'\n') {
         let found = search.find(record);
         let of_kernel = |index: &usize| search.rule(*index).rule.writer == Writer::Kernel;
-        let tells = found.rules.iter().any(of_kernel)
+        let is_relevant = found.rules.iter().any(of_kernel)
             || memchr::memmem::find(record, b" blocked for more than ").is_some();
-        if !tells {
+        if !is_relevant {
             continue;
         }
         let record = String::from_utf8_lossy(record);

@@ -27,10 +27,10 @@ mod kubeconfig;
 mod kubelet_files;
 mod limits;
 mod logs;
-mod look;
 mod mounts;
 pub(in crate::collect) mod process;
 mod resources;
+mod samples;
 mod sockets;
 mod storage;
 mod versions;
@@ -38,7 +38,7 @@ mod versions;
 use api_server::Reporting;
 use sockets::Holders;
 
-pub(super) use process::Stat;
+pub(super) use process::read_stat;
 
 /// A machine, as directories: the real one, or one that was built for a test.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -114,7 +114,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let services = bus::wanted(processes);
     let daemons = processes.iter().filter(|process| process.is_daemon());
     let daemons: Vec<Process> = daemons.cloned().collect();
-    let first = step(host, move |host| look::first(host, daemons)).finish();
+    let first = step(host, move |host| samples::first(host, daemons)).finish();
     let bus = Step::start(bus::TIME_LIMIT + limit + bus::GRACE, {
         let host = host.clone();
         move || bus::collect(&host, &services)
@@ -145,15 +145,15 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let processes = match census {
         Fact::Known { mut value, source } => {
             holders = value.take_holders();
-            let (processes, unread) = value.look_again(host, helpers, look::seconds(elapsed));
+            let (processes, unread) = value.look_again(host, helpers, samples::seconds(elapsed));
             gaps = unread;
             Fact::known(processes, source)
         }
         Fact::Missing { why, source } => Fact::missing(why, source),
     };
-    let both =
-        first.and_then(|first| step(host, move |host| look::second(host, first, elapsed)).finish());
-    let mut facts = both.unwrap_or_else(|why| look::missing(&Missing::from(&why), &host.proc));
+    let both = first
+        .and_then(|first| step(host, move |host| samples::second(host, first, elapsed)).finish());
+    let mut facts = both.unwrap_or_else(|why| samples::missing(&Missing::from(&why), &host.proc));
     if let Fact::Missing { why, source } = &processes {
         // Of no daemon is known which groups are its own.
         facts.cgroups.throttled = Fact::missing(why, source);

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
+use ipc::SocketRow;
 use serde::{Deserialize, Serialize};
 
 use super::Host;
-use crate::collect::helper::{Helpers, Request, SocketRow};
+use crate::collect::helper::{Helpers, Request};
 use crate::facts::Fact;
 use crate::facts::host::sockets::{Connections, Listener, Talk, UnixSockets};
 use crate::facts::host::{HostFacts, Process};

@@ -9,7 +9,8 @@ use pleg::model::id::Id;
 use rustix::process::geteuid;
 
 use super::bounded::bounded;
-use super::host::Stat;
+use super::disagreements::Disagreeing;
+use super::host::read_stat;
 use super::names::Named;
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
@@ -34,19 +35,19 @@ pub struct TaskFolder {
     proc: PathBuf,
 }
 
-/// Containers that a runtime lists as running although something else shows that they should not be.
+/// What is odd about how a runtime lists containers.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
-    /// Their first process has exited.
-    pub though_dead: BTreeSet<Id>,
-    /// Their pod has no sandbox that is ready.
+    /// The kernel disagrees.
+    pub disagreeing: Disagreeing,
+    /// They are listed as running, and their pod has no sandbox that is ready.
     pub without_sandbox: BTreeSet<Id>,
 }
 
-/// A container, its first process, and where that is recorded.
+/// A container, its first process, and where that is recorded. One that is being created has none yet.
 struct Noted<'a> {
     id: String,
-    init: u32,
+    init: Option<u32>,
     conmon: Option<u32>,
     place: &'a Place,
 }
@@ -90,29 +91,31 @@ impl TaskFolder {
             };
             return Fact::missing(why, source);
         }
-        let is_dead = |id: &str| listed.though_dead.contains(&Id::from(id));
+        let is_dead = |id: &str| listed.disagreeing.though_dead.contains(&Id::from(id));
         noted.retain(|one| {
-            let runs = || self.lives(one.init) || one.conmon.is_some() || is_dead(&one.id);
+            let lives = || one.init.is_some_and(|init| self.lives(init));
+            let runs = || lives() || one.conmon.is_some() || is_dead(&one.id);
             !one.place.keeps_notes_of_the_exited() || runs()
         });
         noted.sort_by_key(|one| (!suspects.contains(&one.id), one.id.clone()));
-        let mut without_record = listed.though_dead.clone();
+        let mut without_record = listed.disagreeing.though_dead.clone();
         let mut read = 0;
         let recorded = noted.into_iter().map(|one| {
             without_record.remove(one.id.as_str());
-            let told = names.remove(&Id::from(&*one.id));
+            let named = names.remove(&Id::from(&*one.id));
             let mut task = Task {
                 id: bounded(&one.id),
-                init: Some(one.init),
+                init: one.init,
                 conmon: one.conmon,
                 listed_though_dead: is_dead(&one.id),
+                unlisted: listed.disagreeing.unlisted.contains(one.id.as_str()),
                 sandbox_ended: listed.without_sandbox.contains(&Id::from(&*one.id)),
                 ..Task::default()
             };
-            match told {
+            match named {
                 // Whose shim is missed is found by the sandbox, which only the specification names.
-                Some(told) if !suspects.contains(&one.id) && !task.listed_though_dead => {
-                    (task.pod, task.container) = (told.pod, told.container);
+                Some(named) if !suspects.contains(&one.id) && !task.listed_though_dead => {
+                    (task.pod, task.container) = (named.pod, named.container);
                 }
                 _ if read < MAX_SPECS => {
                     read += 1;
@@ -124,8 +127,8 @@ impl TaskFolder {
         });
         let mut tasks: Vec<Task> = recorded.collect();
         tasks.extend(without_record.into_iter().map(|id| {
-            let told = names.remove(&id);
-            let (pod, container) = told.map_or((None, None), |told| (told.pod, told.container));
+            let named = names.remove(&id);
+            let (pod, container) = named.map_or((None, None), |named| (named.pod, named.container));
             Task {
                 id: bounded(id.as_str()),
                 pod,
@@ -150,6 +153,22 @@ impl TaskFolder {
         ended.collect()
     }
 
+    /// The containers of pods whose first process runs, except those that are `known`: sandboxes are
+    /// listed only once they are complete, and what others run here has no pod.
+    pub fn running_besides(&self, known: &BTreeSet<Id>) -> BTreeMap<Id, u32> {
+        let unknown = self.noted().into_iter().filter_map(|one| {
+            let init = one.init.filter(|init| self.lives(*init))?;
+            let id = Id::from(&*one.id);
+            if known.contains(&id) {
+                return None;
+            }
+            let mut task = Task::default();
+            describe(&one.place.spec(&one.id), &mut task)?;
+            task.container.map(|_| (id, init))
+        });
+        unknown.take(MAX_SPECS).collect()
+    }
+
     /// Whether the recorded PIDs are valid here: not if the runtime is in another PID namespace.
     pub fn has_our_pids(&self, runtime: u32) -> bool {
         let status = self.proc.join(runtime.to_string()).join("status");
@@ -159,7 +178,7 @@ impl TaskFolder {
         namespaces.is_some_and(|pids| pids.split_ascii_whitespace().count() == 1)
     }
 
-    /// Each recorded task, with its first process.
+    /// Each recorded task, with its first process if it has one.
     fn noted(&self) -> Vec<Noted<'_>> {
         let tasks = self.places.iter().flat_map(|place| {
             let entries = place.folder.read_dir().into_iter().flatten().flatten();
@@ -167,10 +186,11 @@ impl TaskFolder {
         });
         let noted = tasks.take(MAX_TASKS).filter_map(|(place, id)| {
             let id = id.into_string().ok()?;
-            let init = place.init(&id)?;
+            let init = place.init(&id);
             // The PID in an old record may have been reused.
             let conmon = place.conmon(&id).filter(|pid| self.is_conmon(*pid));
-            Some(Noted {
+            let is_begun = init.is_some() || conmon.is_some() || place.has_one(&id);
+            is_begun.then_some(Noted {
                 id,
                 init,
                 conmon,
@@ -181,12 +201,12 @@ impl TaskFolder {
     }
 
     fn lives(&self, pid: u32) -> bool {
-        let stat = Stat::read(&self.proc.join(pid.to_string()));
-        stat.is_some_and(|stat| !matches!(stat.state, 'Z' | 'X'))
+        let stat = read_stat(&self.proc.join(pid.to_string()));
+        stat.is_some_and(|stat| !stat.has_ended())
     }
 
     fn is_conmon(&self, pid: u32) -> bool {
-        let stat = Stat::read(&self.proc.join(pid.to_string()));
+        let stat = read_stat(&self.proc.join(pid.to_string()));
         stat.is_some_and(|stat| stat.comm == "conmon")
     }
 }
@@ -246,6 +266,50 @@ mod tests {
         assert_eq!(task.container.as_deref(), Some("app"));
         let kept = serde_json::to_string(task).unwrap();
         assert!(!kept.contains("PASSWORD"), "{kept}");
+    }
+
+    #[test]
+    fn a_container_that_is_being_created_has_no_first_process_yet() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = folder(&root, "containerd/containerd.sock");
+        let tasks_of = "run/containerd/io.containerd.runtime.v2.task/k8s.io";
+        let spec = r#"{"annotations":{"io.kubernetes.cri.sandbox-name":"new"}}"#;
+        write(root.path().join(tasks_of).join("abc/config.json"), spec);
+        let [task] = &tasks(&folder)[..] else {
+            panic!("one task");
+        };
+        assert_eq!((&*task.id, task.init), ("abc", None));
+        assert_eq!(task.pod.as_ref().unwrap().name.as_deref(), Some("new"));
+    }
+
+    #[test]
+    fn of_a_container_that_runs_and_is_not_listed_only_those_of_pods_count() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = folder(&root, "containerd/containerd.sock");
+        let tasks_of = "run/containerd/io.containerd.runtime.v2.task/k8s.io";
+        let of_pod = r#"{"annotations":{"io.kubernetes.cri.sandbox-name":"web",
+            "io.kubernetes.cri.container-name":"app"}}"#;
+        let tasks = [
+            ("listed", "11", 'S', of_pod),
+            ("lost", "12", 'S', of_pod),
+            ("ended", "13", 'Z', of_pod),
+            // Of `ctr`, and a sandbox.
+            ("other", "14", 'S', r#"{"annotations":{}}"#),
+            (
+                "sandbox",
+                "15",
+                'S',
+                r#"{"annotations":{"io.kubernetes.cri.sandbox-name":"web"}}"#,
+            ),
+        ];
+        for (id, pid, state, spec) in tasks {
+            let task = root.path().join(tasks_of).join(id);
+            write(task.join("init.pid"), pid);
+            write(task.join("config.json"), spec);
+            process(&root, pid.parse().unwrap(), "app", state);
+        }
+        let lost = folder.running_besides(&["listed"].map(Id::from).into());
+        assert_eq!(lost, [(Id::from("lost"), 12)].into());
     }
 
     #[test]

@@ -44,17 +44,17 @@ struct Spec {
 pub(super) fn describe(spec: &Path, task: &mut Task) -> Option<()> {
     let file = File::open(spec).ok()?;
     let spec: Spec = serde_json::from_reader(BufReader::new(file.take(MAX_SPEC_BYTES))).ok()?;
-    let told = |names: [&str; 2]| {
-        let mut told = names.iter().filter_map(|name| spec.annotations.get(*name));
-        told.next().map(|name| bounded(name))
+    let annotation = |names: [&str; 2]| {
+        let mut found = names.iter().filter_map(|name| spec.annotations.get(*name));
+        found.next().map(|name| bounded(name))
     };
     let pod = PodName {
-        uid: told(UID),
-        namespace: told(NAMESPACE),
-        name: told(POD),
+        uid: annotation(UID),
+        namespace: annotation(NAMESPACE),
+        name: annotation(POD),
     };
     task.pod = (pod != PodName::default()).then_some(pod);
-    task.container = told(CONTAINER).filter(|name| name != SANDBOX_NAME);
-    task.sandbox = told(SANDBOX);
+    task.container = annotation(CONTAINER).filter(|name| name != SANDBOX_NAME);
+    task.sandbox = annotation(SANDBOX);
     Some(())
 }

@@ -74,6 +74,11 @@ impl Place {
         self.has_conmon.then(|| number(&path)).flatten()
     }
 
+    /// Whether its directory shows that it is a container of this runtime, even before it has a process.
+    pub fn has_one(&self, id: &str) -> bool {
+        !self.has_conmon && self.spec(id).is_file()
+    }
+
     /// Whether exited containers stay there until they are removed.
     pub fn keeps_notes_of_the_exited(&self) -> bool {
         self.has_conmon

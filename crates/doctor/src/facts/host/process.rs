@@ -1,5 +1,6 @@
 //! Processes and threads, as far as the safe files of `/proc` show them.
 
+pub use base::host::RuncCommand;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Fact, Missing};
@@ -70,56 +71,6 @@ impl EndSignal {
             Self::Term => "SIGTERM",
             Self::Kill => "SIGKILL",
         }
-    }
-}
-
-/// What a `runc` is to do, according to its command line. Nothing else of that is kept.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct RuncCommand {
-    /// `create`, `kill`, `update`.
-    pub verb: String,
-    /// Of which container.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub container: Option<String>,
-}
-
-/// The verbs by which daemons and shims run containers.
-const RUNC_VERBS: [&str; 15] = [
-    "checkpoint",
-    "create",
-    "delete",
-    "events",
-    "exec",
-    "features",
-    "kill",
-    "pause",
-    "ps",
-    "restore",
-    "resume",
-    "run",
-    "start",
-    "state",
-    "update",
-];
-
-impl RuncCommand {
-    /// From the file `cmdline`, in which each argument ends with a zero.
-    pub(crate) fn read(cmdline: &str) -> Option<Self> {
-        let mut arguments = cmdline.split('\0').skip(1);
-        let verb = arguments.find(|argument| RUNC_VERBS.contains(argument))?;
-        let is_id = |argument: &&str| {
-            argument.len() == 64 && argument.bytes().all(|byte| byte.is_ascii_hexdigit())
-        };
-        Some(Self {
-            verb: verb.to_owned(),
-            container: arguments.find(is_id).map(str::to_owned),
-        })
-    }
-
-    /// Whether it may take as long as what it started.
-    pub(crate) fn is_session(&self) -> bool {
-        matches!(self.verb.as_str(), "exec" | "run" | "events")
     }
 }
 
@@ -249,12 +200,12 @@ impl Process {
 
     /// A containerd shim, or a conmon.
     pub fn is_shim(&self) -> bool {
-        self.comm.starts_with("containerd-shim") || self.comm == "conmon"
+        base::host::is_shim(&self.comm)
     }
 
     /// A `runc` command; it runs for less than a second.
     pub fn is_runc(&self) -> bool {
-        matches!(self.comm.as_str(), "runc" | "crun" | "docker-runc")
+        base::host::is_runc(&self.comm)
     }
 
     /// `runc init`, which becomes the container's process.

@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dockerd_that_nobody_asks_is_not_accused() {
+    fn a_dockerd_that_no_call_needs_is_not_accused() {
         let facts = node("containerd", "1.7.24")
             .process(20, 1, "dockerd")
             .in_state(20, 'T');

@@ -47,7 +47,7 @@ pub(super) fn lists(facts: &NodeFacts) -> Opinion {
     let mut found: Vec<Finding> = found.collect();
     found.extend(refused_to_agent(facts, name));
     found.extend(hung_alone(facts));
-    found.extend(nobodys_status(facts, name));
+    found.extend(no_status(facts, name));
     found.extend(many_statuses(facts, name));
     found.extend(failing::statuses(facts, name));
     found.extend(not_ready(facts));
@@ -108,7 +108,7 @@ fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
 }
 
 /// No status call of one kind is answered: then no container is singled out.
-fn nobodys_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
+fn no_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let probes = &facts.probes;
     if probes.agent.is_some() {
         return None;

@@ -12,9 +12,7 @@ use crate::evidence::shims::{Shim, shims};
 use crate::evidence::who::go;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
-
-/// A daemon listens within a second or two.
-const LONG: f64 = 10.0;
+use crate::limits::STARTS_WITHIN_SECONDS;
 
 /// The daemon of this socket, if it runs and has no socket to listen on.
 pub(super) fn starting(facts: &NodeFacts, why: NoConnection) -> Option<Finding> {
@@ -26,7 +24,12 @@ pub(super) fn starting(facts: &NodeFacts, why: NoConnection) -> Option<Finding> 
     let shims = shims(facts).unwrap_or_default();
     let held: Vec<&Shim> = shims.iter().filter(|shim| shim.fault().is_some()).collect();
     let runcs = hung_runcs(facts);
-    let mut finding = finding(facts, Confidence::High, String::new());
+    let is_late = daemon.age_seconds >= STARTS_WITHIN_SECONDS;
+    let confidence = match is_late || !held.is_empty() || !runcs.is_empty() {
+        true => Confidence::High,
+        false => Confidence::Medium,
+    };
+    let mut finding = finding(facts, confidence, String::new());
     finding.evidence.push(format!("{label} {}", daemon.doing()));
     let held_by = match (&held[..], &runcs[..]) {
         ([shim, ..], _) => {
@@ -42,15 +45,22 @@ pub(super) fn starting(facts: &NodeFacts, why: NoConnection) -> Option<Finding> 
         }
         ([], []) => {
             finding.culprit = culprit(daemon);
+            let wait = match is_late {
+                true => String::new(),
+                false => format!(
+                    "wait until it is {STARTS_WITHIN_SECONDS:.0} s old: it loads its containers \
+                     first, many of them for longer. If it does not listen then, "
+                ),
+            };
             finding.advise_first(format!(
-                "`ps -L -o tid,stat,wchan:30 -p {}` shows where it waits; do not restart it before \
-                 that is known",
+                "{wait}`ps -L -o tid,stat,wchan:30 -p {}` shows where it waits; do not restart it \
+                 before that is known",
                 daemon.pid
             ));
             String::new()
         }
     };
-    finding.sentence = format!("{label} runs for {age} and does not listen yet{held_by}");
+    finding.sentence = format!("{label} was started {age} ago and does not listen yet{held_by}");
     Some(finding)
 }
 
@@ -64,9 +74,10 @@ fn daemon(facts: &NodeFacts) -> Option<&Process> {
     let named = host.all_processes().iter().filter(|process| {
         process.comm == name && process.is_runtime() && process.uid == 0 && !is_in_a_pod(process)
     });
+    // One that serves another node, in a namespace of its own, is older than one that is starting.
     named
-        .filter(|process| process.age_seconds >= LONG && !listens(process.pid))
-        .max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds))
+        .filter(|process| !listens(process.pid))
+        .min_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds))
 }
 
 #[cfg(test)]
@@ -102,7 +113,7 @@ mod tests {
         let finding = &found(super::super::judge(&facts))[0];
         assert_eq!(
             finding.sentence,
-            "containerd (10) runs for 1m35s and does not listen yet; shim containerd-shim (99) \
+            "containerd (10) was started 1m35s ago and does not listen yet; shim containerd-shim (99) \
              is stuck"
         );
         assert_eq!(finding.culprit.pid, Some(99));
@@ -118,15 +129,28 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_just_been_started_or_listens_elsewhere_is_not_the_one() {
-        let young = facts_of(restarted().aged(10, 2.0), None);
-        let of_docker = facts_of(restarted(), Some(10));
-        for facts in [young, of_docker] {
-            let sentence = &found(super::super::judge(&facts))[0].sentence;
-            assert!(
-                sentence.contains("no container runtime listens"),
-                "{sentence}"
-            );
-        }
+    fn one_that_has_just_been_started_is_waited_for_unless_a_shim_delays_it() {
+        let young = restarted().aged(10, 2.0);
+        let finding = &found(super::super::judge(&facts_of(young, None)))[0];
+        assert_eq!(finding.confidence, Confidence::Medium);
+        assert_eq!(
+            finding.sentence,
+            "containerd (10) was started 2s ago and does not listen yet"
+        );
+        assert!(finding.advice[0].starts_with("wait until"), "{finding:#?}");
+        let delayed = restarted().aged(10, 2.0).shim(99, true, &["c1"]);
+        let finding = &found(super::super::judge(&facts_of(delayed, None)))[0];
+        assert_eq!(finding.confidence, Confidence::High);
+        assert_eq!(finding.culprit.pid, Some(99));
+    }
+
+    #[test]
+    fn one_that_listens_elsewhere_is_not_the_one() {
+        let facts = facts_of(restarted(), Some(10));
+        let sentence = &found(super::super::judge(&facts))[0].sentence;
+        assert!(
+            sentence.contains("no container runtime listens"),
+            "{sentence}"
+        );
     }
 }

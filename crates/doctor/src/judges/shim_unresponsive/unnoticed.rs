@@ -5,13 +5,18 @@ use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 
 use crate::evidence::exits::{listed_though_dead, says, who};
-use crate::evidence::remedy::blame;
-use crate::evidence::runc::restart;
+use crate::evidence::remedy::{blame, release_runc};
+use crate::evidence::runc::restart_runtime;
 use crate::evidence::shims::Shim;
+use crate::evidence::who::short;
 use crate::facts::NodeFacts;
+use crate::facts::host::Process;
 use crate::facts::probes::{MAX_SINGLED_OUT, ProbeFacts};
 use crate::facts::tasks::Task;
 use crate::judges::disk_full;
+
+/// containerd 2.3 waits for each leftover shim at its start.
+const NO_RESTART: &str = "do not restart the runtime before, because it may not finish starting";
 
 /// One finding for each container; a stopped shim or conmon has a finding of its own.
 pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
@@ -38,28 +43,80 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
         };
         finding.evidence.push(says(task));
         let shim = shim_of(task, shims);
-        // The exit is reported once runc has removed the container. One without a task has been
-        // removed: that runc serves another container of the pod.
-        let is_awaited = |shim: &&Shim| task.init.is_some() && !shim.runc.is_empty();
-        if let Some(shim) = shim.filter(is_awaited) {
-            blame(&mut finding, shim, facts);
-            return finding;
+        match shim {
+            // The exit is reported once runc has deleted the container. One without a task has been
+            // deleted: a runc below its shim serves another container of the pod.
+            Some(shim) if task.init.is_some() && !shim.is_conmon() => {
+                let runc = shim.runc.iter().find(|runc| deletes(runc, task));
+                match runc {
+                    Some(runc) => {
+                        finding.culprit.pid = Some(runc.pid);
+                        finding.culprit.process = Some(runc.comm.clone());
+                        blame_deletion(&mut finding, shim, runc, facts);
+                    }
+                    None if !shim.runc.is_empty() => blame(&mut finding, shim, facts),
+                    None => deletion_failed(&mut finding, shim, task),
+                }
+            }
+            _ => {
+                finding.evidence.push(match shim {
+                    Some(shim) => format!("its {} {}", shim.named(), shim.process.doing()),
+                    None => "no shim or conmon that would report the exit was found".to_owned(),
+                });
+                let restart = restart_runtime(facts);
+                finding.advise_first(format!("{restart}, and checks every container again"));
+            }
         }
-        finding.evidence.push(match shim {
-            Some(shim) => format!("its {} {}", shim.named(), shim.process.doing()),
-            None => "no shim or conmon that would report the exit was found".to_owned(),
-        });
-        let process = facts.runtime_process();
-        let unit = process.and_then(|process| process.service());
-        let command = match unit {
-            Some(unit) => format!("`systemctl restart {unit}`"),
-            None => "a restart of the runtime".to_owned(),
-        };
-        let restart = restart(facts, &command);
-        finding.advise_first(format!("{restart}, and checks every container again"));
         finding
     });
     findings.collect()
+}
+
+fn deletes(runc: &Process, task: &Task) -> bool {
+    let command = runc.runc.as_ref();
+    command.is_some_and(|it| it.verb == "delete" && it.container.as_ref() == Some(&task.id))
+}
+
+/// A `runc delete` that has not returned seconds after the exit. How old the process is shows nothing:
+/// containerd ends it after ten seconds and starts another one.
+fn blame_deletion(finding: &mut Finding, shim: &Shim, runc: &Process, facts: &NodeFacts) {
+    finding
+        .evidence
+        .push(format!("its {} {}", shim.named(), shim.process.doing()));
+    finding.evidence.push(format!(
+        "below it, {} is to delete the container and {}; containerd ends it after ten seconds and \
+         tries again",
+        runc.label(),
+        runc.doing()
+    ));
+    let ids: Vec<&str> = finding.culprit.id.as_deref().into_iter().collect();
+    let release = match runc.is_stopped() {
+        true => release_runc(runc, &format!("the {}", shim.role()), &ids, facts),
+        false => format!(
+            "find out what `runc delete` waits for (`cat /proc/{}/stack`), usually the removal of \
+             the container's cgroup or a process that does not end, and repair that: ending the \
+             runc alone does not help, as it is started again",
+            runc.pid
+        ),
+    };
+    finding.advise_first(format!("{release}; {}", NO_RESTART));
+}
+
+/// No `runc delete` runs now, and the container is not deleted.
+fn deletion_failed(finding: &mut Finding, shim: &Shim, task: &Task) {
+    finding.evidence.push(format!(
+        "its {} {}, and the container is not deleted: `runc delete` has failed or was ended, and \
+         containerd tries again after pauses that grow to five minutes",
+        shim.named(),
+        shim.process.doing()
+    ));
+    let id = &task.id;
+    finding.advise_first(format!(
+        "read why `runc delete` of container {} failed in the log of the runtime (\"failed to delete \
+         task\"), or run `runc --root /run/containerd/runc/k8s.io delete --force {id}`, which shows \
+         what it waits for; {NO_RESTART}",
+        short(id)
+    ));
 }
 
 /// The one that serves it, or its pod: a shim serves a whole pod.
@@ -107,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn where_its_conmon_is_gone_as_well_nobody_is_to_be_killed() {
+    fn where_its_conmon_is_gone_as_well_no_process_is_to_be_killed() {
         let mut facts = node("cri-o", "1.36.3")
             .conmon(80, "c1", Some("s1"))
             .listed_though_dead("c1")
@@ -121,6 +178,48 @@ mod tests {
         assert!(findings[0].sentence.starts_with(said));
         assert!(findings[0].advice[0].contains("checks every container again"));
         assert!(!findings[0].advice.join("").contains("-KILL"));
+    }
+
+    /// containerd ends it after ten seconds, and starts another one after a pause.
+    #[test]
+    fn a_deletion_that_does_not_return_is_found_whether_its_runc_runs_now_or_not() {
+        let id = "c".repeat(64);
+        let node = || {
+            node("containerd", "2.3.4")
+                .shim(99, false, &[&id])
+                .listed_though_dead(&id)
+        };
+        let deletes = node()
+            .process(200, 99, "runc")
+            .commanded(
+                200,
+                &format!("runc --root /run/containerd/runc/k8s.io delete {id}"),
+            )
+            .aged(200, 1.0);
+        let stopped = deletes.in_state(200, 'T');
+        let finding = &found(judge(&stopped.facts()))[0];
+        assert_eq!(finding.culprit.pid, Some(200));
+        assert!(
+            finding.advice[0].starts_with("run `kill -CONT 200`"),
+            "{finding:#?}"
+        );
+        let sleeps = node()
+            .process(200, 99, "runc")
+            .commanded(
+                200,
+                &format!("runc --root /run/containerd/runc/k8s.io delete {id}"),
+            )
+            .aged(200, 1.0);
+        for (node, advised) in [(sleeps, "`cat /proc/200/stack`"), (node(), "`runc --root")] {
+            let finding = &found(judge(&node.facts()))[0];
+            let advice = &finding.advice[0];
+            assert!(advice.contains(advised), "{advice}");
+            assert!(advice.contains("do not restart the runtime"), "{advice}");
+            assert!(
+                !advice.contains("-KILL") && !advice.contains("again in ten"),
+                "{advice}"
+            );
+        }
     }
 
     #[test]
@@ -182,7 +281,7 @@ mod tests {
             .process(50, 1, "containerd-shim")
             .process(200, 50, "runc")
             .aged(200, 2.0)
-            .listed_though_dead("c1");
+            .listed_without_task("c1");
         let first = &found(judge(&facts.facts()))[0].advice[0];
         assert!(
             first.starts_with("do not restart the runtime yet"),

@@ -11,7 +11,7 @@ use crate::engine::limits::{CONTRADICTION_RETRY_PAUSE, PARALLEL_CALLS, SETTLED_A
 use crate::model::id::{Id, PodRef};
 use crate::runtime::About;
 
-/// A container whose process has ended and which the runtime reports as running.
+/// A container about which the kernel and the runtime disagree: one of them reports that it runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Contradiction {
     pub(crate) id: Id,
@@ -48,6 +48,10 @@ impl Processes {
 
     /// The kernel reports that the process has ended.
     pub(crate) fn on_death(&mut self, id: &Id, now: Instant) {
+        if self.unlisted.contains_key(id) {
+            self.forget(id);
+            return;
+        }
         let watch = self.watches.get(id);
         let Some(State::Live { pid }) = watch.map(|watch| &watch.state) else {
             return;
@@ -128,6 +132,20 @@ impl Processes {
                 since,
             }),
             _ => None,
+        })
+    }
+
+    /// The containers whose process runs although the runtime does not list them.
+    pub(crate) fn unlisted(&self) -> impl Iterator<Item = Contradiction> {
+        let unlisted = self.unlisted.iter();
+        unlisted.filter_map(|(id, since)| {
+            let watch = self.watches.get(id)?;
+            Some(Contradiction {
+                id: id.clone(),
+                container: watch.name.clone(),
+                pod: watch.pod.clone(),
+                since: *since,
+            })
         })
     }
 

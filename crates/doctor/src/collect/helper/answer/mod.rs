@@ -13,14 +13,11 @@ use crate::limits::LOG_TAIL_BYTES;
 mod cgroups;
 mod program;
 mod programs;
-mod sockets;
 
 pub(crate) use cgroups::CgroupWalk;
 pub(super) use cgroups::cgroups;
 pub(super) use program::program_version;
 pub(super) use programs::{journal, rpm};
-pub(crate) use sockets::SocketRow;
-pub(super) use sockets::unix_sockets;
 
 /// No file that is read here is longer.
 const MAX_FILE_BYTES: u64 = 256 * 1024;

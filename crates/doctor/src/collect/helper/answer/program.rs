@@ -35,7 +35,7 @@ pub(in super::super) fn program_version(path: &Path) -> io::Result<String> {
         if read == 0 && before <= OVERLAP {
             break;
         }
-        if let Some(version) = told(&window).or_else(|| set(&window)) {
+        if let Some(version) = printed(&window).or_else(|| set(&window)) {
             return Ok(version);
         }
         candidate = candidate.or_else(|| release_candidate(&window));
@@ -47,7 +47,7 @@ pub(in super::super) fn program_version(path: &Path) -> io::Result<String> {
     candidate.ok_or_else(|| io::Error::other("the executable contains no version"))
 }
 
-fn told(bytes: &[u8]) -> Option<String> {
+fn printed(bytes: &[u8]) -> Option<String> {
     memmem::find_iter(bytes, LINKER_FLAG).find_map(|at| {
         let rest = &bytes[at + LINKER_FLAG.len()..];
         let length = rest

@@ -115,7 +115,7 @@ fn has_ended(child: &mut Child, limit: Duration) -> bool {
 /// Ends it and what it has started. One that sleeps in the kernel ends when that lets it.
 fn end(child: &mut Child) {
     let group = Pid::from_child(child);
-    // Until it is waited for, its number is nobody else's.
+    // Until it is waited for, no other process has its PID.
     let _ = kill_process_group(group, Signal::TERM);
     sleep(GRACE);
     let _ = kill_process_group(group, Signal::KILL);

@@ -5,17 +5,15 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use ipc::{Call, Connection, Failure};
+
 use super::Host;
 use crate::facts::Fact;
 use crate::facts::host::{BusFacts, Ping, Reach, Serial};
 
-mod connection;
 mod services;
-pub(crate) mod wire;
 
-use connection::{Connection, Failure};
 pub(super) use services::wanted;
-use wire::Call;
 
 const SYSTEMD: &str = "org.freedesktop.systemd1";
 const MANAGER: &str = "org.freedesktop.systemd1.Manager";
@@ -207,7 +205,7 @@ fn owner(bus: &mut Connection) -> Fact<Option<String>> {
     }
 }
 
-/// Answered by the library inside systemd, before any of its own code: even an error tells
+/// Answered by the library inside systemd, before any of its own code: even an error shows
 /// the serial number.
 fn ping(connection: &mut Connection, limit: Duration, to: Option<&str>) -> Fact<Ping> {
     let source = "org.freedesktop.DBus.Peer.Ping of org.freedesktop.systemd1";

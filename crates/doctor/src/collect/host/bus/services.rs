@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::connection::{Connection, Failure};
+use ipc::{Call, Connection, Failure, Message};
+
 use super::{MANAGER, addressed, property};
-use crate::collect::host::bus::wire::{Call, Message};
 use crate::collect::host::file::printable;
 use crate::facts::Fact;
 use crate::facts::host::bus::{KUBELET_UNITS, RUNTIME_UNITS};

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::read_text::read_text;
 use super::room::Room;
-use super::stat::{self, Stat};
+use super::stat::{self, poll_stat};
 use super::{Before, Census, cgroups, fds, threads};
 use crate::collect::helper::{Reads, read_all};
 use crate::collect::host::file::word;
@@ -66,7 +66,7 @@ fn with<R>(room: &Mutex<Room>, keep: impl FnOnce(&mut Room) -> R) -> R {
 
 fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) -> Option<Seen> {
     let folder = proc.join(pid.to_string());
-    let stat = Stat::of(reads, &folder).ok()?;
+    let stat = poll_stat(reads, &folder).ok()?;
     let kernel = stat.flags & KERNEL_THREAD != 0 || pid == 2;
     let status = read_text(reads, &folder.join("status")).unwrap_or_default();
     let started = stat.start as f64 / rustix::param::clock_ticks_per_second() as f64;
@@ -90,7 +90,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     }
     if process.is_runc() {
         let cmdline = read_text(reads, &folder.join("cmdline")).unwrap_or_default();
-        process.runc = RuncCommand::read(&cmdline);
+        process.runc = RuncCommand::parse(&cmdline);
     }
     // Nobody holds the room while he reads: he may never come back.
     let serves = process.serves_containers();

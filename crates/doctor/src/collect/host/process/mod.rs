@@ -23,10 +23,10 @@ mod stat;
 mod threads;
 
 pub(in crate::collect) use first::first_look;
-use second::{Again, Now, SecondLook, Threads};
+use second::{Again, Now, SecondSample, Threads};
 pub(in crate::collect) use second::{LookAt, second_look, threads_of};
-pub(in crate::collect) use stat::Stat;
 pub(super) use stat::capabilities;
+pub(in crate::collect) use stat::read_stat;
 
 /// How many threads of one process are kept.
 const MAX_THREADS: usize = 64;
@@ -92,7 +92,7 @@ impl Census {
             at: self.processes.iter().map(|one| self.look_at(one)).collect(),
             limit: host.step / 2,
         };
-        let look: SecondLook = match helpers.ask(&request, host.step / 2 + GRACE) {
+        let look: SecondSample = match helpers.ask(&request, host.step / 2 + GRACE) {
             Ok(look) => look,
             Err(why) => {
                 let file = host.proc.display().to_string();

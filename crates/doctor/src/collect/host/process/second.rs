@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::stat::Stat;
+use super::stat::poll_stat;
 use super::{MAX_THREADS, threads};
 use crate::collect::helper::{Reads, read_all};
 use crate::facts::Missing;
@@ -30,7 +30,7 @@ pub(in crate::collect) struct LookAt {
 
 /// The second sample.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::collect) struct SecondLook {
+pub(in crate::collect) struct SecondSample {
     pub found: Vec<(u32, Now)>,
     pub gaps: Gaps,
 }
@@ -72,17 +72,17 @@ pub(in crate::collect) fn second_look(
     proc: PathBuf,
     at: Vec<LookAt>,
     limit: Duration,
-) -> SecondLook {
+) -> SecondSample {
     let until = Instant::now() + limit;
     let waits = AtomicUsize::new(0);
     let outcome = read_all(at, until, move |reads, at: &LookAt| {
         let folder = proc.join(at.pid.to_string());
-        let mut stat = Stat::of(reads, &folder);
+        let mut stat = poll_stat(reads, &folder);
         if stat.as_ref().is_ok_and(|stat| is_stopped(stat.state))
             && waits.fetch_add(1, Ordering::Relaxed) < MOST_WAITS
         {
             std::thread::sleep(STOPPED_FOR);
-            stat = Stat::of(reads, &folder);
+            stat = poll_stat(reads, &folder);
         }
         let stat = match stat {
             Ok(stat) => stat,
@@ -94,7 +94,7 @@ pub(in crate::collect) fn second_look(
             let task = folder.join("task").join(tid.to_string());
             Some(ThreadAgain {
                 tid: *tid,
-                state: Stat::of(reads, &task).ok()?.state,
+                state: poll_stat(reads, &task).ok()?.state,
                 switches: threads::switches(reads, &folder, *tid)?,
             })
         });
@@ -107,7 +107,7 @@ pub(in crate::collect) fn second_look(
         };
         Some((at.pid, Now::There(again)))
     });
-    SecondLook {
+    SecondSample {
         found: outcome.done,
         gaps: outcome.gaps,
     }

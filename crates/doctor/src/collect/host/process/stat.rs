@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use base::host::ProcessStat;
 use rustix::process::Signal;
 
 use super::read_text::read_text;
@@ -11,50 +12,23 @@ use crate::collect::host::file::{fact, printable, text};
 use crate::facts::host::EndSignal;
 use crate::facts::{Fact, Missing};
 
-/// What of `stat` is of use.
-pub(in crate::collect) struct Stat {
-    pub(in crate::collect) comm: String,
-    pub(in crate::collect) state: char,
-    pub(super) ppid: u32,
-    pub(super) flags: u64,
-    /// Ticks in user mode and in the kernel.
-    pub(super) ticks: u64,
-    pub(super) threads: u32,
-    /// Ticks from the start of the machine to its own.
-    pub(super) start: u64,
-    /// Pages that are resident.
-    pub(super) resident: Option<u64>,
+/// The fields of `stat`, read at once.
+pub(in crate::collect) fn read_stat(folder: &Path) -> Option<ProcessStat> {
+    parse(&text(&folder.join("stat")).ok()?)
 }
 
-impl Stat {
-    pub(in crate::collect) fn read(folder: &Path) -> Option<Self> {
-        Self::parse(&text(&folder.join("stat")).ok()?)
-    }
+/// The same, by a worker that is polled.
+pub(super) fn poll_stat(reads: &Reads, folder: &Path) -> Result<ProcessStat, Missing> {
+    let text = read_text(reads, &folder.join("stat"))?;
+    parse(&text).ok_or_else(|| Missing::System("the expected field is missing".to_owned()))
+}
 
-    /// The same, by a worker that is polled.
-    pub(super) fn of(reads: &Reads, folder: &Path) -> Result<Self, Missing> {
-        let text = read_text(reads, &folder.join("stat"))?;
-        let nonsense = || Missing::System("the expected field is missing".to_owned());
-        Self::parse(&text).ok_or_else(nonsense)
-    }
-
-    /// `1 (systemd) S 0 1 1 0 -1 4194560 …`; the name may contain anything, even `) S 1`.
-    fn parse(text: &str) -> Option<Self> {
-        let (front, back) = text.rsplit_once(") ")?;
-        let (_, comm) = front.split_once(" (")?;
-        let fields: Vec<&str> = back.split_ascii_whitespace().collect();
-        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
-        Some(Self {
-            comm: printable(comm),
-            state: fields.first()?.chars().next()?,
-            ppid: number(1)? as u32,
-            flags: number(6)?,
-            ticks: number(11)? + number(12)?,
-            threads: number(17)? as u32,
-            start: number(19)?,
-            resident: number(21),
-        })
-    }
+fn parse(text: &str) -> Option<ProcessStat> {
+    let stat = ProcessStat::parse(text)?;
+    Some(ProcessStat {
+        comm: printable(&stat.comm),
+        ..stat
+    })
 }
 
 /// The effective user.
@@ -129,15 +103,5 @@ mod tests {
         }
         assert_eq!(tracer(&status(0, 0, 0)), None);
         assert_eq!(tracer(&status(0, 0, 77)), Some(77));
-    }
-
-    #[test]
-    fn a_name_that_looks_like_fields_does_not_mislead() {
-        let text = "77 (a) R 1 (b)) S 12 77 77 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 3 0 9900 1 250";
-        let stat = Stat::parse(text).expect("fields");
-        assert_eq!(stat.comm, "a) R 1 (b)");
-        assert_eq!((stat.state, stat.ppid, stat.ticks), ('S', 12, 110));
-        assert_eq!((stat.threads, stat.start), (3, 9900));
-        assert_eq!(stat.resident, Some(250));
     }
 }

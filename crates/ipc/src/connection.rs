@@ -10,29 +10,27 @@ use rustix::io::Errno;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
 
 use super::wire::{self, Call, FIXED_HEADER, Message};
-use crate::facts::Missing;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum Failure {
+pub enum Failure {
+    /// The socket cannot be used.
     #[error("{0}")]
     Socket(io::Error),
+    /// It answered with an error.
     #[error("{error}: {message}")]
-    Rejected { error: String, message: String },
+    Rejected {
+        /// The name of the error.
+        error: String,
+        /// Its message.
+        message: String,
+    },
+    /// It did not answer within this time.
     #[error("it did not answer within {0:?}")]
     Silent(Duration),
+    /// It does not speak D-Bus.
     #[error("it does not speak D-Bus: {0}")]
     Nonsense(&'static str),
-}
-
-impl From<Failure> for Missing {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Socket(error) => error.into(),
-            Failure::Silent(limit) => Self::overdue(limit),
-            other => other.to_string().into(),
-        }
-    }
 }
 
 /// How many other messages may arrive between a call and its reply.
@@ -43,14 +41,16 @@ const MAX_LINE_BYTES: usize = 1024;
 /// How often to check whether a full accept queue has room again.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-pub(super) struct Connection {
+/// A connection of this process.
+#[derive(Debug)]
+pub struct Connection {
     stream: UnixStream,
     serial: u32,
 }
 
 impl Connection {
     /// Connects and authenticates as the current user.
-    pub(super) fn open(path: &Path, limit: Duration) -> Result<Self, Failure> {
+    pub fn open(path: &Path, limit: Duration) -> Result<Self, Failure> {
         let deadline = Deadline::new(limit);
         let stream = connect(path, &deadline)?;
         let mut connection = Self { stream, serial: 0 };
@@ -69,7 +69,7 @@ impl Connection {
     }
 
     /// Calls, and waits for the answer.
-    pub(super) fn ask(&mut self, call: Call<'_>, limit: Duration) -> Result<Message, Failure> {
+    pub fn ask(&mut self, call: Call<'_>, limit: Duration) -> Result<Message, Failure> {
         let deadline = Deadline::new(limit);
         self.serial += 1;
         self.write(&call.bytes(self.serial), &deadline)?;

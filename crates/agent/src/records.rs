@@ -13,7 +13,7 @@ use crate::agent::Agent;
 use crate::guard::{Guard, Turns};
 
 /// A subscription, with the guard's turns.
-pub(crate) struct Told {
+pub(crate) struct Records {
     agent: Agent,
     subscription: Subscription,
     turns: Option<Turns>,
@@ -21,7 +21,7 @@ pub(crate) struct Told {
     last: Option<(HealthState, Reason)>,
 }
 
-impl Told {
+impl Records {
     pub(crate) async fn subscribe(agent: Agent) -> Result<Self, Stopped> {
         Ok(Self {
             turns: agent.guard.as_ref().map(Guard::turns),
@@ -47,7 +47,7 @@ impl Told {
                         let health = report.into_health(system_clock()());
                         (Record::Health(health), true)
                     }
-                    // How the node is is not known: the next record reports it.
+                    // The state of the node is not known: the next record reports it.
                     Err(_) => continue,
                 },
             };

@@ -1,8 +1,8 @@
 //! The kernel's table of unix sockets, via netlink (sock_diag(7)).
 //!
 //! It is in memory; but the kernel may have to load its module `unix_diag` first, for which it
-//! starts a program. Our own few lines: the crates that speak netlink build on one that nobody
-//! keeps any more.
+//! starts a program. No crate is used: those that speak netlink build on one that is not maintained any
+//! more.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -41,8 +41,10 @@ const LISTEN: u8 = 10;
 
 /// A socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct SocketRow {
+pub struct SocketRow {
+    /// Its inode.
     pub inode: u32,
+    /// Whether it accepts connections.
     pub listens: bool,
     /// The path that it is bound to, or was accepted from.
     pub path: Option<String>,
@@ -57,7 +59,7 @@ pub(crate) struct SocketRow {
 }
 
 /// All unix sockets of our network namespace.
-pub(in crate::collect::helper) fn unix_sockets() -> io::Result<Vec<SocketRow>> {
+pub fn unix_sockets() -> io::Result<Vec<SocketRow>> {
     let kernel = socket_with(
         AddressFamily::NETLINK,
         SocketType::DGRAM,

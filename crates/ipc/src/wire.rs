@@ -1,4 +1,4 @@
-//! As much of D-Bus' wire format as a few questions take.
+//! The part of D-Bus' wire format that a few calls need.
 
 /// Do not start the destination: an activation takes up to 25 seconds.
 const NO_AUTO_START: u8 = 2;
@@ -16,7 +16,8 @@ pub(crate) const FIXED_HEADER: usize = 16;
 const MAX_REST: usize = 1 << 20;
 
 /// A call of a method whose arguments are texts.
-pub(crate) struct Call<'a> {
+#[derive(Clone, Debug)]
+pub struct Call<'a> {
     path: &'a str,
     interface: &'a str,
     member: &'a str,
@@ -25,7 +26,8 @@ pub(crate) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    pub(crate) fn new(path: &'a str, interface: &'a str, member: &'a str) -> Self {
+    /// A call of this method of the bus itself.
+    pub fn new(path: &'a str, interface: &'a str, member: &'a str) -> Self {
         Self {
             path,
             interface,
@@ -35,12 +37,14 @@ impl<'a> Call<'a> {
         }
     }
 
-    pub(crate) fn to(mut self, destination: &'a str) -> Self {
+    /// The same, of the service with this name.
+    pub fn to(mut self, destination: &'a str) -> Self {
         self.destination = Some(destination);
         self
     }
 
-    pub(crate) fn with(mut self, argument: &'a str) -> Self {
+    /// With one more argument.
+    pub fn with(mut self, argument: &'a str) -> Self {
         self.arguments.push(argument);
         self
     }
@@ -92,19 +96,19 @@ fn field(fields: &mut Vec<u8>, code: u8, kind: u8, value: &str) {
     text(fields, value);
 }
 
-/// What of a message is of use.
+/// The parts of a message that are of use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Message {
+pub struct Message {
     /// Its number, which its sender counts up.
-    pub(crate) serial: u32,
+    pub serial: u32,
     /// The number of the call that it answers.
-    pub(crate) answers: Option<u32>,
+    pub answers: Option<u32>,
     /// The error's name, if it is one.
-    pub(crate) error: Option<String>,
+    pub error: Option<String>,
     /// The first thing in it, if that is a text.
-    pub(crate) text: Option<String>,
+    pub text: Option<String>,
     /// The first thing in it, if that is a number of 32 bits.
-    pub(crate) number: Option<u32>,
+    pub number: Option<u32>,
 }
 
 /// The length of what follows the front.

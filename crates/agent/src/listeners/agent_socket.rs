@@ -19,7 +19,7 @@ use super::is_trusted;
 
 /// A listening unix socket. Its file goes with it.
 #[derive(Debug)]
-pub struct UnixDoor {
+pub struct AgentSocket {
     listener: UnixListener,
     path: PathBuf,
     inode: u64,
@@ -28,7 +28,7 @@ pub struct UnixDoor {
     _lock: File,
 }
 
-impl UnixDoor {
+impl AgentSocket {
     /// Listens on `path`, for root and our own user, and for `group` if there is one. Makes
     /// the directory. Replaces the socket of a server that has gone, and nothing else.
     pub async fn open(path: &Path, group: Option<u32>) -> Result<Self, SocketError> {
@@ -96,7 +96,7 @@ fn not_granted(group: u32, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), why)
 }
 
-impl Listener for UnixDoor {
+impl Listener for AgentSocket {
     type Io = UnixStream;
     type Addr = ();
 
@@ -114,7 +114,7 @@ impl Listener for UnixDoor {
     }
 }
 
-impl Drop for UnixDoor {
+impl Drop for AgentSocket {
     fn drop(&mut self) {
         let file = fs::symlink_metadata(&self.path);
         if file.is_ok_and(|file| file.ino() == self.inode) {
@@ -124,7 +124,7 @@ impl Drop for UnixDoor {
     }
 }
 
-/// For us alone: whoever can open a file can lock it.
+/// For this user alone: a process that can open a file can lock it.
 fn lock_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)
@@ -156,7 +156,7 @@ mod tests {
     #[tokio::test]
     async fn the_socket_is_ours_alone_in_a_directory_that_is_open() {
         let (_folder, path) = place();
-        let door = UnixDoor::open(&path, None).await.unwrap();
+        let door = AgentSocket::open(&path, None).await.unwrap();
         assert_eq!(mode(&path), 0o600);
         assert_eq!(mode(path.parent().unwrap()), 0o755);
         UnixStream::connect(&path).await.unwrap();
@@ -168,7 +168,7 @@ mod tests {
     async fn a_group_gets_the_socket_too() {
         let (_folder, path) = place();
         let group = rustix::process::getegid().as_raw();
-        let _door = UnixDoor::open(&path, Some(group)).await.unwrap();
+        let _door = AgentSocket::open(&path, Some(group)).await.unwrap();
         assert_eq!(mode(&path), 0o660);
         assert_eq!(fs::symlink_metadata(&path).unwrap().gid(), group);
     }
@@ -178,14 +178,14 @@ mod tests {
         let (_folder, path) = place();
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         drop(StdListener::bind(&path).unwrap());
-        let door = UnixDoor::open(&path, None).await.unwrap();
-        let error = UnixDoor::open(&path, None).await.unwrap_err();
+        let door = AgentSocket::open(&path, None).await.unwrap();
+        let error = AgentSocket::open(&path, None).await.unwrap_err();
         assert!(matches!(error, SocketError::InUse(_)), "{error}");
         UnixStream::connect(&path).await.unwrap();
         drop(door);
 
         let _foreign = StdListener::bind(&path).unwrap();
-        let error = UnixDoor::open(&path, None).await.unwrap_err();
+        let error = AgentSocket::open(&path, None).await.unwrap_err();
         assert!(matches!(error, SocketError::InUse(_)), "{error}");
         UnixStream::connect(&path).await.unwrap();
     }
@@ -194,7 +194,7 @@ mod tests {
     async fn what_is_not_a_socket_is_left_alone() {
         let (_folder, path) = place();
         fs::create_dir_all(&path).unwrap();
-        let error = UnixDoor::open(&path, None).await.unwrap_err();
+        let error = AgentSocket::open(&path, None).await.unwrap_err();
         assert!(matches!(error, SocketError::NotASocket(_)), "{error}");
         assert!(path.is_dir());
     }
@@ -202,7 +202,7 @@ mod tests {
     #[tokio::test]
     async fn the_socket_of_a_successor_outlives_us() {
         let (_folder, path) = place();
-        let door = UnixDoor::open(&path, None).await.unwrap();
+        let door = AgentSocket::open(&path, None).await.unwrap();
         fs::remove_file(&path).unwrap();
         let _successor = StdListener::bind(&path).unwrap();
         drop(door);

@@ -1,19 +1,19 @@
-//! Where the agent answers, and who gets in.
+//! Where the agent listens, and which clients are served.
 //!
 //! ```text
-//!   unix_door: root, our own user, socketGroup --> everything
-//!   listen, metricsListen: whoever connects    --> health and metrics
-//!                                                   |
-//!                        places: a bounded number of connections, the idle give way
-//!                                                   |
-//!                                                server: one request each
+//!   agent_socket: root, our own user, socketGroup --> everything
+//!   listen, metricsListen: each client            --> health and metrics
+//!                                                      |
+//!                           places: a bounded number of connections, idle ones are closed
+//!                                                      |
+//!                                                   server: one request each
 //! ```
 
+mod agent_socket;
 mod group;
 mod peer;
 mod places;
 mod server;
-mod unix_door;
 
 use std::io;
 use std::net::SocketAddr;
@@ -24,15 +24,15 @@ use tokio::net::TcpListener;
 
 use crate::AgentConfig;
 
+pub use agent_socket::AgentSocket;
 pub(crate) use peer::is_trusted;
 pub use server::{Endless, MAX_CONNECTIONS, serve};
-pub use unix_door::UnixDoor;
 
 /// The sockets of an agent.
 #[derive(Debug)]
 pub struct Listeners {
     /// Serves everything.
-    pub socket: UnixDoor,
+    pub socket: AgentSocket,
     /// Serves health and metrics to this machine.
     pub health: TcpListener,
     /// Serves health and metrics to Prometheus, if wanted.
@@ -76,7 +76,7 @@ impl Listeners {
         Ok(Self {
             health: bind(config.listen).await?,
             metrics,
-            socket: UnixDoor::open(&config.socket, group.transpose()?).await?,
+            socket: AgentSocket::open(&config.socket, group.transpose()?).await?,
         })
     }
 

@@ -146,7 +146,7 @@ impl Taken {
 }
 
 impl State {
-    /// When it has to leave if somebody waits; `None` for never.
+    /// When it has to leave if another connection waits; `None` for never.
     fn time_is_up_at(&self) -> Option<Instant> {
         match self.stage {
             Stage::Asking => Some(self.since + ASKING),

@@ -1,4 +1,4 @@
-//! Serving HTTP to whoever may come: connections are bounded in number, and each in time.
+//! Serving HTTP to any client: connections are bounded in number, and each in time.
 //!
 //! ```text
 //!   accept --> a place --> header (5 s) --> one answer (30 s in all) --> closed
@@ -7,7 +7,7 @@
 //!                                           for as long as it is read
 //! ```
 //!
-//! A connection carries one request, so none is kept for later by somebody who says nothing.
+//! A connection carries one request, so an idle client keeps none.
 //! When all [`places`](super::places) are taken, idle connections and slow readers give way.
 
 use std::convert::Infallible;

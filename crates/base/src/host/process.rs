@@ -1,0 +1,152 @@
+//! Processes by which containers are run, as `/proc` shows them.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::is_id;
+
+/// How long a command of runc that is no session may take. It normally takes less than a second. A slow
+/// disk may hold one up for longer than a call may wait for it, and killing it then would do harm.
+pub const RUNC_HANGS_AFTER: Duration = Duration::from_secs(30);
+
+/// The fields of `/proc/PID/stat` that are of use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ProcessStat {
+    /// The name, which may contain anything.
+    pub comm: String,
+    /// `R`, `S`, `D`, `T`, `Z` and others.
+    pub state: char,
+    /// The parent.
+    pub ppid: u32,
+    /// The kernel's flags of the task.
+    pub flags: u64,
+    /// Ticks in user mode and in the kernel.
+    pub ticks: u64,
+    /// How many threads it has.
+    pub threads: u32,
+    /// Ticks from the start of the machine to its own.
+    pub start: u64,
+    /// Pages that are resident.
+    pub resident: Option<u64>,
+}
+
+impl ProcessStat {
+    /// From `1 (systemd) S 0 1 1 0 -1 4194560 …`; the name may contain even `) S 1`.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (front, back) = text.rsplit_once(") ")?;
+        let (_, comm) = front.split_once(" (")?;
+        let fields: Vec<&str> = back.split_ascii_whitespace().collect();
+        let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        Some(Self {
+            comm: comm.to_owned(),
+            state: fields.first()?.chars().next()?,
+            ppid: number(1)? as u32,
+            flags: number(6)?,
+            ticks: number(11)? + number(12)?,
+            threads: number(17)? as u32,
+            start: number(19)?,
+            resident: number(21),
+        })
+    }
+
+    /// Whether it has ended, and its parent has not waited for it yet.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, 'Z' | 'X')
+    }
+}
+
+/// Whether a process of this name is a `runc` command.
+pub fn is_runc(comm: &str) -> bool {
+    matches!(comm, "runc" | "crun" | "docker-runc")
+}
+
+/// Whether a process of this name is a containerd shim, or a conmon. The kernel cuts names after fifteen
+/// bytes.
+pub fn is_shim(comm: &str) -> bool {
+    comm.starts_with("containerd-shim") || comm == "conmon"
+}
+
+/// What a `runc` is to do, according to its command line. Nothing else of that is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RuncCommand {
+    /// `create`, `kill`, `update`.
+    pub verb: String,
+    /// Of which container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub container: Option<String>,
+}
+
+/// The verbs by which daemons and shims run containers.
+const VERBS: [&str; 15] = [
+    "checkpoint",
+    "create",
+    "delete",
+    "events",
+    "exec",
+    "features",
+    "kill",
+    "pause",
+    "ps",
+    "restore",
+    "resume",
+    "run",
+    "start",
+    "state",
+    "update",
+];
+
+impl RuncCommand {
+    /// From the file `cmdline`, in which each argument ends with a zero.
+    pub fn parse(cmdline: &str) -> Option<Self> {
+        let mut arguments = cmdline.split('\0').skip(1);
+        let verb = arguments.find(|argument| VERBS.contains(argument))?;
+        Some(Self {
+            verb: verb.to_owned(),
+            container: arguments.find(|id| is_id(id)).map(str::to_owned),
+        })
+    }
+
+    /// Whether it may take as long as what it started.
+    pub fn is_session(&self) -> bool {
+        matches!(self.verb.as_str(), "exec" | "run" | "events")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_that_looks_like_fields_does_not_mislead() {
+        let stat = |state: char| {
+            let line = format!(
+                "77 (a) R 1 (b)) {state} 12 77 77 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 3 0 9900 1 250"
+            );
+            ProcessStat::parse(&line).unwrap()
+        };
+        let alive = stat('S');
+        assert_eq!(alive.comm, "a) R 1 (b)");
+        assert_eq!((alive.state, alive.ppid, alive.ticks), ('S', 12, 110));
+        assert_eq!((alive.threads, alive.start), (3, 9900));
+        assert_eq!(alive.resident, Some(250));
+        assert!(!alive.has_ended() && stat('Z').has_ended());
+        assert_eq!(ProcessStat::parse("77 (runc"), None);
+    }
+
+    #[test]
+    fn the_verb_and_the_container_of_a_runc_are_read_and_nothing_else() {
+        let id = "0123456789abcdef".repeat(4);
+        let command = |line: &str| RuncCommand::parse(&line.replace(' ', "\0"));
+        let kill = command(&format!("runc --root /run/runc kill {id} 9")).unwrap();
+        assert_eq!((&*kill.verb, kill.container), ("kill", Some(id)));
+        assert!(
+            command("runc --root /run/runc exec --process x 12")
+                .unwrap()
+                .is_session()
+        );
+        assert_eq!(command("runc --version"), None);
+        assert_eq!(command(""), None);
+    }
+}

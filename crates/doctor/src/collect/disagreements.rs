@@ -1,0 +1,185 @@
+//! Containers about which the runtime and the kernel disagree:
+//!
+//! ```text
+//!   listed as running, its process has exited   its conmon or shim is stopped or gone
+//!   its process runs, not listed                the runtime could not read its own records
+//! ```
+//!
+//! Both are so for a moment when a container ends or starts, and stay so if something is wrong.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use pleg::model::id::Id;
+use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::out::coverage::PassKind;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, timeout};
+
+use super::observed::Observed;
+use super::task_folder::TaskFolder;
+use crate::limits::{EXIT_NOTICED_WITHIN, FIRST_PROCESSES};
+
+/// Looks for them twice.
+pub(super) struct Disagreements {
+    folder: TaskFolder,
+    first: Option<First>,
+}
+
+/// What was found at first.
+struct First {
+    found: Found,
+    at: Instant,
+}
+
+/// The containers, with their first processes.
+#[derive(Default)]
+struct Found {
+    /// Those that are listed as running and whose process has exited, with its PID if that is recorded.
+    though_dead: BTreeMap<Id, Option<u32>>,
+    /// Those whose process runs and that are not listed.
+    unlisted: BTreeMap<Id, u32>,
+}
+
+/// The containers about which the runtime and the kernel have disagreed for seconds.
+#[derive(Debug, Default)]
+pub(super) struct Disagreeing {
+    /// They are listed as running, and their process has exited.
+    pub though_dead: BTreeSet<Id>,
+    /// Their process runs, and they are not listed.
+    pub unlisted: BTreeSet<Id>,
+}
+
+impl Disagreeing {
+    fn is_empty(&self) -> bool {
+        self.though_dead.is_empty() && self.unlisted.is_empty()
+    }
+
+    /// Whether this container is one of them.
+    pub fn contains(&self, id: &Id) -> bool {
+        self.though_dead.contains(id) || self.unlisted.contains(id)
+    }
+}
+
+impl Disagreements {
+    pub fn new(folder: TaskFolder) -> Self {
+        Self {
+            folder,
+            first: None,
+        }
+    }
+
+    /// Whether they were looked for.
+    pub fn is_checked(&self) -> bool {
+        self.first.is_some()
+    }
+
+    /// Looks for them; `runtime` is the runtime's process.
+    pub async fn check(&mut self, observed: &Observed, runtime: Option<u32>) {
+        let at = Instant::now();
+        let (running, known) = (running(observed), known(observed));
+        let folder = self.folder.clone();
+        let read = spawn_blocking(move || {
+            match runtime.is_some_and(|runtime| folder.has_our_pids(runtime)) {
+                true => Found {
+                    though_dead: folder.ended(&running),
+                    unlisted: folder.running_besides(&known),
+                },
+                false => Found::default(),
+            }
+        });
+        let found = timeout(FIRST_PROCESSES, read).await;
+        let found = found.ok().and_then(Result::ok).unwrap_or_default();
+        self.first = Some(First { found, at });
+    }
+
+    /// Whether nothing more can be learned: they agree about each, or the pods were observed after a
+    /// healthy runtime would have noticed.
+    pub fn is_decided(&self, observed: &Observed) -> bool {
+        let Some(first) = &self.first else {
+            return true;
+        };
+        let still = first.still(observed);
+        still.is_empty() || first.is_older_than(observed)
+    }
+
+    /// The containers about which they still disagree; `Err` with their number if that is not known.
+    pub async fn end(self, observed: &Observed) -> Result<Disagreeing, usize> {
+        let Some(first) = self.first else {
+            return Ok(Disagreeing::default());
+        };
+        let still = first.still(observed);
+        let count = still.though_dead.len() + still.unlisted.len();
+        if count == 0 {
+            return Ok(still);
+        }
+        if !first.is_older_than(observed) {
+            return Err(count);
+        }
+        let (folder, known) = (self.folder, known(observed));
+        let read = spawn_blocking(move || {
+            // If it was restarted under the same id, another process has exited since.
+            let again = folder.ended(&still.though_dead).into_iter();
+            let again = again.filter(|(id, init)| {
+                let before = first.found.though_dead.get(id);
+                before.is_some_and(|before| init.is_none() || init == before)
+            });
+            let unlisted = folder.running_besides(&known).into_keys();
+            Disagreeing {
+                though_dead: again.map(|(id, _)| id).collect(),
+                unlisted: unlisted.filter(|id| still.unlisted.contains(id)).collect(),
+            }
+        });
+        let still = timeout(FIRST_PROCESSES, read).await;
+        still.ok().and_then(Result::ok).ok_or(count)
+    }
+}
+
+impl First {
+    /// Those about which the engine still reports something else than the kernel.
+    fn still(&self, observed: &Observed) -> Disagreeing {
+        let (running, known) = (running(observed), known(observed));
+        let though_dead = self.found.though_dead.keys();
+        let unlisted = self.found.unlisted.keys();
+        Disagreeing {
+            though_dead: though_dead
+                .filter(|id| running.contains(*id))
+                .cloned()
+                .collect(),
+            unlisted: unlisted
+                .filter(|id| !known.contains(*id))
+                .cloned()
+                .collect(),
+        }
+    }
+
+    /// Whether all pods were observed, by lists if one is not listed, after a healthy runtime would have
+    /// noticed.
+    fn is_older_than(&self, observed: &Observed) -> bool {
+        let is_listed = observed.status.relist.last_kind == Some(PassKind::List);
+        (is_listed || self.found.unlisted.is_empty())
+            && observed.is_newer_than(self.at + EXIT_NOTICED_WITHIN)
+    }
+}
+
+/// The containers and sandboxes that run according to the engine.
+fn running(observed: &Observed) -> BTreeSet<Id> {
+    let ids = observed.pods.iter().flat_map(|pod| {
+        let sandboxes = pod.status.sandboxes.iter();
+        let ready = sandboxes.filter(|it| it.state == SandboxState::Ready);
+        let containers = pod.status.containers.iter();
+        let running = containers.filter(|it| it.state == ContainerState::Running);
+        let running = running.map(|it| it.id.clone());
+        ready.map(|it| it.id.clone()).chain(running)
+    });
+    ids.collect()
+}
+
+/// The containers and sandboxes that the engine knows.
+fn known(observed: &Observed) -> BTreeSet<Id> {
+    let ids = observed.pods.iter().flat_map(|pod| {
+        let sandboxes = pod.status.sandboxes.iter().map(|it| it.id.clone());
+        let containers = pod.status.containers.iter().map(|it| it.id.clone());
+        sandboxes.chain(containers)
+    });
+    ids.collect()
+}

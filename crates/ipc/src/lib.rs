@@ -1,0 +1,10 @@
+//! How local processes are queried: D-Bus, and the kernel's table of unix sockets. Each query has a
+//! deadline, and none starts a service.
+
+mod connection;
+mod unix_sockets;
+mod wire;
+
+pub use connection::{Connection, Failure};
+pub use unix_sockets::{SocketRow, unix_sockets};
+pub use wire::{Call, Message};

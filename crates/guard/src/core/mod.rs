@@ -299,7 +299,7 @@ impl Guard {
             return self.on_read_called(kind, id, reader, now);
         }
         if matches!(rpc, Rpc::Version | Rpc::RuntimeConfig) {
-            return self.on_node_called(rpc, request, call, from, now);
+            return self.on_node_called(rpc, call, from, now);
         }
         if is_stats_list(rpc) {
             return self.on_stats_called(rpc, request, call, from, deadline, now);

@@ -1,5 +1,8 @@
-//! `Version` and `RuntimeConfig`: who the runtime is. On a hang the last answer of the same
-//! process is as good as a new one.
+//! `Version` and `RuntimeConfig`: which runtime is connected. While the runtime does not respond,
+//! the last answer of the same process is as good as a new one.
+//!
+//! The guard makes each of these calls once for each process, and does not wait for a kubelet to
+//! make them: a kubelet that starts during a fault exits if they are not answered.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,39 +13,45 @@ use tokio::time::Instant;
 
 use super::{Action, AskId, CallId, Caller, Guard, Outcome, Purpose, Reply};
 
-/// Who asks in more ways than these, or at greater length, is no kubelet.
-const MOST: usize = 16;
-const LONGEST: usize = 1024;
+/// The answers to these calls depend on the process alone, not on the request.
+const NODE_CALLS: [Rpc; 2] = [Rpc::Version, Rpc::RuntimeConfig];
 
-/// After this the last answer is given again.
-const OVERDUE: Duration = Duration::from_secs(2);
+/// How long a caller waits before it receives the last answer again.
+const OVERDUE_AFTER: Duration = Duration::from_secs(2);
 
-/// While lists are answered from the rows, the runtime is asked whether it lives.
-const HEARTBEAT: Duration = Duration::from_secs(1);
+/// How often the guard itself makes these calls: each one until it is answered, and `Version` while
+/// lists are answered from the rows, to learn whether the runtime responds.
+const PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeCalls {
-    /// The last answers of the process that is connected now, by what was asked.
-    last: BTreeMap<(Rpc, Bytes), Bytes>,
+    /// The last answers of the process that is connected now; `None` if it returned an error.
+    answers: BTreeMap<Rpc, Option<Bytes>>,
     outstanding: BTreeMap<AskId, NodeCall>,
-    heartbeat: Option<Instant>,
+    /// When the guard makes its next call; `None` if it needs none.
+    next: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
 struct NodeCall {
     rpc: Rpc,
-    request: Bytes,
-    asked: Instant,
+    sent: Instant,
     caller: Option<(CallId, Caller)>,
 }
 
+impl NodeCall {
+    fn is_overdue(&self, now: Instant) -> bool {
+        now >= self.sent + OVERDUE_AFTER
+    }
+}
+
 impl NodeCalls {
-    /// The process that answers next may be another one.
+    /// The next connection may be to another process.
     pub(super) fn forget(&mut self) {
-        self.last.clear();
+        self.answers.clear();
     }
 
-    /// The caller has gone: gives the call that nobody wants any more.
+    /// The caller has gone. Returns the call that was made for it.
     pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
         let is_its = |it: &NodeCall| it.caller.is_some_and(|(caller, _)| caller == call);
         let found = self.outstanding.iter().find(|(_, it)| is_its(it));
@@ -53,48 +62,43 @@ impl NodeCalls {
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.outstanding.values().filter(|it| it.caller.is_some());
-        let times = waiting.map(|it| it.asked + OVERDUE);
-        times.chain(self.heartbeat).filter(|time| *time > now).min()
+        let times = waiting.map(|it| it.sent + OVERDUE_AFTER);
+        times.chain(self.next).filter(|time| *time > now).min()
+    }
+
+    /// The last message of the connected process.
+    fn last(&self, rpc: Rpc) -> Option<&Bytes> {
+        self.answers.get(&rpc)?.as_ref()
+    }
+
+    fn is_outstanding(&self, rpc: Rpc) -> bool {
+        self.outstanding.values().any(|it| it.rpc == rpc)
     }
 }
 
 impl Guard {
-    pub(super) fn on_node_called(
-        &mut self,
-        rpc: Rpc,
-        request: Bytes,
-        call: CallId,
-        from: Caller,
-        now: Instant,
-    ) {
+    pub(super) fn on_node_called(&mut self, rpc: Rpc, call: CallId, from: Caller, now: Instant) {
         let mut outstanding = self.node_calls.outstanding.values();
-        let is_overdue =
-            |it: &NodeCall| it.rpc == rpc && it.request == request && now >= it.asked + OVERDUE;
-        if outstanding.any(is_overdue)
+        if outstanding.any(|it| it.rpc == rpc && it.is_overdue(now))
             && self.answers(from)
-            && let Some(last) = self.node_calls.last.get(&(rpc, request.clone()))
+            && let Some(last) = self.node_calls.last(rpc)
         {
             let reply = Reply::Message(last.clone());
             return self.reply(call, rpc, reply);
         }
         let ask = self.pass_on(Purpose::NodeCall(rpc), call, now);
-        self.note_node_call(ask, rpc, request, Some((call, from)), now);
+        self.note_node_call(ask, rpc, Some((call, from)), now);
     }
 
     fn note_node_call(
         &mut self,
         ask: AskId,
         rpc: Rpc,
-        request: Bytes,
         caller: Option<(CallId, Caller)>,
         now: Instant,
     ) {
-        let call = NodeCall {
-            rpc,
-            request,
-            asked: now,
-            caller,
-        };
+        let sent = now;
+        let call = NodeCall { rpc, sent, caller };
         self.node_calls.outstanding.insert(ask, call);
     }
 
@@ -102,14 +106,16 @@ impl Guard {
         let Some(it) = self.node_calls.outstanding.remove(&ask) else {
             return;
         };
-        if let Outcome::Messages(messages) = outcome
-            && let [message] = messages.as_slice()
-        {
-            let last = &mut self.node_calls.last;
-            let is_usual = it.request.len() <= LONGEST && last.len() < MOST;
-            if is_usual || last.contains_key(&(it.rpc, it.request.clone())) {
-                last.insert((it.rpc, it.request), message.clone());
+        let answers = &mut self.node_calls.answers;
+        match outcome {
+            Outcome::Messages(messages) if messages.len() == 1 => {
+                answers.insert(it.rpc, messages.first().cloned());
             }
+            // `RuntimeConfig` is unknown to old runtimes: requesting it again would not help.
+            Outcome::Messages(_) | Outcome::Strange | Outcome::NotFound | Outcome::Failed => {
+                answers.entry(it.rpc).or_default();
+            }
+            Outcome::GivenUp | Outcome::Lost => {}
         }
         if let Some((call, _)) = it.caller {
             self.actions.push(Action::Relay(ask, call));
@@ -117,17 +123,23 @@ impl Guard {
     }
 
     pub(super) fn pass_node_calls(&mut self, now: Instant) {
+        self.answer_overdue_node_calls(now);
+        self.make_node_calls(now);
+    }
+
+    fn answer_overdue_node_calls(&mut self, now: Instant) {
+        if !self.acts() {
+            return;
+        }
         let mut answered = Vec::new();
-        let acts = self.acts();
         let NodeCalls {
-            last, outstanding, ..
+            answers,
+            outstanding,
+            ..
         } = &mut self.node_calls;
-        for it in outstanding.values_mut() {
-            let of_client = it
-                .caller
-                .filter(|(_, from)| acts && *from == Caller::Client && now >= it.asked + OVERDUE);
-            if let Some((call, _)) = of_client
-                && let Some(last) = last.get(&(it.rpc, it.request.clone()))
+        for it in outstanding.values_mut().filter(|it| it.is_overdue(now)) {
+            if let Some((call, Caller::Client)) = it.caller
+                && let Some(Some(last)) = answers.get(&it.rpc)
             {
                 it.caller = None;
                 answered.push((call, it.rpc, last.clone()));
@@ -136,22 +148,26 @@ impl Guard {
         for (call, rpc, message) in answered {
             self.reply(call, rpc, Reply::Message(message));
         }
-        self.node_calls.heartbeat = match self.guarding_since() {
-            None => None,
-            Some(_) => Some(self.node_calls.heartbeat.unwrap_or(now)),
+    }
+
+    /// Makes the calls that the guard itself needs.
+    fn make_node_calls(&mut self, now: Instant) {
+        let needs = |rpc: &Rpc| {
+            let is_unknown = !self.node_calls.answers.contains_key(rpc);
+            let is_heartbeat = *rpc == Rpc::Version && self.guarding_since().is_some();
+            self.acts() && is_unknown || is_heartbeat
         };
-        let mut outstanding = self.node_calls.outstanding.values();
-        let is_asked = outstanding.any(|it| it.rpc == Rpc::Version);
-        if self.node_calls.heartbeat.is_some_and(|due| now >= due) {
-            self.node_calls.heartbeat = Some(now + HEARTBEAT);
-            if !is_asked {
-                let ask = self.ask(
-                    Purpose::NodeCall(Rpc::Version),
-                    Rpc::Version,
-                    Bytes::new(),
-                    now,
-                );
-                self.note_node_call(ask, Rpc::Version, Bytes::new(), None, now);
+        let needed: Vec<Rpc> = NODE_CALLS.into_iter().filter(needs).collect();
+        let due = self.node_calls.next.unwrap_or(now);
+        self.node_calls.next = (!needed.is_empty()).then_some(due);
+        if needed.is_empty() || now < due {
+            return;
+        }
+        self.node_calls.next = Some(now + PERIOD);
+        for rpc in needed {
+            if !self.node_calls.is_outstanding(rpc) {
+                let ask = self.ask(Purpose::NodeCall(rpc), rpc, Bytes::new(), now);
+                self.note_node_call(ask, rpc, None, now);
             }
         }
     }

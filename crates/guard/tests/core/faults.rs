@@ -6,7 +6,9 @@ use cri::{Rpc, v1};
 use guard::core::{Mode, Outcome, Phase};
 use prost::Message;
 
-use crate::node::{LIMIT, MADE, Node, container_id, create_container, run_sandbox, sandbox_id};
+use crate::node::{
+    LIMIT, MADE, Node, container_id, create_container, nested, run_sandbox, sandbox_id,
+};
 
 const CONTAINERS: usize = 40;
 const SECOND: Duration = Duration::from_secs(1);
@@ -293,6 +295,41 @@ fn after_a_pod_was_restored_no_list_is_answered_until_the_runtime_has_shown_what
         node.hangs = locked;
         assert!(node.call(Rpc::ListContainers, "").0.is_some());
     }
+}
+
+#[test]
+fn version_is_answered_during_a_fault_although_no_caller_requested_it_before() {
+    let mut node = Node::new(20, CONTAINERS);
+    node.hangs = |_, _| true;
+    for rpc in [Rpc::Version, Rpc::RuntimeConfig] {
+        // A request of a kubelet: `version: "0.1.0"`.
+        let (answer, took) = node.call(rpc, nested(b"0.1.0"));
+        assert!(answer.is_some() && took < SECOND * 3, "{rpc} took {took:?}");
+    }
+}
+
+#[test]
+fn the_guard_itself_requests_version_once_for_each_connection() {
+    let mut node = Node::new(20, CONTAINERS);
+    let requested = |node: &Node| {
+        let is_version = |(rpc, _): &&(Rpc, String)| *rpc == Rpc::Version;
+        node.asked.iter().filter(is_version).count()
+    };
+    assert_eq!(requested(&node), 1);
+    node.pass(SECOND * 60);
+    assert_eq!(requested(&node), 1);
+    node.disconnect();
+    node.pass(SECOND * 60);
+    assert_eq!(requested(&node), 2);
+}
+
+#[test]
+fn runtime_config_is_requested_only_once_from_a_runtime_without_it() {
+    let mut node = Node::starting(20, CONTAINERS);
+    node.fails = |rpc, _| rpc == Rpc::RuntimeConfig;
+    node.pass(SECOND * 60);
+    let is_config = |(rpc, _): &&(Rpc, String)| *rpc == Rpc::RuntimeConfig;
+    assert_eq!(node.asked.iter().filter(is_config).count(), 1);
 }
 
 #[test]

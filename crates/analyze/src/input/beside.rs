@@ -52,7 +52,7 @@ pub(super) fn read_all(
         ended
     };
     let mut all: Vec<(usize, Ended)> = thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(&work)).collect();
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
         let ended = threads.into_iter().map(|thread| thread.join());
         ended
             .flat_map(|it| it.unwrap_or_else(|panic| resume_unwind(panic)))

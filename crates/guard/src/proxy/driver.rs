@@ -65,6 +65,8 @@ pub(super) struct Driver {
     /// without us.
     lost: watch::Sender<u64>,
     ids: IdSource,
+    /// One write at a time.
+    disk: Blocking,
     turned: Notify,
     added: Added,
     reports: watch::Sender<Report>,
@@ -142,6 +144,7 @@ impl Driver {
                 ours,
                 lost,
                 ids: proxy.ids.clone(),
+                disk: Blocking::one_at_a_time(),
                 turned: Notify::new(),
                 added: Added::default(),
                 reports: watch::Sender::new(report),
@@ -258,23 +261,12 @@ impl Driver {
 
     /// Keeps what is known in a file, for the next start.
     pub(super) async fn keep(self: Rc<Self>, path: PathBuf) {
-        let blocking = Blocking::one_at_a_time();
         let mut is_said = false;
         loop {
             sleep(KEEP).await;
-            let saved = self.state.borrow_mut().guard.to_save();
-            let Some(saved) = saved else { continue };
-            let to = path.clone();
-            let kept = blocking
-                .run(KEPT_WITHIN, move || kept::write(&to, &saved))
-                .await;
-            let why = match kept {
-                Some(Ok(())) => {
-                    is_said = false;
-                    continue;
-                }
-                Some(Err(error)) => error.to_string(),
-                None => "the disk does not respond".to_owned(),
+            let Err(why) = self.keep_now(&path).await else {
+                is_said = false;
+                continue;
             };
             if !std::mem::replace(&mut is_said, true) {
                 let path = path.display();
@@ -282,6 +274,27 @@ impl Driver {
             }
             self.state.borrow_mut().guard.not_saved();
             sleep(KEPT_WITHIN).await;
+        }
+    }
+
+    /// Keeps what is known before this process ends.
+    pub(super) async fn keep_last(&self, path: PathBuf) {
+        if let Err(why) = self.keep_now(&path).await {
+            let path = path.display();
+            tracing::warn!("cannot save the guard's records in {path}: {why}");
+        }
+    }
+
+    /// Keeps what is known, if it has changed.
+    async fn keep_now(&self, path: &Path) -> Result<(), String> {
+        let saved = self.state.borrow_mut().guard.to_save(Instant::now());
+        let Some(saved) = saved else { return Ok(()) };
+        let to = path.to_owned();
+        let write = move || kept::write(&to, &saved);
+        match self.disk.run(KEPT_WITHIN, write).await {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err("the disk does not respond".to_owned()),
         }
     }
 

@@ -67,6 +67,7 @@ pub(super) struct Driver {
     ids: IdSource,
     /// One write at a time.
     disk: Blocking,
+    phase_changed: Notify,
     turned: Notify,
     added: Added,
     reports: watch::Sender<Report>,
@@ -145,6 +146,7 @@ impl Driver {
                 lost,
                 ids: proxy.ids.clone(),
                 disk: Blocking::one_at_a_time(),
+                phase_changed: Notify::new(),
                 turned: Notify::new(),
                 added: Added::default(),
                 reports: watch::Sender::new(report),
@@ -263,7 +265,8 @@ impl Driver {
     pub(super) async fn keep(self: Rc<Self>, path: PathBuf) {
         let mut is_said = false;
         loop {
-            sleep(KEEP).await;
+            // The next guard continues with a fault that has just begun.
+            let _ = timeout(KEEP, self.phase_changed.notified()).await;
             let Err(why) = self.keep_now(&path).await else {
                 is_said = false;
                 continue;
@@ -394,6 +397,7 @@ impl Driver {
         self.reports.send_if_modified(|shown| {
             if discriminant(&shown.phase) != discriminant(&phase) {
                 tell(phase);
+                self.phase_changed.notify_one();
             }
             let mode = state.guard.mode();
             let differs = (shown.mode, shown.phase) != (mode, phase) || shown.stuck != stuck;

@@ -50,7 +50,7 @@ bench: ## What it costs, as a table; needs root for the part on containerd
 	bench/analyze
 
 .PHONY: dist
-dist: ## A release for amd64 and arm64, in target/dist: binaries, .deb, image, chart, SBOM, checksums
+dist: ## A release for amd64 and arm64, in target/dist: binaries, .deb, images, SBOM, provenance, checksums
 	@packaging/dist
 
 .PHONY: clean

@@ -94,3 +94,32 @@ JSON
     pack -C "$layout" -c blobs index.json manifest.json oci-layout >"$file"
     rm -rf "$work"
 }
+
+# make_multi_image FILE IMAGE...: one OCI layout with the images of all architectures under one index,
+# which `skopeo copy --all oci-archive:FILE` pushes.
+make_multi_image() {
+    local file=$1 work=target/packaging/multi-image layout image manifests='' index index_size
+    shift
+    layout=$work/layout
+    rm -rf "$work"
+    mkdir -p "$layout/blobs/sha256"
+    for image in "$@"; do
+        mkdir "$work/one"
+        tar -xf "$image" -C "$work/one"
+        mv "$work"/one/blobs/sha256/* "$layout/blobs/sha256/"
+        # The descriptor of the image, without the annotations of a single one.
+        manifests+=$(sed -E 's/.*"manifests":\[(.*)\]\}$/\1/; s/,"annotations":\{[^}]*\}//' "$work/one/index.json"),
+        rm -rf "$work/one"
+    done
+    cat >"$work/index" <<JSON
+{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[${manifests%,}]}
+JSON
+    index_size=$(stat -c %s "$work/index")
+    index=$(add_blob "$work/index" "$layout")
+    echo '{"imageLayoutVersion":"1.0.0"}' >"$layout/oci-layout"
+    cat >"$layout/index.json" <<JSON
+{"schemaVersion":2,"mediaType":"application/vnd.oci.image.index.v1+json","manifests":[{"mediaType":"application/vnd.oci.image.index.v1+json","digest":"sha256:$index","size":$index_size,"annotations":{"org.opencontainers.image.ref.name":"$version"}}]}
+JSON
+    pack -C "$layout" -c blobs index.json oci-layout >"$file"
+    rm -rf "$work"
+}

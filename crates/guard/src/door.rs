@@ -36,8 +36,7 @@ pub async fn open_door(path: &Path, runtime: &Path) -> Result<UnixListener, Door
         path: path.to_owned(),
         error,
     };
-    let is_same = |path: &Path| fs::canonicalize(path).ok();
-    if path == runtime || is_same(path).is_some_and(|path| is_same(runtime) == Some(path)) {
+    if is_same(path, runtime) {
         return Err(DoorError::Runtime(path.to_owned()));
     }
     if let Some(listener) = handed_over(path) {
@@ -56,11 +55,18 @@ fn handed_over(path: &Path) -> Option<UnixListener> {
     let mut handed = ListenFd::from_env();
     let of_path = |listener: &UnixListener| {
         let address = listener.local_addr().ok();
-        address.is_some_and(|address| address.as_pathname() == Some(path))
+        let bound = address.as_ref().and_then(|address| address.as_pathname());
+        bound.is_some_and(|bound| is_same(bound, path))
     };
     (0..handed.len())
         .filter_map(|place| handed.take_unix_listener(place).ok().flatten())
         .find(of_path)
+}
+
+/// Whether both lead to the same socket: `/var/run` is `/run` on most systems.
+fn is_same(path: &Path, other: &Path) -> bool {
+    let real = |path: &Path| fs::canonicalize(path).ok();
+    path == other || real(path).is_some_and(|path| real(other) == Some(path))
 }
 
 /// Lets those in who may connect to the runtime.

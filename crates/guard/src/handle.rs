@@ -2,10 +2,12 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
 
-/// A running guard. It ends when the last clone is dropped.
+/// A running guard. It ends when the last clone is dropped, or stopped.
 #[derive(Clone, Debug)]
 pub struct Handle {
     beats: Arc<AtomicU64>,
@@ -32,9 +34,20 @@ impl Handle {
         self.beats.load(Ordering::Relaxed)
     }
 
+    /// Ends the guard: it saves what it knows. A disk that does not respond in time is not waited for.
+    pub async fn stop(self, within: Duration) {
+        let running = self.running.clone();
+        drop(self);
+        // After this time the process may end all the same.
+        let _ = timeout(within, has_ended(running)).await;
+    }
+
     /// When the guard's thread has ended, which it does not do by itself.
     pub async fn ended(&self) {
-        let mut running = self.running.clone();
-        while running.changed().await.is_ok() {}
+        has_ended(self.running.clone()).await;
     }
+}
+
+async fn has_ended(mut running: watch::Receiver<()>) {
+    while running.changed().await.is_ok() {}
 }

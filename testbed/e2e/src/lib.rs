@@ -20,6 +20,7 @@ use testbed_driver::Testbed;
 mod agent;
 pub mod doctor;
 pub mod run_node;
+pub mod soak;
 
 pub use agent::Agent;
 
@@ -52,6 +53,13 @@ fn binary() -> PathBuf {
     let tests = std::env::current_exe().expect("a test has a path");
     let folder = tests.parent().and_then(|deps| deps.parent());
     folder.expect("tests lie in target/debug/deps").join("pleg")
+}
+
+/// The programs under test.
+pub fn programs() -> soak::Programs {
+    let pleg = binary();
+    let guard = pleg.with_file_name("pleg-guard");
+    soak::Programs { pleg, guard }
 }
 
 /// The command, with nothing said yet.

@@ -438,6 +438,24 @@ mod tests {
         assert_eq!(after(&Seen::Absent, &Ok(other)), Seen::Absent);
     }
 
+    #[tokio::test]
+    async fn a_runtime_whose_socket_is_named_by_another_path_is_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let (run, var_run) = (folder.path().join("run"), folder.path().join("var-run"));
+        std::fs::create_dir(&run).unwrap();
+        std::os::unix::fs::symlink(&run, &var_run).unwrap();
+        let _runtime = std::os::unix::net::UnixListener::bind(run.join("r.sock")).unwrap();
+        let of = |runtime: PathBuf| Status {
+            runtime: runtime.display().to_string(),
+            ..status(1, 1)
+        };
+        for (path, is_same) in [(var_run.join("r.sock"), true), (run.join("s.sock"), false)] {
+            let answer = Ok(of(path));
+            let seen = Seen::Absent.after(&answer, &run.join("r.sock"), Instant::now());
+            assert_eq!(seen != Seen::Absent, is_same);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_connection_changes_its_way_with_the_guard() {
         let guard = guard();

@@ -102,8 +102,12 @@ impl View {
     }
 
     /// Whether the guard is in front of the runtime on this socket.
+    ///
+    /// `/var/run` is `/run` on most systems.
     pub(super) fn guards(&self, runtime: &Path) -> bool {
-        Path::new(&self.runtime) == runtime
+        let guarded = Path::new(&self.runtime);
+        let real = |path: &Path| path.canonicalize().ok();
+        guarded == runtime || real(guarded).is_some_and(|path| real(runtime) == Some(path))
     }
 
     /// Whether this replaces what is known already: answers may arrive in any order.

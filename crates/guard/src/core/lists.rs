@@ -188,6 +188,24 @@ impl Lists {
         matches!(self.state, State::GivenUp { .. })
     }
 
+    /// Since when the fault lasts because of which lists do not pass, or pass for too long.
+    pub(super) fn fault_since(&self) -> Option<Instant> {
+        match self.state {
+            State::Guarding { since, .. } | State::GivenUp { since } => Some(since),
+            State::Passing { .. } => None,
+        }
+    }
+
+    /// An earlier guard ended in the middle of a fault: its limit does not start again, and lists are
+    /// answered before they are overdue again.
+    pub(super) fn resume_fault(&mut self, since: Instant, now: Instant) {
+        self.state = State::Guarding {
+            since,
+            begun: now,
+            next: now,
+        };
+    }
+
     /// The next process has faults of its own.
     pub(super) fn forget_fault(&mut self) {
         if let State::Passing { last } = &mut self.state {

@@ -283,11 +283,13 @@ impl Guard {
             Some(row) => row.sandbox.clone(),
             None => status.sandbox.clone(),
         };
+        let row = || row_of_status(kind, &status.bytes, sandbox.as_ref(), known);
+        let row = (!is_shown).then(row);
         if is_shown {
             self.rows_mut(kind).tell(id, status.state, asked);
         } else if kind == Kind::Container && sandbox.is_none() {
             self.ids.is_somewhere(id, asked.1);
-        } else if let Ok(row) = row_of_status(kind, &status.bytes, sandbox.as_ref()) {
+        } else if let Some(Ok(row)) = row {
             self.learn_row(kind, row, asked);
             self.prove_creations(asked.1);
         }

@@ -27,6 +27,9 @@ mod log;
 /// systemd takes a message at once, or is itself stuck.
 const NOTIFIED_WITHIN: Duration = Duration::from_secs(1);
 
+/// A kubelet waits while the guard is replaced.
+const STOPPED_WITHIN: Duration = Duration::from_millis(200);
+
 /// Why the guard ended although it was not asked to.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
@@ -119,6 +122,7 @@ async fn run(options: Options) -> Result<(), Failure> {
         _ = terminated.recv() => Ok(()),
         _ = interrupted.recv() => Ok(()),
     };
+    guard.stop(STOPPED_WITHIN).await;
     notify(NotifyState::Stopping).await;
     ended
 }

@@ -65,6 +65,9 @@ pub(super) struct Driver {
     /// without us.
     lost: watch::Sender<u64>,
     ids: IdSource,
+    /// One write at a time.
+    disk: Blocking,
+    phase_changed: Notify,
     turned: Notify,
     added: Added,
     reports: watch::Sender<Report>,
@@ -142,6 +145,8 @@ impl Driver {
                 ours,
                 lost,
                 ids: proxy.ids.clone(),
+                disk: Blocking::one_at_a_time(),
+                phase_changed: Notify::new(),
                 turned: Notify::new(),
                 added: Added::default(),
                 reports: watch::Sender::new(report),
@@ -258,23 +263,13 @@ impl Driver {
 
     /// Keeps what is known in a file, for the next start.
     pub(super) async fn keep(self: Rc<Self>, path: PathBuf) {
-        let blocking = Blocking::one_at_a_time();
         let mut is_said = false;
         loop {
-            sleep(KEEP).await;
-            let saved = self.state.borrow_mut().guard.to_save();
-            let Some(saved) = saved else { continue };
-            let to = path.clone();
-            let kept = blocking
-                .run(KEPT_WITHIN, move || kept::write(&to, &saved))
-                .await;
-            let why = match kept {
-                Some(Ok(())) => {
-                    is_said = false;
-                    continue;
-                }
-                Some(Err(error)) => error.to_string(),
-                None => "the disk does not respond".to_owned(),
+            // The next guard continues with a fault that has just begun.
+            let _ = timeout(KEEP, self.phase_changed.notified()).await;
+            let Err(why) = self.keep_now(&path).await else {
+                is_said = false;
+                continue;
             };
             if !std::mem::replace(&mut is_said, true) {
                 let path = path.display();
@@ -282,6 +277,27 @@ impl Driver {
             }
             self.state.borrow_mut().guard.not_saved();
             sleep(KEPT_WITHIN).await;
+        }
+    }
+
+    /// Keeps what is known before this process ends.
+    pub(super) async fn keep_last(&self, path: PathBuf) {
+        if let Err(why) = self.keep_now(&path).await {
+            let path = path.display();
+            tracing::warn!("cannot save the guard's records in {path}: {why}");
+        }
+    }
+
+    /// Keeps what is known, if it has changed.
+    async fn keep_now(&self, path: &Path) -> Result<(), String> {
+        let saved = self.state.borrow_mut().guard.to_save(Instant::now());
+        let Some(saved) = saved else { return Ok(()) };
+        let to = path.to_owned();
+        let write = move || kept::write(&to, &saved);
+        match self.disk.run(KEPT_WITHIN, write).await {
+            Some(Ok(())) => Ok(()),
+            Some(Err(error)) => Err(error.to_string()),
+            None => Err("the disk does not respond".to_owned()),
         }
     }
 
@@ -381,6 +397,7 @@ impl Driver {
         self.reports.send_if_modified(|shown| {
             if discriminant(&shown.phase) != discriminant(&phase) {
                 tell(phase);
+                self.phase_changed.notify_one();
             }
             let mode = state.guard.mode();
             let differs = (shown.mode, shown.phase) != (mode, phase) || shown.stuck != stuck;

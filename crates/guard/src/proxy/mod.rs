@@ -120,7 +120,7 @@ impl Proxy {
             let local = LocalSet::new();
             let served = async {
                 let listener = UnixListener::from_std(listener)?;
-                server::serve(listener, self, mode).await
+                server::serve(listener, self, mode, stopped).await
             };
             local.block_on(&runtime, async {
                 let beat = async {
@@ -137,7 +137,6 @@ impl Proxy {
                             tracing::error!("the guard's socket failed: {error}");
                         }
                     }
-                    _ = stopped => {}
                 }
             });
         };

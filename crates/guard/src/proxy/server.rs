@@ -15,6 +15,7 @@ use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::oneshot;
 use tokio::time::sleep;
 
 use super::added::Passage;
@@ -30,18 +31,33 @@ use cri::frame::message_of;
 /// After an error of accept, such as no file descriptor left.
 const PAUSE: Duration = Duration::from_millis(50);
 
-pub(super) async fn serve(listener: UnixListener, proxy: Proxy, mode: Mode) -> io::Result<()> {
+/// Serves until `stopped` ends; then what is known is saved once more.
+pub(super) async fn serve(
+    listener: UnixListener,
+    proxy: Proxy,
+    mode: Mode,
+    mut stopped: oneshot::Receiver<()>,
+) -> io::Result<()> {
     let saved = match proxy.state.clone() {
         Some(path) => kept::read(path).await,
         None => None,
     };
     let driver = Driver::new(&proxy, mode, saved);
     spawn(driver.clone().tick());
-    if let Some(path) = proxy.state {
+    if let Some(path) = proxy.state.clone() {
         spawn(driver.clone().keep(path));
     }
     loop {
-        match listener.accept().await {
+        let accepted = tokio::select! {
+            accepted = listener.accept() => accepted,
+            _ = &mut stopped => {
+                if let Some(path) = proxy.state {
+                    driver.keep_last(path).await;
+                }
+                return Ok(());
+            }
+        };
+        match accepted {
             Ok((stream, _)) => {
                 spawn(serve_connection(driver.clone(), stream));
             }

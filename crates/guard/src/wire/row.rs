@@ -127,12 +127,19 @@ const CONTAINER_OF_STATUS: [(u32, u32); 9] = [
 const SANDBOX_OF_CONFIG: [(u32, u32); 3] = [(1, 2), (6, 5), (7, 6)];
 const CONTAINER_OF_CONFIG: [(u32, u32); 4] = [(1, 3), (2, 4), (9, 8), (10, 9)];
 
+/// Under which numbers a container's row, its status and its configuration have the image.
+const IMAGE_ID_OF_ROW: u32 = 10;
+const IMAGE_ID_OF_STATUS: u32 = 17;
+const IMAGE_OF_CONFIG: u32 = 2;
+
 /// The row of what has this status, which is a `PodSandboxStatus` or a `ContainerStatus`. A
-/// status does not say in which sandbox a container is.
+/// status does not say in which sandbox a container is, and that of an old runtime not which image it
+/// has: both are those of the row that was `made` from the request.
 pub(crate) fn row_of_status(
     kind: Kind,
     status: &[u8],
     sandbox: Option<&Id>,
+    made: Option<&Row>,
 ) -> Result<Row, Malformed> {
     let mut bytes = Vec::with_capacity(status.len());
     let table: &[_] = match kind {
@@ -141,6 +148,13 @@ pub(crate) fn row_of_status(
     };
     copy(status, table, &mut bytes)?;
     write_sandbox(sandbox, &mut bytes);
+    if kind == Kind::Container
+        && text_of(status, IMAGE_ID_OF_STATUS)?.is_none()
+        && let Some(made) = made
+        && let Some(image) = text_of(&made.bytes, IMAGE_ID_OF_ROW)?
+    {
+        write_text(IMAGE_ID_OF_ROW, image, &mut bytes);
+    }
     Row::read(kind, bytes.into())
 }
 
@@ -163,6 +177,11 @@ pub(crate) fn row_of_config(
     encode_key(created, WireType::Varint, &mut bytes);
     encode_varint(created_at as u64, &mut bytes);
     write_sandbox(sandbox, &mut bytes);
+    if kind == Kind::Container
+        && let Some(image) = image_id_of_config(config)?
+    {
+        write_text(IMAGE_ID_OF_ROW, image, &mut bytes);
+    }
     Ok(Row {
         is_made: true,
         ..Row::read(kind, bytes.into())?
@@ -176,6 +195,36 @@ fn copy(from: &[u8], table: &[(u32, u32)], to: &mut Vec<u8>) -> Result<(), Malfo
         }
         Ok(())
     })
+}
+
+/// The image of a container by its id, as a kubelet names it to a runtime that has it. Without an id in its
+/// row the kubelet's garbage collection takes the image for unused.
+fn image_id_of_config(config: &[u8]) -> Result<Option<&str>, Malformed> {
+    let mut image = None;
+    fields(config, "configuration", |number, field| {
+        if number == IMAGE_OF_CONFIG {
+            image = text_of(field.bytes()?, 1)?;
+        }
+        Ok(())
+    })?;
+    let is_id = |image: &&str| {
+        // containerd's ids have the name of the digest, CRI-O's do not.
+        let digits = image.strip_prefix("sha256:").unwrap_or(image);
+        digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    Ok(image.filter(is_id))
+}
+
+/// The last text of this number, if there is one that is not empty.
+fn text_of(message: &[u8], wanted: u32) -> Result<Option<&str>, Malformed> {
+    let mut text = None;
+    fields(message, "image", |number, field| {
+        if number == wanted {
+            text = std::str::from_utf8(field.bytes()?).ok();
+        }
+        Ok(())
+    })?;
+    Ok(text.filter(|text| !text.is_empty()))
 }
 
 fn write_sandbox(sandbox: Option<&Id>, to: &mut Vec<u8>) {
@@ -264,7 +313,13 @@ mod tests {
             ..Default::default()
         };
         let sandbox = Id::from("s1");
-        let row = row_of_status(Kind::Container, &status.encode_to_vec(), Some(&sandbox)).unwrap();
+        let row = row_of_status(
+            Kind::Container,
+            &status.encode_to_vec(),
+            Some(&sandbox),
+            None,
+        );
+        let row = row.unwrap();
         assert_eq!(v1::Container::decode(row.bytes).unwrap(), listed());
         let status = v1::PodSandboxStatus {
             id: "s1".into(),
@@ -273,7 +328,7 @@ mod tests {
             runtime_handler: "kata".into(),
             ..Default::default()
         };
-        let row = row_of_status(Kind::Sandbox, &status.encode_to_vec(), None).unwrap();
+        let row = row_of_status(Kind::Sandbox, &status.encode_to_vec(), None, None).unwrap();
         let expected = v1::PodSandbox {
             id: "s1".into(),
             state: 1,
@@ -282,6 +337,49 @@ mod tests {
             ..Default::default()
         };
         assert_eq!(v1::PodSandbox::decode(row.bytes).unwrap(), expected);
+    }
+
+    #[test]
+    fn the_image_of_a_new_container_is_known_by_the_id_in_its_configuration() {
+        let digits = "0123456789abcdef".repeat(4);
+        let (id, sandbox) = (Id::from("c1"), Id::from("s1"));
+        let made = |image: &str| {
+            let config = v1::ContainerConfig {
+                metadata: listed().metadata,
+                image: Some(v1::ImageSpec {
+                    image: image.to_owned(),
+                    ..Default::default()
+                }),
+                ..Default::default()
+            };
+            let config = config.encode_to_vec();
+            row_of_config(Kind::Container, &id, &config, Some(&sandbox), 5).unwrap()
+        };
+        for image in [digits.clone(), format!("sha256:{digits}")] {
+            assert_eq!(image_of(&made(&image)), image);
+        }
+        assert_eq!(image_of(&made("docker.io/library/busybox:latest")), "");
+
+        // containerd 1.7 has a digest of the repository in its status, and no id.
+        let made = made(&digits);
+        let with = |image_id: &str| {
+            let status = v1::ContainerStatus {
+                id: "c1".into(),
+                image_ref: "docker.io/library/busybox@sha256:ab".into(),
+                ..Default::default()
+            };
+            let mut status = status.encode_to_vec();
+            write_text(IMAGE_ID_OF_STATUS, image_id, &mut status);
+            let row = row_of_status(Kind::Container, &status, Some(&sandbox), Some(&made));
+            image_of(&row.unwrap())
+        };
+        assert_eq!(with(""), digits);
+        assert_eq!(with("sha256:other"), "sha256:other");
+    }
+
+    fn image_of(row: &Row) -> String {
+        let image = text_of(&row.bytes, IMAGE_ID_OF_ROW).unwrap();
+        image.unwrap_or_default().to_owned()
     }
 
     #[test]

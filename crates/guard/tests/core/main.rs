@@ -5,6 +5,8 @@ mod faults;
 mod large;
 mod missing;
 mod node;
+mod parallel;
 mod recurring;
+mod restarts;
 mod slow;
 mod statistics;

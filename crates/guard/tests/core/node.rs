@@ -14,6 +14,7 @@ use tokio::time::Instant;
 
 pub struct Node {
     guard: Guard,
+    began: Instant,
     now: Instant,
     sandboxes: usize,
     containers: usize,
@@ -146,7 +147,7 @@ impl Node {
     /// The same, and the guard has no limit.
     pub fn without_limit(sandboxes: usize, containers: usize) -> Self {
         let mut node = Self::starting(sandboxes, containers);
-        node.guard = Self::guard(node.now, Duration::from_secs(1 << 30));
+        node.guard = Self::guard(node.began, node.now, Duration::from_secs(1 << 30));
         node.step(Input::Time);
         node.pass(Duration::from_secs(3));
         node
@@ -156,7 +157,8 @@ impl Node {
     pub fn starting(sandboxes: usize, containers: usize) -> Self {
         let now = Instant::now();
         Self {
-            guard: Self::guard(now, LIMIT),
+            guard: Self::guard(now, now, LIMIT),
+            began: now,
             now,
             sandboxes,
             containers,
@@ -182,8 +184,8 @@ impl Node {
 
     /// The guard is killed, and started with what it has kept.
     pub fn restart(&mut self) {
-        let kept = self.guard.to_save().expect("something has changed");
-        self.guard = Self::guard(self.now, LIMIT);
+        let kept = self.guard.to_save(self.now).expect("something has changed");
+        self.guard = Self::guard(self.began, self.now, LIMIT);
         assert!(self.guard.restore(kept, self.now));
         self.held.clear();
         self.answers.clear();
@@ -191,30 +193,31 @@ impl Node {
 
     /// How many of what it kept, each with one bit of another byte wrong, a new guard takes in.
     pub fn damaged_and_taken_in(&mut self) -> usize {
-        let kept = self.guard.to_save().expect("something has changed");
+        let kept = self.guard.to_save(self.now).expect("something has changed");
         let damaged = (0..kept.len()).filter(|byte| {
             let mut damaged = kept.clone();
             damaged[*byte] ^= 1;
-            Self::guard(self.now, LIMIT).restore(damaged, self.now)
+            Self::guard(self.began, self.now, LIMIT).restore(damaged, self.now)
         });
         damaged.count()
     }
 
     /// Whether there is something to save, which then is saved or not.
     pub fn has_to_save(&mut self, is_saved: bool) -> bool {
-        let to_save = self.guard.to_save();
+        let to_save = self.guard.to_save(self.now);
         if !is_saved {
             self.guard.not_saved();
         }
         to_save.is_some()
     }
 
-    fn guard(now: Instant, limit: Duration) -> Guard {
+    fn guard(began: Instant, now: Instant, limit: Duration) -> Guard {
         let settings = Settings {
             limit,
             ..Settings::default()
         };
-        Guard::new(settings, Mode::Guard, now, 0)
+        let unix_nanos = i64::try_from((now - began).as_nanos()).expect("it is short");
+        Guard::new(settings, Mode::Guard, now, 1 + unix_nanos)
     }
 
     /// What the guard does for lists.

@@ -300,7 +300,7 @@ impl World {
 
     fn save(&mut self) {
         self.saved_at = self.now;
-        if let Some(saved) = self.guard.to_save() {
+        if let Some(saved) = self.guard.to_save(self.now) {
             self.saved = saved;
         }
         self.records.saved();

@@ -215,7 +215,7 @@ impl World {
                 Event::Answers(ask) => self.answer(ask),
                 Event::HostTells => self.host(),
                 Event::Saves => {
-                    self.saved = self.guard.to_save().or(self.saved.take());
+                    self.saved = self.guard.to_save(self.now).or(self.saved.take());
                     self.at(0.5, Event::Saves);
                 }
                 Event::Leaves(call) => {

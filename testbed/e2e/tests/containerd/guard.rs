@@ -10,18 +10,18 @@ use testbed_driver::{Driver, HeldUpdate, Network, Pod, PodSpec, Testbed};
 
 /// From the first list under the lock to its answer: 2 s until it is overdue, and a moment in
 /// which the one that is stuck may still answer; with room for a noisy machine.
-const FIRST_LIST: Duration = Duration::from_secs(5);
+const FIRST_LIST_WITHIN: Duration = Duration::from_secs(5);
 
 /// While the fault is known, with room for a noisy machine (50 ms are asked for).
-const KNOWN: Duration = Duration::from_millis(500);
+const KNOWN_FAULT_WITHIN: Duration = Duration::from_millis(500);
 
-/// Until something is so that must become so.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// Until what must become true is true.
+const TRUE_WITHIN: Duration = Duration::from_secs(20);
 
 /// A new pod: both of its calls wait a second for their proof.
-const NEW_POD: Duration = Duration::from_secs(12);
+const NEW_POD_WITHIN: Duration = Duration::from_secs(12);
 
-/// The states of all containers by id, and how long it took to be told.
+/// The states of all containers by id, and how long the lists took.
 async fn list(driver: &Driver) -> (BTreeMap<String, ContainerState>, Duration) {
     let asked = Instant::now();
     let pods = driver.pods().await.unwrap();
@@ -104,7 +104,7 @@ impl Guarded {
             if states[id] == ContainerState::ContainerExited {
                 return killed.elapsed();
             }
-            assert!(killed.elapsed() < PATIENCE, "{states:?}");
+            assert!(killed.elapsed() < TRUE_WITHIN, "{states:?}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
@@ -119,22 +119,22 @@ impl Guarded {
     }
 }
 
-async fn one_stuck_container_holds_up_nobody_else(version: &str, testbed: Testbed) {
+async fn one_stuck_container_delays_no_other(version: &str, testbed: Testbed) {
     let mut node = Guarded::of(testbed, "").await;
     let (before, _) = list(&node.kubelet).await;
     let update = node.lock().await;
 
     let (first, took) = list(&node.kubelet).await;
     println!("containerd {version}: the first list took {took:?}");
-    assert!(took < FIRST_LIST, "{took:?}");
+    assert!(took < FIRST_LIST_WITHIN, "{took:?}");
     assert_eq!(first, before, "nothing has changed");
 
-    // What it knows survives: a kubelet is told no less by the next one.
+    // Its records survive: the lists of the next guard lack nothing.
     node.agent.kill_and_start_again();
     node.kubelet = node.direct.through(&node.guarded);
     let (again, took) = list(&node.kubelet).await;
     println!("containerd {version}: after kill -9 of the guard a list took {took:?}");
-    assert!(took < FIRST_LIST, "{took:?}");
+    assert!(took < FIRST_LIST_WITHIN, "{took:?}");
     assert_eq!(again, before, "nothing has changed");
 
     let died = node.death(node.dies.id("app").unwrap()).await;
@@ -156,7 +156,7 @@ async fn one_stuck_container_holds_up_nobody_else(version: &str, testbed: Testbe
     let new = kubelet.run_pod(&spec).await.unwrap();
     let took = asked.elapsed();
     println!("containerd {version}: a new pod took {took:?}");
-    assert!(took < NEW_POD, "{took:?}");
+    assert!(took < NEW_POD_WITHIN, "{took:?}");
     let asked = Instant::now();
     // As a kubelet does it: a sandbox is removed once it is empty.
     let container = goes.id("app").unwrap();
@@ -176,7 +176,7 @@ async fn one_stuck_container_holds_up_nobody_else(version: &str, testbed: Testbe
     let (states, _) = list(kubelet).await;
     let (_, quickly) = list(kubelet).await;
     println!("containerd {version}: a list of the known fault took {quickly:?}");
-    assert!(quickly < KNOWN, "{quickly:?}");
+    assert!(quickly < KNOWN_FAULT_WITHIN, "{quickly:?}");
     assert_eq!(
         states[new.id("app").unwrap()],
         ContainerState::ContainerRunning
@@ -204,17 +204,17 @@ async fn one_stuck_container_holds_up_nobody_else(version: &str, testbed: Testbe
 }
 
 #[tokio::test]
-async fn under_the_status_lock_a_kubelet_behind_the_guard_goes_on() {
+async fn under_the_status_lock_a_kubelet_behind_the_guard_continues() {
     for version in ALL_VERSIONS {
         let name = format!("e2e-guard-{version}");
         let testbed = Testbed::up(version, &name).await.unwrap();
-        one_stuck_container_holds_up_nobody_else(version, testbed).await;
+        one_stuck_container_delays_no_other(version, testbed).await;
     }
 }
 
 /// No list has shown it, and its pod has two sandboxes: only containerd knows in which it is.
 #[tokio::test]
-async fn a_container_that_another_client_makes_in_mid_fault_is_listed_in_its_sandbox() {
+async fn a_container_of_another_client_in_mid_fault_is_listed_in_its_sandbox() {
     let node = Guarded::up("foreign", "").await;
     let second = PodSpec {
         uid: Some(node.goes.uid.clone()),
@@ -237,7 +237,7 @@ async fn a_container_that_another_client_makes_in_mid_fault_is_listed_in_its_san
         if let Ok(id) = pod.id("other") {
             break id.to_owned();
         }
-        assert!(began.elapsed() < PATIENCE, "{pod:?}");
+        assert!(began.elapsed() < TRUE_WITHIN, "{pod:?}");
         tokio::time::sleep(Duration::from_millis(200)).await;
     };
     println!("it was listed after {:?}", began.elapsed());
@@ -250,13 +250,13 @@ async fn a_container_that_another_client_makes_in_mid_fault_is_listed_in_its_san
 }
 
 #[tokio::test]
-async fn a_verb_of_runc_that_hangs_holds_up_its_own_container_alone() {
+async fn a_stuck_runc_delays_only_its_own_container() {
     let node = Guarded::up("runc", "").await;
     let (before, _) = list(&node.kubelet).await;
     node.verb(&["runc-stuck", "update"]).await;
     let update = node.held().await;
     let (first, took) = list(&node.kubelet).await;
-    assert!(took < FIRST_LIST, "{took:?}");
+    assert!(took < FIRST_LIST_WITHIN, "{took:?}");
     assert_eq!(first, before, "nothing has changed");
     node.death(node.dies.id("app").unwrap()).await;
     node.kubelet
@@ -284,7 +284,7 @@ async fn while_a_network_plugin_hangs_the_lists_pass() {
     tokio::time::sleep(Duration::from_secs(4)).await;
     assert!(!hung.is_finished(), "it waits for the plugin");
     let (now, took) = list(&node.kubelet).await;
-    assert!(took < KNOWN, "{took:?}");
+    assert!(took < KNOWN_FAULT_WITHIN, "{took:?}");
     assert_eq!(now, before, "nothing has changed");
     assert_eq!(node.agent.status()["guard"]["guarding"], false);
     node.verb(&["cni-free"]).await;
@@ -315,7 +315,7 @@ async fn a_containerd_that_is_killed_in_mid_fault_never_shortens_a_list() {
                 assert_eq!(containers, before.len(), "{pods:?}");
                 break;
             }
-            Err(error) => assert!(back.elapsed() < PATIENCE, "{error:#}"),
+            Err(error) => assert!(back.elapsed() < TRUE_WITHIN, "{error:#}"),
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
@@ -327,7 +327,7 @@ async fn the_stopped_shim_of_the_culprit_is_continued_if_that_is_asked_for() {
     let remedy = "remedy: shim\nremedyAfter: 3s\n";
     let node = Guarded::up("remedy", remedy).await;
     let update = node.lock().await;
-    // Nobody is helped whom the guard does not guard from.
+    // There is no remedy unless the guard answers.
     list(&node.kubelet).await;
     update.answered().await.unwrap();
     node.over().await;

@@ -18,6 +18,7 @@ mod lifecycle;
 mod run;
 mod run_bad_days;
 mod slow_reader;
+mod soak;
 mod static_pods;
 mod status_lock;
 mod stream;

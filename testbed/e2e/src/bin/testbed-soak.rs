@@ -1,0 +1,135 @@
+//! `testbed/soak`: hours of a node's work behind a guard, with faults.
+
+// What it measures is its output.
+#![allow(clippy::print_stdout, clippy::print_stderr)]
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use e2e::soak::{Plan, Programs, cost, run};
+
+const HELP: &str = "\
+A node at work behind a guard, with faults, on a containerd of its own. Needs root.
+
+  testbed/soak --minutes N | --hours N [OPTIONS]
+  testbed/soak cost RUNTIME_SOCKET PLEG_GUARD BARE_PROXY [CALLS]
+
+  --containerd VERSION  2 (the newest; the default), 1.7 or 1.6
+  --pods N              pods of two containers each (default: 10)
+  --pleg PATH           pleg (default: beside this program)
+  --guard PATH          pleg-guard (default: beside pleg)
+
+`cost` measures what a guard costs a call that passes, beside a proxy that decides nothing
+(cargo build --release -p pleg-guard --bins --example bare-proxy).
+
+Half of the time is in mode guard, half in mode shadow. Exit codes: 0 nothing is wrong, 1 something is,
+2 the soak failed.
+";
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    if let [verb, runtime, guard, bare, calls @ ..] = words.as_slice()
+        && verb == "cost"
+    {
+        return measure_cost(runtime, guard, bare, calls.first());
+    }
+    let plan = match plan(words.into_iter()) {
+        Ok(Some(plan)) => plan,
+        Ok(None) => {
+            print!("{HELP}");
+            return ExitCode::SUCCESS;
+        }
+        Err(why) => {
+            eprintln!("soak: {why}; --help shows the options");
+            return ExitCode::from(2);
+        }
+    };
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let runtime = match runtime {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            eprintln!("soak: {error}");
+            return ExitCode::from(2);
+        }
+    };
+    match runtime.block_on(run(plan)) {
+        Ok(report) => {
+            println!("{report}");
+            let wrong = report.faults_found();
+            wrong.iter().for_each(|what| println!("WRONG: {what}"));
+            match wrong.is_empty() {
+                true => ExitCode::SUCCESS,
+                false => ExitCode::from(1),
+            }
+        }
+        Err(error) => {
+            eprintln!("soak: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn measure_cost(runtime: &str, guard: &str, bare: &str, calls: Option<&String>) -> ExitCode {
+    let calls = calls.and_then(|calls| calls.parse().ok()).unwrap_or(2000);
+    let endpoint = cri::Endpoint::new(runtime);
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let measured = match tokio {
+        Ok(tokio) => tokio.block_on(cost(&endpoint, guard.as_ref(), bare.as_ref(), calls)),
+        Err(error) => Err(tonic::Status::internal(error.to_string())),
+    };
+    match measured {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("soak: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn plan(mut words: impl Iterator<Item = String>) -> Result<Option<Plan>, String> {
+    let own = std::env::current_exe().map_err(|error| error.to_string())?;
+    let mut pleg = own.with_file_name("pleg");
+    let mut guard: Option<PathBuf> = None;
+    let (mut version, mut pods, mut minutes) = ("2".to_owned(), 10, None);
+    while let Some(word) = words.next() {
+        if word == "--help" {
+            return Ok(None);
+        }
+        let value = words.next().ok_or(format!("{word} needs a value"))?;
+        let number = || {
+            value
+                .parse::<f64>()
+                .map_err(|error| format!("{word}: {error}"))
+        };
+        match word.as_str() {
+            "--minutes" => minutes = Some(number()?),
+            "--hours" => minutes = Some(number()? * 60.0),
+            "--containerd" => version = value,
+            "--pods" => pods = number()? as usize,
+            "--pleg" => pleg = value.into(),
+            "--guard" => guard = Some(value.into()),
+            _ => return Err(format!("{word} is unknown")),
+        }
+    }
+    let minutes = minutes.filter(|minutes| *minutes > 0.0);
+    let minutes = minutes.ok_or("--minutes or --hours is missing")?;
+    let guard = guard.unwrap_or_else(|| pleg.with_file_name("pleg-guard"));
+    Ok(Some(Plan {
+        name: "soak".to_owned(),
+        version,
+        programs: Programs { pleg, guard },
+        pods: pods.max(2),
+        time: Duration::from_secs_f64(minutes * 60.0),
+        calm: Duration::from_secs(15),
+        fault: Duration::from_secs(20),
+        say: |line| println!("{line}"),
+    }))
+}

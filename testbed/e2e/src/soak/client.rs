@@ -1,0 +1,237 @@
+//! Calls to a runtime, or to a guard in front of it, each of whose answers is checked.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use cri::v1::{
+    Container, ContainerState, ContainerStatusRequest, ContainerStatusResponse,
+    ListContainersRequest, ListContainersResponse, ListPodSandboxRequest, ListPodSandboxResponse,
+    PodSandbox, PodSandboxState, PodSandboxStatusRequest, PodSandboxStatusResponse,
+};
+use cri::{ApiVersion, Client, Endpoint, Rpc};
+use prost::Message;
+use tonic::Code;
+
+use super::World;
+use super::journal::{Contradiction, Interval, Kind, Rule, State};
+
+/// How long the runtime is asked whether it says the same as the guard.
+const CONFIRMED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Over which socket a client makes its calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Path {
+    /// Through the guard.
+    Guard,
+    /// On the runtime's own socket.
+    Runtime,
+}
+
+/// Why there is no answer.
+#[derive(Clone, Debug)]
+pub(super) enum NoAnswer {
+    Deadline,
+    NotFound,
+    Refused(Code),
+}
+
+/// A client of one socket.
+#[derive(Clone)]
+pub(super) struct Caller {
+    world: Rc<World>,
+    client: Client,
+    path: Path,
+    deadline: Duration,
+}
+
+impl Caller {
+    pub(super) fn new(
+        world: Rc<World>,
+        endpoint: &Endpoint,
+        path: Path,
+        deadline: Duration,
+    ) -> Self {
+        Self {
+            world,
+            client: Client::new(endpoint, 64 << 20),
+            path,
+            deadline,
+        }
+    }
+
+    pub(super) fn with_deadline(&self, deadline: Duration) -> Self {
+        Self {
+            deadline,
+            ..self.clone()
+        }
+    }
+
+    /// One call. Its end is counted.
+    pub(super) async fn call<Q, A>(&self, rpc: Rpc, request: Q) -> Result<A, NoAnswer>
+    where
+        Q: Message + 'static,
+        A: Message + Default + 'static,
+    {
+        let call = self.client.unary(ApiVersion::V1, rpc, request);
+        let answer = match tokio::time::timeout(self.deadline, call).await {
+            Ok(Ok(answer)) => Ok(answer),
+            Ok(Err(status)) if status.code() == Code::NotFound => Err(NoAnswer::NotFound),
+            Ok(Err(status)) => Err(NoAnswer::Refused(status.code())),
+            Err(_) => Err(NoAnswer::Deadline),
+        };
+        self.world
+            .counts
+            .borrow_mut()
+            .ended(self.path, answer.as_ref().err());
+        answer
+    }
+
+    /// All sandboxes.
+    pub(super) async fn sandboxes(&self) -> Result<Vec<PodSandbox>, NoAnswer> {
+        let asked = Instant::now();
+        let request = ListPodSandboxRequest { filter: None };
+        let list: ListPodSandboxResponse = self.call(Rpc::ListPodSandbox, request).await?;
+        let rows = list.items.iter();
+        let rows = rows.map(|row| (row.id.clone(), of_sandbox(row.state())));
+        let interval = (asked, Instant::now());
+        self.check(Kind::Sandbox, &rows.collect::<Vec<_>>(), interval)
+            .await;
+        Ok(list.items)
+    }
+
+    /// All containers.
+    pub(super) async fn containers(&self) -> Result<Vec<Container>, NoAnswer> {
+        let asked = Instant::now();
+        let request = ListContainersRequest { filter: None };
+        let list: ListContainersResponse = self.call(Rpc::ListContainers, request).await?;
+        let rows = list.containers.iter();
+        let rows = rows.map(|row| (row.id.clone(), of_container(row.state())));
+        let interval = (asked, Instant::now());
+        self.check(Kind::Container, &rows.collect::<Vec<_>>(), interval)
+            .await;
+        Ok(list.containers)
+    }
+
+    /// The state of one id; `None` if the runtime does not have it.
+    pub(super) async fn state(&self, kind: Kind, id: &str) -> Result<Option<State>, NoAnswer> {
+        let asked = Instant::now();
+        let shown = self.unchecked_state(kind, id).await?;
+        let interval = (asked, Instant::now());
+        let found = self.world.check_status(kind, id, shown, interval);
+        self.world.counts.borrow_mut().statuses += 1;
+        if let Some(found) = found {
+            self.judge(found).await;
+        }
+        Ok(shown)
+    }
+
+    async fn unchecked_state(&self, kind: Kind, id: &str) -> Result<Option<State>, NoAnswer> {
+        let id = id.to_owned();
+        let state = match kind {
+            Kind::Sandbox => {
+                let request = PodSandboxStatusRequest {
+                    pod_sandbox_id: id,
+                    verbose: false,
+                };
+                let answer = self.call(Rpc::PodSandboxStatus, request).await;
+                answer.map(|answer: PodSandboxStatusResponse| {
+                    answer.status.map(|status| of_sandbox(status.state()))
+                })
+            }
+            Kind::Container => {
+                let request = ContainerStatusRequest {
+                    container_id: id,
+                    verbose: false,
+                };
+                let answer = self.call(Rpc::ContainerStatus, request).await;
+                answer.map(|answer: ContainerStatusResponse| {
+                    answer.status.map(|status| of_container(status.state()))
+                })
+            }
+        };
+        match state {
+            Err(NoAnswer::NotFound) => Ok(None),
+            state => state,
+        }
+    }
+
+    /// Whether this client is answered the same now.
+    async fn says(&self, found: &Contradiction) -> bool {
+        let status = self.unchecked_state(found.kind, &found.id).await;
+        if status.is_ok_and(|state| state == found.shown) {
+            return true;
+        }
+        let listed = match found.kind {
+            Kind::Sandbox => {
+                let request = ListPodSandboxRequest { filter: None };
+                let list = self.call(Rpc::ListPodSandbox, request).await;
+                list.map(|list: ListPodSandboxResponse| {
+                    let row = list.items.iter().find(|row| row.id == found.id);
+                    row.map(|row| of_sandbox(row.state()))
+                })
+            }
+            Kind::Container => {
+                let request = ListContainersRequest { filter: None };
+                let list = self.call(Rpc::ListContainers, request).await;
+                list.map(|list: ListContainersResponse| {
+                    let row = list.containers.iter().find(|row| row.id == found.id);
+                    row.map(|row| of_container(row.state()))
+                })
+            }
+        };
+        listed.is_ok_and(|state| state == found.shown)
+    }
+
+    async fn check(&self, kind: Kind, rows: &[(String, State)], interval: Interval) {
+        let found = self.world.journal.borrow().check_list(kind, rows, interval);
+        self.world
+            .counts
+            .borrow_mut()
+            .listed(self.path, interval.1 - interval.0);
+        for contradiction in found {
+            self.judge(contradiction).await;
+        }
+    }
+
+    /// Counts a contradiction: as the runtime's own if it says the same by itself, in a status or in a list.
+    /// containerd 2 lists a sandbox as READY of which its status says NOTREADY.
+    async fn judge(&self, found: Contradiction) {
+        let direct = self.world.direct.borrow().clone();
+        let is_own = match (self.path, direct) {
+            (Path::Runtime, _) => true,
+            (Path::Guard, Some(direct)) if found.rule != Rule::Doubled => {
+                Box::pin(direct.with_deadline(CONFIRMED_WITHIN).says(&found)).await
+            }
+            (Path::Guard, _) => false,
+        };
+        self.world
+            .counts
+            .borrow_mut()
+            .contradicted(found.rule, is_own);
+        let whose = if is_own {
+            "the runtime's own"
+        } else {
+            "DANGEROUS"
+        };
+        self.world.say(&format!("{whose}: {found:?}"));
+    }
+}
+
+/// How calls ended, by reason.
+pub(super) type Ends = BTreeMap<String, u64>;
+
+fn of_sandbox(state: PodSandboxState) -> State {
+    match state {
+        PodSandboxState::SandboxReady => State::Runs,
+        PodSandboxState::SandboxNotready => State::Ended,
+    }
+}
+
+fn of_container(state: ContainerState) -> State {
+    match state {
+        ContainerState::ContainerRunning => State::Runs,
+        ContainerState::ContainerExited => State::Ended,
+        ContainerState::ContainerCreated | ContainerState::ContainerUnknown => State::Other,
+    }
+}

@@ -81,7 +81,7 @@ fn a_list_waits_for_the_runtime_if_the_only_container_is_stuck() {
     assert!(matches!(node.end_of(list), Some(Some(_))));
 }
 
-/// A list that waits because nothing confirms it waits on when a container is created.
+/// Checks that the creation of a container does not release a list that waits for a confirmation.
 #[track_caller]
 fn assert_a_creation_releases_no_list(node: &mut Node) {
     let list = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");

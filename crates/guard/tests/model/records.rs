@@ -31,7 +31,7 @@ struct Record {
     fails: bool,
     /// When the last change of it was answered.
     changed: Option<Instant>,
-    /// Since when it is known to the kubelet, or to a complete list.
+    /// When the kubelet, or a complete list, first had it.
     known: Option<Instant>,
     /// When a caller was first given each state.
     given: [Option<Instant>; 3],

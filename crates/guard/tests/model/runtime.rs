@@ -1,4 +1,4 @@
-//! The runtime: its sandboxes and containers, what hangs, and its answers.
+//! The runtime: its sandboxes and containers, its faults, and its answers.
 
 use std::collections::{BTreeSet, HashMap};
 

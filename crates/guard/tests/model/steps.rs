@@ -42,7 +42,7 @@ pub enum Step {
     Wait(Duration),
 }
 
-/// Where worlds begin: a node whose lists the guard has seen.
+/// The start of worlds: a node whose lists the guard has received.
 pub struct Start {
     /// The states of the containers of each sandbox; `None` for a container that can be created.
     pub pods: &'static [&'static [Option<i32>]],
@@ -154,7 +154,7 @@ impl Alphabet {
     }
 }
 
-/// Whether another fault holds all that this one would.
+/// Whether another fault already affects all calls that this one would affect.
 fn is_covered(runtime: &Runtime, fault: Fault) -> bool {
     let has = |fault| runtime.faults.contains(&fault);
     match fault {
@@ -189,7 +189,7 @@ fn is_first_of_its_kind(world: &World, path: &[Step], step: Step) -> bool {
     let in_order = match (*last, step) {
         (_, Step::Ends(fault)) if is_undone(fault) => false,
         (Step::Ends(ended), Step::Begins(fault)) if ended == fault => false,
-        // Three short ones are almost a long one.
+        // Three short waits are almost a long one.
         (Step::Wait(last), Step::Wait(time)) => {
             let is_third = path.len() > 1 && matches!(path[path.len() - 2], Step::Wait(_));
             time <= last && !is_third
@@ -250,7 +250,7 @@ fn affects(fault: Fault, call: Step) -> bool {
     }
 }
 
-/// Containers that began alike are interchangeable until a step names one: the first is named
+/// Containers that began alike are interchangeable until a step names one. So the first of them is named
 /// first.
 fn is_first_alike(world: &World, path: &[Step], step: Step) -> bool {
     let Some(Item(kind, number)) = item_of(step) else {

@@ -1,14 +1,14 @@
-//! A CRI endpoint between a kubelet and its runtime. What the runtime answers passes
-//! untouched; what one stuck container holds up is answered from what is known to be true.
+//! A CRI endpoint between a kubelet and its runtime. The runtime's answers are passed on unchanged.
+//! A call that one stuck container delays is answered from state that the runtime has confirmed.
 //!
 //! ```text
-//!   kubelet --> core: pass, or answer in the runtime's place --> runtime
-//!                 ^                                                |
-//!                 \--- every answer teaches what is there ---------/
+//!   kubelet --> core: pass on, or answer in place of the runtime --> runtime
+//!                 ^                                                    |
+//!                 \--- every answer updates the known state -----------/
 //!
-//!   proxy   the way of the bytes: a thread of its own
-//!   core    the decisions: pure, told the time
-//!   wire    CRI's bytes, as far as they are read
+//!   proxy   HTTP/2 to the clients and to the runtime, in a separate thread
+//!   core    the decisions: pure, without a clock
+//!   wire    the fields of CRI messages that the guard reads or writes
 //! ```
 //!
 //! ```no_run

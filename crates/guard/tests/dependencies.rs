@@ -1,10 +1,10 @@
-//! What the program `pleg-guard` is made of: everything in it stands in the kubelet's only path to its
-//! runtime, so each crate is named here.
+//! The dependencies of the program `pleg-guard`. All its code is on the kubelet's only path to the runtime,
+//! so each crate is listed here.
 
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// Our own crates, and those of others that are compiled into it.
+/// The crates of this workspace and of others that are compiled into the program.
 const ALLOWED: &str = "
     pleg-base pleg-cri pleg-guard pleg-guard-api pleg-text
     atomic-waker bitflags bytes equivalent errno flate2 fnv futures-channel futures-core
@@ -35,7 +35,7 @@ const FORBIDDEN: [&str; 14] = [
 
 /// Enforces G11.
 #[test]
-fn the_guard_is_made_of_what_is_named_here_and_of_nothing_else() {
+fn the_guard_depends_on_the_listed_crates_only() {
     let tree = Command::new(env!("CARGO"))
         .args(["tree", "--offline", "--package", "pleg-guard"])
         .args(["--edges", "normal,no-proc-macro", "--prefix", "none"])
@@ -43,19 +43,19 @@ fn the_guard_is_made_of_what_is_named_here_and_of_nothing_else() {
         .current_dir(env!("CARGO_MANIFEST_DIR"))
         .output()
         .unwrap();
-    let said = String::from_utf8_lossy(&tree.stderr);
-    assert!(tree.status.success(), "{said}");
+    let stderr = String::from_utf8_lossy(&tree.stderr);
+    assert!(tree.status.success(), "{stderr}");
     let tree = String::from_utf8(tree.stdout).unwrap();
     let names = tree.lines().filter_map(|line| line.split(' ').next());
     let names: BTreeSet<&str> = names.filter(|name| !name.is_empty()).collect();
     assert!(names.contains("pleg-guard"), "{tree}");
     let allowed: BTreeSet<&str> = ALLOWED.split_whitespace().collect();
     let unknown: Vec<_> = names.difference(&allowed).collect();
-    assert!(unknown.is_empty(), "not named in this file: {unknown:?}");
+    assert!(unknown.is_empty(), "not listed in this file: {unknown:?}");
     let unused: Vec<_> = allowed.difference(&names).collect();
     assert!(
         unused.is_empty(),
-        "named in this file without need: {unused:?}"
+        "listed in this file but not used: {unused:?}"
     );
     assert!(FORBIDDEN.iter().all(|name| !names.contains(name)));
 }

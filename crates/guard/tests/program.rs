@@ -1,4 +1,4 @@
-//! The program `pleg-guard`, as a kubelet and an administrator meet it.
+//! The program `pleg-guard`, as a kubelet and an administrator use it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -18,7 +18,7 @@ struct Guard {
 }
 
 impl Guard {
-    /// One in front of a runtime that is not there.
+    /// A guard in front of a runtime that does not exist.
     fn start(options: &[&str]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_pleg-guard"));
@@ -38,7 +38,7 @@ impl Guard {
         self.folder.path().join("cri.sock")
     }
 
-    /// Its mode, once it answers, and how long that took from its start.
+    /// Waits until the guard answers. Returns its mode, and the time since its start.
     async fn answers(&self) -> (Mode, Duration) {
         let client = Client::new(self.socket());
         loop {
@@ -51,7 +51,7 @@ impl Guard {
         }
     }
 
-    /// Waits until it logs this.
+    /// Waits for a log line with this text, and returns the line.
     fn logs(&mut self, wanted: &str) -> String {
         let log = BufReader::new(self.process.stderr.take().unwrap());
         let mut lines = log.lines().map_while(Result::ok);
@@ -74,7 +74,7 @@ fn run(arguments: &[&str]) -> Output {
 
 /// Enforces G13.
 #[tokio::test]
-async fn it_answers_soon_after_its_start_although_there_is_no_runtime() {
+async fn the_guard_answers_soon_after_its_start_without_a_runtime() {
     for mode in ["guard", "shadow", "pass"] {
         let guard = Guard::start(&["--mode", mode]);
         let (answered, took) = guard.answers().await;
@@ -84,28 +84,28 @@ async fn it_answers_soon_after_its_start_although_there_is_no_runtime() {
             _ => Mode::Pass,
         };
         assert_eq!(answered, expected);
-        // Without optimisation, on a machine that does other things.
+        // The limit allows for a debug build on a busy machine.
         assert!(took < SECOND * 2, "{took:?}");
     }
 }
 
 #[tokio::test]
-async fn a_guard_that_was_killed_is_replaced_by_the_next_one_and_a_live_one_is_not() {
+async fn a_guard_takes_over_the_socket_of_a_killed_one_and_not_of_a_running_one() {
     let mut guard = Guard::start(&[]);
     guard.answers().await;
     let (socket, folder) = (guard.socket(), guard.folder.path().to_owned());
-    let beside = || {
+    let another = || {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pleg-guard"));
         command.arg("-r").arg(folder.join("runtime.sock"));
         command.arg("--listen").arg(&socket);
         command.env("PLEG_STATE_DIR", &folder);
         command
     };
-    let second = beside().output().unwrap();
+    let second = another().output().unwrap();
     assert_eq!(second.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&second.stderr);
-    assert!(said.contains("something already listens on"), "{said}");
-    let mut next = beside();
+    let stderr = String::from_utf8_lossy(&second.stderr);
+    assert!(stderr.contains("something already listens on"), "{stderr}");
+    let mut next = another();
     // SIGKILL: its socket is left, and no process listens there.
     guard.process.kill().unwrap();
     guard.process.wait().unwrap();
@@ -113,7 +113,7 @@ async fn a_guard_that_was_killed_is_replaced_by_the_next_one_and_a_live_one_is_n
     assert_eq!(guard.answers().await.0, Mode::Guard);
 }
 
-/// The headers of a call of gRPC, with this authority: indexed fields of HPACK's static table, and
+/// The headers of a gRPC call with this authority: indexed fields of the static table of HPACK, and
 /// literals.
 fn headers(authority: &str) -> Vec<u8> {
     let literal = |index: u8, text: &str| {
@@ -142,7 +142,7 @@ fn call(socket: &Path, authority: &str) -> UnixStream {
 
 /// Enforces G15.
 #[tokio::test]
-async fn that_a_kubelet_before_1_31_is_refused_is_logged_with_the_reason() {
+async fn a_refused_kubelet_before_1_31_is_logged_with_the_reason() {
     let mut guard = Guard::start(&[]);
     guard.answers().await;
     let good = call(&guard.socket(), "localhost");
@@ -154,8 +154,8 @@ async fn that_a_kubelet_before_1_31_is_refused_is_logged_with_the_reason() {
 }
 
 #[test]
-fn a_command_line_that_is_not_understood_is_refused_in_one_sentence() {
-    for (arguments, says) in [
+fn an_invalid_command_line_ends_with_one_error_line() {
+    for (arguments, message) in [
         (
             &["--remedy", "shim"][..],
             "unexpected argument \"--remedy\"",
@@ -168,8 +168,11 @@ fn a_command_line_that_is_not_understood_is_refused_in_one_sentence() {
     ] {
         let ended = run(arguments);
         assert_eq!(ended.status.code(), Some(2), "{arguments:?}");
-        let said = String::from_utf8_lossy(&ended.stderr);
-        assert!(said.contains(says) && said.lines().count() == 1, "{said}");
+        let stderr = String::from_utf8_lossy(&ended.stderr);
+        assert!(
+            stderr.contains(message) && stderr.lines().count() == 1,
+            "{stderr}"
+        );
     }
     let version = run(&["--version"]);
     let expected = format!("pleg-guard {}\n", env!("CARGO_PKG_VERSION"));

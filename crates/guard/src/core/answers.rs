@@ -1,31 +1,31 @@
-//! What callers are given in the runtime's place.
+//! The replies that the guard sends in place of the runtime.
 
 use bytes::Bytes;
 
-/// An answer of ours.
+/// A reply of the guard to a caller.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reply {
-    /// Good, with this message.
+    /// Success, with this message.
     Message(Bytes),
     /// An error.
     Failed(Failure),
 }
 
-/// Why nothing better can be said. The texts never change: a kubelet logs the same text only
-/// once.
+/// Why the guard ends a call with an error. The texts contain no id and no time: a kubelet logs the
+/// same text only once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// The runtime does not answer for this id.
+    /// The status of this id is stuck.
     StatusOverdue,
-    /// A change of this id that was asked for before is overdue.
+    /// An earlier change of this id is overdue.
     MutationOverdue,
-    /// The runtime did not answer statistics, and not all of them are known by id.
+    /// A list of statistics is overdue, and the statistics of some ids are not known.
     StatsOverdue,
 }
 
 impl Failure {
-    /// The status code of gRPC: `DeadlineExceeded` as without us, only earlier; `Unavailable`
-    /// for what a kubelet is to try again later.
+    /// The gRPC status code: `DeadlineExceeded`, which the caller would get later without the guard, or
+    /// `Unavailable` for a call that a kubelet should retry later.
     pub fn code(self) -> i32 {
         match self {
             Self::StatusOverdue | Self::StatsOverdue => 4,
@@ -33,7 +33,7 @@ impl Failure {
         }
     }
 
-    /// The message.
+    /// The gRPC message.
     pub fn text(self) -> &'static str {
         match self {
             Self::StatusOverdue => "pleg guard: the runtime does not answer for this id",

@@ -1,4 +1,4 @@
-//! How often what was done, for whoever shows it.
+//! The counters of the guard.
 
 use std::collections::BTreeMap;
 
@@ -6,18 +6,18 @@ use cri::Rpc;
 
 use super::shadow::Differences;
 
-/// How often what was done.
+/// The counters of the guard, by method.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// Calls that were answered in the runtime's place.
+    /// Calls that the guard answered in place of the runtime.
     pub answered: BTreeMap<Rpc, u64>,
-    /// Calls that were ended with an error, because nothing better could be said.
+    /// Calls that the guard ended with an error, because the runtime did not answer in time.
     pub given_up: BTreeMap<Rpc, u64>,
-    /// Mutations that were proved to be done.
+    /// Mutations that the guard completed.
     pub completed: BTreeMap<Rpc, u64>,
-    /// Mutations that were refused, because one before is overdue.
+    /// Mutations that the guard refused, because an earlier one is overdue.
     pub refused: BTreeMap<Rpc, u64>,
-    /// Where lists of ours would have been others than the runtime's.
+    /// Differences between lists of the guard and lists of the runtime, in shadow mode.
     pub differences: Differences,
 }
 

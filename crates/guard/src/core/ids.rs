@@ -1,17 +1,18 @@
-//! Whether every id that the runtime has is known.
+//! Tracks whether every id that the runtime has is known.
 //!
 //! ```text
-//!   host, stream --an id that no row has--> asked for as a container --has it--> a row
-//!                                               | not found
-//!                                               v
-//!                                           asked for as a sandbox --has it--> a row
-//!                                               | not found
-//!                                               v
-//!                                           neither, as of then: folders come before what they
-//!                                           are for, so it is asked again
+//!   host, stream --an id without a row--> requested as a container --found--> a row
+//!                                             | not found
+//!                                             v
+//!                                         requested as a sandbox --found--> a row
+//!                                             | not found
+//!                                             v
+//!                                         neither, as of then: a directory exists before its
+//!                                         container does, so the id is requested again
 //! ```
 //!
-//! While one of them is in question a list could omit what is there, and is not answered.
+//! While such an id is unresolved, no list is answered from the rows: it could omit a sandbox or a
+//! container that exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,65 +24,66 @@ use super::HostIds;
 use super::rows::{Asked, Rows};
 use crate::wire::Kind;
 
-/// How often the host is asked for ids.
-const HOST: Duration = Duration::from_secs(1);
+/// How often the ids are read from the host.
+const HOST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// What the host told so long ago is not all.
-const LATELY: Duration = Duration::from_secs(2);
+/// For how long the host's ids count as complete.
+const HOST_IDS_VALID_FOR: Duration = Duration::from_secs(2);
 
-/// One that is still in question is asked for again after this, or after so long for each of all
-/// of them: most are asked for twice, as a container and as a sandbox.
-const AGAIN: Duration = Duration::from_millis(500);
-const AGAIN_EACH: Duration = Duration::from_millis(2);
+/// An unresolved id is requested again after `RETRY_AFTER`, or after `RETRY_AFTER_PER_ID` times the number
+/// of unresolved ids if that is longer: most ids are requested twice, as a container and as a sandbox.
+const RETRY_AFTER: Duration = Duration::from_millis(500);
+const RETRY_AFTER_PER_ID: Duration = Duration::from_millis(2);
 
-/// One of which only a list tells in which sandbox it is.
-const AGAIN_SOMEWHERE: Duration = Duration::from_secs(2);
+/// How long until a container is requested again whose sandbox only a list shows.
+const CONTAINER_RETRY_AFTER: Duration = Duration::from_secs(2);
 
-/// How many may be in question at once.
-const MOST: usize = 1024;
+/// How many ids may be unresolved at once.
+const MAX_UNRESOLVED: usize = 1024;
 
-/// What is known of which ids there are.
+/// The ids without a row, and whether there may be others.
 #[derive(Clone, Debug)]
 pub(super) struct Ids {
-    questions: BTreeMap<Id, Question>,
-    /// Since when there may be some of a kind that nobody has told us of.
+    unresolved: BTreeMap<Id, Unresolved>,
+    /// Since when there may be ids of a kind that no answer, event or host has shown.
     missed: [Option<Instant>; 2],
     host: Host,
 }
 
-/// An id of which there is no row.
+/// An id without a row.
 #[derive(Clone, Copy, Debug)]
-struct Question {
-    told: Told,
-    next_as: As,
-    /// When it is asked for next.
+struct Unresolved {
+    identity: Identity,
+    next_as: RequestAs,
+    /// When its status is requested next.
     next: Instant,
 }
 
-/// What the runtime has told of it.
+/// What the runtime's answers show of an id.
 #[derive(Clone, Copy, Debug)]
-enum Told {
-    Nothing,
-    /// It is a container, in a sandbox that the runtime does not tell.
-    Somewhere,
-    /// No container and no sandbox had it when it was asked then, and both answers took so long.
+enum Identity {
+    Unknown,
+    /// It is a container, and its sandbox is not known.
+    Container,
+    /// The runtime had no container and no sandbox with this id. `asked` is the time of the earlier
+    /// request, `took` the time until the later answer.
     Neither {
         asked: Instant,
         took: Duration,
     },
 }
 
-/// As what it is asked for.
+/// The kind as which the status of an id is requested.
 #[derive(Clone, Copy, Debug)]
-enum As {
+enum RequestAs {
     Container,
-    /// No container had it when it was asked then.
+    /// The runtime had no container with this id as of `no_container`.
     Sandbox {
         no_container: Instant,
     },
 }
 
-impl As {
+impl RequestAs {
     fn kind(self) -> Kind {
         match self {
             Self::Container => Kind::Container,
@@ -90,113 +92,118 @@ impl As {
     }
 }
 
-impl Question {
-    /// Whether a list that is answered now may omit something because of it: what was neither so
-    /// long ago that it has been asked for again since may be there.
-    fn is_open(&self, again: Duration, now: Instant) -> bool {
-        match self.told {
-            Told::Nothing | Told::Somewhere => true,
-            Told::Neither { asked, took } => now >= asked + LATELY.max((took + again) * 2),
+impl Unresolved {
+    /// Whether a list that is answered now could omit this id. An id that was neither long ago may exist
+    /// now: its status has been due again since.
+    fn is_open(&self, retry_after: Duration, now: Instant) -> bool {
+        match self.identity {
+            Identity::Unknown | Identity::Container => true,
+            Identity::Neither { asked, took } => {
+                now >= asked + HOST_IDS_VALID_FOR.max((took + retry_after) * 2)
+            }
         }
     }
 
-    /// What was neither may have become one, which matters while lists need it.
-    fn is_to_be_asked(&self, is_urgent: bool) -> bool {
-        is_urgent || !matches!(self.told, Told::Neither { .. })
+    /// Whether its status is to be requested. An id that was neither may exist now, which matters only
+    /// while lists need it.
+    fn needs_request(&self, is_urgent: bool) -> bool {
+        is_urgent || !matches!(self.identity, Identity::Neither { .. })
     }
 }
 
-/// What the host was asked.
+/// The requests for the host's ids.
 #[derive(Clone, Debug)]
 struct Host {
-    asking: Option<Instant>,
+    pending: Option<Instant>,
     next: Instant,
     is_wanted: bool,
-    knows: HostKnows,
+    state: HostIdsState,
 }
 
-/// What the host knows of the runtime's ids.
+/// What the host's ids show.
 #[derive(Clone, Copy, Debug)]
-enum HostKnows {
-    /// It was not asked yet.
-    NotAsked,
-    /// It told all that there were at this time.
-    All(Instant),
-    /// It told more than can be asked for at once.
-    More,
-    /// It cannot tell.
-    Nothing,
+enum HostIdsState {
+    /// There is no answer yet.
+    Pending,
+    /// All ids that existed at this time.
+    Complete(Instant),
+    /// More ids than may be unresolved at once.
+    TooMany,
+    /// The host has no ids to read.
+    Unavailable,
 }
 
 impl Ids {
     pub(super) fn new(now: Instant) -> Self {
         Self {
-            questions: BTreeMap::new(),
+            unresolved: BTreeMap::new(),
             missed: [None; 2],
             host: Host {
-                asking: None,
+                pending: None,
                 next: now,
                 is_wanted: false,
-                knows: HostKnows::NotAsked,
+                state: HostIdsState::Pending,
             },
         }
     }
 
-    /// There may be some of this kind that nobody told us of.
+    /// There may be ids of this kind that no answer, event or host has shown.
     pub(super) fn may_have_missed(&mut self, kind: Kind, now: Instant) {
         self.missed[kind as usize] = Some(now);
     }
 
-    /// Whether there may be some of this kind that nobody told us of.
+    /// Whether there may be ids of this kind that no answer, event or host has shown.
     pub(super) fn missed_some(&self, kind: Kind) -> bool {
         self.missed[kind as usize].is_some()
     }
 
-    /// A complete list was asked for at this time, and came.
+    /// A complete list that was requested at this time was answered.
     pub(super) fn saw_all(&mut self, kind: Kind, asked: Instant) {
         self.missed[kind as usize].take_if(|missed| asked >= *missed);
     }
 
-    /// Whether all of this kind are known. What others have made is known within seconds, unless
-    /// nobody can tell.
+    /// Whether all ids of this kind are known. An id that another client of the runtime creates is known
+    /// within seconds if the host's ids can be read.
     pub(super) fn are_all_known(&self, kind: Kind, now: Instant) -> bool {
         let missed = self.missed[kind as usize];
-        let host_told_all = match self.host.knows {
-            HostKnows::Nothing => missed.is_none(),
-            HostKnows::All(told) => now < told + LATELY && missed.is_none_or(|it| told >= it),
-            HostKnows::NotAsked | HostKnows::More => false,
+        let is_host_complete = match self.host.state {
+            HostIdsState::Unavailable => missed.is_none(),
+            HostIdsState::Complete(read) => {
+                now < read + HOST_IDS_VALID_FOR && missed.is_none_or(|it| read >= it)
+            }
+            HostIdsState::Pending | HostIdsState::TooMany => false,
         };
-        let again = self.again();
-        let mut questions = self.questions.values();
-        host_told_all && !questions.any(|question| question.is_open(again, now))
+        let retry_after = self.retry_after();
+        let mut unresolved = self.unresolved.values();
+        is_host_complete && !unresolved.any(|it| it.is_open(retry_after, now))
     }
 
-    fn again(&self) -> Duration {
-        let count = u32::try_from(self.questions.len()).unwrap_or(u32::MAX);
-        AGAIN.max(AGAIN_EACH.saturating_mul(count))
+    fn retry_after(&self) -> Duration {
+        let count = u32::try_from(self.unresolved.len()).unwrap_or(u32::MAX);
+        RETRY_AFTER.max(RETRY_AFTER_PER_ID.saturating_mul(count))
     }
 
     /// There is a row of this id.
     pub(super) fn found(&mut self, id: &Id) {
-        self.questions.remove(id);
+        self.unresolved.remove(id);
     }
 
     /// There are rows of these ids.
     pub(super) fn found_in(&mut self, rows: &Rows) {
-        self.questions.retain(|id, _| rows.get(id).is_none());
+        self.unresolved.retain(|id, _| rows.get(id).is_none());
     }
 
-    /// This is a container's, and nobody has told in which sandbox that is.
+    /// This id is a container's whose sandbox is not known.
     pub(super) fn is_somewhere(&mut self, id: &Id, now: Instant) {
-        self.ask_what_it_is(id, now);
-        if let Some(question) = self.questions.get_mut(id) {
-            question.told = Told::Somewhere;
-            question.next_as = As::Container;
+        self.resolve(id, now);
+        if let Some(unresolved) = self.unresolved.get_mut(id) {
+            unresolved.identity = Identity::Container;
+            unresolved.next_as = RequestAs::Container;
         }
     }
 
-    /// No container or no sandbox has this id. An answer that took longer than `overdue` was held
-    /// up: the next one comes sooner.
+    /// The runtime has nothing of this kind with this id. An answer that took longer than `overdue` was
+    /// delayed by a fault: it does not extend the time until the next request.
     pub(super) fn is_not_of(
         &mut self,
         kind: Kind,
@@ -204,145 +211,150 @@ impl Ids {
         (asked, answered): Asked,
         overdue: Duration,
     ) {
-        let Some(question) = self.questions.get_mut(id) else {
+        let Some(unresolved) = self.unresolved.get_mut(id) else {
             return;
         };
-        match (question.next_as, kind) {
-            // It was one: a single answer does not make it none.
-            (As::Container, Kind::Container) if matches!(question.told, Told::Somewhere) => {
-                question.told = Told::Nothing;
-                question.next = answered + AGAIN;
+        match (unresolved.next_as, kind) {
+            // It was a container: a single answer is not enough to say that it is not.
+            (RequestAs::Container, Kind::Container)
+                if matches!(unresolved.identity, Identity::Container) =>
+            {
+                unresolved.identity = Identity::Unknown;
+                unresolved.next = answered + RETRY_AFTER;
             }
-            (As::Container, Kind::Container) => {
+            (RequestAs::Container, Kind::Container) => {
                 let no_container = asked;
-                question.next_as = As::Sandbox { no_container };
-                question.next = answered;
+                unresolved.next_as = RequestAs::Sandbox { no_container };
+                unresolved.next = answered;
             }
-            (As::Sandbox { no_container }, Kind::Sandbox) => {
-                // A client may have asked for the container before.
+            (RequestAs::Sandbox { no_container }, Kind::Sandbox) => {
+                // A client may have requested the status of the container before.
                 let asked = asked.min(no_container);
                 let took = answered.saturating_duration_since(asked).min(overdue);
-                question.told = Told::Neither { asked, took };
-                question.next_as = As::Container;
-                // What was announced came before, and is gone.
-                if matches!(self.host.knows, HostKnows::Nothing) {
+                unresolved.identity = Identity::Neither { asked, took };
+                unresolved.next_as = RequestAs::Container;
+                // Without the host's ids, this one is from an event: it existed, and is gone.
+                if matches!(self.host.state, HostIdsState::Unavailable) {
                     self.found(id);
                 }
             }
-            (As::Container, Kind::Sandbox) | (As::Sandbox { .. }, Kind::Container) => {}
+            (RequestAs::Container, Kind::Sandbox)
+            | (RequestAs::Sandbox { .. }, Kind::Container) => {}
         }
     }
 
-    /// Somebody spoke of this id.
+    /// An event or a call named this id.
     pub(super) fn on_met(&mut self, id: &Id, rows: [&Rows; 2], now: Instant) {
-        if !is_known(id, rows) && !self.ask_what_it_is(id, now) {
+        if !is_known(id, rows) && !self.resolve(id, now) {
             for kind in [Kind::Sandbox, Kind::Container] {
                 self.may_have_missed(kind, now);
             }
         }
     }
 
-    /// The host told the ids that it knows.
-    pub(super) fn on_host_ids(&mut self, told: HostIds, rows: [&Rows; 2], now: Instant) {
-        let Some(asked) = self.host.asking.take() else {
+    /// The ids were read from the host, or could not be.
+    pub(super) fn on_host_ids(&mut self, host_ids: HostIds, rows: [&Rows; 2], now: Instant) {
+        let Some(asked) = self.host.pending.take() else {
             return;
         };
-        let ids = match (told, self.host.knows) {
+        let ids = match (host_ids, self.host.state) {
             (HostIds::All(ids), _) => ids,
-            // What it has told once it can tell: there are none any more.
-            (HostIds::CannotTell, HostKnows::All(_) | HostKnows::More) => Vec::new(),
-            (HostIds::CannotTell, HostKnows::NotAsked | HostKnows::Nothing) => {
-                self.host.knows = HostKnows::Nothing;
+            // The ids could be read before: there are none now.
+            (HostIds::CannotTell, HostIdsState::Complete(_) | HostIdsState::TooMany) => Vec::new(),
+            (HostIds::CannotTell, HostIdsState::Pending | HostIdsState::Unavailable) => {
+                self.host.state = HostIdsState::Unavailable;
                 return;
             }
             (HostIds::Unread, _) => return,
         };
-        self.host.knows = HostKnows::All(asked);
+        self.host.state = HostIdsState::Complete(asked);
         let ids: BTreeSet<Id> = ids.into_iter().collect();
-        self.questions
-            .retain(|id, it| ids.contains(id) || !matches!(it.told, Told::Neither { .. }));
+        self.unresolved
+            .retain(|id, it| ids.contains(id) || !matches!(it.identity, Identity::Neither { .. }));
         for id in &ids {
-            if !is_known(id, rows) && !self.ask_what_it_is(id, now) {
-                self.host.knows = HostKnows::More;
+            if !is_known(id, rows) && !self.resolve(id, now) {
+                self.host.state = HostIdsState::TooMany;
             }
         }
     }
 
-    /// Says whether there is room for it. What there is none for is found by a list, or by the host.
-    fn ask_what_it_is(&mut self, id: &Id, now: Instant) -> bool {
-        let is_in_question = self.questions.contains_key(id);
-        let has_room = self.questions.len() < MOST;
-        if has_room && !is_in_question {
-            let question = Question {
-                told: Told::Nothing,
-                next_as: As::Container,
+    /// Adds an id without a row. Returns false if there are too many: then a list or the host's next ids
+    /// show it.
+    fn resolve(&mut self, id: &Id, now: Instant) -> bool {
+        let is_present = self.unresolved.contains_key(id);
+        let has_room = self.unresolved.len() < MAX_UNRESOLVED;
+        if has_room && !is_present {
+            let unresolved = Unresolved {
+                identity: Identity::Unknown,
+                next_as: RequestAs::Container,
                 next: now,
             };
-            self.questions.insert(id.clone(), question);
+            self.unresolved.insert(id.clone(), unresolved);
         }
-        has_room || is_in_question
+        has_room || is_present
     }
 
     pub(super) fn ask_host_soon(&mut self) {
         self.host.is_wanted = true;
     }
 
-    /// Whether there is more to know than what lists need now.
+    /// Whether the ids are to be completed now: lists need them, or some were missed.
     fn is_urgent(&self, lists_need_it: bool) -> bool {
         lists_need_it || self.missed.iter().any(Option::is_some)
     }
 
-    /// Whether the host is to be asked now, which it then is.
+    /// Whether to request the host's ids now. If so, the request counts as sent.
     pub(super) fn asks_host(&mut self, lists_need_it: bool, now: Instant) -> bool {
         let is_urgent = self.is_urgent(lists_need_it);
         let host = &mut self.host;
         host.is_wanted |= is_urgent;
-        let is_due = host.is_wanted && host.asking.is_none() && now >= host.next;
+        let is_due = host.is_wanted && host.pending.is_none() && now >= host.next;
         if is_due {
-            host.asking = Some(now);
-            host.next = now + HOST;
+            host.pending = Some(now);
+            host.next = now + HOST_INTERVAL;
             host.is_wanted = false;
         }
         is_due
     }
 
-    /// Whether this is in question.
+    /// Whether this id is unresolved.
     pub(super) fn has(&self, id: &Id) -> bool {
-        self.questions.contains_key(id)
+        self.unresolved.contains_key(id)
     }
 
-    /// Which are to be asked for now, as what.
+    /// The ids whose status is to be requested now, and as which kind.
     pub(super) fn due(&self, lists_need_it: bool, now: Instant) -> Vec<(Id, Kind)> {
         let is_urgent = self.is_urgent(lists_need_it);
-        let questions = self.questions.iter();
-        let due = questions.filter(|(_, it)| now >= it.next && it.is_to_be_asked(is_urgent));
+        let unresolved = self.unresolved.iter();
+        let due = unresolved.filter(|(_, it)| now >= it.next && it.needs_request(is_urgent));
         due.map(|(id, it)| (id.clone(), it.next_as.kind()))
             .collect()
     }
 
-    /// It is asked for. Whatever the answer is, it is not asked for again at once.
+    /// The status of this id is requested now. Sets the time of the next request, for any answer.
     pub(super) fn asked(&mut self, id: &Id, now: Instant) {
-        let again = self.again();
-        if let Some(question) = self.questions.get_mut(id) {
-            question.next = now
-                + match question.told {
-                    Told::Somewhere => again.max(AGAIN_SOMEWHERE),
-                    Told::Nothing | Told::Neither { .. } => again,
+        let retry_after = self.retry_after();
+        if let Some(unresolved) = self.unresolved.get_mut(id) {
+            unresolved.next = now
+                + match unresolved.identity {
+                    Identity::Container => retry_after.max(CONTAINER_RETRY_AFTER),
+                    Identity::Unknown | Identity::Neither { .. } => retry_after,
                 };
         }
     }
 
-    /// When something is due; of questions only if calls may be made.
-    pub(super) fn alarm(&self, may_ask: bool) -> impl Iterator<Item = Instant> {
-        let host = self.host.is_wanted && self.host.asking.is_none();
-        let questions = self.questions.values();
-        let questions = questions.filter(move |it| may_ask && it.is_to_be_asked(false));
+    /// When something is due. Status requests count only if calls may be sent.
+    pub(super) fn alarm(&self, may_call: bool) -> impl Iterator<Item = Instant> {
+        let host = self.host.is_wanted && self.host.pending.is_none();
+        let unresolved = self.unresolved.values();
+        let unresolved = unresolved.filter(move |it| may_call && it.needs_request(false));
         let host = host.then_some(self.host.next);
-        host.into_iter().chain(questions.map(|it| it.next))
+        host.into_iter().chain(unresolved.map(|it| it.next))
     }
 }
 
-/// Whether there is a row of it, or it was removed. What the runtime only lacked may exist after all.
+/// Whether there is a row of this id, or the id was removed. An id that is only missing from answers may
+/// still exist.
 fn is_known(id: &Id, rows: [&Rows; 2]) -> bool {
     rows.iter()
         .any(|rows| rows.get(id).is_some() || rows.is_removed(id))
@@ -353,64 +365,66 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_host_that_knows_of_more_ids_than_can_be_in_question_has_not_told_all() {
+    fn more_host_ids_than_may_be_unresolved_do_not_count_as_complete() {
         let now = Instant::now();
         let rows = [Rows::new(Kind::Sandbox), Rows::new(Kind::Container)];
-        let told = |count: usize| {
+        let is_complete = |count: usize| {
             let mut ids = Ids::new(now);
             assert!(ids.asks_host(true, now));
-            let named = (0..count).map(|id| Id::from(id.to_string())).collect();
-            ids.on_host_ids(HostIds::All(named), [&rows[0], &rows[1]], now);
-            // Those that there was room for turn out to be known.
-            for id in 0..MOST {
+            let host_ids = (0..count).map(|id| Id::from(id.to_string())).collect();
+            ids.on_host_ids(HostIds::All(host_ids), [&rows[0], &rows[1]], now);
+            // The ids that there was room for get rows.
+            for id in 0..MAX_UNRESOLVED {
                 ids.found(&Id::from(id.to_string()));
             }
             ids.are_all_known(Kind::Container, now)
         };
-        assert!(told(10));
-        assert!(!told(2 * MOST));
+        assert!(is_complete(10));
+        assert!(!is_complete(2 * MAX_UNRESOLVED));
     }
 
     #[test]
-    fn one_answer_does_not_make_none_of_what_was_a_container() {
+    fn one_not_found_answer_does_not_override_that_an_id_is_a_container() {
         let now = Instant::now();
         let mut ids = Ids::new(now);
         let id = Id::from("it");
         ids.is_somewhere(&id, now);
-        let lacks = |ids: &mut Ids, kind| ids.is_not_of(kind, &id, (now, now), LATELY);
-        lacks(&mut ids, Kind::Container);
-        lacks(&mut ids, Kind::Sandbox);
-        assert!(ids.questions[&id].is_open(AGAIN, now));
-        lacks(&mut ids, Kind::Container);
-        lacks(&mut ids, Kind::Sandbox);
-        assert!(!ids.questions[&id].is_open(AGAIN, now));
+        let not_found =
+            |ids: &mut Ids, kind| ids.is_not_of(kind, &id, (now, now), HOST_IDS_VALID_FOR);
+        not_found(&mut ids, Kind::Container);
+        not_found(&mut ids, Kind::Sandbox);
+        assert!(ids.unresolved[&id].is_open(RETRY_AFTER, now));
+        not_found(&mut ids, Kind::Container);
+        not_found(&mut ids, Kind::Sandbox);
+        assert!(!ids.unresolved[&id].is_open(RETRY_AFTER, now));
     }
 
     #[test]
-    fn what_is_neither_is_so_for_as_long_as_a_slow_runtime_takes_to_say_it_again() {
+    fn an_id_that_is_neither_stays_resolved_for_the_time_that_a_slow_runtime_takes_to_answer_again()
+    {
         let start = Instant::now();
         let mut ids = Ids::new(start);
         let id = Id::from("it");
-        assert!(ids.ask_what_it_is(&id, start));
+        assert!(ids.resolve(&id, start));
         // Each call takes 1.5 s.
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
         let overdue = Duration::from_secs(5);
         ids.is_not_of(Kind::Container, &id, (at(0.0), at(1.5)), overdue);
         ids.is_not_of(Kind::Sandbox, &id, (at(1.5), at(3.0)), overdue);
-        assert!(!ids.questions[&id].is_open(AGAIN, at(6.5)));
-        assert!(ids.questions[&id].is_open(AGAIN, at(7.5)));
+        assert!(!ids.unresolved[&id].is_open(RETRY_AFTER, at(6.5)));
+        assert!(ids.unresolved[&id].is_open(RETRY_AFTER, at(7.5)));
     }
 
     #[test]
-    fn that_it_was_neither_before_its_status_hung_says_nothing_of_now() {
+    fn an_answer_that_was_delayed_by_a_fault_does_not_resolve_an_id() {
         let start = Instant::now();
         let mut ids = Ids::new(start);
         let id = Id::from("it");
-        assert!(ids.ask_what_it_is(&id, start));
+        assert!(ids.resolve(&id, start));
         let at = |seconds| start + Duration::from_secs(seconds);
         let overdue = Duration::from_secs(5);
         ids.is_not_of(Kind::Container, &id, (at(0), at(0)), overdue);
         ids.is_not_of(Kind::Sandbox, &id, (at(0), at(14)), overdue);
-        assert!(ids.questions[&id].is_open(AGAIN, at(14)));
+        assert!(ids.unresolved[&id].is_open(RETRY_AFTER, at(14)));
     }
 }

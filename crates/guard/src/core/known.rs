@@ -1,4 +1,4 @@
-//! Which rows may be in an answer: only those that are known to be so.
+//! Which rows may be in an answer: only rows whose state is confirmed.
 
 use std::borrow::Cow;
 use std::time::Duration;
@@ -11,11 +11,12 @@ use super::rows::Known;
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
 
-/// A call that has been stuck for longer was not just held up together with all others.
-const STUCK_FOR: Duration = Duration::from_millis(250);
+/// A call must be stuck for this long before its row keeps its last state: a shorter delay may be one of
+/// the whole runtime.
+const MIN_STUCK_TIME: Duration = Duration::from_millis(250);
 
 impl Guard {
-    /// A runtime takes the beginning of a sandbox's id, too.
+    /// Replaces the prefix of a sandbox's id, which runtimes accept too, by the whole id.
     pub(super) fn with_whole_ids<'a>(&self, filter: &'a Filter) -> Cow<'a, Filter> {
         let begins = |id| Some((id, self.sandboxes.only_one_that_begins(id)?));
         match filter.sandbox().and_then(begins) {
@@ -28,13 +29,13 @@ impl Guard {
     pub(super) fn is_stuck(&self, kind: Kind, id: &Id, now: Instant) -> bool {
         let key = (kind.status(), Some(id.clone()));
         let since = self.prober.ledger.stuck_alone_since(&key, now);
-        since.is_some_and(|since| now >= since + STUCK_FOR)
+        since.is_some_and(|since| now >= since + MIN_STUCK_TIME)
     }
 
-    /// The rows that a list requests, in any state, if all of them are known as of `since`. Up to
-    /// `known_to` they were at the last try.
+    /// The rows that a list requests, in any state, if all of them are known as of `since`. `known_to` is
+    /// the id at which the previous attempt stopped; the rows before it were known then.
     ///
-    /// An id whose status is stuck or fails keeps its last state, but only while another id of its
+    /// An id whose status is stuck or failing keeps its last state, but only while another id of its
     /// kind is confirmed: otherwise nothing shows that the runtime still observes this kind.
     pub(super) fn known_rows(
         &self,
@@ -56,14 +57,14 @@ impl Guard {
             let keeps_its_state = known.is_failing() || self.is_stuck(kind, &known.row.id, now);
             !known.is_confirmed(since) && (!keeps_its_state || known.may_run_since(kind))
         };
-        // Of thousands most are confirmed already: the search continues where it ended last.
-        let unseen = rows.from(known_to.take()).map(|(_, known)| known);
-        if let Some(open) = unseen.filter(&is_wanted).find(is_open) {
+        // Most of thousands of rows are confirmed already: continue where the last attempt stopped.
+        let rest = rows.from(known_to.take()).map(|(_, known)| known);
+        if let Some(open) = rest.filter(&is_wanted).find(is_open) {
             *known_to = Some(open.row.id.clone());
             return None;
         }
         let all = rows.iter().map(|(_, known)| known).filter(is_wanted);
-        // A row that was known at an earlier try may have changed since.
+        // A row that was known at an earlier attempt may have changed since.
         (!all.clone().any(|known| is_open(&known))).then_some(all)
     }
 }

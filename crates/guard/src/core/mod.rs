@@ -1,27 +1,28 @@
-//! What the guard does with each call, and when: pure, without a clock and without IO.
+//! Decides what the guard does with each call, and when. It is pure: no clock, no IO.
 //!
 //! ```text
-//!   a caller --Called--> lists      pass, or answered from the rows
-//!                        reads      pass, joined; a breaker for each id
-//!                        mutations  pass; proved to be done, or refused while one is overdue
-//!                        node_calls pass; the last answer of the same process
-//!                        stats      pass; collected by id
+//!   a caller --Called--> lists      passed on, or answered from the rows
+//!                        reads      passed on and shared; a circuit breaker for each id
+//!                        mutations  passed on; completed, or refused while an earlier one is overdue
+//!                        node_calls passed on, or answered with the last answer of the same process
+//!                        stats      passed on, or collected by id
 //!                           |                 ^
-//!                           v Ask             | Answered
-//!                         the runtime ------> rows: what is known of every id
+//!                           v a call          | an answer
+//!                         the runtime ------> rows: the known state of each id
 //!                           ^                 ids:  whether every id is known
 //!                           |                 |
-//!                        prober: asks for     v
-//!                        each id while a      known: what may be told of them
-//!                        list is overdue        |--> lists, and shadow: compares what would be
-//!                                               |            answered, where nothing is
-//!                                               \--> phase: what is done for lists now
+//!                        prober: requests     v
+//!                        the status of each   known: the rows that may be in an answer
+//!                        id while a list        |--> lists, and shadow: compares the answer that
+//!                        is overdue             |            the guard would have given
+//!                                               \--> phase: how lists are handled now
 //! ```
 //!
-//! **Never a dangerous lie.** A list is answered from the rows only when these began with a
-//! complete list, every answer that changes something was applied before it went out, and each
-//! id was confirmed by a status since the list was asked for, or within the second before. An
-//! id whose status hangs while others are answered keeps the state that the runtime told last.
+//! **The guard never reports a state that could mislead a kubelet.** A list is answered from the rows
+//! only if three conditions hold. The rows began with a complete list. Every answer that changes
+//! something was applied before it was passed on. Each id was confirmed by a status since the list was
+//! requested, or within the second before. An id whose status is stuck keeps the state that the runtime
+//! reported last.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -92,12 +93,12 @@ pub use turn::{
     Action, AskId, CallId, Caller, HostIds, Input, Mode, Outcome, Phase, is_intercepted,
 };
 
-/// What an outstanding call to the runtime is for.
+/// The purpose of an outstanding call to the runtime.
 #[derive(Clone, Debug)]
 enum Purpose {
-    /// A list, passed on or our own.
+    /// A list, for a caller or for the guard itself.
     List(Kind),
-    /// The status of one id, the same.
+    /// The status of one id, for callers or for the guard itself.
     Read(Kind, Id),
     Mutation,
     NodeCall(Rpc),
@@ -105,14 +106,14 @@ enum Purpose {
     StatsList,
     /// The statistics of one id.
     Stats(Kind, Id),
-    /// A call that passes, and makes a sandbox with its containers.
+    /// `RestorePod`, passed on: it creates a sandbox with its containers.
     Restore(CallId),
-    /// A call that passes, whatever it is.
+    /// Any other call that is passed on.
     Other(CallId),
 }
 
 impl Purpose {
-    /// By what the ledger knows it: only of what reads it is told.
+    /// The key under which the ledger tracks the call. The ledger tracks only calls that read.
     fn key(&self) -> Option<Key> {
         match self {
             Self::List(kind) => Some((kind.list(), None)),
@@ -126,8 +127,8 @@ impl Purpose {
         }
     }
 
-    /// Whether the ledger would know it by this key.
-    fn is_governed_by(&self, (call, id): &Key) -> bool {
+    /// Whether this is the key under which the ledger would track the call.
+    fn has_key(&self, (call, id): &Key) -> bool {
         match self {
             Self::List(kind) => kind.list() == *call,
             Self::Read(kind, of) => kind.status() == *call && Some(of) == id.as_ref(),
@@ -146,11 +147,11 @@ impl Purpose {
 struct Outstanding {
     purpose: Purpose,
     asked: Instant,
-    /// The ledger counts it. Of those with one key it knows one.
-    governed: Option<Key>,
+    /// The key, if the ledger tracks this call. Of the calls with one key it tracks one.
+    tracked: Option<Key>,
 }
 
-/// All that is known, and all that goes on.
+/// The state of the guard: what is known of the runtime, and the outstanding calls.
 #[derive(Clone, Debug)]
 pub struct Guard {
     settings: Settings,
@@ -174,8 +175,8 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// Knows nothing yet, and passes everything until it does. `unix_nanos` is the time of day
-    /// at `now`.
+    /// A guard that knows nothing of the runtime. It passes calls on until it knows enough.
+    /// `unix_nanos` is the wall-clock time at `now`, in nanoseconds since 1970.
     pub fn new(settings: Settings, mode: Mode, now: Instant, unix_nanos: i64) -> Self {
         Self {
             mode,
@@ -199,7 +200,7 @@ impl Guard {
         }
     }
 
-    /// One turn: takes in what has happened, and gives what is to be done.
+    /// Handles one event, and returns the actions to perform, in this order.
     pub fn step(&mut self, input: Input, now: Instant) -> Vec<Action> {
         match input {
             Input::Called {
@@ -220,16 +221,16 @@ impl Guard {
             Input::Mode(mode) => self.on_mode(mode, now),
             Input::Time => {}
         }
-        self.pass(now);
+        self.advance(now);
         std::mem::take(&mut self.actions)
     }
 
-    /// What it does.
+    /// The current mode.
     pub fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// How often what was done.
+    /// The counters.
     pub fn figures(&self) -> &Figures {
         &self.figures
     }
@@ -239,12 +240,12 @@ impl Guard {
         at + now.saturating_duration_since(started).as_nanos() as i64
     }
 
-    /// Whether anything is done in the runtime's place.
+    /// Whether the guard may answer calls in place of the runtime.
     fn acts(&self) -> bool {
         self.mode == Mode::Guard && !self.is_given_up()
     }
 
-    /// Whether this caller may be answered in the runtime's place.
+    /// Whether the guard may answer this caller in place of the runtime.
     fn answers(&self, from: Caller) -> bool {
         self.acts() && from == Caller::Client
     }
@@ -314,14 +315,14 @@ impl Guard {
         self.pass_on(purpose, call, now);
     }
 
-    /// Passes a call on to the runtime.
+    /// Passes a caller's call on to the runtime.
     fn pass_on(&mut self, purpose: Purpose, call: CallId, now: Instant) -> AskId {
         let ask = self.next_ask(purpose, now);
         self.actions.push(Action::Pass(ask, call));
         ask
     }
 
-    /// Asks the runtime something ourselves.
+    /// Sends a call of the guard's own to the runtime.
     fn ask(&mut self, purpose: Purpose, rpc: Rpc, request: Bytes, now: Instant) -> AskId {
         let ask = self.next_ask(purpose, now);
         self.actions.push(Action::Ask(ask, rpc, request));
@@ -332,7 +333,7 @@ impl Guard {
         self.last_ask += 1;
         let ask = AskId(self.last_ask);
         let outstanding = Outstanding {
-            governed: purpose.key().filter(|key| self.prober.begin(key, now)),
+            tracked: purpose.key().filter(|key| self.prober.begin(key, now)),
             purpose,
             asked: now,
         };
@@ -342,21 +343,21 @@ impl Guard {
 
     fn cancel(&mut self, ask: AskId, now: Instant) {
         if let Some(outstanding) = self.asks.remove(&ask) {
-            if let Some(key) = outstanding.governed {
+            if let Some(key) = outstanding.tracked {
                 self.prober.ledger.lost(&key);
-                self.hand_on(&key, now);
+                self.track_next(&key, now);
             }
             self.actions.push(Action::Cancel(ask));
         }
     }
 
-    /// A call that the ledger knew by this key has ended: it goes on with the oldest one that is
-    /// still outstanding, which may be stuck.
-    fn hand_on(&mut self, key: &Key, now: Instant) {
-        let mut asks = self.asks.values_mut();
-        let other = asks.find(|it| it.governed.is_none() && it.purpose.is_governed_by(key));
+    /// The call that the ledger tracked under this key has ended. The ledger continues with the oldest
+    /// one that is still outstanding, which may be stuck.
+    fn track_next(&mut self, key: &Key, now: Instant) {
+        let mut outstanding = self.asks.values_mut();
+        let other = outstanding.find(|it| it.tracked.is_none() && it.purpose.has_key(key));
         if let Some(other) = other {
-            other.governed = Some(key.clone());
+            other.tracked = Some(key.clone());
             let about = prober::about(key);
             self.prober.ledger.take_over(about, other.asked, now);
         }
@@ -376,8 +377,8 @@ impl Guard {
                 self.cancel(ask, now);
             }
         }
-        let unwanted = self.reads.abandoned(call);
-        if let Some(ask) = unwanted.or_else(|| self.node_calls.abandoned(call)) {
+        let unneeded = self.reads.abandoned(call);
+        if let Some(ask) = unneeded.or_else(|| self.node_calls.abandoned(call)) {
             self.cancel(ask, now);
         }
         if let Some(ask) = self.stats.abandoned(call, now) {
@@ -387,11 +388,11 @@ impl Guard {
             self.cancel(ask, now);
             self.on_unknown_end(&mutation, now);
         }
-        let is_its = |it: &Outstanding| match it.purpose {
+        let is_of_call = |it: &Outstanding| match it.purpose {
             Purpose::Other(of) | Purpose::Restore(of) => of == call,
             _ => false,
         };
-        let other = self.asks.iter().find(|(_, it)| is_its(it));
+        let other = self.asks.iter().find(|(_, it)| is_of_call(it));
         if let Some((&ask, it)) = other {
             if let Purpose::Restore(_) = it.purpose {
                 self.on_restored(now);
@@ -400,14 +401,14 @@ impl Guard {
         }
     }
 
-    /// A pod was restored, or may have been: which containers it has only the runtime knows.
+    /// A pod was restored, or may have been. Only a list shows which containers it has.
     fn on_restored(&mut self, now: Instant) {
         for kind in [Kind::Sandbox, Kind::Container] {
             self.ids.may_have_missed(kind, now);
         }
     }
 
-    /// A mutation was given up by its caller, or lost: whether it is done is not known.
+    /// A mutation was cancelled by its caller, or its connection was lost: it may be done or not.
     fn on_unknown_end(&mut self, mutation: &Mutation, now: Instant) {
         match &mutation.target {
             Target::NewSandbox { .. } => self.ids.may_have_missed(Kind::Sandbox, now),
@@ -417,13 +418,13 @@ impl Guard {
         }
     }
 
-    /// Somebody spoke of this id.
+    /// An event or a call named this id.
     fn on_met(&mut self, id: &Id, now: Instant) {
         let rows = [&self.sandboxes, &self.containers];
         self.ids.on_met(id, rows, now);
     }
 
-    /// The next connection may be to another runtime, which has others.
+    /// The next connection may be to another runtime process, with other sandboxes and containers.
     fn on_disconnected(&mut self, now: Instant) {
         self.node_calls.forget();
         for kind in [Kind::Sandbox, Kind::Container] {
@@ -436,7 +437,7 @@ impl Guard {
         for kind in [Kind::Sandbox, Kind::Container] {
             let shadow = &mut self.shadows[kind as usize];
             if !shadow.is_idle() {
-                // Lists that passed since have taught nothing.
+                // The lists of this rehearsal were not applied to the rows.
                 self.ids.may_have_missed(kind, now);
             }
             if mode != self.mode {
@@ -450,9 +451,9 @@ impl Guard {
         let Some(outstanding) = self.asks.remove(&ask) else {
             return;
         };
-        if let Some(key) = outstanding.governed {
+        if let Some(key) = outstanding.tracked {
             self.prober.ended(&key, outcome, now);
-            self.hand_on(&key, now);
+            self.track_next(&key, now);
         }
         if let Outcome::Lost = outcome {
             self.node_calls.forget();
@@ -473,8 +474,8 @@ impl Guard {
         }
     }
 
-    /// Does what is due.
-    fn pass(&mut self, now: Instant) {
+    /// Performs what is due at `now`.
+    fn advance(&mut self, now: Instant) {
         self.prober.ledger.pass(now);
         self.pass_reads(now);
         self.pass_node_calls(now);
@@ -482,15 +483,15 @@ impl Guard {
             self.pass_list(kind, now);
         }
         self.probe(now);
-        self.pass_mutations(now);
-        self.pass_stats(now);
+        self.advance_mutations(now);
+        self.advance_stats(now);
         for kind in [Kind::Sandbox, Kind::Container] {
             self.answer_lists(kind, now);
-            self.pass_shadow(kind, now);
+            self.advance_shadow(kind, now);
         }
     }
 
-    /// When something is to be done although nothing happens.
+    /// When to call [`Self::step`] with [`Input::Time`], if nothing happens before.
     pub fn alarm(&self, now: Instant) -> Option<Instant> {
         let lists = self.lists.iter();
         let lists = lists.filter_map(|lists| lists.alarm(&self.settings, now));
@@ -507,7 +508,7 @@ impl Guard {
     }
 }
 
-/// Of which kind a list is.
+/// The kind that this method lists, if it is a list.
 fn list_of(rpc: Rpc) -> Option<Kind> {
     match rpc {
         Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => Some(Kind::Sandbox),
@@ -516,7 +517,7 @@ fn list_of(rpc: Rpc) -> Option<Kind> {
     }
 }
 
-/// Whether it is one of the calls that a kubelet makes to decide whom to evict.
+/// Whether a kubelet uses this call to decide which pods to evict.
 fn is_stats_list(rpc: Rpc) -> bool {
     matches!(
         rpc,

@@ -1,14 +1,14 @@
-//! Calls that change something: passed on, and answered by the runtime's own proof that what
-//! was asked for is done, although its answer is held up.
+//! Calls that change something. They are passed on. If the answer is overdue but the runtime itself
+//! shows that the change is done, the guard completes the call.
 //!
 //! ```text
-//!   called --passed on--> answered: applied to the rows, then told
-//!      |         \--not answered for 1 s: is it true already?--yes--> told; the call is left
-//!      \--an earlier one of the same target is overdue--> Unavailable
+//!   called --passed on--> answered: applied to the rows, then passed on
+//!      |         \--not answered for 1 s: is the change done?--yes--> completed; the call stays open
+//!      \--an earlier call for the same target is overdue--> Unavailable
 //! ```
 //!
-//! Under its status lock containerd 1.7 does what was asked and hangs afterwards, while it
-//! makes the event for its stream.
+//! containerd 1.7 performs a change under its status lock, and can hang after that, while it
+//! generates the event for its stream.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,19 +25,19 @@ use crate::wire::request::{Mutation, Target, id_of, of_id};
 use crate::wire::row::{EXITED, READY, RUNNING, row_of_config};
 use crate::wire::status::Status;
 
-/// What has no proof is asked about again after this.
-const AGAIN: Duration = Duration::from_secs(1);
+/// How often the guard checks whether an unanswered change is done.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// A removed id of which the runtime has said only once that there is none.
-const AGAIN_MISSING: Duration = Duration::from_millis(250);
+/// How long the guard waits for the second check of a removed id. One `NotFound` is not enough.
+const REMOVAL_RECHECK_AFTER: Duration = Duration::from_millis(250);
 
-/// A call that works in the runtime alone is overdue after this.
-const OVERDUE: Duration = Duration::from_secs(5);
+/// How long after its request a call is overdue that does not use the network plugins.
+const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
-/// One that waits for the network's plugins.
-const NETWORK_OVERDUE: Duration = Duration::from_secs(30);
+/// How long after its request a call is overdue that uses the network plugins.
+const NETWORK_OVERDUE_AFTER: Duration = Duration::from_secs(30);
 
-/// The changes that are outstanding.
+/// The outstanding changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mutations {
     running: BTreeMap<AskId, Running>,
@@ -48,18 +48,20 @@ struct Running {
     rpc: Rpc,
     mutation: Mutation,
     asked: Instant,
-    /// Who waits; nobody once it was proved to be done.
+    /// The caller that waits; `None` once the call is completed.
     caller: Option<(CallId, Caller)>,
-    next_proof: Instant,
+    next_check: Instant,
 }
 
 impl Running {
     fn overdue_at(&self) -> Instant {
         self.asked
             + match self.rpc {
-                Rpc::RunPodSandbox | Rpc::StopPodSandbox | Rpc::RemovePodSandbox => NETWORK_OVERDUE,
-                // A grace of a billion years is longer than an instant can say.
-                _ => OVERDUE + Duration::from_secs(self.mutation.grace_seconds.min(1 << 20)),
+                Rpc::RunPodSandbox | Rpc::StopPodSandbox | Rpc::RemovePodSandbox => {
+                    NETWORK_OVERDUE_AFTER
+                }
+                // A grace period of a billion years would overflow the instant.
+                _ => OVERDUE_AFTER + Duration::from_secs(self.mutation.grace_seconds.min(1 << 20)),
             }
     }
 
@@ -73,10 +75,10 @@ impl Running {
 }
 
 impl Mutations {
-    /// The caller has gone: gives the call, and what it was to change.
+    /// The caller has cancelled its call. Returns the call to the runtime, and the change.
     pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, Mutation)> {
-        let is_its = |it: &Running| it.caller.is_some_and(|(caller, _)| caller == call);
-        let (ask, _) = self.running.iter().find(|(_, it)| is_its(it))?;
+        let is_of_call = |it: &Running| it.caller.is_some_and(|(caller, _)| caller == call);
+        let (ask, _) = self.running.iter().find(|(_, it)| is_of_call(it))?;
         let ask = *ask;
         let it = self.running.remove(&ask)?;
         Some((ask, it.mutation))
@@ -84,7 +86,7 @@ impl Mutations {
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.running.values().filter(|it| it.caller.is_some());
-        let times = waiting.map(|it| it.next_proof);
+        let times = waiting.map(|it| it.next_check);
         times.filter(|time| *time > now).min()
     }
 }
@@ -98,16 +100,16 @@ impl Guard {
         from: Caller,
         now: Instant,
     ) {
-        let beginning = match &mut mutation.target {
+        let prefix = match &mut mutation.target {
             Target::Existing(kind, id) => Some((*kind, id)),
             Target::NewContainer { sandbox, .. } => Some((Kind::Sandbox, sandbox)),
             Target::NewSandbox { .. } => None,
         };
-        if let Some((kind, id)) = beginning {
+        if let Some((kind, id)) = prefix {
             if let Some(whole) = self.rows(kind).only_one_that_begins(id) {
                 *id = whole.clone();
             } else if self.rows(kind).is_as_long(id) {
-                // Whoever changes it knows it.
+                // The caller knows that the id exists.
                 self.on_met(id, now);
             }
         }
@@ -127,7 +129,7 @@ impl Guard {
             mutation,
             asked: now,
             caller: Some((call, from)),
-            next_proof: now + self.settings.prove_after,
+            next_check: now + self.settings.prove_after,
         };
         self.mutations.running.insert(ask, running);
     }
@@ -141,7 +143,7 @@ impl Guard {
                 let message = messages.first().cloned().unwrap_or_default();
                 self.apply(it.rpc, &it.mutation, &message, asked);
             }
-            // The runtime says that it is not done; what it was to change may be another now.
+            // The runtime reports that the change is not done, but the state of the id may have changed.
             Outcome::Failed | Outcome::NotFound => {
                 if let Target::Existing(kind, id) = &it.mutation.target {
                     self.rows_mut(*kind).changed(id, asked.1);
@@ -156,7 +158,7 @@ impl Guard {
         }
     }
 
-    /// A change was done: what is told next must show it.
+    /// Applies a change that is done to the rows, so that later answers show it.
     fn apply(&mut self, rpc: Rpc, mutation: &Mutation, answer: &Bytes, asked: Asked) {
         let (began, now) = asked;
         match (&mutation.target, rpc) {
@@ -185,7 +187,7 @@ impl Guard {
             }
             (Target::Existing(kind, id), _) => {
                 if mutation.starts {
-                    // Or it has run, and has exited since.
+                    // It is running, or has exited since.
                     self.containers.tell(id, RUNNING, (began, now));
                     self.containers.started(id, now);
                 }
@@ -204,7 +206,7 @@ impl Guard {
         asked: Asked,
     ) {
         let id = id_of(answer);
-        // A runtime takes the beginning of an id, of which only it may know the end.
+        // The request may have a prefix of the sandbox's id, which only the runtime can resolve.
         if let (Some(id), Some(sandbox)) = (&id, sandbox)
             && self.sandboxes.get(sandbox).is_none()
         {
@@ -222,10 +224,10 @@ impl Guard {
             Some(row) => {
                 let id = row.id.clone();
                 self.learn_row(kind, row, asked);
-                // The runtime has made it; only its status confirms it.
+                // The row is built from the request; only a status confirms it.
                 self.rows_mut(kind).changed(&id, asked.1);
             }
-            // Something was made, and nobody here knows what.
+            // The answer cannot be decoded: the id of the new one is not known.
             None => self.ids.may_have_missed(kind, asked.1),
         }
     }
@@ -236,53 +238,54 @@ impl Guard {
         of.map(|(id, _)| id.clone()).collect()
     }
 
-    /// Something new was told: it may be what a call was to make.
+    /// Completes creations whose sandbox or container is in the rows now.
     pub(super) fn prove_creations(&mut self, now: Instant) {
         let running = self.mutations.running.iter();
         let is_due = |it: &Running| now >= it.asked + self.settings.prove_after;
-        let provable = running.filter(|(_, it)| self.may_be_proved(it) && is_due(it));
-        let made = provable.filter_map(|(ask, it)| {
-            let id = self.has_made(it)?.clone();
+        let candidates = running.filter(|(_, it)| self.can_complete(it) && is_due(it));
+        let made = candidates.filter_map(|(ask, it)| {
+            let id = self.created_id(it)?.clone();
             Some((*ask, id, it.mutation.has_network))
         });
         for (ask, id, has_network) in made.collect::<Vec<_>>() {
             match has_network {
-                // cri-dockerd lists it as ready before it has its network.
+                // cri-dockerd lists a sandbox as ready before its network is set up.
                 true => self.start_read(Kind::Sandbox, &id, now),
                 false => self.complete(ask, of_id(&id), now),
             }
         }
     }
 
-    /// What the call has made, if it is there: new, and a sandbox ready.
-    fn has_made(&self, it: &Running) -> Option<&Id> {
+    /// The id that the call has created, if there is one: a new row, and ready if it is a sandbox.
+    fn created_id(&self, it: &Running) -> Option<&Id> {
         let kind = it.makes()?;
         let mut rows = self.rows(kind).iter();
-        let made = rows.find(|(_, known)| {
+        let created = rows.find(|(_, known)| {
             let is_ready = kind == Kind::Container || known.row.state == READY;
-            known.is_told_since(it.asked) && is_ready && it.mutation.has_made(&known.row)
+            known.is_new_since(it.asked) && is_ready && it.mutation.has_made(&known.row)
         });
-        made.map(|(id, _)| id)
+        created.map(|(id, _)| id)
     }
 
-    /// The status of a sandbox came that has an address: what made it is done.
-    fn prove_sandbox(&mut self, id: &Id, now: Instant) {
+    /// The status of a sandbox has an address: completes the call that created the sandbox.
+    fn complete_sandbox(&mut self, id: &Id, now: Instant) {
         let running = self.mutations.running.iter();
         let is_due = |it: &Running| now >= it.asked + self.settings.prove_after;
-        let provable = running.filter(|(_, it)| {
+        let candidates = running.filter(|(_, it)| {
             let has_network = it.mutation.has_network;
-            has_network && self.may_be_proved(it) && is_due(it) && self.has_made(it) == Some(id)
+            has_network && self.can_complete(it) && is_due(it) && self.created_id(it) == Some(id)
         });
-        for ask in provable.map(|(ask, _)| *ask).collect::<Vec<_>>() {
+        for ask in candidates.map(|(ask, _)| *ask).collect::<Vec<_>>() {
             self.complete(ask, of_id(id), now);
         }
     }
 
-    fn may_be_proved(&self, it: &Running) -> bool {
+    fn can_complete(&self, it: &Running) -> bool {
         it.caller.is_some_and(|(_, from)| self.answers(from))
     }
 
-    /// A status came, or there is none: it may say that what was asked for is done.
+    /// Completes the calls that a status answer shows to be done. `status` is `None` if the runtime has no
+    /// such id.
     pub(super) fn prove_by_status(
         &mut self,
         kind: Kind,
@@ -291,7 +294,7 @@ impl Guard {
         asked: Asked,
     ) {
         if kind == Kind::Sandbox && status.is_some_and(|status| status.has_address) {
-            self.prove_sandbox(id, asked.1);
+            self.complete_sandbox(id, asked.1);
         }
         let is_done = |it: &Running| {
             if it.asked > asked.0 || it.mutation.target != Target::Existing(kind, id.clone()) {
@@ -306,29 +309,28 @@ impl Guard {
             }
         };
         let running = self.mutations.running.iter();
-        let proved = running.filter(|(_, it)| {
-            self.may_be_proved(it) && asked.1 >= it.asked + self.settings.prove_after && is_done(it)
+        let done = running.filter(|(_, it)| {
+            self.can_complete(it) && asked.1 >= it.asked + self.settings.prove_after && is_done(it)
         });
-        let proved: Vec<AskId> = proved.map(|(ask, _)| *ask).collect();
-        for ask in proved {
+        let done: Vec<AskId> = done.map(|(ask, _)| *ask).collect();
+        for ask in done {
             self.complete(ask, Bytes::new(), asked.1);
         }
     }
 
-    /// The runtime has said once that there is no such id: a removal of it is proved by the next
-    /// answer, which is asked for soon.
+    /// The runtime has reported once that it has no such id: checks a removal of it again soon.
     pub(super) fn prove_again_soon(&mut self, kind: Kind, id: &Id, now: Instant) {
         let target = Target::Existing(kind, id.clone());
         let prove_after = self.settings.prove_after;
         for it in self.mutations.running.values_mut() {
             if it.mutation.target == target {
-                let soon = (now + AGAIN_MISSING).max(it.asked + prove_after);
-                it.next_proof = it.next_proof.min(soon);
+                let soon = (now + REMOVAL_RECHECK_AFTER).max(it.asked + prove_after);
+                it.next_check = it.next_check.min(soon);
             }
         }
     }
 
-    /// Answers a change that is proved to be done. Its call is left to end by itself.
+    /// Completes a call. The call to the runtime stays outstanding until it ends by itself.
     fn complete(&mut self, ask: AskId, answer: Bytes, now: Instant) {
         let Some(it) = self.mutations.running.get_mut(&ask) else {
             return;
@@ -343,23 +345,23 @@ impl Guard {
             .push(Action::Reply(call, Reply::Message(answer)));
     }
 
-    /// Asks for proofs of what is not answered.
-    pub(super) fn pass_mutations(&mut self, now: Instant) {
+    /// Checks whether unanswered changes are done.
+    pub(super) fn advance_mutations(&mut self, now: Instant) {
         if !self.acts() {
             return;
         }
         let running = self.mutations.running.values_mut();
         let due = running.filter_map(|it| {
             let of_client = it.caller.is_some_and(|(_, from)| from == Caller::Client);
-            let is_due = of_client && now >= it.next_proof;
+            let is_due = of_client && now >= it.next_check;
             is_due.then(|| {
-                it.next_proof = now + AGAIN;
+                it.next_check = now + CHECK_INTERVAL;
                 (it.rpc, it.mutation.target.clone())
             })
         });
         let due: Vec<(Rpc, Target)> = due.collect();
         if !due.is_empty() {
-            // What was to be made may have been told before its time.
+            // The row may have appeared before completion was allowed.
             self.prove_creations(now);
         }
         for (rpc, target) in due {

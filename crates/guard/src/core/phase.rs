@@ -1,4 +1,4 @@
-//! What is done for lists now, and whom that is because of.
+//! How the guard handles lists now, and which stuck containers are the cause.
 
 use std::sync::Arc;
 
@@ -10,16 +10,16 @@ use super::lists::Lists;
 use super::{Guard, Mode, Phase};
 use crate::wire::Kind;
 
-/// The label that a kubelet gives to all that is of a pod.
+/// The label with the pod's UID, which a kubelet sets on each sandbox and container.
 const POD_UID: &str = "io.kubernetes.pod.uid";
 
 impl Guard {
-    /// When a kubelet was last told lists of both kinds, by whomever.
+    /// When a kubelet last received lists of both kinds, from the runtime or from the guard.
     pub fn listed(&self) -> Option<Instant> {
         self.of_both_lists(|lists| lists.told.listed)
     }
 
-    /// When a kubelet last asked for lists of both kinds, whether they were answered or not.
+    /// When a kubelet last requested lists of both kinds, whether they were answered or not.
     pub fn asked(&self) -> Option<Instant> {
         self.of_both_lists(|lists| lists.told.asked)
     }
@@ -29,11 +29,11 @@ impl Guard {
         Some(time(sandboxes)?.min(time(containers)?))
     }
 
-    /// What is done for lists now.
+    /// How the guard handles lists now.
     pub fn phase(&self, now: Instant) -> Phase {
         match self.guarding_since() {
             _ if self.is_given_up() => Phase::GivenUp,
-            Some(since) if self.is_silent(now) => Phase::Silent { since },
+            Some(since) if self.is_unresponsive(now) => Phase::Silent { since },
             Some(since) if self.lists.iter().any(Lists::refuses) => Phase::Refusing { since },
             Some(since) if self.has_answered(now) => Phase::Guarding { since },
             Some(since) => Phase::Waiting { since },
@@ -45,14 +45,14 @@ impl Guard {
         }
     }
 
-    /// The statuses that are stuck, named as far as the rows tell. The names of an id never
-    /// change: those of calls that are `known` are not read again.
+    /// The status calls that are stuck, with the names of pod and container if a row has them. The names
+    /// of an id never change: a call that is in `known` is returned as it is there.
     pub fn stuck(&self, known: &[OutstandingCall]) -> Vec<OutstandingCall> {
         let stuck = self.prober.ledger.stuck(|_| true);
         let named = stuck.filter(|call| call.about.id.is_some()).map(|call| {
             let mut known = known.iter();
-            let known = known.find(|known| known.about.id == call.about.id);
-            match known.filter(|known| known.since == call.since) {
+            let same_id = known.find(|known| known.about.id == call.about.id);
+            match same_id.filter(|known| known.since == call.since) {
                 Some(known) => known.clone(),
                 None => self.named(call),
             }
@@ -69,7 +69,7 @@ impl Guard {
         call
     }
 
-    /// A container's name, if it is one's, and its pod.
+    /// The pod of an id, and the container's name if the id is a container's.
     fn name_of(&self, id: &Id) -> Option<(Option<Arc<str>>, PodRef)> {
         let kinds = [Kind::Container, Kind::Sandbox].into_iter();
         let mut known = kinds.filter_map(|kind| Some((kind, &self.rows(kind).get(id)?.row)));
@@ -83,24 +83,24 @@ impl Guard {
         Some((label("io.kubernetes.container.name"), pod))
     }
 
-    /// Since when a list is answered from the rows, if one is.
+    /// Since when lists of at least one kind are answered from the rows, if they are.
     pub(super) fn guarding_since(&self) -> Option<Instant> {
         let since = self.lists.iter().filter_map(Lists::guarding_since);
         since.min()
     }
 
-    /// Whether no call at all has been answered for as long as a list may take.
-    fn is_silent(&self, now: Instant) -> bool {
+    /// Whether no call has been answered for the time after which a list is overdue.
+    fn is_unresponsive(&self, now: Instant) -> bool {
         let ledger = &self.prober.ledger;
         let lists = self.lists.iter().filter_map(Lists::oldest);
         let lists = lists.filter(|asked| !ledger.has_answered_since(*asked));
         let since = lists.chain(ledger.silent_since()).min();
         let since = since.map(|since| since.max(ledger.last_answer()));
-        let long = ledger.silent_after(self.settings.list_overdue);
-        since.is_some_and(|since| now >= since + long)
+        let limit = ledger.silent_after(self.settings.list_overdue);
+        since.is_some_and(|since| now >= since + limit)
     }
 
-    /// Whether the last list of a kind of which none was ever seen was refused.
+    /// Whether the caller of the last list gave up, for a kind of which there was no complete list yet.
     fn refuses_unknown(&self) -> bool {
         let mut kinds = [Kind::Sandbox, Kind::Container].into_iter();
         let is_refused = |kind: Kind| {
@@ -110,15 +110,15 @@ impl Guard {
         self.mode == Mode::Guard && kinds.any(is_refused)
     }
 
-    /// Whether lists are answered from the rows: one was since this fault, and nobody waits for
-    /// longer than that takes.
+    /// Whether lists are answered from the rows: at least one was during this fault, and no caller waits
+    /// for longer than an answer takes.
     fn has_answered(&self, now: Instant) -> bool {
         let mut lists = self.lists.iter();
         let keeps_waiting = |lists: &Lists| lists.keeps_waiting(&self.settings, now);
         lists.clone().any(Lists::has_answered) && !lists.any(keeps_waiting)
     }
 
-    /// Whether one fault was guarded for longer than the limit: everything passes.
+    /// Whether the guard answered during one fault for longer than the limit: every call is passed on.
     pub(super) fn is_given_up(&self) -> bool {
         self.lists.iter().any(Lists::is_given_up)
     }

@@ -1,8 +1,8 @@
-//! Asking for each id, while lists need it.
+//! Requests the status of each id, while lists need it.
 //!
 //! ```text
-//!   rows --those that were not confirmed lately--> queue --as far as the ledger admits--> reads
-//!   ids --those in question--------------------------------------------------------------->
+//!   rows --those not confirmed recently--> queue --if the ledger has room--> reads
+//!   ids --those that may have no row------------------------------------------>
 //! ```
 
 use std::collections::VecDeque;
@@ -16,25 +16,26 @@ use tokio::time::Instant;
 use super::{Action, Guard, Mode, Outcome};
 use crate::wire::Kind;
 
-/// What was confirmed no longer ago is not asked for again.
-const REFRESH: Duration = Duration::from_millis(600);
+/// The shortest time between two sweeps.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(600);
 
-/// At most a thousand calls a second, or as many more as make a round of this.
-const PACE: Duration = Duration::from_millis(1);
-const ROUND: Duration = Duration::from_secs(2);
+/// The time between two calls, and the longest time in which a sweep starts all its calls: with more
+/// rows, the time between two calls is shorter.
+const CALL_INTERVAL: Duration = Duration::from_millis(1);
+const MAX_SWEEP_TIME: Duration = Duration::from_secs(2);
 
-/// How many calls for ids in question may be outstanding: the others are for rows.
-const QUESTIONS: usize = 24;
+/// How many calls for ids without a row may be outstanding. The rest of the room is for rows.
+const MAX_UNKNOWN_ID_CALLS: usize = 24;
 
-/// How many calls for rows may be outstanding: one more after each prompt answer, half as many after
-/// another. A runtime that takes long for each call may serve only a few at once, and the kubelet's wait
-/// behind ours.
-const SMALLEST_WINDOW: usize = 2;
-const LARGEST_WINDOW: usize = 64;
-const PROMPT: Duration = Duration::from_millis(500);
+/// How many calls for rows may be outstanding. The window grows by one after an answer within
+/// `FAST_ANSWER`, and is halved after a later one: a slow runtime may serve only a few calls at once, and
+/// the kubelet's calls wait behind those of the guard.
+const MIN_WINDOW: usize = 2;
+const MAX_WINDOW: usize = 64;
+const FAST_ANSWER: Duration = Duration::from_millis(500);
 
-/// So much of that may be made up for.
-const BURST: Duration = Duration::from_millis(10);
+/// How much delay the prober makes up for: a timer is no finer than a millisecond.
+const MAX_CATCH_UP: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug)]
 pub(super) struct Prober {
@@ -46,7 +47,7 @@ pub(super) struct Prober {
     window: usize,
 }
 
-/// The ids of one kind that are to be asked for.
+/// The ids of one kind whose status the sweep has still to request.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     ids: VecDeque<Id>,
@@ -59,11 +60,11 @@ impl Prober {
             ledger: Ledger::new(Places::default(), now),
             queues: Default::default(),
             next: now,
-            window: SMALLEST_WINDOW,
+            window: MIN_WINDOW,
         }
     }
 
-    /// A call is made; says whether it is the one by which the ledger knows its key.
+    /// A call is sent. Returns whether the ledger tracks it under its key.
     pub(super) fn begin(&mut self, key: &Key, now: Instant) -> bool {
         if self.ledger.is_outstanding(key) {
             return false;
@@ -77,13 +78,13 @@ impl Prober {
         self.ledger.stuck_alone_since(key, now).is_some()
     }
 
-    /// A status call of ours ended after this time.
+    /// A status call of the guard itself has ended after this time.
     pub(super) fn took(&mut self, took: Duration) {
-        self.window = match took < PROMPT {
+        self.window = match took < FAST_ANSWER {
             true => self.window + 1,
             false => self.window / 2,
         }
-        .clamp(SMALLEST_WINDOW, LARGEST_WINDOW);
+        .clamp(MIN_WINDOW, MAX_WINDOW);
     }
 
     pub(super) fn ended(&mut self, key: &Key, outcome: &Outcome, now: Instant) {
@@ -101,14 +102,14 @@ impl Prober {
         let refresh = self.queues.iter().filter_map(|queue| queue.begun);
         let next = (waits && self.ledger.has_room()).then_some(self.next);
         refresh
-            .map(|begun| begun + REFRESH)
+            .map(|begun| begun + SWEEP_INTERVAL)
             .chain(next)
             .chain(self.ledger.alarm(now))
             .filter(|time| *time > now)
             .min()
     }
 
-    /// The next of the round that began first, so that neither kind waits for ever.
+    /// The next id of the sweep that began first, so that neither kind waits for ever.
     fn pop(&mut self) -> Option<(Kind, Id)> {
         let kinds = [Kind::Sandbox, Kind::Container].into_iter();
         let waiting = kinds.filter(|kind| !self.queues[*kind as usize].ids.is_empty());
@@ -118,7 +119,7 @@ impl Prober {
     }
 }
 
-/// What a call with this key asks for.
+/// The ledger's description of a call with this key.
 pub(super) fn about(key: &Key) -> About {
     let (call, id) = key.clone();
     About {
@@ -128,7 +129,7 @@ pub(super) fn about(key: &Key) -> About {
 }
 
 impl Guard {
-    /// Asks for what is not confirmed, while lists need it.
+    /// Requests the status of ids that are not confirmed, while lists need it.
     pub(super) fn probe(&mut self, now: Instant) {
         let mut is_probing = false;
         for kind in [Kind::Sandbox, Kind::Container] {
@@ -145,14 +146,14 @@ impl Guard {
             self.actions.push(Action::AskHost);
         }
         let due = self.ids.due(is_probing, now);
-        let mut in_question = match due.is_empty() {
+        let mut outstanding = match due.is_empty() {
             true => 0,
             false => self.reads.ids().filter(|id| self.ids.has(id)).count(),
         };
         for (id, kind) in due {
-            let has_room = in_question < QUESTIONS && self.prober.ledger.has_room();
+            let has_room = outstanding < MAX_UNKNOWN_ID_CALLS && self.prober.ledger.has_room();
             if has_room && !self.reads.is_outstanding(kind, &id) {
-                in_question += 1;
+                outstanding += 1;
                 self.ids.asked(&id, now);
                 self.start_read(kind, &id, now);
             }
@@ -165,17 +166,16 @@ impl Guard {
             };
             if !self.reads.is_outstanding(kind, &id) {
                 let known = self.sandboxes.len() + self.containers.len();
-                // A timer is no finer than a millisecond: what was not asked in time may be now.
-                let earliest = now.checked_sub(BURST).unwrap_or(now);
-                let pace = PACE.min(ROUND / known.max(1) as u32);
-                self.prober.next = self.prober.next.max(earliest) + pace;
+                let earliest = now.checked_sub(MAX_CATCH_UP).unwrap_or(now);
+                let interval = CALL_INTERVAL.min(MAX_SWEEP_TIME / known.max(1) as u32);
+                self.prober.next = self.prober.next.max(earliest) + interval;
                 self.start_read(kind, &id, now);
             }
         }
     }
 
-    /// How many calls for rows may be made. Stuck ones take no place, and there is always one for a
-    /// witness, by which they are found to be stuck.
+    /// How many calls for rows may be sent now. Stuck calls do not count. While the ledger needs a witness
+    /// there is room for at least one, because only witnesses show which calls are stuck.
     fn room_for_rows(&self, now: Instant) -> usize {
         let Prober { ledger, window, .. } = &self.prober;
         let ours = self.reads.ours();
@@ -184,7 +184,7 @@ impl Guard {
         room.max(usize::from(ledger.wants_witness(now).is_some()))
     }
 
-    /// A new round over the ids of a kind, once the last one is over and a while ago.
+    /// Begins the next sweep over the ids of a kind, if the last one is finished and long enough ago.
     fn refill(&mut self, kind: Kind, wants: bool, now: Instant) {
         let queue = &mut self.prober.queues[kind as usize];
         if !wants {
@@ -192,7 +192,11 @@ impl Guard {
             queue.begun = None;
             return;
         }
-        if !queue.ids.is_empty() || queue.begun.is_some_and(|begun| now < begun + REFRESH) {
+        if !queue.ids.is_empty()
+            || queue
+                .begun
+                .is_some_and(|begun| now < begun + SWEEP_INTERVAL)
+        {
             return;
         }
         let rows = match kind {
@@ -201,7 +205,7 @@ impl Guard {
         };
         let old = rows
             .iter()
-            .filter(|(_, known)| known.age(now) >= REFRESH / 2);
+            .filter(|(_, known)| known.age(now) >= SWEEP_INTERVAL / 2);
         queue.ids = old.map(|(id, _)| id.clone()).collect();
         queue.begun = Some(now);
     }

@@ -1,23 +1,24 @@
-//! What is known of every sandbox and container: the rows of the last complete lists, and what
-//! every other answer has told since.
+//! The known state of every sandbox and container: the rows of the last complete lists, updated by
+//! every other answer.
 //!
 //! ```text
-//!   complete list ----> all that is there, all that is gone
-//!   other answers ----> one row: there (in this state), or gone
+//!   complete list ----> all ids that exist, all ids that do not
+//!   other answers ----> one id: exists in this state, or does not exist
 //!                          |
-//!   confirmed since, and not told otherwise: fit to be answered
+//!   confirmed since the list was requested, and not changed after that: may be in an answer
 //!
-//!   known --an answer lacks it--> missing --one asked for after that lacks it--> gone
-//!     ^                              | one asked for later has it                 |
-//!     \------------------------------+--------------------------------------------/
+//!   known --an answer lacks it--> missing --an answer requested after that lacks it--> gone
+//!     ^                              | a later request finds it                          |
+//!     \------------------------------+---------------------------------------------------/
 //! ```
 //!
-//! The states of a container only rise, so that the highest one that the runtime told is the newest;
-//! of a sandbox the one that was asked for last counts. If two questions were open at the same time
-//! and their answers differ, it is not ready, and asked for again.
-//! Whether an id is there at all says the answer that was asked for last. A container that runs
-//! must not be omitted from a list because of one wrong answer: two are needed for it to be
-//! gone, unless its removal was answered.
+//! The states of a container only rise, so the highest state that the runtime has reported is the newest.
+//! For a sandbox the answer that was requested last counts. If two calls for a sandbox were outstanding at
+//! the same time and their answers differ, the sandbox is not ready, and its status is requested again.
+//!
+//! The answer that was requested last decides whether an id exists. One wrong answer must not remove a
+//! running container from lists: an id is gone after two answers that lack it, or after its removal was
+//! answered.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -29,16 +30,15 @@ use tokio::time::Instant;
 use crate::wire::Kind;
 use crate::wire::row::{CREATED, Row, rises};
 
-/// What was known before a restart was confirmed before it.
-const A_MOMENT: Duration = Duration::from_nanos(1);
+/// How long before the restart the restored rows count as confirmed.
+const BEFORE_RESTART: Duration = Duration::from_nanos(1);
 
-/// For how long it is remembered that an unknown id was changed: a question from before it is
-/// answered by then, or never.
-const REMEMBERED_CHANGE: Duration = Duration::from_secs(600);
+/// For how long the change of an unknown id is recorded. A call from before the change is answered by
+/// then, or never.
+const CHANGE_RECORDED_FOR: Duration = Duration::from_secs(600);
 
-/// How many ids that are gone are remembered: a list that was asked for before may still
-/// bring them.
-const REMEMBERED: usize = 4096;
+/// How many ids that are gone are recorded: a list that was requested earlier may still have them.
+const MAX_GONE: usize = 4096;
 
 /// All rows of one kind.
 #[derive(Clone, Debug)]
@@ -46,54 +46,54 @@ pub(crate) struct Rows {
     kind: Kind,
     known: BTreeMap<Id, Known>,
     gone: BTreeMap<Id, Gone>,
-    /// When ids were changed that are not known yet: what was asked before says nothing of them.
+    /// When ids without a row were changed: answers requested before that do not confirm them.
     changed: BTreeMap<Id, Instant>,
-    /// When the newest complete list was asked for.
+    /// When the newest complete list was requested.
     complete: Option<Instant>,
-    /// Counts what changes, but for rows that are only written otherwise.
+    /// Counts the changes of ids and states.
     revision: u64,
 }
 
-/// A row, and how it is known.
+/// A row, and the evidence for it.
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) row: Row,
-    /// When the runtime first told of it: a list that was asked for earlier may lack it.
-    told: Instant,
-    /// The newest question whose answer found it as it is here, and when the last answer that
-    /// told of it came.
+    /// When the runtime first reported it: a list that was requested earlier may lack it.
+    first_reported: Instant,
+    /// When the newest call was requested whose answer has this state.
     confirmed: Instant,
+    /// When the last answer that has it arrived.
     answered: Instant,
-    /// When the last change of it was answered: what was asked before says nothing of it.
+    /// When the last change of it was answered: answers requested before that do not confirm it.
     changed: Instant,
     /// When it was last started, or may have been.
     started: Instant,
     /// How often its status has failed since it was confirmed.
     failing: Failing,
-    /// A question since then whose answer lacked it.
+    /// A call after that whose answer lacked it.
     missing: Option<Asked>,
 }
 
-/// How often a status has failed, one time after the other.
+/// How often a status has failed in succession.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Failing {
     No,
-    /// When that was answered.
+    /// When the error arrived.
     Once(Instant),
-    Again,
+    Repeatedly,
 }
 
-/// How it is known that an id is gone.
+/// Why an id is gone.
 #[derive(Clone, Debug)]
 enum Gone {
-    /// A removal of it was answered then.
+    /// A removal of it was answered at this time.
     Removed(Instant),
-    /// The runtime lacked it twice: when it was last asked.
+    /// Two answers lacked it: when the second one was requested.
     Missing(Instant),
 }
 
 impl Gone {
-    /// An answer that has the id counts if it was asked for after this.
+    /// An answer that has the id counts if it was requested after this.
     fn since(&self) -> Instant {
         match self {
             Self::Removed(since) | Self::Missing(since) => *since,
@@ -105,7 +105,7 @@ impl Known {
     fn new(row: Row, (asked, answered): Asked) -> Self {
         Self {
             row,
-            told: answered,
+            first_reported: answered,
             confirmed: asked,
             answered,
             changed: asked,
@@ -115,58 +115,58 @@ impl Known {
         }
     }
 
-    /// Whether it is known to be so at some time since `since`, after all changes of it.
+    /// Whether its state is confirmed as of `since`, and as of its last change.
     pub(crate) fn is_confirmed(&self, since: Instant) -> bool {
-        self.confirmed >= since && self.is_as_told()
+        self.confirmed >= since && self.is_unchanged()
     }
 
-    /// Whether an answer has lacked it since one had it.
+    /// Whether an answer has lacked it since the last answer that had it.
     pub(crate) fn is_missing(&self) -> bool {
         self.missing.is_some()
     }
 
-    /// Whether nothing has happened to it since it was confirmed.
-    fn is_as_told(&self) -> bool {
+    /// Whether it was not changed, and not missing, since it was confirmed.
+    fn is_unchanged(&self) -> bool {
         self.confirmed >= self.changed && self.missing.is_none()
     }
 
-    /// Whether the runtime first told of it after this time.
-    pub(crate) fn is_told_since(&self, time: Instant) -> bool {
-        self.told >= time
+    /// Whether the runtime first reported it at this time or later.
+    pub(crate) fn is_new_since(&self, time: Instant) -> bool {
+        self.first_reported >= time
     }
 
-    /// Whether it was last known as created, and may have been started since: of a container
-    /// that runs a kubelet must not be told so.
+    /// Whether it was last known as created, and may have been started since. A running container must not
+    /// be reported as created to a kubelet.
     pub(crate) fn may_run_since(&self, kind: Kind) -> bool {
         kind == Kind::Container && self.row.state == CREATED && self.confirmed < self.started
     }
 
-    /// Whether the runtime says, time after time, that it cannot tell its status.
+    /// Whether its status is failing: the runtime has answered at least twice in succession with an error.
     pub(crate) fn is_failing(&self) -> bool {
-        self.failing == Failing::Again
+        self.failing == Failing::Repeatedly
     }
 
-    /// How long ago it was confirmed; the longest time if it has changed since, or is missing.
+    /// How long ago it was confirmed; [`Duration::MAX`] if it has changed since, or is missing.
     pub(crate) fn age(&self, now: Instant) -> Duration {
-        match self.is_as_told() {
+        match self.is_unchanged() {
             true => now.saturating_duration_since(self.confirmed),
             false => Duration::MAX,
         }
     }
 
-    /// Says whether its state is another now.
+    /// Applies the state of an answer. Returns whether the state has changed.
     fn tell(&mut self, kind: Kind, state: i32, (asked, answered): Asked) -> bool {
         let known = self.row.state;
         let is_later = asked >= self.confirmed;
         self.row.state = match kind {
             _ if rises(kind, known) && rises(kind, state) => known.max(state),
-            // Of two answers whose questions were open at the same time either may be the newer
-            // one. A sandbox seldom becomes ready, and is asked for again.
+            // Of two answers whose calls were outstanding at the same time either may be the newer one.
+            // A sandbox seldom becomes ready again; its status is requested once more.
             Kind::Sandbox if state != known && asked < self.answered => {
                 self.changed = answered;
                 known.max(state)
             }
-            // It may turn out to be anything: the later question counts.
+            // Any other state may follow: the call that was requested later counts.
             _ if is_later => state,
             _ => known,
         };
@@ -177,11 +177,11 @@ impl Known {
         self.row.state != known
     }
 
-    /// An answer lacks it. Says whether it is gone: an earlier answer lacked it too, and it was
-    /// asked for again after that.
+    /// An answer lacks it. Returns whether it is gone: an earlier answer lacked it too, and this one was
+    /// requested after that.
     fn lacks(&mut self, asked: Asked) -> bool {
-        // It was told since this was asked, or by an answer to a later question.
-        if self.told.max(self.confirmed) >= asked.0 {
+        // It was first reported after this was requested, or a call that was requested later found it.
+        if self.first_reported.max(self.confirmed) >= asked.0 {
             return false;
         }
         let (_, answered) = *self.missing.get_or_insert(asked);
@@ -189,7 +189,7 @@ impl Known {
     }
 }
 
-/// When a question was asked, and when its answer came.
+/// When a call was requested, and when its answer arrived.
 pub(crate) type Asked = (Instant, Instant);
 
 impl Rows {
@@ -204,7 +204,7 @@ impl Rows {
         }
     }
 
-    /// When the newest complete list was asked for, if there was one.
+    /// When the newest complete list was requested, if there was one.
     pub(crate) fn complete_since(&self) -> Option<Instant> {
         self.complete
     }
@@ -217,15 +217,15 @@ impl Rows {
         self.revision
     }
 
-    /// What was known before a restart: nothing of it is confirmed.
+    /// Restores the rows of an earlier process. None of them is confirmed.
     pub(crate) fn restore(&mut self, rows: Vec<Row>, now: Instant) {
         self.complete = Some(now);
         for row in rows {
             let known = Known {
                 changed: now,
                 started: now,
-                // What is confirmed later is, in the same moment too.
-                ..Known::new(row, (now.checked_sub(A_MOMENT).unwrap_or(now), now))
+                // A call that is requested at `now` confirms the row.
+                ..Known::new(row, (now.checked_sub(BEFORE_RESTART).unwrap_or(now), now))
             };
             self.known.insert(known.row.id.clone(), known);
         }
@@ -235,7 +235,7 @@ impl Rows {
         self.known.get(id)
     }
 
-    /// Whether it is gone because of a removal. What the runtime only lacked may be there.
+    /// Whether it is gone because of a removal. An id that is only missing from answers may still exist.
     pub(crate) fn is_removed(&self, id: &Id) -> bool {
         matches!(self.gone.get(id), Some(Gone::Removed(_)))
     }
@@ -244,16 +244,16 @@ impl Rows {
         self.known.iter()
     }
 
-    /// The id of which this is the beginning, as runtimes take it, if it is that of only one.
-    pub(crate) fn only_one_that_begins(&self, beginning: &Id) -> Option<&Id> {
-        let begins = |id: &&Id| id.as_str().starts_with(beginning.as_str());
-        let mut ids = self.from(Some(beginning.clone())).map(|(id, _)| id);
-        let first = ids.next().filter(begins)?;
-        let is_only_one = *first == *beginning || ids.next().filter(begins).is_none();
-        (is_only_one && !beginning.as_str().is_empty()).then_some(first)
+    /// The only id with this prefix, if there is exactly one: runtimes accept prefixes of ids.
+    pub(crate) fn only_one_that_begins(&self, prefix: &Id) -> Option<&Id> {
+        let has_prefix = |id: &&Id| id.as_str().starts_with(prefix.as_str());
+        let mut ids = self.from(Some(prefix.clone())).map(|(id, _)| id);
+        let first = ids.next().filter(has_prefix)?;
+        let is_only_one = *first == *prefix || ids.next().filter(has_prefix).is_none();
+        (is_only_one && !prefix.as_str().is_empty()).then_some(first)
     }
 
-    /// Whether this is as long as ids are, and not only the beginning of one.
+    /// Whether this is as long as a whole id, and not a prefix of one.
     pub(crate) fn is_as_long(&self, id: &Id) -> bool {
         let mut known = self.known.keys();
         known
@@ -261,30 +261,30 @@ impl Rows {
             .is_none_or(|known| known.as_str().len() == id.as_str().len())
     }
 
-    /// Those from this id on, in their order.
+    /// The rows from this id on, ordered by id.
     pub(crate) fn from(&self, first: Option<Id>) -> impl Iterator<Item = (&Id, &Known)> {
         let first = first.map_or(Bound::Unbounded, Bound::Included);
         self.known.range((first, Bound::Unbounded))
     }
 
-    /// A complete list: what it lacks is missing.
+    /// Applies a complete list. Ids that it lacks are missing.
     pub(crate) fn complete(&mut self, rows: Vec<Row>, asked: Asked) {
         self.complete = self.complete.max(Some(asked.0));
         self.part(rows, asked, |_| true);
     }
 
-    /// A list of those rows that `is_asked_for`.
+    /// Applies a list of the rows for which `is_requested`. Such ids that it lacks are missing.
     pub(crate) fn part(
         &mut self,
         rows: Vec<Row>,
         asked: Asked,
-        is_asked_for: impl Fn(&Row) -> bool,
+        is_requested: impl Fn(&Row) -> bool,
     ) {
         let mut gone: Vec<Id> = Vec::new();
         let mut listed: Vec<&Id> = rows.iter().map(|row| &row.id).collect();
         listed.sort_unstable();
         for (id, known) in &mut self.known {
-            let is_lacking = listed.binary_search(&id).is_err() && is_asked_for(&known.row);
+            let is_lacking = listed.binary_search(&id).is_err() && is_requested(&known.row);
             if is_lacking && known.lacks(asked) {
                 gone.push(id.clone());
             }
@@ -297,7 +297,7 @@ impl Rows {
         }
     }
 
-    /// The runtime told of a row.
+    /// Applies a row that the runtime has reported.
     pub(crate) fn learn(&mut self, row: Row, asked: Asked) {
         if let Some(gone) = self.gone.get(&row.id) {
             if asked.0 <= gone.since() {
@@ -322,14 +322,14 @@ impl Rows {
         }
     }
 
-    /// The runtime told the state of an id.
+    /// Applies the state of an id that the runtime has reported.
     pub(crate) fn tell(&mut self, id: &Id, state: i32, asked: Asked) {
         if let Some(known) = self.known.get_mut(id) {
             self.revision += u64::from(known.tell(self.kind, state, asked));
         }
     }
 
-    /// The runtime has no such id. It may have got one since it was asked.
+    /// The runtime reports that it has no such id. It may exist since the request.
     pub(crate) fn absent(&mut self, id: &Id, asked: Asked) {
         let known = self.known.get_mut(id);
         if known.is_some_and(|known| known.lacks(asked)) {
@@ -337,24 +337,24 @@ impl Rows {
         }
     }
 
-    /// A change of this id was answered: what was asked before says nothing of it any more.
+    /// A change of this id was answered: answers requested before that do not confirm it.
     pub(crate) fn changed(&mut self, id: &Id, now: Instant) {
         if let Some(known) = self.known.get_mut(id) {
             known.changed = now;
         } else if !self.is_removed(id) {
             self.changed
-                .retain(|_, changed| now < *changed + REMEMBERED_CHANGE);
+                .retain(|_, changed| now < *changed + CHANGE_RECORDED_FOR);
             self.changed.insert(id.clone(), now);
         }
     }
 
-    /// The status of the id ended with an error that says nothing of it.
+    /// The status call of the id failed with an error that shows nothing of its state.
     pub(crate) fn failed(&mut self, id: &Id, (asked, answered): Asked) {
         if let Some(known) = self.known.get_mut(id).filter(|it| it.confirmed < asked) {
             known.failing = match known.failing {
                 Failing::No => Failing::Once(answered),
                 Failing::Once(before) if asked < before => known.failing,
-                Failing::Once(_) | Failing::Again => Failing::Again,
+                Failing::Once(_) | Failing::Repeatedly => Failing::Repeatedly,
             };
         }
     }
@@ -367,23 +367,23 @@ impl Rows {
         self.changed(id, now);
     }
 
-    /// A removal of the id was answered: a list that was asked for before may still have it.
+    /// A removal of the id was answered: a list that was requested before that may still have it.
     pub(crate) fn remove(&mut self, id: &Id, answered: Instant) {
         self.revision += u64::from(self.known.remove(id).is_some());
-        self.remember(id, Gone::Removed(answered));
+        self.record_gone(id, Gone::Removed(answered));
     }
 
-    /// The runtime has lacked the id twice.
+    /// Two answers have lacked the id.
     fn miss(&mut self, id: &Id, asked: Instant) {
         if self.known.remove(id).is_some() {
             self.revision += 1;
-            self.remember(id, Gone::Missing(asked));
+            self.record_gone(id, Gone::Missing(asked));
         }
     }
 
-    fn remember(&mut self, id: &Id, gone: Gone) {
+    fn record_gone(&mut self, id: &Id, gone: Gone) {
         self.gone.insert(id.clone(), gone);
-        if self.gone.len() > REMEMBERED {
+        if self.gone.len() > MAX_GONE {
             let oldest = self.gone.iter().min_by_key(|(_, gone)| gone.since());
             if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
                 self.gone.remove(&oldest);
@@ -410,20 +410,20 @@ mod tests {
 
     const NOT_READY: i32 = 1;
 
-    struct Asker {
+    struct Fixture {
         rows: Rows,
         start: Instant,
     }
 
-    impl Asker {
-        /// One whose first list had a container.
+    impl Fixture {
+        /// Rows whose first list had a container.
         fn new() -> Self {
-            let mut asker = Self {
+            let mut fixture = Self {
                 rows: Rows::new(Kind::Container),
                 start: Instant::now(),
             };
-            asker.listed(0, 1, true);
-            asker
+            fixture.listed(0, 1, true);
+            fixture
         }
 
         fn asked(&self, asked: u64, answered: u64) -> Asked {
@@ -459,68 +459,68 @@ mod tests {
     }
 
     #[test]
-    fn an_id_is_gone_once_two_answers_lacked_it_of_which_one_was_asked_for_after_the_other() {
-        let mut asker = Asker::new();
-        asker.not_found(2, 5);
-        asker.not_found(3, 6);
-        assert!(asker.has_it(), "both were asked for at the same time");
-        asker.listed(6, 7, false);
-        assert!(!asker.has_it());
+    fn an_id_is_gone_after_two_answers_without_it_if_the_second_was_requested_after_the_first() {
+        let mut fixture = Fixture::new();
+        fixture.not_found(2, 5);
+        fixture.not_found(3, 6);
+        assert!(fixture.has_it(), "both were outstanding at the same time");
+        fixture.listed(6, 7, false);
+        assert!(!fixture.has_it());
     }
 
     #[test]
-    fn an_answer_in_between_that_has_the_id_takes_back_what_lacked_it() {
-        let mut asker = Asker::new();
-        asker.not_found(2, 3);
-        asker.listed(4, 5, true);
-        asker.not_found(6, 7);
-        assert!(asker.has_it());
+    fn an_answer_with_the_id_cancels_an_earlier_answer_without_it() {
+        let mut fixture = Fixture::new();
+        fixture.not_found(2, 3);
+        fixture.listed(4, 5, true);
+        fixture.not_found(6, 7);
+        assert!(fixture.has_it());
     }
 
     #[test]
-    fn a_list_that_lacks_an_id_and_was_asked_for_before_one_that_had_it_says_nothing() {
-        let mut asker = Asker::new();
-        asker.listed(4, 5, true);
-        asker.listed(2, 6, false);
-        asker.listed(3, 7, false);
-        assert!(asker.has_it());
-        let since = asker.start + Duration::from_secs(4);
-        let known = asker.rows.get(&"it".into()).expect("it is there");
+    fn a_list_without_an_id_is_ignored_if_it_was_requested_before_a_list_with_the_id() {
+        let mut fixture = Fixture::new();
+        fixture.listed(4, 5, true);
+        fixture.listed(2, 6, false);
+        fixture.listed(3, 7, false);
+        assert!(fixture.has_it());
+        let since = fixture.start + Duration::from_secs(4);
+        let known = fixture.rows.get(&"it".into()).expect("it is there");
         assert!(known.is_confirmed(since));
     }
 
     #[test]
-    fn what_is_missing_is_not_confirmed() {
-        let mut asker = Asker::new();
-        asker.listed(2, 3, false);
-        let known = asker.rows.get(&"it".into()).expect("it is there");
-        assert!(!known.is_confirmed(asker.start));
-        assert_eq!(known.age(asker.start), Duration::MAX);
+    fn a_missing_id_is_not_confirmed() {
+        let mut fixture = Fixture::new();
+        fixture.listed(2, 3, false);
+        let known = fixture.rows.get(&"it".into()).expect("it is there");
+        assert!(!known.is_confirmed(fixture.start));
+        assert_eq!(known.age(fixture.start), Duration::MAX);
     }
 
     #[test]
-    fn what_is_gone_comes_back_with_a_list_that_was_asked_for_later_only() {
-        let mut asker = Asker::new();
-        asker.not_found(2, 3);
-        asker.not_found(4, 5);
-        asker.listed(3, 6, true);
-        assert!(!asker.has_it());
-        asker.listed(5, 7, true);
-        assert!(asker.has_it());
+    fn an_id_that_is_gone_returns_only_with_a_list_that_was_requested_later() {
+        let mut fixture = Fixture::new();
+        fixture.not_found(2, 3);
+        fixture.not_found(4, 5);
+        fixture.listed(3, 6, true);
+        assert!(!fixture.has_it());
+        fixture.listed(5, 7, true);
+        assert!(fixture.has_it());
     }
 
     #[test]
-    fn a_list_that_was_asked_for_before_a_removal_was_answered_brings_nothing_back() {
-        let mut asker = Asker::new();
-        asker.removed(5);
-        asker.listed(4, 6, true);
-        assert!(!asker.has_it());
-        asker.listed(6, 7, true);
-        assert!(asker.has_it(), "the runtime has it, whatever it has said");
+    fn a_list_that_was_requested_before_a_removal_was_answered_does_not_restore_the_id() {
+        let mut fixture = Fixture::new();
+        fixture.removed(5);
+        fixture.listed(4, 6, true);
+        assert!(!fixture.has_it());
+        fixture.listed(6, 7, true);
+        assert!(fixture.has_it(), "a later list has it");
     }
 
     #[test]
-    fn a_sandbox_that_was_listed_before_it_was_started_is_ready_once_it_is() {
+    fn a_sandbox_that_was_listed_before_its_start_becomes_ready() {
         let start = Instant::now();
         let mut rows = Rows::new(Kind::Sandbox);
         for (second, state) in [(1, NOT_READY), (2, READY)] {

@@ -1,19 +1,19 @@
-//! The guard's times.
+//! The time limits of the guard.
 
 use std::time::Duration;
 
-/// The guard's times. [`Default`] is what a node wants.
+/// The time limits of the guard. [`Default`] fits a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// A list that is not answered for this long is overdue, or later if lists usually take longer.
+    /// How long after its request a list is overdue. The limit is higher if lists usually take longer.
     pub list_overdue: Duration,
-    /// A read of one id that is stuck is given up for its callers after this.
+    /// How long after its request a stuck read of one id is ended with an error.
     pub read_overdue: Duration,
-    /// After this it is asked whether what a mutation was to do is done.
+    /// How long after its request the guard first checks whether an unanswered mutation is done.
     pub prove_after: Duration,
     /// How long the guard answers during one fault.
     pub limit: Duration,
-    /// In shadow mode: how often a list is rehearsed, which asks for each id once.
+    /// Shadow mode: the time between two rehearsals of a list. Each requests the status of every id once.
     pub rehearse_every: Duration,
 }
 

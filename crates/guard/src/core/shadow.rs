@@ -1,15 +1,16 @@
-//! Shadow mode: nothing is answered in the runtime's place, but now and then it is rehearsed,
-//! and the list that would have been given is compared with the runtime's own.
+//! Shadow mode: the guard answers nothing in place of the runtime. It rehearses an answer from time to
+//! time, and compares the list that it would have given with the runtime's own.
 //!
 //! ```text
-//!   Idle --a kubelet asks for all--> Rehearsing: lists teach nothing, ids are asked for
-//!                                        | all are confirmed
-//!   Idle <--the next list: compared-- Ready
+//!   Idle --a kubelet requests a complete list--> Rehearsing: lists are not applied to the rows, the
+//!                                                   |        status of each id is requested
+//!                                                   | all rows are confirmed
+//!   Idle <----the next list: compared----------- Ready
 //! ```
 //!
-//! What we would have said lies between two lists of the runtime: one that it answered before,
-//! one that it was asked for afterwards. What both of them have, ours must have, in a state
-//! between theirs; what neither of them has, ours must not have.
+//! The guard's list lies between two lists of the runtime: one that was answered before it, and one that
+//! was requested after it. An id that is in both must be in the guard's list, in a state between theirs.
+//! An id that is in neither must not be in it.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -23,11 +24,11 @@ use crate::wire::Kind;
 use crate::wire::filter::Filter;
 use crate::wire::row::{Row, rises};
 
-/// A rehearsal that takes longer is dropped: it differs from nothing.
-const REHEARSED_WITHIN: Duration = Duration::from_secs(10);
+/// A rehearsal that takes longer is dropped without a comparison.
+const REHEARSAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How many differences are kept.
-const KEPT: usize = 16;
+/// How many differences are reported in detail.
+const MAX_DIFFERENCES: usize = 16;
 
 /// States by id.
 type States = BTreeMap<Id, i32>;
@@ -46,19 +47,19 @@ impl Listed {
     }
 }
 
-/// What we would have shown.
+/// A row of the guard's list.
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     state: i32,
-    /// The lists may lack it: it came after the list before, or that list lacked it and its own
-    /// status is stuck.
+    /// Whether both lists may lack the id: it is newer than the list before, or that list lacked it and
+    /// its status is stuck.
     may_be_gone: bool,
 }
 
-/// A kind's rehearsals.
+/// The rehearsals of one kind.
 #[derive(Clone, Debug)]
 pub(super) struct Shadow {
-    /// What the runtime listed last.
+    /// The last complete list of the runtime.
     listed: Option<Listed>,
     state: State,
 }
@@ -70,7 +71,7 @@ enum State {
     },
     Rehearsing {
         before: States,
-        /// When that list was requested.
+        /// When the list `before` was requested.
         listed: Instant,
         asked: Instant,
         known_to: Option<Id>,
@@ -82,27 +83,27 @@ enum State {
     },
 }
 
-/// How a list of ours would have differed from the runtime's.
+/// A difference between a list of the guard and the lists of the runtime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Difference {
-    /// Of which list.
+    /// The kind that was listed.
     pub kind: Kind,
-    /// Whom it is about.
+    /// The id that differs.
     pub id: Id,
-    /// The state that we would have shown; `None` if we would not have shown it.
+    /// The state in the guard's list; `None` if the id is not in it.
     pub ours: Option<i32>,
-    /// What the runtime listed before and after.
+    /// The states in the runtime's lists before and after it; `None` where the id is not in the list.
     pub theirs: [Option<i32>; 2],
 }
 
 /// The differences that were found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Differences {
-    /// How many there were.
+    /// The number of differences.
     pub count: u64,
-    /// How many lists were compared.
+    /// The number of lists that were compared.
     pub compared: u64,
-    /// The newest of them, the oldest first.
+    /// The newest differences, the oldest of them first.
     pub kept: VecDeque<Difference>,
 }
 
@@ -111,7 +112,8 @@ impl Differences {
         self.compared += 1;
         self.count += found.len() as u64;
         self.kept.extend(found);
-        self.kept.drain(..self.kept.len().saturating_sub(KEPT));
+        self.kept
+            .drain(..self.kept.len().saturating_sub(MAX_DIFFERENCES));
     }
 }
 
@@ -133,14 +135,14 @@ impl Shadow {
 
     pub(super) fn alarm(&self) -> Option<Instant> {
         match &self.state {
-            State::Rehearsing { asked, .. } => Some(*asked + REHEARSED_WITHIN),
+            State::Rehearsing { asked, .. } => Some(*asked + REHEARSAL_TIMEOUT),
             State::Idle { .. } | State::Ready { .. } => None,
         }
     }
 }
 
 impl Guard {
-    /// A kubelet asks for all of a kind: as if the answer did not come, it is rehearsed.
+    /// A kubelet requests a complete list: rehearses the answer, as if the list were overdue.
     pub(super) fn rehearse(&mut self, kind: Kind, now: Instant) {
         let shadow = &mut self.shadows[kind as usize];
         if let State::Idle { next } = shadow.state
@@ -153,20 +155,20 @@ impl Guard {
                 asked: now,
                 known_to: None,
             };
-            // It may have come during the last rehearsal, and has taught nothing then.
+            // A list that was answered during the last rehearsal was not applied then.
             self.learn_all(kind, before.rows, before.asked);
         }
     }
 
-    /// Looks whether the list could be given now.
-    pub(super) fn pass_shadow(&mut self, kind: Kind, now: Instant) {
+    /// Checks whether the rehearsed list can be given now.
+    pub(super) fn advance_shadow(&mut self, kind: Kind, now: Instant) {
         let next = now + self.settings.rehearse_every;
         let idle = State::Idle { next };
         let state = std::mem::replace(&mut self.shadows[kind as usize].state, idle);
         let next = match state {
-            // What cannot be answered in time is not answered, and differs from nothing.
+            // A list that cannot be given in time is not compared.
             State::Rehearsing { asked, .. }
-                if now >= asked + REHEARSED_WITHIN || self.mode != Mode::Shadow =>
+                if now >= asked + REHEARSAL_TIMEOUT || self.mode != Mode::Shadow =>
             {
                 return;
             }
@@ -176,14 +178,14 @@ impl Guard {
                 asked,
                 mut known_to,
             } => {
-                // The runtime's lists teach nothing meanwhile: each id was asked for since.
+                // Lists are not applied during a rehearsal: each row is confirmed by a status call.
                 let filter = Filter::default();
                 let ours = self.known_rows(kind, &filter, &mut known_to, asked, now);
                 let ours = ours.map(|ours| {
                     let shown = ours.map(|known| {
                         let shown = Shown {
                             state: known.row.state,
-                            may_be_gone: known.is_told_since(listed) || known.is_missing(),
+                            may_be_gone: known.is_new_since(listed) || known.is_missing(),
                         };
                         (known.row.id.clone(), shown)
                     });
@@ -208,7 +210,7 @@ impl Guard {
         self.shadows[kind as usize].state = next;
     }
 
-    /// The runtime listed all of a kind.
+    /// Compares a complete list of the runtime with the rehearsed one.
     pub(super) fn compare(&mut self, kind: Kind, rows: &[Row], asked: Asked) {
         let shadow = &mut self.shadows[kind as usize];
         if self.mode != Mode::Shadow {
@@ -231,7 +233,7 @@ impl Guard {
     }
 }
 
-/// Where `ours` does not lie between what was listed before and after.
+/// Where `ours` does not lie between the lists `before` and `after`.
 fn differences(
     kind: Kind,
     before: &States,
@@ -254,7 +256,7 @@ fn differences(
                 let between = before.min(after)..=before.max(after);
                 !is_known || between.contains(&ours.state)
             }
-            // It came, or it went.
+            // The id was created or removed between the two lists.
             _ => true,
         };
         (!is_so).then(|| Difference {
@@ -285,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_came_went_or_changed_between_two_lists_is_no_difference() {
+    fn an_id_that_was_created_removed_or_changed_between_two_lists_is_no_difference() {
         let before = listed(&[("goes", 1), ("dies", 1), ("stays", 1)]);
         let after = listed(&[("comes", 0), ("dies", 2), ("stays", 1)]);
         let mut early = shown(&[("goes", 1), ("dies", 1), ("stays", 1)]);
@@ -301,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_both_lists_have_must_be_there_in_a_state_between_theirs() {
+    fn an_id_that_is_in_both_lists_must_be_listed_in_a_state_between_theirs() {
         let both = listed(&[("missing", 1), ("too-soon", 1), ("too-late", 2)]);
         let ours = shown(&[("too-soon", 2), ("too-late", 1), ("ghost", 1)]);
         let found = differences(Kind::Container, &both, &ours, &both);

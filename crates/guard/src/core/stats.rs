@@ -1,15 +1,15 @@
-//! Statistics, which a kubelet asks for every ten seconds to decide whom to evict: passed on, and
-//! collected by id once a list of them is overdue.
+//! Statistics, which a kubelet requests every ten seconds to decide which pods to evict. Lists of
+//! statistics are passed on, and collected id by id once one is overdue.
 //!
 //! ```text
 //!   called --passed on------------------------------------------------> the runtime's answer
 //!      |         \--overdue: each id is requested; all known ----------> the list
 //!      |                     not all known: requested again, until just before the deadline
-//!      \--one like it is overdue already, or took longest the last time: the same, at once
+//!      \--an equal list is overdue, or the last one took `MAX_OVERDUE`: each id is requested at once
 //! ```
 //!
-//! An id that does not answer keeps its last value, but only while another id answers. A list is
-//! complete or there is none: the pod whose statistics are missing is evicted first.
+//! An id whose call is not answered keeps its last value, but only while another id's call is answered.
+//! The guard never returns an incomplete list: a kubelet evicts a pod without statistics first.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -26,38 +26,38 @@ use crate::wire::request::of_id;
 use crate::wire::row::{READY, RUNNING};
 use crate::wire::stats::{asks_for_all, rows_of};
 
-/// A list that takes longer, and three times as long as the last one that came in time, is
-/// overdue, and after the longest time in any case.
-const OVERDUE: Duration = Duration::from_secs(5);
-const TIMES_USUAL: u32 = 3;
-const LONGEST: Duration = Duration::from_secs(15);
+/// A list is overdue after three times the duration of the last one that was answered in time, within
+/// these limits.
+const OVERDUE_FACTOR: u32 = 3;
+const MIN_OVERDUE: Duration = Duration::from_secs(5);
+const MAX_OVERDUE: Duration = Duration::from_secs(15);
 
-/// At its caller's deadline containerd answers with what it has by then: a list that is not complete
-/// is given up before.
-const BEFORE_DEADLINE: Duration = Duration::from_secs(2);
+/// At the caller's deadline containerd answers with an incomplete list. The guard ends the call with an
+/// error this long before it.
+const ERROR_BEFORE_DEADLINE: Duration = Duration::from_secs(2);
 
-/// For how long all are waited for, and one that is silent.
-const COLLECTING: Duration = Duration::from_secs(2);
+/// How long a collection waits for all ids, and for the call of one id.
+const COLLECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How many are asked at once; one that is silent for longer gives its place to the next.
-const AT_ONCE: usize = 16;
-const SILENT: Duration = Duration::from_millis(500);
+/// How many calls are outstanding at once. A call that is older than `SLOT_TIME` does not count.
+const MAX_OUTSTANDING_CALLS: usize = 16;
+const SLOT_TIME: Duration = Duration::from_millis(500);
 
-/// What is known of statistics.
+/// The last statistics, and the calls for them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stats {
-    /// The lists that the runtime is asked for.
+    /// The outstanding lists.
     lists: BTreeMap<AskId, List>,
     waiting: Vec<Waiting>,
-    /// The answer for each id that came last.
+    /// The last answer for each id.
     last: [BTreeMap<Id, Bytes>; 2],
-    /// The ids that the runtime is asked for.
+    /// The ids whose statistics are outstanding, and when they were requested.
     asked: BTreeMap<(Kind, Id), Instant>,
-    /// How long the last good list took that came in time.
+    /// The duration of the last list that succeeded in time.
     usual: BTreeMap<Rpc, Duration>,
-    /// Lists of all ids that took the longest time, and of which none came in time since: at a
-    /// caller's deadline the runtime ends such a list, and the next one hangs as it did.
-    late: BTreeSet<Rpc>,
+    /// The methods of which the last complete list took `MAX_OVERDUE` or longer. The runtime ends such a
+    /// list at the caller's deadline, and the next one is likely to be as slow.
+    slow: BTreeSet<Rpc>,
 }
 
 #[derive(Clone, Debug)]
@@ -74,47 +74,47 @@ struct Waiting {
     rpc: Rpc,
     request: Bytes,
     asked: Instant,
-    /// Until when its caller waits.
+    /// The deadline of the caller, if it has one.
     deadline: Option<Instant>,
     list: Option<AskId>,
     collecting: Option<Collecting>,
 }
 
 impl Waiting {
-    /// Whether it waits for this list, which another caller requested before and which was overdue.
+    /// Whether this caller waits for a list that an earlier caller requested and that was overdue.
     fn shares(&self, list: &List) -> bool {
         self.list.is_none() && self.rpc == list.rpc && self.request == list.request
     }
 
     fn given_up_at(&self) -> Option<Instant> {
-        self.deadline?.checked_sub(BEFORE_DEADLINE)
+        self.deadline?.checked_sub(ERROR_BEFORE_DEADLINE)
     }
 }
 
-/// All ids are asked for their statistics.
+/// The statistics of all ids are being requested one by one.
 #[derive(Clone, Debug)]
 struct Collecting {
     kind: Kind,
     until: Instant,
     open: BTreeSet<Id>,
-    told: BTreeMap<Id, Bytes>,
-    /// The runtime has answered for one of them.
+    answers: BTreeMap<Id, Bytes>,
+    /// Whether the runtime has answered for at least one id.
     is_any_answered: bool,
-    /// The runtime has no statistics of one of them, and there never were any.
-    fails: bool,
+    /// Whether the call of one id failed, and there is no earlier value.
+    has_failed: bool,
 }
 
-/// What a collection has resulted in.
+/// The result of a collection.
 enum Collected {
-    /// The list.
+    /// The complete list.
     All(Bytes),
-    /// Some may still be answered.
-    NotYet,
-    /// It was not begun, or has to begin again.
-    Never,
+    /// Some calls may still be answered.
+    Pending,
+    /// The collection has not begun, or must begin again.
+    Restart,
 }
 
-/// Of which kind's ids a list has statistics; `None` if they are of the node.
+/// The kind whose statistics a list has; `None` if the statistics are of the node.
 fn kind_of(rpc: Rpc) -> Option<Kind> {
     match rpc {
         Rpc::ListContainerStats | Rpc::StreamContainerStats => Some(Kind::Container),
@@ -133,13 +133,13 @@ fn call_of(kind: Kind) -> Rpc {
 impl Stats {
     fn overdue_after(&self, rpc: Rpc) -> Duration {
         let usual = self.usual.get(&rpc).copied().unwrap_or_default();
-        (usual * TIMES_USUAL).clamp(OVERDUE, LONGEST)
+        (usual * OVERDUE_FACTOR).clamp(MIN_OVERDUE, MAX_OVERDUE)
     }
 
-    /// Whether a list of them is outstanding that was overdue: nobody waits for it any more.
+    /// Whether an overdue list is still outstanding, for which no caller waits any more.
     pub(super) fn are_overdue(&self) -> bool {
-        let is_waited_for = |ask: &AskId| self.waiting.iter().any(|it| it.list == Some(*ask));
-        self.lists.keys().any(|ask| !is_waited_for(ask))
+        let has_caller = |ask: &AskId| self.waiting.iter().any(|it| it.list == Some(*ask));
+        self.lists.keys().any(|ask| !has_caller(ask))
     }
 
     /// The last values as one list.
@@ -148,13 +148,13 @@ impl Stats {
         last.flatten().copied().collect()
     }
 
-    /// What an earlier run has written. What is not understood is as if it were not there.
+    /// Restores what an earlier process has written. A list that cannot be decoded is ignored.
     pub(super) fn restore(&mut self, kind: Kind, written: &[u8]) {
         self.last[kind as usize] = rows_of(written).unwrap_or_default();
     }
 
-    /// The caller has gone: gives the list that nobody wants any more. One that is overdue stays,
-    /// so that no second one is asked for.
+    /// The caller has cancelled its call. Returns the list to cancel, if no other caller waits for it. An
+    /// overdue list stays outstanding, so that no second one is requested.
     pub(super) fn abandoned(&mut self, call: CallId, now: Instant) -> Option<AskId> {
         let place = self.waiting.iter().position(|it| it.call == call)?;
         let ask = self.waiting.remove(place).list?;
@@ -175,8 +175,8 @@ impl Stats {
         let given_up = self.waiting.iter().filter_map(Waiting::given_up_at);
         let collects = self.waiting.iter().any(|it| it.collecting.is_some());
         let asked = self.asked.values().filter(|_| collects);
-        let silent = asked.flat_map(|asked| [*asked + SILENT, *asked + COLLECTING]);
-        let times = waiting.chain(silent).chain(given_up);
+        let limits = asked.flat_map(|asked| [*asked + SLOT_TIME, *asked + COLLECTION_TIMEOUT]);
+        let times = waiting.chain(limits).chain(given_up);
         times.filter(|time| *time > now).min()
     }
 }
@@ -205,10 +205,10 @@ impl Guard {
             collecting: None,
         };
         let is_outstanding = self.stats.lists.values().any(is_same);
-        let was_late = self.stats.late.contains(&rpc) && asks_for_all(&waiting.request);
-        let gives_up = is_outstanding || was_late && self.collectable(&waiting).is_some();
+        let was_slow = self.stats.slow.contains(&rpc) && asks_for_all(&waiting.request);
+        let gives_up = is_outstanding || was_slow && self.collectable(&waiting).is_some();
         if self.answers(from) && gives_up {
-            // It is as overdue as that one.
+            // Treat it as overdue now, as the earlier list is.
             waiting.asked = now.checked_sub(overdue).unwrap_or(now);
         }
         if !self.answers(from) || !is_outstanding {
@@ -231,28 +231,28 @@ impl Guard {
         };
         let took = asked.1.saturating_duration_since(asked.0);
         let kind = kind_of(list.rpc);
-        // A list of some is no measure of one of all.
+        // A list with a filter does not show how long a complete list takes.
         let is_whole = kind.is_none() || asks_for_all(&list.request);
         let kind = kind.filter(|_| is_whole);
-        if took >= LONGEST && kind.is_some() {
-            self.stats.late.insert(list.rpc);
+        if took >= MAX_OVERDUE && kind.is_some() {
+            self.stats.slow.insert(list.rpc);
         }
         if let Outcome::Messages(messages) = outcome {
-            // At a deadline containerd answers with what it has by then.
+            // At a deadline containerd answers with an incomplete list.
             if is_whole && took < self.stats.overdue_after(list.rpc) {
                 self.stats.usual.insert(list.rpc, took);
-                self.stats.late.remove(&list.rpc);
+                self.stats.slow.remove(&list.rpc);
             }
-            // A stream has them in many messages.
+            // A stream has the rows in many messages.
             let rows: Result<Vec<_>, _> = messages.iter().map(|message| rows_of(message)).collect();
             if let (Some(kind), Ok(rows)) = (kind, rows) {
-                self.keep_stats(kind, rows.into_iter().flatten().collect());
+                self.store_stats(kind, rows.into_iter().flatten().collect());
             }
         }
         let is_for = |it: &mut Waiting| it.list == Some(ask) || it.shares(&list);
         let waiting: Vec<Waiting> = self.stats.waiting.extract_if(.., is_for).collect();
         for it in waiting {
-            // It ended at the deadline of the caller that requested it first, perhaps.
+            // The list may have ended at the deadline of the caller that requested it first.
             let is_anothers = it.list.is_none() && matches!(outcome, Outcome::GivenUp);
             match is_anothers && it.deadline.is_none_or(|deadline| asked.1 < deadline) {
                 true => {
@@ -264,8 +264,8 @@ impl Guard {
         }
     }
 
-    /// The newest values of these, and the last ones of all others that are still there.
-    fn keep_stats(&mut self, kind: Kind, rows: BTreeMap<Id, Bytes>) {
+    /// Stores new values, and drops the values of ids that no longer exist.
+    fn store_stats(&mut self, kind: Kind, rows: BTreeMap<Id, Bytes>) {
         let known = match kind {
             Kind::Sandbox => &self.sandboxes,
             Kind::Container => &self.containers,
@@ -282,7 +282,7 @@ impl Guard {
         let is_there = self.rows(kind).get(id).is_some();
         let last = &mut self.stats.last[kind as usize];
         let is_answered = matches!(outcome, Outcome::Messages(_));
-        let (told, fails) = match outcome {
+        let (value, has_failed) = match outcome {
             Outcome::Messages(messages) => match messages.as_slice() {
                 [message] => {
                     last.insert(id.clone(), message.clone());
@@ -297,8 +297,8 @@ impl Guard {
             | Outcome::GivenUp
             | Outcome::Lost => {
                 let last = last.get(id).cloned();
-                let fails = last.is_none();
-                (last, fails)
+                let has_failed = last.is_none();
+                (last, has_failed)
             }
         };
         for waiting in &mut self.stats.waiting {
@@ -307,15 +307,15 @@ impl Guard {
                 && collecting.open.remove(id)
             {
                 collecting
-                    .told
-                    .extend(told.clone().map(|told| (id.clone(), told)));
+                    .answers
+                    .extend(value.clone().map(|value| (id.clone(), value)));
                 collecting.is_any_answered |= is_answered;
-                collecting.fails |= fails;
+                collecting.has_failed |= has_failed;
             }
         }
     }
 
-    pub(super) fn pass_stats(&mut self, now: Instant) {
+    pub(super) fn advance_stats(&mut self, now: Instant) {
         if !self.acts() {
             return;
         }
@@ -326,15 +326,15 @@ impl Guard {
                 continue;
             }
             let collected = match &waiting.collecting {
-                None => Collected::Never,
+                None => Collected::Restart,
                 Some(collecting) => self.collected(collecting, now),
             };
             let is_given_up = waiting.given_up_at().is_some_and(|until| now >= until);
             let reply = match collected {
                 Collected::All(list) => Some(Reply::Message(list)),
                 _ if is_given_up => Some(Reply::Failed(Failure::StatsOverdue)),
-                Collected::NotYet => None,
-                Collected::Never => {
+                Collected::Pending => None,
+                Collected::Restart => {
                     let kind = self.collectable(waiting);
                     let collecting = kind.map(|kind| self.collect(kind, now));
                     self.stats.waiting[place].collecting = collecting;
@@ -346,10 +346,10 @@ impl Guard {
                 self.reply(waiting.call, waiting.rpc, reply);
             }
         }
-        self.ask_stats(now);
+        self.request_stats(now);
     }
 
-    /// Whose statistics the list is of, if all ids are known.
+    /// The kind to collect, if the list is a complete one and all ids of the kind are known.
     fn collectable(&self, waiting: &Waiting) -> Option<Kind> {
         let kind = kind_of(waiting.rpc).filter(|_| asks_for_all(&waiting.request))?;
         self.rows(kind).complete_since().map(|_| kind)
@@ -364,39 +364,39 @@ impl Guard {
         let open = rows.filter(|(_, known)| known.row.state == has_some);
         Collecting {
             kind,
-            until: now + COLLECTING,
+            until: now + COLLECTION_TIMEOUT,
             open: open.map(|(id, _)| id.clone()).collect(),
-            told: BTreeMap::new(),
+            answers: BTreeMap::new(),
             is_any_answered: false,
-            fails: false,
+            has_failed: false,
         }
     }
 
-    /// What has been collected by now.
+    /// The result of a collection at `now`.
     fn collected(&self, collecting: &Collecting, now: Instant) -> Collected {
-        let is_silent = |id: &Id| {
+        let has_timed_out = |id: &Id| {
             let asked = self.stats.asked.get(&(collecting.kind, id.clone()));
-            asked.is_some_and(|asked| now >= *asked + COLLECTING)
+            asked.is_some_and(|asked| now >= *asked + COLLECTION_TIMEOUT)
         };
-        if now < collecting.until && !collecting.open.iter().all(is_silent) {
-            return Collected::NotYet;
+        if now < collecting.until && !collecting.open.iter().all(has_timed_out) {
+            return Collected::Pending;
         }
         let last = &self.stats.last[collecting.kind as usize];
-        let silent: Option<Vec<&Bytes>> = collecting.open.iter().map(|id| last.get(id)).collect();
-        match silent {
-            Some(silent) if collecting.is_any_answered && !collecting.fails => {
-                let all = collecting.told.values().chain(silent);
+        let rest: Option<Vec<&Bytes>> = collecting.open.iter().map(|id| last.get(id)).collect();
+        match rest {
+            Some(rest) if collecting.is_any_answered && !collecting.has_failed => {
+                let all = collecting.answers.values().chain(rest);
                 Collected::All(all.flatten().copied().collect())
             }
-            _ if now < collecting.until => Collected::NotYet,
-            _ => Collected::Never,
+            _ if now < collecting.until => Collected::Pending,
+            _ => Collected::Restart,
         }
     }
 
-    /// Asks for those that are to be collected, a few at once.
-    fn ask_stats(&mut self, now: Instant) {
+    /// Requests the statistics that are still to be collected, a few at a time.
+    fn request_stats(&mut self, now: Instant) {
         let asked = self.stats.asked.values();
-        let busy = asked.filter(|asked| now < **asked + SILENT).count();
+        let busy = asked.filter(|asked| now < **asked + SLOT_TIME).count();
         let collecting = self
             .stats
             .waiting
@@ -404,7 +404,9 @@ impl Guard {
             .filter_map(|it| it.collecting.as_ref());
         let open = collecting.flat_map(|it| it.open.iter().map(|id| (it.kind, id.clone())));
         let next = open.filter(|key| !self.stats.asked.contains_key(key));
-        let next: BTreeSet<(Kind, Id)> = next.take(AT_ONCE.saturating_sub(busy)).collect();
+        let next: BTreeSet<(Kind, Id)> = next
+            .take(MAX_OUTSTANDING_CALLS.saturating_sub(busy))
+            .collect();
         for (kind, id) in next {
             let purpose = Purpose::Stats(kind, id.clone());
             self.ask(purpose, call_of(kind), of_id(&id), now);

@@ -1,4 +1,4 @@
-//! What the core is told, and what it wants done: one input, and the actions in their order.
+//! The input and output of the core: one event in, a sequence of actions out.
 
 use base::id::Id;
 use bytes::Bytes;
@@ -7,145 +7,144 @@ use tokio::time::Instant;
 
 use super::Reply;
 
-/// A call that somebody made to us.
+/// A call from a client or an observer to the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// A call that we make to the runtime.
+/// A call from the guard to the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct AskId(pub u64);
 
-/// Who calls.
+/// The kind of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// A kubelet, or whoever uses our socket in its place.
+    /// A kubelet, or another client such as `crictl`.
     Client,
-    /// An agent, which observes the runtime itself: nothing is answered in the runtime's place.
+    /// An agent, which observes the runtime: the guard never answers it in place of the runtime.
     Observer,
 }
 
-/// What the guard does.
+/// The mode of the guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
-    /// It answers what the runtime does not.
+    /// Answers calls that the runtime does not answer in time.
     #[default]
     Guard,
-    /// It passes everything, and compares what it would have answered.
+    /// Passes every call on, and compares its own answers with those of the runtime.
     Shadow,
-    /// It passes everything.
+    /// Passes every call on.
     Pass,
 }
 
-/// What is done for lists.
+/// How the guard handles lists.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
-    /// They pass.
+    /// Lists are passed on.
     #[default]
     Passing,
-    /// They are answered from the rows since then.
+    /// Lists are answered from the rows.
     Guarding {
-        /// Since when.
+        /// When this began.
         since: Instant,
     },
-    /// They are overdue, and none has been answered or refused since then.
+    /// Lists are overdue. No list has been answered or given up by its caller since this began.
     Waiting {
-        /// Since when they are not passed.
+        /// When this began.
         since: Instant,
     },
-    /// They are overdue, and so is every other call: there is nothing to answer them from.
+    /// Lists are overdue, and so is every other call: nothing confirms the rows.
     Silent {
-        /// Since when they are not passed.
+        /// When this began.
         since: Instant,
     },
-    /// They are overdue, and the last one that was asked for could not be answered: not everything
-    /// in it was confirmed, or nothing was known yet.
+    /// Lists are overdue, and the last one could not be answered: not every row in it was confirmed, or
+    /// there was no complete list yet.
     Refusing {
-        /// Since when they are not passed.
+        /// When this began.
         since: Instant,
     },
-    /// They pass although they are overdue: that was guarded for as long as the limit allows.
+    /// Lists are overdue and passed on: the guard has answered for as long as the limit allows.
     GivenUp,
 }
 
-/// What has happened.
+/// An event that the core handles.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// Somebody calls one of the methods of [`is_intercepted`].
+    /// A call of one of the methods of [`is_intercepted`].
     Called {
-        /// The call.
+        /// The id of the call.
         call: CallId,
-        /// What it calls.
+        /// Its method.
         rpc: Rpc,
         /// The message of its request.
         request: Bytes,
-        /// Who.
+        /// The kind of the caller.
         from: Caller,
-        /// Until when it waits.
+        /// The deadline of the caller, if it has one.
         deadline: Option<Instant>,
     },
-    /// The caller does not wait any more.
+    /// The caller has cancelled its call.
     Abandoned(CallId),
-    /// The runtime has answered.
+    /// A call to the runtime has ended.
     Answered(AskId, Outcome),
-    /// The host was asked which ids the runtime has.
+    /// The host's ids, as requested by [`Action::AskHost`].
     HostIds(HostIds),
-    /// A connection to the runtime has ended: the next may be to another process.
+    /// A connection to the runtime has ended: the next one may be to another process.
     Disconnected,
-    /// The runtime's stream spoke of this id.
+    /// The runtime's event stream named this id.
     Announced(Id),
-    /// From now on do this.
+    /// The mode from now on.
     Mode(Mode),
-    /// Time has passed.
+    /// The time of [`Guard::alarm`](super::Guard::alarm) has come.
     Time,
 }
 
-/// What a host tells of the ids that a runtime has.
+/// The ids of the runtime's sandboxes and containers, as found on the host.
 #[derive(Clone, Debug)]
 pub enum HostIds {
-    /// All of them, and perhaps others.
+    /// All ids of the runtime, and possibly others.
     All(Vec<Id>),
-    /// What is there could not be read, or not in time.
+    /// The ids could not be read, or not in time.
     Unread,
-    /// There is nothing that could be read.
+    /// The host has no place from which the ids can be read.
     CannotTell,
 }
 
 /// How a call to the runtime ended.
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// Well, with these messages: one, but for a stream.
+    /// Success, with these messages: one, or any number from a stream.
     Messages(Vec<Bytes>),
-    /// In a way that nobody here understands. It passes.
+    /// An answer that the guard cannot decode. It is passed on unchanged.
     Strange,
-    /// The runtime knows of nothing with this id.
+    /// An error by which the runtime reports that it has no such id.
     NotFound,
-    /// With another error of the runtime.
+    /// Another error of the runtime.
     Failed,
-    /// With an error that says that time ran out, or that somebody gave up: what it was to do may
-    /// be done.
+    /// The error `Cancelled`, `DeadlineExceeded` or `Unavailable`: a requested change may be done.
     GivenUp,
-    /// The connection to the runtime is gone.
+    /// The connection to the runtime was lost.
     Lost,
 }
 
-/// What is to be done, in this order.
+/// What the caller of the core must do. Actions are performed in the order in which they are returned.
 #[derive(Clone, Debug)]
 pub enum Action {
-    /// Pass the request of this call on to the runtime, with all that came with it.
+    /// Pass the request of this call on to the runtime, with its metadata.
     Pass(AskId, CallId),
-    /// Ask the runtime this.
+    /// Send this call to the runtime: the method and the message of the request.
     Ask(AskId, Rpc, Bytes),
-    /// Give the caller what the runtime has just answered to this, as it came.
+    /// Pass the runtime's answer to this call on to the caller, unchanged.
     Relay(AskId, CallId),
-    /// Give the caller this.
+    /// Send this reply to the caller.
     Reply(CallId, Reply),
-    /// Nobody wants this answer any more.
+    /// Cancel this call to the runtime.
     Cancel(AskId),
-    /// Ask the host which ids the runtime has.
+    /// Request the runtime's ids from the host.
     AskHost,
 }
 
-/// Whether the calls of this method are decided on here. All others pass unread.
+/// Whether the core decides on calls of this method. All others are passed on unread.
 pub fn is_intercepted(rpc: Rpc) -> bool {
     matches!(
         rpc,

@@ -1,36 +1,39 @@
-//! How long calls of one kind usually take on this node: what is slow on one is usual on another.
+//! How long calls of one kind usually take on this node. A duration that is slow on one node is usual on
+//! another.
 
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// How many calls are remembered, and how many times as long as the second slowest of them one may
-/// take: one stuck container or one stall holds up one call, a slow runtime many.
-const REMEMBERED: usize = 16;
-const TIMES_USUAL: u32 = 2;
+/// How many durations are recorded.
+const RECORDED_CALLS: usize = 16;
 
-/// A call that takes longer than this is never usual: a relist consists of two lists, and a kubelet
-/// whose relist takes three minutes is NotReady.
-const LONGEST: Duration = Duration::from_secs(90);
+/// A call is overdue after this many times the second longest recorded duration. One stuck container
+/// delays one call; a slow runtime delays many.
+const OVERDUE_FACTOR: u32 = 2;
 
-/// The durations of the last calls.
+/// A longer duration is not recorded: a relist consists of two lists, and a kubelet whose relist takes
+/// three minutes is NotReady.
+const MAX_USUAL: Duration = Duration::from_secs(90);
+
+/// The durations of the last calls, the newest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Usual(VecDeque<Duration>);
 
 impl Usual {
-    /// Learns how long an answered call took.
+    /// Records how long an answered call took.
     pub(super) fn learn(&mut self, took: Duration) {
-        if took <= LONGEST {
-            self.0.truncate(REMEMBERED - 1);
+        if took <= MAX_USUAL {
+            self.0.truncate(RECORDED_CALLS - 1);
             self.0.push_front(took);
         }
     }
 
-    /// After which time a call is overdue, at the earliest after `least`.
+    /// How long after its request a call is overdue: at least `least`.
     pub(super) fn overdue_after(&self, least: Duration) -> Duration {
         let mut sorted: Vec<Duration> = self.0.iter().copied().collect();
         sorted.sort_unstable();
         let usual = sorted.iter().nth_back(1).copied().unwrap_or_default();
-        (usual * TIMES_USUAL).clamp(least, LONGEST.max(least))
+        (usual * OVERDUE_FACTOR).clamp(least, MAX_USUAL.max(least))
     }
 }
 
@@ -39,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_slow_call_is_not_usual_and_two_are_until_others_follow() {
+    fn two_slow_calls_raise_the_limit_and_one_does_not() {
         let least = Duration::from_secs(2);
         let slow = Duration::from_secs(10);
         let mut usual = Usual::default();
@@ -47,13 +50,13 @@ mod tests {
         assert_eq!(usual.overdue_after(least), least);
         usual.learn(slow);
         assert_eq!(usual.overdue_after(least), slow * 2);
-        for _ in 0..REMEMBERED - 1 {
+        for _ in 0..RECORDED_CALLS - 1 {
             usual.learn(Duration::from_millis(5));
         }
         assert_eq!(usual.overdue_after(least), least);
         for _ in 0..2 {
-            usual.learn(LONGEST + Duration::from_secs(1));
+            usual.learn(MAX_USUAL + Duration::from_secs(1));
         }
-        assert_eq!(usual.overdue_after(least), least, "that was a fault");
+        assert_eq!(usual.overdue_after(least), least, "longer calls are faults");
     }
 }

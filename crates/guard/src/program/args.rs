@@ -10,7 +10,7 @@ use cri::{Endpoint, USUAL_PLACES};
 use guard::core::Mode;
 use pleg_text::GoDuration;
 
-/// How the guard is used.
+/// The text of `--help`.
 pub const HELP: &str = "\
 A CRI endpoint between a kubelet and its runtime: see `pleg guard --help` and docs/guard.md.
 
@@ -29,7 +29,7 @@ Options:
   -V, --version                 Print version
 ";
 
-/// What the command line asks for.
+/// What the command line requests.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Asked {
     /// To run.
@@ -38,22 +38,22 @@ pub enum Asked {
     Print(String),
 }
 
-/// How the guard runs.
+/// The options of the guard.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Options {
-    /// The runtime behind it.
+    /// The socket of the runtime.
     pub runtime: Endpoint,
-    /// Its own socket.
+    /// The socket on which the guard listens.
     pub listen: Endpoint,
-    /// What it does.
+    /// The mode of the guard.
     pub mode: Mode,
-    /// How long it answers during one fault.
+    /// How long the guard answers during one fault.
     pub limit: Duration,
-    /// How often `-v` was given.
+    /// How often `-v` is given.
     pub verbose: u8,
 }
 
-/// What a command line cannot be understood for.
+/// Why a command line is invalid.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ArgsError {
     /// There is no such argument.
@@ -62,30 +62,30 @@ pub enum ArgsError {
     /// An option has no value.
     #[error("{0} needs a value: see pleg-guard --help")]
     NoValue(&'static str),
-    /// A value cannot be used.
+    /// The value of an option is invalid.
     #[error("{option} {value:?}: {why}")]
     Invalid {
         /// The option.
         option: &'static str,
         /// Its value.
         value: String,
-        /// Why.
+        /// Why it is invalid.
         why: String,
     },
-    /// No runtime is named, and none has a socket.
+    /// No runtime is given, and no usual place has a socket.
     #[error("no container runtime found; set its socket with --runtime-endpoint. Tried: {0}")]
     NoRuntime(String),
 }
 
-/// Reads the words that follow the program's name. `named` is the endpoint that the environment names,
-/// `exists` says whether there is a socket.
+/// Parses the arguments after the program's name. `from_env` is the endpoint in the environment;
+/// `exists` returns whether a path exists.
 pub fn read(
     words: impl IntoIterator<Item = OsString>,
-    named: Option<String>,
+    from_env: Option<String>,
     exists: impl Fn(&Path) -> bool,
 ) -> Result<Asked, ArgsError> {
     let mut words = words.into_iter();
-    let (mut runtime, mut listen) = (named.filter(|named| !named.is_empty()), None);
+    let (mut runtime, mut listen) = (from_env.filter(|text| !text.is_empty()), None);
     let (mut mode, mut limit, mut verbose) = (Mode::Guard, Duration::from_secs(30 * 60), 0);
     while let Some(word) = words.next() {
         let word = word.to_string_lossy().into_owned();
@@ -114,7 +114,7 @@ pub fn read(
         }
     }
     let runtime = match runtime {
-        Some(named) => endpoint("--runtime-endpoint", &named)?,
+        Some(text) => endpoint("--runtime-endpoint", &text)?,
         None => {
             let present = USUAL_PLACES.iter().find(|place| exists(Path::new(place)));
             let tried = || ArgsError::NoRuntime(USUAL_PLACES.join(", "));
@@ -122,7 +122,7 @@ pub fn read(
         }
     };
     let listen = match listen {
-        Some(named) => endpoint("--listen", &named)?,
+        Some(text) => endpoint("--listen", &text)?,
         None => Endpoint::new(guard_socket(runtime.path())),
     };
     Ok(Asked::Run(Options {
@@ -143,7 +143,7 @@ fn mode_of(text: &str) -> Result<Mode, ArgsError> {
         "guard" => Ok(Mode::Guard),
         "shadow" => Ok(Mode::Shadow),
         "pass" => Ok(Mode::Pass),
-        _ => Err(invalid("--mode", text, "it is guard, shadow or pass")),
+        _ => Err(invalid("--mode", text, "use guard, shadow or pass")),
     }
 }
 
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_flag_wins_over_the_environment_and_that_over_the_usual_places() {
+    fn a_flag_takes_precedence_over_the_environment_and_that_over_the_usual_places() {
         let crio = "/run/crio/crio.sock";
         let runtime = |words: &[&str], named| {
             let options = options(words, named, crio).unwrap();
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_given_is_a_guard_for_half_an_hour() {
+    fn the_defaults_are_mode_guard_and_a_limit_of_half_an_hour() {
         let guard = options(&["-r", "/a.sock"], None, "").unwrap();
         assert_eq!((guard.mode, guard.limit.as_secs()), (Mode::Guard, 1800));
         assert_eq!(guard.listen.path(), guard_socket(Path::new("/a.sock")));
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused_by_name() {
+    fn an_error_names_the_invalid_argument() {
         for words in [
             &["--mode", "sideways"][..],
             &["--limit", "soon"],

@@ -1,7 +1,7 @@
-//! Logs to standard error that never stop the work: lines go through a bounded queue to a thread of
-//! their own. Where they are not read, they are lost.
+//! Logs to standard error without blocking: lines go through a bounded queue to a separate thread. A line
+//! is dropped if the queue is full.
 //!
-//! What is logged may hold a runtime's words, so each line is escaped.
+//! A line may contain text from the runtime, so each line is escaped.
 
 use std::fmt::{self, Write as _};
 use std::io::{self, Write};
@@ -14,31 +14,31 @@ use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Level, Metadata, Subscriber};
 
 /// How many lines may wait to be written.
-const WAITING: usize = 1000;
+const MAX_QUEUED_LINES: usize = 1000;
 
-/// How long the last lines may take before the process ends.
-const LAST_LINES: Duration = Duration::from_millis(200);
+/// How long the process waits for the last lines before it exits.
+const FLUSH_TIMEOUT: Duration = Duration::from_millis(200);
 
 enum Entry {
     Line(String),
-    /// Answered once everything before it was written.
+    /// Answered once all lines before it are written.
     Flush(SyncSender<()>),
 }
 
-/// The end of the log that the process keeps.
+/// The log of this process.
 pub struct Log(SyncSender<Entry>);
 
 impl Log {
-    /// Logs from now on. `RUST_LOG`, if it is the name of a level, wins over `verbose`.
+    /// Starts the log. If `RUST_LOG` is the name of a level, it takes precedence over `verbose`.
     pub fn start(verbose: u8) -> Self {
-        let named = std::env::var("RUST_LOG").ok();
-        let level = named.and_then(|named| named.parse().ok());
+        let name = std::env::var("RUST_LOG").ok();
+        let level = name.and_then(|name| name.parse().ok());
         let level = level.unwrap_or(match verbose {
             0 => Level::INFO,
             1 => Level::DEBUG,
             _ => Level::TRACE,
         });
-        let (sender, entries) = sync_channel(WAITING);
+        let (sender, entries) = sync_channel(MAX_QUEUED_LINES);
         std::thread::spawn(move || {
             for entry in entries {
                 match entry {
@@ -53,31 +53,31 @@ impl Log {
             is_journal: is_journal(),
             queue: sender.clone(),
         };
-        // Nothing else in this process sets one.
+        // Nothing else in this process sets a subscriber.
         let _ = tracing::subscriber::set_global_default(lines);
         Self(sender)
     }
 
-    /// Waits a moment until all lines are written.
+    /// Waits until all lines are written, but not longer than `FLUSH_TIMEOUT`.
     pub fn flush(&self) {
         let (written, all_written) = sync_channel(1);
         if self.0.try_send(Entry::Flush(written)).is_ok() {
-            let _ = all_written.recv_timeout(LAST_LINES);
+            let _ = all_written.recv_timeout(FLUSH_TIMEOUT);
         }
     }
 }
 
-/// Whether standard error is systemd's journal, which has time and priority of its own
+/// Whether standard error is systemd's journal, which adds the time and reads a priority from each line
 /// (systemd.exec(5), `JOURNAL_STREAM`).
 fn is_journal() -> bool {
-    let Some(named) = std::env::var_os("JOURNAL_STREAM") else {
+    let Some(journal) = std::env::var_os("JOURNAL_STREAM") else {
         return false;
     };
-    let ours = fstat(io::stderr());
-    ours.is_ok_and(|ours| *format!("{}:{}", ours.st_dev, ours.st_ino) == *named)
+    let stderr = fstat(io::stderr());
+    stderr.is_ok_and(|stderr| *format!("{}:{}", stderr.st_dev, stderr.st_ino) == *journal)
 }
 
-/// Makes a line of each event. There are no spans.
+/// Writes a line for each event. There are no spans.
 struct Lines {
     level: Level,
     is_journal: bool,
@@ -89,12 +89,12 @@ impl Subscriber for Lines {
         let is_ours = ["guard", "pleg_guard", "base", "cri"]
             .iter()
             .any(|module| about.target().split("::").next() == Some(*module));
-        // Of what others do, not each frame.
-        let most = match is_ours || self.level == Level::TRACE {
+        // The libraries log each frame below this level.
+        let max_level = match is_ours || self.level == Level::TRACE {
             true => self.level,
             false => self.level.min(Level::INFO),
         };
-        *about.level() <= most
+        *about.level() <= max_level
     }
 
     fn event(&self, event: &Event<'_>) {
@@ -106,7 +106,7 @@ impl Subscriber for Lines {
             true => format!("<{}>{text}\n", priority(level)),
             false => format!("{} {level:>5} {text}\n", pleg_text::WallTime::now()),
         };
-        // A full queue loses the line rather than the time of the data path.
+        // If the queue is full, drop the line: the calls must not wait.
         let _ = self.queue.try_send(Entry::Line(line));
     }
 
@@ -132,7 +132,7 @@ fn priority(level: Level) -> u8 {
     }
 }
 
-/// The message, and then `name=value`.
+/// The message, followed by `name=value` for each field.
 #[derive(Default)]
 struct Text(String);
 

@@ -1,45 +1,45 @@
-//! What the guard adds to the calls that pass at once: from a request's end to its way to the runtime,
-//! and from the answer's end to its way back.
+//! Measures the latency that the guard adds to calls that it passes on at once: from the end of the
+//! request until it is sent to the runtime, and from the end of the answer until it is sent back.
 
 use std::cell::Cell;
 use std::time::{Duration, Instant};
 
-/// From ten microseconds to what a caller begins to feel, in seconds.
-const BOUNDS: [f64; 13] = [
+/// The upper bounds of the buckets, in seconds.
+const BUCKET_BOUNDS: [f64; 13] = [
     1e-5, 2.5e-5, 5e-5, 1e-4, 2.5e-4, 5e-4, 1e-3, 2.5e-3, 5e-3, 1e-2, 2.5e-2, 5e-2, 1e-1,
 ];
 
-/// A histogram, for one thread.
+/// A histogram of the added latency, for one thread.
 #[derive(Debug, Default)]
 pub(super) struct Added {
-    /// How many calls are in each bucket, and in none.
-    counts: [Cell<u64>; BOUNDS.len() + 1],
+    /// The number of calls in each bucket, and above the last bound.
+    counts: [Cell<u64>; BUCKET_BOUNDS.len() + 1],
     sum: Cell<f64>,
 }
 
 impl Added {
     fn observe(&self, seconds: f64) {
-        let bucket = BOUNDS.partition_point(|bound| *bound < seconds);
+        let bucket = BUCKET_BOUNDS.partition_point(|bound| *bound < seconds);
         let count = &self.counts[bucket];
         count.set(count.get() + 1);
         self.sum.set(self.sum.get() + seconds);
     }
 
-    /// What was measured until now.
+    /// The histogram as the guard's service reports it.
     pub(super) fn shown(&self) -> guard_api::Added {
         guard_api::Added {
-            bounds: BOUNDS.to_vec(),
+            bounds: BUCKET_BOUNDS.to_vec(),
             counts: self.counts.iter().map(Cell::get).collect(),
             sum: self.sum.get(),
         }
     }
 }
 
-/// A call on its way through the guard.
+/// The measurement of one call.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Passage {
     began: Instant,
-    /// How long it took until it was sent, once it was.
+    /// How long it took to send the call; `None` until it is sent.
     sent: Option<Duration>,
 }
 
@@ -51,13 +51,13 @@ impl Passage {
         }
     }
 
-    /// It is on its way to the runtime.
+    /// The call was sent to the runtime.
     pub(super) fn sent(&mut self) {
         self.sent = Some(self.began.elapsed());
     }
 
-    /// The answer, which was complete at this time, is on its way back. What was never sent was
-    /// not passed.
+    /// The answer, which was complete at `answered`, is sent back. A call that was never sent is not
+    /// counted.
     pub(super) fn ended(&self, answered: Instant, added: &Added) {
         if let Some(sent) = self.sent {
             added.observe((sent + answered.elapsed()).as_secs_f64());
@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_call_is_in_the_bucket_that_bounds_it() {
+    fn each_call_is_in_the_bucket_of_its_duration() {
         let added = Added::default();
         for seconds in [1e-5, 2e-5, 0.09, 7.0] {
             added.observe(seconds);

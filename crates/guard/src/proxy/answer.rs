@@ -1,4 +1,4 @@
-//! Whole answers: what the runtime said, kept to be given once or more, and what we say.
+//! Complete answers: those of the runtime, which may go to several callers, and those of the guard.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
@@ -17,7 +17,7 @@ use crate::core::{Failure, Outcome, Reply};
 use cri::dockerd;
 use cri::frame::{framed, messages_of};
 
-/// gRPC's codes.
+/// gRPC status codes.
 const CANCELLED: i32 = 1;
 const UNKNOWN: i32 = 2;
 pub(super) const INVALID_ARGUMENT: i32 = 3;
@@ -28,14 +28,14 @@ pub(super) const UNIMPLEMENTED: i32 = 12;
 const INTERNAL: i32 = 13;
 const UNAVAILABLE: i32 = 14;
 
-/// An answer with all that belongs to it.
+/// An answer with its headers and trailers.
 #[derive(Clone, Debug)]
 pub(super) struct Answer {
     status: StatusCode,
     headers: HeaderMap,
     data: Vec<Bytes>,
     trailers: Option<HeaderMap>,
-    /// When the runtime's was complete.
+    /// When the runtime's answer was complete; `None` for an answer of the guard.
     pub(super) complete: Option<Instant>,
 }
 
@@ -60,7 +60,7 @@ impl Answer {
         Ok(answer)
     }
 
-    /// What we say ourselves.
+    /// A reply of the guard.
     pub(super) fn ours(reply: Reply) -> Self {
         match reply {
             Reply::Message(message) => {
@@ -78,13 +78,13 @@ impl Answer {
         }
     }
 
-    /// There was no answer.
+    /// The error `Unavailable`, for a call without an answer.
     pub(super) fn lost(why: &str) -> Self {
         Self::failed(UNAVAILABLE, &format!("pleg guard: {why}"))
     }
 
-    /// Why there is no answer, and what that shows of the call. The codes of a reset are those of
-    /// gRPC over HTTP/2.
+    /// The error for a call without an answer, and its outcome. The status code of a reset is that of gRPC
+    /// over HTTP/2.
     pub(super) fn none(why: &NoAnswer) -> (Self, Outcome) {
         let text = format!("pleg guard: {why}");
         let NoAnswer::Reset(reason) = why else {
@@ -103,17 +103,17 @@ impl Answer {
         (answer, Outcome::GivenUp)
     }
 
-    /// The request is longer than any runtime takes.
+    /// The error for a request that is larger than any runtime accepts.
     pub(super) fn too_large() -> Self {
         let text = format!("pleg guard: the request is larger than {LONGEST_REQUEST} bytes");
         Self::failed(RESOURCE_EXHAUSTED, &text)
     }
 
-    /// We refuse the call.
+    /// An error of the guard.
     pub(super) fn failed(code: i32, text: &str) -> Self {
         let mut headers = grpc_headers();
         headers.insert("grpc-status", HeaderValue::from(code));
-        // What cannot stand in a header is left out: nobody decides by a sentence.
+        // Leave out a text that is not valid in a header: clients decide by the code.
         if let Ok(text) = HeaderValue::from_str(text) {
             headers.insert("grpc-message", text);
         }
@@ -126,20 +126,20 @@ impl Answer {
         }
     }
 
-    /// What it says, as far as that is understood.
+    /// The outcome that this answer shows.
     pub(super) fn outcome(&self) -> Outcome {
         if self.status != StatusCode::OK {
             return Outcome::Strange;
         }
-        let told = |name| {
+        let field = |name| {
             let trailers = self.trailers.as_ref().and_then(|of| of.get(name));
             trailers.or(self.headers.get(name))?.to_str().ok()
         };
-        let code = told("grpc-status").and_then(|code| code.parse().ok());
+        let code = field("grpc-status").and_then(|code| code.parse().ok());
         match code {
             Some(0) => messages_of(&self.whole()).map_or(Outcome::Strange, Outcome::Messages),
             Some(NOT_FOUND) => Outcome::NotFound,
-            Some(UNKNOWN) if told("grpc-message").is_some_and(dockerd::is_not_found) => {
+            Some(UNKNOWN) if field("grpc-message").is_some_and(dockerd::is_not_found) => {
                 Outcome::NotFound
             }
             Some(CANCELLED | DEADLINE_EXCEEDED | UNAVAILABLE) => Outcome::GivenUp,
@@ -162,7 +162,7 @@ impl Answer {
         }
     }
 
-    /// The response with it.
+    /// The HTTP response with this answer.
     pub(super) fn into_response(self) -> Response<Body> {
         let body = Whole {
             data: self.data.into(),
@@ -182,20 +182,20 @@ fn grpc_headers() -> HeaderMap {
     headers
 }
 
-/// A body of these bytes, which does not say how many they are: neither did who sent them.
+/// A body of these bytes without a length: the request of the client had none either.
 pub(super) fn whole(data: Bytes) -> Body {
     let data = [data].into();
     let trailers = None;
     Whole { data, trailers }.boxed()
 }
 
-/// A body without anything.
+/// An empty body.
 pub(super) fn nothing() -> Body {
     let (data, trailers) = (VecDeque::new(), None);
     Whole { data, trailers }.boxed()
 }
 
-/// A body that is there whole.
+/// A body whose data is complete.
 struct Whole {
     data: VecDeque<Bytes>,
     trailers: Option<HeaderMap>,
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_dockerd_does_not_have_is_not_found_in_whatever_words_that_is_said() {
+    fn an_unknown_container_of_dockerd_is_not_found_by_code_or_by_text() {
         let outcome = |code, text| Answer::failed(code, text).outcome();
         let none = "Error response from daemon: No such container: 0123";
         assert!(matches!(outcome(UNKNOWN, none), Outcome::NotFound));

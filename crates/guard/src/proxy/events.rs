@@ -1,5 +1,5 @@
-//! The runtime's events for any number of readers: containerd 1.7 gives each event to one reader
-//! only.
+//! Shares the runtime's event stream between any number of readers: containerd 1.7 sends each event to
+//! one reader only.
 //!
 //! ```text
 //!   kubelet --\
@@ -7,8 +7,8 @@
 //!   agent ----/
 //! ```
 //!
-//! The first reader opens the stream, the last one takes it with it. Its head and its end are
-//! every reader's.
+//! The first reader opens the stream, and the hub closes it after the last one has left. All readers
+//! receive the headers and the end of the stream.
 
 use std::cell::RefCell;
 use std::pin::Pin;
@@ -32,17 +32,17 @@ use super::tasks::spawn;
 use super::upstream::{NoAnswer, Upstream, request_of};
 use crate::wire::request::id_of;
 
-/// How many pieces may wait for a reader. One that is further behind loses its stream, as it
-/// would with a runtime: what it missed is what it lists.
-const MOST_WAITING: usize = 1024;
+/// How many pieces may wait for a reader. The stream of a reader with more ends, as it would with a
+/// runtime: the reader lists to learn what it missed.
+const MAX_WAITING_PIECES: usize = 1024;
 
-/// A message that is longer than four of the longest that a kubelet takes is none.
-const LONGEST: usize = 64 << 20;
+/// A longer message ends the stream: it is four times the limit of a kubelet.
+const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
-/// How often it is looked whether there is a reader left.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often the hub checks whether a reader is left.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The head of the stream, or why there is none.
+/// The headers of the stream, or why it could not be opened.
 type Opened = Result<Parts, Rc<NoAnswer>>;
 
 /// All readers of the runtime's events.
@@ -51,7 +51,7 @@ pub(super) struct EventHub {
     on_event: Box<dyn Fn(Id)>,
     stream: RefCell<Stream>,
     over: Notify,
-    /// How often streams that passed were taken back.
+    /// How often the streams that are passed on were ended.
     taken_back: watch::Sender<u64>,
 }
 
@@ -69,7 +69,7 @@ enum Piece {
 }
 
 impl EventHub {
-    /// A hub that tells `on_event` which id each event is about.
+    /// A hub that calls `on_event` with the id of each event.
     pub(super) fn new(upstream: Upstream, on_event: impl Fn(Id) + 'static) -> Self {
         Self {
             upstream,
@@ -80,16 +80,16 @@ impl EventHub {
         }
     }
 
-    /// Ends the streams that have passed: their readers come back, and share the one again.
+    /// Ends the streams that are passed on: their readers open new ones, which are shared again.
     pub(super) fn take_back(&self) {
         self.taken_back.send_modify(|count| *count += 1);
     }
 
-    /// A stream that passes as it is until it is taken back.
+    /// A stream that is passed on unchanged until [`Self::take_back`] is called.
     pub(super) fn passing(&self, body: Body) -> Body {
         let mut taken_back = self.taken_back.subscribe();
         let taken_back = async move {
-            // The hub is there for as long as anybody is served.
+            // The hub outlives all connections.
             let _ = taken_back.changed().await;
         };
         let body = Passing {
@@ -100,22 +100,22 @@ impl EventHub {
         body.boxed_unsync()
     }
 
-    /// Takes the stream from all readers, and leaves the runtime's events to others.
+    /// Ends the stream of all readers, and closes the one to the runtime.
     pub(super) fn end(&self) {
         *self.stream.borrow_mut() = Stream::None;
         self.over.notify_waiters();
     }
 
-    /// One more reader: its response, or why there is none.
+    /// Adds a reader. Returns its response, or why the stream could not be opened.
     pub(super) async fn read(self: Rc<Self>) -> Result<Response<Body>, Rc<NoAnswer>> {
-        let (pieces, reader) = mpsc::channel(MOST_WAITING);
+        let (pieces, reader) = mpsc::channel(MAX_WAITING_PIECES);
         let (opened, is_open) = oneshot::channel();
         let starts = {
             let mut stream = self.stream.borrow_mut();
             match &mut *stream {
                 Stream::Open(head, readers) => {
                     readers.push(pieces);
-                    // Nobody is told what is told already.
+                    // The receiver is awaited below, so this cannot fail.
                     let _ = opened.send(Ok(head.clone()));
                     false
                 }
@@ -135,7 +135,7 @@ impl EventHub {
         let head = is_open
             .await
             .map_err(|_| Rc::new(NoAnswer::StreamEnded))??;
-        // An error without a stream: nothing may follow.
+        // The headers have an error: the response has no body.
         if head.headers.contains_key("grpc-status") {
             return Ok(Response::from_parts(head, super::answer::nothing()));
         }
@@ -146,11 +146,11 @@ impl EventHub {
         Ok(Response::from_parts(head, body.boxed_unsync()))
     }
 
-    /// Reads the runtime's stream for as long as there is a reader, and until it is ended.
+    /// Reads the runtime's stream until it ends, the last reader leaves, or [`Self::end`] is called.
     async fn run(self: Rc<Self>) {
         tokio::select! {
             biased;
-            // By then there may be another one.
+            // There may be a new stream already: do not replace it.
             () = self.over.notified() => {}
             () = self.open_and_forward() => *self.stream.borrow_mut() = Stream::None,
         }
@@ -161,9 +161,9 @@ impl EventHub {
         let request: Request<Body> = request.map(super::answer::whole);
         let mut opening = Box::pin(self.upstream.send(request, || {}));
         let opened = loop {
-            match timeout(LOOK, &mut opening).await {
+            match timeout(CHECK_INTERVAL, &mut opening).await {
                 Ok(opened) => break opened,
-                Err(_) if self.is_deserted() => return,
+                Err(_) if self.is_unused() => return,
                 Err(_) => {}
             }
         };
@@ -178,7 +178,7 @@ impl EventHub {
         self.forward(body).await;
     }
 
-    /// Tells those who wait whether the stream is open.
+    /// Reports the result of opening the stream to the waiting readers.
     fn open(&self, opened: &Opened) {
         let mut stream = self.stream.borrow_mut();
         let Stream::Opening(waiting) = std::mem::replace(&mut *stream, Stream::None) else {
@@ -196,55 +196,55 @@ impl EventHub {
     }
 
     async fn forward(&self, mut body: Incoming) {
-        let mut kept = BytesMut::new();
+        let mut buffer = BytesMut::new();
         loop {
-            let frame = match timeout(LOOK, body.frame()).await {
-                Err(_) if self.is_deserted() => return,
+            let frame = match timeout(CHECK_INTERVAL, body.frame()).await {
+                Err(_) if self.is_unused() => return,
                 Err(_) => continue,
-                Ok(None) => return self.tell(&Piece::End(None)),
-                // Whoever reads is told by the end of his stream.
+                Ok(None) => return self.send(&Piece::End(None)),
+                // The streams of the readers end too.
                 Ok(Some(Err(_))) => return,
                 Ok(Some(Ok(frame))) => frame,
             };
             match frame.into_data() {
                 Ok(data) => {
-                    // Who comes later begins with a whole message.
-                    kept.extend_from_slice(&data);
-                    if kept.len() > LONGEST {
+                    // Forward whole messages only: a new reader must begin with a whole one.
+                    buffer.extend_from_slice(&data);
+                    if buffer.len() > MAX_MESSAGE_BYTES {
                         return;
                     }
-                    let messages = kept.split_to(whole_messages(&kept)).freeze();
+                    let messages = buffer.split_to(whole_messages(&buffer)).freeze();
                     if !messages.is_empty() {
-                        self.announce(&messages);
-                        self.tell(&Piece::Data(messages));
-                        if self.is_deserted() {
+                        self.report_ids(&messages);
+                        self.send(&Piece::Data(messages));
+                        if self.is_unused() {
                             return;
                         }
                     }
                 }
-                Err(frame) => return self.tell(&Piece::End(frame.into_trailers().ok())),
+                Err(frame) => return self.send(&Piece::End(frame.into_trailers().ok())),
             }
         }
     }
 
-    fn announce(&self, messages: &Bytes) {
+    fn report_ids(&self, messages: &Bytes) {
         let messages = messages_of(messages).unwrap_or_default();
         for id in messages.iter().filter_map(id_of) {
             (self.on_event)(id);
         }
     }
 
-    /// Tells all readers; who does not read for long has no stream any more.
-    fn tell(&self, piece: &Piece) {
+    /// Sends a piece to all readers, and removes the readers whose queue is full.
+    fn send(&self, piece: &Piece) {
         if let Stream::Open(_, readers) = &mut *self.stream.borrow_mut() {
             readers.retain(|reader| reader.try_send(piece.clone()).is_ok());
         }
     }
 
-    /// Whether nobody reads any more. Then there is no stream.
-    fn is_deserted(&self) -> bool {
+    /// Whether no reader is left. If so, the hub has no stream any more.
+    fn is_unused(&self) -> bool {
         let mut stream = self.stream.borrow_mut();
-        let is_deserted = match &mut *stream {
+        let is_unused = match &mut *stream {
             Stream::None => true,
             Stream::Opening(waiting) => {
                 waiting.retain(|(opened, _)| !opened.is_closed());
@@ -255,10 +255,10 @@ impl EventHub {
                 readers.is_empty()
             }
         };
-        if is_deserted {
+        if is_unused {
             *stream = Stream::None;
         }
-        is_deserted
+        is_unused
     }
 }
 
@@ -289,7 +289,7 @@ impl HttpBody for Reader {
     }
 }
 
-/// The body of a stream that passes.
+/// The body of a stream that is passed on.
 struct Passing {
     body: Body,
     taken_back: Pin<Box<dyn Future<Output = ()> + Send>>,
@@ -319,8 +319,8 @@ impl HttpBody for Passing {
     }
 }
 
-/// The end of a stream whose reader was too slow, whose runtime has gone, or that is taken back:
-/// `Unavailable`.
+/// The trailers of a stream whose reader was too slow, whose connection to the runtime was lost, or that
+/// the hub has ended: `Unavailable`.
 fn lost() -> HeaderMap {
     let mut trailers = HeaderMap::new();
     trailers.insert("grpc-status", HeaderValue::from_static("14"));

@@ -1,4 +1,4 @@
-//! The file in which a guard keeps what it knows: replaced whole, or not at all.
+//! The file in which a guard saves its state. It is replaced atomically.
 
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -7,33 +7,35 @@ use std::time::Duration;
 
 use base::host::{Blocking, replace};
 
-/// The largest node's rows are a few megabytes; what is longer is none of ours.
-const LONGEST: u64 = 256 << 20;
+/// How many bytes are read. The rows of the largest node are a few megabytes.
+const MAX_FILE_BYTES: u64 = 256 << 20;
 
-/// A disk that takes longer holds up no kubelet.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long reading may take: a slow disk must not delay a kubelet.
+const READ_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// What was kept last; `None` where there is nothing, or it cannot be read in time.
+/// The saved state; `None` if there is none, or if it cannot be read in time.
 pub(super) async fn read(path: PathBuf) -> Option<Vec<u8>> {
     let read = move || -> io::Result<Vec<u8>> {
-        // A pipe in its place would be waited for.
+        // Opening a pipe would block.
         if !fs::symlink_metadata(&path)?.is_file() {
-            return Err(io::Error::other("it is no file"));
+            return Err(io::Error::other("it is not a regular file"));
         }
-        let mut kept = Vec::new();
-        File::open(&path)?.take(LONGEST).read_to_end(&mut kept)?;
-        Ok(kept)
+        let mut saved = Vec::new();
+        File::open(&path)?
+            .take(MAX_FILE_BYTES)
+            .read_to_end(&mut saved)?;
+        Ok(saved)
     };
-    match Blocking::default().run(PATIENCE, read).await? {
-        Ok(kept) => Some(kept),
+    match Blocking::default().run(READ_TIMEOUT, read).await? {
+        Ok(saved) => Some(saved),
         Err(error) => {
-            tracing::debug!("nothing is kept of an earlier guard: {error}");
+            tracing::debug!("cannot read the state saved by an earlier guard: {error}");
             None
         }
     }
 }
 
-/// Replaces what is kept. Rows have labels, which others must not read.
-pub(super) fn write(path: &Path, kept: &[u8]) -> io::Result<()> {
-    replace(path, kept, 0o600)
+/// Replaces the saved state. Other users must not read it, because rows have labels.
+pub(super) fn write(path: &Path, saved: &[u8]) -> io::Result<()> {
+    replace(path, saved, 0o600)
 }

@@ -1,7 +1,7 @@
-//! Notices a client whose calls the HTTP/2 server refuses before anything here can see them.
+//! Detects a client whose calls the HTTP/2 server refuses before the guard sees them.
 //!
-//! A kubelet before 1.31 sends the path of the socket as `:authority`, which is none: each of its calls
-//! is reset. Such a client has sent the headers of a call, and no call has arrived.
+//! A kubelet before 1.31 sends the path of the socket as `:authority`, which is invalid: each of its calls
+//! is reset. Such a client has sent the headers of a call, but no call has arrived.
 
 use std::cell::Cell;
 use std::io;
@@ -12,14 +12,14 @@ use std::task::{Context, Poll, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
 
-/// What a client of HTTP/2 sends first.
-const PREFACE: usize = 24;
+/// The length of the connection preface, which an HTTP/2 client sends first (RFC 9113, section 3.4).
+const PREFACE_BYTES: usize = 24;
 
-/// The length of a frame's header, and the type of a frame with the headers of a call.
-const HEADER: usize = 9;
+/// The length of a frame header, and the type of a HEADERS frame (RFC 9113, sections 4.1 and 6.2).
+const FRAME_HEADER_BYTES: usize = 9;
 const HEADERS: u8 = 1;
 
-/// What one client has sent, until its first call arrives.
+/// The calls that one client has sent, until the first one arrives.
 #[derive(Debug, Default)]
 pub(super) struct Calls {
     sent: Cell<u64>,
@@ -32,7 +32,7 @@ impl Calls {
         self.has_arrived.set(true);
     }
 
-    /// Whether calls were sent, and none has arrived.
+    /// Whether calls were sent, but none has arrived.
     pub(super) fn are_refused(&self) -> bool {
         self.sent.get() > 0 && !self.has_arrived.get()
     }
@@ -55,40 +55,40 @@ impl Watched {
     }
 }
 
-/// Where in the frames of a connection the bytes are.
+/// The position in the frames of a connection.
 #[derive(Debug)]
 struct Frames {
-    /// How many bytes precede the next header.
+    /// How many bytes precede the next frame header.
     skip: usize,
-    /// As much of that as has been read.
+    /// The bytes of that header that have been read.
     header: Vec<u8>,
 }
 
 impl Default for Frames {
     fn default() -> Self {
         Self {
-            skip: PREFACE,
-            header: Vec::with_capacity(HEADER),
+            skip: PREFACE_BYTES,
+            header: Vec::with_capacity(FRAME_HEADER_BYTES),
         }
     }
 }
 
 impl Frames {
-    /// How many frames with the headers of a call begin in these bytes.
+    /// How many HEADERS frames begin in these bytes.
     fn calls_in(&mut self, mut bytes: &[u8]) -> u64 {
         let mut calls = 0;
         loop {
             let skipped = self.skip.min(bytes.len());
             self.skip -= skipped;
             bytes = &bytes[skipped..];
-            let missing = (HEADER - self.header.len()).min(bytes.len());
+            let missing = (FRAME_HEADER_BYTES - self.header.len()).min(bytes.len());
             if missing == 0 {
                 return calls;
             }
             self.header.extend_from_slice(&bytes[..missing]);
             bytes = &bytes[missing..];
             if let [a, b, c, kind, ..] = *self.header
-                && self.header.len() == HEADER
+                && self.header.len() == FRAME_HEADER_BYTES
             {
                 calls += u64::from(kind == HEADERS);
                 self.skip = u32::from_be_bytes([0, a, b, c]) as usize;
@@ -155,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn the_headers_of_calls_are_counted_however_their_bytes_arrive() {
-        let preface = vec![HEADERS; PREFACE];
+    fn calls_are_counted_for_every_split_of_the_bytes() {
+        let preface = vec![HEADERS; PREFACE_BYTES];
         let frames = [
             frame(4, 18),
             frame(HEADERS, 40),
@@ -172,9 +172,9 @@ mod tests {
     }
 
     #[test]
-    fn a_client_is_refused_if_it_has_called_and_no_call_has_arrived() {
+    fn a_client_is_refused_if_it_has_sent_calls_and_none_has_arrived() {
         let calls = Calls::default();
-        assert!(!calls.are_refused(), "it has not called");
+        assert!(!calls.are_refused(), "it has not sent a call");
         calls.sent.set(1);
         assert!(calls.are_refused());
         calls.arrived();

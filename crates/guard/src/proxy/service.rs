@@ -1,6 +1,6 @@
-//! The guard's own service on the socket that it serves: `pleg.guard.v1.Guard`.
+//! The guard's own gRPC service on its socket: `pleg.guard.v1.Guard`.
 //!
-//! It is answered from memory. What else is called passes to the runtime.
+//! It is answered from memory. Calls of other services are not handled here.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -24,16 +24,16 @@ use super::upstream::NoAnswer;
 use super::{Body, Report};
 use crate::core::{Caller, Mode, Phase, Reply};
 
-/// No request is as long as this.
-const LONGEST: usize = 1 << 16;
+/// The longest request.
+const MAX_REQUEST_BYTES: usize = 1 << 16;
 
-/// How long an answer is withheld from a client that has seen the current revision.
-const HELD: Duration = Duration::from_secs(5);
+/// How long a status call of a client that has seen the current revision waits for the next one.
+const LONG_POLL_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long a runtime may take to accept a connection before it counts as reachable.
-const REACHED_WITHIN: Duration = Duration::from_millis(300);
+/// How long to wait for an error of a connection attempt. Without one the runtime counts as reachable.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// The method of the guard that this path names, if it is one of the guard's service.
+/// The method in this path, if the path is of the guard's service.
 pub(super) fn method_in(path: &str) -> Option<&str> {
     path.strip_prefix('/')?
         .strip_prefix(SERVICE)?
@@ -45,7 +45,9 @@ pub(super) async fn answer(driver: Rc<Driver>, request: Request<Incoming>) -> Re
     let method = method_in(request.uri().path())
         .unwrap_or_default()
         .to_owned();
-    let body = Limited::new(request.into_body(), LONGEST).collect().await;
+    let body = Limited::new(request.into_body(), MAX_REQUEST_BYTES)
+        .collect()
+        .await;
     let message = body.ok().and_then(|body| message_of(&body.to_bytes()));
     let invalid = || Answer::failed(INVALID_ARGUMENT, "pleg guard: the request is not valid");
     let answer = match (method.as_str(), message) {
@@ -77,8 +79,8 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
     if request.seen != 0 {
         let mut reports = driver.reports();
         let differs = reports.wait_for(|report| report.revision != request.seen);
-        // The end of the time is an answer, too.
-        let _ = timeout(HELD, differs).await.map(drop);
+        // After the timeout, the status is the same.
+        let _ = timeout(LONG_POLL_TIMEOUT, differs).await.map(drop);
     }
     let unreachable = match request.reach {
         true => unreachable(driver).await,
@@ -89,7 +91,7 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
     let report = driver.reports().borrow().clone();
     let figures = &report.figures;
     let (phase, since) = shown_phase(&report);
-    let asked = driver.asked_and_listed();
+    let lists = driver.asked_and_listed();
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: driver.started().1,
@@ -99,8 +101,8 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
         socket: driver.socket().display().to_string(),
         phase: phase.into(),
         phase_seconds: since.map_or(0.0, ago),
-        listed_seconds: asked.listed.map(ago),
-        asked_seconds: asked.asked.map(ago),
+        listed_seconds: lists.listed.map(ago),
+        asked_seconds: lists.asked.map(ago),
         running_seconds: ago(driver.started().0),
         stuck: report
             .stuck
@@ -119,10 +121,10 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
     }
 }
 
-/// Why the runtime cannot be reached, if it cannot.
+/// Why the runtime is unreachable, if it is.
 async fn unreachable(driver: &Driver) -> Option<Unreachable> {
     let upstream = driver.upstream(Caller::Observer);
-    let why = timeout(REACHED_WITHIN, upstream.connected())
+    let why = timeout(CONNECT_TIMEOUT, upstream.connected())
         .await
         .ok()?
         .err()?;
@@ -205,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_paths_of_the_guards_own_service_are_its_own() {
+    fn only_paths_of_the_guards_service_have_its_methods() {
         assert_eq!(method_in("/pleg.guard.v1.Guard/Status"), Some("Status"));
         for other in [
             "/pleg.guard.v1.GuardX/Status",

@@ -1,5 +1,5 @@
-//! The tasks of the guard's thread. One that panics ends the thread, and with it the process: what
-//! starts it again starts it with what it has kept, while a half of it would say anything.
+//! The tasks of the guard's thread. A task that panics ends the thread, and so the process. The
+//! supervisor restarts it with its saved state; the state of a half-finished task cannot be trusted.
 
 use std::any::Any;
 use std::future::Future;
@@ -15,17 +15,17 @@ thread_local! {
     static PANICKED: Rc<Notify> = Rc::default();
 }
 
-/// Runs a task of this thread.
+/// Spawns a task on this thread.
 pub(super) fn spawn(task: impl Future<Output = ()> + 'static) -> JoinHandle<()> {
     tokio::task::spawn_local(async {
         if let Err(panic) = AssertUnwindSafe(task).catch_unwind().await {
-            tracing::error!("a task of the guard panicked: {}", words(panic.as_ref()));
+            tracing::error!("a task of the guard panicked: {}", message(panic.as_ref()));
             PANICKED.with(|panicked| panicked.notify_one());
         }
     })
 }
 
-/// Tasks of this thread.
+/// Executes hyper's tasks on this thread.
 #[derive(Clone, Copy)]
 pub(super) struct LocalExecutor;
 
@@ -37,15 +37,15 @@ impl<F: Future + 'static> Executor<F> for LocalExecutor {
     }
 }
 
-/// Ends when a task of this thread has panicked.
+/// Returns when a task of this thread has panicked.
 pub(super) async fn panicked() {
     PANICKED.with(Rc::clone).notified().await;
 }
 
-fn words(panic: &(dyn Any + Send)) -> &str {
+fn message(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| Some(panic.downcast_ref::<String>()?.as_str()))
-        .unwrap_or("without words")
+        .unwrap_or("without a message")
 }
 
 #[cfg(test)]
@@ -58,14 +58,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_task_that_panics_is_noticed_and_one_that_ends_is_not() {
-        let noticed = async {
+    async fn a_panic_of_a_task_is_reported_and_its_end_is_not() {
+        let reported = async {
             let _ = spawn(async {}).await;
             let first = timeout(Duration::from_millis(20), panicked()).await;
             let _ = spawn(async { panic!("on purpose") }).await;
             let second = timeout(Duration::from_secs(5), panicked()).await;
             (first.is_ok(), second.is_ok())
         };
-        assert_eq!(LocalSet::new().run_until(noticed).await, (false, true));
+        assert_eq!(LocalSet::new().run_until(reported).await, (false, true));
     }
 }

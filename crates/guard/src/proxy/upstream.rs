@@ -1,4 +1,4 @@
-//! A connection to the runtime, made when it is needed, and again when it is gone.
+//! A connection to the runtime, opened on demand, and again after it has ended.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -46,12 +46,12 @@ impl From<hyper::Error> for NoAnswer {
     }
 }
 
-/// A connection; clones are the same.
+/// A connection to the runtime. Clones share it.
 #[derive(Clone)]
 pub(super) struct Upstream {
     path: Rc<PathBuf>,
     sender: Rc<RefCell<Option<SendRequest<Body>>>>,
-    /// Held by who connects: those who come meanwhile get the same connection.
+    /// Locked while a connection is opened: other calls wait for it and use it too.
     connecting: Rc<Mutex<()>>,
     /// Called when a connection has ended.
     on_lost: Rc<dyn Fn()>,
@@ -67,13 +67,13 @@ impl Upstream {
         }
     }
 
-    /// One of its own to the same runtime.
+    /// A separate connection to the same runtime.
     pub(super) fn another(&self, on_lost: Rc<dyn Fn()>) -> Self {
         Self::new(PathBuf::clone(&self.path), on_lost)
     }
 
-    /// Sends a request, and says so when it is on its way; the response's body may still be on
-    /// its own. Dropping either cancels the call.
+    /// Sends a request, and calls `on_sent` once it is sent. The body of the returned response may be
+    /// incomplete. Dropping the future or the response cancels the call.
     pub(super) async fn send(
         &self,
         request: Request<Body>,
@@ -91,7 +91,7 @@ impl Upstream {
         sender.clone().filter(|sender| !sender.is_closed())
     }
 
-    /// The connection, made anew if there is none.
+    /// The connection; opens a new one if there is none.
     pub(super) async fn connected(&self) -> Result<SendRequest<Body>, NoAnswer> {
         if let Some(sender) = self.open() {
             return Ok(sender);
@@ -124,7 +124,7 @@ impl Upstream {
     }
 }
 
-/// A request of our own.
+/// A request of the guard itself.
 pub(super) fn request_of(rpc: Rpc, message: &Bytes) -> Request<Bytes> {
     let mut request = Request::new(framed(message));
     *request.method_mut() = http::Method::POST;

@@ -1,4 +1,4 @@
-//! Which rows a list asks for.
+//! Which rows a list requests.
 
 use std::collections::BTreeMap;
 
@@ -9,10 +9,10 @@ use cri::fields::{Malformed, entries, fields};
 use super::Kind;
 use super::row::Row;
 
-/// A list's filter. All of it must match.
+/// The filter of a list. A row must match all its conditions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
-    /// An id, or the beginning of one.
+    /// An id, or a prefix of one.
     id: Option<String>,
     state: Option<i32>,
     sandbox: Option<Id>,
@@ -20,8 +20,8 @@ pub(crate) struct Filter {
 }
 
 impl Filter {
-    /// Reads the request of a list. `None` if something in it is unknown: then nobody but the
-    /// runtime knows which rows are meant.
+    /// Reads the request of a list. Returns `None` if it has an unknown field: then only the runtime can
+    /// decide which rows match.
     pub(crate) fn read(kind: Kind, request: &Bytes) -> Option<Self> {
         let mut filter = Self::default();
         let mut is_known = true;
@@ -66,17 +66,17 @@ impl Filter {
         Ok(is_known)
     }
 
-    /// The id of a row, or the beginning of one, that it asks for.
+    /// The id or the prefix of an id that it requests.
     pub(crate) fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// In which sandbox the containers are that it asks for, by its id or the beginning of it.
+    /// The sandbox of the containers that it requests: an id, or a prefix of one.
     pub(crate) fn sandbox(&self) -> Option<&Id> {
         self.sandbox.as_ref()
     }
 
-    /// The same for the sandbox with this id.
+    /// This filter with another sandbox.
     pub(crate) fn in_sandbox(&self, id: &Id) -> Self {
         Self {
             sandbox: Some(id.clone()),
@@ -84,17 +84,17 @@ impl Filter {
         }
     }
 
-    /// Whether it asks for everything.
+    /// Whether it has no conditions.
     pub(crate) fn is_whole(&self) -> bool {
         *self == Self::default()
     }
 
-    /// Whether it asks for some states only.
+    /// Whether it requests rows of one state only.
     pub(crate) fn is_of_state(&self) -> bool {
         self.state.is_some()
     }
 
-    /// Whether this row is asked for, in whatever state it is.
+    /// Whether this row matches all conditions except that of its state.
     pub(crate) fn matches_but_for_state(&self, kind: Kind, row: &Row) -> bool {
         let matches_id = |id: &String| row.id.as_str().starts_with(id.as_str());
         if !self.id.as_ref().is_none_or(matches_id) {
@@ -113,7 +113,7 @@ impl Filter {
         wanted.all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
     }
 
-    /// Whether this row has the state that is asked for.
+    /// Whether this row has the requested state.
     pub(crate) fn matches_state(&self, row: &Row) -> bool {
         self.state.is_none_or(|state| state == row.state)
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn all_parts_of_a_filter_must_match() {
+    fn a_row_must_match_all_conditions_of_a_filter() {
         let a = row("aa", "s1", 1, &[("app", "web"), ("tier", "front")]);
         let b = row("bb", "s2", 0, &[("app", "web")]);
         let by_id = filter(v1::ContainerFilter {
@@ -165,7 +165,7 @@ mod tests {
             ..Default::default()
         });
         assert!(matches(&running, &a) && !matches(&running, &b));
-        // The number of the first state is not written.
+        // Protobuf does not encode the first state, because its number is zero.
         let created = filter(v1::ContainerFilter {
             state: Some(v1::ContainerStateValue { state: 0 }),
             ..Default::default()
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn no_filter_and_an_empty_one_ask_for_everything() {
+    fn a_missing_filter_and_an_empty_one_match_every_row() {
         assert!(
             Filter::read(Kind::Sandbox, &Bytes::new())
                 .unwrap()
@@ -197,10 +197,10 @@ mod tests {
     }
 
     #[test]
-    fn a_part_that_nobody_knows_is_not_passed_over() {
+    fn a_filter_with_an_unknown_field_is_not_read() {
         let unknown = Bytes::from_static(&[0x0a, 0x02, 0x50, 0x01]);
         assert_eq!(Filter::read(Kind::Container, &unknown), None);
-        // A sandbox's filter has its labels where a container's has a sandbox.
+        // A sandbox filter has its labels in the field in which a container filter has the sandbox.
         let sandbox = v1::ListContainersRequest {
             filter: Some(v1::ContainerFilter {
                 label_selector: [("a".to_owned(), "b".to_owned())].into(),

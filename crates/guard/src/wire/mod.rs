@@ -1,11 +1,11 @@
-//! CRI's bytes, as far as the guard reads or writes them: everything else passes untouched.
+//! The fields of CRI messages that the guard reads or writes. All others are passed on unchanged.
 //!
 //! ```text
-//!   row      a sandbox or container as a list has it: read, patched, made from other messages
-//!   filter   which rows a list asks for
-//!   status   the state that a status answer tells
+//!   row      a row of a list, for one sandbox or container: read, patched, or built from other messages
+//!   filter   which rows a list requests
+//!   status   the state in a status answer
 //!   stats    statistics by id
-//!   request  what a mutation is about
+//!   request  the target of a mutation
 //! ```
 
 pub(crate) mod filter;
@@ -16,7 +16,7 @@ pub(crate) mod status;
 
 use cri::Rpc;
 
-/// Which of the two kinds of things a runtime has.
+/// Pod sandbox or container.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Pod sandboxes.
@@ -34,7 +34,7 @@ impl Kind {
         }
     }
 
-    /// The call that reads the status of one.
+    /// The call that returns the status of one.
     pub(crate) fn status(self) -> Rpc {
         match self {
             Self::Sandbox => Rpc::PodSandboxStatus,
@@ -42,7 +42,7 @@ impl Kind {
         }
     }
 
-    /// What a state of theirs is called.
+    /// The name of a state, by its number in CRI.
     pub(crate) fn state_name(self, state: i32) -> &'static str {
         match (self, state) {
             (Self::Sandbox, 0) => "ready",

@@ -1,4 +1,4 @@
-//! What the requests are about that the guard reads.
+//! The requests that the guard reads.
 
 use base::id::Id;
 use bytes::Bytes;
@@ -9,42 +9,43 @@ use prost::Message;
 use super::Kind;
 use super::row::Row;
 
-/// What a call changes.
+/// The target of a call that changes something.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
-    /// A sandbox that is to be made.
+    /// A sandbox to create.
     NewSandbox {
         uid: String,
         namespace: String,
         name: String,
         attempt: u32,
     },
-    /// A container that is to be made.
+    /// A container to create.
     NewContainer {
         sandbox: Id,
         name: String,
         attempt: u32,
     },
-    /// One that exists.
+    /// An existing sandbox or container.
     Existing(Kind, Id),
 }
 
-/// A call that changes something, as far as it is read.
+/// A call that changes something.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutation {
     pub(crate) target: Target,
-    /// The configuration of what is to be made, as it stands in the request.
+    /// The encoded configuration of the sandbox or container to create.
     pub(crate) config: Bytes,
-    /// Whether a sandbox that is to be made gets a network of its own.
+    /// Whether the sandbox to create gets its own network namespace.
     pub(crate) has_network: bool,
-    /// Whether it starts a container.
+    /// Whether the call starts a container.
     pub(crate) starts: bool,
-    /// For how many seconds a stop may take by itself.
+    /// The grace period of a stop, in seconds.
     pub(crate) grace_seconds: u64,
 }
 
 impl Mutation {
-    /// Reads the request of a mutation; `None` if it is none, or is not understood.
+    /// Reads the request of a mutation. Returns `None` if the method is not one, or if the request cannot be
+    /// decoded.
     pub(crate) fn read(rpc: Rpc, request: &Bytes) -> Option<Self> {
         let mut grace_seconds = 0;
         let mut config = Bytes::new();
@@ -98,7 +99,7 @@ impl Mutation {
         })
     }
 
-    /// Whether this row is what the mutation was to make: its metadata and all its labels.
+    /// Whether the mutation has created this row: the metadata and all labels are equal.
     pub(crate) fn has_made(&self, row: &Row) -> bool {
         let same_labels = |kind, number| {
             let (Ok(wanted), Ok(found)) = (
@@ -142,13 +143,13 @@ impl Mutation {
     }
 }
 
-/// The id that a request has first, as all have that are about one id.
+/// The id in field 1 of a request. All requests for one id have it there.
 pub(crate) fn id_of(request: &Bytes) -> Option<Id> {
     let id = part(request, 1)?;
     std::str::from_utf8(&id).ok().map(Id::from)
 }
 
-/// The last field of this number.
+/// The last field with this number.
 fn part(request: &Bytes, wanted: u32) -> Option<Bytes> {
     let mut part = None;
     let read = fields(request, "request", |number, field| {
@@ -160,13 +161,13 @@ fn part(request: &Bytes, wanted: u32) -> Option<Bytes> {
     read.is_ok().then_some(part)?
 }
 
-/// A request that has an id and nothing else.
+/// A request with this id and nothing else.
 pub(crate) fn of_id(id: &Id) -> Bytes {
-    // All requests of one id have it under the same number.
+    // All requests for one id have it in the same field.
     status_of(id, false)
 }
 
-/// A request for the status of a container with all that the runtime tells of it.
+/// A request for the verbose status of a container.
 pub(crate) fn verbose_of(id: &Id) -> Bytes {
     status_of(id, true)
 }

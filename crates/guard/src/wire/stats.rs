@@ -1,5 +1,5 @@
-//! Statistics as they stand in an answer. The answer for one id is a list of one: a list of many
-//! is made by putting them one behind the other.
+//! Statistics as encoded in answers. The answer for one id is a list with one row, so a list of many rows
+//! is the concatenation of the answers for each id.
 
 use std::collections::BTreeMap;
 
@@ -9,11 +9,11 @@ use cri::fields::{Malformed, fields};
 
 const MESSAGE: &str = "statistics";
 
-/// The field of the rows, of a row's attributes, and of the id in these: the same for
-/// containers and sandboxes, in a list and in the answer for one.
+/// The field number of the rows, of a row's attributes, and of the id in the attributes. It is the same
+/// for containers and sandboxes, in a list and in the answer for one id.
 const FIRST: u32 = 1;
 
-/// The rows of a list, each as the answer for its id would be.
+/// The rows of a list, each encoded as the answer for its id.
 pub(crate) fn rows_of(list: &[u8]) -> Result<BTreeMap<Id, Bytes>, Malformed> {
     let mut rows = BTreeMap::new();
     fields(list, MESSAGE, |number, row| {
@@ -29,7 +29,7 @@ pub(crate) fn rows_of(list: &[u8]) -> Result<BTreeMap<Id, Bytes>, Malformed> {
     Ok(rows)
 }
 
-/// Whether a request asks for all: without a filter, or with one that has no conditions.
+/// Whether a request is for all ids: it has no filter, or a filter without conditions.
 pub(crate) fn asks_for_all(request: &[u8]) -> bool {
     let mut is_empty = true;
     let read = fields(request, MESSAGE, |number, filter| {
@@ -59,20 +59,20 @@ fn id_of(row: &[u8]) -> Result<Option<Id>, Malformed> {
 mod tests {
     use super::*;
 
-    /// A message with these bytes in its field 1.
+    /// A message with these bytes in field 1.
     fn nested(bytes: &[u8]) -> Vec<u8> {
         [&[0x0a, bytes.len() as u8], bytes].concat()
     }
 
     #[test]
-    fn a_filter_without_conditions_asks_for_all() {
-        // As a kubelet writes it: the filter is there, and empty.
+    fn a_request_with_an_empty_filter_is_for_all_ids() {
+        // A kubelet sends an empty filter.
         assert!(asks_for_all(b"") && asks_for_all(&nested(b"")));
         assert!(!asks_for_all(&nested(&nested(b"id"))) && !asks_for_all(b"\x10\x01"));
     }
 
     #[test]
-    fn a_list_is_the_answers_for_each_id_one_behind_the_other() {
+    fn a_list_is_the_concatenation_of_the_answers_for_each_id() {
         let row = |id: &str| {
             let mut row = nested(&nested(id.as_bytes()));
             row.extend([0x12, 0x01, 0x07]);

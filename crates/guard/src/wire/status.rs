@@ -1,4 +1,4 @@
-//! What a status answer says, as far as it matters here.
+//! The fields of a status answer that the guard reads.
 
 use base::id::Id;
 use bytes::Bytes;
@@ -13,27 +13,26 @@ use super::Kind;
 pub(crate) struct Status {
     pub(crate) id: Id,
     pub(crate) state: i32,
-    /// It is the status of a sandbox where a container was asked for, or the other way round: to
-    /// dockerd both are containers.
+    /// Whether the status is of a sandbox although a container was requested, or the reverse: dockerd
+    /// stores both as containers.
     pub(crate) is_of_other_kind: bool,
-    /// Whether a sandbox has an address of its own.
+    /// Whether a sandbox has its own IP address.
     pub(crate) has_address: bool,
     /// Whether a container was ever started.
     pub(crate) was_started: bool,
-    /// In which sandbox a container is, where the runtime was asked for a verbose status and
-    /// tells it: containerd and CRI-O do.
+    /// The sandbox of a container, if the answer is verbose and has it. containerd and CRI-O report it.
     pub(crate) sandbox: Option<Id>,
     /// The whole status.
     pub(crate) bytes: Bytes,
 }
 
-/// The labels of a `PodSandboxStatus`, and the one of them that only a container has; that of
-/// CRI-O's sandboxes has the name that dockerd's have.
+/// The field of the labels in a `PodSandboxStatus`, and the label that only a container has. Sandboxes of
+/// CRI-O have it with the value that dockerd's sandboxes have.
 const LABELS: u32 = 7;
 const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
-/// What is read of the JSON under `info`. The rest of it, such as the environment of the
-/// container, is nobody's business.
+/// The field of the JSON under `info` that is read. The rest, such as the environment of the container,
+/// is not.
 #[derive(Deserialize)]
 struct Info {
     #[serde(rename = "sandboxID")]
@@ -41,8 +40,8 @@ struct Info {
 }
 
 impl Status {
-    /// Reads a `PodSandboxStatusResponse` or a `ContainerStatusResponse`: both have the
-    /// status first, and in it id and state under the same numbers.
+    /// Reads a `PodSandboxStatusResponse` or a `ContainerStatusResponse`. Both have the status in field 1,
+    /// and id and state in the same fields of it.
     pub(crate) fn read(kind: Kind, answer: &Bytes) -> Result<Self, Malformed> {
         let mut status = Self {
             id: Id::from(""),
@@ -91,7 +90,7 @@ impl Status {
     }
 }
 
-/// The sandbox that an entry of the verbose answer tells.
+/// The sandbox in an entry of the verbose information.
 fn sandbox_in((key, value): (&str, &str)) -> Option<Id> {
     let info = (key == "info").then(|| serde_json::from_str::<Info>(value));
     let sandbox = info?.ok()?.sandbox?;
@@ -106,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dockerds_container_that_is_a_sandbox_is_no_container_and_a_container_no_sandbox() {
+    fn a_sandbox_of_dockerd_is_not_read_as_a_container_nor_a_container_as_a_sandbox() {
         let is_other = |name: &str| {
             let container = v1::ContainerStatusResponse {
                 status: Some(v1::ContainerStatus {
@@ -148,14 +147,14 @@ mod tests {
     }
 
     #[test]
-    fn a_verbose_status_tells_the_sandbox() {
-        let told = r#"{"sandboxID":"s1","pid":7,"config":{"envs":[]}}"#;
-        assert_eq!(sandbox_of(&[("info", told)]), Some("s1".into()));
+    fn a_verbose_status_has_the_sandbox() {
+        let info = r#"{"sandboxID":"s1","pid":7,"config":{"envs":[]}}"#;
+        assert_eq!(sandbox_of(&[("info", info)]), Some("s1".into()));
     }
 
     #[test]
-    fn what_does_not_tell_a_sandbox_is_not_taken_for_one() {
-        for told in [
+    fn information_without_a_sandbox_id_has_no_sandbox() {
+        for info in [
             "",
             "{}",
             "[]",
@@ -163,7 +162,7 @@ mod tests {
             r#"{"sandboxID":""}"#,
             r#"{"sandboxID":7}"#,
         ] {
-            assert_eq!(sandbox_of(&[("info", told)]), None, "{told}");
+            assert_eq!(sandbox_of(&[("info", info)]), None, "{info}");
         }
         assert_eq!(sandbox_of(&[("other", r#"{"sandboxID":"s1"}"#)]), None);
         assert_eq!(sandbox_of(&[]), None);

@@ -1,4 +1,4 @@
-//! A list is answered from the records only if the status of another id of its kind was confirmed.
+//! A list is answered from the rows only if the status of another id of its kind is confirmed.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::node::{KUBELET_TIMEOUT, Node, container_id, create_container, sandbox
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Relists as a kubelet does, and gives how many lists were answered within this time.
+/// Relists as a kubelet does, and returns how many lists were answered within this time.
 fn lists_answered_within(node: &mut Node, rpc: Rpc, time: Duration) -> usize {
     let end = node.now() + time;
     let mut answered = 0;
@@ -30,7 +30,9 @@ fn no_list_of_containers_is_answered_while_the_status_of_every_container_hangs()
         let answered = lists_answered_within(&mut node, Rpc::ListContainers, SECOND * 250);
         assert_eq!(answered, 0, "{containers} containers");
         node.lift();
-        node.call(Rpc::ListContainers, "").0.expect("it passes");
+        node.call(Rpc::ListContainers, "")
+            .0
+            .expect("it is passed on");
     }
 }
 
@@ -60,7 +62,7 @@ fn while_one_of_two_containers_is_stuck_lists_are_answered() {
         assert!(list.is_some() && took < SECOND * 5, "{took:?}");
         node.pass(SECOND);
     }
-    // Now the other one hangs as well.
+    // Now the status of the other one hangs too.
     node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ContainerStatus);
     node.pass(SECOND * 2);
     assert_eq!(node.call(Rpc::ListContainers, "").0, None);
@@ -79,7 +81,7 @@ fn a_list_waits_for_the_runtime_if_the_only_container_is_stuck() {
     assert!(matches!(node.end_of(list), Some(Some(_))));
 }
 
-/// A list that waits because nothing confirms it waits on when a container is created.
+/// Checks that the creation of a container does not release a list that waits for a confirmation.
 #[track_caller]
 fn assert_a_creation_releases_no_list(node: &mut Node) {
     let list = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
@@ -131,7 +133,7 @@ fn a_creation_confirms_nothing_while_the_only_other_container_is_stuck() {
 }
 
 #[test]
-fn of_two_containers_a_failing_one_does_not_confirm_the_stuck_one() {
+fn a_failing_container_does_not_confirm_the_only_other_one_which_is_stuck() {
     let mut node = Node::without_limit(2, 2);
     node.hangs = |rpc, id| {
         rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(0)

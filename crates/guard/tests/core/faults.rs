@@ -1,4 +1,4 @@
-//! How a fault begins and ends, and what is let through after the limit.
+//! How a fault begins and ends, and which calls are passed on after the limit.
 
 use std::time::Duration;
 
@@ -30,10 +30,10 @@ fn one(id: &str) -> Vec<u8> {
 }
 
 #[test]
-fn without_records_a_list_waits_for_the_runtime() {
+fn without_rows_a_list_waits_for_the_runtime() {
     let mut node = Node::starting(20, CONTAINERS);
     node.hangs = locked;
-    // Some callers have waited for long, some have just called, when the fault ends.
+    // When the fault ends, one caller has waited for a minute, and the others for seconds.
     let mut waiting = vec![node.start(Rpc::ListContainers, "")];
     node.pass(SECOND * 60);
     for _ in 0..5 {
@@ -44,13 +44,13 @@ fn without_records_a_list_waits_for_the_runtime() {
     node.pass(SECOND);
     for call in waiting {
         let end = node.end_of(call).expect("the runtime has answered");
-        let list = v1::ListContainersResponse::decode(end.expect("well")).unwrap();
+        let list = v1::ListContainersResponse::decode(end.expect("a list")).unwrap();
         assert_eq!(list.containers.len(), CONTAINERS);
     }
 }
 
 #[test]
-fn an_id_that_a_list_has_shown_before_its_status_came_is_not_asked_for_again_and_again() {
+fn the_status_of_an_id_is_not_requested_again_once_a_list_has_the_id() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, id| rpc == Rpc::ContainerStatus && id == MADE;
     node.makes = true;
@@ -64,21 +64,21 @@ fn an_id_that_a_list_has_shown_before_its_status_came_is_not_asked_for_again_and
 }
 
 #[test]
-fn an_id_whose_status_does_not_tell_what_it_is_in_is_asked_for_twice_a_second_at_most() {
+fn the_status_of_an_unresolved_id_is_requested_at_most_twice_per_second() {
     let mut node = Node::new(20, CONTAINERS);
     node.announce(MADE);
     node.pass(SECOND * 10);
-    let asked = node.asked_for(MADE);
-    assert!((2..=21).contains(&asked), "{asked}");
+    let calls = node.asked_for(MADE);
+    assert!((2..=21).contains(&calls), "{calls}");
 }
 
 #[test]
-fn who_asks_for_both_lists_uses_the_guard_whether_they_are_answered_or_not() {
+fn a_client_that_requests_both_lists_uses_the_guard_whether_they_are_answered_or_not() {
     let mut node = Node::new(20, CONTAINERS);
     assert_eq!(node.asked_ago(), None, "the guard's own lists do not count");
     node.hangs = |_, _| true;
     node.start(Rpc::ListContainers, "");
-    assert_eq!(node.asked_ago(), None, "crictl ps asks for one");
+    assert_eq!(node.asked_ago(), None, "crictl ps requests only one list");
     node.pass(SECOND);
     node.start(Rpc::ListPodSandbox, "");
     node.pass(SECOND);
@@ -87,7 +87,7 @@ fn who_asks_for_both_lists_uses_the_guard_whether_they_are_answered_or_not() {
 
 /// Enforces G6.
 #[test]
-fn after_the_limit_everything_passes_until_lists_come_in_time_again() {
+fn after_the_limit_every_call_is_passed_on_until_lists_are_answered_in_time_again() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = locked;
     let (list, _) = node.call(Rpc::ListContainers, "");
@@ -121,9 +121,9 @@ fn after_the_limit_everything_passes_until_lists_come_in_time_again() {
 
 /// Enforces G6.
 #[test]
-fn a_fault_that_lets_one_list_through_now_and_then_has_one_limit() {
+fn a_fault_with_short_interruptions_has_one_limit() {
     let mut node = Node::new(20, CONTAINERS);
-    // A kubelet gives up the call that holds the lock, and makes it again seconds later.
+    // A kubelet cancels the call that holds the lock, and retries it seconds later.
     for _ in 0..3 {
         node.hangs = locked;
         assert!(node.call(Rpc::ListContainers, "").0.is_some());
@@ -135,31 +135,31 @@ fn a_fault_that_lets_one_list_through_now_and_then_has_one_limit() {
     node.hangs = locked;
     let list = node.start(Rpc::ListContainers, "");
     node.pass(SECOND * 20);
-    assert_eq!(node.end_of(list), None, "after the limit it passes");
+    assert_eq!(node.end_of(list), None, "after the limit it is passed on");
 }
 
 #[test]
-fn a_change_is_not_answered_in_the_runtimes_place_before_its_time() {
+fn a_change_is_not_completed_within_the_first_second() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| rpc == Rpc::CreateContainer;
     let call = node.start(Rpc::CreateContainer, create_container(&sandbox_id(0)));
     node.makes = true;
     node.call(Rpc::ListContainers, "");
     node.pass(Duration::from_millis(900));
-    assert_eq!(node.end_of(call), None, "it may be answered any moment");
+    assert_eq!(node.end_of(call), None, "the runtime may still answer");
     node.pass(Duration::from_millis(1200));
     assert!(matches!(node.end_of(call), Some(Some(_))), "it is listed");
 }
 
 #[test]
-fn who_asked_before_the_guard_was_switched_on_is_answered_too() {
+fn a_caller_that_waits_when_the_guard_is_switched_on_is_answered() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = locked;
     for mode in [Mode::Shadow, Mode::Pass] {
         node.switch(mode);
         let list = node.start(Rpc::ListContainers, "");
         node.pass(SECOND * 15);
-        assert_eq!(node.end_of(list), None, "it passes in mode {mode:?}");
+        assert_eq!(node.end_of(list), None, "it is passed on in mode {mode:?}");
         node.switch(Mode::Guard);
         node.pass(SECOND * 5);
         assert!(matches!(node.end_of(list), Some(Some(_))), "{mode:?}");
@@ -167,7 +167,7 @@ fn who_asked_before_the_guard_was_switched_on_is_answered_too() {
 }
 
 #[test]
-fn while_the_whole_runtime_is_silent_it_does_not_say_that_it_answers() {
+fn the_phase_is_not_guarding_while_the_runtime_is_unresponsive() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |_, _| true;
     node.pass(Duration::from_millis(1));
@@ -179,18 +179,18 @@ fn while_the_whole_runtime_is_silent_it_does_not_say_that_it_answers() {
         node.pass(SECOND / 2);
         phases.push(node.phase());
     }
-    let answers = |phase: &Phase| matches!(phase, Phase::Guarding { .. });
-    assert!(!phases.iter().any(answers), "{phases:?}");
+    let is_guarding = |phase: &Phase| matches!(phase, Phase::Guarding { .. });
+    assert!(!phases.iter().any(is_guarding), "{phases:?}");
     let last = phases.last().unwrap();
     assert!(matches!(last, Phase::Silent { .. }), "{phases:?}");
-    // It goes on, and one container is stuck.
+    // The runtime recovers, and one container gets stuck.
     node.lift();
     node.pass(SECOND * 3);
     assert_eq!(node.phase(), Phase::Passing);
     node.hangs = locked;
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
-    assert!(answers(&node.phase()));
-    // Now it stops as a whole, in the middle of that.
+    assert!(is_guarding(&node.phase()));
+    // During that fault, the whole runtime becomes unresponsive.
     node.hangs = |_, _| true;
     node.pass(SECOND * 5);
     assert!(matches!(node.phase(), Phase::Silent { .. }));
@@ -201,9 +201,9 @@ fn while_the_whole_runtime_is_silent_it_does_not_say_that_it_answers() {
 }
 
 #[test]
-fn while_it_refuses_a_list_it_does_not_say_that_it_answers() {
+fn the_phase_is_refusing_while_lists_cannot_be_answered() {
     let mut node = Node::new(20, CONTAINERS);
-    // The list hangs, and so does every status: nothing can be confirmed, but the runtime lives.
+    // The list and every status hang: nothing confirms a row, but the runtime answers other calls.
     node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ContainerStatus);
     node.pass(SECOND * 5);
     let call = node.start(Rpc::ListContainers, "");
@@ -214,11 +214,11 @@ fn while_it_refuses_a_list_it_does_not_say_that_it_answers() {
     }
     assert_eq!(node.end_of(call), None);
     node.abandon(call);
-    let answers = |phase: &Phase| matches!(phase, Phase::Guarding { .. });
-    assert!(!phases.iter().any(answers), "{phases:?}");
+    let is_guarding = |phase: &Phase| matches!(phase, Phase::Guarding { .. });
+    assert!(!phases.iter().any(is_guarding), "{phases:?}");
     let phase = node.phase();
     assert!(matches!(phase, Phase::Refusing { .. }), "{phase:?}");
-    // Now one container alone hangs: the next list is answered.
+    // Now only one container is stuck: the next list is answered.
     node.lift();
     node.hangs = locked;
     node.pass(SECOND * 3);
@@ -230,19 +230,23 @@ fn while_it_refuses_a_list_it_does_not_say_that_it_answers() {
 }
 
 #[test]
-fn while_nobody_asks_for_a_list_it_does_not_say_that_it_answers() {
+fn the_phase_is_waiting_until_a_client_requests_a_list() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = locked;
     let ours = node.start_ours(Rpc::ListContainers, "");
     node.pass(SECOND * 10);
-    assert_eq!(node.end_of(ours), None, "ours is not answered");
+    assert_eq!(
+        node.end_of(ours),
+        None,
+        "the observer's list is not answered"
+    );
     assert!(matches!(node.phase(), Phase::Waiting { .. }));
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
     assert!(matches!(node.phase(), Phase::Guarding { .. }));
 }
 
 #[test]
-fn a_guard_that_has_never_seen_a_list_says_that_it_refuses_lists() {
+fn the_phase_is_refusing_until_the_first_complete_list() {
     let mut node = Node::starting(20, CONTAINERS);
     node.hangs = locked;
     assert!(!node.answers_within(SECOND * 10, Rpc::ListContainers));
@@ -253,11 +257,11 @@ fn a_guard_that_has_never_seen_a_list_says_that_it_refuses_lists() {
 }
 
 #[test]
-fn of_another_runtime_behind_the_socket_no_list_is_answered_from_what_the_last_one_had() {
+fn after_the_runtime_process_is_replaced_no_list_is_answered_from_the_old_rows() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = locked;
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
-    // It ends. The next one has others, which it does not list either.
+    // The runtime ends. The next process may have other containers, and its lists hang too.
     node.disconnect();
     for _ in 0..3 {
         assert!(!node.answers_within(SECOND * 10, Rpc::ListContainers));
@@ -267,22 +271,25 @@ fn of_another_runtime_behind_the_socket_no_list_is_answered_from_what_the_last_o
     node.hangs = locked;
     assert!(
         node.call(Rpc::ListContainers, "").0.is_some(),
-        "it was seen"
+        "the new process has answered a list"
     );
 }
 
-/// The answer names the sandbox alone, and a list that lacked one of its containers would have it started
-/// a second time.
+/// The answer has only the sandbox. If a list omitted one of its containers, the kubelet would start it a
+/// second time.
 ///
 /// Enforces G2.
 #[test]
-fn after_a_pod_was_restored_no_list_is_answered_until_the_runtime_has_shown_what_it_has() {
+fn after_a_pod_is_restored_no_list_is_answered_until_the_runtime_has_listed_its_containers() {
     for is_answered in [true, false] {
         let mut node = Node::new(20, CONTAINERS);
         node.hangs = locked;
         assert!(node.call(Rpc::ListContainers, "").0.is_some());
         if is_answered {
-            assert!(node.call(Rpc::RestorePod, "").0.is_some(), "it passes");
+            assert!(
+                node.call(Rpc::RestorePod, "").0.is_some(),
+                "it is passed on"
+            );
         } else {
             node.hangs = |rpc, id| locked(rpc, id) || rpc == Rpc::RestorePod;
             assert!(!node.answers_within(SECOND, Rpc::RestorePod));
@@ -333,7 +340,7 @@ fn runtime_config_is_requested_only_once_from_a_runtime_without_it() {
 }
 
 #[test]
-fn one_call_that_is_lost_while_the_connection_stands_takes_nothing_back() {
+fn one_lost_call_does_not_invalidate_the_rows_while_the_connection_stands() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, id| locked(rpc, id) || rpc == Rpc::Version;
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
@@ -346,7 +353,7 @@ fn one_call_that_is_lost_while_the_connection_stands_takes_nothing_back() {
 }
 
 #[test]
-fn a_second_read_of_the_one_that_is_stuck_is_known_to_hang_once_the_first_has_left() {
+fn the_second_read_of_a_stuck_container_counts_as_stuck_after_the_first_is_cancelled() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = locked;
     let stuck = container_id(7);
@@ -354,7 +361,7 @@ fn a_second_read_of_the_one_that_is_stuck_is_known_to_hang_once_the_first_has_le
         container_id: stuck.clone(),
         verbose: true,
     };
-    // `crictl inspect` waits less long than a kubelet.
+    // `crictl inspect` has a shorter timeout than a kubelet.
     let inspected = node.start(Rpc::ContainerStatus, verbose.encode_to_vec());
     node.pass(SECOND / 10);
     let read = node.start(Rpc::ContainerStatus, one(&stuck));
@@ -362,11 +369,15 @@ fn a_second_read_of_the_one_that_is_stuck_is_known_to_hang_once_the_first_has_le
     node.abandon(inspected);
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
     node.pass(SECOND * 5);
-    assert_eq!(node.end_of(read), Some(None), "it is given up in time");
+    assert_eq!(
+        node.end_of(read),
+        Some(None),
+        "it ends with an error in time"
+    );
 }
 
 #[test]
-fn what_was_saved_is_not_taken_in_with_one_bit_wrong() {
+fn saved_state_with_one_flipped_bit_is_not_restored() {
     let mut node = Node::new(3, 3);
     for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         assert!(node.call(rpc, "").0.is_some());
@@ -375,7 +386,7 @@ fn what_was_saved_is_not_taken_in_with_one_bit_wrong() {
 }
 
 #[test]
-fn what_could_not_be_saved_is_saved_later() {
+fn state_that_could_not_be_saved_is_saved_later() {
     let mut node = Node::new(20, CONTAINERS);
     for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         assert!(node.call(rpc, "").0.is_some());
@@ -386,14 +397,14 @@ fn what_could_not_be_saved_is_saved_later() {
 }
 
 #[test]
-fn who_shares_a_read_waits_longer_than_the_one_who_asked_first() {
+fn a_shared_read_is_repeated_for_the_caller_with_the_later_deadline() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| rpc == Rpc::ContainerStatus;
     let read = one(&container_id(7));
     let first = node.start_for(SECOND * 120, Rpc::ContainerStatus, read.clone());
     let second = node.start_for(SECOND * 121, Rpc::ContainerStatus, read);
     assert_eq!(node.passed(), 1, "it is shared");
-    // The runtime ends it when the first stops waiting.
+    // The runtime ends the call at the first caller's deadline.
     node.end(Rpc::ContainerStatus, Outcome::GivenUp);
     assert_eq!(node.end_of(first), Some(None));
     assert_eq!(node.end_of(second), None);
@@ -403,19 +414,19 @@ fn who_shares_a_read_waits_longer_than_the_one_who_asked_first() {
 }
 
 #[test]
-fn a_read_that_its_caller_soon_gives_up_is_shared_with_nobody_who_waits_longer() {
+fn a_read_with_an_early_deadline_is_not_shared_with_a_caller_that_waits_longer() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| rpc == Rpc::ContainerStatus;
     let read = one(&container_id(7));
     node.start_for(SECOND * 2, Rpc::ContainerStatus, read.clone());
     node.start_for(SECOND, Rpc::ContainerStatus, read.clone());
-    assert_eq!(node.passed(), 1, "this one waits less long");
+    assert_eq!(node.passed(), 1, "its deadline is earlier");
     node.start_for(SECOND * 120, Rpc::ContainerStatus, read);
     assert_eq!(node.passed(), 2);
 }
 
 #[test]
-fn a_creation_that_the_runtime_says_has_failed_leaves_nothing_in_question() {
+fn lists_are_answered_after_the_runtime_reports_that_a_creation_failed() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainers | Rpc::ListPodSandbox);
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
@@ -429,7 +440,7 @@ fn a_creation_that_the_runtime_says_has_failed_leaves_nothing_in_question() {
 }
 
 #[test]
-fn a_sandbox_is_made_once_it_has_its_address_and_not_when_it_is_listed_as_ready() {
+fn run_pod_sandbox_is_completed_once_the_sandbox_has_an_address_and_not_once_it_is_ready() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| rpc == Rpc::RunPodSandbox;
     let run = node.start(Rpc::RunPodSandbox, run_sandbox());
@@ -442,7 +453,7 @@ fn a_sandbox_is_made_once_it_has_its_address_and_not_when_it_is_listed_as_ready(
 }
 
 #[test]
-fn what_is_left_over_on_the_host_is_asked_for_at_a_bounded_rate_and_holds_up_no_list() {
+fn leftover_ids_on_the_host_are_requested_at_a_bounded_rate_and_delay_no_list() {
     let mut node = Node::new(20, CONTAINERS);
     let leftovers = (0..1000).map(|number| format!("{number:063x}c"));
     node.leftovers = Some(leftovers.collect());
@@ -454,19 +465,24 @@ fn what_is_left_over_on_the_host_is_asked_for_at_a_bounded_rate_and_holds_up_no_
         assert!(node.call(Rpc::ListContainers, "").0.is_some());
         node.pass(SECOND);
     }
-    let a_second = (node.asked.len() - before) / 10;
-    assert!(a_second < 1500, "{a_second} calls a second");
+    let per_second = (node.asked.len() - before) / 10;
+    assert!(per_second < 1500, "{per_second} calls per second");
 }
 
 #[test]
-fn what_passed_during_a_rehearsal_is_not_omitted_once_the_guard_is_switched_on() {
+fn a_container_that_was_listed_during_a_rehearsal_is_not_omitted_after_the_guard_is_switched_on() {
     let mut node = Node::new(20, CONTAINERS);
     node.switch(Mode::Shadow);
-    node.call(Rpc::ListContainers, "").0.expect("it passes");
-    // The next is rehearsed, which takes as long as a status is late.
+    node.call(Rpc::ListContainers, "")
+        .0
+        .expect("it is passed on");
+    // The next list is rehearsed, which waits for the status that hangs.
     node.hangs = |rpc, _| rpc == Rpc::ContainerStatus;
     node.makes = true;
-    let list = node.call(Rpc::ListContainers, "").0.expect("it passes");
+    let list = node
+        .call(Rpc::ListContainers, "")
+        .0
+        .expect("it is passed on");
     let list = v1::ListContainersResponse::decode(list).unwrap();
     assert_eq!(list.containers.len(), CONTAINERS + 1);
     node.switch(Mode::Guard);
@@ -479,7 +495,7 @@ fn what_passed_during_a_rehearsal_is_not_omitted_once_the_guard_is_switched_on()
 }
 
 #[test]
-fn one_whose_status_always_fails_keeps_its_state_and_holds_up_no_list() {
+fn a_failing_container_keeps_its_state_and_delays_no_list() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = locked;
     node.fails = |rpc, id| rpc == Rpc::ContainerStatus && id == container_id(9);
@@ -492,14 +508,14 @@ fn one_whose_status_always_fails_keeps_its_state_and_holds_up_no_list() {
         assert_eq!(list.containers.len(), CONTAINERS);
         node.pass(SECOND);
     }
-    // If all fail, nothing is known.
+    // If all are failing, nothing confirms a row.
     node.fails = |rpc, _| rpc == Rpc::ContainerStatus;
     node.pass(SECOND * 3);
     assert!(!node.answers_within(SECOND * 10, Rpc::ListContainers));
 }
 
 #[test]
-fn a_created_container_that_is_stuck_is_listed_as_long_as_nobody_has_started_it() {
+fn a_stuck_created_container_is_listed_until_its_start_is_requested() {
     let made = |rpc, id: &str| match rpc {
         Rpc::ListContainers => true,
         Rpc::ContainerStatus => id == container_id(7) || id == MADE,

@@ -1,4 +1,4 @@
-//! Ids that the runtime's answers lack: by mistake, or because they are gone.
+//! Ids that are missing from the runtime's answers, by mistake or because they are gone.
 
 use std::time::Duration;
 
@@ -14,24 +14,24 @@ fn is_it(id: &str) -> bool {
     id == container_id(7)
 }
 
-/// A node whose containers were listed a while ago.
+/// A node whose last list is one second old.
 fn node() -> Node {
     let mut node = Node::new(20, CONTAINERS);
     node.pass(SECOND);
     node
 }
 
-/// A node whose list hangs, and which did not find the container when it was requested twice.
+/// A node whose list hangs, and on which two status calls did not find the container.
 fn node_that_lacked_it() -> Node {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
-    assert!(!shows_it(&mut node), "it was asked for twice");
+    assert!(!shows_it(&mut node), "two status calls did not find it");
     node.lacks = |_, _| false;
     node
 }
 
-/// The containers that a list shows now.
+/// The ids in a list of containers.
 fn listed(node: &mut Node) -> Vec<String> {
     let (list, _) = node.call(Rpc::ListContainers, "");
     let list = v1::ListContainersResponse::decode(list.expect("it is answered")).unwrap();
@@ -52,38 +52,38 @@ fn one() -> Vec<u8> {
 
 /// Enforces G4.
 #[test]
-fn a_container_that_one_status_did_not_find_is_in_every_list() {
+fn a_container_that_one_status_call_did_not_find_is_in_every_list() {
     let mut node = node();
     node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
     assert_eq!(node.call(Rpc::ContainerStatus, one()).0, None, "not found");
     node.lacks = |_, _| false;
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     for _ in 0..5 {
-        assert!(shows_it(&mut node), "it runs");
+        assert!(shows_it(&mut node), "it is running");
         node.pass(SECOND);
     }
 }
 
 /// Enforces G4.
 #[test]
-fn a_container_that_one_list_lacked_is_in_every_list_that_is_answered_from_the_rows() {
+fn a_container_that_was_missing_from_one_list_is_in_every_list_that_the_guard_answers() {
     let mut node = node();
     node.lacks = |rpc, id| rpc == Rpc::ListContainers && is_it(id);
-    assert!(!shows_it(&mut node), "the runtime's list passes");
+    assert!(!shows_it(&mut node), "the runtime's list is passed on");
     node.lacks = |_, _| false;
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     for _ in 0..5 {
-        assert!(shows_it(&mut node), "it runs");
+        assert!(shows_it(&mut node), "it is running");
         node.pass(SECOND);
     }
 }
 
 #[test]
-fn a_container_that_was_not_found_for_seconds_is_listed_again_once_a_later_list_has_it() {
+fn a_container_that_was_gone_is_listed_again_once_a_later_list_has_it() {
     let mut node = node_that_lacked_it();
     node.lift();
     node.pass(SECOND * 2);
-    assert!(shows_it(&mut node), "the runtime's list passes");
+    assert!(shows_it(&mut node), "the runtime's list is passed on");
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     for _ in 0..5 {
         assert!(shows_it(&mut node), "a later list had it");
@@ -92,29 +92,29 @@ fn a_container_that_was_not_found_for_seconds_is_listed_again_once_a_later_list_
 }
 
 #[test]
-fn a_container_that_was_not_found_for_seconds_is_listed_again_once_its_status_comes() {
+fn a_container_that_was_gone_is_listed_again_once_its_status_is_answered() {
     let mut node = node_that_lacked_it();
     node.call(Rpc::ContainerStatus, one());
-    assert!(shows_it(&mut node), "its status came");
+    assert!(shows_it(&mut node), "its status was answered");
 }
 
 #[test]
-fn a_container_that_was_not_found_for_seconds_is_listed_again_once_it_is_started() {
+fn a_container_that_was_gone_is_listed_again_once_it_is_started() {
     let mut node = node_that_lacked_it();
     let started = node.call(Rpc::StartContainer, one()).0;
-    started.expect("what is started is there");
+    started.expect("the container exists");
     assert!(shows_it(&mut node), "it was started");
 }
 
 #[test]
-fn a_list_that_was_asked_for_before_a_container_was_gone_does_not_tell_where_it_is() {
+fn a_list_from_before_a_container_was_gone_does_not_show_its_sandbox() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     let old = node.start(Rpc::ListContainers, "");
     node.lacks = |rpc, id| rpc == Rpc::ContainerStatus && is_it(id);
-    assert!(!shows_it(&mut node), "it was asked for twice");
+    assert!(!shows_it(&mut node), "two status calls did not find it");
     node.lacks = |_, _| false;
-    // It is there after all, and its verbose status, which tells its sandbox, hangs.
+    // The container exists after all, and its verbose status, which shows its sandbox, hangs.
     node.start(Rpc::ContainerStatus, one());
     node.hangs = |rpc, id| rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && is_it(id);
     node.pass(Duration::from_millis(10));
@@ -128,33 +128,31 @@ fn a_list_that_was_asked_for_before_a_container_was_gone_does_not_tell_where_it_
 
 /// Enforces G4.
 #[test]
-fn a_container_that_others_have_removed_is_asked_for_twice_and_then_not_listed() {
+fn a_container_that_another_client_removed_is_not_listed_after_two_status_calls() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     shows_it(&mut node);
     node.lacks = |_, id| is_it(id);
     node.pass(SECOND);
-    let asked = node.asked_for(&container_id(7));
+    let before = node.asked_for(&container_id(7));
     let (list, took) = node.call(Rpc::ListContainers, "");
     assert!(list.is_some() && took < SECOND, "{took:?}");
     node.pass(SECOND);
     assert!(!shows_it(&mut node), "it is gone");
-    let asked = node.asked_for(&container_id(7)) - asked;
-    assert!(asked <= 2, "asked for {asked} times");
+    let calls = node.asked_for(&container_id(7)) - before;
+    assert!(calls <= 2, "{calls} status calls");
 }
 
 #[test]
-fn a_removed_container_does_not_come_back_from_a_list_that_was_asked_for_before() {
+fn a_list_that_was_requested_before_a_removal_does_not_restore_the_container() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     let old = node.start(Rpc::ListContainers, "");
     node.pass(SECOND);
-    node.call(Rpc::RemoveContainer, one())
-        .0
-        .expect("it is done");
+    node.call(Rpc::RemoveContainer, one()).0.expect("removed");
     node.lift();
     node.pass(Duration::from_millis(10));
-    assert!(node.end_of(old).is_some(), "it still has it");
+    assert!(node.end_of(old).is_some(), "the list has the container");
     node.lacks = |_, id| is_it(id);
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     for _ in 0..5 {
@@ -164,25 +162,25 @@ fn a_removed_container_does_not_come_back_from_a_list_that_was_asked_for_before(
 }
 
 #[test]
-fn a_removal_by_the_beginning_of_an_id_is_one_of_that_id() {
+fn a_removal_by_a_unique_prefix_removes_that_id() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     let whole = container_id(7);
-    // That of a single one, as `crictl rm` takes it; then of all.
-    let removed = |node: &mut Node, beginning: &str| {
+    // `crictl rm` accepts a prefix.
+    let removed = |node: &mut Node, prefix: &str| {
         let request = v1::RemoveContainerRequest {
-            container_id: beginning.to_owned(),
+            container_id: prefix.to_owned(),
         };
         let answer = node.call(Rpc::RemoveContainer, request.encode_to_vec());
         assert!(answer.0.is_some());
         !shows_it(node)
     };
-    assert!(!removed(&mut node, "0000"), "it may be any");
+    assert!(!removed(&mut node, "0000"), "all ids have this prefix");
     assert!(removed(&mut node, &whole[..whole.len() - 1]));
 }
 
 #[test]
-fn the_beginning_of_a_sandboxs_id_asks_for_its_containers() {
+fn a_prefix_of_a_sandbox_id_selects_its_containers() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     let whole = sandbox_id(3);
@@ -192,7 +190,7 @@ fn the_beginning_of_a_sandboxs_id_asks_for_its_containers() {
 }
 
 #[test]
-fn a_container_that_others_have_made_is_listed_in_the_sandbox_that_its_verbose_status_tells() {
+fn a_container_of_another_client_is_listed_in_the_sandbox_of_its_verbose_status() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     let before = in_sandbox(&mut node, &sandbox_id(0));
@@ -203,7 +201,7 @@ fn a_container_that_others_have_made_is_listed_in_the_sandbox_that_its_verbose_s
 }
 
 #[test]
-fn no_list_is_answered_while_nobody_tells_in_which_sandbox_a_container_is() {
+fn no_list_is_answered_while_the_sandbox_of_a_container_is_unknown() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     listed(&mut node);
@@ -214,11 +212,11 @@ fn no_list_is_answered_while_nobody_tells_in_which_sandbox_a_container_is() {
 }
 
 #[test]
-fn a_container_that_is_started_through_the_guard_is_asked_for_if_it_is_not_known() {
+fn the_status_of_an_unknown_container_is_requested_once_it_is_started() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     listed(&mut node);
-    // Somebody made it before the guard was started again.
+    // The container was created while no guard was running.
     node.makes = true;
     let id = format!("{}d", "0".repeat(63));
     let request = v1::StartContainerRequest {
@@ -229,7 +227,7 @@ fn a_container_that_is_started_through_the_guard_is_asked_for_if_it_is_not_known
 }
 
 #[test]
-fn a_container_that_is_made_by_the_beginning_of_an_unknown_sandboxs_id_is_in_that() {
+fn a_container_that_is_created_by_an_ambiguous_prefix_is_listed_in_its_sandbox() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     listed(&mut node);
@@ -239,7 +237,7 @@ fn a_container_that_is_made_by_the_beginning_of_an_unknown_sandboxs_id_is_in_tha
     assert_eq!(in_sandbox(&mut node, &sandbox_id(0)), before + 1);
 }
 
-/// How many containers a list of this sandbox shows.
+/// The number of containers in a list of this sandbox.
 fn in_sandbox(node: &mut Node, id: &str) -> usize {
     let filter = v1::ContainerFilter {
         pod_sandbox_id: id.to_owned(),
@@ -254,7 +252,7 @@ fn in_sandbox(node: &mut Node, id: &str) -> usize {
 }
 
 #[test]
-fn a_runtime_that_takes_no_beginning_of_an_id_lacks_nothing() {
+fn an_empty_list_for_a_prefix_does_not_make_ids_missing() {
     let mut node = node();
     let whole = sandbox_id(3);
     for _ in 0..3 {

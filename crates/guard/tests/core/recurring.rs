@@ -1,4 +1,4 @@
-//! Faults that are back again and again, or that concern a single call.
+//! Faults that recur, or that concern a single call.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::node::{KUBELET_TIMEOUT, Node, container_id, sandbox_id};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A list of the containers that run.
+/// A request for the running containers.
 fn running() -> Vec<u8> {
     let state = v1::ContainerStateValue { state: 1 };
     let filter = v1::ContainerFilter {
@@ -23,7 +23,7 @@ fn running() -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// What hangs never returns; all other calls are answered at once from now on.
+/// The calls that hang are never answered; all later calls are answered at once.
 #[track_caller]
 fn assert_the_fault_ends(node: &mut Node) {
     node.hangs = |_, _| false;
@@ -42,7 +42,7 @@ fn assert_the_fault_ends(node: &mut Node) {
 }
 
 #[test]
-fn a_single_list_that_the_runtime_lost_is_no_endless_fault() {
+fn a_single_list_that_the_runtime_never_answers_is_not_an_endless_fault() {
     let mut node = Node::new(20, 40);
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
@@ -51,7 +51,7 @@ fn a_single_list_that_the_runtime_lost_is_no_endless_fault() {
 }
 
 #[test]
-fn a_single_list_of_the_agent_that_the_runtime_lost_is_no_endless_fault() {
+fn a_single_list_of_the_agent_that_the_runtime_never_answers_is_not_an_endless_fault() {
     let mut node = Node::new(20, 40);
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     node.start_ours(Rpc::ListContainers, "");
@@ -78,7 +78,9 @@ fn short_stalls_of_the_whole_runtime_do_not_reach_the_limit() {
                 "the runtime answers"
             );
             for _ in 0..pause {
-                node.call(Rpc::ListContainers, "").0.expect("it passes");
+                node.call(Rpc::ListContainers, "")
+                    .0
+                    .expect("it is passed on");
                 node.pass(SECOND);
                 phases.push(node.phase());
             }
@@ -101,7 +103,9 @@ fn a_lock_after_the_hang_of_a_whole_kind_is_guarded_soon() {
     let mut late = Vec::new();
     for _ in 0..6 {
         for _ in 0..3 {
-            node.call(Rpc::ListContainers, "").0.expect("it passes");
+            node.call(Rpc::ListContainers, "")
+                .0
+                .expect("it is passed on");
             node.pass(SECOND);
         }
         node.hangs = |rpc, id| {
@@ -121,9 +125,9 @@ fn a_lock_after_the_hang_of_a_whole_kind_is_guarded_soon() {
 }
 
 #[test]
-fn locks_that_only_the_agent_saw_are_not_learned() {
+fn locks_that_delay_only_the_agents_lists_do_not_raise_the_limit() {
     let mut node = Node::without_limit(20, 40);
-    // No kubelet yet: the agent relists during locks of 45 s.
+    // There is no kubelet yet: the agent relists during locks of 45 s.
     for _ in 0..4 {
         node.hangs = |rpc, id| {
             rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(7)
@@ -141,7 +145,7 @@ fn locks_that_only_the_agent_saw_are_not_learned() {
 }
 
 #[test]
-fn locks_during_which_only_another_pod_was_listed_are_not_learned() {
+fn locks_during_which_only_another_pod_was_listed_do_not_raise_the_limit() {
     let mut node = Node::without_limit(20, 40);
     let filter = || {
         let filter = v1::ContainerFilter {
@@ -194,7 +198,9 @@ fn recurring_locks_of_many_lengths_are_each_guarded_soon() {
             node.pass(left);
             node.lift();
             for _ in 0..free {
-                node.call(Rpc::ListContainers, "").0.expect("it passes");
+                node.call(Rpc::ListContainers, "")
+                    .0
+                    .expect("it is passed on");
                 node.pass(SECOND);
             }
         }
@@ -206,8 +212,8 @@ fn recurring_locks_of_many_lengths_are_each_guarded_soon() {
 }
 
 #[test]
-fn one_slow_status_does_not_end_the_learning_of_a_slow_runtime() {
-    // Lists take 10 s; of the statuses one container's takes 20 s, and all others a moment.
+fn one_slow_status_does_not_prevent_that_slow_lists_raise_the_limit() {
+    // Lists take 10 s. The status of one container takes 20 s, and every other one 20 ms.
     let mut node = Node::new(20, 40);
     node.takes = Box::new(|rpc| {
         if matches!(rpc, Rpc::ListContainers | Rpc::ListPodSandbox) {
@@ -235,7 +241,7 @@ fn one_slow_status_does_not_end_the_learning_of_a_slow_runtime() {
 }
 
 #[test]
-fn time_alone_wakes_a_waiting_guard_seldom() {
+fn a_waiting_guard_wakes_up_at_a_bounded_rate() {
     let mut node = Node::without_limit(20, 40);
     node.hangs = |_, _| true;
     node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
@@ -251,7 +257,7 @@ fn time_alone_wakes_a_waiting_guard_seldom() {
 }
 
 #[test]
-fn a_hung_list_of_a_filter_asks_for_no_storm_of_complete_ones() {
+fn a_filtered_list_that_hangs_causes_a_bounded_rate_of_complete_lists() {
     let mut node = Node::without_limit(20, 40);
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     let filter = running();
@@ -269,14 +275,14 @@ fn a_hung_list_of_a_filter_asks_for_no_storm_of_complete_ones() {
 }
 
 #[test]
-fn a_hung_list_of_a_filter_that_cannot_be_answered_asks_for_no_storm() {
+fn a_filtered_list_that_cannot_be_answered_causes_a_bounded_rate_of_complete_lists() {
     let mut node = Node::without_limit(20, 40);
-    node.hangs = |rpc, id| rpc == Rpc::ListContainers || id == "question";
+    node.hangs = |rpc, id| rpc == Rpc::ListContainers || id == "unresolved";
     let filter = running();
     let list = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, filter);
-    node.announce("question");
+    node.announce("unresolved");
     node.pass(SECOND / 10);
-    node.hangs = |_, id| id == "question";
+    node.hangs = |_, id| id == "unresolved";
     node.takes = Box::new(|_| Duration::from_millis(10));
     let asked = node.asked.len();
     node.pass(SECOND * 20);
@@ -290,7 +296,7 @@ fn a_hung_list_of_a_filter_that_cannot_be_answered_asks_for_no_storm() {
 
 /// Enforces G14.
 #[test]
-fn the_agents_lists_are_the_runtimes_own_and_come_with_it() {
+fn the_agents_lists_are_answered_by_the_runtime_only() {
     let mut node = Node::without_limit(20, 40);
     node.hangs = |rpc, id| {
         rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(7)

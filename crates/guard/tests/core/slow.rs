@@ -1,4 +1,4 @@
-//! A runtime that is slow as a whole: behind the guard a kubelet is never worse off than without.
+//! A runtime whose every call is slow: with the guard a kubelet is never worse off than without.
 
 use std::time::Duration;
 
@@ -33,14 +33,14 @@ enum Takes {
     Millis(u64),
 }
 
-/// The calls that a kubelet makes in turn, one at a time.
+/// A sequence of calls that a kubelet repeats, one call at a time.
 struct Loop {
     calls: &'static [fn() -> (Rpc, Bytes)],
     period: Duration,
     next: usize,
     outstanding: Option<CallId>,
     due: Instant,
-    /// When the first call of the pass that ended last was made.
+    /// When the first call of the last completed pass was sent.
     passed: Instant,
     began: Instant,
     passes: usize,
@@ -120,7 +120,7 @@ impl Loop {
     }
 }
 
-/// What a kubelet sees of a slow runtime in ten minutes.
+/// What a kubelet observes of a slow runtime in ten minutes.
 #[derive(Debug)]
 struct Seen {
     relists: usize,
@@ -215,7 +215,7 @@ fn a_kubelet_behind_the_guard_is_never_worse_off_than_one_on_a_slow_runtime() {
                 direct.oldest < THRESHOLD && direct.failures.is_empty(),
                 "{case}"
             );
-            // Until it is known that this runtime is slow, one status may be taken for stuck.
+            // Until the limits are raised, one status may count as stuck.
             let is_early = |(rpc, after): &(Rpc, Duration)| {
                 *rpc == Rpc::ContainerStatus && *after < SECOND * 60
             };
@@ -232,7 +232,7 @@ fn a_kubelet_behind_the_guard_is_never_worse_off_than_one_on_a_slow_runtime() {
     }
 }
 
-/// The guard's own calls must not take the place of the kubelet's.
+/// The guard's own calls must not delay the kubelet's.
 /// Enforces G7.
 #[test]
 fn a_kubelet_behind_the_guard_stays_ready_on_a_runtime_that_serves_few_calls_at_once() {

@@ -1,5 +1,5 @@
-//! Statistics while one container is stuck: whole, or none at all, because a kubelet evicts first
-//! whose statistics are missing.
+//! Statistics while one container is stuck: a complete list or an error, because a kubelet evicts a pod
+//! without statistics first.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use guard::core::Outcome;
 
 const CONTAINERS: usize = 40;
 
-/// As a kubelet writes it: a filter that is there, and empty.
+/// A request with an empty filter, as a kubelet sends it.
 const NO_FILTER: &[u8] = &[0x0a, 0];
 
 /// A filter for one container.
@@ -30,7 +30,7 @@ fn locked() -> Node {
     node
 }
 
-/// The list hangs, and the one container's own.
+/// The lists hang, and the statistics of one container.
 fn one_is_locked(rpc: Rpc, id: &str) -> bool {
     match rpc {
         Rpc::ListContainerStats | Rpc::StreamContainerStats => true,
@@ -40,7 +40,7 @@ fn one_is_locked(rpc: Rpc, id: &str) -> bool {
 }
 
 #[test]
-fn what_is_answered_passes() {
+fn an_answered_list_is_passed_on() {
     let mut node = Node::new(20, CONTAINERS);
     let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
     assert_eq!(list.unwrap(), all());
@@ -54,18 +54,18 @@ fn what_is_answered_passes() {
 
 /// Enforces G5.
 #[test]
-fn one_that_is_stuck_keeps_its_last_value_and_all_others_are_new() {
+fn a_stuck_container_keeps_its_last_statistics_and_all_others_are_new() {
     one_is_stuck(Rpc::ListContainerStats);
 }
 
 /// Enforces G5.
 #[test]
-fn a_stream_of_statistics_that_hangs_is_answered_as_the_list_is() {
+fn an_overdue_stream_of_statistics_is_answered_like_the_list() {
     one_is_stuck(Rpc::StreamContainerStats);
 }
 
 #[test]
-fn metrics_that_hang_are_given_up_before_the_caller_gives_up() {
+fn metrics_that_hang_end_with_an_error_before_the_deadline() {
     for rpc in [Rpc::ListPodSandboxMetrics, Rpc::StreamPodSandboxMetrics] {
         let mut node = Node::new(20, CONTAINERS);
         node.call(rpc, "");
@@ -87,7 +87,7 @@ fn one_is_stuck(list_of_statistics: Rpc) {
     node.hangs = one_is_locked;
     let (list, first) = node.call(list_of_statistics, NO_FILTER);
     let mut list = list.unwrap().to_vec();
-    // In whatever order.
+    // The order does not matter.
     list.sort_unstable();
     let mut wanted = all();
     wanted.sort_unstable();
@@ -98,7 +98,7 @@ fn one_is_stuck(list_of_statistics: Rpc) {
         node.pass(Duration::from_secs(10));
         let (list, next) = node.call(list_of_statistics, NO_FILTER);
         assert_eq!(list.unwrap().len(), wanted.len());
-        // Nobody waits once more for who is silent.
+        // The stuck container does not delay the next list.
         assert!(next < Duration::from_millis(500), "{next:?}");
     }
     assert_eq!(node.passed(), passed, "one such list is outstanding");
@@ -106,23 +106,23 @@ fn one_is_stuck(list_of_statistics: Rpc) {
         .asked
         .iter()
         .filter(|(rpc, id)| one_is_locked(*rpc, id));
-    assert_eq!(stuck.count(), 1, "and one call of the id");
+    assert_eq!(stuck.count(), 1, "one call of the id is outstanding");
     node.hangs = |_, _| false;
 }
 
 #[test]
-fn a_list_that_came_too_late_is_not_waited_for_again_until_one_comes_in_time() {
+fn after_a_slow_list_the_next_one_is_collected_at_once_until_one_is_answered_in_time() {
     let mut node = Node::new(20, CONTAINERS);
     node.call(Rpc::ListContainerStats, NO_FILTER);
     node.hangs = one_is_locked;
     assert!(node.call(Rpc::ListContainerStats, NO_FILTER).0.is_some());
     node.pass(Duration::from_secs(110));
-    // containerd ends it when the kubelet that asked first would no longer wait.
+    // containerd ends the call at the deadline of the first caller.
     node.end(Rpc::ListContainerStats, Outcome::GivenUp);
     let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
     assert_eq!(list.unwrap().len(), all().len());
     assert!(took < Duration::from_millis(500), "{took:?}");
-    // Of one container it comes at once, which tells nothing of all.
+    // A list of one container is answered at once, which is no evidence about complete lists.
     node.hangs = |_, _| false;
     node.call(Rpc::ListContainerStats, filter_of(&container_id(3)));
     node.hangs = one_is_locked;
@@ -137,7 +137,7 @@ fn a_list_that_came_too_late_is_not_waited_for_again_until_one_comes_in_time() {
 }
 
 #[test]
-fn a_runtime_whose_statistics_always_take_some_seconds_is_waited_for_each_time() {
+fn a_list_that_always_takes_some_seconds_is_passed_on_each_time() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainerStats | Rpc::ContainerStats);
     for _ in 0..3 {
@@ -153,7 +153,7 @@ fn a_runtime_whose_statistics_always_take_some_seconds_is_waited_for_each_time()
 
 /// Enforces G5.
 #[test]
-fn without_a_last_value_of_it_the_list_is_given_up_just_before_its_caller_does() {
+fn without_a_last_value_of_the_stuck_container_the_list_fails_just_before_the_deadline() {
     let mut node = locked();
     let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
     assert_eq!(list, None);
@@ -165,7 +165,7 @@ fn without_a_last_value_of_it_the_list_is_given_up_just_before_its_caller_does()
 }
 
 #[test]
-fn statistics_that_only_the_runtime_has_are_waited_for() {
+fn statistics_that_cannot_be_collected_by_id_are_answered_by_the_runtime_only() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, _| rpc == Rpc::ImageFsInfo;
     let first = node.start_for(KUBELET_TIMEOUT, Rpc::ImageFsInfo, "");
@@ -181,16 +181,16 @@ fn statistics_that_only_the_runtime_has_are_waited_for() {
 }
 
 #[test]
-fn statistics_of_a_runtime_that_answers_none_by_id_are_its_own() {
+fn a_list_is_passed_on_if_the_runtime_answers_no_statistics_by_id() {
     let mut node = Node::new(20, CONTAINERS);
     node.call(Rpc::ListContainerStats, NO_FILTER);
     node.takes = Box::new(|_| Duration::from_secs(9));
     for _ in 0..5 {
-        let asked = node.asked.len();
+        let before = node.asked.len();
         let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
         assert!(list.is_some() && took < Duration::from_secs(10), "{took:?}");
         assert!(
-            node.asked.len() - asked < 3 * CONTAINERS,
+            node.asked.len() - before < 3 * CONTAINERS,
             "each id has one call"
         );
         node.pass(Duration::from_secs(10));
@@ -198,11 +198,11 @@ fn statistics_of_a_runtime_that_answers_none_by_id_are_its_own() {
 }
 
 #[test]
-fn a_list_that_came_late_and_in_part_is_neither_the_measure_nor_the_last_value() {
+fn a_slow_and_incomplete_list_changes_neither_the_limit_nor_the_last_values() {
     let mut node = Node::new(20, CONTAINERS);
     node.call(Rpc::ListContainerStats, NO_FILTER);
     node.hangs = one_is_locked;
-    // As containerd does at the caller's deadline: what it has by then.
+    // At the caller's deadline containerd answers with an incomplete list.
     let first = node.start(Rpc::ListContainerStats, NO_FILTER);
     node.pass(Duration::from_secs(120));
     assert!(matches!(node.end_of(first), Some(Some(_))));
@@ -217,7 +217,7 @@ fn a_list_that_came_late_and_in_part_is_neither_the_measure_nor_the_last_value()
 
 /// Enforces G9.
 #[test]
-fn a_guard_that_is_restarted_in_the_fault_has_the_last_value_of_one_that_is_stuck() {
+fn a_guard_that_is_restarted_during_a_fault_has_the_last_statistics_of_a_stuck_container() {
     let mut node = Node::new(20, CONTAINERS);
     node.call(Rpc::ListContainerStats, NO_FILTER);
     node.hangs = |rpc, id| rpc == Rpc::ListContainers || one_is_locked(rpc, id);
@@ -229,7 +229,7 @@ fn a_guard_that_is_restarted_in_the_fault_has_the_last_value_of_one_that_is_stuc
 }
 
 #[test]
-fn one_answer_that_lacks_a_container_which_runs_leaves_none_out() {
+fn one_not_found_answer_does_not_omit_a_running_container() {
     let mut node = Node::new(20, CONTAINERS);
     node.call(Rpc::ListContainerStats, NO_FILTER);
     node.hangs = |rpc, _| rpc == Rpc::ListContainerStats;
@@ -239,7 +239,7 @@ fn one_answer_that_lacks_a_container_which_runs_leaves_none_out() {
 }
 
 #[test]
-fn a_shared_list_of_statistics_that_ends_at_anothers_deadline_is_repeated() {
+fn a_shared_list_of_statistics_that_ends_at_another_callers_deadline_is_repeated() {
     let mut node = Node::new(20, 40);
     node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainerStats | Rpc::ContainerStats);
     let first = node.start_for(
@@ -251,7 +251,7 @@ fn a_shared_list_of_statistics_that_ends_at_anothers_deadline_is_repeated() {
     let second = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainerStats, NO_FILTER);
     node.pass(Duration::from_secs(1) * 14);
     assert_eq!(node.end_of(first), Some(None));
-    // As the runtime does at the deadline that it was told.
+    // The runtime ends the call at the first caller's deadline.
     node.end_first_of(Rpc::ListContainerStats, Outcome::GivenUp);
     assert_eq!(node.end_of(second), None, "it waits for 106 s more");
     node.lift();
@@ -260,7 +260,7 @@ fn a_shared_list_of_statistics_that_ends_at_anothers_deadline_is_repeated() {
 }
 
 #[test]
-fn image_information_that_ends_at_anothers_deadline_is_repeated() {
+fn a_shared_image_fs_info_call_that_ends_at_another_callers_deadline_is_repeated() {
     let mut node = Node::new(20, 40);
     node.hangs = |rpc, _| rpc == Rpc::ImageFsInfo;
     node.start_for(Duration::from_secs(1) * 20, Rpc::ImageFsInfo, "");
@@ -272,13 +272,13 @@ fn image_information_that_ends_at_anothers_deadline_is_repeated() {
 }
 
 #[test]
-fn a_list_of_statistics_that_others_wait_for_is_not_cancelled() {
+fn a_list_of_statistics_for_which_another_caller_waits_is_not_cancelled() {
     let mut node = Node::new(20, 40);
     node.call(Rpc::ListContainerStats, NO_FILTER);
     node.hangs = |rpc, _| matches!(rpc, Rpc::ListContainerStats | Rpc::ContainerStats);
     let first = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainerStats, NO_FILTER);
     node.pass(Duration::from_secs(1) * 3);
-    // `crictl stats` asks with other bytes.
+    // The request of `crictl stats` has other bytes.
     let crictl = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainerStats, "");
     node.pass(Duration::from_secs(1) * 3);
     let second = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainerStats, NO_FILTER);
@@ -292,6 +292,6 @@ fn a_list_of_statistics_that_others_wait_for_is_not_cancelled() {
     node.pass(Duration::from_secs(1));
     assert!(
         matches!(node.end_of(second), Some(Some(_))),
-        "nothing it waits for is left"
+        "its list was cancelled"
     );
 }

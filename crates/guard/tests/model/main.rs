@@ -1,37 +1,43 @@
-//! All short worlds, one after the other: a guard before a runtime of up to three containers, every
-//! order of up to eight steps, and the check of each list that the guard answers.
+//! Tries all short worlds: a guard in front of a runtime with up to three containers, and every order of up
+//! to eight steps. Checks each list that the guard answers.
 //!
-//! A step is one of: a caller requests a list (of all), a status or a change; a container exits;
-//! a fault begins or ends; one call that hangs is answered, by what there was when it was sent or
-//! by what there is now; the guard is killed and started again from the records that it saved last;
-//! one second or five seconds pass. What does not hang is answered within a millisecond, and an
-//! alarm of the guard may be late by 0.1 s. Each [`Alphabet`] lists which steps are tried together,
-//! from where and how many. Starts that are `guarding` have taken the first three steps: the lists
-//! hang, one is requested, and five seconds later the guard has answered it.
+//! A step is one of these:
+//! - A caller requests a complete list, a status or a change.
+//! - A container exits.
+//! - A fault begins or ends.
+//! - One hanging call is answered, with the state as of its request or as of now.
+//! - The guard is killed and restarted from its saved records.
+//! - One second or five seconds pass.
 //!
-//! Not tried are: steps after which no list can be answered any more; the second of two orders of
-//! steps at one time that do not concern one another; the exchange of containers that are alike;
-//! more than three faults at once, more than two lists of a kind or one other call of a method and
-//! an id that callers wait for at once, more than two waits in a row.
+//! A call that does not hang is answered within a millisecond. An alarm of the guard may be late by 0.1 s.
+//! Each [`Alphabet`] lists the steps that are tried together, the starts, and the number of steps. A start
+//! that is `guarding` has taken three steps already: lists hang, one is requested, and five seconds later
+//! the guard has answered it.
 //!
-//! Of each list that the guard answers:
-//! - it omits no live id that the kubelet or a complete list knew before it was requested;
-//! - it shows no state that the runtime has not reported, and of a container none before the last
-//!   one that was reported;
-//! - nothing in it is older than an answer that any caller was given before it was requested: an
-//!   exited container does not run again, a started one is not created, a removed one is not there.
-//!   After a restart this holds for what the saved records contain;
-//! - another call of this guard for its kind was sent since one second before it was requested, and
-//!   was answered; and so was one for each id in it after the last change of the id, or the status
-//!   of the id is outstanding or fails.
+//! These worlds are not tried:
+//! - steps after which the guard can answer no list
+//! - the second of two orders of independent steps at the same time
+//! - worlds that differ only by the exchange of equal containers
+//! - more than three faults at once, more than two outstanding lists of one kind, more than one other
+//!   outstanding call of the same method and id, and more than two waits in succession
 //!
-//! And of each call: it ends exactly once, no later than with the runtime's answer, and within four
-//! seconds after the last fault; no list is refused; a change that the guard says to be done is
-//! done; and the guard itself sends none while another one of it with the same method and id is
-//! outstanding.
+//! For each list that the guard answers:
+//! - It omits no existing id that the kubelet or a complete list knew before the request.
+//! - It shows no state that the runtime has not reported, and no state of a container before the last
+//!   reported one.
+//! - It is not older than an answer that any caller received before the request: an exited container is not
+//!   running, a started one is not created, a removed one is not listed. After a restart this holds for the
+//!   saved records.
+//! - Another call of this guard for the same kind was sent within the second before the request or later,
+//!   and was answered. The same holds for each id in the list after the last change of the id, unless the
+//!   status of the id is outstanding or failing.
 //!
-//! `GUARD_MODEL_STEPS=n` tries `n` more steps in each world, or fewer if it is negative. A failure
-//! prints the steps, and what happened.
+//! Each call ends exactly once, no later than with the runtime's answer, and within four seconds after the
+//! last fault. No list is refused. A change that the guard completed is done. The guard itself sends no call
+//! while another of its calls with the same method and id is outstanding.
+//!
+//! `GUARD_MODEL_STEPS=n` tries `n` more steps in each world, or fewer if it is negative. A failure prints the
+//! steps and a replay.
 
 #![allow(
     clippy::print_stderr,
@@ -54,7 +60,7 @@ use world::World;
 const RUNS: Option<i32> = Some(RUNNING);
 const IS_CREATED: Option<i32> = Some(CREATED);
 
-/// How many steps are taken before a world whose start answers lists already.
+/// The number of steps that a `guarding` start has taken.
 const STEPS_TO_GUARDING: usize = 3;
 
 const fn start(steps: usize, pods: &'static [&'static [Option<i32>]]) -> Start {
@@ -172,7 +178,7 @@ const SANDBOXES: Alphabet = Alphabet {
     restarts: true,
 };
 
-/// How much was tried.
+/// The numbers of worlds, steps and checked lists.
 #[derive(Default)]
 struct Counts {
     worlds: u64,
@@ -185,7 +191,7 @@ struct Wrong {
     what: String,
 }
 
-/// Tries all that can happen after these steps.
+/// Tries all steps that can follow these.
 fn explore(
     alphabet: &Alphabet,
     world: &World,
@@ -226,7 +232,7 @@ fn begin(start: &Start, now: Instant, speaks: bool) -> World {
     world
 }
 
-/// Prints what happened in a world.
+/// Prints the replay of a world.
 fn replay(start: &Start, now: Instant, wrong: &Wrong) {
     let mut world = begin(start, now, true);
     for step in &wrong.steps {

@@ -1,4 +1,5 @@
-//! What the runtime has reported and what callers were given, and the check of a list against both.
+//! The states that the runtime has reported and that callers were given, and the check of a list against
+//! both.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,9 +20,9 @@ const CONFIRMS_FOR: Duration = Duration::from_secs(1);
 struct Record {
     /// The states that an answer to a guard has shown, by their numbers.
     reported: [bool; 3],
-    /// The highest of them that this guard knows, and that the saved records contain. Only the
-    /// states of a container rise always: of a sandbox, two answers to calls that were outstanding
-    /// at one time may be in either order.
+    /// The highest state that this guard knows, and the highest in the saved records. Only the states of
+    /// a container always rise: two answers for a sandbox whose calls were outstanding at the same time
+    /// may have either order.
     highest: Option<i32>,
     saved: Option<i32>,
     /// When the newest call was sent whose answer has shown it to this guard.
@@ -30,11 +31,11 @@ struct Record {
     fails: bool,
     /// When the last change of it was answered.
     changed: Option<Instant>,
-    /// Since when it is known to the kubelet, or to a complete list.
+    /// When the kubelet, or a complete list, first had it.
     known: Option<Instant>,
     /// When a caller was first given each state.
     given: [Option<Instant>; 3],
-    /// When a caller was given that it is started, or removed.
+    /// When a caller was given the answer to its start, and to its removal.
     started: Option<Instant>,
     removed: Option<Instant>,
     /// Its removal was given before the records were saved.
@@ -58,7 +59,7 @@ impl Records {
         self.records.entry(item).or_default()
     }
 
-    /// The runtime has answered a call of the guard that was sent then.
+    /// The runtime has answered a call of the guard that was sent at `sent`.
     pub fn reported(
         &mut self,
         rpc: Rpc,
@@ -83,7 +84,7 @@ impl Records {
         }
     }
 
-    /// A change was answered to the guard, or proved by it.
+    /// A change was answered, or completed by the guard.
     fn changed(&mut self, rpc: Rpc, item: Item, is_done: bool, now: Instant) {
         let record = self.of(item);
         if rpc != Rpc::CreateContainer {
@@ -124,8 +125,8 @@ impl Records {
         }
     }
 
-    /// The guard is started again from what was saved: it cannot know what happened since then
-    /// until the runtime reports it again.
+    /// The guard is restarted from the saved records. It does not know later states until the runtime
+    /// reports them again.
     pub fn restarted(&mut self) {
         for record in self.records.values_mut() {
             record.highest = record.saved;
@@ -142,7 +143,7 @@ impl Records {
         }
     }
 
-    /// Says what is wrong with a list that the guard returns now, if anything is.
+    /// Checks a list that the guard returns now. The error says what is wrong.
     pub fn check(
         &self,
         kind: Kind,

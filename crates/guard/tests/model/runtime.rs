@@ -1,4 +1,4 @@
-//! The runtime: its sandboxes and containers, what hangs, and its answers.
+//! The runtime: its sandboxes and containers, its faults, and its answers.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -32,11 +32,11 @@ impl Item {
             b's' => Kind::Sandbox,
             _ => Kind::Container,
         };
-        Self(kind, id[1..].parse().expect("it is one of ours"))
+        Self(kind, id[1..].parse().expect("an id of this test"))
     }
 }
 
-/// Where an item is in its life.
+/// The lifecycle state of an item.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Life {
     NotMade,
@@ -44,7 +44,7 @@ pub enum Life {
     Removed,
 }
 
-/// What can hang, or fail.
+/// The calls that hang or fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// Nothing is answered.
@@ -57,7 +57,7 @@ pub enum Fault {
     StatusOf(Item),
     /// The status of an item is an error.
     Fails(Item),
-    /// Changes are done, and not answered.
+    /// Changes are done, but not answered.
     Changes,
 }
 
@@ -100,7 +100,7 @@ impl Runtime {
             })
     }
 
-    /// Whether this call waits before anything is done for it.
+    /// Whether this call hangs before it is performed.
     pub fn holds(&self, rpc: Rpc, item: Option<Item>) -> bool {
         let hangs = |fault| self.faults.contains(&fault);
         let hangs_by_method = match rpc {
@@ -115,12 +115,12 @@ impl Runtime {
             || item.is_some_and(|item| hangs(Fault::StatusOf(item)))
     }
 
-    /// Whether the answer to this call waits, although what it requests is done.
+    /// Whether the answer to this call hangs, although the call is performed.
     pub fn holds_answer(&self, rpc: Rpc) -> bool {
         self.faults.contains(&Fault::Changes) && is_change(rpc)
     }
 
-    /// Does what a call requests, and returns its answer.
+    /// Performs a call, and returns its answer.
     pub fn perform(&mut self, rpc: Rpc, item: Option<Item>) -> Outcome {
         match (rpc, item) {
             (Rpc::ListPodSandbox, _) => message(&self.sandboxes()),
@@ -193,7 +193,7 @@ impl Runtime {
         }
     }
 
-    /// What a verbose status shows besides.
+    /// The verbose information of a container's status.
     fn info(&self, Item(_, number): Item) -> HashMap<String, String> {
         let sandbox = Item(Kind::Sandbox, self.containers[number].1).id();
         let info = format!(r#"{{"sandboxID":"{sandbox}"}}"#);
@@ -312,7 +312,7 @@ pub fn request(rpc: Rpc, item: Option<Item>, sandbox: impl Fn(Item) -> Item) -> 
             ..Default::default()
         }
         .encode_to_vec(),
-        // All others begin with the id.
+        // All other requests have the id in field 1.
         _ => v1::RemoveContainerRequest {
             container_id: item.id(),
         }
@@ -321,7 +321,7 @@ pub fn request(rpc: Rpc, item: Option<Item>, sandbox: impl Fn(Item) -> Item) -> 
     request.into()
 }
 
-/// The item that a request of the guard is about.
+/// The item whose id a request has.
 pub fn item_of(request: &Bytes) -> Option<Item> {
     let read = v1::ContainerStatusRequest::decode(request.clone()).ok()?;
     (!read.container_id.is_empty()).then(|| Item::of(&read.container_id))

@@ -12,13 +12,13 @@ use super::world::World;
 pub const SHORT: Duration = Duration::from_secs(1);
 pub const LONG: Duration = Duration::from_secs(5);
 
-/// How many faults there are at once.
+/// The highest number of faults at the same time.
 const MAX_FAULTS: usize = 3;
 
-/// How many lists of a kind callers wait for at once.
+/// The highest number of outstanding lists of one kind.
 const MAX_LISTS: usize = 2;
 
-/// What an answer shows that hung: what there was when the call was sent, or what there is now.
+/// The state that the answer to a hanging call shows: as of its request, or as of now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answer {
     Early,
@@ -42,9 +42,9 @@ pub enum Step {
     Wait(Duration),
 }
 
-/// Where worlds begin: a node whose lists the guard has seen.
+/// The start of worlds: a node whose lists the guard has received.
 pub struct Start {
-    /// The states of the containers of each sandbox; `None` if it can be made.
+    /// The states of the containers of each sandbox; `None` for a container that can be created.
     pub pods: &'static [&'static [Option<i32>]],
     /// How many steps are taken from here.
     pub steps: usize,
@@ -124,12 +124,12 @@ impl Alphabet {
         steps
     }
 
-    /// Whether a list can still be answered if this step is taken, and something depends on it.
+    /// Whether the guard can still answer a list after this step, and the step may affect that list.
     fn is_worth(&self, world: &World, path: &[Step], step: Step, left: usize) -> bool {
         let kinds = || self.lists.iter().copied();
         let waits = kinds().any(|kind| world.open(list_of(kind), None) > 0);
         let guards = world.is_guarding();
-        // How many steps a list takes that the guard answers.
+        // The number of steps until the guard answers a list.
         let needed = match step {
             Step::List(_) if guards => 1,
             Step::List(_) if !world.runtime.faults.is_empty() => 2,
@@ -143,7 +143,7 @@ impl Alphabet {
         let is_idle = world.held.is_empty() && !guards;
         let last = path.last();
         let is_wanted = match step {
-            // Time changes nothing then, but that the guard saves its records.
+            // In an idle world, time only makes the guard save its records.
             Step::Wait(_) if is_idle && !self.restarts => false,
             Step::Wait(_) if is_idle && matches!(last, Some(Step::Wait(_)) | None) => false,
             Step::Restart => !matches!(last, Some(Step::Restart) | None),
@@ -154,7 +154,7 @@ impl Alphabet {
     }
 }
 
-/// Whether another fault holds all that this one would.
+/// Whether another fault already affects all calls that this one would affect.
 fn is_covered(runtime: &Runtime, fault: Fault) -> bool {
     let has = |fault| runtime.faults.contains(&fault);
     match fault {
@@ -169,7 +169,7 @@ fn can_change(rpc: Rpc, life: Life) -> bool {
         Rpc::CreateContainer => life == Life::NotMade,
         Rpc::StartContainer => life == Life::In(CREATED),
         Rpc::StopContainer => life == Life::In(RUNNING),
-        // A kubelet does not remove what runs.
+        // A kubelet does not remove a running container.
         Rpc::RemoveContainer => matches!(life, Life::In(CREATED | EXITED)),
         Rpc::StopPodSandbox => life == Life::In(READY),
         _ => life == Life::In(NOT_READY),
@@ -183,13 +183,13 @@ fn is_first_of_its_kind(world: &World, path: &[Step], step: Step) -> bool {
         return is_first_alike(world, path, step);
     };
     let is_undone = |fault| {
-        let mut since = path.iter().rev().take_while(|step| is_silent(**step));
+        let mut since = path.iter().rev().take_while(|step| sends_nothing(**step));
         since.any(|before| *before == Step::Begins(fault))
     };
     let in_order = match (*last, step) {
         (_, Step::Ends(fault)) if is_undone(fault) => false,
         (Step::Ends(ended), Step::Begins(fault)) if ended == fault => false,
-        // Three short ones are almost a long one.
+        // Three short waits are almost a long one.
         (Step::Wait(last), Step::Wait(time)) => {
             let is_third = path.len() > 1 && matches!(path[path.len() - 2], Step::Wait(_));
             time <= last && !is_third
@@ -199,8 +199,8 @@ fn is_first_of_its_kind(world: &World, path: &[Step], step: Step) -> bool {
     in_order && is_first_alike(world, path, step)
 }
 
-/// Whether nothing is sent because of a step.
-fn is_silent(step: Step) -> bool {
+/// Whether a step causes no call.
+fn sends_nothing(step: Step) -> bool {
     matches!(step, Step::Dies(_) | Step::Begins(_))
 }
 
@@ -217,7 +217,7 @@ fn order(step: Step) -> (u8, Option<Fault>, Option<Item>) {
 /// Whether two steps at one time lead to the same world in either order.
 fn commute(first: Step, second: Step) -> bool {
     match (first, second) {
-        (first, second) if is_silent(first) && is_silent(second) => true,
+        (first, second) if sends_nothing(first) && sends_nothing(second) => true,
         (Step::Begins(fault), call) | (call, Step::Begins(fault)) => !affects(fault, call),
         (Step::Dies(dead), Step::Status(item) | Step::Change(_, item))
         | (Step::Status(item) | Step::Change(_, item), Step::Dies(dead)) => {
@@ -235,7 +235,7 @@ fn commute(first: Step, second: Step) -> bool {
     }
 }
 
-/// Whether a fault changes what becomes of a call, or the step may be anything.
+/// Whether a fault may change the result of a step.
 fn affects(fault: Fault, call: Step) -> bool {
     match (fault, call) {
         (Fault::All, _) => true,
@@ -250,7 +250,7 @@ fn affects(fault: Fault, call: Step) -> bool {
     }
 }
 
-/// Containers that began alike are interchangeable until a step names one: the first is named
+/// Containers that began alike are interchangeable until a step names one. So the first of them is named
 /// first.
 fn is_first_alike(world: &World, path: &[Step], step: Step) -> bool {
     let Some(Item(kind, number)) = item_of(step) else {

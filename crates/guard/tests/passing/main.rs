@@ -1,4 +1,4 @@
-//! What passes is not changed: any method, any bytes, any end of a call.
+//! Calls that are passed on are not changed: any method, any bytes, any end of a call.
 
 mod service;
 mod twins;
@@ -15,7 +15,7 @@ use wire::{Behind, Reply, Seen, connect, request};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Methods that are decided on, others of CRI, and what nobody knows.
+/// Methods on which the core decides, other methods of CRI, and unknown ones.
 const METHODS: [&str; 9] = [
     "/runtime.v1.RuntimeService/ListContainers",
     "/runtime.v1.RuntimeService/ContainerStatus",
@@ -28,8 +28,8 @@ const METHODS: [&str; 9] = [
     "/other.service.v7.Something/Else",
 ];
 
-fn bytes(rng: &mut Rng, most: usize) -> Bytes {
-    let length = rng.usize(0..=most);
+fn bytes(rng: &mut Rng, max_length: usize) -> Bytes {
+    let length = rng.usize(0..=max_length);
     let random = std::iter::repeat_with(|| rng.u8(..));
     random.take(length).collect::<Vec<u8>>().into()
 }
@@ -62,7 +62,7 @@ fn random_reply(rng: &mut Rng) -> Reply {
 
 /// Enforces G1.
 #[tokio::test]
-async fn whatever_a_runtime_answers_reaches_the_caller_as_it_is() {
+async fn every_answer_of_a_runtime_reaches_the_caller_unchanged() {
     let behind = Behind::start().await;
     let (mut direct, mut guarded) = behind.both().await;
     let mut rng = Rng::with_seed(7);
@@ -74,8 +74,13 @@ async fn whatever_a_runtime_answers_reaches_the_caller_as_it_is() {
             true => wire::framed(&bytes(&mut rng, 5_000)),
             false => bytes(&mut rng, 5_000),
         };
-        let of =
-            |rng: &mut Rng| request(path, body.clone(), &[("x-asked", &rng.u8(..).to_string())]);
+        let of = |rng: &mut Rng| {
+            request(
+                path,
+                body.clone(),
+                &[("x-request", &rng.u8(..).to_string())],
+            )
+        };
         let mut same = rng.clone();
         let one = Seen::of(direct.send(of(&mut rng)).await).await;
         let sent_directly = behind.last_request();
@@ -91,7 +96,7 @@ async fn whatever_a_runtime_answers_reaches_the_caller_as_it_is() {
 
 /// Enforces G1.
 #[tokio::test]
-async fn twenty_megabytes_pass_both_ways() {
+async fn twenty_megabytes_are_passed_on_in_both_directions() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;
     let large = Bytes::from(vec![7u8; 20 << 20]);
@@ -105,14 +110,14 @@ async fn twenty_megabytes_pass_both_ways() {
 
 /// Enforces G8.
 #[tokio::test]
-async fn five_hundred_calls_that_hang_hold_up_nobody() {
+async fn five_hundred_calls_that_hang_delay_no_other_call() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;
     behind.hangs_on("hang");
     let mut hung = Vec::new();
     for number in 0..500 {
         let path = METHODS[number % METHODS.len()];
-        // Each asks for something else.
+        // Each request is different, so that none is shared.
         let body = wire::framed(format!("\n\x04{number:04}").as_bytes());
         let mut sender = guarded.clone();
         let call = request(path, body, &[("x-do", "hang")]);
@@ -122,7 +127,7 @@ async fn five_hundred_calls_that_hang_hold_up_nobody() {
     behind.replies_with(Reply::good(Bytes::from_static(b"quick")));
     for path in METHODS {
         let call = guarded.send(request(path, wire::framed(b"\n\x01q"), &[]));
-        let seen = timeout(SECOND * 5, call).await.expect("it passes");
+        let seen = timeout(SECOND * 5, call).await.expect("it is passed on");
         assert_eq!(Seen::of(seen).await.body, b"quick"[..], "{path}");
     }
     for call in &hung {
@@ -130,12 +135,12 @@ async fn five_hundred_calls_that_hang_hold_up_nobody() {
     }
     timeout(SECOND * 20, behind.outstanding(0))
         .await
-        .expect("the runtime learns that nobody waits");
+        .expect("the calls to the runtime are cancelled");
 }
 
 /// Enforces G8.
 #[tokio::test]
-async fn whoever_stops_reading_holds_up_nobody_else() {
+async fn a_client_that_stops_reading_delays_no_other_client() {
     let behind = Behind::start().await;
     let (_, mut stopped) = behind.both().await;
     let large = Bytes::from(vec![7u8; 6 << 20]);
@@ -145,7 +150,7 @@ async fn whoever_stops_reading_holds_up_nobody_else() {
         let call = request("/runtime.v1.RuntimeService/ExecSync", Bytes::new(), &[]);
         unread.push(stopped.send(call).await);
     }
-    // What can come without being read has come.
+    // Wait until the windows of the client are full.
     tokio::time::sleep(SECOND / 2).await;
     behind.replies_with(Reply::good(Bytes::from_static(b"quick")));
     let (_, mut other) = behind.both().await;
@@ -165,7 +170,7 @@ async fn whoever_stops_reading_holds_up_nobody_else() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_larger_than_any_runtime_takes_is_refused() {
+async fn a_request_that_is_larger_than_any_runtime_accepts_is_refused() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;
     let endless = Bytes::from(vec![7u8; 81 << 20]);
@@ -192,12 +197,12 @@ async fn both_sides_of_a_stream_flow_at_once() {
     assert_eq!(
         wire::next_data(&mut response).await,
         None,
-        "its end is its end"
+        "the end is passed on"
     );
 }
 
 #[tokio::test]
-async fn whoever_comes_while_it_connects_gets_the_same_connection() {
+async fn calls_that_arrive_while_the_guard_connects_share_the_connection() {
     let behind = Behind::start().await;
     let (_, guarded) = behind.both().await;
     behind.replies_with(Reply::good(Bytes::from_static(b"quick")));
@@ -209,12 +214,12 @@ async fn whoever_comes_while_it_connects_gets_the_same_connection() {
     for call in calls.collect::<Vec<_>>() {
         assert_eq!(call.await.unwrap(), b"quick"[..]);
     }
-    // Our own here; and the guard's for this client, for what it decides on, and for itself.
+    // That of the direct client, and the guard's: for this client, for the core, and for its own calls.
     assert!(behind.connections() <= 4, "{}", behind.connections());
 }
 
 #[tokio::test]
-async fn every_reader_of_events_gets_each_of_them_from_one_stream() {
+async fn every_reader_receives_each_event_from_one_shared_stream() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;
     let path = "/runtime.v1.RuntimeService/GetContainerEvents";
@@ -223,30 +228,34 @@ async fn every_reader_of_events_gets_each_of_them_from_one_stream() {
         readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
     }
     behind.outstanding(1).await;
-    // Whoever comes later begins with a whole message.
+    // A later reader begins with a whole message.
     let (one, two) = (wire::framed(b"\n\x03abc"), wire::framed(b"\n\x03def"));
-    behind.tell(one.slice(..4)).await;
+    behind.send_events(one.slice(..4)).await;
     readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
-    behind.tell(one.slice(4..)).await;
-    behind.tell(two.clone()).await;
+    behind.send_events(one.slice(4..)).await;
+    behind.send_events(two.clone()).await;
     for reader in &mut readers {
         for event in [&one, &two] {
-            let told = timeout(SECOND * 5, wire::next_data(reader)).await.unwrap();
-            assert_eq!(told.as_ref(), Some(event));
+            let received = timeout(SECOND * 5, wire::next_data(reader)).await.unwrap();
+            assert_eq!(received.as_ref(), Some(event));
         }
     }
     drop(readers);
     timeout(SECOND * 10, behind.outstanding(0))
         .await
-        .expect("the last reader takes the stream with it");
+        .expect("the stream is closed after the last reader has left");
     let mut reader = guarded.send(request(path, wire::framed(b""), &[])).await;
     behind.outstanding(1).await;
     behind.stop().await;
-    assert_eq!(wire::next_data(&mut reader).await, None, "its end is told");
+    assert_eq!(
+        wire::next_data(&mut reader).await,
+        None,
+        "the end is passed on"
+    );
 }
 
 #[tokio::test]
-async fn in_mode_pass_nobody_keeps_the_stream_that_all_readers_shared() {
+async fn in_mode_pass_the_shared_stream_ends_and_each_reader_has_its_own() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;
     let path = "/runtime.v1.RuntimeService/GetContainerEvents";
@@ -261,7 +270,7 @@ async fn in_mode_pass_nobody_keeps_the_stream_that_all_readers_shared() {
         assert_eq!(end.unwrap(), None);
     }
     timeout(SECOND * 5, behind.outstanding(0)).await.unwrap();
-    // From now on each has one of his own.
+    // From now on each reader has its own stream.
     let mut readers = Vec::new();
     for _ in 0..2 {
         readers.push(guarded.send(request(path, wire::framed(b""), &[])).await);
@@ -270,13 +279,13 @@ async fn in_mode_pass_nobody_keeps_the_stream_that_all_readers_shared() {
     behind.switch(Mode::Guard).await;
     for reader in &mut readers {
         let end = timeout(SECOND * 5, wire::next_data(reader)).await;
-        assert_eq!(end.unwrap(), None, "it is to come back to the one stream");
+        assert_eq!(end.unwrap(), None, "the reader must open the shared stream");
     }
     timeout(SECOND * 5, behind.outstanding(0)).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_runtime_without_events_says_so_in_the_head_of_its_answer() {
+async fn a_runtime_without_events_is_reported_in_the_headers_of_the_answer() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;
     behind.replies_with(Reply {
@@ -285,14 +294,14 @@ async fn a_runtime_without_events_says_so_in_the_head_of_its_answer() {
     });
     let path = "/runtime.v1.RuntimeService/GetContainerEvents";
     let response = guarded.send(request(path, wire::framed(b""), &[])).await;
-    // A client of gRPC takes anything behind such a head for a broken stream.
+    // A gRPC client treats any data after such headers as a broken stream.
     assert!(response.body().is_end_stream());
     assert_eq!(Seen::of(response).await.code().as_deref(), Some("12"));
 }
 
 /// Enforces G1.
 #[tokio::test]
-async fn a_call_that_is_reset_fails_alone_and_no_connection_is_lost() {
+async fn a_reset_call_fails_alone_and_no_connection_is_lost() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;
     behind.hangs_on("hang");
@@ -312,13 +321,13 @@ async fn a_call_that_is_reset_fails_alone_and_no_connection_is_lost() {
         assert_eq!(Seen::of(next).await.body, b"next"[..], "{path}");
     }
     assert!(!hung.is_finished(), "the other call is still outstanding");
-    // One for what the core does not decide on is opened by the first such call.
+    // The first call on which the core does not decide opens one more connection.
     assert!(behind.connections() <= connections + 1);
     hung.abort();
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_not_there_is_unavailable_and_found_once_it_is() {
+async fn calls_fail_while_the_runtime_is_unreachable_and_succeed_once_it_is_back() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;
     behind.stop().await;

@@ -1,4 +1,4 @@
-//! The guard's own service on the socket that it serves.
+//! The guard's own gRPC service on its socket.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{METHODS, SECOND};
 
 /// Enforces G13.
 #[tokio::test]
-async fn the_status_and_the_mode_are_answered_by_the_guard_even_without_a_runtime() {
+async fn the_guard_serves_its_status_and_mode_without_a_runtime() {
     let behind = Behind::start().await;
     behind.stop().await;
     let service = behind.service();
@@ -33,7 +33,7 @@ async fn the_status_and_the_mode_are_answered_by_the_guard_even_without_a_runtim
 }
 
 #[tokio::test]
-async fn a_client_that_has_seen_a_status_is_answered_once_it_changes() {
+async fn a_client_that_has_the_current_status_is_answered_once_it_changes() {
     let behind = Behind::start().await;
     let service = behind.service();
     let seen = service.status(StatusRequest::default(), SECOND).await;
@@ -53,7 +53,7 @@ async fn a_client_that_has_seen_a_status_is_answered_once_it_changes() {
 }
 
 #[tokio::test]
-async fn the_guard_says_why_the_runtime_cannot_be_reached() {
+async fn the_status_has_the_reason_why_the_runtime_is_unreachable() {
     let behind = Behind::start().await;
     let service = behind.service();
     let reach = StatusRequest {
@@ -70,7 +70,7 @@ async fn the_guard_says_why_the_runtime_cannot_be_reached() {
 }
 
 #[tokio::test]
-async fn a_method_that_the_service_lacks_is_not_passed_to_the_runtime() {
+async fn an_unknown_method_of_the_guards_service_is_not_passed_on_to_the_runtime() {
     let behind = Behind::start().await;
     let (_, mut guarded) = behind.both().await;
     behind.replies_with(Reply::good(Bytes::from_static(b"the runtime's")));
@@ -81,7 +81,7 @@ async fn a_method_that_the_service_lacks_is_not_passed_to_the_runtime() {
 
 /// Enforces G14.
 #[tokio::test]
-async fn the_connection_of_an_observer_ends_with_that_to_the_runtime_and_no_other_does() {
+async fn only_observers_lose_their_connection_with_the_one_to_the_runtime() {
     let behind = Behind::start().await;
     let (_, mut observer) = behind.both().await;
     let (_, mut client) = behind.both().await;

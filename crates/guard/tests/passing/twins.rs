@@ -1,5 +1,5 @@
-//! Two simulated runtimes of the same making, one of them behind a guard: whoever asks both for the
-//! same is answered with the same bytes.
+//! Two equal simulated runtimes, one of them behind a guard: both answer the same call with the same
+//! bytes.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use tokio::net::UnixListener;
 
 use crate::wire::{Client, Seen, connect, framed, request};
 
-/// How many calls are made: each of them is answered a hundred times.
+/// How many calls are made: about a hundred of each method.
 const CALLS: usize = 4000;
 
 struct Twins {
@@ -58,18 +58,18 @@ impl Twins {
         }
     }
 
-    /// What both answer, which is the same.
-    async fn ask(&mut self, rpc: Rpc, message: &[u8]) -> Seen {
+    /// Calls both runtimes, and returns their answer, which must be the same.
+    async fn call(&mut self, rpc: Rpc, message: &[u8]) -> Seen {
         let path = rpc.path(ApiVersion::V1);
-        let asked = || request(&path, framed(message), &[]);
-        let one = Seen::of(self.direct.send(asked()).await).await;
-        let other = Seen::of(self.guarded.send(asked()).await).await;
+        let call = || request(&path, framed(message), &[]);
+        let one = Seen::of(self.direct.send(call()).await).await;
+        let other = Seen::of(self.guarded.send(call()).await).await;
         assert_eq!(comparable(&one), comparable(&other), "{rpc} {message:?}");
         one
     }
 }
 
-/// The labels of an answer come in any order, and the server tells the second of the day.
+/// An answer without what may differ: the order of labels, and the `date` header.
 fn comparable(seen: &Seen) -> Seen {
     let mut seen = seen.clone();
     seen.headers.remove("date");
@@ -92,7 +92,7 @@ fn sandbox_config(rng: &mut Rng) -> v1::PodSandboxConfig {
     }
 }
 
-/// Something that a kubelet asks for, of what there is, was, or never will be.
+/// A request of a kubelet for an id that exists, existed, or never will.
 fn message(rng: &mut Rng, rpc: Rpc) -> Vec<u8> {
     let number = rng.u8(0..8);
     let sandbox = format!("p{number}.{}", rng.u8(0..3));
@@ -142,10 +142,10 @@ fn message(rng: &mut Rng, rpc: Rpc) -> Vec<u8> {
     }
 }
 
-/// The time of day of both stands still.
+/// The clocks of both runtimes are paused.
 /// Enforces G1.
 #[tokio::test(start_paused = true)]
-async fn whatever_is_done_one_after_the_other_is_answered_the_same() {
+async fn a_sequence_of_random_calls_has_the_same_answers_with_and_without_the_guard() {
     let mut twins = Twins::start().await;
     let mut rng = Rng::with_seed(11);
     // A stream of events has no end.
@@ -153,18 +153,18 @@ async fn whatever_is_done_one_after_the_other_is_answered_the_same() {
     let calls: Vec<Rpc> = calls
         .filter(|rpc| *rpc != Rpc::GetContainerEvents)
         .collect();
-    let mut well = 0;
+    let mut succeeded = 0;
     for _ in 0..CALLS {
         let rpc = rng.choice(&calls).copied().unwrap();
-        let seen = twins.ask(rpc, &message(&mut rng, rpc)).await;
-        well += usize::from(seen.code().as_deref() == Some("0"));
+        let seen = twins.call(rpc, &message(&mut rng, rpc)).await;
+        succeeded += usize::from(seen.code().as_deref() == Some("0"));
     }
     assert!(
-        well > CALLS / 3,
-        "{well} of {CALLS} calls were answered well"
+        succeeded > CALLS / 3,
+        "{succeeded} of {CALLS} calls succeeded"
     );
     let nonsense = Bytes::from_static(&[0xff; 9]);
     for rpc in calls {
-        twins.ask(rpc, &nonsense).await;
+        twins.call(rpc, &nonsense).await;
     }
 }

@@ -1,4 +1,4 @@
-//! A runtime of bare HTTP/2, and clients of it: one that asks it, and one that asks the guard.
+//! A runtime of plain HTTP/2, a client of it, and a client of the guard in front of it.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -26,7 +26,7 @@ use tokio::task::JoinHandle;
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 
-/// What the runtime answers.
+/// The answer of the runtime.
 #[derive(Clone, Debug, Default)]
 pub struct Reply {
     pub headers: Vec<(String, String)>,
@@ -45,7 +45,7 @@ impl Reply {
     }
 }
 
-/// What reached the other side.
+/// A request or response as received.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Seen {
     pub status: u16,
@@ -71,8 +71,8 @@ impl Seen {
 
     /// gRPC's status code.
     pub fn code(&self) -> Option<String> {
-        let told = self.trailers.iter().chain([&self.headers]);
-        let mut codes = told.filter_map(|map| map.get("grpc-status"));
+        let fields = self.trailers.iter().chain([&self.headers]);
+        let mut codes = fields.filter_map(|map| map.get("grpc-status"));
         codes
             .next()
             .map(|code| String::from_utf8_lossy(code).into())
@@ -92,13 +92,13 @@ struct State {
     last: Seen,
     hangs: String,
     echoes: String,
-    /// The streams of events that are open.
+    /// The open event streams.
     streams: Vec<mpsc::Sender<Bytes>>,
-    /// How often somebody has connected.
+    /// The number of accepted connections.
     connections: usize,
 }
 
-/// A runtime, and the guard before it.
+/// A runtime, and the guard in front of it.
 pub struct Behind {
     folder: TempDir,
     state: Arc<Mutex<State>>,
@@ -137,7 +137,7 @@ impl Behind {
         let listener = UnixListener::bind(path).unwrap();
         let (state, outstanding) = (self.state.clone(), self.outstanding.clone());
         let serving = tokio::spawn(async move {
-            // What is dropped with this task is closed with it.
+            // Dropping the task closes all connections.
             let mut connections = tokio::task::JoinSet::new();
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
@@ -195,16 +195,16 @@ impl Behind {
         self.state.lock().unwrap().hangs = word.to_owned();
     }
 
-    /// Those with this one get back what they send, at once.
+    /// Requests with this word in `x-do` get their own body back as it arrives.
     pub fn echoes_on(&self, word: &str) {
         self.state.lock().unwrap().echoes = word.to_owned();
     }
 
-    /// Sends this on every stream of events.
-    pub async fn tell(&self, piece: Bytes) {
+    /// Sends these bytes on every event stream.
+    pub async fn send_events(&self, piece: Bytes) {
         let streams = self.state.lock().unwrap().streams.clone();
         for stream in streams {
-            // One that nobody reads any more is none.
+            // The reader may be gone.
             let _ = stream.send(piece.clone()).await;
         }
     }
@@ -217,14 +217,14 @@ impl Behind {
         self.state.lock().unwrap().last.clone()
     }
 
-    /// Until so many calls are outstanding.
+    /// Waits until this many calls are outstanding.
     pub async fn outstanding(&self, count: usize) {
         let mut outstanding = self.outstanding.subscribe();
         outstanding.wait_for(|now| *now == count).await.unwrap();
     }
 }
 
-/// Counts a call for as long as it lives.
+/// Counts a call until it is dropped.
 struct Counted(watch::Sender<usize>);
 
 impl Drop for Counted {
@@ -271,7 +271,7 @@ async fn answer(
     let trailers = collected.trailers().map(map);
     let mut state = state.lock().unwrap();
     if !parts.headers.contains_key(USER_AGENT) {
-        // The guard asks for itself what there is: no caller sees that.
+        // A call of the guard itself: callers must not see its answer.
         return Ok(unimplemented());
     }
     state.last = Seen {
@@ -375,7 +375,7 @@ fn with_body(path: &str, body: Body, headers: &[(&str, &str)]) -> Request<Body> 
     request.body(body).unwrap()
 }
 
-/// A request whose body is what is sent.
+/// A request, and a sender for its body.
 pub fn streaming_request(
     path: &str,
     headers: &[(&str, &str)],
@@ -388,7 +388,7 @@ pub fn streaming_request(
 
 struct Channel {
     pieces: mpsc::Receiver<Bytes>,
-    /// Of an answer.
+    /// Set for the body of an answer.
     #[allow(dead_code, reason = "it counts until it is dropped")]
     counted: Option<Counted>,
 }
@@ -406,7 +406,7 @@ impl HttpBody for Channel {
     }
 }
 
-/// The next bytes of a response; where frames begin and end means nothing.
+/// The next bytes of a response. Frame boundaries have no meaning.
 pub async fn next_data(response: &mut Response<Incoming>) -> Option<Bytes> {
     loop {
         let data = response.frame().await?.unwrap().into_data().ok()?;

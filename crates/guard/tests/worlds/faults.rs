@@ -1,4 +1,4 @@
-//! Answers of the runtime that lack something that is there.
+//! Answers of the runtime that lack an id that exists.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,26 +12,26 @@ use super::runtime::{Asked, Runtime, id_of};
 
 #[derive(Debug, Default)]
 pub struct Faults {
-    /// What the next status, or the next list, lacks.
+    /// The ids that the next list (`true`) or the next status (`false`) lacks.
     next: BTreeSet<(String, bool)>,
-    /// What answers have lacked since one that was asked for later had it: how often, and when
-    /// the last of them was asked for.
+    /// The ids that answers have lacked, and that no call requested later has shown: how many answers
+    /// lacked them, and when the last of these was requested.
     lacked: BTreeMap<String, (u32, Instant)>,
-    /// What lists have shown to the guard since its start.
+    /// The ids that lists have shown to the guard since its start.
     listed: BTreeSet<String>,
-    /// When the newest call was made whose answer has shown this to the guard.
+    /// When the newest call was requested whose answer has shown the id to the guard.
     shown: BTreeMap<String, Instant>,
-    /// How many answers lacked something.
+    /// The number of answers that lacked an id that exists.
     pub count: u64,
 }
 
 impl Faults {
-    /// The next list or the next status lacks this.
+    /// The next list or the next status lacks this id.
     pub fn begin(&mut self, id: &str, by_list: bool) {
         self.next.insert((id.to_owned(), by_list));
     }
 
-    /// What the answer to this call lacks.
+    /// The id that the answer to this call lacks, if it lacks one.
     pub fn hides(&mut self, asked: &Asked, runtime: &Runtime) -> Option<String> {
         let (kind, by_list) = match asked.rpc {
             Rpc::ListContainers => (Kind::Container, true),
@@ -40,7 +40,7 @@ impl Faults {
             Rpc::PodSandboxStatus => (Kind::Sandbox, false),
             _ => return None,
         };
-        // A list with a filter may not have it anyway.
+        // A list with a filter may not have the id anyway.
         let is_it = |id: &str| match by_list {
             true => asked.request.is_empty(),
             false => id_of(&asked.request) == id,
@@ -54,7 +54,7 @@ impl Faults {
         Some(id)
     }
 
-    /// An answer to a question of this time lacks this.
+    /// The answer to a call that was requested at `asked` lacks this id.
     pub fn lacked(&mut self, id: String, asked: Instant) {
         let (count, last) = self.lacked.entry(id).or_insert((0, asked));
         *count += 1;
@@ -62,7 +62,7 @@ impl Faults {
         self.count += 1;
     }
 
-    /// An answer came: what it shows is not lacking any more, if it was asked for later.
+    /// An answer arrived. The ids that it shows are no longer missing, if it was requested later.
     pub fn answered(&mut self, asked: &Asked, outcome: &Outcome, since: Instant) {
         let Outcome::Messages(messages) = outcome else {
             return;
@@ -97,34 +97,34 @@ impl Faults {
         }
     }
 
-    /// An answer to a call of this time has shown this to the guard.
+    /// The answer to a call that was requested at `since` has shown this id to the guard.
     pub fn shows(&mut self, id: &str, since: Instant) {
         let shown = self.shown.entry(id.to_owned()).or_insert(since);
         *shown = since.max(*shown);
     }
 
-    /// Whether an answer to a call since then has shown this to the guard.
+    /// Whether the answer to a call that was requested at `since` or later has shown this id to the guard.
     pub fn have_shown(&self, id: &str, since: Instant) -> bool {
         self.shown.get(id).is_some_and(|shown| *shown >= since)
     }
 
-    /// The guard starts, and may have forgotten everything.
+    /// The guard is restarted, and may know nothing.
     pub fn forget(&mut self) {
         self.listed.clear();
         self.shown.clear();
     }
 
-    /// Whether a list has shown this to the guard since its start.
+    /// Whether a list has shown this id to the guard since its start.
     pub fn have_listed(&self, id: &str) -> bool {
         self.listed.contains(id)
     }
 
-    /// Whether an answer has lacked this since one had it.
+    /// Whether an answer has lacked this id since the last one that had it.
     pub fn have_lacked(&self, id: &str) -> bool {
         self.lacked.contains_key(id)
     }
 
-    /// Whether the runtime has said twice that this is not there, and not otherwise since.
+    /// Whether two answers have lacked this id since the last one that had it.
     pub fn are_proof(&self, id: &str) -> bool {
         self.lacked.get(id).is_some_and(|(count, _)| *count > 1)
     }

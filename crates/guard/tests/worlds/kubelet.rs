@@ -1,4 +1,4 @@
-//! What a kubelet asks for at random, and what it was told.
+//! The random calls of a kubelet, and the states that its answers have shown.
 
 use std::collections::BTreeMap;
 
@@ -17,19 +17,20 @@ pub struct Call {
     pub rpc: Rpc,
     pub request: Bytes,
     pub asked: Instant,
-    /// Our own relisting makes it, and not the kubelet.
+    /// An observer makes the call, and not the kubelet.
     pub is_ours: bool,
 }
 
-/// What it was told of an id.
+/// What the answers to the kubelet have shown of an id.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
-    /// The highest state, and when it was told.
+    /// The highest state, and when it was first shown.
     pub state: Option<(i32, Instant)>,
-    /// That it is there.
+    /// When an answer first showed the id.
     pub there: Option<Instant>,
+    /// When its removal was answered.
     pub removed: Option<Instant>,
-    /// That it was started.
+    /// When its start was answered.
     pub started: Option<Instant>,
 }
 
@@ -44,7 +45,7 @@ impl Kubelet {
         self.told.entry(id.to_owned()).or_default()
     }
 
-    /// Something to call next.
+    /// The next random call.
     pub fn next(&mut self, rng: &mut Rng, runtime: &Runtime) -> (Rpc, Bytes) {
         let known: Vec<(&String, Kind, i32)> = runtime
             .alive()
@@ -80,7 +81,7 @@ impl Kubelet {
             // `crictl inspect`
             (56..60, _, Some(id)) => (Rpc::ContainerStatus, verbose(&id)),
             (60..72, _, Some(id)) => (Rpc::ContainerStatus, one(&id)),
-            // A pod may get another sandbox, whatever has become of its last one.
+            // A pod may get another sandbox in any state of its last one.
             (72..76, Some(id), _) if rng.bool() => {
                 let uid = &runtime.things[&id].uid;
                 (Rpc::RunPodSandbox, run_of(uid, attempt))
@@ -124,7 +125,7 @@ fn run_sandbox(rng: &mut Rng, attempt: u32) -> Bytes {
     run_of(&format!("uid-{attempt}-{}", rng.u8(..)), attempt)
 }
 
-/// A sandbox of this pod.
+/// A request to run a sandbox of this pod.
 pub fn run_of(uid: &str, attempt: u32) -> Bytes {
     let labels = [
         ("io.kubernetes.pod.uid".to_owned(), uid.to_owned()),
@@ -153,7 +154,7 @@ fn create(runtime: &Runtime, sandbox: &str, attempt: u32) -> Bytes {
     create_of(uid, sandbox, &format!("app{}", attempt % 3), attempt)
 }
 
-/// A container of this pod.
+/// A request to create a container of this pod.
 pub fn create_of(uid: &str, sandbox: &str, name: &str, attempt: u32) -> Bytes {
     let labels = [
         ("io.kubernetes.pod.uid".to_owned(), uid.to_owned()),

@@ -1,28 +1,28 @@
-//! What is always true of what a kubelet is told, whatever hangs: thousands of random worlds
-//! with random faults, changes, filters and restarts, in virtual time.
+//! Properties of the answers that a kubelet receives during any fault: thousands of random worlds with
+//! random faults, changes, filters and restarts, in virtual time.
 //!
-//! - no list that is answered omits what is there, and the kubelet or a list knows;
-//! - nor does it because one answer of the runtime lacked it, or after two that did a later one had
-//!   it;
-//! - none shows a container as created that was started, nor as exited before its status does;
-//! - none is older than an answer that was given before;
-//! - what a change is said to have done is done;
-//! - of the calls that the guard makes itself, no two ask for the same id at the same time;
-//! - a kubelet that acts on what it is told never starts a second copy of a container, and never
-//!   releases the volumes of a pod under a live process;
-//! - each call has one end;
-//! - our own relisting, which calls through the guard too, is told what the runtime says;
-//! - a list is answered only if the runtime has shown another id of its kind since it was asked for;
-//! - no list is refused, and while one running container of several is all that is stuck, each one is
-//!   answered;
-//! - in shadow mode nothing is answered in the runtime's place, and no difference is found.
+//! - A list that the guard answers omits no id that exists and that the kubelet or a list knows.
+//! - This holds too if one answer of the runtime lacked the id, or if a later answer than two such
+//!   answers had it.
+//! - No list shows a started container as created, or as exited before its status does.
+//! - No list is older than an answer that was given before.
+//! - A change that the guard completed is done.
+//! - No two outstanding calls of the guard itself have the same method and id.
+//! - A kubelet that acts on the answers never starts a second copy of a container, and never releases
+//!   the volumes of a pod while one of its processes runs.
+//! - Each call ends once.
+//! - An observer, which relists through the guard too, receives the runtime's own answers.
+//! - A list is answered only if the runtime has shown another id of its kind since the request.
+//! - No list is refused. While only one running container of several is stuck, every list is answered.
+//! - In shadow mode the guard answers no call itself, and finds no difference.
 //!
-//! Nine in ten of the worlds are the same in each run, so that a failure is the change's; the others
-//! have fresh seeds. `GUARD_WORLDS=1000000` tries so many fresh ones; a failure prints its seed, and `GUARD_SEED=n` replays it.
+//! Nine in ten of the worlds are the same in each run, so that a failure is caused by a change of the code.
+//! The others have new seeds. `GUARD_WORLDS=1000000` tries a million new ones. A failure prints its seed;
+//! `GUARD_SEED=n` replays it.
 
 #![allow(
     clippy::print_stderr,
-    reason = "a failing seed is printed, and what it does"
+    reason = "a failing seed and its replay are printed"
 )]
 
 mod faults;
@@ -38,22 +38,22 @@ use world::World;
 
 const WORLDS: u64 = 5_000;
 
-/// Of so many worlds one has a fresh seed.
-const FRESH: u64 = 10;
+/// One in this many worlds has a new seed.
+const NEW_SEED_EVERY: u64 = 10;
 
-/// Worlds that were wrong once.
+/// Seeds of worlds that failed once.
 const FAILED: [u64; 3] = [
-    // A rehearsal knew less than the list that came in the rehearsal before.
+    // A rehearsal began without the list that was answered during the rehearsal before.
     7687758343060063647,
-    // A container that two statuses had not found was started, and lists omitted it.
+    // A container was started after two status calls had not found it, and lists omitted it.
     163121933153790843,
-    // A status that was asked for later and answered before a list made a stopped sandbox ready again.
+    // A status that was requested after a list and answered before it made a stopped sandbox ready again.
     15551573635524265431,
 ];
 
 /// Enforces G2.
 #[test]
-fn what_a_kubelet_is_told_is_true_in_random_worlds() {
+fn every_answer_to_a_kubelet_is_true_in_random_worlds() {
     let number = |name| std::env::var(name).ok().map(|text| text.parse().unwrap());
     if let Some(seed) = number("GUARD_SEED") {
         World::new(seed, true).run();
@@ -61,10 +61,10 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
     }
     let (known, fresh) = match number("GUARD_WORLDS") {
         Some(fresh) => (0, fresh),
-        None => (WORLDS - WORLDS / FRESH, WORLDS / FRESH),
+        None => (WORLDS - WORLDS / NEW_SEED_EVERY, WORLDS / NEW_SEED_EVERY),
     };
     let first = fastrand::u64(..);
-    eprintln!("{fresh} fresh worlds from GUARD_SEED={first} on, and {known} known ones");
+    eprintln!("{fresh} new worlds from GUARD_SEED={first} on, and {known} known ones");
     let fresh = (0..fresh).map(|number| first.wrapping_add(number));
     let seeds: Vec<u64> = FAILED.into_iter().chain(0..known).chain(fresh).collect();
     let worlds = seeds.len() as u64;
@@ -83,13 +83,13 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
                     };
                     let ran = catch_unwind(AssertUnwindSafe(|| World::new(seed, false).run()));
                     match ran {
-                        Ok(told) => {
-                            lists.fetch_add(told.lists, Ordering::Relaxed);
-                            completed.fetch_add(told.completed, Ordering::Relaxed);
-                            compared.fetch_add(told.compared, Ordering::Relaxed);
-                            lacked.fetch_add(told.lacked, Ordering::Relaxed);
-                            started.fetch_add(told.started, Ordering::Relaxed);
-                            released.fetch_add(told.released, Ordering::Relaxed);
+                        Ok(counts) => {
+                            lists.fetch_add(counts.lists, Ordering::Relaxed);
+                            completed.fetch_add(counts.completed, Ordering::Relaxed);
+                            compared.fetch_add(counts.compared, Ordering::Relaxed);
+                            lacked.fetch_add(counts.lacked, Ordering::Relaxed);
+                            started.fetch_add(counts.started, Ordering::Relaxed);
+                            released.fetch_add(counts.released, Ordering::Relaxed);
                         }
                         Err(_) => {
                             eprintln!("the world of GUARD_SEED={seed} is wrong");
@@ -106,8 +106,8 @@ fn what_a_kubelet_is_told_is_true_in_random_worlds() {
     let (compared, lacked) = (compared.into_inner(), lacked.into_inner());
     let (started, released) = (started.into_inner(), released.into_inner());
     eprintln!(
-        "{worlds} worlds: {lists} lists answered from the rows, {completed} changes proved, \
-         {compared} lists compared in shadow mode, {lacked} answers that lacked something, {started} containers started and the volumes \
+        "{worlds} worlds: {lists} lists answered from the rows, {completed} changes completed, \
+         {compared} lists compared in shadow mode, {lacked} answers without an id that exists, {started} containers started and the volumes \
          of {released} pods released by a kubelet"
     );
     assert!(

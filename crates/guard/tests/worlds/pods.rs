@@ -1,15 +1,16 @@
-//! A kubelet that acts on what it is told: it relists, inspects what has changed, and a worker for
-//! each pod starts what is missing, ends what is to go, and then releases its volumes.
+//! A kubelet that acts on its answers: it relists, inspects the pods that have changed, and a worker for
+//! each pod starts missing containers, or stops all containers of a deleted pod and then releases its
+//! volumes.
 //!
 //! ```text
-//!   relist: both lists --all states--> inspect: the status of each container of what changed
-//!                                         | newer than the worker's last deed
+//!   relist: both lists --all states--> inspect: the status of each container of a changed pod
+//!                                         | newer than the worker's last action
 //!                                         v
-//!   worker: run, create, start   or   stop; nothing runs --> volumes released; remove
+//!   worker: run, create, start   or   stop; none is running --> volumes released; remove
 //! ```
 //!
-//! So a second copy that is started, and volumes that are released under a live process, are
-//! seen to happen.
+//! So the test detects a second copy of a container, and volumes that are released while a process of the
+//! pod runs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,21 +23,21 @@ use tokio::time::Instant;
 use super::kubelet::{create_of, one, run_of};
 use super::runtime::{EXITED, RUNNING};
 
-/// A call that it wants to make.
+/// A call to make.
 pub type Wanted = (Rpc, Bytes, Want);
 
-/// What a call is for.
+/// The purpose of a call.
 #[derive(Clone, Debug)]
 pub enum Want {
     Sandboxes,
     Containers,
     Status(String, String),
-    Deed(String),
-    /// The container that is made is to be started.
+    Action(String),
+    /// Start the created container.
     Create(String),
 }
 
-/// What is known of one of the ids of a pod.
+/// The observed state of one id of a pod.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Seen {
     name: String,
@@ -48,21 +49,23 @@ struct Seen {
 struct Pod {
     names: Vec<String>,
     is_deleted: bool,
-    /// It has no volumes any more.
+    /// Its volumes are released.
     is_released: bool,
-    /// As the last lists had it.
+    /// The state in the last lists.
     listed: BTreeMap<String, Seen>,
-    /// As it was inspected, and when the lists before that were asked for.
+    /// The state as of the last inspection, and when the lists before it were requested.
     sandboxes: BTreeMap<String, Seen>,
     containers: BTreeMap<String, Seen>,
     seen: Option<Instant>,
-    /// What is asked of it now, since when, whether something of it failed, and what was told.
-    asked: BTreeSet<String>,
+    /// The current inspection: the ids whose status is outstanding, when the lists before it were
+    /// requested, whether a call has failed, and the states in the answers.
+    inspecting: BTreeSet<String>,
     begun: Option<Instant>,
     fails: bool,
-    told: BTreeMap<String, Seen>,
-    /// The worker acts only on what was seen since its last deed.
+    inspected: BTreeMap<String, Seen>,
+    /// When the worker last acted. It acts only on a state that was observed after that.
     acted: Option<Instant>,
+    /// How many calls of the worker are outstanding.
     busy: usize,
 }
 
@@ -73,7 +76,7 @@ pub struct Acting {
     relist: Option<Instant>,
     sandboxes: Vec<v1::PodSandbox>,
     calls: BTreeMap<CallId, Want>,
-    /// How many containers it has started, and how many pods' volumes it has released.
+    /// How many containers it has started, and of how many pods it has released the volumes.
     pub started: u64,
     pub released: u64,
 }
@@ -81,7 +84,7 @@ pub struct Acting {
 const UID: &str = "io.kubernetes.pod.uid";
 
 impl Acting {
-    /// A pod that is to run.
+    /// Adds a pod to run.
     pub fn wants_pod(&mut self) {
         self.made += 1;
         let pod = Pod {
@@ -91,7 +94,7 @@ impl Acting {
         self.pods.insert(format!("wanted-{}", self.made), pod);
     }
 
-    /// One of its pods is to go.
+    /// Deletes one of its pods.
     pub fn deletes_pod(&mut self, which: usize) {
         let mut alive = self.pods.values_mut().filter(|pod| !pod.is_deleted);
         if let Some(pod) = alive.nth(which) {
@@ -103,7 +106,7 @@ impl Acting {
         self.calls.insert(call, want);
     }
 
-    /// Once a second.
+    /// Begins a relist, unless one is in progress. Called once a second.
     pub fn relist(&mut self, now: Instant) -> Vec<Wanted> {
         if self.relist.is_some() {
             return Vec::new();
@@ -112,7 +115,7 @@ impl Acting {
         vec![(Rpc::ListPodSandbox, Bytes::new(), Want::Sandboxes)]
     }
 
-    /// A call has ended; `released` says of a pod that its volumes are released now.
+    /// A call has ended. `released` is called with the UID of each pod whose volumes are released now.
     pub fn on_end(
         &mut self,
         call: CallId,
@@ -135,9 +138,9 @@ impl Acting {
             }
             (Want::Containers, Some(message)) => {
                 let list = v1::ListContainersResponse::decode(message.clone()).unwrap();
-                let asked = self.inspect(list.containers);
-                let idle = self.work(now, released);
-                asked.into_iter().chain(idle).collect()
+                let inspections = self.inspect(list.containers);
+                let actions = self.work(now, released);
+                inspections.into_iter().chain(actions).collect()
             }
             (Want::Sandboxes | Want::Containers, None) => {
                 self.relist = None;
@@ -152,16 +155,16 @@ impl Acting {
                 let made = v1::CreateContainerResponse::decode(message.clone()).unwrap();
                 let start = one(&made.container_id);
                 self.started += 1;
-                vec![(Rpc::StartContainer, start, Want::Deed(uid))]
+                vec![(Rpc::StartContainer, start, Want::Action(uid))]
             }
-            (Want::Create(uid) | Want::Deed(uid), _) => {
+            (Want::Create(uid) | Want::Action(uid), _) => {
                 self.did(&uid, now);
                 Vec::new()
             }
         }
     }
 
-    /// A deed has ended, well or not.
+    /// An action of a worker has ended, successfully or not.
     fn did(&mut self, uid: &str, now: Instant) {
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.busy -= 1;
@@ -171,17 +174,17 @@ impl Acting {
 
     /// All calls are lost with the guard.
     pub fn lost_all(&mut self, now: Instant) {
-        // What it is about to call is not lost.
+        // Calls that are not sent yet are not lost.
         for want in std::mem::take(&mut self.calls).into_values() {
             match want {
                 Want::Sandboxes | Want::Containers => self.relist = None,
                 Want::Status(uid, id) => self.on_status(&uid, &id, None, false),
-                Want::Create(uid) | Want::Deed(uid) => self.did(&uid, now),
+                Want::Create(uid) | Want::Action(uid) => self.did(&uid, now),
             }
         }
     }
 
-    /// Both lists are here: asks for the status of each container of what has changed.
+    /// Both lists are answered: requests the status of each container of the pods that have changed.
     fn inspect(&mut self, containers: Vec<v1::Container>) -> Vec<Wanted> {
         let Some(begun) = self.relist.take() else {
             return Vec::new();
@@ -214,8 +217,8 @@ impl Acting {
                     (row.id.clone(), seen)
                 })
                 .collect();
-            if !pod.asked.is_empty() {
-                // It is inspected still.
+            if !pod.inspecting.is_empty() {
+                // The last inspection is not finished.
                 continue;
             }
             let mut listed = sandboxes.clone();
@@ -226,12 +229,12 @@ impl Acting {
             }
             pod.listed = listed;
             pod.sandboxes = sandboxes;
-            pod.told = of_pod;
-            pod.asked = pod.told.keys().cloned().collect();
+            pod.inspected = of_pod;
+            pod.inspecting = pod.inspected.keys().cloned().collect();
             pod.begun = Some(begun);
             pod.fails = false;
             pod.commit();
-            wanted.extend(pod.asked.iter().map(|id| {
+            wanted.extend(pod.inspecting.iter().map(|id| {
                 let want = Want::Status(uid.clone(), id.clone());
                 (Rpc::ContainerStatus, one(id), want)
             }));
@@ -243,27 +246,27 @@ impl Acting {
         let Some(pod) = self.pods.get_mut(uid) else {
             return;
         };
-        if !pod.asked.remove(id) {
+        if !pod.inspecting.remove(id) {
             return;
         }
         match message {
             Some(message) => {
                 let read = v1::ContainerStatusResponse::decode(message.clone()).unwrap();
                 let state = read.status.unwrap().state;
-                if let Some(told) = pod.told.get_mut(id) {
-                    told.state = state;
+                if let Some(inspected) = pod.inspected.get_mut(id) {
+                    inspected.state = state;
                 }
             }
-            // What is not found is skipped.
+            // A kubelet skips a container that is not found.
             None if is_gone => {
-                pod.told.remove(id);
+                pod.inspected.remove(id);
             }
             None => pod.fails = true,
         }
         pod.commit();
     }
 
-    /// What the workers do next.
+    /// The next calls of the workers.
     fn work(&mut self, now: Instant, mut released: impl FnMut(&str)) -> Vec<Wanted> {
         let mut wanted = Vec::new();
         let mut gone = Vec::new();
@@ -271,21 +274,21 @@ impl Acting {
             let is_current = pod
                 .seen
                 .is_some_and(|seen| pod.acted.is_none_or(|acted| seen > acted));
-            if pod.busy > 0 || !is_current || !pod.asked.is_empty() {
+            if pod.busy > 0 || !is_current || !pod.inspecting.is_empty() {
                 continue;
             }
-            let deeds = match pod.is_deleted {
+            let actions = match pod.is_deleted {
                 true => pod.end(uid, &mut released, &mut self.released),
                 false => pod.run(uid),
             };
             if pod.is_released && pod.sandboxes.is_empty() && pod.containers.is_empty() {
                 gone.push(uid.clone());
             }
-            pod.busy = deeds.len();
-            if !deeds.is_empty() {
+            pod.busy = actions.len();
+            if !actions.is_empty() {
                 pod.acted = Some(now);
             }
-            wanted.extend(deeds);
+            wanted.extend(actions);
         }
         for uid in gone {
             self.pods.remove(&uid);
@@ -295,19 +298,19 @@ impl Acting {
 }
 
 impl Pod {
-    /// What was inspected counts, once all of it was answered.
+    /// Ends the inspection, once all its calls have ended.
     fn commit(&mut self) {
-        if !self.asked.is_empty() {
+        if !self.inspecting.is_empty() {
             return;
         }
         match self.fails {
-            // It is inspected anew at the next relist, and the worker waits.
+            // The next relist inspects the pod again, and the worker waits.
             true => {
                 self.listed.clear();
                 self.seen = None;
             }
             false => {
-                self.containers = std::mem::take(&mut self.told);
+                self.containers = std::mem::take(&mut self.inspected);
                 self.seen = self.begun;
             }
         }
@@ -316,13 +319,13 @@ impl Pod {
     fn run(&self, uid: &str) -> Vec<Wanted> {
         let newest = self.sandboxes.iter().max_by_key(|(_, seen)| seen.attempt);
         let Some((sandbox, _)) = newest.filter(|(_, seen)| seen.state == 0) else {
-            // What still runs is ended first.
+            // Stop the running containers first.
             let ends = self.ends(uid);
             if !ends.is_empty() {
                 return ends;
             }
             let attempt = newest.map_or(0, |(_, seen)| seen.attempt + 1);
-            let want = Want::Deed(uid.to_owned());
+            let want = Want::Action(uid.to_owned());
             return vec![(Rpc::RunPodSandbox, run_of(uid, attempt), want)];
         };
         let missing = self.names.iter().filter_map(|name| {
@@ -345,7 +348,7 @@ impl Pod {
             .iter()
             .filter(|(_, seen)| seen.state == RUNNING);
         let stop =
-            |(id, _): (&String, _)| (Rpc::StopContainer, one(id), Want::Deed(uid.to_owned()));
+            |(id, _): (&String, _)| (Rpc::StopContainer, one(id), Want::Action(uid.to_owned()));
         running.map(stop).collect()
     }
 
@@ -363,7 +366,7 @@ impl Pod {
             .containers
             .iter()
             .filter(|(_, seen)| seen.state == EXITED);
-        let want = || Want::Deed(uid.to_owned());
+        let want = || Want::Action(uid.to_owned());
         let removed = removed.map(|(id, _)| (Rpc::RemoveContainer, one(id), want()));
         let removed: Vec<Wanted> = removed.collect();
         if !removed.is_empty() || !self.containers.is_empty() {

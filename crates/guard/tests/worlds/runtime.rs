@@ -1,4 +1,4 @@
-//! The runtime of a random world: what there is, what calls do to it, and what hangs.
+//! The runtime of a random world: its sandboxes and containers, the effects of calls, and its faults.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -21,10 +21,10 @@ pub struct Thing {
     pub uid: String,
     pub name: String,
     pub attempt: u32,
-    /// Since when it was in which state, the newest last.
+    /// Its states and when each began, the newest last.
     pub states: Vec<(Instant, i32)>,
     pub removed: Option<Instant>,
-    /// Somebody else than the kubelet has made it.
+    /// Whether another client than the kubelet has created it.
     pub is_foreign: bool,
 }
 
@@ -33,7 +33,7 @@ impl Thing {
         self.states.last().map_or(0, |(_, state)| *state)
     }
 
-    /// The state at a time, if it was there.
+    /// The state at this time, if it existed.
     pub fn state_at(&self, time: Instant) -> Option<i32> {
         if self.removed.is_some_and(|removed| removed <= time) {
             return None;
@@ -48,7 +48,7 @@ impl Thing {
     }
 
     pub fn labels(&self) -> [(String, String); 2] {
-        // As CRI-O has it.
+        // CRI-O labels sandboxes like this.
         let name = match self.kind {
             Kind::Sandbox => dockerd::SANDBOX,
             Kind::Container => &self.name,
@@ -66,7 +66,7 @@ impl Thing {
     }
 }
 
-/// A call that was made to the runtime.
+/// A call to the runtime.
 #[derive(Clone, Debug)]
 pub struct Asked {
     pub rpc: Rpc,
@@ -76,30 +76,31 @@ pub struct Asked {
 #[derive(Debug, Default)]
 pub struct Runtime {
     pub things: BTreeMap<String, Thing>,
-    /// The lists that hang, the ids whose status hangs, and whether changes are done and not
-    /// answered.
+    /// The kinds whose lists hang.
     pub lists_hang: BTreeSet<Kind>,
+    /// The ids whose status hangs.
     pub statuses_hang: BTreeSet<String>,
     /// The kinds of which every status hangs.
     pub kinds_hang: BTreeSet<Kind>,
+    /// Changes are done, but not answered.
     pub answers_hang: bool,
     pub is_stopped: bool,
-    /// What is to be made is refused.
+    /// Creations fail.
     pub refuses_creations: bool,
-    /// As cri-dockerd, which tells a sandbox as a container too and the other way round, and by no
-    /// status in which sandbox a container is.
+    /// Behaves like cri-dockerd, which returns a sandbox as a container and the reverse, and whose verbose
+    /// status does not have the sandbox of a container.
     pub is_dockerd: bool,
-    /// What the next answer lacks although it is there.
+    /// The id that the next answer lacks although it exists.
     pub hidden: Option<String>,
     /// A container that was started while another copy of it ran.
     pub doubled: Option<String>,
     made: u32,
-    /// When the first thing was made: all times are told since then.
+    /// When the first thing was created: the epoch of all timestamps.
     epoch: Option<Instant>,
 }
 
 impl Runtime {
-    /// The time of day, in nanoseconds.
+    /// The wall-clock time, in nanoseconds since the epoch.
     pub fn unix_nanos(&self, time: Instant) -> i64 {
         let since = self
             .epoch
@@ -123,7 +124,7 @@ impl Runtime {
             .filter(|(_, thing)| thing.removed.is_none())
     }
 
-    /// What an answer that is given now shows.
+    /// The things that an answer shows now.
     fn shown(&self) -> impl Iterator<Item = (&String, &Thing)> {
         let hidden = self.hidden.as_ref();
         self.alive().filter(move |(id, _)| hidden != Some(*id))
@@ -135,7 +136,7 @@ impl Runtime {
             .filter(|thing| thing.removed.is_none())
     }
 
-    /// Whether this call waits before anything is done for it.
+    /// Whether this call hangs before it is performed.
     pub fn holds(&self, asked: &Asked) -> bool {
         self.is_stopped
             || match asked.rpc {
@@ -146,7 +147,7 @@ impl Runtime {
                 Rpc::ContainerStatus | Rpc::PodSandboxStatus => {
                     self.statuses_hang.contains(&id_of(&asked.request))
                 }
-                // The one that is stuck cannot be changed either.
+                // A stuck container cannot be changed either.
                 Rpc::StopContainer | Rpc::RemoveContainer | Rpc::StartContainer => {
                     self.statuses_hang.contains(&id_of(&asked.request))
                 }
@@ -154,7 +155,7 @@ impl Runtime {
             }
     }
 
-    /// Whether its answer waits, although it is done.
+    /// Whether the answer to this call hangs, although the call is performed.
     pub fn holds_answer(&self, asked: &Asked) -> bool {
         self.is_stopped
             || self.answers_hang
@@ -168,7 +169,7 @@ impl Runtime {
                 )
     }
 
-    /// The id of what is made next, whose folder may be there by now.
+    /// The id of the next creation, whose directory may exist already.
     pub fn next_id(&self) -> String {
         format!("{:064x}", self.made + 1)
     }
@@ -181,7 +182,7 @@ impl Runtime {
         id
     }
 
-    /// Does what is asked, and gives the answer.
+    /// Performs a call, and returns its answer.
     pub fn perform(&mut self, asked: &Asked, now: Instant) -> Outcome {
         let id = id_of(&asked.request);
         let done = || Outcome::Messages(vec![Bytes::new()]);
@@ -281,8 +282,8 @@ impl Runtime {
 
     fn status(&self, kind: Kind, id: &str, request: &Bytes) -> Outcome {
         let thing = self.shown().find(|(other, _)| *other == id);
-        let is_told = |thing: &Thing| thing.kind == kind || self.is_dockerd;
-        let Some((id, thing)) = thing.filter(|(_, thing)| is_told(thing)) else {
+        let is_found = |thing: &Thing| thing.kind == kind || self.is_dockerd;
+        let Some((id, thing)) = thing.filter(|(_, thing)| is_found(thing)) else {
             return Outcome::NotFound;
         };
         let message = match kind {
@@ -325,13 +326,13 @@ impl Runtime {
         Outcome::Messages(vec![message.into()])
     }
 
-    /// What a verbose status tells besides.
+    /// The verbose information of a container's status.
     fn info(&self, thing: &Thing, request: &Bytes) -> HashMap<String, String> {
         let read = v1::ContainerStatusRequest::decode(request.clone());
         let is_verbose = read.is_ok_and(|read| read.verbose);
-        let told = format!(r#"{{"sandboxID":"{}","pid":1}}"#, thing.sandbox);
-        let told = (is_verbose && !self.is_dockerd).then(|| ("info".to_owned(), told));
-        told.into_iter().collect()
+        let info = format!(r#"{{"sandboxID":"{}","pid":1}}"#, thing.sandbox);
+        let info = (is_verbose && !self.is_dockerd).then(|| ("info".to_owned(), info));
+        info.into_iter().collect()
     }
 
     fn list_sandboxes(&self, request: &Bytes) -> Outcome {
@@ -417,7 +418,7 @@ fn made(id: String) -> Outcome {
     Outcome::Messages(vec![answer.encode_to_vec().into()])
 }
 
-/// The id that a request has first.
+/// The id in field 1 of a request.
 pub fn id_of(request: &Bytes) -> String {
     let read = v1::ContainerStatusRequest::decode(request.clone());
     read.map(|read| read.container_id).unwrap_or_default()

@@ -128,19 +128,11 @@ impl Engine {
             source: Source::Sweep,
         };
         match (call.purpose, answer) {
-            // Lists are stuck while heartbeats are sent, so no relist would notice that another
-            // runtime answers.
-            (Purpose::Heartbeat, Answer::Version(Ok(version))) => {
-                self.relister.note_reachable();
-                if self.relister.runtime() != Some(&version) {
-                    self.note_version(version);
-                }
-            }
             // The answer itself is not used: its arrival is the evidence.
-            (Purpose::Heartbeat | Purpose::Witness, _) => {}
-            (_, Answer::Version(answer)) => self.on_version(answer, now),
-            (purpose, Answer::Sandboxes(answer)) => self.on_list(&purpose, answer, interval, now),
-            (purpose, Answer::Containers(answer)) => self.on_list(&purpose, answer, interval, now),
+            (Purpose::Witness, _) => {}
+            (_, Answer::Version(answer)) => self.on_version(answer, begun, now),
+            (_, Answer::Sandboxes(answer)) => self.on_list(answer, interval, now),
+            (_, Answer::Containers(answer)) => self.on_list(answer, interval, now),
             (Purpose::Sweep(uid), Answer::Sandbox(answer)) => {
                 if let (Some(_), Ok(status)) = (&uid, &answer) {
                     self.learn_containers(status, interval);

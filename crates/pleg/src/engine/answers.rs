@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::call::{Answer, Answered, Call, Key, Purpose, Request};
-use super::limits::LATE;
+use super::limits::OVERDUE_AT_LATEST;
 use super::processes::ToOpen;
 use super::state::{Action, Engine};
 use super::sweeper::Outcome;
@@ -55,7 +55,7 @@ impl Engine {
         let took = now.instant.duration_since(begun);
         self.out.observer.call_ended(key.0, took, answer.error());
         // A stuck call that ends shows how long the fault lasted, not what such a call costs.
-        if !was_stuck || took < LATE {
+        if !was_stuck || took < OVERDUE_AT_LATEST {
             self.record_cost(key.0, begun, &answer, now.instant);
         }
         self.take_in(call, about, begun, answer, now);

@@ -37,7 +37,7 @@ impl Engine {
             .chain(self.unobserved.doubts.failing())
             .collect();
         let overdue = self.relister.is_overdue(ages);
-        let unresponsive_since = self.ledger.silent_since();
+        let unresponsive_since = self.ledger.unresponsive_since();
         let unresponsive_since = unresponsive_since
             .filter(|since| overdue && instant >= *since + self.unresponsive_after());
         let mut stuck = self.stuck(ages);
@@ -46,7 +46,7 @@ impl Engine {
             // container.
             stuck.retain(|call| call.about.id.is_none());
         }
-        let is_status_late = self.ledger.is_status_late(instant);
+        let has_overdue_status = self.ledger.has_overdue_status(instant);
         let lists = self.relister.state_of_lists(ages);
         let each_list = self.relister.each_list(ages);
         let is_unreachable = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
@@ -64,7 +64,7 @@ impl Engine {
         let unobserved: BTreeSet<&PodUid> = unobserved.filter(|uid| !is_reported(uid)).collect();
         let failed = |uid: &PodUid| !is_reported(uid) && !unobserved.contains(uid);
         let mut uninspected = unobserved.len() + self.out.reader.count_failed(failed);
-        if !cannot_list && !is_status_late && !is_unreachable {
+        if !cannot_list && !has_overdue_status && !is_unreachable {
             let unobserved = self.unexplained(is_reported, instant);
             let pods = unobserved.iter().filter_map(|failing| failing.pod.as_ref());
             let pods = pods.map(|pod| (pod.uid.clone(), instant));
@@ -82,7 +82,7 @@ impl Engine {
             .unobserved
             .too_slow
             .is_some_and(|last| instant < last + RELAPSE_WITHIN);
-        let statuses = match is_status_late {
+        let statuses = match has_overdue_status {
             true => Statuses::Late,
             false if waiting > 0 && is_runtime_too_slow => Statuses::TooSlow,
             false => Statuses::InTime,

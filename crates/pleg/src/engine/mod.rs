@@ -61,4 +61,4 @@ mod sweeper;
 mod sweeps;
 mod unobserved;
 
-pub use limits::{LATE, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};
+pub use limits::{OVERDUE_AT_LATEST, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};

@@ -262,11 +262,13 @@ impl Engine {
             return;
         }
         let is_rare = self.period() > self.config.relist_period;
-        if is_rare && self.ledger.is_any_late(now.instant) {
+        if is_rare && self.ledger.has_suspect_status(now.instant) {
             self.hurry(now);
         }
-        let limit = self.ledger.silent_after(self.relister.overdue_after());
-        let unresponsive_since = self.ledger.silent_since();
+        let limit = self
+            .ledger
+            .unresponsive_after(self.relister.overdue_after());
+        let unresponsive_since = self.ledger.unresponsive_since();
         if unresponsive_since.is_some_and(|since| now.instant >= since + limit) {
             self.relister.hurry_anyway(now.instant);
         }
@@ -329,7 +331,7 @@ impl Engine {
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
         let steps = self.relister.steps();
         let since: Vec<Instant> = self.node_calls_awaited_since().collect();
-        let unresponsive_since = self.ledger.silent_since();
+        let unresponsive_since = self.ledger.unresponsive_since();
         let unresponsive_since = unresponsive_since.map(|since| since + self.unresponsive_after());
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
         let heartbeat = (!since.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT);
@@ -373,6 +375,6 @@ impl Engine {
     /// get an answer by then.
     pub(super) fn unresponsive_after(&self) -> Duration {
         let least = self.relister.overdue_after() + SUSPECT;
-        self.ledger.silent_after(least)
+        self.ledger.unresponsive_after(least)
     }
 }

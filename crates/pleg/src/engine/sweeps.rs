@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::call::Request;
-use super::limits::LATE;
+use super::limits::OVERDUE_AT_LATEST;
 use super::lists::PerList;
 use super::state::Engine;
 use super::sweeper::Outcome;
@@ -50,7 +50,7 @@ impl Engine {
         let ages = self.ages(now);
         let oldest = ages.oldest_list();
         uid.is_some_and(|uid| self.unobserved.doubts.needs_lists(uid))
-            && oldest.is_some_and(|age| age < LATE)
+            && oldest.is_some_and(|age| age < OVERDUE_AT_LATEST)
     }
 
     /// Takes in the answer about one id of a sweep.

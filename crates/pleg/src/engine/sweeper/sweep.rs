@@ -91,7 +91,7 @@ enum OtherCall {
 
 impl OtherCall {
     fn of(key: &Key, ledger: &Ledger) -> Self {
-        match ledger.asked(key) {
+        match ledger.wanted_since(key) {
             None => Self::None,
             Some(_) if ledger.is_stuck(key) => Self::Stuck,
             Some(since) if ledger.is_observation(key) => Self::Serves(since),
@@ -320,7 +320,7 @@ impl Sweep {
         !self.targets.is_empty()
             || List::BOTH.into_iter().any(|list| self.is_waiting_for(list))
             || waiting.any(|(key, requested)| {
-                ledger.asked(key) == Some(*requested) && !ledger.is_stuck(key)
+                ledger.wanted_since(key) == Some(*requested) && !ledger.is_stuck(key)
             })
     }
 

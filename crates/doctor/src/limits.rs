@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use base::host::RUNC_HANGS_AFTER;
-use pleg::engine::LATE;
+use pleg::engine::OVERDUE_AT_LATEST;
 
 const fn seconds(seconds: u64) -> Duration {
     Duration::from_secs(seconds)
@@ -13,7 +13,7 @@ const fn seconds(seconds: u64) -> Duration {
 // Observing the runtime.
 
 /// A stuck call that is outstanding for longer is a fault: the engine has the same limit.
-pub(crate) const HANGS_AFTER: Duration = LATE;
+pub(crate) const HANGS_AFTER: Duration = OVERDUE_AT_LATEST;
 
 /// The same of both lists together: they may take long on this node.
 pub(crate) const BOTH_LISTS_HANG_AFTER: Duration = seconds(9);

@@ -36,12 +36,13 @@ pub const MAX_LIST_OVERDUE: Duration = seconds(30);
 
 /// The latest time at which a call is reported as overdue, whatever is usual on the node, unless
 /// the configured limit is longer. Derived: a stuck call is reported within 4 s.
-pub const LATE: Duration = millis(3500);
+pub const OVERDUE_AT_LATEST: Duration = millis(3500);
 
 /// The time after which a call or an inspection is slow, and no longer takes the place of another
 /// one. It is also the pause after a witness that failed. Chosen: a healthy runtime needs about 1
 /// ms for each call of an inspection.
 pub const SLOW_AFTER: Duration = millis(250);
+
 /// The lower bound of the window of outstanding status calls, which halves each second without any
 /// answer. Chosen: a runtime that is back must show this quickly, and a runtime that is down must
 /// not collect calls.
@@ -53,11 +54,6 @@ pub const RESERVED_CALLS: usize = 4;
 /// How many windows all outstanding calls may fill, stuck calls included. It bounds what stuck
 /// calls cost the runtime and this process. Chosen.
 pub const STUCK_FACTOR: usize = 4;
-
-/// The shortest time without any answer, even to `Version`, after which the status of another pod
-/// is requested. The calls that fill the window may be stuck while the runtime answers for other
-/// pods. Derived: `Version` is suspect after 1 s, and gets one more second.
-pub const SIGN_OF_LIFE_AFTER: Duration = seconds(2);
 
 /// How many answers of each kind of call are remembered. It bounds memory. Chosen: enough for a
 /// 95th percentile.

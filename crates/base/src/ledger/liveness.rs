@@ -6,24 +6,24 @@ use cri::Rpc;
 use tokio::time::Instant;
 
 use super::limits::{
-    LATE, MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, SIGN_OF_LIFE_AFTER, SLOW_AFTER,
-    STUCK_AFTER_LATER_ANSWERS, STUCK_FACTOR, SUSPECT,
+    MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, OVERDUE_AT_LATEST, SLOW_AFTER, STUCK_AFTER_LATER_ANSWERS,
+    STUCK_FACTOR, SUSPECT,
 };
 use super::{Entry, Ledger, STATUS_CALLS};
 
 impl Ledger {
     /// Whether a status call has been outstanding for at least [`SUSPECT`].
-    pub fn is_any_late(&self, now: Instant) -> bool {
+    pub fn has_suspect_status(&self, now: Instant) -> bool {
         let mut outstanding = self.outstanding.iter();
         outstanding.any(|((_, id), entry)| id.is_some() && now >= entry.awaited_since + SUSPECT)
     }
 
-    /// Whether a status call has been outstanding for at least [`LATE`] without being stuck: it is
+    /// Whether a status call has been outstanding for at least [`OVERDUE_AT_LATEST`] without being stuck: it is
     /// overdue, and no container is the culprit.
-    pub fn is_status_late(&self, now: Instant) -> bool {
+    pub fn has_overdue_status(&self, now: Instant) -> bool {
         let mut waiting = self.outstanding.iter();
         waiting.any(|((_, id), entry)| {
-            id.is_some() && entry.stuck.is_none() && now >= entry.awaited_since + LATE
+            id.is_some() && entry.stuck.is_none() && now >= entry.awaited_since + OVERDUE_AT_LATEST
         })
     }
 
@@ -45,7 +45,7 @@ impl Ledger {
 
     /// Since when the runtime has answered nothing: no answer has arrived since then, and no call
     /// that was sent since then has been answered. `None` if no call is outstanding.
-    pub fn silent_since(&self) -> Option<Instant> {
+    pub fn unresponsive_since(&self) -> Option<Instant> {
         let waiting = self.sent().map(|(_, entry, _)| entry);
         let unanswered = |entry: &&Entry| {
             entry.stuck.is_none() && !self.evidence.has_answered_since(entry.since)
@@ -64,7 +64,7 @@ impl Ledger {
 
     /// How long the runtime must answer nothing before it is unresponsive, and not only slow: twice
     /// the time of the last answer, but no less than `least`.
-    pub fn silent_after(&self, least: Duration) -> Duration {
+    pub fn unresponsive_after(&self, least: Duration) -> Duration {
         (self.last_took * 2).min(MAX_STATUS_OVERDUE).max(least)
     }
 
@@ -137,7 +137,8 @@ impl Ledger {
         let last = last.into_iter().flatten().max()?;
         let unanswered_for = last.saturating_duration_since(self.last_answer);
         let pause = match self.has_room_for_witness() {
-            true => unanswered_for.clamp(SIGN_OF_LIFE_AFTER, MAX_STATUS_OVERDUE),
+            // `Version` is suspect after a second, and gets one more.
+            true => unanswered_for.clamp(SUSPECT * 2, MAX_STATUS_OVERDUE),
             false if self.sent().count() < self.max_outstanding * STUCK_FACTOR => MAX_LIST_OVERDUE,
             false => return None,
         };

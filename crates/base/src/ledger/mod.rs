@@ -25,10 +25,10 @@
 //! let mut ledger = Ledger::new(Places::default(), now);
 //! ledger.begin(About::node(Rpc::ListContainers), now);
 //! ledger.pass(now + second);
-//! assert_eq!(ledger.silent_since(), Some(now));
+//! assert_eq!(ledger.unresponsive_since(), Some(now));
 //!
 //! ledger.answered(&(Rpc::ListContainers, None), now + 2 * second);
-//! assert_eq!(ledger.silent_since(), None);
+//! assert_eq!(ledger.unresponsive_since(), None);
 //! ```
 
 use std::collections::BTreeMap;
@@ -49,8 +49,8 @@ use liveness::expires_as_witness_at;
 use crate::id::{Id, PodUid};
 use crate::{About, OutstandingCall};
 use limits::{
-    LATE, MAX_STATUS_OVERDUE, OVERDUE_FACTOR, RESERVED_CALLS, SLOW_AFTER, SMALLEST_WINDOW,
-    STUCK_AFTER_LATER_ANSWERS, STUCK_FACTOR, SUSPECT,
+    MAX_STATUS_OVERDUE, OVERDUE_AT_LATEST, OVERDUE_FACTOR, RESERVED_CALLS, SLOW_AFTER,
+    SMALLEST_WINDOW, STUCK_AFTER_LATER_ANSWERS, STUCK_FACTOR, SUSPECT,
 };
 
 /// By what calls are told apart: of the same, one at most is outstanding.
@@ -192,13 +192,13 @@ impl Ledger {
     }
 
     /// When this call was wanted, if it is outstanding or postponed.
-    pub fn asked(&self, key: &Key) -> Option<Instant> {
+    pub fn wanted_since(&self, key: &Key) -> Option<Instant> {
         self.outstanding.get(key).map(|entry| entry.since)
     }
 
     /// When this call for the whole node was sent, if it is outstanding.
     pub fn node_call(&self, call: Rpc) -> Option<Instant> {
-        self.asked(&(call, None))
+        self.wanted_since(&(call, None))
     }
 
     /// Whether this call is outstanding, and its answer will be used as the state of its id.
@@ -331,7 +331,7 @@ impl Ledger {
         match entry.stuck {
             // The call was only slow, so its id needs a longer limit. If it took longer than that,
             // there was a fault, which shows nothing about the next call.
-            Some(_) if took < LATE => self.evidence.note_slow(key.clone(), took, now),
+            Some(_) if took < OVERDUE_AT_LATEST => self.evidence.note_slow(key.clone(), took, now),
             None if took < SUSPECT => self.evidence.note_prompt(key),
             _ => {}
         }
@@ -470,7 +470,7 @@ impl Ledger {
                 SUSPECT,
                 suspect_after(usual),
                 own * 3 / 2,
-                LATE,
+                OVERDUE_AT_LATEST,
                 overdue_after(usual, self.status_overdue, true),
                 overdue_after(usual, self.status_overdue, false),
             ];

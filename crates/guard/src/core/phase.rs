@@ -94,9 +94,9 @@ impl Guard {
         let ledger = &self.prober.ledger;
         let lists = self.lists.iter().filter_map(Lists::oldest);
         let lists = lists.filter(|asked| !ledger.has_answered_since(*asked));
-        let since = lists.chain(ledger.silent_since()).min();
+        let since = lists.chain(ledger.unresponsive_since()).min();
         let since = since.map(|since| since.max(ledger.last_answer()));
-        let limit = ledger.silent_after(self.settings.list_overdue);
+        let limit = ledger.unresponsive_after(self.settings.list_overdue);
         since.is_some_and(|since| now >= since + limit)
     }
 

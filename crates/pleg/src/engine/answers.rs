@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::call::{Answer, Answered, Call, Key, Purpose, Request};
-use super::limits::LATE;
+use super::limits::OVERDUE_AT_LATEST;
 use super::processes::ToOpen;
 use super::state::{Action, Engine};
 use super::sweeper::Outcome;
@@ -55,7 +55,7 @@ impl Engine {
         let took = now.instant.duration_since(begun);
         self.out.observer.call_ended(key.0, took, answer.error());
         // A stuck call that ends shows how long the fault lasted, not what such a call costs.
-        if !was_stuck || took < LATE {
+        if !was_stuck || took < OVERDUE_AT_LATEST {
             self.record_cost(key.0, begun, &answer, now.instant);
         }
         self.take_in(call, about, begun, answer, now);
@@ -128,19 +128,11 @@ impl Engine {
             source: Source::Sweep,
         };
         match (call.purpose, answer) {
-            // Lists are stuck while heartbeats are sent, so no relist would notice that another
-            // runtime answers.
-            (Purpose::Heartbeat, Answer::Version(Ok(version))) => {
-                self.relister.note_reachable();
-                if self.relister.runtime() != Some(&version) {
-                    self.note_version(version);
-                }
-            }
             // The answer itself is not used: its arrival is the evidence.
-            (Purpose::Heartbeat | Purpose::Witness, _) => {}
-            (_, Answer::Version(answer)) => self.on_version(answer, now),
-            (purpose, Answer::Sandboxes(answer)) => self.on_list(&purpose, answer, interval, now),
-            (purpose, Answer::Containers(answer)) => self.on_list(&purpose, answer, interval, now),
+            (Purpose::Witness, _) => {}
+            (_, Answer::Version(answer)) => self.on_version(answer, begun, now),
+            (_, Answer::Sandboxes(answer)) => self.on_list(answer, interval, now),
+            (_, Answer::Containers(answer)) => self.on_list(answer, interval, now),
             (Purpose::Sweep(uid), Answer::Sandbox(answer)) => {
                 if let (Some(_), Ok(status)) = (&uid, &answer) {
                     self.learn_containers(status, interval);

@@ -28,6 +28,15 @@ pub(crate) enum List {
 }
 
 impl List {
+    pub(crate) const BOTH: [Self; 2] = [Self::Sandboxes, Self::Containers];
+
+    pub(crate) fn other(self) -> Self {
+        match self {
+            Self::Sandboxes => Self::Containers,
+            Self::Containers => Self::Sandboxes,
+        }
+    }
+
     pub(crate) fn rpc(self) -> Rpc {
         match self {
             Self::Sandboxes => Rpc::ListPodSandbox,
@@ -104,10 +113,10 @@ impl Answer {
 /// Why a call is made. It decides where its answer is taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Part of a relist.
-    Relist,
-    /// The other list, beside a sweep that replaces one.
-    SweepList,
+    /// What exists.
+    List,
+    /// Which runtime answers, and whether it answers at all.
+    Version,
     /// One id of a sweep, with its pod if it is known.
     Sweep(Option<PodUid>),
     /// Part of the inspection with this ticket number.
@@ -120,8 +129,6 @@ pub(crate) enum Purpose {
     Birth,
     /// Whether other calls are answered while one is not.
     Witness,
-    /// Whether the runtime answers at all.
-    Heartbeat,
 }
 
 impl Purpose {

@@ -1,5 +1,5 @@
 //! Which calls are sent now: each component that wants calls is queried in a fixed order, and the
-//! ledger admits them.
+//! ledger admits them. No component sends a call itself.
 
 use tokio::time::Instant;
 
@@ -13,28 +13,63 @@ use crate::model::wall_time::Moment;
 use crate::runtime::{About, Rpc};
 
 impl Engine {
-    /// Sends all wanted calls that the ledger has room for: first those that follow hints of the
-    /// kernel, then inspections, then sweeps, then a witness. The loop ends, because each component
+    /// Sends all wanted calls that the ledger has room for. The loop ends, because each component
     /// hands out a call only once, whether it is sent or withheld, and a witness is chosen only if
     /// it can be sent.
     pub(super) fn send_calls(&mut self, now: Moment) {
-        let instant = now.instant;
-        self.send_postponed(instant);
-        while let Some((call, about)) = self
-            .sources
-            .processes
-            .next_call(&self.ledger, self.quarantine.admits_pids(instant), instant)
-            .or_else(|| self.sources.births.next_call(&self.ledger, instant))
-            .or_else(|| {
-                self.inspector
-                    .next_call(&mut self.ledger, &mut self.records, instant)
-            })
-            .or_else(|| self.sweeper.next_call(&self.ledger, instant))
-            .or_else(|| self.next_witness(instant))
-        {
+        self.send_postponed(now.instant);
+        while let Some((call, about)) = self.next_call(now) {
             self.send(call, about, now);
         }
-        self.send_postponed(instant);
+        self.send_postponed(now.instant);
+    }
+
+    /// The next wanted call: first those that follow hints of the kernel, then inspections, then
+    /// sweeps, then a witness. Lists are last, because an inspection shows its pod sooner than they
+    /// do.
+    fn next_call(&mut self, now: Moment) -> Option<(Call, About)> {
+        let instant = now.instant;
+        let admits_pids = self.quarantine.admits_pids(instant);
+        let (ledger, sources) = (&mut self.ledger, &mut self.sources);
+        sources
+            .processes
+            .next_call(ledger, admits_pids, instant)
+            .or_else(|| sources.births.next_call(ledger, instant))
+            .or_else(|| self.inspector.next_call(ledger, &mut self.records, instant))
+            .or_else(|| self.sweeper.next_call(ledger, instant))
+            .or_else(|| self.next_witness(instant))
+            .or_else(|| self.next_for_node(now))
+    }
+
+    /// A list that is due, or `Version`: before a list while the runtime is unknown, and as a
+    /// heartbeat while a list is overdue. `Version` waits for no lock of the runtime, so its answer
+    /// distinguishes a list that one container blocks from an unresponsive runtime.
+    fn next_for_node(&mut self, now: Moment) -> Option<(Call, About)> {
+        let ages = self.ages(now.instant);
+        if self.relister.is_version_suspect(ages) {
+            self.relister.skip_version();
+        }
+        let next_heartbeat = self.probes.last_heartbeat + SUSPECT;
+        let needs_heartbeat = now.instant >= next_heartbeat && self.relister.is_overdue(ages);
+        let request = if needs_heartbeat && ages.version.is_none() {
+            self.probes.last_heartbeat = now.instant;
+            Request::Version
+        } else {
+            self.relister.next_call(ages.version.is_some(), now)?
+        };
+        let purpose = match request {
+            Request::Version => Purpose::Version,
+            _ => Purpose::List,
+        };
+        if purpose == Purpose::List
+            && ages.oldest_list().is_none()
+            && let Some(last) = self.relister.last_good()
+        {
+            let since = now.instant.duration_since(last);
+            self.out.observer.relist_interval(since);
+        }
+        let about = About::node(request.key().0);
+        Some((Call { request, purpose }, about))
     }
 
     /// Sends the quarantined call whose turn it is, before another call takes its place.
@@ -116,25 +151,7 @@ impl Engine {
         }
     }
 
-    /// Sends a call that is not about a single pod.
-    pub(super) fn send_for_node(&mut self, request: Request, purpose: Purpose, now: Instant) {
-        let about = About::node(request.key().0);
-        self.ledger.begin_as(about, purpose.is_observation(), now);
-        self.act(Action::Send(Call { request, purpose }));
-    }
-
     pub(super) fn act(&mut self, action: Action) {
         self.out.actions.push(action);
-    }
-
-    /// Sends `Version` while a list is overdue. `Version` waits for no lock of the runtime, so its
-    /// answer distinguishes a list that one container blocks from an unresponsive runtime.
-    pub(super) fn send_heartbeat(&mut self, now: Instant) {
-        let ages = self.ages(now);
-        let due = self.probes.last_heartbeat + SUSPECT;
-        if ages.version.is_none() && now >= due && self.relister.history().is_overdue(ages) {
-            self.probes.last_heartbeat = now;
-            self.send_for_node(Request::Version, Purpose::Heartbeat, now);
-        }
     }
 }

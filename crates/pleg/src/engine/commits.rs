@@ -190,7 +190,7 @@ impl Engine {
         let listed = match judged {
             // A container that its sandbox has shown meanwhile is still to be inspected.
             _ if in_sandboxes && self.missing(now.instant).containers => {
-                let sandboxes = self.relister.history().taken_in(List::Sandboxes);
+                let sandboxes = self.relister.known_as_of(List::Sandboxes);
                 sandboxes.filter(|_| !self.records.is_pending(uid))
             }
             Judged::Agrees => self.listed_as_of(uid, commit),

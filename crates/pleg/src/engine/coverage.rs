@@ -17,7 +17,7 @@ impl Engine {
     pub(super) fn update_coverage(&mut self, now: Moment) {
         let instant = now.instant;
         let ages = self.ages(instant);
-        self.relister.note_unseen_lists(ages);
+        self.relister.note_unavailable_lists(ages);
         let contradicted = self.contradicted(instant);
         let mut dead = BTreeMap::<PodUid, BTreeSet<Id>>::new();
         for failing in &contradicted {
@@ -36,8 +36,8 @@ impl Engine {
             .chain(self.unlisted())
             .chain(self.unobserved.doubts.failing())
             .collect();
-        let overdue = self.relister.history().is_overdue(ages);
-        let unresponsive_since = self.ledger.silent_since();
+        let overdue = self.relister.is_overdue(ages);
+        let unresponsive_since = self.ledger.unresponsive_since();
         let unresponsive_since = unresponsive_since
             .filter(|since| overdue && instant >= *since + self.unresponsive_after());
         let mut stuck = self.stuck(ages);
@@ -46,7 +46,7 @@ impl Engine {
             // container.
             stuck.retain(|call| call.about.id.is_none());
         }
-        let is_status_late = self.ledger.is_status_late(instant);
+        let has_overdue_status = self.ledger.has_overdue_status(instant);
         let lists = self.relister.state_of_lists(ages);
         let each_list = self.relister.each_list(ages);
         let is_unreachable = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
@@ -64,7 +64,7 @@ impl Engine {
         let unobserved: BTreeSet<&PodUid> = unobserved.filter(|uid| !is_reported(uid)).collect();
         let failed = |uid: &PodUid| !is_reported(uid) && !unobserved.contains(uid);
         let mut uninspected = unobserved.len() + self.out.reader.count_failed(failed);
-        if !cannot_list && !is_status_late && !is_unreachable {
+        if !cannot_list && !has_overdue_status && !is_unreachable {
             let unobserved = self.unexplained(is_reported, instant);
             let pods = unobserved.iter().filter_map(|failing| failing.pod.as_ref());
             let pods = pods.map(|pod| (pod.uid.clone(), instant));
@@ -82,7 +82,7 @@ impl Engine {
             .unobserved
             .too_slow
             .is_some_and(|last| instant < last + RELAPSE_WITHIN);
-        let statuses = match is_status_late {
+        let statuses = match has_overdue_status {
             true => Statuses::Late,
             false if waiting > 0 && is_runtime_too_slow => Statuses::TooSlow,
             false => Statuses::InTime,
@@ -108,7 +108,7 @@ impl Engine {
             kubelet_listed: self.relister.good_for_kubelet(),
             kubelet_cannot_list: self.relister.has_failed_kubelet() || cannot_list,
             kubelet_waits,
-            kubelet_lists_took: self.relister.history().for_kubelet_took(),
+            kubelet_lists_took: self.relister.for_kubelet_took(),
             silent: unresponsive_since,
             statuses,
             lost: self
@@ -119,8 +119,8 @@ impl Engine {
 
     /// The stuck calls, those for the whole node first.
     fn stuck(&self, ages: Ages) -> Vec<OutstandingCall> {
-        let stuck = self.relister.history().stuck(ages);
-        let overdue = self.relister.history().version_overdue_after();
+        let stuck = self.relister.stuck(ages);
+        let overdue = self.relister.version_overdue_after();
         let lists = ages.oldest_list();
         let version = ages.version.filter(|age| {
             // Beside a stuck list, `Version` is sent as a heartbeat. It is reported only if it is
@@ -196,7 +196,7 @@ impl Engine {
     /// The unseen parts of the node, now or when pods were last observed.
     pub(super) fn unseen_parts(&self, ages: Ages) -> Vec<Blind> {
         let unseen = self.relister.unseen_lists(ages);
-        self.unseen_parts_without(unseen.or(self.relister.history().outdated()))
+        self.unseen_parts_without(unseen.or(self.relister.outdated()))
     }
 
     /// The unseen parts of the node while these lists are not available.

@@ -16,8 +16,7 @@ use tokio::time::{Instant, sleep_until};
 
 use super::call::{Answered, Call};
 use super::limits::{
-    CLOCK_CHECK_PERIOD, MAX_INPUTS_PER_TURN, MAX_STATUS_HELD_FOR, MAX_UNREAD_EVENTS, MIN_SLEEP,
-    PAUSED_AFTER,
+    MAX_INPUTS_PER_TURN, MAX_UNREAD_EVENTS, MIN_SLEEP, PAUSED_AFTER, STATUS_HELD_FOR,
 };
 use super::state::{Action, Engine, Input};
 use crate::config::{Config, Environment};
@@ -127,7 +126,7 @@ impl<R: Runtime> Driver<R> {
             let tick = self
                 .engine
                 .has_outstanding_calls()
-                .then(|| now + CLOCK_CHECK_PERIOD);
+                .then(|| now + PAUSED_AFTER / 3);
             let tick = tick.filter(|tick| *tick < alarm);
             let next = tokio::select! {
                 biased;
@@ -183,7 +182,7 @@ impl<R: Runtime> Driver<R> {
     /// Until when subscriptions and status requests are held.
     fn held_until(&self) -> Option<Instant> {
         let until = self.engine.status_held_until()?;
-        Some(until.min(self.held_since + MAX_STATUS_HELD_FOR))
+        Some(until.min(self.held_since + STATUS_HELD_FOR))
     }
 
     fn take_in_waiting(&mut self) {

@@ -1,6 +1,6 @@
 //! Hints of the runtime's event stream.
 
-use super::limits::{RELIST_FOR_HINTS_WITHIN, UNKNOWN_POD_COST, UNNAMED_POD_COST};
+use super::limits::{RELIST_FOR_HINTS_WITHIN, UNKNOWN_POD_COST};
 use super::state::Engine;
 use crate::config::Mode;
 use crate::model::event::Source;
@@ -23,7 +23,8 @@ impl Engine {
         self.sources.streaming.announced(&id, now.instant);
         let cost = match &sandbox {
             Some(sandbox) => self.cost_of(&sandbox.pod),
-            None => UNNAMED_POD_COST,
+            // No call is made before its pod is known.
+            None => 1,
         };
         if !self.sources.budget.take(cost, now.instant) {
             // While lists are not answered, the next sweep requests it.

@@ -10,10 +10,10 @@
 
 use std::time::Duration;
 
-pub use base::ledger::limits::{LATE, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};
 pub(super) use base::ledger::limits::{
     MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, OVERDUE_FACTOR, SLOW_AFTER,
 };
+pub use base::ledger::limits::{OVERDUE_AT_LATEST, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};
 
 const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -26,8 +26,8 @@ const fn seconds(seconds: u64) -> Duration {
 // Calls. The limits by which a call is overdue or stuck, and those of outstanding calls, are in
 // `base::ledger::limits`.
 
-/// How many calls of one purpose are outstanding at once: of a sweep, for ended processes, for new
-/// ids. It bounds what one purpose takes from the others. Chosen.
+/// How many calls of one purpose are outstanding at once: of a sweep, for PIDs, for ended processes,
+/// for new ids. It bounds what one purpose takes from the others. Chosen.
 pub(super) const PARALLEL_CALLS: usize = 8;
 
 // Lists and sweeps.
@@ -66,20 +66,18 @@ pub(super) const MAX_UNKNOWN_IDS: usize = 256;
 
 // Retries.
 
-/// The longest pause before the event stream is opened again, and the usual pause after a list that
-/// was too large. Chosen: the default of `relist_ceiling`.
+/// The longest pause before the event stream is opened again, or a process that is not visible is
+/// tried again, and the usual pause after a list that was too large. Chosen: the default of
+/// `relist_ceiling`.
 pub(super) const MAX_RETRY_PAUSE: Duration = seconds(30);
 
 /// How long after its sending a call may be the cause of a lost connection. A runtime that crashes
 /// on a call does so within this time. Chosen.
 pub(super) const CRASH_WITHIN: Duration = seconds(1);
 
-/// The first pause before a call during which the connection was lost each time is sent again: 1,
-/// 4, 16 s and so on. Chosen.
+/// The first pause before a call during which the connection was lost each time is sent again; each
+/// further pause is four times as long. Chosen.
 pub(super) const FIRST_WITHHELD_PAUSE: Duration = seconds(1);
-
-/// How many times longer each further pause is. Chosen.
-pub(super) const WITHHELD_FACTOR: u32 = 4;
 
 /// The longest pause before such a call, and before a process that cannot be watched is tried
 /// again. Chosen: the other pods are observed without it.
@@ -102,10 +100,6 @@ pub(super) const HINTS_PER_SECOND: u32 = 300;
 /// The cost of an event of an unknown pod. It is more than an ordinary pod costs, because the pod
 /// may not exist. Chosen.
 pub(super) const UNKNOWN_POD_COST: u32 = 6;
-
-/// The cost of an event that names no pod. No call is made before the pod is known. Chosen: the
-/// smallest cost.
-pub(super) const UNNAMED_POD_COST: u32 = 1;
 
 /// How soon a relist replaces hints that are not followed. Chosen: a burst of events ends within
 /// this time, and one relist covers it.
@@ -136,9 +130,6 @@ pub(super) const UNSUPPORTED_STREAM_PAUSE: Duration = seconds(60);
 /// after fifty containers ended at once, containerd 1.7 needed up to 2 s.
 pub(super) const SETTLED_AFTER: Duration = seconds(2);
 
-/// How many PIDs are requested at once. Chosen: no other work waits for a PID.
-pub(super) const PARALLEL_PID_CALLS: usize = 4;
-
 /// The first pause before the status of an ended process is requested; each further pause is half
 /// as long again. Chosen small beside the measured delay: containerd reports an exit after 60 to
 /// 100 ms.
@@ -152,17 +143,9 @@ pub(super) const FIRST_BIRTH_PAUSE: Duration = millis(20);
 /// is reported within 100 ms, and the status call needs its share.
 pub(super) const MAX_BIRTH_PAUSE: Duration = millis(80);
 
-/// The pause before a runtime that contradicts the kernel is asked for the same status again.
-/// Chosen: the contradiction is already reported.
-pub(super) const CONTRADICTION_RETRY_PAUSE: Duration = seconds(4);
-
 /// The first pause before a process that could not be watched is tried again, and how long a new id
 /// is followed, which may belong to another client of the runtime. Chosen.
 pub(super) const FIRST_UNWATCHED_PAUSE: Duration = seconds(5);
-
-/// The longest pause before a process that is not visible is tried again. It is shorter than
-/// [`MAX_WITHHELD_PAUSE`], because the attempt may show that the process has ended. Chosen.
-pub(super) const MAX_INVISIBLE_PAUSE: Duration = seconds(60);
 
 // Statuses in doubt.
 
@@ -170,7 +153,8 @@ pub(super) const MAX_INVISIBLE_PAUSE: Duration = seconds(60);
 /// long. Chosen.
 pub(super) const FIRST_DOUBT_PAUSE: Duration = millis(500);
 
-/// The longest such pause. Chosen: the fifth of 0.5, 1, 2, 4, 8 s.
+/// The longest such pause, also for a runtime that contradicts the kernel. Chosen: the fifth of 0.5, 1,
+/// 2, 4, 8 s.
 pub(super) const MAX_DOUBT_PAUSE: Duration = seconds(8);
 
 /// How many times a missing exit code is requested again. CRI-O reports -1 until the exit file
@@ -215,21 +199,14 @@ pub(super) const MAX_INPUTS_PER_TURN: usize = 64;
 
 /// A wake-up that is delayed by this time shows that this process was paused: stopped, frozen or
 /// starved of CPU. A turn that takes this long is checked in the same way: answers may be waiting
-/// in the socket. Chosen: far above the delays of a loaded node.
+/// in the socket. While calls are outstanding, the clock is checked three times as often. Chosen: far
+/// above the delays of a loaded node.
 pub(super) const PAUSED_AFTER: Duration = millis(300);
-
-/// How often the clock is checked while calls are outstanding. The error in the length of a pause
-/// is at most this time. Chosen: a third of [`PAUSED_AFTER`].
-pub(super) const CLOCK_CHECK_PERIOD: Duration = millis(100);
 
 /// The shortest sleep. It prevents a busy loop if work is due but cannot begin. Derived: the
 /// resolution of tokio's timer.
 pub(super) const MIN_SLEEP: Duration = millis(1);
 
-/// How long requests for the status wait after a pause of this process. Answers that arrived during
-/// the pause are taken in first. Chosen.
+/// How long requests for the status wait after a pause of this process, at most. Answers that arrived
+/// during the pause are taken in first. Chosen: a Kubernetes probe times out after 1 s.
 pub(super) const STATUS_HELD_FOR: Duration = millis(500);
-
-/// The longest such wait if pauses follow one another. Derived: a Kubernetes probe times out after
-/// 1 s.
-pub(super) const MAX_STATUS_HELD_FOR: Duration = millis(700);

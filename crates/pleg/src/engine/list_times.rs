@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::ledger::percentile_95;
 
-use super::limits::{LATE, OVERDUE_FACTOR, REMEMBERED_LISTS, SUSPECT};
+use super::limits::{OVERDUE_AT_LATEST, OVERDUE_FACTOR, REMEMBERED_LISTS, SUSPECT};
 
 /// How long lists take on this node.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl ListTimes {
     /// How long a list may take before it is overdue.
     pub(super) fn overdue(&self) -> Duration {
         let usual = self.usual * OVERDUE_FACTOR;
-        usual.clamp(self.overdue, LATE.max(self.overdue))
+        usual.clamp(self.overdue, OVERDUE_AT_LATEST.max(self.overdue))
     }
 
     /// How long a list may take before it is suspect, while the other one is answered.

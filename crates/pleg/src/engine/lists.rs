@@ -68,17 +68,8 @@ impl<T> IndexMut<List> for PerList<T> {
 }
 
 impl PerList<bool> {
-    pub(crate) const BOTH: Self = Self {
-        sandboxes: true,
-        containers: true,
-    };
-
     pub(crate) fn any(self) -> bool {
         self.sandboxes || self.containers
-    }
-
-    pub(crate) fn are_both(self) -> bool {
-        self.sandboxes && self.containers
     }
 
     /// The only list for which this is true.

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use super::limits::{FIRST_WITHHELD_PAUSE, WITHHELD_FACTOR};
+use super::limits::FIRST_WITHHELD_PAUSE;
 use crate::model::backoff::Backoff;
 
 /// Consecutive losses, and the pause that follows from them.
@@ -22,7 +22,7 @@ impl Losses {
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             count: 0,
-            backoff: Backoff::new(FIRST_WITHHELD_PAUSE, WITHHELD_FACTOR, longest),
+            backoff: Backoff::new(FIRST_WITHHELD_PAUSE, 4, longest),
             pause: Duration::ZERO,
         }
     }

@@ -5,12 +5,14 @@
 //!      |  Input: an answer, an event, an exit, a birth, time     ^  Action: send, open, watch
 //!      v                                                         |
 //!   engine: holds all state; uses no clock and does no IO -------/
-//!      wants       relister              requests both lists; list_history: how each was answered
+//!      wants       lister                one list: when it is due, and how it was answered
+//!                  relister              both lists, the connection, and when a relist is complete
 //!                  sweeper               replaces a list: requests the status of each known id
 //!                  inspector             requests the statuses of the pods that differ
 //!                  processes, births     hints of the kernel: exits, new containers
 //!                  stream, proof         hints of the runtime: events, and whether they are reliable
-//!      calls       ledger, evidence      how many calls may be outstanding, and which are stuck
+//!      calls       calls                 the one place that sends: the next call of each component
+//!                  ledger, evidence      how many calls may be outstanding, and which are stuck
 //!                  quarantine, losses    calls during which the connection was lost
 //!      reports     passes                when all pods were last observed
 //!                  unobserved, coverage  which pods are not observed, and why
@@ -39,8 +41,8 @@ mod hints;
 mod inspector;
 mod kernel_hints;
 mod limits;
-mod list_history;
 mod list_times;
+mod lister;
 mod lists;
 mod losses;
 mod passes;
@@ -59,4 +61,4 @@ mod sweeper;
 mod sweeps;
 mod unobserved;
 
-pub use limits::{LATE, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};
+pub use limits::{OVERDUE_AT_LATEST, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};

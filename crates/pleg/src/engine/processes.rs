@@ -25,8 +25,7 @@ pub(crate) use deaths::Contradiction;
 
 use super::call::{Call, Purpose, Request};
 use super::limits::{
-    FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_INVISIBLE_PAUSE, MAX_WITHHELD_PAUSE,
-    PARALLEL_PID_CALLS,
+    FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS,
 };
 use super::sweeper::about;
 use crate::kernel::Unwatched;
@@ -209,7 +208,7 @@ impl Processes {
     }
 
     fn next_pid(&mut self, ledger: &Ledger) -> Option<(Call, About)> {
-        if count_unstuck(&self.pid_calls, ledger) >= PARALLEL_PID_CALLS {
+        if count_unstuck(&self.pid_calls, ledger) >= PARALLEL_CALLS {
             return None;
         }
         let free = |id: &&Id| !ledger.is_outstanding(&Request::Pid((*id).clone()).key());
@@ -323,7 +322,7 @@ impl Processes {
         let pause = *pause;
         tracing::debug!("the process of container {id} is not watched: {why}");
         let longest = match pid {
-            Some(_) => MAX_INVISIBLE_PAUSE,
+            Some(_) => MAX_RETRY_PAUSE,
             None => MAX_WITHHELD_PAUSE,
         };
         // The first process may have been opened after this attempt began.

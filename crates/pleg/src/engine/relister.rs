@@ -1,11 +1,15 @@
-//! The relist: when both lists are requested, and what they show.
+//! Both lists: which of them is requested now, and when a relist is complete.
 //!
 //! ```text
-//!   Waiting --due--> AwaitingVersion (if the runtime is unknown) --> OpenRelist (both lists at once)
-//!      ^                                                                  |
-//!      \---- a pause: none after the first late relist, --- Relisted: good or failed
-//!            longer while lists are slow
+//!   a list is due --> Version (if the runtime is unknown) --> it is requested, and with it the other
+//!                                                             one, unless that is slow, fails or is
+//!                                                             outstanding
+//!   a list is answered --> taken in at once, or with the other one if that may arrive together
+//!   both are known as of a later time than before: a relist is complete
 //! ```
+//!
+//! Each list has its own [`Lister`]: a list that is stuck, fails or is slow does not delay the other
+//! one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,346 +17,343 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 mod availability;
-mod ending;
-mod open_relist;
+mod connection;
+mod newest;
 
-pub(super) use open_relist::ListRow;
-use open_relist::{OpenRelist, Reply, Rows};
+pub(super) use newest::ListRow;
+use newest::{Newest, Rows};
 
-use super::call::List;
-use super::limits::{MAX_LOSS_PAUSE, TOO_LARGE_RETRY_PAUSE};
-use super::list_history::ListHistory;
-use super::losses::Losses;
+use connection::Connection;
+
+use super::call::{List, Request};
+use super::limits::TOO_LARGE_RETRY_PAUSE;
+use super::list_times::ListTimes;
+use super::lister::Lister;
+use super::lists::PerList;
 use crate::config::Config;
 use crate::model::event::Source;
 use crate::model::grouping::Grouping;
+use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::snapshot::{Counts, Snapshot};
 use crate::model::wall_time::Moment;
+use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::records::Interval;
-use crate::runtime::{CallError, Listing, RuntimeVersion};
+use crate::runtime::grpc::MAX_MESSAGE_SIZE;
+use crate::runtime::{CallError, Listing};
 
 /// Both lists, and when they are requested.
 #[derive(Debug)]
 pub(crate) struct Relister {
+    /// The shortest period between two lists.
     period: Duration,
-    state: State,
-    /// The last answer to `Version`.
-    runtime: Option<RuntimeVersion>,
-    /// Whether the runtime is unknown: `Version` was not answered yet, or the connection was lost
-    /// since.
-    is_version_unknown: bool,
-    /// Whether the next relist proceeds without an answer to `Version`.
-    skips_version: bool,
-    /// Whether, in the last relist, the connection was lost for one list before the other one
-    /// arrived.
-    has_lost_one: bool,
-    /// Lost connections soon after the beginning of a relist.
-    losses: Losses,
-    /// A relist that begins after this time was requested while another one was open.
-    requested: Option<Instant>,
-    /// The relist after the open one is wanted by this time.
-    hurried: Option<Instant>,
-    history: ListHistory,
-    /// The last good lists, grouped by pod.
+    lists: PerList<Lister>,
+    /// How long lists usually take.
+    times: ListTimes,
+    connection: Connection,
+    /// The newest good answers, whether taken in or not.
+    sandboxes: Option<Newest<ListedSandbox>>,
+    containers: Option<Newest<ListedContainer>>,
+    /// The lists of the last relist, grouped by pod.
     grouping: Grouping,
-    good: Good,
-    /// Why the last relist could not request lists: there is no connection, or the server is no CRI
-    /// runtime.
-    no_runtime: Option<CallError>,
-    /// When a relist last failed.
-    failed_at: Option<Instant>,
+    complete: Complete,
     /// How many rows of the last lists belonged to no pod.
     orphaned: usize,
 }
 
-#[derive(Debug)]
-enum State {
-    Waiting { due: Instant },
-    AwaitingVersion,
-    OpenRelist(OpenRelist),
-}
-
-/// When lists were good.
+/// As of when relists are complete.
 #[derive(Clone, Copy, Debug, Default)]
-struct Good {
-    /// When the last good relist began.
+struct Complete {
     last: Option<Instant>,
-    /// When the one before it began.
+    /// The one before it.
     before: Option<Instant>,
-    /// When the last relist began whose lists a kubelet could have received.
+    /// The last one whose lists a kubelet could have received.
     for_kubelet: Option<Instant>,
-    /// How many pods and containers the last good lists showed.
+    /// How many pods and containers the last one showed.
     counts: Counts,
-}
-
-/// The calls with which a relist begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum RelistCalls {
-    Version,
-    Lists,
-}
-
-/// The result of a relist.
-#[derive(Debug)]
-pub(crate) enum Relisted {
-    /// Both lists were answered successfully.
-    Good(Listed),
-    /// A list failed; the relist took this long.
-    Failed(Duration),
-}
-
-/// What both lists showed.
-#[derive(Debug)]
-pub(crate) struct Listed {
-    pub(crate) snapshot: Snapshot,
-    pub(crate) begun: Moment,
-    /// Whether the lists arrived late. Their content may be as old as their request.
-    pub(crate) are_late: bool,
 }
 
 impl Relister {
     pub(crate) fn new(config: &Config, now: Instant) -> Self {
         Self {
             period: config.relist_period,
-            state: State::Waiting { due: now },
-            runtime: None,
-            is_version_unknown: true,
-            requested: None,
-            hurried: None,
-            history: ListHistory::new(config.list_overdue),
-            grouping: Grouping::new(now, Arc::new([]), Arc::new([])),
-            good: Good::default(),
-            no_runtime: None,
-            failed_at: None,
-            orphaned: 0,
-            skips_version: false,
-            has_lost_one: false,
-            losses: Losses::new(MAX_LOSS_PAUSE),
-        }
-    }
-
-    /// How each list was answered.
-    pub(crate) fn history(&self) -> &ListHistory {
-        &self.history
-    }
-
-    /// When the next relist is due; `None` while one is open.
-    pub(crate) fn due(&self) -> Option<Instant> {
-        match self.state {
-            State::Waiting { due } => Some(due),
-            State::AwaitingVersion | State::OpenRelist(_) => None,
-        }
-    }
-
-    /// Makes a relist due that begins after `after`. A good relist that began since is enough.
-    pub(crate) fn request(&mut self, after: Instant) {
-        match &mut self.state {
-            State::Waiting { .. } if self.good.last.is_some_and(|begun| begun > after) => {}
-            State::Waiting { due } => *due = after.min(*due),
-            State::AwaitingVersion | State::OpenRelist(_) => self.requested = Some(after),
-        }
-    }
-
-    /// Makes the next relist due by `time`. After a list that was too large this does nothing,
-    /// because the runtime would produce it for nothing each time.
-    pub(crate) fn hurry(&mut self, time: Instant) {
-        if !self.is_too_large() {
-            self.make_due_by(time);
-        }
-    }
-
-    /// The same, even after a list that was too large: only lists show whether the runtime is
-    /// reachable at all.
-    pub(crate) fn hurry_anyway(&mut self, time: Instant) {
-        let least = match self.is_too_large() {
-            true => TOO_LARGE_RETRY_PAUSE,
-            false => self.losses.pause(),
-        };
-        let least = self.failed_at.map(|failed| failed + least);
-        self.make_due_by(least.map_or(time, |least| time.max(least)));
-    }
-
-    fn is_too_large(&self) -> bool {
-        matches!(self.failure(), Some(CallError::TooLarge(_)))
-    }
-
-    fn make_due_by(&mut self, time: Instant) {
-        match &mut self.state {
-            State::Waiting { due } => *due = time.min(*due),
-            State::AwaitingVersion | State::OpenRelist(_) => {
-                self.hurried = Some(self.hurried.map_or(time, |other| other.min(time)));
-            }
-        }
-    }
-
-    /// The last answer to `Version`.
-    pub(crate) fn runtime(&self) -> Option<&RuntimeVersion> {
-        self.runtime.as_ref()
-    }
-
-    pub(crate) fn set_runtime(&mut self, version: RuntimeVersion) {
-        self.runtime = Some(version);
-    }
-
-    /// Whether the runtime is unknown, so that the next relist first sends `Version`.
-    pub(crate) fn needs_version(&self) -> bool {
-        self.is_version_unknown && !self.skips_version
-    }
-
-    /// Begins a relist if one is due. `Version` is sent first if the runtime is unknown, because
-    /// its answer decides which version of CRI is used. Both lists are requested at once, so that a
-    /// stuck list does not delay the other one.
-    pub(crate) fn begin(&mut self, now: Moment) -> Option<RelistCalls> {
-        if self.due().is_none_or(|due| now.instant < due) {
-            return None;
-        }
-        let needs_version = self.needs_version();
-        self.skips_version = false;
-        Some(if needs_version {
-            self.state = State::AwaitingVersion;
-            RelistCalls::Version
-        } else {
-            self.begin_lists(now)
-        })
-    }
-
-    fn begin_lists(&mut self, begun: Moment) -> RelistCalls {
-        self.state = State::OpenRelist(OpenRelist {
-            begun,
+            lists: PerList {
+                sandboxes: Lister::new(now),
+                containers: Lister::new(now),
+            },
+            times: ListTimes::new(config.list_overdue),
+            connection: Connection::default(),
             sandboxes: None,
             containers: None,
-            largest: 0,
-        });
-        RelistCalls::Lists
-    }
-
-    /// `Version` was answered: lists are requested next.
-    pub(crate) fn version_known(&mut self, now: Instant) {
-        self.is_version_unknown = false;
-        self.skips_version = false;
-        if let State::AwaitingVersion = self.state {
-            self.state = State::Waiting { due: now };
+            grouping: Grouping::new(now, Arc::new([]), Arc::new([])),
+            complete: Complete::default(),
+            orphaned: 0,
         }
     }
 
-    /// Another runtime may be listening now.
-    fn forget_version(&mut self) {
-        self.is_version_unknown = true;
-        self.skips_version = false;
+    fn each<T>(&self, of: impl FnMut(&Lister) -> T) -> PerList<T> {
+        self.lists.as_ref().map(of)
     }
 
-    /// Requests lists without an answer to `Version`. The relist after that one sends `Version`
-    /// again.
-    pub(crate) fn skip_version(&mut self, now: Instant) {
-        self.skips_version = self.is_version_unknown;
-        if let State::AwaitingVersion = self.state {
-            self.state = State::Waiting { due: now };
+    /// When the list that waits longest is due; `None` while a list is outstanding.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        let [one, other] = self.each(Lister::due).both();
+        Some(one?.max(other?))
+    }
+
+    /// When a list is next due. While `Version` is awaited first, only its answer goes on.
+    pub(crate) fn alarm(&self, is_awaiting_version: bool, now: Instant) -> Option<Instant> {
+        let is_blocked = is_awaiting_version && self.needs_version();
+        let due = self.each(Lister::due).both().into_iter().flatten();
+        due.filter(|due| *due > now || !is_blocked).min()
+    }
+
+    /// Makes due each list that is not known as of a later time than `after`.
+    pub(crate) fn request(&mut self, after: Instant) {
+        for list in List::BOTH {
+            self.lists[list].request(after);
         }
     }
 
-    /// `Version` failed. Ends the relist, unless lists were requested meanwhile.
-    pub(crate) fn version_failed(&mut self, error: CallError, now: Instant) -> Option<Relisted> {
-        let State::AwaitingVersion = self.state else {
-            return None;
-        };
-        Some(self.failed(error, now))
+    /// The same for one list, which may be outstanding.
+    pub(crate) fn request_list(&mut self, list: List, after: Instant) {
+        if !self.lists[list].is_outstanding() {
+            self.lists[list].request(after);
+        }
     }
 
-    /// Takes in the answer to a list. Returns the result of the relist once both lists have ended.
-    pub(crate) fn on_list<R: ListRow>(
-        &mut self,
-        answer: Result<Listing<R>, CallError>,
-        now: Instant,
-    ) -> Option<Relisted> {
-        let State::OpenRelist(open_relist) = &mut self.state else {
-            return None;
-        };
-        let answer = match answer {
-            Ok(listing) => {
-                let took = now.duration_since(open_relist.begun.instant);
-                self.history.received(R::LIST, took);
-                open_relist.largest = listing.bytes.max(open_relist.largest);
-                Ok(listing.rows)
+    /// Makes the lists due by `time`, except one that was too large: the runtime would produce it for
+    /// nothing each time.
+    pub(crate) fn hurry(&mut self, time: Instant) {
+        for list in List::BOTH {
+            if !self.lists[list].is_too_large() {
+                self.lists[list].make_due_by(time);
             }
-            Err(error) => {
-                self.history.failed(R::LIST, &error);
-                Err(error)
-            }
-        };
-        let is_lost = matches!(answer, Err(CallError::Unavailable(_)));
-        *R::reply(open_relist) = Some(Reply {
-            at: now,
-            rows: answer,
-        });
-        self.end(is_lost, now)
-    }
-
-    /// A list of a sweep failed. Returns whether that is new.
-    pub(crate) fn sweep_list_failed(&mut self, list: List, error: &CallError) -> bool {
-        if !matches!(error, CallError::Unavailable(_)) {
-            self.note_reachable();
         }
-        self.history.failed_beside_a_sweep(list, error)
     }
 
-    /// There is a connection again. The next relist, which would show it, may be far away: it waits
-    /// for a list of a sweep.
-    pub(crate) fn note_reachable(&mut self) {
-        self.no_runtime
-            .take_if(|error| matches!(error, CallError::Unavailable(_)));
+    /// The same, even a list that was too large: only lists show whether the runtime is reachable at
+    /// all.
+    pub(crate) fn hurry_anyway(&mut self, time: Instant) {
+        for list in List::BOTH {
+            let lister = &mut self.lists[list];
+            let pause = match lister.is_too_large() {
+                true => TOO_LARGE_RETRY_PAUSE,
+                false => self.connection.pause(),
+            };
+            let earliest = lister.failed_at().map(|failed| failed + pause);
+            lister.make_due_by(earliest.map_or(time, |earliest| time.max(earliest)));
+        }
     }
 
-    /// A list of a sweep arrived after `took`.
-    pub(crate) fn sweep_list_received(&mut self, list: List, took: Duration) {
-        self.note_reachable();
-        self.history.received_beside_a_sweep(list, took);
-    }
-
-    /// A list that was requested at `requested` has been taken in.
-    pub(crate) fn list_taken_in(&mut self, list: List, requested: Instant) {
-        self.history.taken_in_as_of(list, requested);
-    }
-
-    /// The rows of this list in the open relist, if they wait for the other list and nothing as new
-    /// is taken in.
-    pub(crate) fn waiting<R: ListRow>(&mut self) -> Option<(Rows<R>, Interval)> {
-        let State::OpenRelist(open_relist) = &mut self.state else {
+    /// The call to send now. `Version` is sent first if the runtime is unknown, because its answer
+    /// decides which version of CRI is used. A list that is due takes the other one along.
+    pub(crate) fn next_call(&mut self, is_awaiting_version: bool, now: Moment) -> Option<Request> {
+        let due = self.each(|list| list.is_due(now.instant));
+        if !due.any() {
             return None;
+        }
+        if self.needs_version() {
+            return (!is_awaiting_version).then_some(Request::Version);
+        }
+        let list = match due.sandboxes {
+            true => List::Sandboxes,
+            false => List::Containers,
         };
-        let begun = open_relist.begun.instant;
-        let reply = R::reply(open_relist).as_ref()?;
-        let rows = reply.rows.as_ref().ok()?;
-        let interval = Interval {
+        let other = &mut self.lists[list.other()];
+        if other.goes_along() {
+            other.make_due_by(now.instant);
+        }
+        self.lists[list].sent(now);
+        Some(Request::List(list))
+    }
+
+    /// A list was answered.
+    pub(crate) fn received<R: ListRow>(&mut self, listing: Listing<R>, now: Instant) {
+        let other = self.lists[R::LIST.other()].begun();
+        let list = &mut self.lists[R::LIST];
+        let Some(begun) = list.begun() else {
+            return;
+        };
+        let took = now.duration_since(begun.instant);
+        let beside = other.is_some_and(|other| other.instant < begun.instant);
+        list.received(took, self.times.overdue(), beside, now);
+        if !beside {
+            self.times.learn(took);
+        }
+        self.connection.list_ended();
+        *R::newest(self) = Some(Newest {
             begun,
-            ended: reply.at,
+            ended: now,
+            bytes: listing.bytes,
+            rows: listing.rows,
+            is_taken_in: false,
+        });
+        self.judge_connection(R::LIST, begun.instant, None, now);
+    }
+
+    /// A list failed, or its connection was lost.
+    pub(crate) fn failed(&mut self, list: List, error: &CallError, now: Instant) {
+        let lister = &mut self.lists[list];
+        let Some(begun) = lister.begun() else {
+            return;
+        };
+        if !is_of_the_list(error) {
+            lister.lost(error, now);
+        } else if lister.failed(error, now) {
+            tracing::debug!("unable to list: {error}");
+        }
+        lister.plan(self.period, self.period);
+        self.connection.list_ended();
+        if let CallError::Unavailable(_) | CallError::Unimplemented(_) = error {
+            self.connection.forget_version();
+        }
+        self.judge_connection(list, begun.instant, Some(error), now);
+    }
+
+    /// Decides when the lists that were answered are due. `period` is the current period between two
+    /// lists.
+    pub(crate) fn plan(&mut self, period: Duration) {
+        for list in List::BOTH {
+            if self.lists[list].is_good() {
+                self.lists[list].plan(self.period, period);
+            }
+        }
+    }
+
+    /// How long the failed relist took of which this list, sent at `begun`, was the last to end.
+    pub(crate) fn failed_relist(
+        &self,
+        list: List,
+        begun: Instant,
+        now: Instant,
+    ) -> Option<Duration> {
+        let other = &self.lists[list.other()];
+        let has_failed = |list: &Lister| list.failed_at() >= Some(begun);
+        let is_failed = has_failed(&self.lists[list]) || has_failed(other);
+        (is_failed && !other.is_outstanding()).then(|| now.duration_since(begun))
+    }
+
+    /// Takes the newest rows of a list that are not taken in yet. While `waits`, they wait for the
+    /// other list if that was sent earlier or at the same time.
+    pub(crate) fn take_new<R: ListRow>(&mut self, waits: bool) -> Option<(Rows<R>, Interval)> {
+        if self.is_held::<R>(waits) {
+            return None;
+        }
+        let newest = R::newest(self).as_mut().filter(|it| !it.is_taken_in)?;
+        newest.is_taken_in = true;
+        let interval = Interval {
+            begun: newest.begun.instant,
+            ended: newest.ended,
             source: Source::Sweep,
         };
-        (self.history.taken_in(R::LIST) < Some(begun)).then(|| (Arc::clone(rows), interval))
+        let rows = newest.rows.clone();
+        self.lists[R::LIST].taken_in(interval.begun);
+        Some((rows, interval))
     }
 
-    /// Whether a relist was ever good.
+    /// Whether new rows of this list wait for the other list.
+    fn is_held<R: ListRow>(&mut self, waits: bool) -> bool {
+        let other = self.lists[R::LIST.other()].begun();
+        let other = other.filter(|_| waits);
+        let newest = R::newest(self).as_ref().filter(|it| !it.is_taken_in);
+        newest
+            .is_some_and(|newest| other.is_some_and(|other| other.instant <= newest.begun.instant))
+    }
+
+    /// Completes a relist if both lists are known as of a later time than before. Returns what they
+    /// show, and as of when. While `waits`, a list may wait for the other one.
+    pub(crate) fn complete(&mut self, waits: bool) -> Option<(Snapshot, Moment)> {
+        if self.is_held::<ListedSandbox>(waits) || self.is_held::<ListedContainer>(waits) {
+            return None;
+        }
+        let (sandboxes, containers) = (self.sandboxes.as_mut()?, self.containers.as_mut()?);
+        let begun = match sandboxes.begun.instant <= containers.begun.instant {
+            true => sandboxes.begun,
+            false => containers.begun,
+        };
+        if self.complete.last >= Some(begun.instant) {
+            return None;
+        }
+        sandboxes.is_taken_in = true;
+        containers.is_taken_in = true;
+        self.lists.sandboxes.taken_in(sandboxes.begun.instant);
+        self.lists.containers.taken_in(containers.begun.instant);
+        let snapshot = self
+            .grouping
+            .update(begun.instant, &sandboxes.rows, &containers.rows);
+        if snapshot.orphaned > self.orphaned {
+            let orphaned = snapshot.orphaned;
+            tracing::warn!("{orphaned} listed sandboxes or containers belong to no pod");
+        }
+        self.orphaned = snapshot.orphaned;
+        let largest = sandboxes.bytes.max(containers.bytes);
+        let [one, other] = self.each(Lister::took).both();
+        self.complete = Complete {
+            last: Some(begun.instant),
+            before: self.complete.last,
+            for_kubelet: match largest <= MAX_MESSAGE_SIZE && one.max(other) < REQUEST_TIMEOUT {
+                true => Some(begun.instant),
+                false => self.complete.for_kubelet,
+            },
+            counts: snapshot.counts,
+        };
+        Some((snapshot, begun))
+    }
+
+    /// Whether a relist was ever complete.
     pub(crate) fn has_listed(&self) -> bool {
-        self.good.last.is_some()
+        self.complete.last.is_some()
     }
 
-    /// How many pods and containers the last good lists showed.
+    /// How many pods and containers the last relist showed.
     pub(crate) fn counts(&self) -> Counts {
-        self.good.counts
+        self.complete.counts
     }
 
-    /// When the last good relist began.
+    /// As of when the last relist is complete.
     pub(crate) fn last_good(&self) -> Option<Instant> {
-        self.good.last
+        self.complete.last
     }
 
-    /// When the newest good relist before `time` began. Only two relists are remembered.
+    /// As of when the newest relist before `time` is complete. Only two are remembered.
     pub(crate) fn good_before(&self, time: Instant) -> Option<Instant> {
-        let good = [self.good.last, self.good.before];
+        let good = [self.complete.last, self.complete.before];
         good.into_iter().flatten().find(|begun| *begun < time)
     }
 
-    /// When the last relist began whose lists a kubelet could have received.
+    /// The last relist whose lists a kubelet could have received.
     pub(crate) fn good_for_kubelet(&self) -> Option<Instant> {
-        self.good.for_kubelet
+        self.complete.for_kubelet
     }
+
+    /// When the newest taken-in answer of this list was requested.
+    pub(crate) fn known_as_of(&self, list: List) -> Option<Instant> {
+        self.lists[list].known_as_of()
+    }
+
+    /// Notes that pods were observed as of `time` without these lists, because they were
+    /// unavailable.
+    pub(crate) fn note_observed_without(&mut self, lists: PerList<bool>, time: Instant) {
+        for list in List::BOTH {
+            if lists[list] {
+                self.lists[list].note_observed_without(time);
+            }
+        }
+    }
+
+    /// Which lists do not yet show what existed when pods were last observed without them.
+    pub(crate) fn outdated(&self) -> PerList<bool> {
+        self.each(|list| list.outdated_since().is_some())
+    }
+
+    /// As of when pods were last observed without an outdated list.
+    pub(crate) fn outdated_since(&self) -> Option<Instant> {
+        let [one, other] = self.each(Lister::outdated_since).both();
+        one.max(other)
+    }
+}
+
+/// Whether an error is evidence about the list, and not only about the connection.
+fn is_of_the_list(error: &CallError) -> bool {
+    !matches!(error, CallError::Unavailable(_))
 }

@@ -1,14 +1,17 @@
-//! What the answers of a relist change.
+//! What lists and `Version` change when they are answered.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
+use std::time::Duration;
 
-use super::call::Purpose;
-use super::relister::{ListRow, Relisted};
+use tokio::time::Instant;
+
+use super::call::List;
+use super::relister::ListRow;
 use super::state::Engine;
 use crate::model::event::Source;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox};
+use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
 use crate::out::cache::Confirmation;
 use crate::out::coverage::PassKind;
@@ -18,81 +21,69 @@ use crate::runtime::{CallError, Listing, OutstandingCall, RuntimeVersion};
 impl Engine {
     pub(super) fn on_list<R: ListRow + Part>(
         &mut self,
-        purpose: &Purpose,
         answer: Result<Listing<R>, CallError>,
         interval: Interval,
         now: Moment,
     ) {
-        match (purpose, answer) {
-            (Purpose::SweepList, Ok(listing)) => {
-                let took = now.instant.duration_since(interval.begun);
-                self.relister.sweep_list_received(R::LIST, took);
-                self.take_in_single_list(&listing.rows, interval, now);
+        match answer {
+            Ok(listing) => {
+                self.out
+                    .observer
+                    .list_received(R::LIST.rpc(), listing.bytes);
+                self.relister.received(listing, now.instant);
             }
-            (Purpose::SweepList, Err(error)) => {
+            Err(error) => {
                 self.sweeper.list_failed(R::LIST);
-                if self.relister.sweep_list_failed(R::LIST, &error) {
-                    // The next relist will show whether it still fails, so it must be soon.
-                    self.distrust_stream(now);
-                    self.hurry(now);
-                }
+                self.relister.failed(R::LIST, &error, now.instant);
             }
-            (_, answer) => {
-                match &answer {
-                    Ok(listing) => {
-                        self.out
-                            .observer
-                            .list_received(R::LIST.rpc(), listing.bytes);
-                        if self.sweeper.needs_list(R::LIST) || self.relister.is_failing() {
-                            self.take_in_single_list(&listing.rows, interval, now);
-                        }
-                    }
-                    Err(_) => self.take_in_waiting_lists(now),
-                }
-                let relisted = self.relister.on_list(answer, now.instant);
-                self.on_relisted(relisted, now);
-            }
+        }
+        let failed = self
+            .relister
+            .failed_relist(R::LIST, interval.begun, now.instant);
+        if let Some(took) = failed {
+            self.out.observer.relist_failed(took);
+        }
+        self.take_in_lists(now);
+        let period = self.period();
+        self.relister.plan(period);
+    }
+
+    /// Takes in the lists that have arrived. While no sweep replaces a list, one waits for the other
+    /// if both may arrive together: then each pod that changed is inspected once.
+    pub(super) fn take_in_lists(&mut self, now: Moment) {
+        let waits = !self.missing(now.instant).any();
+        if let Some((snapshot, begun)) = self.relister.complete(waits) {
+            self.complete_relist(&snapshot, begun, now);
+        }
+        // Before a sweep is possible, nothing replaces a list that is outstanding.
+        if self.can_sweep() || self.relister.failing().any() {
+            self.take_in_list::<ListedSandbox>(waits, now);
+            self.take_in_list::<ListedContainer>(waits, now);
         }
     }
 
-    /// Takes in one list without the other, beside a sweep.
-    fn take_in_single_list<R: ListRow + Part>(
+    /// Takes in one list without the other.
+    fn take_in_list<R: ListRow + Part>(&mut self, waits: bool, now: Moment) {
+        if let Some((rows, interval)) = self.relister.take_new::<R>(waits) {
+            self.records.observe_list(&rows, interval);
+            self.sweeper.list_answered(R::LIST, interval.begun);
+            self.settle(now);
+        }
+    }
+
+    pub(super) fn on_version(
         &mut self,
-        rows: &[Arc<R>],
-        interval: Interval,
+        answer: Result<RuntimeVersion, CallError>,
+        begun: Instant,
         now: Moment,
     ) {
-        self.records.observe_list(rows, interval);
-        self.relister.list_taken_in(R::LIST, interval.begun);
-        self.sweeper.list_answered(R::LIST, interval.begun);
-        self.settle(now);
-    }
-
-    /// Takes in a list of the open relist without waiting for the other one, which is overdue or
-    /// has failed.
-    pub(super) fn take_in_waiting_lists(&mut self, now: Moment) {
-        self.take_in_waiting::<ListedSandbox>(now);
-        self.take_in_waiting::<ListedContainer>(now);
-    }
-
-    fn take_in_waiting<R: ListRow + Part>(&mut self, now: Moment) {
-        if let Some((rows, interval)) = self.relister.waiting::<R>() {
-            self.take_in_single_list(&rows, interval, now);
-        }
-    }
-
-    pub(super) fn note_version(&mut self, version: RuntimeVersion) {
-        tracing::debug!("the runtime is {version}");
-        self.relister.set_runtime(version);
-        self.sweeper.runtime_changed();
-    }
-
-    pub(super) fn on_version(&mut self, answer: Result<RuntimeVersion, CallError>, now: Moment) {
         match answer {
             Ok(version) => {
-                self.note_version(version);
-                self.sources.streaming.runtime_answered(now.instant);
-                self.relister.version_known(now.instant);
+                tracing::debug!("the runtime is {version}");
+                if self.relister.version_known(version, now.instant) {
+                    self.sweeper.runtime_changed();
+                    self.sources.streaming.runtime_answered(now.instant);
+                }
             }
             Err(
                 error @ (CallError::Refused(_)
@@ -103,28 +94,25 @@ impl Engine {
                 tracing::debug!(
                     "Version failed, so lists are requested without its answer: {error}"
                 );
-                self.relister.skip_version(now.instant);
+                self.relister.skip_version();
             }
             Err(error) => {
-                let relisted = self.relister.version_failed(error, now.instant);
-                self.on_relisted(relisted, now);
+                if self.relister.version_failed(&error, begun, now.instant) {
+                    self.out.observer.relist_failed(Duration::ZERO);
+                }
             }
         }
     }
 
-    fn on_relisted(&mut self, relisted: Option<Relisted>, now: Moment) {
-        let listed = match relisted {
-            None => return,
-            Some(Relisted::Failed(took)) => {
-                self.out.observer.relist_failed(took);
-                return;
-            }
-            Some(Relisted::Good(listed)) => listed,
-        };
-        let begun = listed.begun;
+    /// Both lists show all pods as of `begun`.
+    fn complete_relist(&mut self, snapshot: &Snapshot, begun: Moment, now: Moment) {
         self.sweeper.forget_before(begun.instant);
-        self.records
-            .observe(&listed.snapshot, now.instant, Source::Relist);
+        for list in List::BOTH {
+            if let Some(as_of) = self.relister.known_as_of(list) {
+                self.sweeper.list_answered(list, as_of);
+            }
+        }
+        self.records.observe(snapshot, now.instant, Source::Relist);
         for id in self.dead_and_listed_running() {
             self.sources
                 .processes
@@ -160,13 +148,11 @@ impl Engine {
             sees_new_containers: true,
         });
         self.begin_pass(begun, PassKind::List, last_ticket_before, now);
-        if !listed.are_late
+        if !self.relister.are_late()
             && let Some(proof) = self.sources.streaming.proof()
         {
             proof.on_relist();
         }
-        let period = self.period();
-        self.relister.taken_in(&listed, period, now.instant);
     }
 
     /// The containers that are listed as running although their process has ended.

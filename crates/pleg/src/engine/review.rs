@@ -150,7 +150,7 @@ impl Engine {
 
     /// When pods were last observed without lists, if no pass by later lists has completed since.
     fn needs_lists_since(&self) -> Option<Instant> {
-        let outdated = self.relister.history().outdated_since();
+        let outdated = self.relister.outdated_since();
         self.reporting.passes.swept_since_lists().max(outdated)
     }
 
@@ -179,15 +179,14 @@ impl Engine {
         self.update_coverage(now);
         let mut overdue_pods = self.unobserved.overdue_pods.keys();
         let is_settling = self.reporting.passes.is_open()
-            || self.relister.history().is_catching_up()
+            || self.relister.is_catching_up()
             || self.reporting.coverage.uninspected > 0
             || self.has_pending_inspections(now.instant)
             || overdue_pods.any(|uid| self.unobserved.differing.since(uid).is_some());
         let progress = ObservationProgress {
             is_settled: !is_settling,
             has_unobserved: self.unobserved_by_last_pass().next().is_some(),
-            needs_pass: self.reporting.passes.needs_pass()
-                || self.relister.history().outdated().any(),
+            needs_pass: self.reporting.passes.needs_pass() || self.relister.outdated().any(),
             needs_lists: self.needs_lists_since().is_some(),
             answered: self.ledger.last_answer_of_pods(),
         };
@@ -213,7 +212,7 @@ impl Engine {
     pub(super) fn note_inspected(&mut self, begun: Moment, now: Instant) {
         let pods_known = match self.unseen_parts_now(now).contains(&Blind::NewPods) {
             true => Some(begun.instant),
-            false => self.relister.history().taken_in(List::Sandboxes),
+            false => self.relister.known_as_of(List::Sandboxes),
         };
         if let Some(known) = pods_known {
             let as_of = begun.back_at(known.min(begun.instant));

@@ -7,7 +7,7 @@ use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::births::Births;
-use super::call::{Answered, Call, List, Purpose, Request};
+use super::call::{Answered, Call};
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
 use super::limits::{INSPECTION_OVERDUE_AFTER, SUSPECT};
@@ -15,7 +15,7 @@ use super::lists::{Ages, PerList};
 use super::passes::Passes;
 use super::processes::Processes;
 use super::quarantine::Quarantine;
-use super::relister::{RelistCalls, Relister};
+use super::relister::Relister;
 use super::reporter::Reporter;
 use super::settling::Settling;
 use super::stream::{Due, Streaming};
@@ -193,7 +193,7 @@ impl Engine {
     /// Stops judging until the waiting answers are taken in. They were sent during a pause, or
     /// during a long step of this process.
     pub(crate) fn begin_settling(&mut self, now: Instant) {
-        let limit = self.relister.history().overdue_after();
+        let limit = self.relister.overdue_after();
         self.reporting.settling.begin(limit, now);
     }
 
@@ -231,7 +231,7 @@ impl Engine {
             self.unobserved.failures.withdraw(&survivor.key());
         }
         self.ledger.pass(instant);
-        self.send_heartbeat(instant);
+        self.take_in_lists(now);
         let missing = self.missing(instant);
         if self.sweeper.is_due(missing, &self.ledger, instant) {
             self.act(Action::ReadHostIds);
@@ -243,15 +243,8 @@ impl Engine {
         self.drop_known_births(instant);
         self.retry_doubtful(now);
         self.commit_exits_of_slow(now);
-        self.send_calls(now);
-        if !self.is_relist_next(instant)
-            && let Some(list) = self.sweeper.take_list(&self.ledger)
-        {
-            self.send_for_node(Request::List(list), Purpose::SweepList, instant);
-        }
         self.hurry_for_suspects(now);
-        // After the hints, because an inspection shows its pod sooner than a relist does.
-        self.begin_relist(now);
+        self.send_calls(now);
         while let Some(inspected) = self.inspector.take_ended() {
             self.on_inspected(inspected, now);
             self.send_calls(now);
@@ -269,66 +262,15 @@ impl Engine {
             return;
         }
         let is_rare = self.period() > self.config.relist_period;
-        if is_rare && self.ledger.is_any_late(now.instant) {
+        if is_rare && self.ledger.has_suspect_status(now.instant) {
             self.hurry(now);
         }
         let limit = self
             .ledger
-            .silent_after(self.relister.history().overdue_after());
-        let unresponsive_since = self.ledger.silent_since();
+            .unresponsive_after(self.relister.overdue_after());
+        let unresponsive_since = self.ledger.unresponsive_since();
         if unresponsive_since.is_some_and(|since| now.instant >= since + limit) {
             self.relister.hurry_anyway(now.instant);
-        }
-    }
-
-    fn begin_relist(&mut self, now: Moment) {
-        if self
-            .relister
-            .history()
-            .is_version_suspect(self.ages(now.instant))
-        {
-            self.relister.skip_version(now.instant);
-        }
-        if self.is_relist_blocked() {
-            return;
-        }
-        if let Some(calls) = self.relister.begin(now) {
-            self.begin_calls(calls, now);
-        }
-    }
-
-    /// Whether a call that a relist would send first is outstanding: a list of a sweep, or a
-    /// heartbeat.
-    fn is_relist_blocked(&self) -> bool {
-        let is_outstanding = |call| self.ledger.node_call(call).is_some();
-        is_outstanding(Rpc::ListPodSandbox)
-            || is_outstanding(Rpc::ListContainers)
-            || self.relister.needs_version() && is_outstanding(Rpc::Version)
-    }
-
-    /// Whether a due relist waits only for a list that may still be answered. Then no sweep
-    /// requests the other list: if sweeps did so again and again, the relist would never begin.
-    pub(super) fn is_relist_next(&self, now: Instant) -> bool {
-        let is_due = self.relister.due().is_some_and(|due| now >= due);
-        is_due
-            && self.is_relist_blocked()
-            && self.relister.history().can_be_answered(self.ages(now))
-    }
-
-    pub(super) fn begin_calls(&mut self, calls: RelistCalls, now: Moment) {
-        match calls {
-            RelistCalls::Version => {
-                self.send_for_node(Request::Version, Purpose::Relist, now.instant)
-            }
-            RelistCalls::Lists => {
-                if let Some(last) = self.relister.last_good() {
-                    let since = now.instant.duration_since(last);
-                    self.out.observer.relist_interval(since);
-                }
-                for list in [List::Sandboxes, List::Containers] {
-                    self.send_for_node(Request::List(list), Purpose::Relist, now.instant);
-                }
-            }
         }
     }
 
@@ -357,7 +299,7 @@ impl Engine {
 
     /// Which lists a sweep replaces now.
     pub(super) fn missing(&self, now: Instant) -> PerList<bool> {
-        self.relister.history().missing(self.ages(now))
+        self.relister.missing(self.ages(now))
     }
 
     fn drive_stream(&mut self, now: Moment) {
@@ -387,9 +329,9 @@ impl Engine {
 
     /// When the next step is due if no input arrives.
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
-        let steps = self.relister.history().steps();
+        let steps = self.relister.steps();
         let since: Vec<Instant> = self.node_calls_awaited_since().collect();
-        let unresponsive_since = self.ledger.silent_since();
+        let unresponsive_since = self.ledger.unresponsive_since();
         let unresponsive_since = unresponsive_since.map(|since| since + self.unresponsive_after());
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
         let heartbeat = (!since.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT);
@@ -399,13 +341,9 @@ impl Engine {
             .missing(now)
             .any()
             .then(|| self.sweeper.alarm(&self.ledger));
-        // A due relist that waits for a list of a sweep begins when that list is answered.
-        let relist = self
-            .relister
-            .due()
-            .filter(|due| *due > now || !self.is_relist_blocked());
+        let is_awaiting_version = self.ledger.node_call(Rpc::Version).is_some();
         [
-            relist,
+            self.relister.alarm(is_awaiting_version, now),
             lists,
             sweeps.flatten(),
             // No stream is opened before the first answer to `Version`.
@@ -436,7 +374,7 @@ impl Engine {
     /// How long the runtime must answer nothing before it is unresponsive. A sweep has had time to
     /// get an answer by then.
     pub(super) fn unresponsive_after(&self) -> Duration {
-        let least = self.relister.history().overdue_after() + SUSPECT;
-        self.ledger.silent_after(least)
+        let least = self.relister.overdue_after() + SUSPECT;
+        self.ledger.unresponsive_after(least)
     }
 }

@@ -111,12 +111,11 @@ impl Sweeper {
     }
 
     /// Begins a sweep over the listed ids and over those that only the host or the stream knows. It
-    /// requests the list `beside` it too. Its pace is slower while lists are answered but `slow`
+    /// awaits the list that is not missing too. Its pace is slower while lists are answered but `slow`
     /// each time.
     pub(crate) fn begin<'a>(
         &mut self,
         missing: PerList<bool>,
-        beside: Option<List>,
         listed: impl Iterator<Item = &'a ListedPod>,
         slow: bool,
         ledger: &Ledger,
@@ -137,7 +136,7 @@ impl Sweeper {
         }
         self.next = now.instant + self.period;
         let requests_sandboxes = self.has_containers_in_sandboxes == Some(true);
-        let sweep = Sweep::begin(missing, beside, requests_sandboxes, now);
+        let sweep = Sweep::begin(missing, requests_sandboxes, ledger, now);
         self.sweep = Some(sweep.over(targets, slow, ledger));
     }
 
@@ -276,16 +275,6 @@ impl Sweeper {
         self.not_found.remove(key).is_some()
     }
 
-    /// The list to request now beside the sweep.
-    pub(crate) fn take_list(&mut self, ledger: &Ledger) -> Option<List> {
-        self.sweep.as_mut()?.take_list(ledger)
-    }
-
-    /// Whether the sweep has yet to request this list. Then the answer of a relist serves.
-    pub(crate) fn needs_list(&self, list: List) -> bool {
-        self.sweep.as_ref().is_some_and(|it| it.needs_list(list))
-    }
-
     /// A list that was requested at `requested` was answered, for any component.
     pub(crate) fn list_answered(&mut self, list: List, requested: Instant) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
@@ -293,12 +282,9 @@ impl Sweeper {
         }
     }
 
-    /// A list beside the sweep failed. If it had failed before, the sweep completes without it.
+    /// A list failed: no sweep that trails waits for it.
     pub(crate) fn list_failed(&mut self, list: List) {
-        self.trailing.take_if(|it| it.has_requested(list));
-        if let Some(sweep) = &mut self.sweep {
-            sweep.list_failed();
-        }
+        self.trailing.take_if(|it| it.is_waiting_for(list));
     }
 
     /// A sandbox's status arrived: whether it contains containers, and whether the sandbox

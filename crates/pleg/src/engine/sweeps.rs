@@ -3,7 +3,7 @@
 use tokio::time::Instant;
 
 use super::call::Request;
-use super::limits::LATE;
+use super::limits::OVERDUE_AT_LATEST;
 use super::lists::PerList;
 use super::state::Engine;
 use super::sweeper::Outcome;
@@ -24,22 +24,18 @@ impl Engine {
         self.unobserved
             .failures
             .keep_ids(|id| self.sweeper.has_host_id(id));
-        let mut missing = self.missing(now.instant);
+        let missing = self.missing(now.instant);
         if !missing.any() || !self.can_sweep() {
             return;
         }
-        if self.is_relist_next(now.instant) {
-            // The due relist requests the other list once the awaited one is answered.
-            missing = PerList::BOTH;
-        }
-        self.take_in_waiting_lists(now);
-        let ages = self.ages(now.instant);
-        let history = self.relister.history();
-        let beside = history.beside_a_sweep(missing, ages, now.instant);
-        let slow = history.is_slow() && !history.stuck(ages).any();
+        let is_stuck = self.relister.stuck(self.ages(now.instant)).any();
+        let slow = self.relister.slow().any() && !is_stuck;
         let listed = self.records.listed().map(AsRef::as_ref);
-        self.sweeper
-            .begin(missing, beside, listed, slow, &self.ledger, now);
+        self.sweeper.begin(missing, listed, slow, &self.ledger, now);
+        // The sweep shows what is new only with the other list.
+        if let Some(list) = missing.of_the_other().single() {
+            self.relister.request_list(list, now.instant);
+        }
     }
 
     /// Whether there are ids to request in place of a list. Before the first lists only the host
@@ -54,7 +50,7 @@ impl Engine {
         let ages = self.ages(now);
         let oldest = ages.oldest_list();
         uid.is_some_and(|uid| self.unobserved.doubts.needs_lists(uid))
-            && oldest.is_some_and(|age| age < LATE)
+            && oldest.is_some_and(|age| age < OVERDUE_AT_LATEST)
     }
 
     /// Takes in the answer about one id of a sweep.

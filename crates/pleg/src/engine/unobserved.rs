@@ -231,7 +231,7 @@ impl Engine {
         }
         let limit = self.config.status_overdue;
         for uid in self.inspector.newly_waiting_for_room(now.instant, limit) {
-            let error = InspectError::NotAsked;
+            let error = InspectError::NotSent;
             self.out.cache.set_error(&uid, error, now.instant);
             self.reporting.passes.give_up(&uid);
         }

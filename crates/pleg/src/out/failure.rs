@@ -44,7 +44,7 @@ pub enum InspectError {
     NotSeen,
     /// No call was sent, because no more may be outstanding.
     #[error("its status was not requested, because too many calls have not been answered")]
-    NotAsked,
+    NotSent,
     /// The runtime's list shows another state than its status, or the status does not exist.
     #[error("{call} of {} contradicts the runtime's list", short(.id))]
     Disagrees {

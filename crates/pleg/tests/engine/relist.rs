@@ -209,11 +209,11 @@ async fn a_relist_that_is_requested_during_another_follows_it_at_once() {
     node.sim.lift_all();
     node.at(1.41).await;
     // Begun at 1.0, ended at 1.4; the wanted one began then, and the next is a period later.
-    assert_eq!(node.sim.calls_made(Rpc::ListPodSandbox), 3);
+    assert_eq!(node.sim.calls_made(Rpc::ListContainers), 3);
     node.at(2.39).await;
-    assert_eq!(node.sim.calls_made(Rpc::ListPodSandbox), 3);
+    assert_eq!(node.sim.calls_made(Rpc::ListContainers), 3);
     node.at(2.41).await;
-    assert_eq!(node.sim.calls_made(Rpc::ListPodSandbox), 4);
+    assert_eq!(node.sim.calls_made(Rpc::ListContainers), 4);
 }
 
 #[tokio::test(start_paused = true)]

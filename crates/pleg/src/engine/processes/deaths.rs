@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Processes, State, count_unstuck};
 use crate::engine::call::{Call, Purpose, Request};
-use crate::engine::limits::{CONTRADICTION_RETRY_PAUSE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
+use crate::engine::limits::{MAX_DOUBT_PAUSE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
 use crate::model::id::{Id, PodRef};
 use crate::runtime::About;
 
@@ -91,7 +91,7 @@ impl Processes {
         *is_denied |= runs == Some(true);
         let contradicts = now >= *since + SETTLED_AFTER;
         *pause = match contradicts {
-            true => CONTRADICTION_RETRY_PAUSE,
+            true => MAX_DOUBT_PAUSE,
             false => (*pause * 3 / 2).min(SLOW_AFTER),
         };
         *next = now + *pause;

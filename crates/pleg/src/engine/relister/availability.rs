@@ -1,10 +1,10 @@
-//! Which lists are available: by the open relist, and by how each list was answered before.
+//! Which lists are available, and what that means for both together.
 
-use tokio::time::Instant;
+use std::time::Duration;
 
-use super::open_relist::OpenRelist;
-use super::{Relister, State};
-use crate::engine::list_history::is_of_the_list;
+use super::{Relister, is_of_the_list};
+use crate::engine::call::List;
+use crate::engine::lister::{Lister, twice};
 use crate::engine::lists::{Ages, PerList};
 use crate::out::coverage::{ListState, Lists};
 use crate::runtime::CallError;
@@ -12,46 +12,65 @@ use crate::runtime::CallError;
 impl Relister {
     /// The state of both lists together.
     pub(crate) fn state_of_lists(&self, ages: Ages) -> Lists {
-        if self.history.stuck(ages).any() {
+        if self.stuck(ages).any() {
             Lists::Stuck
         } else if let Some(error) = self.failure() {
             match (error, ages.version) {
                 // There is a connection again, and no call on it is answered.
-                (CallError::Unavailable(_), Some(age)) if age >= self.history.overdue_after() => {
+                (CallError::Unavailable(_), Some(age)) if age >= self.overdue_after() => {
                     Lists::Stuck
                 }
-                _ if self.no_runtime.is_some() && is_of_the_list(error) => {
+                _ if self.connection.failure.is_some() && is_of_the_list(error) => {
                     Lists::Unserved(error.clone())
                 }
                 _ => Lists::Failed(error.clone()),
             }
-        } else if self.history.still_unavailable().any() {
+        } else if self.each(Lister::was_unavailable).any() {
             Lists::Stuck
         } else {
-            self.history.punctuality()
+            match self.slowest() {
+                None => Lists::Good,
+                Some(took) if self.slow().any() => Lists::Slow(took),
+                Some(took) => Lists::Late(took),
+            }
         }
     }
 
-    /// Notes which lists are not taken in now. An answered list that waits for the other one counts
-    /// as taken in.
-    pub(crate) fn note_unseen_lists(&mut self, ages: Ages) {
-        let received = self.of_relist(OpenRelist::received);
-        let absent = self.unseen_lists(ages).but_not(received);
-        let unavailable = self.unavailable(ages);
-        self.history.note_absent(absent, unavailable);
+    /// Whether lists were late, and those requested since are outstanding.
+    pub(crate) fn is_catching_up(&self) -> bool {
+        self.slowest().is_some() && !self.slow().any()
     }
 
-    /// The lists that do not show what is new: they are unavailable, or they are slow each time and
-    /// not awaited beside an unavailable one.
+    /// Whether a list was late when last answered.
+    pub(crate) fn are_late(&self) -> bool {
+        self.slowest().is_some()
+    }
+
+    /// Notes which lists are unavailable now, until they are answered.
+    pub(crate) fn note_unavailable_lists(&mut self, ages: Ages) {
+        let answered = match self.is_unreachable() {
+            true => self.answered_since_failure(),
+            false => PerList::default(),
+        };
+        let unavailable = self.unavailable(ages).but_not(answered);
+        for list in List::BOTH {
+            if unavailable[list] {
+                self.lists[list].note_unavailable();
+            }
+        }
+    }
+
+    /// The lists that do not show what is new: they are unavailable, or they are slow each time
+    /// beside an unavailable one.
     pub(crate) fn unseen_lists(&self, ages: Ages) -> PerList<bool> {
-        let unavailable = self.unavailable(ages).or(self.history.absent());
-        let slow = self.history.slow().zip(unavailable.of_the_other());
+        let unavailable = self.unavailable(ages);
+        let slow = self.slow().zip(unavailable.of_the_other());
         unavailable.or(slow.map(|(is_slow, is_other_unavailable)| is_slow && is_other_unavailable))
     }
 
     /// The state of each list.
     pub(crate) fn each_list(&self, ages: Ages) -> PerList<ListState> {
-        let lists = self.unavailable(ages).zip(self.history.slow());
+        let lists = self.unavailable(ages).zip(self.slow());
         lists.map(
             |(is_unavailable, is_slow)| match (is_unavailable, is_slow) {
                 (true, _) => ListState::Unavailable,
@@ -62,55 +81,109 @@ impl Relister {
     }
 
     /// Which lists are unavailable: they are stuck or fail, or they did when last answered.
-    pub(super) fn unavailable(&self, ages: Ages) -> PerList<bool> {
+    fn unavailable(&self, ages: Ages) -> PerList<bool> {
         // Without a connection no sweep replaces a list either, unless one list is answered and the
         // other is stuck.
-        let unreachable = matches!(self.no_runtime, Some(CallError::Unavailable(_)));
-        let stuck = self.history.stuck(ages);
-        // No list is requested before the first answer to `Version`.
-        let is_waiting = ages
-            .version
-            .is_some_and(|age| age >= self.history.overdue_after());
-        let is_blocked = unreachable || is_waiting && matches!(self.state, State::AwaitingVersion);
-        let answered = self
-            .of_relist(OpenRelist::answered)
-            .zip(stuck.of_the_other());
-        let is_blocked = answered
-            .map(|(is_answered, is_other_stuck)| is_blocked && !(is_answered && is_other_stuck));
+        let stuck = self.stuck(ages);
+        let answered = self.answered_since_failure().zip(stuck.of_the_other());
+        let is_unreachable = self.is_unreachable();
+        let is_blocked = answered.map(|(is_answered, is_other_stuck)| {
+            is_unreachable && !(is_answered && is_other_stuck)
+        });
         is_blocked
-            .or(self.history.failing())
+            .or(self.failing())
             .or(stuck)
-            .or(self.history.still_unavailable())
-    }
-
-    /// Notes that pods were observed as of `time` without these lists, because they were
-    /// unavailable.
-    pub(crate) fn note_observed_without(&mut self, lists: PerList<bool>, time: Instant) {
-        self.history.note_observed_without(lists, time);
+            .or(self.each(Lister::was_unavailable))
     }
 
     /// Why lists are unavailable: none can be requested, or one fails.
     pub(crate) fn failure(&self) -> Option<&CallError> {
-        let failure = self.no_runtime.as_ref();
-        failure.or_else(|| self.history.failure())
-    }
-
-    /// Whether a list has failed in the open relist.
-    pub(crate) fn is_failing(&self) -> bool {
-        self.of_relist(OpenRelist::failed).any()
-    }
-
-    fn of_relist(&self, of: impl Fn(&OpenRelist) -> PerList<bool>) -> PerList<bool> {
-        match &self.state {
-            State::OpenRelist(open_relist) => of(open_relist),
-            State::Waiting { .. } | State::AwaitingVersion => PerList::default(),
-        }
+        let [one, other] = self.lists.as_ref().map(Lister::failure).both();
+        self.connection.failure.as_ref().or(one).or(other)
     }
 
     /// Whether a kubelet could not have received the last lists.
     pub(crate) fn has_failed_kubelet(&self) -> bool {
         self.failure().is_some()
-            || self.history.absent().any()
-            || self.good.for_kubelet != self.good.last
+            || self.each(Lister::was_unavailable).any()
+            || self.complete.for_kubelet != self.complete.last
+    }
+
+    /// How long a kubelet, which requests one list after the other, would have waited for the last
+    /// lists, and how much longer than this process did.
+    pub(crate) fn for_kubelet_took(&self) -> (Duration, Duration) {
+        let [one, other] = self.each(Lister::took).both();
+        (one + other, one.min(other))
+    }
+
+    /// Which lists fail although there is a connection.
+    pub(crate) fn failing(&self) -> PerList<bool> {
+        self.each(|list| list.failure().is_some())
+    }
+
+    /// Which lists are late each time.
+    pub(crate) fn slow(&self) -> PerList<bool> {
+        self.each(Lister::is_slow)
+    }
+
+    /// How long the slower list took, if one was late when last answered.
+    fn slowest(&self) -> Option<Duration> {
+        let [one, other] = self.each(|list| list.punctuality().delay()).both();
+        one.max(other)
+    }
+
+    /// Which lists a sweep replaces: they fail, are overdue, or are late each time. While the other
+    /// one is answered, a list is replaced earlier.
+    pub(crate) fn missing(&self, ages: Ages) -> PerList<bool> {
+        let (suspect, overdue) = (self.times.suspect(), self.times.overdue());
+        let others = ages.lists.of_the_other();
+        let overdue_lists = ages.lists.zip(others).map(|(age, other)| {
+            let is_other_answered = other.is_none_or(|other| other < suspect);
+            let limit = if is_other_answered { suspect } else { overdue };
+            age.is_some_and(|age| age >= limit)
+        });
+        self.failing().or(self.slow()).or(overdue_lists)
+    }
+
+    /// Which lists are stuck: they take longer than is usual, or more than twice their last
+    /// duration if they are late each time.
+    pub(crate) fn stuck(&self, ages: Ages) -> PerList<bool> {
+        let overdue = self.overdue_after();
+        let limits = self.each(|list| list.punctuality().stuck_after(overdue));
+        let lists = ages.lists.zip(limits);
+        lists.map(|(age, limit)| age.is_some_and(|age| age >= limit))
+    }
+
+    /// Whether any call for the whole node is overdue.
+    pub(crate) fn is_overdue(&self, ages: Ages) -> bool {
+        let ages = [ages.version, ages.oldest_list()];
+        let overdue = self.overdue_after();
+        ages.into_iter().flatten().any(|age| age >= overdue)
+    }
+
+    /// Whether `Version` is suspect. Lists are then requested without its answer.
+    pub(crate) fn is_version_suspect(&self, ages: Ages) -> bool {
+        ages.version.is_some_and(|age| age >= self.times.suspect())
+    }
+
+    /// How long a list may take before it is overdue.
+    pub(crate) fn overdue_after(&self) -> Duration {
+        self.times.overdue()
+    }
+
+    /// How long `Version` may take beside late lists before it is overdue.
+    pub(crate) fn version_overdue_after(&self) -> Duration {
+        let overdue = self.overdue_after();
+        let limits = self.each(|list| list.punctuality().stuck_after(overdue));
+        let [one, other] = limits.both();
+        one.max(other)
+    }
+
+    /// The ages of a list at which its state changes.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = Duration> {
+        let slow = self.slowest().map(twice);
+        [Some(self.times.suspect()), Some(self.times.overdue()), slow]
+            .into_iter()
+            .flatten()
     }
 }

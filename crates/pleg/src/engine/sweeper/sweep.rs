@@ -46,8 +46,10 @@ pub(super) struct Sweep {
     answered: usize,
     /// Whether the status of each sandbox is requested and contains its containers.
     requests_sandboxes: bool,
-    /// The state of the list beside it.
-    beside: Beside,
+    /// An answer to a list that was requested earlier does not show what is new.
+    listed_since: Instant,
+    /// The lists that were answered meanwhile.
+    listed: PerList<bool>,
     /// The pods of which an id was answered, got its first `NotFound`, or failed.
     known: BTreeSet<PodUid>,
     not_found: BTreeSet<PodUid>,
@@ -89,25 +91,13 @@ enum OtherCall {
 
 impl OtherCall {
     fn of(key: &Key, ledger: &Ledger) -> Self {
-        match ledger.asked(key) {
+        match ledger.wanted_since(key) {
             None => Self::None,
             Some(_) if ledger.is_stuck(key) => Self::Stuck,
             Some(since) if ledger.is_observation(key) => Self::Serves(since),
             Some(_) => Self::Unrelated,
         }
     }
-}
-
-/// The list that is not missing, or that is tried again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Beside {
-    /// No list is requested, or it failed again.
-    None,
-    /// To be requested once no relist is requesting it.
-    Due(List),
-    /// It is outstanding.
-    Requested(List),
-    Listed(List),
 }
 
 /// The result of a complete sweep.
@@ -125,13 +115,15 @@ pub(crate) struct Swept {
 }
 
 impl Sweep {
-    /// A sweep without targets, beside a list that is not missing or is tried again.
+    /// A sweep without targets. An outstanding list that is not missing serves it.
     pub(super) fn begin(
         missing: PerList<bool>,
-        beside: Option<List>,
         requests_sandboxes: bool,
+        ledger: &Ledger,
         now: Moment,
     ) -> Self {
+        let awaited = missing.of_the_other().single();
+        let outstanding = awaited.and_then(|list| ledger.node_call(list.rpc()));
         Self {
             begun: now,
             as_of: now.instant,
@@ -140,7 +132,8 @@ impl Sweep {
             waiting: BTreeMap::new(),
             answered: 0,
             requests_sandboxes,
-            beside: beside.map_or(Beside::None, Beside::Due),
+            listed_since: outstanding.unwrap_or(now.instant),
+            listed: PerList::default(),
             known: BTreeSet::new(),
             not_found: BTreeSet::new(),
             failed: BTreeSet::new(),
@@ -225,39 +218,12 @@ impl Sweep {
         pods.insert(uid.clone());
     }
 
-    /// The list beside it, if it is to be requested now.
-    pub(super) fn take_list(&mut self, ledger: &Ledger) -> Option<List> {
-        let Beside::Due(list) = self.beside else {
-            return None;
-        };
-        let is_free = ledger.node_call(list.rpc()).is_none();
-        is_free.then(|| {
-            self.beside = Beside::Requested(list);
-            list
-        })
-    }
-
-    pub(super) fn needs_list(&self, list: List) -> bool {
-        self.beside == Beside::Due(list)
-    }
-
-    pub(super) fn has_requested(&self, list: List) -> bool {
-        self.beside == Beside::Requested(list)
-    }
-
-    /// A list was answered, for any component.
+    /// A list that was requested at `requested` was answered.
     pub(super) fn list_answered(&mut self, list: List, requested: Instant) {
-        self.answered += 1;
-        if self.needs_list(list) || self.has_requested(list) {
-            self.beside = Beside::Listed(list);
+        if requested >= self.listed_since {
+            self.answered += 1;
+            self.listed[list] = true;
             self.as_of = requested.min(self.as_of);
-        }
-    }
-
-    /// If both lists are missing, the sweep completes without the one that failed again.
-    pub(super) fn list_failed(&mut self) {
-        if self.missing.sandboxes && self.missing.containers {
-            self.beside = Beside::None;
         }
     }
 
@@ -352,16 +318,15 @@ impl Sweep {
     pub(super) fn is_waiting(&self, ledger: &Ledger) -> bool {
         let mut waiting = self.waiting.iter();
         !self.targets.is_empty()
-            || self.is_waiting_for_list()
+            || List::BOTH.into_iter().any(|list| self.is_waiting_for(list))
             || waiting.any(|(key, requested)| {
-                ledger.asked(key) == Some(*requested) && !ledger.is_stuck(key)
+                ledger.wanted_since(key) == Some(*requested) && !ledger.is_stuck(key)
             })
     }
 
-    /// A list that is tried again although it is missing is not awaited.
-    fn is_waiting_for_list(&self) -> bool {
-        let is_missing = self.missing.sandboxes && self.missing.containers;
-        !is_missing && matches!(self.beside, Beside::Due(_) | Beside::Requested(_))
+    /// Whether it waits for this list, which was not missing when it began.
+    pub(super) fn is_waiting_for(&self, list: List) -> bool {
+        self.missing.of_the_other().single() == Some(list) && !self.listed[list]
     }
 
     /// Whether it only waits: for calls that may be answered, or for targets about which another
@@ -388,7 +353,7 @@ impl Sweep {
             begun: self.begun.back_at(as_of),
             unobserved: &failed | &not_found,
             partly_observed,
-            sandboxes_listed: self.beside == Beside::Listed(List::Sandboxes),
+            sandboxes_listed: self.listed.sandboxes,
             sees_new_containers: !self.missing.containers || self.requests_sandboxes,
         })
     }

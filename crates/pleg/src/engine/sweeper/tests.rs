@@ -52,14 +52,7 @@ fn waiting(ledger: &mut Ledger, start: Instant) -> (Sweeper, Key) {
         instant: start + SECOND,
         wall: WallTime::from_unix_nanos(1).unwrap(),
     };
-    sweeper.begin(
-        missing,
-        Some(List::Sandboxes),
-        [&pod].into_iter(),
-        false,
-        ledger,
-        now,
-    );
+    sweeper.begin(missing, [&pod].into_iter(), false, ledger, now);
     sweeper.list_answered(List::Sandboxes, now.instant);
     let (call, _) = sweeper.next_call(ledger, now.instant).unwrap();
     let requested = call.request.key();

@@ -13,7 +13,7 @@ use pleg_text::GoDuration;
 use tokio::time::Instant;
 
 use super::{Blind, FailingCall, HealthState, Reason, StuckCall, kubelet_healthy, short};
-use crate::engine::LATE;
+use crate::engine::OVERDUE_AT_LATEST;
 use crate::out::coverage::{Coverage, ListState, Lists, Statuses};
 use crate::runtime::Rpc;
 
@@ -142,7 +142,7 @@ fn problems(coverage: &Coverage, reason: Reason, has_topic: bool, now: Instant) 
     }
     match (reason, coverage.statuses) {
         (Reason::StatusSlow, Statuses::Late) => {
-            let longer = GoDuration(LATE);
+            let longer = GoDuration(OVERDUE_AT_LATEST);
             problems.push(format!("status calls take more than {longer}"));
         }
         (Reason::StatusSlow, Statuses::InTime | Statuses::TooSlow) => {

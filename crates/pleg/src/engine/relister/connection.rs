@@ -1,0 +1,233 @@
+//! The connection to the runtime, as far as lists and `Version` show it: whether there is one, and
+//! to which runtime.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::Relister;
+use crate::engine::call::List;
+use crate::engine::limits::{CRASH_WITHIN, MAX_LOSS_PAUSE};
+use crate::engine::lister::Lister;
+use crate::engine::lists::PerList;
+use crate::engine::losses::Losses;
+use crate::runtime::{CallError, NoConnection, RuntimeVersion};
+
+/// What lists and `Version` show about the connection.
+#[derive(Debug)]
+pub(super) struct Connection {
+    /// The last answer to `Version`.
+    runtime: Option<RuntimeVersion>,
+    /// Whether the runtime is known: `Version` was answered, and the connection was not lost since.
+    is_known: bool,
+    /// Whether the next lists are requested without an answer to `Version`.
+    skips_version: bool,
+    /// Lost connections soon after lists or `Version` were sent.
+    losses: Losses,
+    /// Why no list can be answered: there is no connection, or the server is no CRI runtime.
+    pub(super) failure: Option<CallError>,
+    /// When that was last found.
+    failed_at: Option<Instant>,
+}
+
+impl Default for Connection {
+    fn default() -> Self {
+        Self {
+            runtime: None,
+            is_known: false,
+            skips_version: false,
+            losses: Losses::new(MAX_LOSS_PAUSE),
+            failure: None,
+            failed_at: None,
+        }
+    }
+}
+
+impl Connection {
+    /// Another runtime may be listening now.
+    pub(super) fn forget_version(&mut self) {
+        self.is_known = false;
+        self.skips_version = false;
+    }
+
+    /// The next list needs `Version` again if it was skipped.
+    pub(super) fn list_ended(&mut self) {
+        self.skips_version = false;
+    }
+
+    /// How long lists wait after a loss.
+    pub(super) fn pause(&self) -> Duration {
+        self.losses.pause()
+    }
+
+    /// Notes that no list can be answered. If the connection was lost again and again soon after the
+    /// same calls were sent, it cannot be chance: then the error says which calls these are.
+    fn fail(&mut self, error: &CallError, calls: &str, sent: Instant, now: Instant) {
+        if self.failure.as_ref() != Some(error) {
+            tracing::debug!("unable to list: {error}");
+        }
+        let is_crash = is_lost(error) && now < sent + CRASH_WITHIN;
+        if is_crash {
+            self.losses.count();
+        }
+        self.failed_at = Some(now);
+        self.failure = Some(match is_crash && self.losses.is_no_chance() {
+            true => {
+                let why = format!("the connection is lost each time {calls} requested");
+                CallError::unavailable(NoConnection::Lost, why)
+            }
+            false => error.clone(),
+        });
+    }
+}
+
+impl Relister {
+    /// The last answer to `Version`.
+    pub(crate) fn runtime(&self) -> Option<&RuntimeVersion> {
+        self.connection.runtime.as_ref()
+    }
+
+    /// Whether `Version` is sent before the next list, because the runtime is unknown.
+    pub(crate) fn needs_version(&self) -> bool {
+        !self.connection.is_known && !self.connection.skips_version
+    }
+
+    /// `Version` was answered. Returns whether the runtime was unknown or is another one.
+    pub(crate) fn version_known(&mut self, version: RuntimeVersion, now: Instant) -> bool {
+        let is_overdue = self.is_any_suspect(now);
+        let connection = &mut self.connection;
+        // Lists that are outstanding do not show that there is a connection again.
+        if is_overdue {
+            connection.failure.take_if(|error| is_no_connection(error));
+        }
+        let was_known = std::mem::replace(&mut connection.is_known, true);
+        connection.skips_version = false;
+        let before = connection.runtime.replace(version);
+        !was_known || before != connection.runtime
+    }
+
+    /// Requests lists without an answer to `Version`.
+    pub(crate) fn skip_version(&mut self) {
+        self.connection.skips_version = !self.connection.is_known;
+    }
+
+    /// `Version`, which was sent at `sent`, failed while the runtime was unknown. Returns whether that
+    /// ends a relist.
+    pub(crate) fn version_failed(
+        &mut self,
+        error: &CallError,
+        sent: Instant,
+        now: Instant,
+    ) -> bool {
+        if self.connection.is_known {
+            return false;
+        }
+        self.connection.forget_version();
+        // An outstanding list may yet be answered.
+        let is_judged = !self.each(Lister::is_outstanding).any();
+        if is_judged {
+            self.connection.fail(error, "Version is", sent, now);
+        }
+        self.postpone(now);
+        is_judged
+    }
+
+    /// A list that was sent at `sent` has ended, perhaps with an error. Judges the connection once the
+    /// other list, if it is outstanding, has ended too.
+    pub(super) fn judge_connection(
+        &mut self,
+        ended: List,
+        sent: Instant,
+        error: Option<&CallError>,
+        now: Instant,
+    ) {
+        let is_overdue = self.is_any_suspect(now);
+        let other = &mut self.lists[ended.other()];
+        let is_outstanding = other.is_outstanding();
+        let was_lost_meanwhile = other.failed_at() >= Some(sent);
+        let lost = error.filter(|error| is_no_connection(error));
+        // After a lost connection, the next call often finds none.
+        let first = other.loss().filter(|_| was_lost_meanwhile);
+        let lost = lost.map(|error| match first {
+            Some((first, _)) if is_lost(first) => first.clone(),
+            _ => error.clone(),
+        });
+        match (lost, other.loss()) {
+            // The other list may yet be answered.
+            (Some(_), _) if is_outstanding => {}
+            (None, _) if is_outstanding => {
+                // There is a connection again, and no call shows it soon.
+                if is_overdue {
+                    self.connection.failure = None;
+                }
+            }
+            (Some(error), _) => self.fail_lists(&error, sent, now),
+            (None, None) => {
+                self.connection.failure = None;
+                self.connection.losses.forget();
+            }
+            // This list shows that there is a connection again.
+            (None, Some((_, 1))) if self.connection.losses.is_none() => {
+                self.connection.failure = None;
+                if was_lost_meanwhile {
+                    other.make_due_by(now);
+                }
+            }
+            (None, Some((error, _))) if was_lost_meanwhile => {
+                let error = error.clone();
+                self.fail_lists(&error, sent, now);
+            }
+            (None, Some(_)) => {}
+        }
+    }
+
+    fn fail_lists(&mut self, error: &CallError, sent: Instant, now: Instant) {
+        self.connection.fail(error, "lists are", sent, now);
+        self.postpone(now);
+    }
+
+    /// Whether a list has been outstanding for longer than is usual.
+    fn is_any_suspect(&self, now: Instant) -> bool {
+        let suspect = self.times.suspect();
+        let is_suspect = |list: &Lister| {
+            list.begun()
+                .is_some_and(|begun| now >= begun.instant + suspect)
+        };
+        self.each(is_suspect).any()
+    }
+
+    /// Whether there is no connection.
+    pub(super) fn is_unreachable(&self) -> bool {
+        self.connection
+            .failure
+            .as_ref()
+            .is_some_and(is_no_connection)
+    }
+
+    /// Which lists were answered since no list could be.
+    pub(super) fn answered_since_failure(&self) -> PerList<bool> {
+        let failed_at = self.connection.failed_at;
+        PerList {
+            sandboxes: self.sandboxes.as_ref().map(|it| it.begun.instant) > failed_at,
+            containers: self.containers.as_ref().map(|it| it.begun.instant) > failed_at,
+        }
+    }
+
+    /// Lists wait before they may cause the next loss.
+    fn postpone(&mut self, now: Instant) {
+        let until = now + self.period.max(self.connection.pause());
+        for list in List::BOTH {
+            self.lists[list].postpone(until);
+        }
+    }
+}
+
+/// Whether an error shows that the connection was lost before the answer.
+fn is_lost(error: &CallError) -> bool {
+    matches!(error, CallError::Unavailable(why) if why.cause == NoConnection::Lost)
+}
+
+/// Whether an error shows that there is no connection.
+fn is_no_connection(error: &CallError) -> bool {
+    matches!(error, CallError::Unavailable(_))
+}

@@ -20,7 +20,7 @@ test: ## Everything that proves it: format, lints, unit, scenario and end-to-end
 	@testbed/make-test
 
 .PHONY: check
-check: ## Format, words of the documentation, lints and links in the documentation of the code
+check: ## Format, words, lints and links in the documentation of the code
 	$(CARGO) fmt --all --check
 	testbed/words
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
@@ -28,7 +28,7 @@ check: ## Format, words of the documentation, lints and links in the documentati
 
 .PHONY: unit
 unit: ## Unit and scenario tests, in virtual time and on sockets: no root, no runtime
-	RUST_TEST_THREADS=$$((2 * $$(nproc))) $(CARGO) test --quiet # most of those that take long wait
+	testbed/unit $(CARGO)
 
 CONTAINERD = --features e2e/containerd --test containerd
 

@@ -218,7 +218,7 @@ async fn pleg(endpoint: &Endpoint, period: Duration, relists: u32) -> anyhow::Re
     let enough = first + u64::from(relists);
     let mut now = first;
     while now < enough {
-        // Whoever asks wakes the process up: ask once, when it should be over.
+        // A request wakes the process: ask once, when it should be over.
         sleep((period + Duration::from_millis(1)) * (enough - now) as u32).await;
         now = pleg.status().await?.relist.count;
     }

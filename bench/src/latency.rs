@@ -21,7 +21,7 @@ use crate::table::{Table, time};
 
 const TITLE: &str = "An event with a healthy stream, from the runtime's timestamp to pleg's event";
 
-/// containerd 1.7 first brings what it kept while nobody read.
+/// containerd 1.7 first sends the events that it kept without a reader.
 const SETTLED: Duration = Duration::from_secs(5);
 
 /// Between two restarts of the simulator's containers.
@@ -29,7 +29,7 @@ const PAUSE: Duration = Duration::from_millis(2);
 
 const SIMULATED_PODS: usize = 100;
 
-/// Notes the latencies of what the stream told, and what they are made of.
+/// Notes the latencies of events of the stream, and their parts.
 #[derive(Default)]
 struct Listener {
     events: Mutex<Vec<Duration>>,
@@ -160,7 +160,7 @@ pub async fn measure_containerd(
     Ok(())
 }
 
-/// By the stream alone: what the kernel tells first would not be counted.
+/// By the stream alone: an event that the kernel reports first would not be counted.
 fn watch<R: Runtime>(runtime: R, clock: WallClock) -> (Arc<Listener>, Pleg) {
     let listener = Arc::<Listener>::default();
     let environment = Environment {

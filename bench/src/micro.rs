@@ -22,7 +22,7 @@ use crate::table::{Table, ratio, time};
 pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Table>> {
     progress.say("diff");
     let diff = diffs(effort);
-    // Only here may somebody interrupt it.
+    // Ctrl-C is handled only here.
     yield_now().await;
     progress.say("snapshots and records");
     let pods = pods(effort);

@@ -18,7 +18,7 @@ use crate::table::{Table, ratio, time};
 use crate::{Effort, node};
 
 /// By then births, processes and the stream are watched, and lists are as rare as they become.
-const PATIENCE: Duration = Duration::from_secs(10);
+const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
 /// The kernel is asked for the death of every container, as `pleg watch` does by default.
 const MOST_PIDFDS: usize = 512;
@@ -40,7 +40,7 @@ pub async fn measure(
     let tasks = format!("/proc/{}/task", pid.trim());
 
     progress.say("containerd by itself");
-    let nobody = observe(&tasks, effort.idle_lists).await?;
+    let no_client = observe(&tasks, effort.idle_lists).await?;
 
     progress.say("idle, listed each second");
     let pleg = start(&endpoint, Mode::Generic);
@@ -75,7 +75,7 @@ pub async fn measure(
         };
         table.row([what, ours, share, time(cpu.runtime)]);
     };
-    row("no client".into(), nobody, false);
+    row("no client".into(), no_client, false);
     row("lists each second".into(), lists, true);
     row(format!("all watched, lists each {period} s"), proven, true);
     table.note(format!(
@@ -104,7 +104,7 @@ fn start(endpoint: &Endpoint, mode: Mode) -> Pleg {
 async fn settle(pleg: &Pleg) -> anyhow::Result<f64> {
     let ceiling = Config::default().relist_ceiling.as_secs_f64();
     let begun = Instant::now();
-    while begun.elapsed() < PATIENCE {
+    while begun.elapsed() < WAIT_LIMIT {
         let status = pleg.status().await?;
         if status.relist.period_seconds >= ceiling {
             return Ok(status.relist.period_seconds);

@@ -98,7 +98,7 @@ async fn relist(effort: Effort, containers: usize, changing: bool) -> anyhow::Re
     Ok(median(samples))
 }
 
-/// Wakes whoever waits for the end of a relist.
+/// Wakes the task that waits for the end of a relist.
 #[derive(Debug, Default)]
 struct Ended(Notify);
 

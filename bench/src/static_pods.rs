@@ -34,7 +34,7 @@ const PODS: usize = 100;
 const OURS: (&str, &str) = ("pleg.dev/owner", "pleg-run");
 
 /// All that is waited for comes within this time.
-const PATIENCE: Duration = Duration::from_secs(120);
+const WAIT_LIMIT: Duration = Duration::from_secs(120);
 
 /// After the start, until the memory is what it stays at.
 const SETTLED: Duration = Duration::from_secs(20);
@@ -99,8 +99,8 @@ impl Run {
                 }
             }
         };
-        let late = || format!("no {action} within {PATIENCE:?}");
-        timeout(PATIENCE, next).await.with_context(late)?
+        let late = || format!("no {action} within {WAIT_LIMIT:?}");
+        timeout(WAIT_LIMIT, next).await.with_context(late)?
     }
 
     /// Its anonymous memory in kB.
@@ -263,12 +263,12 @@ async fn exits(
         while driver.status(id).await?.state() != ContainerState::ContainerExited {
             sleep(Duration::from_micros(500)).await;
         }
-        let told = clock();
+        let reported = clock();
         let create = run.next("CreateContainer", Some(&pod.name)).await?.time;
         run.next("Ready", Some(&pod.name)).await?;
-        known.push(told.since(killed));
+        known.push(reported.since(killed));
         asked.push(create.since(killed));
-        after.push(create.since(told));
+        after.push(create.since(reported));
     }
     let head = [
         "from SIGKILL, the first crash of a container",

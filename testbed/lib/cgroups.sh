@@ -1,4 +1,4 @@
-# Every process of an instance lives below one cgroup, so that all are found again, whatever they are and whoever their parent is.
+# Every process of an instance is in one cgroup, so that all are found again, whatever their parent is.
 # shellcheck shell=bash
 
 cgroup_mounts() {
@@ -71,7 +71,7 @@ container_cgroup() {
 }
 
 # A cgroup stays busy for a moment after its last process died, hence the caller waits until this succeeds.
-# The parents go too when nobody else uses them: the kernel refuses to remove a cgroup that is in use.
+# Unused parents are removed, too: the kernel refuses to remove a cgroup that is in use.
 remove_cgroups() {
     local -a mounts tops
     mapfile -t mounts < <(cgroup_mounts)

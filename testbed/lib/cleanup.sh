@@ -1,7 +1,7 @@
 # Taking an instance away, whatever state it is in: nothing here asks containerd, a shim or runc for help.
 # shellcheck shell=bash
 
-# Kills until nobody is left, since what is being killed may still be starting others. A frozen process dies when it is thawed.
+# Kills until no process is left, since a process that is being killed may still start others. A frozen process dies when it is thawed.
 all_dead() {
     local -a folders pids
     mapfile -t folders < <(instance_cgroups)

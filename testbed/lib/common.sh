@@ -9,7 +9,7 @@ fail() {
 }
 
 misuse() {
-    say "$*; 'testbed --help' tells more"
+    say "$*; 'testbed --help' has more"
     exit 2
 }
 

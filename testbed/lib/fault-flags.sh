@@ -1,7 +1,7 @@
 # Programs that containerd starts and that do not return: runc and the CNI plugin, which wrappers of ours stand in front of.
 # shellcheck shell=bash
 
-# A flag is a pipe that nobody writes to: whoever opens it to read sleeps in the kernel until it is released, without polling.
+# A flag is a pipe without a writer: a process that opens it to read sleeps in the kernel until it is released.
 raise_flag() { [[ -p $flags/$1 ]] || mkfifo "$flags/$1"; }
 
 # Takes the flag away for those who come, then opens the pipe's other end for those who sleep; held open for one who is between the two.

@@ -12,7 +12,7 @@ slow_down() {
     # A busy machine would let containerd run for longer than its share, or give it no processor at all while it may run: a real-time priority counts across
     # sessions and control groups, which a nice value does not.
     at_once 2 "$BASHPID"
-    # A pipe that nobody writes to: to wait for it takes no process, whose start would take longer than a short period.
+    # A pipe without a writer: waiting for it needs no process, whose start would take longer than a short period.
     exec {never}<> <(:)
     pid=$(containerd_pid) || pid=''
     while true; do

@@ -39,10 +39,10 @@ fn text_or_json() -> impl TypedValueParser<Value = Output> {
     PossibleValuesParser::new(values).try_map(|name| Output::from_str(&name, false))
 }
 
-/// What every command takes, as commands use it.
+/// The global arguments, as commands use them.
 #[derive(Debug)]
 pub struct Global {
-    /// The runtime's socket, if it is named.
+    /// The runtime's socket, if it is given.
     pub runtime_endpoint: Option<String>,
     /// How to write results.
     pub output: Format,
@@ -64,8 +64,8 @@ impl From<GlobalArguments> for Global {
 }
 
 impl Global {
-    /// The endpoint that is named; an empty variable names none.
-    pub fn named_endpoint(&self) -> Result<Option<Endpoint>, EndpointError> {
+    /// The endpoint that is given. An empty variable gives none.
+    pub fn given_endpoint(&self) -> Result<Option<Endpoint>, EndpointError> {
         let named = self.runtime_endpoint.as_deref();
         let named = named.filter(|text| !text.is_empty());
         named.map(str::parse).transpose()
@@ -82,7 +82,7 @@ pub enum Format {
     Json,
 }
 
-/// All formats, of which each command writes some.
+/// All formats. Each command writes some of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
     /// One page: no network, any browser.
@@ -97,8 +97,7 @@ pub enum Output {
     Text,
 }
 
-/// How to relist, where no agent does. What is not said is the library's default, and
-/// known not to have been said.
+/// How to relist without an agent. `None` is the library's default.
 #[derive(Args, Debug)]
 pub struct Relisting {
     /// How changes are found [default: auto]
@@ -110,7 +109,7 @@ pub struct Relisting {
     /// Time between the end of one relist and the start of the next [default: 1s]
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub relist_period: Option<Duration>,
-    /// Report Unhealthy if no pod was seen for this long [default: 3m]
+    /// Report Unhealthy if no pod was observed for this long [default: 3m]
     #[arg(long, value_name = "DURATION", value_parser = period)]
     pub relist_threshold: Option<Duration>,
 }
@@ -150,10 +149,10 @@ impl From<Mode> for pleg::Mode {
     }
 }
 
-/// Whether the kernel is asked.
+/// Whether kernel hints are used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum KernelHints {
-    /// Where the kernel and the runtime allow it.
+    /// If the kernel and the runtime allow it.
     Auto,
     /// Never.
     Off,
@@ -228,16 +227,17 @@ impl FromStr for Listen {
 const SIM_HELP: &str = "\
 Each line of a scenario has a time and an action:
 
-  0s    run web nginx                          # a pod with a container that runs
-  10s   hang ContainerStatus of web/nginx      # slow, fail, oversize, malformed
-  20s   status-lock web/nginx                  # ListContainers hangs
-  +5s   lift all                               # five seconds after the previous line
-  40s   churn 5/s for 1m                       # exit, restart, stop, remove
-  40s   events drop every 3                    # duplicate, swap, delay, scatter, silent
+  0s    run web nginx                     # a pod with a container that runs
+  10s   hang ContainerStatus of web/nginx # slow, fail, oversize, malformed
+  20s   status-lock web/nginx             # ListContainers hangs
+  +5s   lift all                          # five seconds after the previous line
+  40s   churn 5/s for 1m                  # exit, restart, stop, remove
+  40s   events drop every 3               # duplicate, swap, delay, scatter, stop
   2m    restart-runtime for 3s
 
-Without a scenario, a container restarts every five seconds. The simulation runs until it
-is interrupted, or until the scenario's `end`. docs/sim.md documents all actions.";
+Without a scenario, a container restarts every five seconds. The simulation
+runs until it is interrupted, or until the scenario's `end`. docs/sim.md
+documents all actions.";
 
 /// Arguments of `pleg sim`.
 #[derive(Args, Debug)]
@@ -280,7 +280,7 @@ impl PodFilter {
     }
 }
 
-/// Which agent to ask.
+/// Which agent to query.
 #[derive(Args, Debug)]
 pub struct AgentOption {
     /// The socket of the agent to query, or `off` to query the runtime directly. Default:
@@ -291,13 +291,13 @@ pub struct AgentOption {
 }
 
 impl AgentOption {
-    /// The agent to ask.
+    /// The agent to query.
     pub fn choice(&self) -> AgentChoice {
         self.agent.clone().unwrap_or_default()
     }
 }
 
-/// The shortest time that a runtime can be asked again after without harm.
+/// A period of at least 10 ms: more frequent lists would burden the runtime.
 fn period(text: &str) -> Result<Duration, String> {
     duration(text).and_then(|period| match period.as_millis() {
         0..10 => Err("it must be at least 10ms".to_owned()),

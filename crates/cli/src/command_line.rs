@@ -1,4 +1,4 @@
-//! The command line as a whole, and the help that it gives.
+//! The command line and its help.
 
 use clap::{Parser, Subcommand};
 
@@ -19,17 +19,17 @@ const AFTER_HELP: &str = "\
 Examples:
   pleg watch                     lifecycle events of this node, live
   pleg watch -n shop -o json     one namespace, one JSON object per line
-  pleg status                    whether all pods are up to date, and what hangs
+  pleg status                    whether pods are observed, what is stuck
   pleg top                       the node at a glance, live
   pleg demo                      what pleg does, on a simulated node
   pleg doctor                    why this node is NotReady, and what to do now
   pleg explain                   list the known causes
-  pleg snapshot                  one file for a ticket: history, status and a bundle
+  pleg snapshot                  one file for a ticket: history, status, bundle
   pleg analyze kubelet.log       explain a saved log
   pleg rules check rules/        check rules and causes of your own
   pleg timeline --from *.log     a picture of an incident, from saved logs
-  pleg agent                     the daemon: events and status for other commands, metrics
-  pleg guard                     keep a kubelet Ready while one container is stuck
+  pleg agent                     the daemon: events, status, metrics
+  pleg guard                     keep a kubelet Ready if a container is stuck
   pleg run --manifests pods/     keep static pods running, without a kubelet
   pleg sim --listen /tmp/s.sock  a simulated runtime for any CRI client
 
@@ -37,7 +37,13 @@ Exit codes: 0 healthy, 1 problem found, 2 could not determine.";
 
 /// Watch the pods of a node, even while its container runtime hangs.
 #[derive(Debug, Parser)]
-#[command(name = "pleg", version, after_help = AFTER_HELP, propagate_version = true)]
+#[command(
+    name = "pleg",
+    version,
+    after_help = AFTER_HELP,
+    propagate_version = true,
+    max_term_width = 80
+)]
 pub struct Arguments {
     /// What every command takes.
     #[command(flatten)]
@@ -54,7 +60,7 @@ pub enum Command {
     Watch(Watch),
     /// Show all pods with their sandboxes and containers.
     Pods(Pods),
-    /// Show whether pod status is up to date, which calls hang, and what a kubelet would report.
+    /// Show whether pods are observed, which calls are stuck, and what a kubelet would report.
     Status(Status),
     /// Show the node on a live screen: pods, outstanding calls, events, findings.
     Top(Top),
@@ -68,16 +74,16 @@ pub enum Command {
     Doctor(Doctor),
     /// Describe a cause, or list all known causes.
     Explain(Explain),
-    /// Reads for `doctor` what may block in the kernel.
+    /// Read files for `doctor` that may block in the kernel.
     #[command(hide = true)]
     DoctorHelper,
-    /// Write what is known of this node to one file: history, status, pods and a bundle.
+    /// Write history, status, pods and a bundle of this node to one file.
     Snapshot(Snapshot),
     /// Explain logs, goroutine dumps and other files saved from a node.
     Analyze(Analyze),
     /// Check causes and rules of your own.
     Rules(RulesCommand),
-    /// Draw what happened on a node as one page: what hung, who waited, what the kubelet did.
+    /// Draw an incident as one page: stuck calls, the node, causes and events.
     Timeline(Timeline),
     /// Show how one stuck container affects a kubelet, on a simulated node, in half a minute.
     Demo,
@@ -88,4 +94,26 @@ pub enum Command {
     /// Write the manual pages of all commands to a directory.
     #[command(hide = true)]
     ManPages(ManPages),
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+    use crate::commands::kubectl::Kubectl;
+
+    /// clap wraps a wider line, which would separate an example from its description.
+    #[test]
+    fn no_line_after_the_options_is_wider_than_80_columns() {
+        let mut commands = vec![Arguments::command(), Kubectl::command()];
+        while let Some(command) = commands.pop() {
+            let help = command.get_after_help().map(ToString::to_string);
+            for line in help.unwrap_or_default().lines() {
+                let name = command.get_name();
+                assert!(line.chars().count() <= 80, "{name}: {line}");
+            }
+            commands.extend(command.get_subcommands().cloned());
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! Which runtime: the one that is named, or the first of the usual places that answers.
+//! The runtime's endpoint: the one that is given, or the first of the usual sockets that answers.
 
 use std::error::Error;
 use std::fmt::{self, Write};
@@ -17,10 +17,10 @@ use tokio::time::timeout;
 use crate::args::KernelHints;
 use crate::text::sentence;
 
-/// How long a runtime may take to say who it is before we go on without knowing.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for the answer to `Version`.
+const VERSION_LIMIT: Duration = Duration::from_secs(2);
 
-/// The endpoint that is named, or that answers.
+/// The endpoint that is given, or the first that answers.
 pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
     if let Some(endpoint) = named {
         return Ok(endpoint);
@@ -29,7 +29,7 @@ pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
     for place in USUAL_PLACES {
         let endpoint = Endpoint::new(place);
         match version(&GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE)).await {
-            // One that is there and does not answer is the one to watch.
+            // A runtime that accepts the connection and does not answer is the one to observe.
             Ok(_) => return Ok(endpoint),
             Err(error) => {
                 let error = error.to_string();
@@ -40,7 +40,7 @@ pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
     Err(NoRuntime(tried).into())
 }
 
-/// The endpoint that is named, or the first that answers, however long that takes.
+/// The endpoint that is given, or the first that answers, without a time limit.
 pub async fn wait_for(named: Option<Endpoint>) -> Endpoint {
     let first = match find(named).await {
         Ok(endpoint) => return endpoint,
@@ -54,7 +54,7 @@ pub async fn wait_for(named: Option<Endpoint>) -> Endpoint {
     keep_trying("waiting for a container runtime", async || find(None).await).await
 }
 
-/// No runtime answers at any of the usual places: a line for each.
+/// No runtime answers at any of the usual sockets. Holds a line for each.
 #[derive(Debug)]
 pub struct NoRuntime(pub String);
 
@@ -67,14 +67,14 @@ impl fmt::Display for NoRuntime {
 
 impl Error for NoRuntime {}
 
-/// That none of the usual places has a socket, on one line as a log needs it.
-pub fn nowhere() -> String {
+/// The sentence for a log that none of the usual sockets exists, on one line.
+pub fn no_socket() -> String {
     let tried = USUAL_PLACES.join(", ");
     format!("no container runtime found; set one with --runtime-endpoint. Tried: {tried}")
 }
 
-/// The endpoint that is named, or of the usual places with a socket the first that answers;
-/// where none does, the one that is likeliest to be the node's runtime in trouble.
+/// The endpoint that is given, or the first of the existing usual sockets that answers. If none
+/// answers, the one that most likely belongs to the node's runtime.
 pub async fn present(named: Option<Endpoint>) -> Option<Endpoint> {
     if named.is_some() {
         return named;
@@ -85,7 +85,6 @@ pub async fn present(named: Option<Endpoint>) -> Option<Endpoint> {
 }
 
 async fn likeliest(mut present: Vec<Endpoint>) -> Option<Endpoint> {
-    // Nobody has to be asked who it is.
     if present.len() <= 1 {
         return present.pop();
     }
@@ -95,7 +94,7 @@ async fn likeliest(mut present: Vec<Endpoint>) -> Option<Endpoint> {
             Ok(Some(_)) => return Some(endpoint),
             Ok(None) => 0,
             Err(CallError::Unavailable(_)) => 1,
-            // Docker's own containerd listens at the usual place and does not serve CRI.
+            // Docker's containerd listens on the usual socket and does not serve CRI.
             Err(_) => 2,
         };
         if best.as_ref().is_none_or(|(least, _)| trouble < *least) {
@@ -105,21 +104,24 @@ async fn likeliest(mut present: Vec<Endpoint>) -> Option<Endpoint> {
     best.map(|(_, endpoint)| endpoint)
 }
 
-/// The runtime at `endpoint`, once it has answered or proved to hang; an error if it is
-/// not there or no CRI runtime.
+/// Connects to the runtime at `endpoint`. Returns no version if `Version` hangs.
+///
+/// # Errors
+///
+/// There is no connection, or the other side is no CRI runtime.
 pub async fn connect(endpoint: &Endpoint) -> anyhow::Result<(GrpcRuntime, Option<RuntimeVersion>)> {
     let runtime = GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE);
     let answer = version(&runtime).await;
     let step = match &answer {
         Err(CallError::Unavailable(_)) if !endpoint.path().exists() => "no container runtime at",
-        Err(CallError::Unavailable(_)) => "cannot speak with",
+        Err(CallError::Unavailable(_)) => "cannot connect to",
         _ => "no CRI runtime responds at",
     };
     let version = answer.with_context(|| format!("{step} {endpoint}"))?;
     Ok((runtime, version))
 }
 
-/// What a generator of our own takes from this machine, where nobody counts.
+/// The environment of an engine in this process, without metrics.
 pub fn environment(endpoint: &Endpoint, hints: KernelHints) -> Environment {
     Environment {
         endpoint: endpoint.to_string().into(),
@@ -130,9 +132,9 @@ pub fn environment(endpoint: &Endpoint, hints: KernelHints) -> Environment {
     }
 }
 
-/// `None` for a runtime that took the connection and does not answer.
+/// `None` if the runtime accepts the connection and does not answer.
 async fn version(runtime: &GrpcRuntime) -> Result<Option<RuntimeVersion>, CallError> {
-    match timeout(PATIENCE, runtime.version()).await {
+    match timeout(VERSION_LIMIT, runtime.version()).await {
         Ok(answer) => answer.map(Some),
         Err(_) => Ok(None),
     }
@@ -145,17 +147,16 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn of_several_sockets_without_an_answer_the_one_that_hangs_is_the_nodes() {
+    async fn of_several_sockets_without_an_answer_the_one_that_hangs_is_chosen() {
         let folder = tempfile::tempdir().unwrap();
         let path = |name: &str| folder.path().join(name);
         let endpoint = |name: &str| Endpoint::new(path(name));
-        // Nobody has listened there since.
         drop(UnixListener::bind(path("stale")).unwrap());
-        let _silent = UnixListener::bind(path("silent")).unwrap();
+        let _hanging = UnixListener::bind(path("hanging")).unwrap();
         let one = likeliest(vec![endpoint("stale")]).await;
         assert_eq!(one, Some(endpoint("stale")));
-        let both = likeliest(vec![endpoint("stale"), endpoint("silent")]).await;
-        assert_eq!(both, Some(endpoint("silent")));
+        let both = likeliest(vec![endpoint("stale"), endpoint("hanging")]).await;
+        assert_eq!(both, Some(endpoint("hanging")));
         assert_eq!(likeliest(Vec::new()).await, None);
     }
 }

@@ -1,8 +1,8 @@
-//! Logs to standard error that never stop the work: lines go through a bounded queue to a
-//! thread of their own. Where nobody reads them, or standard error is broken, they are lost.
+//! Logs to standard error that never block: lines go through a bounded queue to a separate thread. If
+//! nothing reads them, or standard error is broken, they are lost.
 //!
-//! What is logged may hold a runtime's words. In text every field is escaped before it
-//! becomes part of a line, whose colours are ours; in JSON the whole line is.
+//! A log line may contain text of a runtime. In text format each field is escaped before it becomes
+//! part of a line, which may have colours; in JSON the whole line is escaped.
 
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -20,17 +20,17 @@ use tracing_subscriber::fmt::{FormatFields, MakeWriter};
 
 use crate::args::Format;
 
-/// How many lines may wait for a reader.
-const WAITING: usize = 1000;
+/// How many lines may wait to be written.
+const MAX_WAITING_LINES: usize = 1000;
 
-/// `RUST_LOG` wins over `-v`; without either, warnings, and a daemon's own story.
+/// Starts the log. `RUST_LOG` takes precedence over `verbose`.
 pub fn to_stderr(verbose: u8, format: Format) {
     let level = match verbose {
-        // What kube cannot do we say ourselves, once and not at each try.
-        // And changes of health are what `watch` prints.
+        // Errors of kube are reported once by us, not at each attempt. Changes of health are printed
+        // by `watch`.
         0 => "warn,kube_client=off,pleg::health=off",
         1 => "info,kube_client=off",
-        // Of what others do, not each frame.
+        // Without each frame of the HTTP libraries.
         2 => "debug,h2=info,hyper=info,hyper_util=info,tower=info",
         _ => "trace",
     };
@@ -48,7 +48,6 @@ pub fn to_stderr(verbose: u8, format: Format) {
             .init(),
         Format::Text => log
             .with_ansi(ansi)
-            // Which module says so helps only those who look for it.
             .with_target(verbose > 0)
             .fmt_fields(escaped_fields())
             .with_writer(queue)
@@ -86,12 +85,12 @@ fn escaped_fields() -> impl for<'writer> FormatFields<'writer> + Send + Sync + '
     debug_fn(field).delimited(" ")
 }
 
-/// Says a last sentence, if anybody can hear it.
-pub fn last_words(sentence: &str, format: Format) {
+/// Writes the error with which the process ends.
+pub fn final_error(sentence: &str, format: Format) {
     match format {
         Format::Text => {
             let sentence = pleg_text::escape::page(sentence);
-            // There is no other place to say that this failed.
+            // If standard error is closed, there is no other place to report it.
             let _ = writeln!(anstream::stderr(), "pleg: {sentence}");
         }
         Format::Json => {
@@ -101,36 +100,36 @@ pub fn last_words(sentence: &str, format: Format) {
     }
 }
 
-/// Waits a moment for what is still queued, before the process ends.
+/// Waits up to 200 ms until the queued lines are written, before the process ends.
 pub fn flush() {
     let (written, all_written) = sync_channel(1);
     if let Some(queue) = QUEUE.get()
         && queue.0.try_send(Entry::Flush(written)).is_ok()
     {
-        // Nobody reads: then nobody misses it.
+        // On a timeout, standard error has no reader.
         let _ = all_written.recv_timeout(Duration::from_millis(200));
     }
 }
 
-/// From now on loses what would be logged to a terminal: a screen is shown on it.
-pub fn keep_off_the_terminal() {
+/// From now on drops lines if standard error is a terminal, because a screen is shown on it.
+pub fn suspend_on_terminal() {
     flush();
-    OFF.store(io::stderr().is_terminal(), Ordering::Relaxed);
+    SUSPENDED.store(io::stderr().is_terminal(), Ordering::Relaxed);
 }
 
-/// The screen has gone: logs again.
+/// Writes lines again, because the screen has ended.
 pub fn resume() {
-    OFF.store(false, Ordering::Relaxed);
+    SUSPENDED.store(false, Ordering::Relaxed);
 }
 
-/// Whether lines are lost.
-static OFF: AtomicBool = AtomicBool::new(false);
+/// Whether lines are dropped.
+static SUSPENDED: AtomicBool = AtomicBool::new(false);
 
 static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 enum Entry {
     Line(Vec<u8>),
-    /// Everything before this was written once this is answered.
+    /// A message is sent once all earlier lines are written.
     Flush(SyncSender<()>),
 }
 
@@ -139,12 +138,12 @@ struct Queue(SyncSender<Entry>);
 
 impl Queue {
     fn new() -> Self {
-        let (sender, entries) = sync_channel(WAITING);
+        let (sender, entries) = sync_channel(MAX_WAITING_LINES);
         std::thread::spawn(move || {
             for entry in entries {
                 match entry {
-                    Entry::Line(_) if OFF.load(Ordering::Relaxed) => {}
-                    // There is no other place to say that this failed.
+                    Entry::Line(_) if SUSPENDED.load(Ordering::Relaxed) => {}
+                    // If standard error is closed, there is no other place to report it.
                     Entry::Line(line) => drop(io::stderr().write_all(&line)),
                     Entry::Flush(written) => drop(written.try_send(())),
                 }
@@ -156,7 +155,7 @@ impl Queue {
 
 impl Write for Queue {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        // A full queue loses the line rather than the time of whoever wrote it.
+        // If the queue is full, the line is lost rather than the caller blocked.
         let _ = self.0.try_send(Entry::Line(line.to_vec()));
         Ok(line.len())
     }

@@ -22,10 +22,10 @@ mod command_line;
 mod commands;
 mod endpoint;
 mod log;
-mod look;
-mod news;
+mod observe_once;
 mod output;
 mod progress;
+mod reported;
 mod signals;
 mod text;
 
@@ -33,19 +33,19 @@ use args::{Format, Global};
 use command_line::{Arguments, Command};
 use commands::kubectl::{self, Kubectl};
 
-/// What a command found; what could not be done is an error, and exit code 2.
+/// The result of a command. A command that failed returns an error; its exit code is 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Found {
-    /// Done, and well.
-    Well,
+enum Outcome {
+    /// Done, and no problem was found.
+    Done,
     /// Done, and a problem was found.
     Problem,
-    /// Done, and it is not known whether there is a problem.
+    /// Done, but whether there is a problem could not be determined.
     Unknown,
 }
 
 fn main() -> ExitCode {
-    settle_the_heap();
+    keep_freed_memory();
     let program = std::env::args_os().next().unwrap_or_default();
     if kubectl::is_completer(Path::new(&program)) {
         let words = std::env::args_os().skip(1);
@@ -60,46 +60,46 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     let global = Global::from(arguments.global);
     let daemon = matches!(arguments.command, Command::Agent(_) | Command::Guard(_));
-    // All that a daemon writes is its log.
+    // A daemon writes nothing but its log.
     let log_format = if daemon { global.output } else { Format::Text };
     log::to_stderr(global.verbose + u8::from(daemon), log_format);
     finish(run(global, arguments.command), log_format)
 }
 
 /// Runs a command to its end.
-fn finish(command: impl Future<Output = anyhow::Result<Found>>, log_format: Format) -> ExitCode {
+fn finish(command: impl Future<Output = anyhow::Result<Outcome>>, log_format: Format) -> ExitCode {
     // One thread: the work of a relist is a fraction of a millisecond, and isolation is
     // between tasks.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
-    let found = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
-        let found = runtime.block_on(command);
-        // Whatever still hangs in the runtime is not waited for.
+    let outcome = runtime.map_err(anyhow::Error::from).and_then(|runtime| {
+        let outcome = runtime.block_on(command);
+        // Do not wait for threads that are blocked in the kernel.
         runtime.shutdown_background();
-        found
+        outcome
     });
     log::flush();
-    match found {
-        Ok(Found::Well) => ExitCode::SUCCESS,
-        Ok(Found::Problem) => ExitCode::from(1),
-        Ok(Found::Unknown) => ExitCode::from(2),
+    match outcome {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::Problem) => ExitCode::from(1),
+        Ok(Outcome::Unknown) => ExitCode::from(2),
         Err(error) if output::is_reader_gone(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            log::last_words(&output::sentence(&error), log_format);
+            log::final_error(&output::sentence(&error), log_format);
             ExitCode::from(2)
         }
     }
 }
 
-/// Freeing a block that glibc had mapped by itself makes it keep twice as much for later.
-/// Without that the heap grows and is trimmed around every list: eight page faults and a
-/// tenth of the CPU time of an idle relist. Elsewhere it does nothing.
-fn settle_the_heap() {
+/// Makes glibc keep freed memory: after a block that it had mapped separately is freed, it trims the
+/// heap less often. Otherwise the heap grows and is trimmed around every list, which costs eight page
+/// faults and a tenth of the CPU time of an idle relist. Has no effect with other allocators.
+fn keep_freed_memory() {
     drop(std::hint::black_box(Vec::<u8>::with_capacity(4 << 20)));
 }
 
-async fn run(global: Global, command: Command) -> anyhow::Result<Found> {
+async fn run(global: Global, command: Command) -> anyhow::Result<Outcome> {
     match command {
         Command::Watch(options) => commands::watch::run(&global, options).await,
         Command::Pods(options) => commands::pods::run(&global, options).await,

@@ -1,6 +1,6 @@
-//! Writing to standard output: whole lines, at once, and quietly no more when the reader
-//! has gone. And what could not be done, in one sentence. Here nothing passes that a runtime
-//! could disturb a terminal with, whoever forgot to escape it.
+//! Standard output: whole lines, flushed at once, and no error when its reader has gone. Errors
+//! become one sentence. Everything is escaped here once more, so that no text of a runtime can control
+//! a terminal.
 
 use std::error::Error;
 use std::future::pending;
@@ -15,13 +15,13 @@ use tokio::io::unix::AsyncFd;
 
 use crate::endpoint::NoRuntime;
 
-/// The reader of our output has gone. A type of its own, because a connection to an agent or
-/// a runtime breaks with the same error code, and that is a failure.
+/// The reader of our output has gone. This is a separate type because a broken connection to an
+/// agent or a runtime has the same error code, and is a failure.
 #[derive(Debug, thiserror::Error)]
 #[error("the output was closed by its reader")]
 struct ReaderGone;
 
-/// Whether the reader of our output has gone: `pleg watch | head` ends well.
+/// Whether the reader of our output has gone: `pleg watch | head` succeeds.
 pub fn is_reader_gone(error: &anyhow::Error) -> bool {
     error.is::<ReaderGone>()
 }
@@ -30,16 +30,15 @@ fn write(mut out: impl Write, bytes: &[u8]) -> anyhow::Result<()> {
     written(out.write_all(bytes).and_then(|()| out.flush()))
 }
 
-/// A reader who has gone has read enough: what was found counts all the same, so `pleg doctor |
-/// head` ends as `pleg doctor` does.
-pub fn read_enough(shown: anyhow::Result<()>) -> anyhow::Result<()> {
-    match shown {
+/// Ignores that the reader has gone: `pleg doctor | head` has the exit code of `pleg doctor`.
+pub fn ignore_gone_reader(written: anyhow::Result<()>) -> anyhow::Result<()> {
+    match written {
         Err(error) if is_reader_gone(&error) => Ok(()),
         other => other,
     }
 }
 
-/// What became of writing to standard output.
+/// The result of writing to standard output, with [`ReaderGone`] recognised.
 pub fn written(result: io::Result<()>) -> anyhow::Result<()> {
     result.map_err(|error| match error.kind() {
         io::ErrorKind::BrokenPipe => ReaderGone.into(),
@@ -47,60 +46,58 @@ pub fn written(result: io::Result<()>) -> anyhow::Result<()> {
     })
 }
 
-/// Waits until the reader has gone: on a quiet node nothing is written by which it would
-/// be noticed.
+/// Waits until the reader has gone. On a quiet node, no write would show it.
 pub async fn reader_gone() {
     let gone = async {
         let out = io::stdout().as_fd().try_clone_to_owned()?;
-        // Deprecated for what lies about its descriptor, which an `OwnedFd` cannot.
+        // Deprecated because of types that return a wrong descriptor, which `OwnedFd` cannot.
         #[allow(deprecated)]
         let out = AsyncFd::with_interest(out, Interest::ERROR)?;
         out.ready(Interest::ERROR).await.map(drop)
     };
-    // A file cannot be waited for, and has no reader that goes.
+    // A regular file cannot be registered with epoll, and has no reader.
     if gone.await.is_err() {
         pending().await
     }
 }
 
-/// Writes from a thread of its own: a reader who does not read for a while holds up
-/// nothing but what is told to it.
-pub async fn patiently(
+/// Writes in another thread: a reader that does not read delays only its own output.
+pub async fn write_in_thread(
     write: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
 ) -> anyhow::Result<()> {
     tokio::task::spawn_blocking(write).await?
 }
 
-/// What could not be done and why, from the step to its cause.
+/// An error as one sentence: what failed, then each cause.
 pub fn sentence(error: &anyhow::Error) -> String {
     let parts: Vec<String> = error.chain().map(part).collect();
     parts.join(": ")
 }
 
 fn part(cause: &(dyn Error + 'static)) -> String {
-    let said = cause.to_string();
+    let text = cause.to_string();
     if has_lines(cause) {
-        let lines: Vec<_> = said.lines().map(pleg_text::escape::sentence).collect();
+        let lines: Vec<_> = text.lines().map(pleg_text::escape::sentence).collect();
         return lines.join("\n");
     }
-    let said = pleg_text::escape::sentence(&said);
+    let text = pleg_text::escape::sentence(&text);
     if !cause.is::<io::Error>() {
-        return said.into_owned();
+        return text.into_owned();
     }
     // "No such file or directory (os error 2)" -> "no such file or directory"
-    let said = said.split(" (os error").next().unwrap_or(&said);
-    let mut characters = said.chars();
+    let text = text.split(" (os error").next().unwrap_or(&text);
+    let mut characters = text.chars();
     let first = characters.next().map(|first| first.to_ascii_lowercase());
     first.into_iter().chain(characters).collect()
 }
 
-/// Whether an error consists of lines that we wrote: a list, or a place in the user's file.
-/// In any other a line break was put in by somebody else.
+/// Whether the line breaks in an error are ours: a list, or a position in the user's file. In other
+/// errors they come from foreign text.
 fn has_lines(cause: &(dyn Error + 'static)) -> bool {
     cause.is::<ConfigError>() || cause.is::<ScenarioError>() || cause.is::<NoRuntime>()
 }
 
-/// Writes text; colours are taken out on a pipe or with NO_COLOR.
+/// Writes text; without colours on a pipe or with NO_COLOR.
 pub fn text(text: &str) -> anyhow::Result<()> {
     write(
         anstream::stdout().lock(),
@@ -108,7 +105,7 @@ pub fn text(text: &str) -> anyhow::Result<()> {
     )
 }
 
-/// Writes what was generated from our own text alone, as it is.
+/// Writes bytes that contain no foreign text, unchanged.
 pub fn generated(bytes: &[u8]) -> anyhow::Result<()> {
     write(io::stdout().lock(), bytes)
 }
@@ -127,7 +124,7 @@ mod tests {
 
     use super::*;
 
-    /// Every character that could do more than show itself.
+    /// Every character that is not printable.
     fn unprintable() -> impl Iterator<Item = char> {
         ('\0'..=char::MAX).filter(|character| !pleg_text::escape::is_printable(*character))
     }
@@ -144,11 +141,11 @@ mod tests {
                 refused,
                 anyhow!("cause").context(evil.clone()),
             ] {
-                let said = sentence(&error);
-                assert!(said.contains(&escaped), "{character:?}: {said:?}");
+                let text = sentence(&error);
+                assert!(text.contains(&escaped), "{character:?}: {text:?}");
                 assert!(
-                    said.chars().all(pleg_text::escape::is_printable),
-                    "{said:?}"
+                    text.chars().all(pleg_text::escape::is_printable),
+                    "{text:?}"
                 );
             }
         }
@@ -168,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_reader_may_go() {
+    fn only_a_broken_pipe_of_standard_output_means_that_the_reader_has_gone() {
         let gone = write(Closed(io::ErrorKind::BrokenPipe), b"x").unwrap_err();
         assert!(is_reader_gone(&gone));
         let full = write(Closed(io::ErrorKind::StorageFull), b"x").unwrap_err();

@@ -1,32 +1,67 @@
-//! How far something long has come, a look at a large node for example, on standard error: in place on a terminal, and
-//! elsewhere in a line now and then, so that a log of it stays short.
+//! The progress of what takes long, on standard error: in place on a terminal, and otherwise as a
+//! line every few seconds, so that a log of it stays short.
 
 use std::io::Write;
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use pleg::out::status_report::Progress;
-use tokio::time::Instant;
+use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 
-/// Who is done by then needs no telling.
-const SOON: Duration = Duration::from_secs(1);
+/// A command that ends within this time shows no progress.
+const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// Between two lines, and before the first of them.
-const BETWEEN_LINES: Duration = Duration::from_secs(3);
+/// Between two lines where standard error is not a terminal, and before the first one.
+const LINE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Tells how far a look has come, and knows when it last came any further.
-pub struct Teller {
-    /// What is done, and to what.
+/// Between two changes of the spinner.
+const SPINNER_INTERVAL: Duration = Duration::from_millis(120);
+
+/// On a terminal, shows what the command waits for, and for how long it has waited, until it is
+/// dropped. Elsewhere it shows nothing.
+pub struct Waiting {
+    bar: ProgressBar,
+    show: JoinHandle<()>,
+}
+
+impl Waiting {
+    /// Shows "waiting for `what`", once the command has waited for a second.
+    pub fn begin(what: String) -> Self {
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::hidden());
+        let style = ProgressStyle::with_template("{spinner} waiting for {msg} ({elapsed})");
+        bar.set_style(style.expect("the template is valid"));
+        bar.set_message(what);
+        let shown = bar.clone();
+        let show = tokio::spawn(async move {
+            sleep(SHOWN_AFTER).await;
+            shown.set_draw_target(ProgressDrawTarget::stderr());
+            shown.enable_steady_tick(SPINNER_INTERVAL);
+        });
+        Self { bar, show }
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.show.abort();
+        self.bar.finish_and_clear();
+    }
+}
+
+/// Shows how many of all things are done, and knows when that number last changed.
+pub struct ProgressLine {
+    /// The participle and the noun: "`inspected` 5 of 9 `pods`".
     words: (&'static str, &'static str),
     bar: ProgressBar,
     begun: Instant,
     last: Option<Progress>,
     moved: Instant,
-    told: Instant,
+    written: Instant,
 }
 
-impl Teller {
-    /// Tells "`done` 5 of 9 `things`".
+impl ProgressLine {
+    /// Shows "`done` 5 of 9 `things`".
     pub fn new(done: &'static str, things: &'static str) -> Self {
         let now = Instant::now();
         Self {
@@ -35,11 +70,11 @@ impl Teller {
             begun: now,
             last: None,
             moved: now,
-            told: now,
+            written: now,
         }
     }
 
-    /// Takes in how far it has come, and tells it if it is time.
+    /// Takes the current progress, and shows it if it is time.
     pub fn advance(&mut self, progress: Option<Progress>) {
         let now = Instant::now();
         if progress != self.last {
@@ -49,29 +84,29 @@ impl Teller {
         let Some(Progress { seen, of }) = progress else {
             return;
         };
-        if self.bar.is_hidden() && now >= self.begun + SOON {
+        if self.bar.is_hidden() && now >= self.begun + SHOWN_AFTER {
             self.bar = ProgressBar::no_length();
             let style = ProgressStyle::with_template("{msg}");
-            self.bar.set_style(style.expect("it is ours"));
+            self.bar.set_style(style.expect("the template is valid"));
         }
         let (done, things) = self.words;
-        let said = format!("{done} {} of {} {things}", grouped(seen), grouped(of));
-        if self.bar.is_hidden() && now >= self.told + BETWEEN_LINES {
-            self.told = now;
-            // Who does not read it misses nothing of the answer.
-            let _ = writeln!(anstream::stderr(), "{said}");
+        let line = format!("{done} {} of {} {things}", grouped(seen), grouped(of));
+        if self.bar.is_hidden() && now >= self.written + LINE_INTERVAL {
+            self.written = now;
+            // Standard error may be closed; the result does not depend on it.
+            let _ = writeln!(anstream::stderr(), "{line}");
         } else {
-            self.bar.set_message(said);
+            self.bar.set_message(line);
         }
     }
 
-    /// Since when it has come no further.
+    /// When the progress last changed.
     pub fn moved(&self) -> Instant {
         self.moved
     }
 }
 
-impl Drop for Teller {
+impl Drop for ProgressLine {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

@@ -1,12 +1,12 @@
-//! SIGTERM and Ctrl-C, and for a screen SIGHUP: the good end of a command that goes on for as long
-//! as it may.
+//! The signals that end a command that runs until it is interrupted: SIGTERM and Ctrl-C, and SIGHUP for
+//! a screen.
 
 use std::io;
 
 use rustix::process::{Signal, getpid, kill_process};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Waits for either. Both are taken care of from this call on, not from the first poll.
+/// Waits for SIGTERM or SIGINT. Both are caught from this call on, even before the future is awaited.
 pub fn interrupted() -> io::Result<impl Future<Output = &'static str>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
@@ -18,8 +18,8 @@ pub fn interrupted() -> io::Result<impl Future<Output = &'static str>> {
     })
 }
 
-/// The same for a daemon, which SIGHUP does not end: its configuration is read once, and the terminal
-/// that it was started from may close.
+/// As [`interrupted`], for a daemon: SIGHUP is ignored, because the terminal from which the daemon was
+/// started may close.
 pub fn daemon_ended() -> io::Result<impl Future<Output = &'static str>> {
     let hang_up = signal(SignalKind::hangup())?;
     let interrupted = interrupted()?;
@@ -29,7 +29,7 @@ pub fn daemon_ended() -> io::Result<impl Future<Output = &'static str>> {
     })
 }
 
-/// The same, or waits until the terminal has gone: what is on a screen is of no use without it.
+/// As [`interrupted`], for a screen: SIGHUP ends it too, because its terminal has gone.
 pub fn screen_ended() -> io::Result<impl Future<Output = &'static str>> {
     let mut hang_up = signal(SignalKind::hangup())?;
     let interrupted = interrupted()?;
@@ -46,7 +46,7 @@ pub fn screen_ended() -> io::Result<impl Future<Output = &'static str>> {
 pub struct Stops(tokio::signal::unix::Signal);
 
 impl Stops {
-    /// Such signals from now on.
+    /// Catches SIGTSTP from now on.
     pub fn new() -> io::Result<Self> {
         let kind = SignalKind::from_raw(Signal::TSTP.as_raw());
         signal(kind).map(Self)
@@ -59,12 +59,12 @@ impl Stops {
 
     /// Stops this process until SIGCONT.
     pub fn stop() -> io::Result<()> {
-        // SIGTSTP is ignored where nobody could continue us, and has our own handler.
+        // SIGTSTP would run our own handler, and an orphaned process group ignores it.
         kill_process(getpid(), Signal::STOP)?;
         Ok(())
     }
 
-    /// Lets the session draw at once: it takes this for a change of the terminal's size.
+    /// Makes the session draw at once: SIGWINCH means that the size of the terminal has changed.
     pub fn redraw() -> io::Result<()> {
         kill_process(getpid(), Signal::WINCH)?;
         Ok(())

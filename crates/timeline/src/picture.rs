@@ -132,6 +132,15 @@ pub(crate) fn drawn_until(episode: &Episode) -> WallTime {
     }
 }
 
+/// The duration of an episode in Go's form; empty for a moment, and if the end is not known.
+pub(crate) fn duration_text(episode: &Episode) -> String {
+    match episode.lasted() {
+        None | Some(Duration::ZERO) => String::new(),
+        Some(lasted) if lasted < Duration::from_secs(1) => "< 1s".to_owned(),
+        Some(lasted) => GoDuration(Duration::from_secs(lasted.as_secs())).to_string(),
+    }
+}
+
 /// The time from an event to its report, if known.
 fn delay(episode: &Episode) -> Option<Duration> {
     match episode.what {

@@ -1,5 +1,5 @@
-//! Decides which episodes share a row, and the order of the rows: the culprit, the node, pods that
-//! were not observed, events.
+//! Decides which episodes share a row, and the order of the rows: the culprit, the node, causes, pods
+//! that were not observed, events.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -24,16 +24,16 @@ pub(crate) struct Row {
 /// The parts of a picture, from top to bottom.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Section {
-    /// Calls that hung.
+    /// Calls that were not answered in time.
     Calls,
     /// Tasks that were blocked in the kernel.
     Tasks,
     /// The node as a whole.
     Node,
-    /// Pods that were not observed.
-    Pods,
     /// Lines and diagnoses that point to a cause.
     Causes,
+    /// Pods that were not observed.
+    Pods,
     /// Events of containers, and when they were reported.
     Events,
 }
@@ -42,11 +42,11 @@ impl Section {
     /// The heading.
     pub fn title(self) -> &'static str {
         match self {
-            Self::Calls => "Hung calls",
+            Self::Calls => "Calls not answered",
             Self::Tasks => "Blocked in the kernel",
             Self::Node => "Node",
-            Self::Pods => "Pods that waited",
             Self::Causes => "Causes",
+            Self::Pods => "Pods not observed",
             Self::Events => "Events",
         }
     }
@@ -165,6 +165,50 @@ fn limited(rows: Vec<Row>) -> Vec<Row> {
         kept.insert(after.map_or(0, |last| last + 1), row);
     }
     kept
+}
+
+/// What a bar says, if it has room for it; `None` for a moment.
+pub(crate) fn state(what: &What) -> Option<&str> {
+    Some(match what {
+        What::HungCall { .. } => "no answer",
+        What::TaskBlocked => "blocked",
+        What::NotReady => "NotReady",
+        What::WouldBeNotReady => "would be NotReady",
+        What::PodsSkipped => "pods not synced",
+        What::Health { state } => state,
+        What::NoRelist => "no relist",
+        What::PodWaited => "not observed",
+        What::RuntimeUnreachable => "unreachable",
+        What::RuntimeSilent => "unresponsive",
+        What::Guarding => "guarding",
+        What::HintsMissing => "no hints",
+        What::NotRecorded => "not recorded",
+        What::Finding { confidence, .. } => confidence,
+        What::RuntimeStarted | What::KubeletStarted | What::Event { .. } | What::Sign { .. } => {
+            return None;
+        }
+    })
+}
+
+/// The colours that a picture uses, as the class of each and its meaning.
+pub(crate) fn legend(picture: &Picture) -> Vec<(&'static str, &'static str)> {
+    let used = |name: &str| {
+        let mut episodes = picture.episodes.iter();
+        episodes.any(|episode| class(&episode.what) == name)
+    };
+    let has_open = picture.episodes.iter().any(|episode| episode.to.is_none());
+    let colours = [
+        ("hung", "call not answered, or task blocked"),
+        ("error", "node affected"),
+        ("warning", "pod affected, or a cause"),
+        ("wait", "no relist, or not observed"),
+        ("guard", "guard answers"),
+        ("info", "event"),
+        ("none", "not recorded"),
+    ];
+    let colours = colours.into_iter().filter(|(name, _)| used(name));
+    let open = has_open.then_some(("page open", "end not known"));
+    colours.chain(open).collect()
 }
 
 /// The class of an episode in styles, which sets its colour.

@@ -7,8 +7,8 @@ use std::fmt::Write;
 use pleg_text::escape::{printable, sentence};
 
 use crate::Picture;
-use crate::picture::reason_text;
-use crate::rows::{Row, class, rows};
+use crate::picture::{duration_text, reason_text};
+use crate::rows::{Row, class, legend, rows, state};
 use crate::scale::{marks, title};
 
 /// The colours, for both pictures.
@@ -19,6 +19,11 @@ const LABELS_WIDTH: f64 = 330.0;
 const ROW_HEIGHT: f64 = 20.0;
 /// The height of the time and the axis.
 const HEAD_HEIGHT: f64 = 54.0;
+/// The free space at the right edge.
+const MARGIN: f64 = 12.0;
+/// The widths of a character of the axis and within a bar; a text is at most this wide.
+const AXIS_CHARACTER: f64 = 7.0;
+const BAR_CHARACTER: f64 = 6.3;
 /// Longer labels are cut.
 const MAX_LABEL_CHARACTERS: usize = 46;
 /// Longer lines are wrapped at the width of the picture.
@@ -42,7 +47,8 @@ pub fn svg(picture: &Picture) -> String {
     let notes: Vec<String> = notes.collect();
     let head = HEAD_HEIGHT + summary.len() as f64 * ROW_HEIGHT;
     let below = head + lines.len() as f64 * ROW_HEIGHT;
-    let height = below + notes.len() as f64 * ROW_HEIGHT + 10.0;
+    let legend_at = below + notes.len() as f64 * ROW_HEIGHT;
+    let height = legend_at + ROW_HEIGHT + 10.0;
     let mut out = String::new();
     let _ = writeln!(
         out,
@@ -66,14 +72,15 @@ pub fn svg(picture: &Picture) -> String {
     for (number, line) in notes.iter().enumerate() {
         heading("quiet", below + 15.0 + number as f64 * ROW_HEIGHT, line);
     }
-    for mark in marks(picture, 9) {
-        let x = LABELS_WIDTH + mark.at * (WIDTH - LABELS_WIDTH - 12.0);
+    for mark in marks(picture, 6) {
+        let x = LABELS_WIDTH + mark.at * (WIDTH - LABELS_WIDTH - MARGIN);
+        let width = mark.text.chars().count() as f64 * AXIS_CHARACTER;
+        let text_x = (x + 3.0).min(WIDTH - 2.0 - width);
         let _ = writeln!(
             out,
             "<line class=\"mark\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.0}\" y2=\"{below:.0}\"/>\
-             <text class=\"quiet\" x=\"{:.1}\" y=\"{:.0}\">{}</text>",
+             <text class=\"quiet\" x=\"{text_x:.1}\" y=\"{:.0}\">{}</text>",
             head - 6.0,
-            x + 3.0,
             head - 8.0,
             text(&mark.text)
         );
@@ -91,8 +98,25 @@ pub fn svg(picture: &Picture) -> String {
             Line::Row(row) => draw(picture, row, y, &mut out),
         }
     }
+    draw_legend(picture, legend_at, &mut out);
     out.push_str("</svg>\n");
     out
+}
+
+/// The meaning of each colour that is used, in one line.
+fn draw_legend(picture: &Picture, y: f64, out: &mut String) {
+    let mut x = 12.0;
+    for (class, meaning) in legend(picture) {
+        let _ = writeln!(
+            out,
+            "<rect class=\"{class}\" x=\"{x:.1}\" y=\"{:.0}\" width=\"14\" height=\"10\" rx=\"2\"/>\
+             <text class=\"quiet\" x=\"{:.1}\" y=\"{:.0}\">{meaning}</text>",
+            y + 8.0,
+            x + 19.0,
+            y + 17.0
+        );
+        x += 19.0 + meaning.len() as f64 * 6.2 + 14.0;
+    }
 }
 
 enum Line<'a> {
@@ -109,7 +133,9 @@ fn draw(picture: &Picture, row: &Row, y: f64, out: &mut String) {
         y + 14.0,
         text(&label)
     );
-    let room = WIDTH - LABELS_WIDTH - 12.0;
+    let room = WIDTH - LABELS_WIDTH - MARGIN;
+    // The end of the last text in a bar.
+    let mut written = 0.0;
     // Of several bars on the same pixels only one is drawn.
     let mut drawn: BTreeMap<(i64, i64), u64> = BTreeMap::new();
     for episode in row.episodes.iter().map(|index| &picture.episodes[*index]) {
@@ -132,8 +158,28 @@ fn draw(picture: &Picture, row: &Row, y: f64, out: &mut String) {
             ROW_HEIGHT - 6.0,
             text(&tooltip(episode)),
         );
+        if let Some(inside) = bar_text(episode, width).filter(|_| x >= written) {
+            written = x + width;
+            let _ = writeln!(
+                out,
+                "<text class=\"inside\" x=\"{:.1}\" y=\"{:.0}\">{}</text>",
+                x + 5.0,
+                y + 14.0,
+                text(&inside)
+            );
+        }
     }
     out.push_str("</g>\n");
+}
+
+/// The state and the duration, or the state alone, whichever fits a bar of this width.
+fn bar_text(episode: &episodes::Episode, width: f64) -> Option<String> {
+    let state = state(&episode.what)?;
+    let both = format!("{state} {}", duration_text(episode));
+    let fits = |text: &str| text.chars().count() as f64 * BAR_CHARACTER + 10.0 <= width;
+    let candidates = [both.trim_end(), state];
+    let inside = candidates.into_iter().find(|text| fits(text));
+    inside.map(|text| printable(text).into_owned())
 }
 
 /// `12:29:55 ContainerStatus hangs default/web-0/app: the reason`.
@@ -182,7 +228,83 @@ pub(crate) fn text(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use episodes::{Episode, What};
+    use pleg_text::WallTime;
+
     use super::*;
+
+    /// The positions and the texts of all text elements of a class.
+    fn texts<'a>(svg: &'a str, class: &str) -> Vec<(f64, &'a str)> {
+        let start = format!("<text class=\"{class}\" x=\"");
+        let elements = svg.split(&start).skip(1);
+        let read = elements.map(|element| {
+            let (x, rest) = element.split_once('"').unwrap();
+            let (_, rest) = rest.split_once('>').unwrap();
+            let (text, _) = rest.split_once('<').unwrap();
+            (x.parse().unwrap(), text)
+        });
+        read.collect()
+    }
+
+    fn second(second: i64) -> WallTime {
+        WallTime::from_unix_nanos((1_714_997_400 + second) * 1_000_000_000).unwrap()
+    }
+
+    #[test]
+    fn no_text_of_the_axis_or_the_legend_is_clipped() {
+        for length in [1, 7, 50, 59, 60, 61, 300, 3599, 86_400, 86_400 * 40] {
+            let what = [
+                What::NotReady,
+                What::NoRelist,
+                What::NotRecorded,
+                What::Guarding,
+            ];
+            let call = What::HungCall {
+                call: "ContainerStatus".into(),
+            };
+            let health = What::Health {
+                state: "Degraded".into(),
+            };
+            let all = what.into_iter().chain([call, health, What::KubeletStarted]);
+            let episodes = all.map(|what| Episode::new(second(0), Some(second(length)), what, ""));
+            let open = Episode::new(second(0), None, What::NoRelist, "");
+            let picture = Picture::new("", episodes.chain([open]).collect()).unwrap();
+            let svg = svg(&picture);
+            for (x, text) in texts(&svg, "quiet") {
+                let end = x + text.chars().count() as f64 * 6.2;
+                assert!(end <= WIDTH, "{length}: {text} ends at {end}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_bar_says_its_state_and_duration_if_there_is_room() {
+        let call = |from, to| {
+            let what = What::HungCall {
+                call: "ContainerStatus".into(),
+            };
+            Episode::new(second(from), to, what, "")
+        };
+        let long = call(0, Some(second(28)));
+        let short = call(60, Some(second(63)));
+        let open = Episode::new(second(40), None, What::NotReady, "");
+        let open = open.seen_until(Some(second(100)));
+        let picture = Picture::new("", vec![long, short, open]).unwrap();
+        let svg = svg(&picture);
+        let inside: Vec<&str> = texts(&svg, "inside")
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect();
+        assert_eq!(inside, ["no answer 28s", "NotReady"]);
+        let legend: Vec<&str> = texts(&svg, "quiet")
+            .into_iter()
+            .map(|(_, text)| text)
+            .collect();
+        for part in ["call not answered, or task blocked", "end not known"] {
+            assert!(legend.contains(&part), "{legend:?}");
+        }
+        assert!(!legend.contains(&"event"), "{legend:?}");
+    }
 
     #[test]
     fn no_name_closes_an_element() {

@@ -4,16 +4,15 @@ use std::fmt::Write;
 use std::time::Duration;
 
 use episodes::{Episode, What};
-use pleg_text::GoDuration;
 use pleg_text::escape::{printable, sentence};
 
 use crate::Picture;
-use crate::picture::reason_text;
+use crate::picture::{duration_text, reason_text};
 use crate::rows::{Row, rows};
 use crate::scale::{marks, title};
 use crate::svg::cut_beginning;
 
-/// One line for each second would be too long to read.
+/// The number of episodes that are listed.
 const MAX_LINES: usize = 60;
 const LABEL_WIDTH: usize = 42;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -50,7 +49,7 @@ pub fn text(picture: &Picture, width: usize) -> String {
             width = LABEL_WIDTH - 2
         );
     }
-    page.push('\n');
+    page.push_str("█ lasted   | one moment   ▶ no end seen\n\n");
     list_episodes(picture, &mut page);
     causes(picture, &mut page);
     if !picture.sources.is_empty() {
@@ -143,11 +142,9 @@ fn list_episodes(picture: &Picture, page: &mut String) {
 }
 
 fn line(episode: &Episode) -> String {
-    let lasted = match episode.lasted() {
+    let lasted = match episode.to {
         None => "no end seen".to_owned(),
-        Some(Duration::ZERO) => String::new(),
-        Some(lasted) if lasted < Duration::from_secs(1) => "< 1s".to_owned(),
-        Some(lasted) => GoDuration(Duration::from_secs(lasted.as_secs())).to_string(),
+        Some(_) => duration_text(episode),
     };
     let subject = episode.subject_name();
     let subject = match subject.is_empty() {

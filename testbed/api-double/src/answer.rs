@@ -98,7 +98,7 @@ fn of_node(
                 *node = patched;
             }
         }
-        double.tell("MODIFIED", node.clone());
+        double.publish("MODIFIED", node.clone());
     }
     node.to_string().into_response()
 }
@@ -131,7 +131,7 @@ fn events(server: &Server, query: &Parameters) -> Value {
     json!({"kind": "EventList", "metadata": {}, "items": items})
 }
 
-/// What changes; before that the Nodes as they are, for whoever names no version.
+/// Changes; before them the Nodes as they are, for a client that gives no version.
 fn watched(double: &Double, server: &Server, query: &Parameters) -> Response {
     let selector = query.get("fieldSelector").cloned();
     let is_wanted = move |node: &Value| {
@@ -162,9 +162,9 @@ impl IntoResponse for Wrong {
     fn into_response(self) -> Response {
         match self {
             Self::Status(code) => {
-                let told = json!({"kind": "Status", "code": code, "message": "no"});
+                let status_body = json!({"kind": "Status", "code": code, "message": "no"});
                 let status = StatusCode::from_u16(code).expect("a status code");
-                (status, told.to_string()).into_response()
+                (status, status_body.to_string()).into_response()
             }
             Self::Body(text) => text.into_response(),
             Self::Half => {

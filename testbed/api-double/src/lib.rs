@@ -156,7 +156,7 @@ impl Double {
                 "ADDED"
             }
         };
-        self.tell(what, node);
+        self.publish(what, node);
     }
 
     /// A Node is gone.
@@ -165,7 +165,7 @@ impl Double {
         let is_it = |node: &Value| node["metadata"]["name"] == name;
         let gone = server.nodes.iter().position(is_it).expect("it is there");
         let node = server.nodes.remove(gone);
-        self.tell("DELETED", node);
+        self.publish("DELETED", node);
     }
 
     /// How many watch.
@@ -188,13 +188,13 @@ impl Double {
         self.lock().watches_late = late;
     }
 
-    fn tell(&self, what: &str, node: Value) {
-        // Perhaps nobody watches.
+    fn publish(&self, what: &str, node: Value) {
+        // There may be no watcher.
         let _ = self.changes.send(json!({"type": what, "object": node}));
     }
 
     fn lock(&self) -> MutexGuard<'_, Server> {
-        self.server.lock().expect("nobody panics meanwhile")
+        self.server.lock().expect("the mutex is not poisoned")
     }
 }
 
@@ -210,7 +210,7 @@ impl Server {
     }
 }
 
-/// The Node `node-1`, with a condition and a taint of somebody else.
+/// The Node `node-1`, with a condition and a taint of another writer.
 pub fn new_node(uid: &str) -> Value {
     json!({
         "apiVersion": "v1", "kind": "Node",

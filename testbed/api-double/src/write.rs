@@ -5,8 +5,8 @@ use serde_json::{Value, json};
 /// Applies one manager's conditions, which are the only ones with a heartbeat here, and its
 /// annotation.
 ///
-/// Whoever applies none takes back what he has applied, and with it, as a server does, all of the
-/// status: a kubelet that has just registered its Node owns nothing of it (Kubernetes 1.36).
+/// A manager that applies none removes what it applied, and with it, as a server does, the whole
+/// status: a kubelet that has just registered its Node owns no field of it (Kubernetes 1.36).
 pub(crate) fn apply(node: &mut Value, body: &Value) {
     if body["status"]["conditions"] == json!([]) {
         node["status"] = json!({});

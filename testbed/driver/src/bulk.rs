@@ -16,19 +16,19 @@ const AT_A_TIME: usize = 4;
 const TIME_TO_END: Duration = Duration::from_secs(20);
 
 impl Driver {
-    /// Runs pods, four at a time; `done` is told how many are up.
+    /// Runs pods, four at a time; `done` gets the number of pods that are up.
     pub async fn run_pods(&self, specs: &[PodSpec], done: impl FnMut(usize)) -> Result<Vec<Pod>> {
         collect(specs.iter().map(|spec| self.run_pod(spec)), done).await
     }
 
-    /// Removes pods, four at a time; `done` is told how many are gone.
+    /// Removes pods, four at a time; `done` gets the number of removed pods.
     pub async fn remove_pods(&self, pods: &[Pod], done: impl FnMut(usize)) -> Result<()> {
         collect(pods.iter().map(|pod| self.remove_pod(pod)), done).await?;
         Ok(())
     }
 
     /// Runs `count` containers of /bin/true in a pod and waits until all have exited; `done` is
-    /// told how many have been started.
+    /// gets the number of started containers.
     pub async fn run_dead(&self, pod: &Pod, count: usize, done: impl FnMut(usize)) -> Result<()> {
         let specs: Vec<_> = (0..count)
             .map(|number| ContainerSpec::new(format!("dead-{number}"), &["/bin/true"]))

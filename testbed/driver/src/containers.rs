@@ -70,7 +70,7 @@ impl Driver {
     }
 
     /// Has the runtime end a container, at once: a workload that is PID 1 ignores a SIGTERM
-    /// which it does not handle, and nobody wants to wait for it.
+    /// which it does not handle, so that no caller waits for it.
     pub async fn stop_container(&self, id: &str) -> Result<()> {
         let request = StopContainerRequest {
             container_id: id.to_owned(),

@@ -84,7 +84,7 @@ pub enum Error {
     /// The script refused; it says why in one sentence.
     #[error("'testbed {verb}' failed: {reason}")]
     Script {
-        /// What it was told to do.
+        /// The command line.
         verb: String,
         /// What it said.
         reason: String,

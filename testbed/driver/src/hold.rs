@@ -65,7 +65,7 @@ impl HeldUpdate {
         !self.task.is_finished()
     }
 
-    /// Waits for the answer, at most so long; [`HeldUpdate::is_held`] tells what came.
+    /// Waits for the answer, at most this long; [`HeldUpdate::is_held`] shows whether it arrived.
     pub async fn wait(&mut self, most: Duration) {
         let deadline = tokio::time::Instant::now() + most;
         while self.is_held() && tokio::time::Instant::now() < deadline {

@@ -1,4 +1,4 @@
-//! What only containerd's verbose status tells: the process, and what it was told to run.
+//! What only containerd's verbose status shows: the process, and its command line.
 
 use cri::Rpc;
 use cri::v1::{ContainerStatusRequest, ContainerStatusResponse, NamespaceMode};

@@ -55,7 +55,7 @@ impl Driver {
         self.pods_with(kubelet::OURS).await
     }
 
-    /// The same of those with this label, whoever made them.
+    /// The same for those with this label, whichever client created them.
     pub async fn pods_with(&self, label: (&str, &str)) -> Result<Vec<Pod>> {
         let mut pods = self.sandboxes_with(label).await?;
         let request = ListContainersRequest { filter: None };

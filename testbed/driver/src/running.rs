@@ -1,7 +1,7 @@
 //! Finding a running container by its name while ListContainers hangs.
 //!
-//! That is the very moment at which somebody wants to kill one. The kernel knows: below the
-//! pod's cgroup there is one per running container, named by its id, and ContainerStatus tells
+//! A test wants to kill one at exactly that time. The kernel shows it: below the
+//! pod's cgroup there is one per running container, named by its id, and ContainerStatus shows
 //! the name that goes with it.
 
 use std::path::PathBuf;
@@ -15,14 +15,14 @@ use crate::kubelet;
 use crate::pods::newest;
 
 /// Under the status lock the status of one container hangs; the others answer in a millisecond.
-const PATIENCE: Duration = Duration::from_secs(1);
+const STATUS_LIMIT: Duration = Duration::from_secs(1);
 
 impl Driver {
     /// The id of the running container of that name; asks for the list of sandboxes and for
     /// single statuses, never for the list of containers.
     pub async fn running_container(&self, pod: &str, container: &str) -> Result<String> {
         let found = newest(self.sandboxes().await?, pod)?;
-        let quick = self.clone().with_deadline(PATIENCE);
+        let quick = self.clone().with_deadline(STATUS_LIMIT);
         let mut missing = Error::NoContainer {
             pod: found.name.clone(),
             kind: "running container",

@@ -62,7 +62,7 @@ impl Drop for Testbed {
     /// Removes the instance, whatever state it is in, with all that was made in it.
     fn drop(&mut self) {
         let output = self.command(&["down"]).output();
-        // Nobody can be told but the one who reads the test's output.
+        // Only the test's output can show it.
         #[allow(clippy::print_stderr)]
         if let Err(error) = result(&["down"], output) {
             eprintln!("the test bed {:?} stays: {error}", self.name);

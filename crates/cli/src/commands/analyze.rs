@@ -1,4 +1,4 @@
-//! `pleg analyze`: explain a saved file.
+//! `pleg analyze`: explains saved files.
 
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -15,7 +15,7 @@ use recorder::store::is_history;
 
 use super::rules::RulesOption;
 use crate::args::{Format, Global};
-use crate::{Found, output, text};
+use crate::{Outcome, output, text};
 
 /// Arguments of `pleg analyze`.
 #[derive(Args, Debug)]
@@ -34,9 +34,9 @@ pub struct Analyze {
     pub rules: RulesOption,
 }
 
-pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Found> {
+pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Outcome> {
     options.rules.install()?;
-    // It has no lines that mean anything here, and to say that they show no problem would be false.
+    // A history has no log lines, so the result would be that no problem was found.
     if let Some(file) = options.files.iter().find(|it| is_history(Path::new(it))) {
         let file = text::printable(file);
         bail!(
@@ -44,18 +44,18 @@ pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Found> {
              top --from {file}` steps through it"
         );
     }
-    // Reading blocks, and on a pipe for as long as its writer wants.
+    // Reading blocks; on a pipe, until its writer ends.
     let at_once = options.jobs.unwrap_or_else(processors);
     let read = tokio::task::spawn_blocking(move || read(&options.files, at_once));
     let (analysis, mut unreadable) = read.await?;
     let read_any = |input: &InputReport| input.error.is_none() || input.lines > 0;
     if unreadable.is_empty() || analysis.inputs.iter().any(read_any) {
-        output::read_enough(show(global, &analysis))?;
+        output::ignore_gone_reader(show(global, &analysis))?;
     }
     match unreadable.len() {
         0 => Ok(match analysis.has_problem() {
-            true => Found::Problem,
-            false => Found::Well,
+            true => Outcome::Problem,
+            false => Outcome::Done,
         }),
         1 => Err(unreadable.remove(0).into()),
         more => {
@@ -69,12 +69,12 @@ pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Found> {
     }
 }
 
-/// More would need more memory, and hardly any time less.
-const MOST_AT_ONCE: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+/// Reading more files at the same time needs more memory, and is hardly faster.
+const MAX_JOBS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 fn processors() -> NonZeroUsize {
     let processors = std::thread::available_parallelism();
-    processors.map_or(NonZeroUsize::MIN, |all| all.min(MOST_AT_ONCE))
+    processors.map_or(NonZeroUsize::MIN, |all| all.min(MAX_JOBS))
 }
 
 fn read(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreadable>) {
@@ -92,7 +92,7 @@ fn read(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreadable>) 
     (analysis, unreadable)
 }
 
-/// Of a snapshot the bundle is diagnosed, as by `pleg doctor --from`.
+/// Adds a snapshot, whose bundle is diagnosed as by `pleg doctor --from`.
 fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
     let read = recorder::snapshot::open(Path::new(&path));
     let mut input = InputReport {
@@ -124,7 +124,7 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
             {
                 let path = &input.path;
                 analysis.unexplained.push(format!(
-                    "{path}: its history tells: {happened} `pleg timeline` draws it"
+                    "{path}: its history shows: {happened} `pleg timeline` draws it"
                 ));
             }
             match read.parts.facts {
@@ -134,7 +134,7 @@ fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
                     if diagnosis.verdict == NodeVerdict::Ok && !analysis.unexplained.is_empty() {
                         diagnosis
                             .summary
-                            .push_str("; before that, something was wrong, as the history tells");
+                            .push_str("; the history shows an earlier problem");
                     }
                     let explains = analysis.findings.is_empty() && !diagnosis.findings.is_empty();
                     if is_alone || diagnosis.verdict == NodeVerdict::Problem || explains {
@@ -181,7 +181,7 @@ fn show(global: &Global, analysis: &Analysis) -> anyhow::Result<()> {
 /// A bar on standard error, if that is a terminal.
 struct Progress {
     bar: ProgressBar,
-    /// Of all inputs that have begun; none if one does not tell.
+    /// The size of all inputs that have begun; `None` if the size of one is not known.
     bytes: Option<u64>,
 }
 
@@ -196,7 +196,7 @@ impl Default for Progress {
 
 impl Observer for Progress {
     fn begins(&mut self, path: &str, bytes: Option<u64>) {
-        // Of several files the sum is shown, as far as it is known.
+        // The bar shows the sum for all files, if each size is known.
         let bytes = bytes.and_then(|bytes| Some(self.bytes? + bytes));
         self.bytes = bytes;
         let shape = match bytes {

@@ -4,15 +4,16 @@ use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 
 use crate::commands::kubectl::Kubectl;
-use crate::{Found, output};
+use crate::{Outcome, output};
 
 const AFTER_HELP: &str = "\
   pleg completion bash > /etc/bash_completion.d/pleg
   pleg completion zsh  > /usr/local/share/zsh/site-functions/_pleg
   pleg completion fish > /etc/fish/completions/pleg.fish
 
-For `kubectl pleg`, kubectl's own completion runs kubectl_complete-pleg, which is this program under
-another name:
+For `kubectl pleg`, kubectl's own completion runs kubectl_complete-pleg, which
+is
+this program under another name:
   ln -s pleg /usr/local/bin/kubectl-pleg
   ln -s pleg /usr/local/bin/kubectl_complete-pleg
 
@@ -40,7 +41,7 @@ enum Program {
 }
 
 /// Completes `all` of the command line, or the plugin's.
-pub fn run(options: &Completion, all: &Command) -> anyhow::Result<Found> {
+pub fn run(options: &Completion, all: &Command) -> anyhow::Result<Outcome> {
     let (mut command, name) = match options.program {
         Program::Pleg => (visible(all), "pleg"),
         Program::KubectlPleg => (Kubectl::command(), "kubectl-pleg"),
@@ -48,10 +49,10 @@ pub fn run(options: &Completion, all: &Command) -> anyhow::Result<Found> {
     let mut script = Vec::new();
     clap_complete::generate(options.shell, &mut command, name, &mut script);
     output::generated(&script)?;
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }
 
-/// The command line without the commands that help does not list: scripts would offer them.
+/// The command line without hidden commands, which a completion script would offer.
 fn visible(all: &Command) -> Command {
     let listed = all
         .get_subcommands()

@@ -1,7 +1,7 @@
-//! `pleg demo`: a simulated node on which one container hangs the way the leading cause
-//! does (containerd's status lock), what a kubelet would say, and what pleg says.
+//! `pleg demo`: a simulated node on which one container holds containerd's status lock, the most
+//! common cause; what a kubelet would report, and what pleg reports.
 //!
-//! Nothing is faked but the node: the library watches it as it would a real one.
+//! Only the node is simulated: the library observes it as it would a real one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use sim::Sim;
 use tokio::time::{Instant, sleep_until};
 
 use crate::args::{Format, Global};
-use crate::{Found, output, signals, text};
+use crate::{Outcome, output, signals, text};
 
-/// What the kubelet was measured to do under this fault, held for 290 s.
+/// What a kubelet did under this fault, which lasted 290 s.
 const KUBELET: &str = "Measured with Kubernetes 1.36 on containerd 1.6: the kubelet noticed the \
                        same exit after 4 min 50 s, and its pods became NotReady after 4 min 0 s.";
 
@@ -26,12 +26,13 @@ const PODS: [(&str, &[&str]); 4] = [
     ("db", &["postgres"]),
 ];
 
-/// A thing that happens, or is said, so many seconds after the start.
+/// What happens, and what is printed, at a time after the start.
 struct Scene {
+    /// In seconds.
     at: f64,
     text: &'static str,
     happens: fn(&Sim),
-    /// Whether both views are shown then.
+    /// Whether the views of a kubelet and of pleg are printed.
     views: bool,
 }
 
@@ -58,9 +59,9 @@ fn scenes() -> Vec<Scene> {
         say(
             6.0,
             "Now one container hangs: an update of db/postgres holds its status lock. \
-             ListContainers hangs for the whole node, the event stream is silent, and a \
+             ListContainers hangs for the whole node, the event stream sends nothing, and a \
              kubelet no longer sees any change.",
-            wedge,
+            hold_status_lock,
         ),
         compare(9.0),
         say(
@@ -81,7 +82,7 @@ fn scenes() -> Vec<Scene> {
     ]
 }
 
-fn wedge(sim: &Sim) {
+fn hold_status_lock(sim: &Sim) {
     sim.status_lock("db", "postgres");
 }
 
@@ -95,7 +96,7 @@ fn restart(sim: &Sim, pod: &str, container: &str) {
     sim.world().pod(pod).restart(container, 137, now);
 }
 
-pub async fn run(global: &Global) -> anyhow::Result<Found> {
+pub async fn run(global: &Global) -> anyhow::Result<Outcome> {
     let interrupted = signals::interrupted()?;
     let sim = Sim::new();
     for (pod, containers) in PODS {
@@ -109,35 +110,37 @@ pub async fn run(global: &Global) -> anyhow::Result<Found> {
         kernel: Some(Arc::new(sim.clone())),
     };
     let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
-    let told = pleg.subscribe().await?;
+    let records = pleg.subscribe().await?;
     tokio::select! {
-        shown = show(global, &sim, &pleg, told) => shown?,
+        shown = show(global, &sim, &pleg, records) => shown?,
         _ = interrupted => {}
     }
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }
 
 async fn show(
     global: &Global,
     sim: &Sim,
     pleg: &Pleg,
-    mut told: Subscription,
+    mut records: Subscription,
 ) -> anyhow::Result<()> {
     let begun = Instant::now();
     for scene in scenes() {
         let next = begun + Duration::from_secs_f64(scene.at);
-        // A timer is never ready at once, so what begins now would be told before its scene.
+        // A timer is never ready at once: without this check, records would be printed before the
+        // text of a scene that begins now.
         while Instant::now() < next {
             tokio::select! {
                 () = sleep_until(next) => {}
-                Some(record) = told.next() => tell(global, &record)?,
+                Some(record) = records.next() => print(global, &record)?,
             }
         }
         if global.output == Format::Text && !scene.text.is_empty() {
-            output::text(&format!("\n{}\n", text::styled(text::BOLD, scene.text)))?;
+            let text = format!("\n{}\n", text::styled(text::BOLD, scene.text));
+            output::text(&text::fit(&text, 0, text::terminal_columns()))?;
         }
         if global.output == Format::Text && scene.at == 0.0 {
-            output::text(&text::watch::columns())?;
+            output::text(&text::watch::columns(text::terminal_columns()))?;
         }
         (scene.happens)(sim);
         if scene.views {
@@ -149,19 +152,19 @@ async fn show(
             "\n{}\n{KUBELET}\n",
             text::styled(text::BOLD, "And a kubelet?")
         );
-        output::text(&end)?;
+        output::text(&text::fit(&end, 0, text::terminal_columns()))?;
     }
     Ok(())
 }
 
-fn tell(global: &Global, record: &Record) -> anyhow::Result<()> {
+fn print(global: &Global, record: &Record) -> anyhow::Result<()> {
     match global.output {
         Format::Json => output::json(record),
-        Format::Text => output::text(&text::watch::line(record)),
+        Format::Text => output::text(&text::watch::line(record, text::terminal_columns())),
     }
 }
 
-/// What a kubelet here would say now, and what pleg says.
+/// Prints what a kubelet on this node would report now, and what pleg reports.
 async fn views(global: &Global, pleg: &Pleg) -> anyhow::Result<()> {
     if global.output == Format::Json {
         return Ok(());
@@ -169,9 +172,9 @@ async fn views(global: &Global, pleg: &Pleg) -> anyhow::Result<()> {
     let status = pleg.status().await?;
     let kubelet = &status.kubelet_view.message;
     let health = text::styled(text::health_style(status.health.state), status.health.state);
-    let said = format!(
+    let views = format!(
         "  a kubelet: {kubelet}\n  pleg:      {health}: {}\n",
         status.health.message
     );
-    output::text(&said)
+    output::text(&text::fit(&views, 13, text::terminal_columns()))
 }

@@ -1,4 +1,4 @@
-//! `pleg doctor`: what is wrong with this node, by name, and what to do now.
+//! `pleg doctor`: what is wrong with this node, the culprit, and what to do now.
 
 mod machine;
 mod node;
@@ -19,31 +19,34 @@ use serde::Serialize;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
-use self::node::{COLLECTING, What, facts};
-pub use self::node::{collect_facts, help, look};
+use self::node::{COLLECT_LIMIT, What, facts};
+pub use self::node::{collect_facts, diagnose_with_agent, help};
 use super::explain::{CauseArgument, CauseParser};
 use super::rules::RulesOption;
 use crate::args::{AgentOption, Format, Global};
-use crate::{Found, endpoint, output, text};
+use crate::progress::Waiting;
+use crate::{Outcome, endpoint, output, text};
 
-/// How long the disk for a bundle may take to say whether there is a place for one.
-const PLACE: Duration = Duration::from_secs(2);
+/// How long to wait for the disk to show whether a bundle can be written.
+const CHECK_LIMIT: Duration = Duration::from_secs(2);
 
-/// How long it may take to write one.
-const WRITING: Duration = Duration::from_secs(5);
+/// How long writing a bundle may take.
+const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
-/// Where a kubelet tells its health, unless it is configured otherwise.
+/// The default address of a kubelet's health endpoint.
 const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 
 const AFTER_HELP: &str = "\
-Harmless: the runtime is observed as an agent does it, or by the agent on this node if there is one,
-for ten seconds at most. A call that is not answered is not repeated, and reads that block are
-abandoned. `journalctl` runs once (unless --no-logs), and on nodes with rpm `rpm -q`. The API
-server of the kubelet's kubeconfig gets one request, for the lease of the node, with the kubelet's
-client certificate. Ends within 30 seconds whatever hangs, usually within 10.
+Harmless: the runtime is observed as an agent does it, or by the agent on this
+node if there is one, for ten seconds at most. A call that is not answered is
+not repeated, and reads that block are abandoned. `journalctl` runs once
+(unless --no-logs), and on nodes with rpm `rpm -q`. The API server of the
+kubelet's kubeconfig gets one request, for the lease of the node, with the
+kubelet's client certificate. Ends within 30 seconds whatever hangs, usually
+within 10.
 
-Exit codes: 0 healthy, 1 problem found, 2 could not determine. These are also the exit codes that
-node-problem-detector expects of custom plugins (--npd).";
+Exit codes: 0 healthy, 1 problem found, 2 could not determine. These are also
+the exit codes that node-problem-detector expects of custom plugins (--npd).";
 
 /// Arguments of `pleg doctor`.
 #[derive(Args, Debug)]
@@ -70,7 +73,7 @@ pub struct Doctor {
     /// Address of the kubelet's healthz endpoint.
     #[arg(long, value_name = "ADDR", default_value_t = KUBELET_HEALTHZ)]
     pub kubelet_healthz: SocketAddr,
-    /// Read the logs of the kubelet and the runtime from so long ago on.
+    /// Read the logs of the kubelet and the runtime of this last period.
     #[arg(long, value_name = "DURATION", value_parser = crate::args::duration, default_value = "15m")]
     pub since: Duration,
     /// Read no logs of the kubelet and the runtime.
@@ -82,7 +85,7 @@ pub struct Doctor {
     pub agent: AgentOption,
 }
 
-/// What scripts read.
+/// The JSON output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report<'a> {
@@ -93,21 +96,21 @@ struct Report<'a> {
     unasked: usize,
     /// How many rows of the lists may be wrong.
     undecided: usize,
-    /// The runtime has gone while it was asked, and is back.
+    /// The connection to the runtime was lost during the observation, and is back.
     is_interrupted: bool,
-    /// Where the kubelet is behind one.
+    /// The guard in front of the runtime, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     guard: Option<&'a GuardFacts>,
 }
 
-pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
+pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Outcome> {
     options.rules.install()?;
     let only = options
         .check
         .as_ref()
         .map(CauseArgument::cause)
         .transpose()?;
-    let until = Instant::now() + COLLECTING;
+    let until = Instant::now() + COLLECT_LIMIT;
     let place = match &options.bundle {
         Some(path) => check_place(path).await?,
         None => Ok(()),
@@ -115,17 +118,19 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
     let (facts, mut earlier) = match options.from.clone() {
         Some(path) => spawn_blocking(move || read_facts(&path)).await??,
         None => {
-            let asking = What {
-                endpoint: endpoint::present(global.named_endpoint()?).await,
+            let what = What {
+                endpoint: endpoint::present(global.given_endpoint()?).await,
                 agent: options.agent.choice(),
                 kubelet_healthz: options.kubelet_healthz,
                 allow_signals: options.allow_signals,
                 logs: (!options.no_logs).then_some(options.since),
             };
-            let facts = facts(asking, until).await?;
-            // An agent on the node knows its runtime.
+            let waiting = Waiting::begin("the diagnosis, at most 30 seconds".to_owned());
+            let facts = facts(what, until).await?;
+            drop(waiting);
+            // Without a socket, only an agent on the node knows its runtime.
             if facts.probes.endpoint.is_empty() {
-                tracing::warn!("{}", endpoint::nowhere());
+                tracing::warn!("{}", endpoint::no_socket());
             }
             (facts, Vec::new())
         }
@@ -134,16 +139,16 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Found> {
     let mut diagnosis = diagnose(&facts, is_wanted);
     earlier.retain(|finding| is_wanted(finding.cause));
     diagnosis.add_past(earlier);
-    output::read_enough(show(global, &options, &diagnosis, &facts))?;
+    output::ignore_gone_reader(show(global, &options, &diagnosis, &facts))?;
     place?;
     if let Some(path) = options.bundle {
         let written = move || bundle::write(&path, &facts).with_context(|| unwritten(&path));
-        on_disk(WRITING, written).await??;
+        on_disk(WRITE_LIMIT, written).await??;
     }
     Ok(match diagnosis.verdict {
-        NodeVerdict::Ok => Found::Well,
-        NodeVerdict::Problem => Found::Problem,
-        NodeVerdict::Unknown => Found::Unknown,
+        NodeVerdict::Ok => Outcome::Done,
+        NodeVerdict::Problem => Outcome::Problem,
+        NodeVerdict::Unknown => Outcome::Unknown,
     })
 }
 
@@ -155,13 +160,13 @@ fn unwritten(path: &Path) -> String {
     format!("cannot write the bundle {}", shown(path))
 }
 
-/// Refuses what can only be a mistake. A disk that is full, or does not answer, may be what
-/// is wrong with the node: then the inner error is for after the diagnosis.
+/// Checks whether the bundle can be written. A mistake of the user is an error at once. A disk that is
+/// full or hangs may be the fault of the node: that inner error is returned after the diagnosis.
 async fn check_place(path: &Path) -> anyhow::Result<anyhow::Result<()>> {
     let place = path.to_owned();
-    let checked = match on_disk(PLACE, move || bundle::check_place(&place)).await {
+    let checked = match on_disk(CHECK_LIMIT, move || bundle::check_place(&place)).await {
         Ok(checked) => checked,
-        Err(silent) => return Ok(Err(silent)),
+        Err(hangs) => return Ok(Err(hangs)),
     };
     let is_mistake = matches!(checked, Err(NoPlace::NoFile | NoPlace::Other(_)));
     let checked = checked.with_context(|| unwritten(path));
@@ -171,7 +176,7 @@ async fn check_place(path: &Path) -> anyhow::Result<anyhow::Result<()>> {
     }
 }
 
-/// What a disk that hangs may keep from returning.
+/// Runs work that a hanging disk may block, with a time limit.
 async fn on_disk<T: Send + 'static>(
     limit: Duration,
     work: impl FnOnce() -> T + Send + 'static,
@@ -182,7 +187,7 @@ async fn on_disk<T: Send + 'static>(
     }
 }
 
-/// The facts in a bundle, or in a snapshot, and what the history in it has found before.
+/// The facts in a bundle or snapshot, and the earlier findings in the history of a snapshot.
 fn read_facts(path: &Path) -> anyhow::Result<(NodeFacts, Vec<Finding>)> {
     if !recorder::snapshot::is_snapshot(path) {
         let facts = bundle::read(path).with_context(|| shown(path))?;

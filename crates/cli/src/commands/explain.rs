@@ -13,7 +13,7 @@ use serde_json::json;
 use super::rules::RulesOption;
 use crate::args::{Format, Global};
 use crate::text::styled;
-use crate::{Found, output, text};
+use crate::{Outcome, output, text};
 
 /// Arguments of `pleg explain`.
 #[derive(Args, Debug)]
@@ -25,7 +25,7 @@ pub struct Explain {
     pub rules: RulesOption,
 }
 
-pub fn run(global: &Global, options: Explain) -> anyhow::Result<Found> {
+pub fn run(global: &Global, options: Explain) -> anyhow::Result<Outcome> {
     options.rules.install()?;
     let cause = options
         .cause
@@ -41,13 +41,13 @@ pub fn run(global: &Global, options: Explain) -> anyhow::Result<Found> {
             output::json(&all)?;
         }
     }
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }
 
-/// From which Jaro similarity on an id is suggested, as clap does for other values.
-const SIMILAR: f64 = 0.7;
+/// The Jaro similarity from which an id is suggested; the same as in clap.
+const MIN_SIMILARITY: f64 = 0.7;
 
-/// The id of a cause, which may be one of rules that are not read yet.
+/// The id of a cause. Rules that are not read yet may define it.
 #[derive(Clone, Debug)]
 pub struct CauseArgument(String);
 
@@ -56,12 +56,12 @@ impl CauseArgument {
     ///
     /// # Errors
     ///
-    /// There is none, also not in the rules that are installed.
+    /// Neither the catalogue nor the installed rules have a cause of this id.
     pub fn cause(&self) -> anyhow::Result<Cause> {
         let likeness = |cause: &Cause| strsim::jaro(cause.id(), &self.0);
         self.0.parse().with_context(|| {
             let similar = all().max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-            match similar.filter(|cause| likeness(cause) > SIMILAR) {
+            match similar.filter(|cause| likeness(cause) > MIN_SIMILARITY) {
                 Some(cause) => format!("no such cause; a similar value exists: '{cause}'"),
                 None => "no such cause: `pleg explain` lists all of them".to_owned(),
             }
@@ -69,7 +69,7 @@ impl CauseArgument {
     }
 }
 
-/// Accepts any id, and offers the built-in ones for completion.
+/// Accepts any id, and completes the built-in ones.
 #[derive(Clone)]
 pub struct CauseParser;
 

@@ -1,5 +1,4 @@
-//! `kubectl pleg`: the fleet in one table, or one node of it. The same program, which kubectl
-//! finds as `kubectl-pleg`.
+//! `kubectl pleg`: all nodes in one table, or one node. kubectl finds this program as `kubectl-pleg`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -15,38 +14,44 @@ use pleg::out::status_report::Progress;
 use serde::Serialize;
 use tokio::time::{sleep, timeout};
 
-use crate::progress::Teller;
+use crate::progress::ProgressLine;
 use crate::text::fleet as show;
 use crate::text::fleet::Columns;
-use crate::{Found, output, signals};
+use crate::{Outcome, output, signals};
 
 mod complete;
 
 pub use complete::{complete, is_completer};
 
-/// The name that kubectl finds a plugin by.
+/// The name by which kubectl finds a plugin.
 const PLUGIN: &str = "kubectl-pleg";
 
-/// Before a watch that has failed is tried again.
-const PAUSE: Duration = Duration::from_secs(2);
+/// Between two attempts to watch.
+const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 const AFTER_HELP: &str = "\
 Examples:
   kubectl pleg                        all nodes, failing nodes first
   kubectl pleg -l pool=web -o wide    some nodes, with their agents' messages
   kubectl pleg --watch                all nodes, then each change
-  kubectl pleg node-1                 one node: what is stuck, its events, what to do
+  kubectl pleg node-1                 one node: stuck calls, events, what to do
   kubectl pleg -o json | jq -r '.[] | select(.state == \"Unhealthy\").node'
 
-The column PLEG shows the state that the agent on the node reports: Healthy, Degraded or
-Unhealthy; Stale if the agent has not confirmed it for eleven minutes; NotReported if no agent
-writes a condition.
+The column PLEG shows the state that the agent on the node reports: Healthy,
+Degraded or Unhealthy; Stale if the agent has not confirmed it for eleven
+minutes; NotReported if no agent writes a condition.
 
 Exit codes: 0 all nodes are healthy, 1 some are not, 2 the command failed.";
 
 /// Show the PLEG state of all nodes of a cluster, or of one node.
 #[derive(Debug, Parser)]
-#[command(name = PLUGIN, bin_name = "kubectl pleg", version, after_help = AFTER_HELP)]
+#[command(
+    name = PLUGIN,
+    bin_name = "kubectl pleg",
+    version,
+    after_help = AFTER_HELP,
+    max_term_width = 80
+)]
 pub struct Kubectl {
     /// Show this node: its condition, what is stuck, its events, and what to do.
     #[arg(value_name = "NODE", conflicts_with_all = ["selector", "watch"])]
@@ -70,7 +75,7 @@ pub struct Kubectl {
     server: Server,
 }
 
-/// kubectl's flags that say which server, and as whom.
+/// kubectl's flags for the server and the user.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Cluster options")]
 struct Server {
@@ -132,12 +137,12 @@ struct NodePage<'a> {
     events: Vec<FleetEvent>,
 }
 
-/// Whether kubectl has started us as its plugin.
+/// Whether kubectl has started this program as its plugin.
 pub fn is_plugin(program: &Path) -> bool {
     program.file_name().is_some_and(|name| name == PLUGIN)
 }
 
-pub async fn run(options: Kubectl) -> anyhow::Result<Found> {
+pub async fn run(options: Kubectl) -> anyhow::Result<Outcome> {
     let limit = options.server.request_timeout;
     let fleet = Fleet::open(&options.server.access(), system_clock()).await?;
     if options.watch {
@@ -157,49 +162,49 @@ pub async fn run(options: Kubectl) -> anyhow::Result<Found> {
     }
 }
 
-async fn show_fleet(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Found> {
+async fn show_fleet(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Outcome> {
     let (nodes, _) = listed(fleet, options).await?;
-    output::read_enough(match options.output {
+    output::ignore_gone_reader(match options.output {
         Some(Output::Json) => output::json(&nodes),
         _ => output::text(&show::table(&nodes, options.columns(), now())),
     })?;
     let is_failing = nodes.iter().any(NodeView::is_failing);
     Ok(if is_failing {
-        Found::Problem
+        Outcome::Problem
     } else {
-        Found::Well
+        Outcome::Done
     })
 }
 
-/// All nodes, those that fail first, and the version that they are of.
+/// All nodes, failing nodes first, and the resource version of the list.
 async fn listed(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<(Vec<NodeView>, String)> {
     let chunk = options.chunk_size as usize;
     let selector = options.selector.as_deref();
-    let mut teller = Teller::new("read", "nodes");
+    let mut progress = ProgressLine::new("read", "nodes");
     let listed = fleet.nodes(selector, chunk, |seen, left| {
         let of = seen + left.unwrap_or_default();
-        teller.advance(Some(Progress { seen, of }));
+        progress.advance(Some(Progress { seen, of }));
     });
     let mut listed = listed.await?;
     listed.nodes.sort_by_cached_key(NodeView::rank);
     Ok((listed.nodes, listed.version))
 }
 
-async fn show_node(fleet: &Fleet, name: &str, options: &Kubectl) -> anyhow::Result<Found> {
+async fn show_node(fleet: &Fleet, name: &str, options: &Kubectl) -> anyhow::Result<Outcome> {
     let node = match fleet.node(name).await {
         Err(Failure::NotFound(_)) => bail!("node {name:?} not found"),
         node => node?,
     };
     let events = match fleet.events(&node).await {
         Ok(events) => events,
-        // What is known of the node is worth more than its history.
+        // The node is shown without its events.
         Err(failure) => {
             tracing::warn!("cannot show the node's events: {failure}");
             Vec::new()
         }
     };
     let is_failing = node.is_failing();
-    output::read_enough(match options.output {
+    output::ignore_gone_reader(match options.output {
         Some(Output::Json) => output::json(&NodePage {
             node: &node,
             events,
@@ -207,14 +212,14 @@ async fn show_node(fleet: &Fleet, name: &str, options: &Kubectl) -> anyhow::Resu
         _ => output::text(&show::page(&node, &events, now())),
     })?;
     Ok(if is_failing {
-        Found::Problem
+        Outcome::Problem
     } else {
-        Found::Well
+        Outcome::Done
     })
 }
 
-/// Shows all nodes, then each one that changes, until nobody wants to know.
-async fn watch(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Found> {
+/// Shows all nodes, then each one that changes, until interrupted.
+async fn watch(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Outcome> {
     let mut interrupted = pin!(signals::interrupted()?);
     let mut shown = Shown::new(options);
     let (nodes, mut version) = listed(fleet, options).await?;
@@ -222,8 +227,8 @@ async fn watch(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Found> {
     loop {
         let ended = tokio::select! {
             ended = follow(fleet, options, &mut version, &mut shown) => ended,
-            _ = &mut interrupted => return Ok(Found::Well),
-            () = output::reader_gone() => return Ok(Found::Well),
+            _ = &mut interrupted => return Ok(Outcome::Done),
+            () = output::reader_gone() => return Ok(Outcome::Done),
         };
         let is_expired = match ended? {
             Ok(()) => false,
@@ -235,10 +240,10 @@ async fn watch(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Found> {
             }
         };
         tokio::select! {
-            () = sleep(PAUSE) => {}
-            _ = &mut interrupted => return Ok(Found::Well),
+            () = sleep(RETRY_INTERVAL) => {}
+            _ = &mut interrupted => return Ok(Outcome::Done),
         }
-        // What has happened meanwhile is what is otherwise than it was shown.
+        // The changes in between are the differences to what was shown.
         if is_expired && let Ok((nodes, now)) = listed(fleet, options).await {
             shown.all(nodes)?;
             version = now;
@@ -246,8 +251,8 @@ async fn watch(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Found> {
     }
 }
 
-/// Shows what happens after `version` until the server ends the watch, or it fails. What cannot be
-/// written is the outer error.
+/// Shows changes after `version` until the server ends the watch, or it fails. The outer error is one of
+/// standard output.
 async fn follow(
     fleet: &Fleet,
     options: &Kubectl,
@@ -293,7 +298,7 @@ impl Shown {
         }
     }
 
-    /// All nodes that there are: those that are new or otherwise are shown.
+    /// Takes the list of all nodes, and shows those that are new or differ.
     fn all(&mut self, nodes: Vec<NodeView>) -> anyhow::Result<()> {
         let there: BTreeSet<String> = nodes.iter().map(|view| view.node.clone()).collect();
         let gone: Vec<_> = self
@@ -320,8 +325,7 @@ impl Shown {
         }
     }
 
-    /// Whether it says anything else than what was shown, but for when it was confirmed and for
-    /// the ages in its message.
+    /// Whether it differs from what was shown, apart from the heartbeat and the ages in its message.
     fn is_new(&self, view: &NodeView) -> bool {
         let Some(shown) = self.nodes.get(&view.node) else {
             return true;

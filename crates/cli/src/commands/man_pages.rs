@@ -1,7 +1,7 @@
 //! `pleg man-pages`: a manual page for each command, in a directory.
 //!
-//! Packaging runs it. It is hidden rather than a program of its own: so the pages are those of
-//! this very binary, and no second crate needs the command line as a library.
+//! Packaging runs it. It is a hidden command of this binary, so that the command line need not be a
+//! library for a second program.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use anyhow::Context;
 use clap::{Args, Command, CommandFactory};
 
-use crate::Found;
+use crate::Outcome;
 use crate::commands::kubectl::Kubectl;
 
 /// Arguments of `pleg man-pages`.
@@ -20,8 +20,8 @@ pub struct ManPages {
     directory: PathBuf,
 }
 
-/// Writes the pages of `pleg`, and of the plugin that this binary is too.
-pub fn run(options: &ManPages, pleg: Command) -> anyhow::Result<Found> {
+/// Writes the pages of `pleg` and of the kubectl plugin.
+pub fn run(options: &ManPages, pleg: Command) -> anyhow::Result<Outcome> {
     let directory = &options.directory;
     let write = |program| {
         fs::create_dir_all(directory)?;
@@ -30,5 +30,5 @@ pub fn run(options: &ManPages, pleg: Command) -> anyhow::Result<Found> {
     for program in [pleg, Kubectl::command()] {
         write(program).with_context(|| format!("cannot write to {}", directory.display()))?;
     }
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }

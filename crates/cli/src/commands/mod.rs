@@ -27,9 +27,9 @@ pub mod timeline;
 pub mod top;
 pub mod watch;
 
-/// Refuses what this user may not read, before it is called absent or something else.
+/// Refuses a path that this user may not read, before it is reported as absent or of another kind.
 fn check_permission(path: &Path) -> anyhow::Result<()> {
-    // Opening a pipe would take it from its reader.
+    // A pipe is not opened: that would take data from its reader.
     let read = path.metadata().and_then(|about| match about.is_dir() {
         true => fs::read_dir(path).map(drop),
         false if about.is_file() => File::open(path).map(drop),

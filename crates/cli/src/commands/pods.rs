@@ -8,23 +8,23 @@ use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
 
 use crate::args::{Format, Global, Pods};
-use crate::look::look;
-use crate::{Found, endpoint, output, text};
+use crate::observe_once::observe_once;
+use crate::{Outcome, endpoint, output, text};
 
-pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Found> {
-    let named = global.named_endpoint()?;
+pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Outcome> {
+    let named = global.given_endpoint()?;
     let choice = options.agent.choice();
-    // An agent has seen the pods before whatever hangs now began to.
+    // An agent has observed the pods before the current fault began.
     let (mut pods, status) = match AgentClient::find(&choice, named.as_ref()).await? {
         Some((agent, status)) => (of_agent(&agent, &status).await?, status),
-        None => look_at_pods(&endpoint::find(named).await?).await?,
+        None => of_runtime(&endpoint::find(named).await?).await?,
     };
     let is_healthy = status.health.state == HealthState::Healthy;
-    let is_said = !status.stuck.is_empty() || pods.iter().any(|pod| pod.error.is_some());
+    let is_reported = !status.stuck.is_empty() || pods.iter().any(|pod| pod.error.is_some());
     match is_healthy {
         true => {}
-        // It also says what may be missing.
-        false if !is_said || !status.blind.is_empty() => {
+        // The message also says which pods may be missing.
+        false if !is_reported || !status.blind.is_empty() => {
             tracing::warn!("{}: {}", status.health.state, status.health.message);
         }
         false => {
@@ -53,24 +53,28 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Found> {
         Format::Json => output::json(&pods),
         Format::Text => output::text(&text::pods::table(&pods)),
     };
-    output::read_enough(shown)?;
-    let is_well = is_healthy && pods.iter().all(|pod| pod.error.is_none());
-    Ok(if is_well { Found::Well } else { Found::Problem })
+    output::ignore_gone_reader(shown)?;
+    let is_complete = is_healthy && pods.iter().all(|pod| pod.error.is_none());
+    Ok(if is_complete {
+        Outcome::Done
+    } else {
+        Outcome::Problem
+    })
 }
 
 async fn of_agent(agent: &AgentClient, status: &StatusReport) -> anyhow::Result<Vec<PodReport>> {
     if status.relist.count == 0 {
         let why = text::sentence(&status.health.message);
-        bail!("the agent has not seen the pods yet: {why}");
+        bail!("the agent has not observed the pods yet: {why}");
     }
     Ok(agent.pods().await?)
 }
 
-async fn look_at_pods(endpoint: &Endpoint) -> anyhow::Result<(Vec<PodReport>, StatusReport)> {
-    let look = look(endpoint).await?;
-    if look.status.relist.count == 0 {
-        let why = text::sentence(&look.status.health.message);
+async fn of_runtime(endpoint: &Endpoint) -> anyhow::Result<(Vec<PodReport>, StatusReport)> {
+    let observation = observe_once(endpoint).await?;
+    if observation.status.relist.count == 0 {
+        let why = text::sentence(&observation.status.health.message);
         bail!("no pod can be shown: {why}");
     }
-    Ok((pod_reports(&look.pleg), look.status))
+    Ok((pod_reports(&observation.pleg), observation.status))
 }

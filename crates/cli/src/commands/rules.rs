@@ -9,7 +9,7 @@ use pleg::model::wall_time::system_clock;
 use serde_json::json;
 
 use crate::args::{Format, Global};
-use crate::{Found, output};
+use crate::{Outcome, output};
 
 /// Arguments of `pleg rules`.
 #[derive(Args, Debug)]
@@ -28,7 +28,7 @@ enum Of {
     },
 }
 
-/// Where a site has its rules.
+/// The folders with rules of a site.
 #[derive(Args, Debug)]
 pub struct RulesOption {
     /// A folder with causes and rules of your own, besides the built-in ones. May be repeated.
@@ -37,7 +37,7 @@ pub struct RulesOption {
 }
 
 impl RulesOption {
-    /// Makes the rules of these folders a part of all that this process does.
+    /// Adds the rules of these folders to those of this process.
     pub fn install(&self) -> anyhow::Result<()> {
         if !self.folders.is_empty() {
             install(&self.folders)?;
@@ -58,7 +58,7 @@ fn lines(errors: &[Error]) -> String {
     errors.join("\n")
 }
 
-pub fn run(global: &Global, options: RulesCommand) -> anyhow::Result<Found> {
+pub fn run(global: &Global, options: RulesCommand) -> anyhow::Result<Outcome> {
     let Of::Check { folders } = options.command;
     let checked = install(&folders)?.check(system_clock()());
     let Checked {
@@ -73,13 +73,13 @@ pub fn run(global: &Global, options: RulesCommand) -> anyhow::Result<Found> {
         }
         Format::Text if errors.is_empty() => {
             output::text(&format!(
-                "{rules} rules are valid, and {samples} samples are read as they should be\n"
+                "{rules} rules are valid, and {samples} samples give the expected findings\n"
             ))?;
         }
         Format::Text => output::text(&format!("{}\n", lines(errors)))?,
     }
     Ok(match errors.is_empty() {
-        true => Found::Well,
-        false => Found::Problem,
+        true => Outcome::Done,
+        false => Outcome::Problem,
     })
 }

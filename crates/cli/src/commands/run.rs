@@ -27,28 +27,29 @@ use tokio::time::timeout;
 
 use crate::args::{Format, Global, Listen};
 use crate::commands::agent::{configured, program};
-use crate::{Found, endpoint, output, signals, text};
+use crate::{Outcome, endpoint, output, signals, text};
 
-/// Where a kubelet says that it is well (`healthzPort`).
+/// The default address of a kubelet's health endpoint (`healthzPort`).
 const KUBELET: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 
-/// A kubelet on this machine takes a connection in this time.
-const KUBELET_PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for a connection to a kubelet.
+const KUBELET_LIMIT: Duration = Duration::from_secs(1);
 
-/// For so long a reader may take for the last lines.
-const LAST_LINES: Duration = Duration::from_secs(5);
+/// How long to wait for the reader of the last lines.
+const LAST_LINES_LIMIT: Duration = Duration::from_secs(5);
 
 const HELP: &str = "\
-Each file in the directory is the manifest of one pod, in YAML or JSON. A changed manifest replaces
-its pod, and a removed one ends it. Ctrl-C and SIGTERM leave the pods running; the next `pleg run`
-takes them over. A field that cannot be honoured is refused by name.
+Each file in the directory is the manifest of one pod, in YAML or JSON. A
+changed manifest replaces its pod, and a removed one ends it. Ctrl-C and
+SIGTERM leave the pods running; the next `pleg run` adopts them. A field that
+cannot be honoured is refused by name.
 
   pleg run --manifests /etc/kubernetes/manifests
-  pleg run --manifests pods/ -o json     one JSON object per decision
-  pleg run --manifests jobs/ --once      exit code 0 if all pods succeed, 1 if one fails
-  pleg run --down                        end all pods and remove what is left of them
-  pleg pods                              restarts, back-off, readiness (in another terminal)
-  curl 127.0.0.1:20258/v1/node           the Ready condition
+  pleg run --manifests pods/ -o json  one JSON object per decision
+  pleg run --manifests jobs/ --once   exit code 0 if all succeed, 1 if one fails
+  pleg run --down                     end all pods and remove what is left
+  pleg pods                           restarts, back-off, readiness
+  curl 127.0.0.1:20258/v1/node        the Ready condition
 
 docs/run.md has a first pod step by step, and what differs from a kubelet.";
 
@@ -118,26 +119,26 @@ impl From<Policy> for sync_loop::Policy {
     }
 }
 
-pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
+pub async fn run(global: &Global, options: Run) -> anyhow::Result<Outcome> {
     let interrupted = signals::daemon_ended()?;
     let mut interrupted = pin!(async {
         let _ = interrupted.await;
     });
-    let (lines, told) = Lines::new();
+    let (lines, decisions) = Lines::new();
     let pods = Arc::new(watch::Sender::new(Pods::default()));
     let (once, down) = (options.once, options.down);
-    // A runtime that has not said yet whether it is one does not hold up a stop either.
+    // A runtime that does not answer yet does not delay a stop.
     let (daemon, listeners, guard) = tokio::select! {
         ready = prepare(global, options, lines, pods.clone()) => ready?,
-        () = &mut interrupted => return Ok(Found::Well),
+        () = &mut interrupted => return Ok(Outcome::Done),
     };
-    // What was asked for is not done, if it ends before.
+    // An early stop is an error, because the result that was requested is not known.
     let stopped = || match (once, down) {
         (true, _) => Err(anyhow!("stopped before all pods had finished")),
         (_, true) => Err(anyhow!("stopped before all pods had ended")),
-        _ => Ok(Found::Well),
+        _ => Ok(Outcome::Done),
     };
-    let mut found = Ok(Found::Well);
+    let mut found = Ok(Outcome::Done);
     let ended = async {
         tokio::select! {
             () = interrupted => found = stopped(),
@@ -145,12 +146,12 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
             () = nothing_left(pods.subscribe()), if down => {}
         }
     };
-    let mut telling = pin!(tell(told, global.output));
-    let mut is_all_told = false;
+    let mut printing = pin!(print(decisions, global.output));
+    let mut is_printed = false;
     let failed = async {
-        telling.as_mut().await?;
-        // Nobody decides any more: the daemon is about to end.
-        is_all_told = true;
+        printing.as_mut().await?;
+        // All senders are gone: the daemon is about to end.
+        is_printed = true;
         pending::<anyhow::Result<()>>().await
     };
     tokio::select! {
@@ -159,20 +160,20 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Found> {
         failed = failed => failed?,
         () = output::reader_gone() => return stopped(),
     }
-    // What was decided is still told, but whoever does not read does not hold up the end.
-    if !is_all_told && let Ok(told) = timeout(LAST_LINES, telling).await {
-        told?;
+    // The last decisions are printed, but a reader that does not read does not delay the end.
+    if !is_printed && let Ok(printed) = timeout(LAST_LINES_LIMIT, printing).await {
+        printed?;
     }
     found
 }
 
-/// Prints what is decided, for as long as somebody decides.
-async fn tell(mut told: mpsc::Receiver<Line>, format: Format) -> anyhow::Result<()> {
+/// Prints each decision, until the worker ends.
+async fn print(mut decisions: mpsc::Receiver<Line>, format: Format) -> anyhow::Result<()> {
     if format == Format::Text {
         output::text(&text::run::columns())?;
     }
-    while let Some(line) = told.recv().await {
-        output::patiently(move || match format {
+    while let Some(line) = decisions.recv().await {
+        output::write_in_thread(move || match format {
             Format::Json => output::json(&line),
             Format::Text => output::text(&text::run::line(&line)),
         })
@@ -181,14 +182,14 @@ async fn tell(mut told: mpsc::Receiver<Line>, format: Format) -> anyhow::Result<
     Ok(())
 }
 
-/// How all pods ended that can.
-async fn finished(mut pods: watch::Receiver<Pods>) -> anyhow::Result<Found> {
+/// Waits until all pods that can finish have finished.
+async fn finished(mut pods: watch::Receiver<Pods>) -> anyhow::Result<Outcome> {
     let mut completion = Completion::default();
     loop {
         let finished = completion.update(&pods.borrow_and_update())?;
         match finished {
-            Some(Finished::Succeeded) => return Ok(Found::Well),
-            Some(Finished::Failed) => return Ok(Found::Problem),
+            Some(Finished::Succeeded) => return Ok(Outcome::Done),
+            Some(Finished::Failed) => return Ok(Outcome::Problem),
             None => pods.changed().await?,
         }
     }
@@ -217,17 +218,15 @@ async fn prepare(
         );
     }
     let config = configured(options.config.as_deref(), options.listen)?;
-    let named = global.named_endpoint()?.or(config.endpoint()?);
+    let named = global.given_endpoint()?.or(config.endpoint()?);
     let endpoint = endpoint::present(named).await;
     let endpoint =
         endpoint.context("no container runtime found; set its socket with --runtime-endpoint")?;
-    // A wrong path is not waited for. One that hangs is gone on with, and so is one that restarts
-    // later.
+    // A wrong path is an error at once. A runtime that hangs now or restarts later is none.
     endpoint::connect(&endpoint).await?;
     let listeners = Listeners::bind(&config).await?;
     let socket = state_directory().join(format!("{}.sock", options.owner));
-    // Between us and the runtime, as between a kubelet and its: what hangs after it was done is
-    // answered.
+    // The guard stands between the pods' worker and the runtime, as between a kubelet and its runtime.
     let kept = format!("{}.rows", options.owner);
     let proxy = Proxy {
         runtime: endpoint.path().to_owned(),
@@ -260,7 +259,7 @@ async fn prepare(
     Ok((daemon, listeners, guard))
 }
 
-/// The runtime is told paths, and does not share our working directory.
+/// The absolute form of a path: the runtime does not share our working directory.
 fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("{} is not a directory", path.display()))
 }
@@ -277,13 +276,13 @@ fn log_folders(pods: &Path) -> anyhow::Result<LogFolders> {
     Ok(LogFolders { pods, links })
 }
 
-/// Whether somebody takes connections there.
+/// Whether a process accepts connections there.
 async fn is_taken(address: SocketAddr) -> bool {
-    let connected = timeout(KUBELET_PATIENCE, TcpStream::connect(address)).await;
+    let connected = timeout(KUBELET_LIMIT, TcpStream::connect(address)).await;
     matches!(connected, Ok(Ok(_)))
 }
 
-/// As a kubelet names its node.
+/// The name that a kubelet gives to its node.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim().to_lowercase() {
@@ -292,7 +291,7 @@ fn host_name() -> String {
     }
 }
 
-/// A value of a label that is also the name of a socket beside those of the agent and the guard.
+/// An owner is the value of a label, and the name of a socket beside those of the agent and the guard.
 fn owner(text: &str) -> Result<String, String> {
     if ["agent", "cri"].contains(&text) {
         return Err("the agent's or the guard's socket has this name; use another".to_owned());

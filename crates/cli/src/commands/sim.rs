@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   scenario --play--> Sim <--calls-- crictl, a kubelet, pleg
-//!       \--what it did--> a queue --> text, or JSON: a reader who does not read stops nothing
+//!       \--what it did--> a queue --> text, or JSON: a reader that does not read delays nothing
 //! ```
 
 use std::convert::Infallible;
@@ -18,19 +18,19 @@ use sim::{Ending, Played, Scenario};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 use crate::args::{Format, Global, Sim};
-use crate::{Found, output, signals, text};
+use crate::{Outcome, output, signals, text};
 
-/// What happens unless a scenario says it: enough to see something, and no trouble.
-const A_QUIET_LIFE: &str = "0s churn 12/m";
+/// The scenario that is played if none is given: changes, and no fault.
+const DEFAULT_SCENARIO: &str = "0s churn 12/m";
 
-/// How many pods there are where no scenario brings any.
-const PODS: usize = 10;
+/// The number of pods if no scenario is given.
+const DEFAULT_PODS: usize = 10;
 
-/// From so many containers on their list comes near the 16 MiB that one message may have, and
-/// lists are served in streams too.
-const MANY: usize = 20_000;
+/// From this number of containers on, lists are also served as streams: one list approaches the limit
+/// of 16 MiB for a message.
+const STREAMED_FROM: usize = 20_000;
 
-pub async fn run(global: &Global, options: Sim) -> anyhow::Result<Found> {
+pub async fn run(global: &Global, options: Sim) -> anyhow::Result<Outcome> {
     let interrupted = signals::interrupted()?;
     let sim = sim::Sim::beginning_at(system_clock()());
     populate(&sim, &options);
@@ -40,31 +40,30 @@ pub async fn run(global: &Global, options: Sim) -> anyhow::Result<Found> {
     let path = options.listen.path();
     let cannot = || format!("cannot listen on {}", options.listen);
     let listener = socket::listen(path).await.with_context(cannot)?;
-    let (teller, told) = unbounded_channel();
-    let _ = teller.send(listening(&options, &sim));
+    let (sender, lines) = unbounded_channel();
+    let _ = sender.send(listening(&options, &sim));
     let result = tokio::select! {
         served = grpc::serve(sim.clone(), listener) => served.with_context(cannot),
-        written = follow(global.output, &scenario, &sim, teller, told) => written,
+        written = follow(global.output, &scenario, &sim, sender, lines) => written,
         _ = interrupted => Ok(()),
     };
-    // Nobody listens any more, unless somebody else does already.
     if let Err(error) = socket::remove(path).await {
         tracing::warn!("cannot remove the socket: {error}");
     }
-    result.map(|()| Found::Well)
+    result.map(|()| Outcome::Done)
 }
 
-/// Pods that all have the same containers.
+/// Creates pods that all have the same containers.
 fn populate(sim: &sim::Sim, options: &Sim) {
     let pods = match (options.pods, &options.scenario) {
         (Some(pods), _) => pods,
         (None, Some(_)) => 0,
-        (None, None) => PODS,
+        (None, None) => DEFAULT_PODS,
     };
     let names = (0..options.containers).map(|number| format!("app-{number}"));
     let names: Vec<String> = names.collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    if pods.saturating_mul(options.containers) >= MANY {
+    if pods.saturating_mul(options.containers) >= STREAMED_FROM {
         sim.stream_lists();
     }
     let now = sim.now();
@@ -76,7 +75,7 @@ fn populate(sim: &sim::Sim, options: &Sim) {
 
 fn scenario(options: &Sim) -> anyhow::Result<Scenario> {
     let Some(file) = &options.scenario else {
-        return Ok(Scenario::parse("default", A_QUIET_LIFE)?);
+        return Ok(Scenario::parse("default", DEFAULT_SCENARIO)?);
     };
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file);
@@ -84,35 +83,35 @@ fn scenario(options: &Sim) -> anyhow::Result<Scenario> {
     Ok(Scenario::parse(&name, &text)?)
 }
 
-/// Plays the scenario and tells what it does, until it says that it is over.
+/// Plays the scenario and prints each action, until the scenario ends.
 async fn follow(
     format: Format,
     scenario: &Scenario,
     sim: &sim::Sim,
-    teller: UnboundedSender<Line>,
-    told: UnboundedReceiver<Line>,
+    sender: UnboundedSender<Line>,
+    lines: UnboundedReceiver<Line>,
 ) -> anyhow::Result<()> {
     let play = async {
-        let tell = |played| {
+        let print = |played| {
             let time = sim.now();
-            // Who takes them waits for the end of this.
-            let _ = teller.send(Line::Scenario { time, played });
+            // The receiver ends after this sender.
+            let _ = sender.send(Line::Scenario { time, played });
             Ok::<(), Infallible>(())
         };
-        let Ok(ending) = scenario.play(sim, tell).await;
+        let Ok(ending) = scenario.play(sim, print).await;
         if ending == Ending::Quiet {
             pending::<()>().await;
         }
-        drop(teller);
+        drop(sender);
         Ok(())
     };
-    tokio::try_join!(play, write(format, told)).map(drop)
+    tokio::try_join!(play, write(format, lines)).map(drop)
 }
 
-/// Writes until nothing more will come.
-async fn write(format: Format, mut told: UnboundedReceiver<Line>) -> anyhow::Result<()> {
-    while let Some(line) = told.recv().await {
-        output::patiently(move || match format {
+/// Writes lines until the sender is dropped.
+async fn write(format: Format, mut lines: UnboundedReceiver<Line>) -> anyhow::Result<()> {
+    while let Some(line) = lines.recv().await {
+        output::write_in_thread(move || match format {
             Format::Json => output::json(&line),
             Format::Text => output::text(&line.text()),
         })
@@ -121,7 +120,7 @@ async fn write(format: Format, mut told: UnboundedReceiver<Line>) -> anyhow::Res
     Ok(())
 }
 
-/// What is told; in JSON as it stands here.
+/// A line of output. The names of the fields are those in JSON.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 enum Line {
@@ -151,7 +150,7 @@ fn listening(options: &Sim, sim: &sim::Sim) -> Line {
     }
 }
 
-/// The fields of something that was done, under the names that scripts know.
+/// An action that was performed, with the field names of the JSON output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct PlayedJson<'a> {

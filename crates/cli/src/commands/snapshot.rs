@@ -1,4 +1,4 @@
-//! `pleg snapshot`: what is known of this node, in one file for a ticket.
+//! `pleg snapshot`: history, status and bundle of this node, in one file for a ticket.
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -21,27 +21,29 @@ use tokio::time::timeout;
 use super::check_permission;
 use super::doctor::collect_facts;
 use crate::args::{AgentOption, Format, Global, duration};
-use crate::look::look;
-use crate::{Found, endpoint, output, text};
+use crate::observe_once::observe_once;
+use crate::progress::Waiting;
+use crate::{Outcome, endpoint, output, text};
 
-/// In place of a file's name.
+/// The file name that stands for standard output.
 const STDOUT: &str = "-";
 
-/// How long a look of our own may take, where no agent is.
-const LOOKING: Duration = Duration::from_secs(25);
+/// How long observing the runtime may take, if there is no agent.
+const OBSERVE_LIMIT: Duration = Duration::from_secs(25);
 
-/// How long the disks may take to give the history and to take the file.
-const WRITING: Duration = Duration::from_secs(120);
+/// How long reading the history and writing the file may take.
+const DISK_LIMIT: Duration = Duration::from_secs(120);
 
 const AFTER_HELP: &str = "\
-The file is compressed and readable by its owner only. It contains the history that the agent
-recorded, what `pleg status` and `pleg pods` show, and what `pleg doctor --bundle` collects; no
-environment variables, command lines or annotations. What could not be collected is listed in it.
+The file is compressed and readable by its owner only. It contains the history
+that the agent recorded, the output of `pleg status` and `pleg pods`, and the
+bundle of `pleg doctor`; no environment variables, command lines or
+annotations. What could not be collected is listed in it.
 
-  pleg snapshot                       the last day, in a new file in this directory
+  pleg snapshot                   the last day, in a new file in this directory
   pleg snapshot --since 1h node.gz
-  pleg snapshot - > node.gz           to standard output, for example through kubectl exec
-  pleg doctor --from node.gz          diagnose it on another machine
+  pleg snapshot - > node.gz       to standard output, as for kubectl exec
+  pleg doctor --from node.gz      diagnose it on another machine
   pleg analyze node.gz";
 
 /// Arguments of `pleg snapshot`.
@@ -62,7 +64,7 @@ pub struct Snapshot {
     agent: AgentOption,
 }
 
-/// What scripts read.
+/// The JSON output.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report<'a> {
@@ -71,7 +73,7 @@ struct Report<'a> {
     missing: &'a [String],
 }
 
-pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
+pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Outcome> {
     let taken = system_clock()();
     let since = taken.before(options.since);
     let file = options.file.clone().unwrap_or_else(|| name(taken));
@@ -92,18 +94,18 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
             .with_context(|| unwritten(&file))?;
     }
     let mut missing = Vec::new();
-    let (parts, own_look) = parts(global, &options, &mut missing).await?;
+    let (parts, is_own) = parts(global, &options, &mut missing).await?;
     let folder = options.history.unwrap_or_else(history_directory);
     let range = Range::since(since);
     let endpoint = parts
         .status
         .as_ref()
         .map(|status| status.runtime.endpoint.clone());
-    let read = move || {
+    let read_history = move || {
         check_runtime(&folder, taken, endpoint.as_deref())?;
         History::read(&folder, range, options.since)
     };
-    let history = on_disk(read).await?;
+    let history = on_disk(read_history).await?;
     if let Err(why) = &history {
         missing.push(why.clone());
     }
@@ -112,7 +114,7 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
         bail!("there is nothing to write: {}", missing.join("; "));
     }
     let mut head = Head::new(taken, since, missing.clone());
-    head.own_examination = own_look;
+    head.own_examination = is_own;
     let path = file.clone();
     let written = on_disk(move || {
         let entries = history.into_iter().flat_map(History::entries);
@@ -126,7 +128,7 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
         for missing in &missing {
             tracing::warn!("missing: {}", text::sentence(missing));
         }
-        return Ok(Found::Well);
+        return Ok(Outcome::Done);
     }
     let report = Report {
         file: &file,
@@ -137,7 +139,7 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Found> {
         Format::Json => output::json(&report)?,
         Format::Text => output::text(&page(&report))?,
     }
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }
 
 fn page(report: &Report) -> String {
@@ -166,17 +168,17 @@ fn unwritten(path: &Path) -> String {
     format!("cannot write the snapshot {}", shown(path))
 }
 
-/// Status, pods and facts, whether they are a look of our own, and a sentence for each that is not to
-/// be had.
+/// Collects status, pods and facts. Also returns whether they were observed without an agent that was
+/// looked for. Adds a sentence to `missing` for each part that cannot be collected.
 async fn parts(
     global: &Global,
     options: &Snapshot,
     missing: &mut Vec<String>,
 ) -> anyhow::Result<(Parts, bool)> {
-    let named = global.named_endpoint()?;
+    let named = global.given_endpoint()?;
     let choice = options.agent.choice();
     let mut parts = Parts::default();
-    let mut is_own_look = false;
+    let mut is_own = false;
     let answering = match AgentClient::find(&choice, named.as_ref()).await {
         Ok(Some((agent, status))) => {
             parts.status = Some(status);
@@ -191,33 +193,34 @@ async fn parts(
                 Err(error) => missing.push(format!("agent: {}", because(error.into()))),
                 Ok(_) => missing.push("agent: none responds on this node".to_owned()),
             }
-            if let Err(error) = own_look(named.clone(), &mut parts).await {
+            if let Err(error) = observe(named.clone(), &mut parts).await {
                 missing.push(format!("status and pods: {}", because(error)));
             }
-            // Of an agent that was not asked nothing is known.
-            is_own_look = choice != AgentChoice::Off;
-            // An agent that does not respond would cost the bundle, too.
+            // With --agent off, whether there is an agent is not known.
+            is_own = choice != AgentChoice::Off;
+            // An agent that does not respond would delay the bundle.
             AgentChoice::Off
         }
     };
+    let _waiting = Waiting::begin("the bundle, at most 30 seconds".to_owned());
     match collect_facts(endpoint::present(named).await, answering).await {
         Ok(facts) => parts.facts = Some(facts),
         Err(error) => missing.push(format!("bundle: {}", because(error))),
     }
-    Ok((parts, is_own_look))
+    Ok((parts, is_own))
 }
 
-async fn own_look(named: Option<Endpoint>, parts: &mut Parts) -> anyhow::Result<()> {
-    let looking = async {
+async fn observe(named: Option<Endpoint>, parts: &mut Parts) -> anyhow::Result<()> {
+    let observed = async {
         let endpoint = endpoint::find(named).await?;
-        look(&endpoint).await
+        observe_once(&endpoint).await
     };
-    let Ok(look) = timeout(LOOKING, looking).await else {
+    let Ok(observation) = timeout(OBSERVE_LIMIT, observed).await else {
         bail!("the runtime does not respond");
     };
-    let look = look?;
-    parts.pods = Some(pod_reports(&look.pleg));
-    parts.status = Some(look.status);
+    let observation = observation?;
+    parts.pods = Some(pod_reports(&observation.pleg));
+    parts.status = Some(observation.status);
     Ok(())
 }
 
@@ -228,13 +231,13 @@ fn because(error: anyhow::Error) -> String {
     lines.join(" ")
 }
 
-/// An agent records its status every minute.
-const LATELY: Duration = Duration::from_secs(180);
+/// A recording whose last status is older is not current: an agent records its status every minute.
+const MAX_STATUS_AGE: Duration = Duration::from_secs(180);
 
-/// Whether another runtime's history is recorded there now.
+/// Refuses the history of another runtime.
 fn check_runtime(folder: &Path, now: WallTime, endpoint: Option<&str>) -> Result<(), String> {
-    let lately = read(folder, Range::since(now.before(LATELY))).into_iter();
-    let endpoints = lately.flatten().filter_map(|entry| match entry.what {
+    let recent = read(folder, Range::since(now.before(MAX_STATUS_AGE))).into_iter();
+    let endpoints = recent.flatten().filter_map(|entry| match entry.what {
         Recorded::Status(status) => Some(status.report.runtime.endpoint),
         _ => None,
     });
@@ -248,7 +251,7 @@ fn check_runtime(folder: &Path, now: WallTime, endpoint: Option<&str>) -> Result
     }
 }
 
-/// Entries, of which there is at least one.
+/// At least one entry.
 struct History {
     first: recorder::Entry,
     others: Reader,
@@ -272,11 +275,11 @@ impl History {
     }
 }
 
-/// What a disk that hangs may keep from returning.
+/// Runs work that a hanging disk may block, with a time limit.
 async fn on_disk<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> anyhow::Result<T> {
-    match timeout(WRITING, spawn_blocking(work)).await {
+    match timeout(DISK_LIMIT, spawn_blocking(work)).await {
         Ok(done) => Ok(done?),
         Err(_) => bail!("the disk does not respond"),
     }

@@ -1,4 +1,4 @@
-//! `pleg status`: are all pods seen, what hangs, and what would a kubelet say.
+//! `pleg status`: whether all pods are observed, which calls are stuck, and what a kubelet would report.
 
 use agent::{AgentChoice, AgentClient, ClientError};
 use cri::Endpoint;
@@ -7,42 +7,42 @@ use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, NoConnection, Unreachable};
 
 use crate::args::{Format, Global, Status};
-use crate::look::look;
-use crate::{Found, endpoint, log, output, text};
+use crate::observe_once::observe_once;
+use crate::{Outcome, endpoint, log, output, text};
 
-pub async fn run(global: &Global, options: Status) -> anyhow::Result<Found> {
-    let named = global.named_endpoint()?;
+pub async fn run(global: &Global, options: Status) -> anyhow::Result<Outcome> {
+    let named = global.given_endpoint()?;
     let choice = options.agent.choice();
-    let (status, found) = match of_agent(&choice, named.as_ref()).await? {
+    let (status, outcome) = match of_agent(&choice, named.as_ref()).await? {
         Some(status) => {
-            let found = found_by_agent(&status);
-            (status, found)
+            let outcome = outcome_with_agent(&status);
+            (status, outcome)
         }
         None => match of_runtime(named).await {
             Ok(status) => {
-                let found = found_by_look(&status);
-                (status, found)
+                let outcome = outcome_without_agent(&status);
+                (status, outcome)
             }
             Err(error) if is_unreachable(&error) => {
-                log::last_words(&output::sentence(&error), Format::Text);
-                return Ok(Found::Problem);
+                log::final_error(&output::sentence(&error), Format::Text);
+                return Ok(Outcome::Problem);
             }
             Err(error) => return Err(error),
         },
     };
-    output::read_enough(show(global, &status))?;
-    Ok(found)
+    output::ignore_gone_reader(show(global, &status))?;
+    Ok(outcome)
 }
 
-/// The status of the agent. Without an answer, a reader of the status is to know that it is not
+/// The status that the agent reports. If there is none, a warning says that the status shown is not
 /// the agent's.
 async fn of_agent(
     choice: &AgentChoice,
     named: Option<&Endpoint>,
 ) -> Result<Option<StatusReport>, ClientError> {
     if *choice != AgentChoice::Default {
-        let found = AgentClient::find(choice, named).await?;
-        return Ok(found.map(|(_, status)| status));
+        let agent = AgentClient::find(choice, named).await?;
+        return Ok(agent.map(|(_, status)| status));
     }
     match AgentClient::default_agent(named).await {
         Ok((_, status)) => Ok(Some(status)),
@@ -64,11 +64,11 @@ async fn of_runtime(named: Option<Endpoint>) -> anyhow::Result<StatusReport> {
         Err(none) => endpoint::present(None).await.ok_or(none)?,
         Ok(endpoint) => endpoint,
     };
-    Ok(look(&endpoint).await?.status)
+    Ok(observe_once(&endpoint).await?.status)
 }
 
-/// Whether the runtime does not listen, or ends each connection. A missing right, and a file or a
-/// service that is no runtime, say nothing about the runtime.
+/// Whether the runtime does not listen, or closes each connection. A missing permission, or a file or
+/// service that is no runtime, is not evidence about the runtime.
 fn is_unreachable(error: &anyhow::Error) -> bool {
     use NoConnection::{Lost, NoSocket, QueueFull, Refused};
     match error.downcast_ref() {
@@ -79,31 +79,32 @@ fn is_unreachable(error: &anyhow::Error) -> bool {
     }
 }
 
-/// An agent that is Degraded sees every pod but those it names, which is what it is for.
-fn found_by_agent(status: &StatusReport) -> Found {
+/// The outcome for the status of an agent. Degraded is no problem: every pod but those reported is
+/// observed.
+fn outcome_with_agent(status: &StatusReport) -> Outcome {
     match status.health.state {
-        // It lasts for less than the threshold, and is a problem at once.
-        _ if is_away(status.health.reason) => Found::Problem,
-        HealthState::Healthy | HealthState::Degraded => Found::Well,
-        HealthState::Unhealthy => Found::Problem,
-        HealthState::Starting if is_in_trouble(status) => Found::Problem,
-        HealthState::Starting => Found::Unknown,
+        // A problem at once, although the state is Degraded until the threshold.
+        _ if is_runtime_away(status.health.reason) => Outcome::Problem,
+        HealthState::Healthy | HealthState::Degraded => Outcome::Done,
+        HealthState::Unhealthy => Outcome::Problem,
+        HealthState::Starting if has_failure(status) => Outcome::Problem,
+        HealthState::Starting => Outcome::Unknown,
     }
 }
 
-/// A look sees whether a call hangs or fails, and knows nothing of before.
-fn found_by_look(status: &StatusReport) -> Found {
+/// The outcome of one observation without an agent: any stuck or failing call is a problem.
+fn outcome_without_agent(status: &StatusReport) -> Outcome {
     match status.stuck.is_empty() && status.failing.is_empty() {
-        true => found_by_agent(status),
-        false => Found::Problem,
+        true => outcome_with_agent(status),
+        false => Outcome::Problem,
     }
 }
 
-fn is_away(reason: Reason) -> bool {
+fn is_runtime_away(reason: Reason) -> bool {
     matches!(reason, Reason::RuntimeUnreachable | Reason::RuntimeSilent)
 }
 
-fn is_in_trouble(status: &StatusReport) -> bool {
+fn has_failure(status: &StatusReport) -> bool {
     let failed = status.relist.last_failure.is_some();
     failed || !status.stuck.is_empty() || !status.failing.is_empty()
 }
@@ -111,6 +112,10 @@ fn is_in_trouble(status: &StatusReport) -> bool {
 fn show(global: &Global, status: &StatusReport) -> anyhow::Result<()> {
     match global.output {
         Format::Json => output::json(status),
-        Format::Text => output::text(&text::status::page(status)),
+        Format::Text => {
+            let page = text::status::page(status);
+            let columns = text::terminal_columns();
+            output::text(&text::fit(&page, text::status::INDENT, columns))
+        }
     }
 }

@@ -2,12 +2,12 @@
 //!
 //! ```text
 //!   a thread: live  --Update-->  the main thread: session --> the terminal
-//!     an agent, or a generator      keys, frames; `d` starts `pleg doctor` as a process
+//!     an agent, or an engine        keys, frames; `d` starts `pleg doctor` as a process
 //!     of our own
 //! ```
 //!
-//! A terminal that takes nothing for a while blocks whoever draws on it, and a large answer takes
-//! time to read: neither holds up the other, because each has a thread.
+//! A terminal may block the thread that draws on it, and a large answer takes time to read. Each has a
+//! thread, so neither delays the other.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -31,32 +31,33 @@ use top::{State, session};
 use super::watch::{config, warn_of_flags_without_effect};
 use crate::args::{AgentOption, Format, Global, KernelHints, Relisting};
 use crate::signals::{self, Stops};
-use crate::{Found, endpoint, log};
+use crate::{Outcome, endpoint, log};
 
 mod examine;
 mod live;
 mod recorded;
 
-use live::{Generator, Watching};
+use live::{OwnEngine, Watching};
 
-/// How many updates may wait to be shown. Whoever sends more waits, and an agent then merges its
-/// events.
-const WAITING: usize = 1024;
+/// How many updates may wait to be shown. If there are more, their sender waits, and an agent merges
+/// its events.
+const MAX_WAITING_UPDATES: usize = 1024;
 
 const AFTER_HELP: &str = "\
 Keys:
-  ↑ ↓ j k, PgUp PgDn, g G   move; in a recording j and k step
-  tab                       next table: pods, outstanding calls, events, findings
-  enter, esc                the story of a pod, or a finding; back
-  / , !                     filter by pod, container, call or id; leave out what matches
-  ctrl-z                    faults only
-  S N T A L                 sort pods by state, name, restarts, last change, latency
-  d                         run `pleg doctor` on this node
-  ?, q                      all keys; quit
+  ↑ ↓ j k, PgUp PgDn, g G  move; in a recording j and k step
+  tab                      next table: pods, outstanding calls, events, findings
+  enter, esc               the history of a pod, or a finding; back
+  / , !                    filter by pod, container, call or id; exclude
+  ctrl-z                   faults only
+  S N T A L                sort by state, name, restarts, change, latency
+  d                        run `pleg doctor` on this node
+  ?, q                     all keys; quit
 
-If an agent or a guard runs on this node, its data are shown, and the runtime is not asked a second
-time. While the agent is away, the screen says since when, and what it shows is grey. NO_COLOR
-turns colours off. For scripts, use `pleg status -o json` and `pleg watch -o json`.
+If an agent or a guard runs on this node, its data are shown, and the runtime
+gets no additional calls. While the agent is away, the screen shows since when,
+and its data are grey. NO_COLOR turns colours off. For scripts, use `pleg
+status -o json` and `pleg watch -o json`.
 
 Exit codes: 0 quit, 2 the screen could not be shown.";
 
@@ -77,7 +78,7 @@ pub struct Top {
     pub relisting: Relisting,
 }
 
-pub async fn run(global: &Global, options: Top) -> anyhow::Result<Found> {
+pub async fn run(global: &Global, options: Top) -> anyhow::Result<Outcome> {
     ensure!(
         global.output == Format::Text,
         "the screen has no JSON: use `pleg status -o json` or `pleg watch -o json`"
@@ -103,7 +104,7 @@ pub async fn run(global: &Global, options: Top) -> anyhow::Result<Found> {
     let choice = options.agent.choice();
     let (watching, runtime) = watching(global, &options, &choice).await?;
     let ended = signals::screen_ended()?;
-    let (sender, updates) = mpsc::channel(WAITING);
+    let (sender, updates) = mpsc::channel(MAX_WAITING_UPDATES);
     let failed = in_a_thread(live::follow(watching, sender));
     let failed = async {
         failed
@@ -118,13 +119,13 @@ pub async fn run(global: &Global, options: Top) -> anyhow::Result<Found> {
     show(state, feed, ended, failed).await
 }
 
-/// Who is watched, and the runtime's endpoint.
+/// What is watched, and the runtime's endpoint.
 async fn watching(
     global: &Global,
     options: &Top,
     choice: &AgentChoice,
 ) -> anyhow::Result<(Watching, String)> {
-    let named = global.named_endpoint()?;
+    let named = global.given_endpoint()?;
     let config = config(&options.relisting)?;
     if let Some((client, status)) = AgentClient::find(choice, named.as_ref()).await? {
         warn_of_flags_without_effect(&options.relisting);
@@ -141,19 +142,19 @@ async fn watching(
         return Ok((watching, endpoint));
     }
     let endpoint = endpoint::find(named).await?;
-    // An error now is seen; later it is one of the things that the screen shows.
+    // An error now ends the command; later, the screen shows it.
     endpoint::connect(&endpoint).await?;
     let text = endpoint.to_string();
     let hints = options.relisting.kernel_hints.unwrap_or(KernelHints::Auto);
-    let generator = Generator {
+    let engine = OwnEngine {
         runtime: GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE),
         config,
         environment: endpoint::environment(&endpoint, hints),
     };
-    Ok((Watching::Ourselves(Box::new(generator)), text))
+    Ok((Watching::Runtime(Box::new(engine)), text))
 }
 
-/// Runs what watches the node; the receiver gets the reason if it ends.
+/// Runs `watch` in a thread of its own. The receiver gets the reason for which it ends.
 fn in_a_thread(
     watch: impl Future<Output = anyhow::Error> + Send + 'static,
 ) -> oneshot::Receiver<anyhow::Error> {
@@ -166,22 +167,22 @@ fn in_a_thread(
             Ok(runtime) => runtime.block_on(watch),
             Err(error) => error.into(),
         };
-        // Nobody is left to hear it only if the screen has gone.
+        // The receiver is gone only if the screen has ended.
         let _ = sender.send(error);
     });
     failed
 }
 
-/// Shows a feed on the terminal until the reader quits, a signal ends it, or its source has failed,
-/// which a recording never does.
+/// Shows a feed on the terminal until the user quits, a signal arrives, or its source fails. A
+/// recording never fails.
 async fn show(
     state: State,
     feed: Feed,
     ended: impl Future<Output = &'static str>,
     failed: impl Future<Output = anyhow::Error>,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<Outcome> {
     let has_colours = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    log::keep_off_the_terminal();
+    log::suspend_on_terminal();
     let stops = Stops::new()?;
     let screen = RefCell::new(Screen::enter(Theme::new(has_colours))?);
     let clock = system_clock();
@@ -196,11 +197,11 @@ async fn show(
     };
     drop(screen);
     log::resume();
-    result.map(|()| Found::Well)
+    result.map(|()| Outcome::Done)
 }
 
-/// Leaves the terminal whenever this process is stopped, and takes it again afterwards, until that
-/// fails.
+/// Restores the terminal whenever this process is stopped, and enters the screen again when it is
+/// continued. Returns only on an error.
 async fn stopping(screen: &RefCell<Screen>, mut stops: Stops) -> io::Error {
     loop {
         stops.next().await;

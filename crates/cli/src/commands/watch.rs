@@ -1,4 +1,4 @@
-//! `pleg watch`: what happens to the pods, as it happens.
+//! `pleg watch`: lifecycle events of the pods, live.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -18,10 +18,10 @@ use pleg_text::GoDuration;
 use tokio::time::sleep;
 
 use crate::args::{Format, Global, KernelHints, PodFilter, Relisting, Watch};
-use crate::news::News;
-use crate::{Found, endpoint, output, signals, text};
+use crate::reported::Reported;
+use crate::{Outcome, endpoint, output, signals, text};
 
-pub async fn run(global: &Global, options: Watch) -> anyhow::Result<Found> {
+pub async fn run(global: &Global, options: Watch) -> anyhow::Result<Outcome> {
     let interrupted = signals::interrupted()?;
     let end = sleep(options.duration.unwrap_or(Duration::MAX));
     tokio::select! {
@@ -30,32 +30,32 @@ pub async fn run(global: &Global, options: Watch) -> anyhow::Result<Found> {
         () = end => {}
         () = output::reader_gone() => {}
     }
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }
 
-/// Tells for ever, unless it cannot.
+/// Prints records until it fails.
 async fn watch(global: &Global, options: &Watch) -> anyhow::Result<Infallible> {
     let config = config(&options.relisting)?;
-    let named = global.named_endpoint()?;
-    let mut telling = Telling::new(global, options);
+    let named = global.given_endpoint()?;
+    let mut printer = Printer::new(global, options);
     if let Some((agent, status)) =
         AgentClient::find(&options.agent.choice(), named.as_ref()).await?
     {
         warn_of_flags_without_effect(&options.relisting);
-        return watch_agent(telling, agent, status, config).await;
+        return watch_agent(printer, agent, status, config).await;
     }
     let endpoint = endpoint::find(named).await?;
     let (runtime, version) = endpoint::connect(&endpoint).await?;
-    let mut ourselves = telling.begin(&endpoint, runtime, version, config).await?;
+    let mut own = printer.begin(&endpoint, runtime, version, config).await?;
     loop {
-        telling.tell(ourselves.next().await).await?;
+        printer.print(own.next().await).await?;
     }
 }
 
-/// The agent's events; it knows its runtime, so nobody has to look for that. While it is
-/// away, our own.
+/// Prints the events of the agent; while the agent is away, those of an engine of our own on the
+/// runtime that the agent watched.
 async fn watch_agent(
-    mut telling: Telling<'_>,
+    mut printer: Printer<'_>,
     agent: AgentClient,
     mut status: StatusReport,
     config: Config,
@@ -63,35 +63,34 @@ async fn watch_agent(
     let mut events = agent.events().await?;
     let endpoint: Endpoint = status.runtime.endpoint.parse()?;
     loop {
-        telling.header(&text::watch::agent_header(&status))?;
+        printer.header(&text::watch::agent_header(&status, printer.width))?;
         while let Some(record) = events.next().await {
-            telling.tell(Some(record)).await?;
+            printer.print(Some(record)).await?;
         }
         tracing::warn!("the agent stopped; watching the runtime directly");
-        telling.news.teller_changed();
-        // It may be down as well, which the watch then says.
+        printer.reported.source_changed();
         let runtime = GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE);
-        // An agent that comes back finds the stream of containerd 1.7 free.
+        // containerd 1.7 sends each event to one client only: the stream stays free for the agent.
         let config = Config {
             mode: Mode::Generic,
             ..config.clone()
         };
-        let mut ourselves = telling.begin(&endpoint, runtime, None, config).await?;
+        let mut own = printer.begin(&endpoint, runtime, None, config).await?;
         let mut back = pin!(agent.back(&endpoint));
         (status, events) = loop {
             tokio::select! {
-                // What we have seen ourselves is told before the agent takes over.
+                // Our own records are printed before those of the agent.
                 biased;
-                record = ourselves.next() => telling.tell(record).await?,
+                record = own.next() => printer.print(record).await?,
                 back = &mut back => break back,
             }
         };
         tracing::warn!("the agent is back; using its events again");
-        telling.news.teller_changed();
+        printer.reported.source_changed();
     }
 }
 
-/// How a generator of our own relists.
+/// The configuration of an engine of our own.
 pub fn config(relisting: &Relisting) -> anyhow::Result<Config> {
     let default = Config::default();
     let period = relisting.relist_period.unwrap_or(default.relist_period);
@@ -112,7 +111,7 @@ pub fn config(relisting: &Relisting) -> anyhow::Result<Config> {
     })
 }
 
-/// An agent relists as its own configuration says.
+/// Warns that an agent relists according to its own configuration.
 pub fn warn_of_flags_without_effect(relisting: &Relisting) {
     let given = relisting.given();
     let (flags, verb) = match &given[..] {
@@ -125,25 +124,28 @@ pub fn warn_of_flags_without_effect(relisting: &Relisting) {
     );
 }
 
-/// How it is told, and what was told already.
-struct Telling<'a> {
+/// How to print records, and which were printed.
+struct Printer<'a> {
     format: Format,
+    /// The width of the terminal.
+    width: Option<usize>,
     filter: &'a PodFilter,
     hints: KernelHints,
-    news: News,
+    reported: Reported,
 }
 
-impl<'a> Telling<'a> {
+impl<'a> Printer<'a> {
     fn new(global: &Global, options: &'a Watch) -> Self {
         Self {
             format: global.output,
+            width: text::terminal_columns(),
             filter: &options.filter,
             hints: options.relisting.kernel_hints.unwrap_or(KernelHints::Auto),
-            news: News::default(),
+            reported: Reported::default(),
         }
     }
 
-    /// Watches the runtime by a generator of our own.
+    /// Watches the runtime with an engine of our own.
     async fn begin(
         &self,
         endpoint: &Endpoint,
@@ -152,7 +154,12 @@ impl<'a> Telling<'a> {
         config: Config,
     ) -> anyhow::Result<Subscription> {
         let period = config.relist_period;
-        self.header(&text::watch::header(version.as_ref(), endpoint, period))?;
+        self.header(&text::watch::header(
+            version.as_ref(),
+            endpoint,
+            period,
+            self.width,
+        ))?;
         let environment = endpoint::environment(endpoint, self.hints);
         let pleg = Pleg::start(Arc::new(runtime), config, environment);
         Ok(pleg.subscribe().await?)
@@ -165,22 +172,23 @@ impl<'a> Telling<'a> {
         }
     }
 
-    /// Tells a record, if it is wanted and new; `None` is the end of our own generator.
-    async fn tell(&mut self, record: Option<Record>) -> anyhow::Result<()> {
+    /// Prints a record, if the filter shows it and it is new. `None` means that our own engine has
+    /// stopped.
+    async fn print(&mut self, record: Option<Record>) -> anyhow::Result<()> {
         let record = record.context("the event loop has stopped")?;
         if let Record::Event(event) = &record
             && !self.filter.shows(&event.pod.namespace, &event.pod.name)
         {
             return Ok(());
         }
-        let Some(record) = self.news.news_of(record) else {
+        let Some(record) = self.reported.take(record) else {
             return Ok(());
         };
-        let format = self.format;
+        let (format, width) = (self.format, self.width);
         let write = move || match format {
             Format::Json => output::json(&record),
-            Format::Text => output::text(&text::watch::line(&record)),
+            Format::Text => output::text(&text::watch::line(&record, width)),
         };
-        output::patiently(write).await
+        output::write_in_thread(write).await
     }
 }

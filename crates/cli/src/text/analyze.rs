@@ -12,16 +12,16 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::words::counted;
 use pleg_text::GoDuration;
 
-use super::finding::{body, head, past, said};
+use super::finding::{body, head, past, titled};
 use super::{BAD, DIM, GOOD, WARN, printable, sentence, styled, wrap};
 
-/// As many as people read; JSON has them all.
-const MOST_INTERVALS: usize = 8;
-const MOST_GROUPS: usize = 8;
-const MOST_QUOTES: usize = 12;
-const MOST_ERRORS: usize = 5;
+/// How much the page shows; JSON has everything.
+const MAX_INTERVALS: usize = 8;
+const MAX_GROUPS: usize = 8;
+const MAX_QUOTES: usize = 12;
+const MAX_ERRORS: usize = 5;
 
-/// The answer first, then what shows it.
+/// The summary first, then the evidence.
 pub fn page(analysis: &Analysis) -> String {
     let mut page = String::new();
     let summary = sentence(&analysis.summary);
@@ -46,10 +46,10 @@ pub fn page(analysis: &Analysis) -> String {
     }
     if analysis.story.len() > 1 {
         head(&mut page, "Timeline");
-        for quote in analysis.story.iter().take(MOST_QUOTES) {
+        for quote in analysis.story.iter().take(MAX_QUOTES) {
             line(&mut page, &format!("  {}", sentence(&quote.to_string())));
         }
-        more(&mut page, analysis.story.len(), MOST_QUOTES, "lines");
+        more(&mut page, analysis.story.len(), MAX_QUOTES, "lines");
     }
     for finding in &analysis.findings {
         page.push('\n');
@@ -59,8 +59,7 @@ pub fn page(analysis: &Analysis) -> String {
             Verdict::Problem => (BAD, "Problem"),
             Verdict::Suspect => (WARN, "Suspect"),
         };
-        said(&mut page, style, word, finding.said());
-        // Which versions the node runs is not known.
+        titled(&mut page, style, word, finding.said());
         body(&mut page, finding);
     }
     if !analysis.unexplained.is_empty() {
@@ -84,14 +83,14 @@ pub fn page(analysis: &Analysis) -> String {
     page
 }
 
-/// Where to look for a cause that the input does not show.
+/// How to find a cause that the input does not show.
 const FIND_THE_CAUSE: [&str; 2] = [
     "while the fault lasts, run `pleg doctor` on the node: it looks for the call, the container and the process",
     "otherwise analyze these lines together with the runtime's log and goroutines: containerd and CRI-O write \
      their goroutines on SIGUSR1",
 ];
 
-/// What the logs call an error, where nothing else was found.
+/// Error lines of the logs, if nothing else was found.
 fn of_errors(page: &mut String, analysis: &Analysis) {
     if analysis.errors.is_empty() {
         return;
@@ -100,7 +99,7 @@ fn of_errors(page: &mut String, analysis: &Analysis) {
         page,
         "Errors in the logs, which a healthy node may have too",
     );
-    for error in analysis.errors.iter().take(MOST_ERRORS) {
+    for error in analysis.errors.iter().take(MAX_ERRORS) {
         let (message, first) = (printable(&error.message), printable(&error.first));
         let lines = counted(error.lines as usize, "line");
         line(page, &format!("  {message}"));
@@ -110,7 +109,7 @@ fn of_errors(page: &mut String, analysis: &Analysis) {
         );
     }
     let all = analysis.errors.len() + analysis.other_errors as usize;
-    more(page, all, MOST_ERRORS, "errors");
+    more(page, all, MAX_ERRORS, "errors");
 }
 
 fn line(page: &mut String, text: &str) {
@@ -152,7 +151,7 @@ fn of_series(page: &mut String, pleg: &PlegReading, summary: &str) {
     if pleg.reading != summary {
         line(page, &format!("  {}", sentence(&pleg.reading)));
     }
-    for interval in pleg.intervals.iter().take(MOST_INTERVALS) {
+    for interval in pleg.intervals.iter().take(MAX_INTERVALS) {
         let time = |time: Option<WallTime>| match time {
             Some(time) => time
                 .to_string()
@@ -166,7 +165,7 @@ fn of_series(page: &mut String, pleg: &PlegReading, summary: &str) {
         ));
         let start = time(interval.start);
         let shown = match interval.lines {
-            // It shows when the last relist was, and no period.
+            // A single line shows when the last relist was, not how long the stall lasted.
             1 => format!("  {start}  the last relist was {peak} ago, 1 line"),
             lines => format!(
                 "  {start} to {}  peak {peak}, {}",
@@ -176,7 +175,7 @@ fn of_series(page: &mut String, pleg: &PlegReading, summary: &str) {
         };
         line(page, &shown);
     }
-    more(page, pleg.intervals.len(), MOST_INTERVALS, "intervals");
+    more(page, pleg.intervals.len(), MAX_INTERVALS, "intervals");
 }
 
 fn of_goroutines(page: &mut String, goroutines: &Goroutines) {
@@ -193,7 +192,7 @@ fn of_goroutines(page: &mut String, goroutines: &Goroutines) {
         .iter()
         .filter(|group| !group.idle)
         .collect();
-    for group in busy.iter().take(MOST_GROUPS) {
+    for group in busy.iter().take(MAX_GROUPS) {
         let state = group.state.as_deref().unwrap_or("?");
         let wait = match (group.min_wait_minutes, group.max_wait_minutes) {
             (Some(least), Some(most)) if least == most => format!(", {most} min"),
@@ -210,7 +209,7 @@ fn of_goroutines(page: &mut String, goroutines: &Goroutines) {
             ),
         );
     }
-    more(page, busy.len(), MOST_GROUPS, "groups");
+    more(page, busy.len(), MAX_GROUPS, "groups");
     let idle: u64 = goroutines
         .groups
         .iter()
@@ -236,14 +235,14 @@ fn of_goroutines(page: &mut String, goroutines: &Goroutines) {
         );
     }
     if let Some(holder) = &goroutines.likely_holder {
-        let who = match holder.goroutine {
+        let name = match holder.goroutine {
             Some(id) => format!("goroutine {id}"),
             None => "a goroutine".to_owned(),
         };
         line(
             page,
             &format!(
-                "  Likely holder: {who} in {}:",
+                "  Likely holder: {name} in {}:",
                 styled(BAD, printable(&holder.function))
             ),
         );

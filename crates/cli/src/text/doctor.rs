@@ -1,4 +1,4 @@
-//! The report of `pleg doctor`: what a colleague would say who has just looked.
+//! The report of `pleg doctor`.
 
 use std::collections::BTreeMap;
 
@@ -10,18 +10,18 @@ use doctor::facts::probes::GuardFacts;
 use pleg::out::status_report::GuardMode;
 use pleg::out::words::counted;
 
-use super::finding::{body, head, past, said};
+use super::finding::{body, head, past, titled};
 use super::status::{duration, kubelet};
 use super::wrap::{lines, wrap};
 use super::{
     BAD, DIM, GOOD, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN, sentence, styled,
 };
 
-/// As many as people read; JSON has them all.
-const MOST_FINDINGS: usize = 8;
-const MOST_GAPS: usize = 8;
+/// The number of findings and gaps in the report; JSON has all of them.
+const MAX_FINDINGS: usize = 8;
+const MAX_GAPS: usize = 8;
 
-/// A sentence first; then, if something is wrong, why we say so and what to do.
+/// The summary first; then, for each finding, the evidence and what to do.
 pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     let mut page = String::new();
     let (style, word) = match (diagnosis.verdict, diagnosis.current().first()) {
@@ -33,9 +33,9 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
         (NodeVerdict::Problem, _) => (WARN, "Suspect"),
         (NodeVerdict::Unknown, _) => (WARN, "Unknown"),
     };
-    said(&mut page, style, word, &diagnosis.summary);
-    for (number, finding) in diagnosis.findings.iter().take(MOST_FINDINGS).enumerate() {
-        // A problem is what the summary says.
+    titled(&mut page, style, word, &diagnosis.summary);
+    for (number, finding) in diagnosis.findings.iter().take(MAX_FINDINGS).enumerate() {
+        // The summary is the sentence of the first problem.
         if number > 0 || finding.past || diagnosis.verdict != NodeVerdict::Problem {
             page.push('\n');
             let past = past(finding);
@@ -45,11 +45,11 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
                 (Verdict::Problem, _) => (BAD, "Also"),
                 (Verdict::Suspect, _) => (WARN, "Also suspected"),
             };
-            said(&mut page, style, word, finding.said());
+            titled(&mut page, style, word, finding.said());
         }
         body(&mut page, finding);
     }
-    let more = diagnosis.findings.len().saturating_sub(MOST_FINDINGS);
+    let more = diagnosis.findings.len().saturating_sub(MAX_FINDINGS);
     if more > 0 {
         head(
             &mut page,
@@ -60,12 +60,12 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
         of_guard(&mut page, guard);
     }
     unread(&mut page, &facts.host.gaps);
-    // By another's word it is well as far as that goes.
+    // An OK verdict that rests on an agent's reports lists the causes that were not checked.
     let causes = match diagnosis.verdict != NodeVerdict::Ok || facts.probes.agent.is_some() {
         true => &diagnosis.not_checked[..],
         false => &[],
     };
-    // Who is not root lacks the same rights each time, and is told so at the end.
+    // Without root, the same permissions are missing each time; one note at the end says so.
     let rights = match facts.probes.as_root || !causes.is_empty() {
         true => &diagnosis.not_permitted[..],
         false => &[],
@@ -75,7 +75,7 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     page
 }
 
-/// The kubelet's side: what is above is the runtime's.
+/// The state of the guard, which is the kubelet's view.
 fn of_guard(page: &mut String, guard: &GuardFacts) {
     head(page, "The guard on this node");
     if let Some(unused) = guard.unused_seconds.map(duration) {
@@ -105,14 +105,14 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
     wrap(page, "  - ", &format!("a kubelet behind it {kubelet}"));
 }
 
-/// The causes that nobody could judge, by the reason, and what could not be read for lack of a right.
+/// The causes that could not be judged, by reason, and what could not be read without permission.
 fn not_checked(page: &mut String, causes: &[NotChecked], rights: &[NotPermitted]) {
     let mut by_reason: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for not in causes {
         let causes = by_reason.entry(not.why.clone()).or_default();
         causes.push(not.cause.id());
     }
-    // A cause may have the same reason.
+    // A cause that was not judged may have the same reason.
     let rights = rights.iter().map(|right| {
         let why = right.sentence();
         let causes = by_reason.remove(&why).unwrap_or_default();
@@ -123,7 +123,7 @@ fn not_checked(page: &mut String, causes: &[NotChecked], rights: &[NotPermitted]
         return;
     }
     head(page, "Not checked");
-    // What has a reason of its own comes before what many have in common.
+    // Reasons of few causes first.
     let mut by_reason: Vec<_> = by_reason.into_iter().chain(rights).collect();
     by_reason.sort_by_key(|(_, causes)| causes.len());
     for (why, causes) in by_reason {
@@ -140,17 +140,17 @@ fn not_checked(page: &mut String, causes: &[NotChecked], rights: &[NotPermitted]
     }
 }
 
-/// Files of processes that did not come.
+/// The files of processes that could not be read in time.
 fn unread(page: &mut String, gaps: &Gaps) {
     if gaps.is_empty() {
         return;
     }
     head(page, "Not read");
-    for gap in gaps.files.iter().take(MOST_GAPS) {
+    for gap in gaps.files.iter().take(MAX_GAPS) {
         let said = format!("{}: {}", gap.file, gap.why);
         wrap(page, "  - ", &sentence(&said));
     }
-    let more = gaps.files.len().saturating_sub(MOST_GAPS) + gaps.more;
+    let more = gaps.files.len().saturating_sub(MAX_GAPS) + gaps.more;
     if more > 0 {
         wrap(
             page,

@@ -1,4 +1,4 @@
-//! A finding, as every command shows it: what it is, what shows it, what to do.
+//! A finding, as all commands show it: the sentence, the evidence, the advice.
 
 use anstyle::Style;
 use causes::finding::{Finding, Verdict};
@@ -6,11 +6,11 @@ use causes::finding::{Finding, Verdict};
 use super::wrap::{lines, wrap};
 use super::{BOLD, sentence, styled};
 
-/// As many as people read; JSON has them all.
-const MOST_EVIDENCE: usize = 16;
+/// The number of lines of evidence; JSON has all of them.
+const MAX_EVIDENCE: usize = 16;
 
-/// Adds a sentence that opens with a word in this style.
-pub fn said(page: &mut String, style: Style, word: &str, text: &str) {
+/// Adds `text` after `word` in this style.
+pub fn titled(page: &mut String, style: Style, word: &str, text: &str) {
     let whole = format!("{word}: {}", sentence(text));
     for (number, line) in lines(&whole).into_iter().enumerate() {
         match line.strip_prefix(word).filter(|_| number == 0) {
@@ -20,7 +20,7 @@ pub fn said(page: &mut String, style: Style, word: &str, text: &str) {
     }
 }
 
-/// The word before a finding that is past.
+/// The word before a past finding.
 pub fn past(finding: &Finding) -> String {
     let note = finding.past_note();
     match finding.verdict {
@@ -38,15 +38,15 @@ pub fn head(page: &mut String, title: &str) {
     }
 }
 
-/// Adds what stands below the sentence of a finding.
+/// Adds evidence, advice and fixed versions of a finding.
 pub fn body(page: &mut String, finding: &Finding) {
     let sure = finding.confidence.as_str();
     head(page, &format!("Evidence ({}, {sure})", finding.cause));
-    for evidence in finding.evidence.iter().take(MOST_EVIDENCE) {
+    for evidence in finding.evidence.iter().take(MAX_EVIDENCE) {
         wrap(page, "  - ", &sentence(evidence));
     }
-    if let Some(who) = finding.culprit.named_beside(finding.said()) {
-        wrap(page, "  - ", &format!("culprit: {}", sentence(&who)));
+    if let Some(culprit) = finding.culprit.named_beside(finding.said()) {
+        wrap(page, "  - ", &format!("culprit: {}", sentence(&culprit)));
     }
     match finding.past {
         true => head(page, "What to do if it happens again"),
@@ -57,7 +57,7 @@ pub fn body(page: &mut String, finding: &Finding) {
     }
     head(page, "Permanent fix");
     if finding.fixed_in.is_empty() {
-        // Those that this node has already are left out.
+        // Versions that this node already has are left out.
         let none = match finding.cause.about().fixed_in.is_empty() {
             true => "no version is known to fix it",
             false => "no version that this node could be updated to is known to fix it",

@@ -13,18 +13,18 @@ use pleg::out::health::{Reason, short};
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, aligned, printable, sentence, styled, wrap};
 
-/// A message in a column is not longer, in characters.
-const NARROW: usize = 60;
+/// The number of characters of a message in a column.
+const MAX_MESSAGE: usize = 60;
 
-/// How many events the page of a node shows.
-const MOST_EVENTS: usize = 20;
+/// The number of events on the page of a node.
+const MAX_EVENTS: usize = 20;
 
-/// What of the table is shown.
+/// Which parts of the table are shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
     /// The header.
     pub header: bool,
-    /// And more columns.
+    /// More columns.
     pub wide: bool,
 }
 
@@ -70,7 +70,7 @@ fn none() -> String {
     "-".to_owned()
 }
 
-/// What a diagnosis found; else the condition's reason, if it is not that all is well.
+/// The cause that a diagnosis found; otherwise the reason of the condition, unless it is healthy.
 fn cause(node: &NodeView) -> String {
     let reason = node.reason.as_deref();
     let reason = reason.filter(|reason| *reason != Reason::AllSeen.as_str());
@@ -78,11 +78,11 @@ fn cause(node: &NodeView) -> String {
     cause.map_or_else(none, |cause| printable(cause).into_owned())
 }
 
-/// Who it is: the first that is named, or what the condition says.
+/// The first culprit, or the message of the condition.
 fn culprit(node: &NodeView) -> String {
     if let Some(first) = node.culprits.first() {
         let more = node.culprits.len() - 1 + node.more;
-        let first = whose(first);
+        let first = name_of(first);
         return match more {
             0 => first,
             more => format!("{first} (+{more})"),
@@ -91,7 +91,7 @@ fn culprit(node: &NodeView) -> String {
     match (&node.message, node.state) {
         (Some(message), FleetState::Unhealthy | FleetState::Degraded) => {
             let message = sentence(message);
-            match message.char_indices().nth(NARROW) {
+            match message.char_indices().nth(MAX_MESSAGE) {
                 Some((end, _)) => format!("{}…", &message[..end]),
                 None => message.into_owned(),
             }
@@ -100,8 +100,8 @@ fn culprit(node: &NodeView) -> String {
     }
 }
 
-/// namespace/pod/container; for what belongs to no pod, the call.
-fn whose(culprit: &Culprit) -> String {
+/// namespace/pod/container; for a culprit without a pod, the call.
+fn name_of(culprit: &Culprit) -> String {
     let parts = [&culprit.namespace, &culprit.pod, &culprit.container];
     let parts: Vec<_> = parts
         .into_iter()
@@ -114,7 +114,7 @@ fn whose(culprit: &Culprit) -> String {
     }
 }
 
-/// All about one node.
+/// The page of one node.
 pub fn page(node: &NodeView, events: &[FleetEvent], now: WallTime) -> String {
     let mut page = String::new();
     let mut line = |name: &str, value: String| {
@@ -147,7 +147,7 @@ pub fn page(node: &NodeView, events: &[FleetEvent], now: WallTime) -> String {
     for culprit in &node.culprits {
         let id = culprit.id.as_ref().map(|id| printable(short(id)));
         let id = id.map_or_else(String::new, |id| format!(" ({id})"));
-        let what = format!("{} of {}{id}", culprit.call, whose(culprit));
+        let what = format!("{} of {}{id}", culprit.call, name_of(culprit));
         let what = match culprit.pod {
             Some(_) => what,
             None => culprit.call.to_string(),
@@ -171,7 +171,7 @@ fn state_style(state: FleetState) -> anstyle::Style {
     }
 }
 
-/// What to do: as the cause has it, if one is known.
+/// What to do: the advice of the cause, if one is known.
 fn advice(page: &mut String, node: &NodeView) {
     let node_name = printable(&node.node);
     let known = node
@@ -212,7 +212,7 @@ fn history(page: &mut String, events: &[FleetEvent], now: WallTime) {
     }
     let _ = writeln!(page, "\n{}", styled(BOLD, "Events, newest first"));
     let mut table = Table::new();
-    for event in events.iter().take(MOST_EVENTS) {
+    for event in events.iter().take(MAX_EVENTS) {
         let when = event.time.map_or_else(none, |time| age(now.since(time)));
         table.add_row([
             format!("  {when}"),
@@ -223,8 +223,8 @@ fn history(page: &mut String, events: &[FleetEvent], now: WallTime) {
         ]);
     }
     page.push_str(&aligned(table));
-    if events.len() > MOST_EVENTS {
-        let _ = writeln!(page, "  and {} older events", events.len() - MOST_EVENTS);
+    if events.len() > MAX_EVENTS {
+        let _ = writeln!(page, "  and {} older events", events.len() - MAX_EVENTS);
     }
 }
 

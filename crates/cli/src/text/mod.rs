@@ -1,5 +1,4 @@
-//! Text for people: aligned, calm colours, and nothing that a runtime could disturb a
-//! terminal with.
+//! Text for people: aligned, few colours, and everything escaped that could control a terminal.
 
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Table, presets};
@@ -18,7 +17,7 @@ pub mod watch;
 
 mod wrap;
 pub use pleg_text::escape::{printable, sentence};
-pub use wrap::wrap;
+pub use wrap::{fit, terminal_columns, wrap};
 
 pub const DIM: Style = Style::new().dimmed();
 pub const BOLD: Style = Style::new().bold();
@@ -45,7 +44,7 @@ pub fn aligned(mut table: Table) -> String {
     lines.collect()
 }
 
-/// Hours to milliseconds, in UTC.
+/// The time of day in UTC, to the millisecond.
 pub fn clock(time: WallTime) -> String {
     time.to_string()
         .split_once('T')
@@ -53,16 +52,18 @@ pub fn clock(time: WallTime) -> String {
         .unwrap_or_default()
 }
 
-/// Of a guard that knows too little to answer.
+/// The state of a guard without confirmed records.
 const NOT_CONFIRMED: &str =
     "refuses lists: they are overdue, and not everything in them is known and confirmed";
 
-/// Of a guard before it has answered a list of this fault.
+/// The state of a guard before its first answer during a fault.
 const NOT_ANSWERED_YET: &str =
     "lists are overdue, and none has been answered in place of the runtime yet";
 
-/// Of a guard while the whole runtime is silent.
+/// The state of a guard that does not respond.
 const UNRESPONSIVE: &str = "does not respond: a kubelet behind it is not answered";
+
+/// The state of a guard in front of an unresponsive runtime.
 const NOTHING_TO_ANSWER_FROM: &str = "cannot answer lists: the runtime answers no call";
 
 /// The text in a style.

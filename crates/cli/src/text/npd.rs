@@ -5,14 +5,14 @@ use doctor::diagnosis::{Diagnosis, NodeVerdict};
 
 use super::printable;
 
-/// Fewer than node-problem-detector keeps unless it is configured otherwise.
-const LONGEST: usize = 79;
+/// The length of a line, below the default limit of node-problem-detector.
+const MAX_LENGTH: usize = 79;
 
-/// What was found, in one line of ASCII under 80 characters.
+/// The diagnosis in one line of ASCII of fewer than 80 characters.
 pub fn line(diagnosis: &Diagnosis) -> String {
     let current = diagnosis.current();
     let count = current.len();
-    let (said, others) = match (diagnosis.verdict, current.first()) {
+    let (text, others) = match (diagnosis.verdict, current.first()) {
         (NodeVerdict::Problem, Some(finding)) => (of_finding(finding), count - 1),
         (NodeVerdict::Unknown, _) => (format!("unknown: {}", diagnosis.summary), count),
         _ => (format!("ok: {}", diagnosis.summary), count),
@@ -22,14 +22,14 @@ pub fn line(diagnosis: &Diagnosis) -> String {
         (others, NodeVerdict::Problem) => format!(" (and {others} more)"),
         (others, _) => format!(" ({others} of low confidence)"),
     };
-    let mut line: String = printable(&said)
+    let mut line: String = printable(&text)
         .chars()
         .map(|character| match character.is_ascii() {
             true => character,
             false => '?',
         })
         .collect();
-    let longest = LONGEST - others.len();
+    let longest = MAX_LENGTH - others.len();
     if line.len() > longest {
         line.truncate(longest - 3);
         line.push_str("...");
@@ -39,15 +39,15 @@ pub fn line(diagnosis: &Diagnosis) -> String {
     line
 }
 
-/// Names before sentences: they are what is lost else.
+/// The culprit, because a sentence might be cut off before it; otherwise the sentence.
 fn of_finding(finding: &Finding) -> String {
-    match who(&finding.culprit) {
-        Some(who) => format!("{}: {who}", finding.cause),
+    match culprit(&finding.culprit) {
+        Some(culprit) => format!("{}: {culprit}", finding.cause),
         None => format!("{}: {}", finding.cause, finding.said()),
     }
 }
 
-fn who(culprit: &Culprit) -> Option<String> {
+fn culprit(culprit: &Culprit) -> Option<String> {
     let pod = culprit.pod.as_ref().map(|pod| {
         let name = pod.name.as_deref().unwrap_or("*");
         format!("{}/{name}", pod.namespace.as_deref().unwrap_or("?"))

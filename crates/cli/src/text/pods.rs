@@ -8,11 +8,11 @@ use pleg::out::pods::{PodReport, StaticContainerReport, Waiting};
 
 use super::{aligned, printable};
 
-/// Marks the state of what could not be inspected.
+/// Marks the state of a pod that could not be inspected.
 const LAST_KNOWN: &str = "last known";
 
-/// A row for each container, and one for a pod without. Of static pods those that wait to be created,
-/// too, whether they are ready, and what they wait for.
+/// A row for each container, and one for a pod without containers. For static pods also the containers
+/// that are not created yet, readiness, and the reason for waiting.
 pub fn table(pods: &[PodReport]) -> String {
     if pods.is_empty() {
         return "No pods found.\n".to_owned();
@@ -50,7 +50,7 @@ pub fn table(pods: &[PodReport]) -> String {
                 container.attempt.to_string(),
                 printable(short(&container.id)).into_owned(),
             ]);
-            table.add_row(row.into_iter().chain(kept(report, container)));
+            table.add_row(row.into_iter().chain(readiness(report, container)));
         }
         let not_created = not_created(report);
         for its in &not_created {
@@ -71,7 +71,7 @@ pub fn table(pods: &[PodReport]) -> String {
     aligned(table)
 }
 
-/// The containers of a static pod that wait for something before the runtime has them.
+/// The containers of a static pod that are not created yet.
 fn not_created(report: &PodReport) -> Vec<&StaticContainerReport> {
     let has = |name: &str| {
         let mut containers = report.status.containers.iter();
@@ -82,9 +82,9 @@ fn not_created(report: &PodReport) -> Vec<&StaticContainerReport> {
     waits.filter(|its| !has(&its.name)).collect()
 }
 
-/// Whether a container of a static pod is ready, and what it waits for, or its pod does. Of older
-/// containers of the same name nothing is told.
-fn kept(report: &PodReport, container: &ContainerStatus) -> Vec<String> {
+/// Readiness and reason for waiting of a container of a static pod; nothing for an earlier attempt of
+/// the container.
+fn readiness(report: &PodReport, container: &ContainerStatus) -> Vec<String> {
     let Some(pod) = &report.static_pod else {
         return Vec::new();
     };

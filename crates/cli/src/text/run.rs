@@ -4,7 +4,7 @@ use static_pods::worker::{Kind, Line};
 
 use super::{BAD, DIM, GOOD, WARN, clock, printable, sentence, styled};
 
-/// What the columns mean.
+/// The names of the columns.
 pub fn columns() -> String {
     let columns = row("TIME (UTC)", "ACTION", "POD", "CONTAINER", "WHY");
     format!("{}\n", styled(DIM, columns))
@@ -15,7 +15,7 @@ fn row(time: &str, action: &str, pod: &str, container: &str, why: &str) -> Strin
     row.trim_end().to_owned()
 }
 
-/// A decision as it is shown.
+/// The text of a decision.
 pub fn line(line: &Line) -> String {
     let pod = line.pod.as_ref().map(|pod| pod.to_string());
     let pod = pod.unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn line(line: &Line) -> String {
         &printable(container),
         &sentence(first),
     );
-    // A manifest may have several mistakes.
+    // A manifest may have several mistakes, one per line.
     for more in lines {
         text += &format!("\n{:14}{}", "", sentence(more));
     }

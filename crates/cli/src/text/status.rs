@@ -1,4 +1,4 @@
-//! The page of `pleg status`.
+//! The output of `pleg status`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -15,12 +15,15 @@ use super::{
     WARN, health_style, printable, sentence, styled,
 };
 
+/// The width of the labels, by which continuation lines are indented.
+pub const INDENT: usize = 12;
+
 /// A line for each part of the report.
 pub fn page(status: &StatusReport) -> String {
     let mut page = String::new();
     let mut line = |name: &str, value: String| {
         // Writing to a string cannot fail.
-        let _ = writeln!(page, "{} {value}", styled(BOLD, format_args!("{name:<9}")));
+        let _ = writeln!(page, "{} {value}", styled(BOLD, format_args!("{name:<11}")));
     };
     let health = &status.health;
     let state = styled(health_style(health.state), health.state);
@@ -50,14 +53,13 @@ pub fn page(status: &StatusReport) -> String {
     if !status.blind.is_empty() {
         line("Unseen", styled(BAD, unseen(&status.blind)));
     }
-    if let Some(waiting) = in_flight(&status.in_flight) {
-        line("In flight", styled(DIM, waiting));
+    if let Some(calls) = outstanding(&status.in_flight) {
+        line("Outstanding", styled(DIM, calls));
     }
     page
 }
 
-/// One statement about a kubelet, by whether it is Ready and what it reports: Ready, NotReady, or
-/// when it will be NotReady.
+/// A sentence about the kubelet's Ready condition: Ready, NotReady, or when it will be NotReady.
 pub fn kubelet(is_ready: bool, message: &str) -> String {
     let message = sentence(message);
     let (ready, not_ready) = (styled(GOOD, "Ready"), styled(BAD, "NotReady"));
@@ -82,7 +84,7 @@ fn seen(status: &StatusReport) -> String {
     }
 }
 
-/// What a guard does, if there is one.
+/// The state of the guard, if there is one.
 fn guard(guard: &GuardStatus) -> Option<String> {
     if guard.unresponsive {
         return Some(styled(BAD, UNRESPONSIVE));
@@ -129,8 +131,8 @@ fn runtime(status: &StatusReport) -> String {
     let endpoint = &runtime.endpoint;
     match (&runtime.name, &runtime.version, &runtime.api_version) {
         (Some(name), Some(version), Some(api)) => {
-            let who = format!("{name} {version}, CRI {api}");
-            format!("{} at {endpoint}", printable(&who))
+            let runtime = format!("{name} {version}, CRI {api}");
+            format!("{} at {endpoint}", printable(&runtime))
         }
         _ => format!("unidentified runtime at {endpoint}"),
     }
@@ -218,8 +220,8 @@ fn unseen(blind: &[Blind]) -> String {
     names.collect::<Vec<_>>().join(", ")
 }
 
-/// The calls that are outstanding, whether or not that is reported as a problem above.
-fn in_flight(calls: &[InFlight]) -> Option<String> {
+/// All outstanding calls, including those that are stuck.
+fn outstanding(calls: &[InFlight]) -> Option<String> {
     let oldest = calls
         .iter()
         .max_by(|a, b| a.age_seconds.total_cmp(&b.age_seconds))?;
@@ -230,7 +232,7 @@ fn in_flight(calls: &[InFlight]) -> Option<String> {
     })
 }
 
-/// Go's form, with no more digits than a person reads.
+/// Go's form, with few digits.
 pub(super) fn duration(seconds: f64) -> GoDuration {
     let nanos = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
     let unit = match nanos.as_secs() {
@@ -297,7 +299,7 @@ mod tests {
             shown(missing),
             "live; 6 processes watched; births: not watched: /run/x\\u{1b} does not exist"
         );
-        // An agent that does not know of births, or of none yet.
+        // An older agent does not report whether births are watched.
         assert_eq!(
             shown(json!({"watched": false})),
             "live; 6 processes watched"
@@ -305,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_and_what_cannot_be_seen_have_lines() {
+    fn failing_calls_unseen_parts_and_outstanding_calls_have_lines() {
         let failing = json!([{
             "call": "ContainerStatus", "id": "0123456789abcdef", "container": "app",
             "pod": {"uid": "u", "namespace": "shop", "name": "web\n"},
@@ -327,10 +329,10 @@ mod tests {
         let page = page(&serde_json::from_value(report).unwrap());
         let page = anstream::adapter::strip_str(&page).to_string();
         for line in [
-            "Failing   ContainerStatus of app in shop/web\\n (0123456789abc) has failed for \
+            "Failing     ContainerStatus of app in shop/web\\n (0123456789abc) has failed for \
              1m1s: no\\u{1b}",
-            "Unseen    new pods, new containers",
-            "In flight 2 calls, the oldest ContainerStatus for 4.125s",
+            "Unseen      new pods, new containers",
+            "Outstanding 2 calls, the oldest ContainerStatus for 4.125s",
         ] {
             assert!(page.contains(&format!("{line}\n")), "{page}");
         }

@@ -1,14 +1,37 @@
 //! Lines that fit a terminal of 80 columns.
 
 use std::borrow::Cow;
+use std::io::IsTerminal;
 
 use textwrap::Options;
 
-/// The columns that a terminal has at least.
+/// The minimum width of a terminal.
 const COLUMNS: usize = 80;
 
-/// Adds `text` to the page: `first` before its first line, and as many spaces before the
-/// others. Style the text after it was wrapped: escape sequences would count as columns.
+/// The width of the terminal that standard output is, at least 80; `None` for a pipe or a file, whose
+/// lines are not wrapped.
+pub fn terminal_columns() -> Option<usize> {
+    if !std::io::stdout().is_terminal() {
+        return None;
+    }
+    let (columns, _) = crossterm::terminal::size().unwrap_or_default();
+    Some(COLUMNS.max(columns.into()))
+}
+
+/// Wraps each line that is wider than `columns`, and indents its other lines. Escape sequences do not
+/// count as columns.
+pub fn fit(page: &str, indent: usize, columns: Option<usize>) -> String {
+    let Some(columns) = columns else {
+        return page.to_owned();
+    };
+    let indent = " ".repeat(indent);
+    let options = Options::new(columns).subsequent_indent(&indent);
+    let lines = page.lines().map(|line| textwrap::fill(line, &options));
+    lines.map(|line| line + "\n").collect()
+}
+
+/// Adds `text` to the page, wrapped: `first` before its first line, and as many spaces before the
+/// others.
 pub fn wrap(page: &mut String, first: &str, text: &str) {
     let indent = " ".repeat(first.chars().count());
     let options = Options::new(COLUMNS)
@@ -25,7 +48,7 @@ pub fn lines(text: &str) -> Vec<String> {
     lines.map(Cow::into_owned).collect()
 }
 
-/// Texts with line breaks of their own are wrapped as a whole.
+/// Line breaks in the text are replaced by spaces.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     words.join(" ")

@@ -1,4 +1,4 @@
-//! What an agent answers over HTTP, and where.
+//! The HTTP paths and addresses of an agent.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -9,7 +9,7 @@ use sim::Fault;
 use crate::support::{Agent, FakeRuntime, assert_keys, assert_status_shape, assert_time, get};
 
 #[test]
-fn an_agent_that_is_well_says_so_everywhere() {
+fn a_healthy_agent_is_healthy_at_each_path() {
     let runtime = FakeRuntime::with_pods(&[("web-0", &["app"]), ("web-1", &["app"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
@@ -80,7 +80,7 @@ fn an_agent_that_has_not_swept_yet_is_alive_and_not_ready() {
 }
 
 #[test]
-fn every_subscriber_begins_with_what_is_there_and_synced() {
+fn every_subscriber_begins_with_initial_events_and_synced() {
     let runtime = FakeRuntime::with_pods(&[("web-0", &["app"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
@@ -142,7 +142,7 @@ fn addresses_serve_health_and_metrics_and_not_v1() {
 }
 
 #[test]
-fn no_other_address_is_open_unless_it_is_wanted() {
+fn no_other_address_is_open_by_default() {
     let runtime = FakeRuntime::with_pods(&[]);
     let mut agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
@@ -153,7 +153,7 @@ fn no_other_address_is_open_unless_it_is_wanted() {
 }
 
 #[test]
-fn the_socket_is_roots_alone_and_goes_with_the_agent() {
+fn the_socket_is_only_for_root_and_is_removed_with_the_agent() {
     let runtime = FakeRuntime::with_pods(&[]);
     let agent = Agent::watching(&runtime.endpoint());
     let socket = agent.socket.clone();
@@ -165,7 +165,7 @@ fn the_socket_is_roots_alone_and_goes_with_the_agent() {
 }
 
 #[test]
-fn names_in_answers_are_exact_and_drive_no_terminal() {
+fn names_in_answers_are_exact_and_escaped() {
     let evil = "a\u{9b}31m\u{202e}\u{2066}\u{1b}[2J\r\nb";
     let runtime = FakeRuntime::with_pods(&[(evil, &["x"])]);
     let agent = Agent::configured(&runtime.endpoint(), "statusOverdue: 50ms\n");

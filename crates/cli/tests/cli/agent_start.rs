@@ -1,4 +1,4 @@
-//! What an agent refuses to start with: one sentence, exit code 2.
+//! Errors at the start of an agent: one sentence, exit code 2.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -8,7 +8,7 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::NamedTempFile;
 
-use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg, eventually};
+use crate::support::{Agent, FakeRuntime, Pleg, TEST_LIMIT, eventually};
 
 fn start_with(config: &str) -> String {
     let mut file = NamedTempFile::new().unwrap();
@@ -60,7 +60,7 @@ fn a_wrong_type_is_an_error_that_shows_the_line() {
 }
 
 #[test]
-fn what_cannot_work_is_refused() {
+fn a_configuration_that_cannot_work_is_refused() {
     for (config, sentence) in [
         (
             "relistPeriod: 0s",
@@ -88,7 +88,7 @@ fn what_cannot_work_is_refused() {
 }
 
 #[test]
-fn a_configuration_that_is_not_there_is_named() {
+fn a_missing_configuration_is_reported_with_its_path() {
     let said = Pleg::new(&["agent", "--config", "/nowhere/pleg.yaml"])
         .run()
         .sentence();
@@ -168,7 +168,7 @@ fn a_group_that_does_not_exist_is_reported() {
 }
 
 #[test]
-fn the_configuration_names_the_runtime_and_a_flag_says_more() {
+fn a_flag_takes_precedence_over_the_endpoint_in_the_configuration() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let other = FakeRuntime::with_pods(&[("b", &["x"])]);
     let line = format!("containerRuntimeEndpoint: {}\n", runtime.endpoint());
@@ -181,7 +181,7 @@ fn the_configuration_names_the_runtime_and_a_flag_says_more() {
 }
 
 #[test]
-fn an_agents_log_is_json_if_that_is_wanted_to_its_last_words() {
+fn the_log_of_an_agent_is_json_to_its_last_line_if_requested() {
     let runtime = FakeRuntime::with_pods(&[]);
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = taken.local_addr().unwrap().to_string();
@@ -192,7 +192,7 @@ fn an_agents_log_is_json_if_that_is_wanted_to_its_last_words() {
         let mut agent = agent
             .env("PLEG_STATE_DIR", place.path().to_str().unwrap())
             .start();
-        // Its first look is over, so that nothing of it is logged after the signal.
+        // Its first relist is complete, so that it logs nothing about it after the signal.
         eventually("it is healthy or has ended", || {
             let is_healthy = agent.log().contains("Healthy");
             (is_healthy || agent.has_ended()).then_some(())
@@ -200,7 +200,7 @@ fn an_agents_log_is_json_if_that_is_wanted_to_its_last_words() {
         if !agent.has_ended() {
             agent.signal(Signal::TERM);
         }
-        let log = agent.end(PATIENCE).err;
+        let log = agent.end(TEST_LIMIT).err;
         let lines = log.lines().map(|line| {
             let line: Value = serde_json::from_str(line).expect(line);
             assert!(line["timestamp"].is_string() && line["level"].is_string());
@@ -219,7 +219,7 @@ fn an_agents_log_is_json_if_that_is_wanted_to_its_last_words() {
 }
 
 #[test]
-fn an_agent_waits_for_its_runtime_and_says_so_once_in_the_journal() {
+fn an_agent_logs_once_that_it_waits_for_its_runtime() {
     let (ours, journal) = std::os::unix::net::UnixStream::pair().unwrap();
     let place = tempfile::tempdir().unwrap();
     let about = rustix::fs::fstat(&journal).unwrap();
@@ -237,7 +237,7 @@ fn an_agent_waits_for_its_runtime_and_says_so_once_in_the_journal() {
     let mut lines = std::io::BufReader::new(ours);
     let mut first = String::new();
     std::io::BufRead::read_line(&mut lines, &mut first).unwrap();
-    // Longer than it looks for one.
+    // Longer than one attempt to find a runtime.
     std::thread::sleep(std::time::Duration::from_secs(3));
     assert!(agent.try_wait().unwrap().is_none(), "{first}");
     let pid = rustix::process::Pid::from_child(&agent);
@@ -246,7 +246,7 @@ fn an_agent_waits_for_its_runtime_and_says_so_once_in_the_journal() {
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut lines, &mut rest).unwrap();
     let said = "no container runtime found yet: waiting for one of /run/containerd/";
-    // Where a runtime is installed, it is watched at once.
+    // On a machine with a runtime, that runtime is observed at once.
     if !first.contains("watching unix://") {
         assert!(first.starts_with("<4>") && first.contains(said), "{first}");
         assert_eq!(rest.lines().count(), 1, "{rest}");

@@ -1,4 +1,4 @@
-//! `pleg analyze`: what was saved of a node, as files, pipes and folders.
+//! `pleg analyze` with files, pipes and folders.
 
 use std::fs;
 use std::io::Write;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use rustix::fs::{Mode, mkfifoat};
 use serde_json::Value;
 
-use crate::support::{Ended, PATIENCE, Pleg};
+use crate::support::{Ended, Pleg, TEST_LIMIT};
 
 const UNHEALTHY: &str = "E0413 10:53:52.844381    3263 kubelet.go:2055] \"Skipping pod synchronization\" err=\"PLEG is not healthy: pleg was last seen active 2h33m12.704970756s ago; threshold is 3m0s\"\n";
 const HEALTHY: &str =
@@ -36,7 +36,7 @@ fn input(value: &Value, at: usize, kind: &str, lines: u64, unread: u64) {
 }
 
 #[test]
-fn an_unhealthy_log_is_a_problem_and_a_healthy_one_is_well() {
+fn an_unhealthy_log_is_exit_code_1_and_a_healthy_one_0() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubelet.log");
     fs::write(&path, UNHEALTHY).unwrap();
@@ -118,7 +118,7 @@ fn text_quotes_lines_with_file_and_number_in_front() {
 }
 
 #[test]
-fn a_log_that_shows_no_cause_says_where_to_look_for_it() {
+fn a_log_without_a_cause_leads_to_advice_where_to_look() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubelet.log");
     fs::write(&path, UNHEALTHY).unwrap();
@@ -128,7 +128,7 @@ fn a_log_that_shows_no_cause_says_where_to_look_for_it() {
         page.contains("What to do now\n  1. while the fault lasts, run `pleg doctor`"),
         "{page}"
     );
-    // The headline is short, and the section has the whole sentence.
+    // The summary is short; the section has the whole sentence.
     assert!(
         page.contains("one line alone does not show a pattern"),
         "{page}"
@@ -136,7 +136,7 @@ fn a_log_that_shows_no_cause_says_where_to_look_for_it() {
 }
 
 #[test]
-fn a_mere_suspicion_is_to_be_confirmed_before_anything_is_done_about_it() {
+fn the_advice_for_a_suspicion_is_to_confirm_it_first() {
     let dump = samples().join("dump-runc-1.0rc-dbus-inworker-runc1959.txt");
     let value = analyze(&[&dump]).assert_code(1).value();
     let finding = &value["findings"][0];
@@ -149,7 +149,7 @@ fn a_mere_suspicion_is_to_be_confirmed_before_anything_is_done_about_it() {
 }
 
 #[test]
-fn a_folder_of_rotated_and_compressed_logs_is_read_as_it_is() {
+fn a_folder_of_rotated_and_compressed_logs_is_read() {
     let folder = tempfile::tempdir().unwrap();
     fs::write(folder.path().join("kubelet.log"), UNHEALTHY).unwrap();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -171,7 +171,7 @@ fn a_folder_of_rotated_and_compressed_logs_is_read_as_it_is() {
 }
 
 #[test]
-fn what_cannot_be_read_is_said_in_one_sentence() {
+fn an_unreadable_file_is_one_sentence() {
     let said = Pleg::new(&["analyze", "/nowhere/at/all"]).run().sentence();
     assert_eq!(
         said,
@@ -187,7 +187,7 @@ fn what_cannot_be_read_is_said_in_one_sentence() {
 }
 
 #[test]
-fn what_can_be_read_is_told_even_if_another_cannot() {
+fn readable_files_are_analyzed_beside_unreadable_ones() {
     let path = samples().join("log-kubelet-1.9-gke-k8s61117.log");
     let ended = analyze(&[&path, Path::new("/nowhere/at/all")]).assert_code(2);
     let value = ended.value();
@@ -204,7 +204,7 @@ fn what_can_be_read_is_told_even_if_another_cannot() {
 }
 
 #[test]
-fn what_came_before_the_end_of_a_cut_archive_is_told() {
+fn the_readable_part_of_a_truncated_archive_is_analyzed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubelet.log.gz");
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
@@ -262,7 +262,7 @@ fn a_pipe_is_read_to_its_end_and_not_waited_for_without_a_writer() {
     let begun = Instant::now();
     let said = Pleg::new(&["analyze", path.to_str().unwrap()])
         .start()
-        .end(PATIENCE);
+        .end(TEST_LIMIT);
     assert_eq!(said.code, Some(2));
     assert!(
         said.err.contains("waiting for data") && said.err.contains("nothing was written"),

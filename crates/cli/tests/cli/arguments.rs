@@ -1,4 +1,4 @@
-//! Arguments: what is refused, and what helps.
+//! Arguments: errors and help.
 
 use crate::support::Pleg;
 
@@ -23,7 +23,7 @@ fn bad_arguments_are_refused() {
 }
 
 #[test]
-fn help_and_version_are_well() {
+fn help_and_version_have_exit_code_0() {
     for args in [&["--help"][..], &["--version"], &["watch", "--help"]] {
         let ended = Pleg::new(args).run().assert_code(0);
         assert!(!ended.out.contains('\u{1b}'), "{args:?}");

@@ -1,14 +1,14 @@
-//! `pleg demo` keeps its promise: one container hangs, and the others are reported.
+//! `pleg demo`: one container hangs, and exits of the others are reported.
 
 use crate::support::Pleg;
 
 #[test]
 fn the_demo_names_the_hanging_container_and_reports_the_exits_of_the_others() {
     let shown = Pleg::new(&["demo"]).run().assert_code(0).out;
-    let (_, wedged) = shown.split_once("Now one container hangs").expect(&shown);
-    let (wedged, healed) = wedged.split_once("The lock is released").expect(&shown);
+    let (_, during) = shown.split_once("Now one container hangs").expect(&shown);
+    let (during, after) = during.split_once("The lock is released").expect(&shown);
     for container in ["cart/app.0", "web-1/nginx.0", "web-0/nginx.1"] {
-        let died = wedged
+        let died = during
             .lines()
             .find(|line| line.contains("ContainerDied") && line.contains(container));
         assert!(
@@ -17,14 +17,14 @@ fn the_demo_names_the_hanging_container_and_reports_the_exits_of_the_others() {
         );
     }
     let named = "container postgres of default/db is stuck and blocks ListContainers";
-    assert!(wedged.contains(named), "{shown}");
-    assert!(wedged.contains("a kubelet: NotReady in 2m"), "{shown}");
+    assert!(during.contains(named), "{shown}");
+    assert!(during.contains("a kubelet: NotReady in 2m"), "{shown}");
     assert!(
-        healed.contains("Healthy: all pods are up to date"),
+        after.contains("Healthy: all pods are up to date"),
         "{shown}"
     );
     assert!(
-        !healed.contains("ContainerDied"),
-        "nothing is told twice: {shown}"
+        !after.contains("ContainerDied"),
+        "nothing is reported twice: {shown}"
     );
 }

@@ -1,4 +1,4 @@
-//! The agent diagnoses the node while something is wrong, and keeps what was seen.
+//! The agent diagnoses the node during a problem, and keeps the finding.
 
 use pleg::runtime::Rpc;
 use sim::Fault;
@@ -6,7 +6,7 @@ use sim::Fault;
 use crate::support::{Agent, FakeRuntime, Pleg, eventually, value};
 
 #[test]
-fn a_trouble_is_diagnosed_once_and_kept_and_its_end_ends_the_finding() {
+fn a_problem_is_diagnosed_once_until_it_ends() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["y"])]);
     let place = tempfile::tempdir().unwrap();
     let folder = place.path().join("bundles");
@@ -40,7 +40,7 @@ fn a_trouble_is_diagnosed_once_and_kept_and_its_end_ends_the_finding() {
 }
 
 #[test]
-fn after_recovery_a_snapshot_still_names_the_cause_the_culprit_and_the_advice_as_past() {
+fn after_recovery_a_snapshot_has_the_past_finding_with_culprit_and_advice() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["y"])]);
     let place = tempfile::tempdir().unwrap();
     let path = |name: &str| place.path().join(name).display().to_string();
@@ -74,7 +74,7 @@ fn after_recovery_a_snapshot_still_names_the_cause_the_culprit_and_the_advice_as
         let run = Pleg::new(&[args, &["-o", "json"]].concat()).run();
         run.assert_code(code).value()
     };
-    // Now the node is healthy; in the file is a problem.
+    // Now the node is healthy; the file has the problem.
     let diagnosed = json(&["doctor", "--from", &file], 0);
     let analyzed = json(&["analyze", &file], 1);
     for (value, verdict) in [(&diagnosed, Some("ok")), (&analyzed, None)] {

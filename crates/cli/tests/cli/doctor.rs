@@ -1,12 +1,12 @@
-//! `pleg doctor` on a simulated node: what it says of one that is well and of one that is
-//! not, in which words, with which exit code, and in which time.
+//! `pleg doctor` on a simulated node: the report on a healthy and on a failing node, exit codes, and
+//! time limits.
 
 mod gone;
+mod output;
 mod schema;
-mod silent;
 mod slow;
 mod stuck;
-mod told;
+mod unresponsive;
 
 use std::time::{Duration, Instant};
 
@@ -16,14 +16,14 @@ use sim::Fault;
 
 use crate::support::{Ended, FakeRuntime, Pleg};
 
-/// Without an agent, and without a kubelet of this machine's.
+/// Without an agent, and without the kubelet of this machine.
 const ALONE: [&str; 4] = ["--agent", "off", "--kubelet-healthz", "127.0.0.1:1"];
 
-/// How many calls may be outstanding, besides those that are stuck while others are answered: the
+/// The maximum number of outstanding calls, apart from stuck ones while others are answered: the
 /// window of the engine, and `Status`.
 const MAX_OUTSTANDING: usize = 12 + 1;
 
-/// Whatever hangs.
+/// The time limit of a diagnosis.
 const IN_TIME: Duration = Duration::from_secs(15);
 
 fn doctor(runtime: &FakeRuntime, more: &[&str]) -> Ended {
@@ -57,7 +57,7 @@ fn make_lists_slow(sim: &sim::Sim) {
     }
 }
 
-/// Waits until this call has been made so often, and does that then.
+/// Waits until this call has been made this many times, then runs the closure.
 fn once_made(sim: &sim::Sim, call: Rpc, times: usize, then: impl FnOnce(&sim::Sim)) {
     while sim.calls_made(call) < times {
         std::thread::sleep(Duration::from_millis(10));

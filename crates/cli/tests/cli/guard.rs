@@ -1,4 +1,4 @@
-//! A guard as people start, switch and install it.
+//! A guard as an operator starts, switches and installs it.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -16,7 +16,7 @@ use crate::support::{FakeRuntime, Pleg, eventually, get, value};
 
 const PODS: &[(&str, &[&str])] = &[("web", &["app"])];
 
-/// A guard and an agent in a folder of their own; killed when this is dropped.
+/// A guard and an agent in a temporary folder; killed when this is dropped.
 struct Guard {
     folder: TempDir,
     process: Child,
@@ -61,7 +61,7 @@ impl Guard {
         assert!(said.starts_with(&format!("{mode}: ")), "{said}");
     }
 
-    /// What a kubelet is answered.
+    /// The answer to a kubelet.
     fn listed(&self) -> Value {
         let cri = self.path("cri.sock");
         let pods = Pleg::new(&["pods", "-r", &cri, "--agent", "off", "-o", "json"]);
@@ -134,7 +134,7 @@ fn wait_for_guard(folder: &Path) {
 }
 
 #[test]
-fn a_guard_says_what_it_does_and_is_switched_while_it_runs() {
+fn the_mode_of_a_running_guard_is_shown_and_changed() {
     let runtime = FakeRuntime::with_pods(PODS);
     let guard = Guard::start(&runtime);
     let cri = guard.path("cri.sock");
@@ -144,7 +144,7 @@ fn a_guard_says_what_it_does_and_is_switched_while_it_runs() {
         assert_eq!(shown["mode"], mode);
         assert_eq!(shown["guarding"], false);
         assert_eq!(shown["differences"], 0);
-        // Through it everything is as it is without it.
+        // Through it everything is as without it.
         assert_eq!(guard.listed()[0]["name"], "web");
         let printed = Pleg::new(&["guard", "mode", "--listen", &cri, "-o", "json"]);
         assert_eq!(printed.run().assert_code(0).value()["mode"], mode);
@@ -168,7 +168,7 @@ fn a_guard_says_what_it_does_and_is_switched_while_it_runs() {
 }
 
 #[test]
-fn whoever_watches_is_told_that_a_guard_answers_and_that_it_does_no_more() {
+fn a_watch_reports_when_a_guard_begins_and_stops_answering() {
     let runtime = FakeRuntime::with_pods(&[("web", &["app"]), ("shop", &["app"])]);
     let guard = Guard::start(&runtime);
     let socket = guard.path("agent.sock");
@@ -179,18 +179,18 @@ fn whoever_watches_is_told_that_a_guard_answers_and_that_it_does_no_more() {
     watch.record("it is well", |record| is(record, "Healthy", "AllSeen"));
     runtime.sim.status_lock("web", "app");
     let cri = guard.path("cri.sock");
-    // Of one of them the last known status is shown.
+    // For one of them, the last known status is shown.
     let pods = Pleg::new(&["pods", "-r", &cri, "--agent", "off"]);
     pods.run().assert_code(1);
-    let told = watch.record("the guard answers", |record| {
+    let record = watch.record("the guard answers", |record| {
         is(record, "Degraded", "Guarding")
     });
-    let message = told["message"].as_str().unwrap();
+    let message = record["message"].as_str().unwrap();
     assert!(
         message.starts_with("the guard answers in place of the runtime"),
         "{message}"
     );
-    // The guard knows the culprit by its own calls.
+    // The guard's own calls show the culprit.
     let culprits = eventually("the culprit is known", || {
         let status = guard.status();
         let culprits = status["guard"]["culprits"].clone();
@@ -207,7 +207,7 @@ fn whoever_watches_is_told_that_a_guard_answers_and_that_it_does_no_more() {
 #[test]
 fn its_agent_keeps_its_connection_when_mode_pass_leaves_the_events_to_others() {
     let runtime = FakeRuntime::with_pods(PODS);
-    // As containerd, which does not open the stream before its first event.
+    // As containerd, which opens the stream with its first event.
     runtime
         .sim
         .fault(Rpc::GetContainerEvents, None, sim::Fault::Hang);
@@ -224,7 +224,7 @@ fn its_agent_keeps_its_connection_when_mode_pass_leaves_the_events_to_others() {
         record["kind"] == "health" && record["state"] == "Degraded"
     });
     guard.mode("pass");
-    // Whatever is told until a pod that is new now has come.
+    // All records until the event of a new pod.
     runtime.sim.lift_all();
     runtime.sim.run("new", &["app"]);
     watch.record("the new pod", |record| {
@@ -234,7 +234,7 @@ fn its_agent_keeps_its_connection_when_mode_pass_leaves_the_events_to_others() {
 }
 
 #[test]
-fn while_the_whole_runtime_is_silent_a_guard_says_that_it_cannot_answer() {
+fn while_the_runtime_is_unresponsive_a_guard_reports_that_it_cannot_answer() {
     let runtime = FakeRuntime::with_pods(PODS);
     let guard = Guard::start(&runtime);
     let socket = guard.path("agent.sock");
@@ -265,7 +265,7 @@ fn a_kubelet_does_not_notice_that_the_agent_is_killed_or_started_again() {
     let mut guard = Guard::start(&runtime);
     end(&mut guard.agent);
     assert_eq!(guard.listed()[0]["name"], "web");
-    // What it left is replaced.
+    // The socket that it left is replaced.
     guard.agent = agent(guard.folder.path(), &runtime);
     guard.wait();
     assert_eq!(guard.listed()[0]["name"], "web");
@@ -275,7 +275,7 @@ fn a_kubelet_does_not_notice_that_the_agent_is_killed_or_started_again() {
 
 /// Enforces O6.
 #[test]
-fn while_the_guard_is_away_its_agent_observes_the_runtime_itself_and_says_so() {
+fn while_the_guard_is_stopped_its_agent_observes_the_runtime_and_reports_it() {
     let runtime = FakeRuntime::with_pods(PODS);
     let mut guard = Guard::start(&runtime);
     end(&mut guard.process);
@@ -306,7 +306,7 @@ fn while_the_guard_is_away_its_agent_observes_the_runtime_itself_and_says_so() {
 
 /// Enforces O6.
 #[test]
-fn a_guard_that_hangs_delays_its_agent_for_a_moment_only() {
+fn a_guard_that_hangs_delays_its_agent_for_two_seconds_at_most() {
     let runtime = FakeRuntime::with_pods(PODS);
     let guard = Guard::start(&runtime);
     let process = Pid::from_raw(guard.process.id().try_into().unwrap()).unwrap();
@@ -332,7 +332,7 @@ fn a_guard_that_hangs_delays_its_agent_for_a_moment_only() {
 }
 
 #[test]
-fn without_the_guards_own_program_the_command_says_what_is_missing() {
+fn without_the_guards_program_the_error_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let alone = folder.path().join("pleg");
     fs::copy(env!("CARGO_BIN_EXE_pleg"), &alone).unwrap();
@@ -347,7 +347,7 @@ fn without_the_guards_own_program_the_command_says_what_is_missing() {
 }
 
 #[test]
-fn its_agent_sees_a_runtime_go_and_come_back_as_it_would_without_a_guard() {
+fn its_agent_observes_a_restart_of_the_runtime_as_without_a_guard() {
     let mut runtime = FakeRuntime::with_pods(PODS);
     let guard = Guard::start(&runtime);
     let until = |what: &str, wanted: &dyn Fn(&Value) -> bool| {
@@ -385,7 +385,7 @@ fn a_socket_that_a_supervisor_holds_outlives_the_guard() {
 
     end(&mut guard.process);
     let next = std::thread::scope(|scope| {
-        // No process accepts: it waits, and is not refused.
+        // No process accepts: the connection waits, and is not refused.
         let waiting = scope.spawn(|| guard.listed());
         std::thread::sleep(Duration::from_millis(200));
         let next = self::guard(guard.folder.path(), &runtime, Some(&held));
@@ -397,7 +397,7 @@ fn a_socket_that_a_supervisor_holds_outlives_the_guard() {
 
 /// Enforces G16.
 #[test]
-fn it_is_installed_and_taken_back_without_a_trace() {
+fn install_and_uninstall_leave_nothing() {
     let runtime = FakeRuntime::with_pods(PODS);
     let units = tempfile::tempdir().unwrap();
     let directory = units.path().to_str().unwrap();

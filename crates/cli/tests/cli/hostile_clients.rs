@@ -1,4 +1,4 @@
-//! Clients of an agent's HTTP that keep their connections, say nothing, or do not read.
+//! HTTP clients of an agent that keep connections open, send nothing, or do not read.
 
 use std::io::Write;
 use std::thread::{sleep, spawn};
@@ -6,17 +6,17 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Agent, FakeRuntime, Stream, connect, get, request};
 
-/// What is sent before somebody goes silent.
+/// The part of a request that is sent before a client stops sending.
 const BEGINNINGS: [&str; 3] = [
     "",
     "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n",
     "GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n",
 ];
 
-/// As long as `/livez` may take, whatever others do.
+/// The time limit for `/livez`, whatever other clients do.
 const SOON: Duration = Duration::from_secs(3);
 
-/// An agent, and all the places where it serves.
+/// An agent, and all its addresses.
 fn agent_and_addresses(runtime: &FakeRuntime) -> (Agent, [String; 3]) {
     let agent = Agent::configured(&runtime.endpoint(), "metricsListen: 127.0.0.1:0\n");
     agent.wait_healthy();
@@ -37,7 +37,7 @@ fn assert_alive(address: &str) {
 }
 
 #[test]
-fn a_thousand_connections_that_say_nothing_do_not_keep_livez_from_answering() {
+fn a_thousand_idle_connections_do_not_block_livez() {
     let runtime = FakeRuntime::with_pods(&[]);
     let (_agent, addresses) = agent_and_addresses(&runtime);
     for address in &addresses {
@@ -57,7 +57,7 @@ fn a_thousand_connections_that_say_nothing_do_not_keep_livez_from_answering() {
 }
 
 #[test]
-fn headers_that_come_byte_by_byte_do_not_keep_livez_from_answering() {
+fn headers_byte_by_byte_do_not_block_livez() {
     let runtime = FakeRuntime::with_pods(&[]);
     let (_agent, addresses) = agent_and_addresses(&runtime);
     for address in &addresses {
@@ -78,8 +78,8 @@ fn headers_that_come_byte_by_byte_do_not_keep_livez_from_answering() {
 }
 
 #[test]
-fn clients_that_read_slowly_do_not_keep_livez_from_answering() {
-    // Far more than the kernel keeps for a connection.
+fn slow_clients_do_not_block_livez() {
+    // Far more than the kernel buffers for a connection.
     let runtime = FakeRuntime::with_pods(&[]);
     for number in 0..600 {
         runtime.sim.run(&format!("web-{number}"), &["app"]);
@@ -94,7 +94,7 @@ fn clients_that_read_slowly_do_not_keep_livez_from_answering() {
             stream
         })
         .collect();
-    // While they are made, and then, while only the places are taken.
+    // During the connects, and while all connections are open.
     for _ in 0..5 {
         assert_eq!(agent.get("/livez").code, 200);
     }

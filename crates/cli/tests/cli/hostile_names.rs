@@ -1,16 +1,16 @@
-//! Pods whose names hold every character that could do more than show itself: forge a line
-//! of a log or a table, drive the terminal, turn the direction of writing.
+//! Pods with names of every unprintable character: those that end a line of a log or a table, control
+//! the terminal, or change the direction of text.
 
 use pleg::runtime::{CallError, Rpc};
 use rustix::process::Signal;
 use sim::Fault;
 
-use crate::support::{Agent, Ended, FakeRuntime, PATIENCE, Pleg, eventually, without_colours};
+use crate::support::{Agent, Ended, FakeRuntime, Pleg, TEST_LIMIT, eventually, without_colours};
 
-/// A name is cut where no name can be that long, so several are needed.
+/// Several names, because names are cut at the maximum length.
 const IN_A_NAME: usize = 24;
 
-/// Names that hold all of them.
+/// Names with all of them.
 fn hostile_names() -> Vec<String> {
     let unprintable: Vec<char> = ('\0'..=char::MAX)
         .filter(|character| !pleg_text::escape::is_printable(*character))
@@ -27,7 +27,7 @@ fn hostile_names() -> Vec<String> {
         .collect()
 }
 
-/// The same as they may be shown.
+/// The same names, escaped.
 fn escaped(name: &str) -> String {
     let characters = name.chars().map(|character| match character {
         printable if pleg_text::escape::is_printable(printable) => printable.to_string(),
@@ -51,7 +51,7 @@ fn assert_harmless_output(what: &str, ended: &Ended) {
     assert_harmless(what, &ended.err);
 }
 
-/// Agents and commands with the most log, and colours for whoever writes any.
+/// Agents and commands with the most verbose log, and with colours.
 fn colourful(args: &[&str]) -> Pleg {
     let args = [&["-vv"], args].concat();
     Pleg::new(&args).env("CLICOLOR_FORCE", "1")
@@ -105,7 +105,7 @@ fn names_are_escaped_in_tables_pages_warnings_and_events() {
     let mut watch = colourful(&["watch", "--agent", &agent.socket]).start();
     watch.line("the health", |line| line.contains("Degraded"));
     watch.signal(Signal::TERM);
-    let watch = watch.end(PATIENCE).assert_code(0);
+    let watch = watch.end(TEST_LIMIT).assert_code(0);
     assert_harmless_output("watch", &watch);
     for path in ["/healthz?verbose", "/healthz", "/readyz", "/metrics"] {
         assert_harmless(path, &agent.get(path).body);

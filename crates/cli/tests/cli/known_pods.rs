@@ -1,12 +1,12 @@
-//! What is known stays known while the runtime answers nonsense, and nothing is told of
-//! pods that only cannot be seen.
+//! Known pods stay known while malformed answers arrive, and nothing is reported of
+//! pods that cannot be observed.
 
 use pleg::runtime::Rpc;
 use serde_json::Value;
 
 use crate::support::{Agent, FakeRuntime, eventually, every_nonsense};
 
-/// The events that come until `marker` is said to have run, which is told last.
+/// The events until `marker` has run, which is reported last.
 fn events_until(events: &mut impl Iterator<Item = Value>, marker: &str) -> Vec<Value> {
     let events = events.filter(|record| record["kind"] == "event");
     let events = events
@@ -15,7 +15,7 @@ fn events_until(events: &mut impl Iterator<Item = Value>, marker: &str) -> Vec<V
 }
 
 #[test]
-fn nothing_known_is_lost_while_something_else_answers() {
+fn known_pods_are_kept_while_another_server_answers() {
     for nonsense in every_nonsense() {
         let mut runtime = FakeRuntime::with_pods(&[("web-0", &["app"]), ("web-1", &["app"])]);
         let agent = Agent::watching(&runtime.endpoint());
@@ -37,8 +37,8 @@ fn nothing_known_is_lost_while_something_else_answers() {
         runtime.sim.run("web-2", &["app"]);
         runtime.come_back();
         agent.wait_healthy();
-        let told = events_until(&mut events, "web-2");
-        let others: Vec<_> = told
+        let records = events_until(&mut events, "web-2");
+        let others: Vec<_> = records
             .iter()
             .filter(|e| e["pod"]["name"] != "web-2")
             .collect();
@@ -51,7 +51,7 @@ fn drop_server(server: tokio::runtime::Runtime) {
 }
 
 #[test]
-fn a_list_above_the_receive_limit_is_named_with_size_and_limit() {
+fn a_list_above_the_receive_limit_is_reported_with_size_and_limit() {
     let runtime = FakeRuntime::with_pods(&[("web-0", &["app"])]);
     let agent = Agent::configured(&runtime.endpoint(), "maxMessageSize: 4096\n");
     agent.wait_healthy();
@@ -67,14 +67,14 @@ fn a_list_above_the_receive_limit_is_named_with_size_and_limit() {
         "{health:?}"
     );
     assert_eq!(health.code, 200);
-    // What is new is known by its events.
+    // New pods are known by their events.
     eventually("all pods are known", || {
         (agent.pods().len() == 50).then_some(())
     });
 }
 
 #[test]
-fn a_list_above_the_receive_limit_comes_in_a_stream_where_the_runtime_has_that() {
+fn a_list_above_the_receive_limit_is_streamed_if_the_runtime_supports_it() {
     let runtime = FakeRuntime::with_pods(&[]);
     runtime.sim.stream_lists();
     for number in 0..250 {
@@ -89,7 +89,7 @@ fn a_list_above_the_receive_limit_comes_in_a_stream_where_the_runtime_has_that()
     events.find(|record| record["id"] == "web-7/app.0" && record["exitCode"] == 3);
     let status = agent.get("/v1/status").json();
     assert_eq!(status["relist"]["lastKind"], "list", "{status}");
-    // The large answer is not asked for again and again.
+    // The large list is not requested repeatedly.
     let whole = runtime.sim.calls_made(Rpc::ListContainers);
     agent.wait("/v1/status", |answer| {
         answer.json()["relist"]["count"].as_u64()

@@ -1,9 +1,9 @@
-//! `/metrics/kubelet` beside what a kubelet said.
+//! `/metrics/kubelet` compared with the metrics of a kubelet.
 
 use crate::support::{Agent, FakeRuntime, families, value};
 
 #[test]
-fn the_kubelets_metrics_are_the_kubelets_to_the_letter() {
+fn the_kubelets_metrics_have_exactly_the_kubelets_names() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x", "y"]), ("b", &["x"])]);
     runtime.sim.exit("a", "y", 0);
     let agent = Agent::watching(&runtime.endpoint());
@@ -24,7 +24,7 @@ fn the_kubelets_metrics_are_the_kubelets_to_the_letter() {
         );
         let missing: Vec<_> = theirs.series.difference(&ours.series).collect();
         assert!(missing.is_empty(), "{name} lacks {missing:#?}");
-        // A state that no container is in may be there; no other label may.
+        // A state without containers may be present; no other label may.
         let more: Vec<_> = ours.series.difference(&theirs.series).collect();
         assert!(
             more.iter()
@@ -43,7 +43,7 @@ fn the_kubelets_metrics_are_the_kubelets_to_the_letter() {
             "kubelet_running_containers{container_state=\"exited\"}",
             1.0,
         ),
-        // One for each container, and one for the pid of each that runs.
+        // One call for each container, and one for the pid of each running one.
         (
             "kubelet_runtime_operations_total{operation_type=\"container_status\"}",
             5.0,

@@ -1,5 +1,4 @@
-//! The `pleg` command as people and scripts meet it: the real binary, runtimes on real
-//! sockets, and the letter of what was promised.
+//! The `pleg` command as people and scripts use it: the real binary, and runtimes on real sockets.
 
 mod support;
 
@@ -7,22 +6,20 @@ mod agent_http;
 mod agent_start;
 mod analyzing;
 mod arguments;
-mod coming_and_going;
 mod demo;
 mod diagnosis;
 mod doctor;
+mod faults_without_agent;
 mod guard;
 mod hostile_clients;
 mod hostile_names;
 mod known_pods;
 mod kubectl;
 mod kubelet_metrics;
-mod looking;
-mod looking_at_trouble;
 mod metrics;
-mod nonsense;
 mod odd_rows;
 mod old_api;
+mod restarts;
 mod rules;
 mod run;
 mod saved_set;
@@ -37,3 +34,5 @@ mod top;
 mod watching;
 mod which_agent;
 mod with_agent;
+mod without_agent;
+mod wrong_endpoints;

@@ -1,4 +1,4 @@
-//! Our own metrics as promised, and one agent's its own.
+//! The metrics of an agent.
 
 use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
@@ -6,11 +6,11 @@ use sim::Fault;
 use crate::support::{Agent, FakeRuntime, families, value};
 
 #[test]
-fn our_own_metrics_are_all_there() {
+fn all_documented_metrics_exist() {
     let mut runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    // A death to be told, a call that fails.
+    // An exit, and a call that fails.
     let failure = CallError::Refused("not today".into());
     runtime.sim.exit("a", "x", 1);
     runtime
@@ -108,7 +108,7 @@ fn our_own_metrics_are_all_there() {
 }
 
 #[test]
-fn the_age_of_a_hung_call_is_live() {
+fn the_age_of_a_stuck_call_grows() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::configured(&runtime.endpoint(), "listOverdue: 100ms\n");
     agent.wait_healthy();
@@ -128,7 +128,7 @@ fn the_age_of_a_hung_call_is_live() {
 }
 
 #[test]
-fn two_agents_count_each_for_itself() {
+fn two_agents_count_separately() {
     let one = FakeRuntime::with_pods(&[("a", &["x"])]);
     let two = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"]), ("c", &["x"])]);
     let agents = [

@@ -1,4 +1,4 @@
-//! Rows that are not as they should be: each is told for what it is, and disturbs nothing.
+//! Malformed rows of lists do not affect other rows.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ fn pods(runtime: &RawRuntime) -> Value {
 }
 
 #[test]
-fn a_sandbox_without_metadata_is_passed_over() {
+fn a_sandbox_without_metadata_is_skipped() {
     let nameless = v1::PodSandbox {
         id: "s1".to_owned(),
         ..Default::default()
@@ -55,7 +55,7 @@ fn a_container_without_its_sandbox_makes_the_pod_that_its_labels_name() {
 }
 
 #[test]
-fn a_state_that_cri_has_no_name_for_is_unknown() {
+fn a_state_that_cri_does_not_define_is_unknown() {
     let mut odd_sandbox = sandbox("s1", "web-0");
     odd_sandbox.state = 77;
     let mut odd_container = container("c1", "s1", "app");
@@ -79,7 +79,7 @@ fn a_state_that_cri_has_no_name_for_is_unknown() {
 }
 
 #[test]
-fn an_empty_id_names_nothing_and_a_long_one_is_kept_whole() {
+fn an_empty_id_is_skipped_and_a_long_one_is_complete() {
     let long = "x".repeat(10_000);
     let runtime = rows_of(
         vec![sandbox("", "web-0"), sandbox("s1", "web-1")],
@@ -116,7 +116,7 @@ fn names_cannot_write_on_the_terminal_and_are_exact_in_json() {
         &["status", "-r", &path, "--agent", "off"],
         &["watch", "-r", &path, "--agent", "off", "--for", "700ms"],
     ] {
-        // Colours are asked for, so that nobody but us takes the others' escapes out.
+        // With colours, so that only the escaping under test removes other escape sequences.
         let ended = Pleg::new(args).env("CLICOLOR_FORCE", "1").run();
         let ended = ended.assert_code(0);
         for text in [&ended.out, &ended.err] {
@@ -130,7 +130,7 @@ fn names_cannot_write_on_the_terminal_and_are_exact_in_json() {
 }
 
 #[test]
-fn what_a_runtime_says_of_its_failure_cannot_write_on_the_terminal_either() {
+fn errors_of_a_runtime_cannot_write_on_the_terminal() {
     let runtime = RawRuntime::new(|method, _| match method {
         "Version" => v1::VersionResponse::default().into(),
         // As gRPC encodes "\x1b[2Jno\r\nlists\x07".

@@ -1,4 +1,4 @@
-//! A runtime that has only CRI v1alpha2 is spoken to in that.
+//! A runtime that serves only CRI v1alpha2.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -18,7 +18,7 @@ fn old_runtime() -> FakeRuntime {
 }
 
 #[test]
-fn pods_status_and_watch_speak_v1alpha2_where_there_is_no_v1() {
+fn pods_status_and_watch_use_v1alpha2_without_v1() {
     let runtime = old_runtime();
     let path = runtime.path();
     let pods = Pleg::new(&["pods", "-r", &path, "-o", "json"]).run();
@@ -41,7 +41,7 @@ fn pods_status_and_watch_speak_v1alpha2_where_there_is_no_v1() {
 }
 
 #[test]
-fn a_runtime_that_is_upgraded_is_spoken_to_in_v1_from_then_on() {
+fn an_upgraded_runtime_is_called_with_v1() {
     let mut runtime = old_runtime();
     let agent = Agent::watching(&runtime.endpoint());
     let speaks = |api: &'static str| {
@@ -59,30 +59,30 @@ fn a_runtime_that_is_upgraded_is_spoken_to_in_v1_from_then_on() {
 }
 
 #[test]
-fn a_version_that_hangs_hides_nobody_in_either_version() {
+fn a_hanging_version_hides_no_pod_in_either_api_version() {
     let mut runtime = old_runtime();
     runtime.sim.fault(Rpc::Version, None, Fault::Hang);
     let agent = Agent::watching(&runtime.endpoint());
-    let is_told = |code: i32| {
+    let is_reported = |code: i32| {
         agent.wait("/v1/pods", |answer| {
             let text = answer.body.clone();
             text.contains(&format!("\"exitCode\":{code}"))
         });
     };
     runtime.sim.exit("web-0", "app", 43);
-    is_told(43);
+    is_reported(43);
     for (api, code) in [(ApiVersion::V1, 44), (ApiVersion::V1Alpha2, 45)] {
         runtime.go_away();
         runtime.come_back_as(api);
         let name = format!("of-{}", api.as_str());
         runtime.sim.run(&name, &["app"]);
         runtime.sim.exit(&name, "app", code);
-        is_told(code);
+        is_reported(code);
     }
 }
 
 #[test]
-fn a_list_that_is_not_served_does_not_make_everything_else_be_asked_in_another_version() {
+fn a_list_that_is_not_implemented_does_not_change_the_api_version() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["y"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();

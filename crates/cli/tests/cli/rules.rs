@@ -1,4 +1,4 @@
-//! `pleg rules` and `--rules`: the example of docs/rules.md, and what is reported of a mistake.
+//! `pleg rules` and `--rules`: the example of docs/rules.md, and errors for mistakes.
 
 use std::fs;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::support::Pleg;
 
 const DOCUMENT: &str = include_str!("../../../../docs/rules.md");
 
-/// Writes the files of the example: each follows its name, between two fences.
+/// Writes the files of the example: each is a code block after its name.
 fn example() -> TempDir {
     let folder = TempDir::new().unwrap();
     let mut files = 0;
@@ -71,7 +71,7 @@ fn the_example_of_the_documentation_works() {
     assert!(list.contains("acme-csi-hang"), "{list}");
 }
 
-/// A mistake, and what is reported: the file and the line are a part of it.
+/// A mistake, and parts of the error: file and line are among them.
 #[track_caller]
 fn mistake(file: &str, from: &str, to: &str, code: i32, says: &[&str]) {
     let folder = example();
@@ -124,7 +124,7 @@ fn a_mistake_is_reported_with_its_file_and_line() {
 }
 
 #[test]
-fn a_sample_that_is_read_otherwise_is_a_problem() {
+fn a_sample_with_another_finding_is_a_problem() {
     let miss = "samples/miss/dry-run.log";
     mistake(
         miss,

@@ -1,4 +1,4 @@
-//! Started in the middle of the fault: what the last agent knew is known still.
+//! An agent that starts during a fault uses the ids that the last agent saved.
 
 use sim::Fault;
 
@@ -54,7 +54,7 @@ fn while_a_list_hangs_the_ids_come_from_the_last_saved_set() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_said_once_and_stops_nobody() {
+fn a_state_directory_that_cannot_be_written_is_logged_once() {
     let runtime = FakeRuntime::with_pods(&[("web", &["app"])]);
     let mut agent = Agent::keeping_state_in("/dev/null/nowhere", &runtime.endpoint());
     agent.wait_healthy();

@@ -1,5 +1,5 @@
-//! What other programs rely on: the schemas in `docs/schema` describe what the commands print, and
-//! the toolset for HolmesGPT has commands that exist.
+//! Interfaces for other programs: the schemas in `docs/schema` describe the output of the commands, and
+//! the toolset for HolmesGPT uses commands that exist.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -265,7 +265,7 @@ fn each_property_of_a_schema_is_described_in_one_sentence() {
 /// The toolset for HolmesGPT.
 const TOOLSET: &str = include_str!("../../../../deploy/holmesgpt/pleg-toolset.yaml");
 
-/// What a model may fill in for each parameter.
+/// A value for each parameter, as a model fills it in.
 const ARGUMENTS: [(&str, &str); 3] = [
     ("file", "/var/log/kubelet.log"),
     ("cause", "container-status-lock"),
@@ -275,7 +275,7 @@ const ARGUMENTS: [(&str, &str); 3] = [
 /// Commands that change nothing.
 const READING: [&str; 6] = ["analyze", "doctor", "explain", "pods", "status", "timeline"];
 
-/// Options with which these commands write or signal.
+/// Options with which these commands write files or send signals.
 const CHANGING: [&str; 3] = ["--bundle", "--output-file", "--allow-signals"];
 
 #[test]
@@ -307,14 +307,14 @@ fn each_command_of_the_toolset_exists_and_only_reads() {
             command = command.replace(&placeholder, argument);
         }
         assert!(!command.contains('{'), "an undeclared parameter: {command}");
-        // With exit code 1 a problem was found, which is no failure of the tool.
+        // Exit code 1 means that a problem was found, which is no failure of the tool.
         let pleg = command.strip_suffix(" || test $? -eq 1");
         let words: Vec<&str> = pleg.unwrap_or(&command).split(' ').collect();
         let ["pleg", subcommand, ..] = words[..] else {
             panic!("{command}");
         };
         assert!(READING.contains(&subcommand), "{command}");
-        // What follows `--` is never taken for an option.
+        // Arguments after `--` are never options.
         let options = words[1..].split(|word| *word == "--").next().unwrap();
         let changes = |word: &&str| CHANGING.iter().any(|option| word.starts_with(option));
         assert!(!options.iter().any(changes), "{command}");

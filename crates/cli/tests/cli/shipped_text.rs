@@ -1,4 +1,4 @@
-//! What packages install beside the binary: completion scripts, manual pages, a configuration.
+//! Files that packages install beside the binary: completion scripts, manual pages, a configuration.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,7 +18,7 @@ fn commands() -> BTreeSet<String> {
     let help = Pleg::new(&["--help"]).run().assert_code(0).out;
     let after = help.split_once("Commands:\n").unwrap().1;
     let listed = after.lines().take_while(|line| !line.is_empty());
-    // A description that is wrapped goes on further to the right.
+    // A wrapped description continues further to the right.
     let names = listed.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
     let names = names.filter(|name| !name.is_empty() && *name != "help");
     names.map(str::to_owned).collect()
@@ -110,7 +110,7 @@ fn the_packaged_configuration_changes_no_default() {
 #[test]
 fn each_key_of_the_packaged_configuration_is_known_and_its_value_accepted() {
     let text = fs::read_to_string(PACKAGED_CONFIG).unwrap();
-    // A comment starts with a space and a capital, a key does not, or is indented.
+    // A comment starts with a space and a capital letter; a key does not, or is indented.
     let key = |line: &str| {
         let key = line.strip_prefix('#')?;
         let is_key = key.starts_with(|c: char| c.is_ascii_lowercase()) || key.starts_with("  ");
@@ -148,9 +148,9 @@ fn the_documented_steps_turn_the_diagnosis_and_the_writes_to_the_cluster_on() {
     }
 }
 
-/// An agent without its own state directory records in the real history.
+/// An agent without its own state directory would record into the real history.
 #[test]
-fn in_the_documents_an_agent_of_a_simulated_runtime_has_a_directory_of_its_own() {
+fn in_the_docs_an_agent_of_a_simulated_runtime_has_its_own_directory() {
     let docs = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs");
     let mut examples = 0;
     for file in fs::read_dir(docs).unwrap() {

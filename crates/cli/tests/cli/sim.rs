@@ -1,4 +1,4 @@
-//! `pleg sim`: a runtime for whatever speaks CRI, here for `pleg` itself.
+//! `pleg sim` as the runtime of `pleg`.
 
 use std::fs;
 use std::os::unix::net::UnixListener;
@@ -14,7 +14,7 @@ use crate::support::{Ended, Pleg, Running, assert_keys, assert_time, eventually}
 
 const SOON: Duration = Duration::from_secs(3);
 
-/// A place for a socket and a scenario.
+/// A folder for a socket and a scenario.
 struct Place {
     folder: TempDir,
     socket: String,
@@ -48,7 +48,7 @@ impl Place {
         sim
     }
 
-    /// Waits until the scenario has come to this line.
+    /// Waits until the scenario has reached this line.
     #[track_caller]
     fn reached(sim: &mut Running, line: u64) -> Value {
         sim.record("a line of the scenario", |record| record["line"] == line)
@@ -73,7 +73,7 @@ fn its_pods_are_seen() {
 }
 
 #[test]
-fn a_container_that_hangs_by_the_scenario_is_named() {
+fn a_container_that_hangs_in_the_scenario_is_reported() {
     let place = Place::new();
     let mut sim = place.serve(
         "0s run web nginx\n0s run db postgres\n0s status-lock db/postgres",
@@ -89,7 +89,7 @@ fn a_container_that_hangs_by_the_scenario_is_named() {
 }
 
 #[test]
-fn each_thing_that_it_does_is_an_object_and_the_end_is_well() {
+fn each_action_is_an_object_and_the_end_is_exit_code_0() {
     let place = Place::new();
     let scenario = "0s run web nginx   # a pod\n0s churn 20/s for 100ms\n300ms end";
     let ended = place.sim(scenario, &["-o", "json"]).run().assert_code(0);
@@ -134,7 +134,7 @@ fn each_thing_that_it_does_is_an_object_and_the_end_is_well() {
 }
 
 #[test]
-fn people_are_told_where_it_listens_and_what_happens() {
+fn the_text_shows_where_it_listens_and_each_action() {
     let place = Place::new();
     let ended = place.sim("0s run web nginx\n100ms end", &[]).run();
     let shown = ended.assert_code(0).out;
@@ -163,7 +163,7 @@ fn a_restart_of_the_runtime_is_survived_by_a_watch() {
 }
 
 #[test]
-fn a_bad_scenario_is_shown_with_its_line_and_nothing_listens() {
+fn an_error_in_a_scenario_is_shown_with_its_line_and_nothing_listens() {
     let place = Place::new();
     for (scenario, shown) in [
         (
@@ -198,7 +198,7 @@ fn a_bad_scenario_is_shown_with_its_line_and_nothing_listens() {
 }
 
 #[test]
-fn a_stale_socket_is_replaced_and_a_live_one_or_a_file_left_alone() {
+fn a_stale_socket_is_replaced_and_a_live_one_or_a_file_is_kept() {
     let place = Place::new();
     drop(UnixListener::bind(&place.socket).unwrap());
     let live = place.serve("", &[]);
@@ -218,10 +218,10 @@ fn a_stale_socket_is_replaced_and_a_live_one_or_a_file_left_alone() {
 }
 
 #[test]
-fn a_signal_ends_it_well_and_takes_the_socket_away() {
+fn a_signal_ends_it_with_exit_code_0_and_removes_the_socket() {
     for signal in [Signal::TERM, Signal::INT] {
         let place = Place::new();
-        // Also while nobody listens, and with a stream open.
+        // Even without a listener, and with an open stream.
         let scenario = "0s run web nginx\n0s restart-runtime for 1h";
         for scenario in ["0s hang everything", scenario] {
             let mut sim = place.serve(scenario, &[]);
@@ -235,7 +235,7 @@ fn a_signal_ends_it_well_and_takes_the_socket_away() {
 }
 
 #[test]
-fn it_serves_although_nobody_reads_what_it_writes() {
+fn it_serves_although_its_output_is_not_read() {
     let place = Place::new();
     let file = place.scenario("0s run web nginx\n0s churn 2000/s");
     let mut sim = Command::new(env!("CARGO_BIN_EXE_pleg"))
@@ -247,7 +247,7 @@ fn it_serves_although_nobody_reads_what_it_writes() {
         .unwrap();
     eventually("more was done than a pipe holds, and it answers", || {
         let pods = place.look("pods");
-        // It may not listen yet, and a container may go while it is looked at.
+        // It may not listen yet, and a container may be removed during the inspection.
         let seen = (pods.code == Some(0)).then(|| pods.value())?;
         let attempt = seen[0]["containers"][0]["attempt"].as_u64();
         attempt.filter(|attempt| *attempt > 2000)
@@ -257,7 +257,7 @@ fn it_serves_although_nobody_reads_what_it_writes() {
 }
 
 #[test]
-fn without_a_scenario_there_are_pods_and_help_teaches() {
+fn without_a_scenario_there_are_pods_and_help_has_an_example() {
     let place = Place::new();
     let mut sim = Pleg::new(&["sim", "--listen", &place.socket]).start();
     let first = sim.line("it listens", |_| true);

@@ -1,4 +1,4 @@
-//! `pleg snapshot`: one file for a ticket, and who reads it.
+//! `pleg snapshot`, and the commands that read a snapshot.
 
 use std::io::Read;
 use std::os::unix::fs::PermissionsExt;
@@ -45,7 +45,7 @@ fn take(agent: &Agent, history: &Path, file: &Path, more: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_snapshot_has_history_status_pods_and_a_bundle_that_others_read() {
+fn a_snapshot_has_history_status_pods_and_a_bundle_that_other_commands_read() {
     let (_runtime, agent) = recorded_node(&[("a", &["x"]), ("b", &["y"])]);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
@@ -65,7 +65,7 @@ fn a_snapshot_has_history_status_pods_and_a_bundle_that_others_read() {
         .collect();
     assert_eq!(kinds[..4], ["kind", "status", "pods", "entry"]);
     assert_eq!(kinds[kinds.len() - 3..], ["entry", "bundle", "end"]);
-    // The command line and the environment of the agent, which is one of the node's processes.
+    // The command line and the environment of the agent, which is a process of the node.
     for secret in ["--config", "PLEG_STATE_DIR", "CARGO"] {
         assert!(!text.contains(secret), "{secret}");
     }
@@ -80,7 +80,7 @@ fn a_snapshot_has_history_status_pods_and_a_bundle_that_others_read() {
 }
 
 #[test]
-fn without_an_agent_and_a_runtime_there_is_the_history_or_nothing() {
+fn without_agent_and_runtime_a_snapshot_has_only_the_history() {
     let (_runtime, agent) = recorded_node(&[("a", &["x"])]);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
@@ -134,7 +134,7 @@ fn without_an_agent_and_a_runtime_there_is_the_history_or_nothing() {
 }
 
 #[test]
-fn while_the_agent_is_stopped_the_runtime_is_asked_for_the_status_and_the_bundle() {
+fn while_the_agent_is_stopped_status_and_bundle_are_of_the_runtime() {
     let (runtime, agent) = recorded_node(&[("a", &["x"])]);
     agent.stop();
     let place = tempfile::tempdir().unwrap();
@@ -152,7 +152,7 @@ fn while_the_agent_is_stopped_the_runtime_is_asked_for_the_status_and_the_bundle
 }
 
 #[test]
-fn what_was_cut_off_with_the_bundle_leaves_the_history_readable() {
+fn a_truncated_bundle_leaves_the_history_readable() {
     let (_runtime, agent) = recorded_node(&[("a", &["x"])]);
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("node.gz");
@@ -186,7 +186,7 @@ fn the_history_of_another_runtime_is_no_part_of_a_snapshot() {
 }
 
 #[test]
-fn a_timeline_of_a_snapshot_reaches_to_when_it_was_taken() {
+fn a_timeline_of_a_snapshot_ends_when_it_was_taken() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.path());
     agent.wait_healthy();
@@ -195,7 +195,7 @@ fn a_timeline_of_a_snapshot_reaches_to_when_it_was_taken() {
     let file = place.path().join("node.gz");
     let path = file.to_str().unwrap();
     let take = || take(&agent, agent.history.path(), &file, &[]).assert_code(0);
-    // Nothing is recorded between the beginning of the fault and the snapshot.
+    // Nothing is recorded between the start of the fault and the snapshot.
     let seconds = eventually("the list hangs for some time", || {
         take();
         let drawn = Pleg::new(&["timeline", "-o", "json", path]).run();
@@ -207,13 +207,13 @@ fn a_timeline_of_a_snapshot_reaches_to_when_it_was_taken() {
         (lasted.as_secs() >= 5).then_some(lasted.as_secs())
     });
     assert!(seconds >= 5);
-    // Afterwards all is well, but not what was.
+    // The node is healthy afterwards; the history shows the fault.
     runtime.sim.lift_all();
     agent.wait_healthy();
     take();
     let analyzed = Pleg::new(&["analyze", path]).run().assert_code(1).out;
     assert!(
-        analyzed.contains("its history tells: ListContainers did not return for"),
+        analyzed.contains("its history shows: ListContainers did not return for"),
         "{analyzed}"
     );
 }

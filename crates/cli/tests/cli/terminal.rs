@@ -1,4 +1,4 @@
-//! What reaches a pipe: no escapes, and a quiet end when the reader has had enough.
+//! Output to a pipe: no escapes, and no error when the reader has gone.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -36,8 +36,8 @@ fn a_pipe_and_no_color_get_no_escapes() {
 }
 
 #[test]
-fn a_watch_whose_reader_has_gone_ends_quietly() {
-    // A quiet node too: it is not only noticed at the next event.
+fn a_watch_whose_reader_has_gone_ends_without_an_error() {
+    // Even on a quiet node, before the next event.
     for pods in [&[("a", &["x"] as &[&str]), ("b", &["x"])][..], &[]] {
         let runtime = FakeRuntime::with_pods(pods);
         for format in ["text", "json"] {
@@ -59,7 +59,7 @@ fn a_watch_whose_reader_has_gone_ends_quietly() {
             let mut line = String::new();
             out.read_line(&mut line).unwrap();
             assert!(!line.is_empty());
-            // All that it has to say is said: from now on it writes nothing.
+            // After this record, it writes nothing.
             eventually("it has relisted again", || {
                 (runtime.sim.calls_made(Rpc::ListContainers) > 1).then_some(())
             });
@@ -73,7 +73,7 @@ fn a_watch_whose_reader_has_gone_ends_quietly() {
 }
 
 #[test]
-fn a_reader_who_is_too_slow_is_told_of_the_gap_and_how_things_are_now() {
+fn a_slow_reader_gets_a_gap_and_the_current_state() {
     let runtime = FakeRuntime::with_pods(&[]);
     for number in 0..1500 {
         runtime.sim.run(&format!("web-{number}"), &["app"]);
@@ -84,7 +84,7 @@ fn a_reader_who_is_too_slow_is_told_of_the_gap_and_how_things_are_now() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    // Nobody reads, and every pod is inspected all the same; twice, as one died.
+    // The output is not read, and every pod is inspected, twice if a container died.
     eventually("every pod was inspected", || {
         (runtime.sim.calls_made(Rpc::ContainerStatus) >= 1500).then_some(())
     });
@@ -94,12 +94,12 @@ fn a_reader_who_is_too_slow_is_told_of_the_gap_and_how_things_are_now() {
     });
 
     let out = BufReader::new(watch.stdout.take().unwrap());
-    let (mut told, mut gaps, mut synced) = (BTreeMap::new(), 0, 0);
+    let (mut reported, mut gaps, mut synced) = (BTreeMap::new(), 0, 0);
     for line in out.lines().map(Result::unwrap) {
         let record: Value = serde_json::from_str(&line).unwrap();
         match record["kind"].as_str().unwrap() {
             "gap" => {
-                // More than 256 pods are not named one by one: all are to be read again.
+                // A gap of more than 256 pods does not list them: all are to be read again.
                 assert_keys(&record, &["kind", "time", "conflated", "pods", "all"]);
                 assert_time(&record["time"]);
                 assert_eq!(
@@ -111,12 +111,12 @@ fn a_reader_who_is_too_slow_is_told_of_the_gap_and_how_things_are_now() {
             }
             "synced" => synced += 1,
             "event" if record["subject"] == "container" => {
-                told.insert(record["pod"]["uid"].to_string(), record["type"].clone());
+                reported.insert(record["pod"]["uid"].to_string(), record["type"].clone());
             }
             _ => {}
         }
-        let web_7 = told.get("\"uid-web-7\"");
-        if told.len() == 1500 && web_7.is_some_and(|end| end == "ContainerDied") && synced > 0 {
+        let web_7 = reported.get("\"uid-web-7\"");
+        if reported.len() == 1500 && web_7.is_some_and(|end| end == "ContainerDied") && synced > 0 {
             break;
         }
     }

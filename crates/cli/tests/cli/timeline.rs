@@ -1,17 +1,15 @@
 //! `pleg timeline`: a picture of an incident, from saved files.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
-use pleg::model::wall_time::WallTime;
-use pleg::runtime::Rpc;
 use rustix::fs::{Mode, mkfifoat};
 use serde_json::Value;
-use sim::Fault;
 
-use crate::support::{Agent, Ended, FakeRuntime, Pleg, eventually};
+use crate::support::{Ended, Pleg};
+
+mod history;
+mod times;
 
 const LATE: &str = "E0506 12:02:00.000000 9 remote_runtime.go:600] \"ContainerStatus from runtime service \
                     failed\" err=\"rpc error: code = DeadlineExceeded desc = context deadline exceeded\" \
@@ -29,7 +27,7 @@ fn timeline(path: &Path, more: &[&str]) -> Ended {
     Pleg::new(&args).run()
 }
 
-/// A log in a folder of its own.
+/// A log in a temporary folder.
 fn log() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubelet.log");
@@ -75,7 +73,7 @@ fn a_picture_has_each_of_its_formats() {
 }
 
 #[test]
-fn a_pipe_receives_the_page_and_a_file_what_its_extension_says() {
+fn a_pipe_receives_the_page_and_the_extension_of_a_file_decides_the_format() {
     let (folder, log) = log();
     let piped = timeline(&log, &[]).assert_code(0).out;
     assert!(piped.starts_with("<!doctype html>"));
@@ -104,7 +102,7 @@ fn a_pipe_receives_the_page_and_a_file_what_its_extension_says() {
 }
 
 #[test]
-fn files_are_drawn_with_from_or_without_as_analyze_reads_them() {
+fn files_are_drawn_with_and_without_from() {
     let (_folder, log) = log();
     let args = ["timeline", log.to_str().unwrap(), "-o", "json"];
     let value = Pleg::new(&args).run().assert_code(0).value();
@@ -112,7 +110,7 @@ fn files_are_drawn_with_from_or_without_as_analyze_reads_them() {
 }
 
 #[test]
-fn files_of_different_days_are_named_in_a_note_with_their_times() {
+fn a_note_lists_files_of_different_days() {
     let (folder, log) = log();
     let later = folder.path().join("later.log");
     fs::write(&later, LATE.replace("E0506", "E0510")).unwrap();
@@ -218,200 +216,6 @@ fn the_three_files_of_the_documents_say_what_happened_and_which_of_them_have_no_
 }
 
 #[test]
-fn without_from_the_history_of_this_node_is_drawn() {
-    let runtime = FakeRuntime::with_pods(&[("web", &["app"]), ("db", &["app"])]);
-    let folder = tempfile::tempdir().unwrap();
-    let state = folder.path().to_str().unwrap();
-    let timeline = |more: &[&str]| {
-        let args = [&["timeline", "-o", "json"], more].concat();
-        Pleg::new(&args).env("PLEG_STATE_DIR", state).run()
-    };
-    let sentence = timeline(&[]).sentence();
-    assert!(sentence.contains("no history in"), "{sentence}");
-
-    let history = folder.path().join("history").display().to_string();
-    let lines = format!("history:\n  directory: {history}\n");
-    let agent = Agent::configured(&runtime.endpoint(), &lines);
-    agent.wait_healthy();
-    let call = Some("db/app.0");
-    runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
-    runtime.sim.fault(Rpc::ContainerStatus, call, Fault::Hang);
-    let value = eventually("the culprit is in the history", || {
-        let ended = timeline(&["--since", "1h"]);
-        let value = (ended.code == Some(0)).then(|| ended.value())?;
-        let summary = value["summary"].as_str().unwrap_or_default();
-        summary
-            .contains("ContainerStatus for default/db")
-            .then_some(value)
-    });
-    let episodes = value["episodes"].as_array().unwrap();
-    let goes_on =
-        |episode: &&Value| episode["call"] == "ContainerStatus" && episode["to"].is_null();
-    assert!(
-        episodes.iter().any(|episode| goes_on(&episode)),
-        "{value:#}"
-    );
-    let by_path = timeline(&["--from", &history]);
-    assert!(by_path.assert_code(0).out.contains("(history, "));
-
-    // A quiet agent records a status a minute, and what lasts lasts until now.
-    std::thread::sleep(Duration::from_secs(4));
-    let now = WallTime::now();
-    let value = timeline(&[]).assert_code(0).value();
-    assert!(to(&value) >= now, "{value:#} at {now}");
-    let is_open =
-        |episode: &&Value| episode["call"] == "ContainerStatus" && episode["to"].is_null();
-    let episodes = value["episodes"].as_array().unwrap();
-    let open = episodes.iter().find(is_open).unwrap();
-    assert_eq!(open["seenUntil"], value["to"], "{value:#}");
-
-    let snapshot = folder.path().join("node.gz");
-    let file = snapshot.to_str().unwrap();
-    let args = ["snapshot", file, "--agent", &agent.socket];
-    Pleg::new(&args)
-        .env("PLEG_STATE_DIR", state)
-        .run()
-        .assert_code(0);
-    let value = timeline(&["--from", file]).assert_code(0).value();
-    assert!(
-        value["sources"].to_string().contains("(snapshot, "),
-        "{value:#}"
-    );
-    assert!(titles(&value).contains(&"hungCall"), "{value:#}");
-
-    let stopped = WallTime::now();
-    agent.terminate();
-    agent.end().assert_code(0);
-    let ended = WallTime::now();
-    std::thread::sleep(Duration::from_secs(2));
-    let value = timeline(&[]).assert_code(0).value();
-    assert!(
-        (stopped..=ended).contains(&to(&value)),
-        "{value:#}: {stopped} to {ended}"
-    );
-}
-
-fn to(value: &Value) -> WallTime {
-    serde_json::from_value(value["to"].clone()).unwrap()
-}
-
-#[test]
-fn a_history_that_may_not_be_read_is_not_called_absent() {
-    let folder = tempfile::tempdir().unwrap();
-    let state = folder.path().to_str().unwrap();
-    fs::create_dir(folder.path().join("history")).unwrap();
-    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
-    let history = folder.path().join("history").display().to_string();
-    for args in [
-        &["timeline"][..],
-        &["timeline", "--from", &history],
-        &[
-            "snapshot",
-            "--agent",
-            "off",
-            "-r",
-            "/nowhere.sock",
-            "--history",
-            &history,
-            "/tmp/x.gz",
-        ],
-    ] {
-        let Some(pleg) = Pleg::new(args).env("PLEG_STATE_DIR", state).by_nobody() else {
-            return;
-        };
-        let sentence = pleg.run().assert_code(2).sentence();
-        let said = format!("{history}: permission denied: only the user of the agent may read it");
-        assert!(sentence.contains(&said), "{sentence}");
-        assert!(sentence.contains("run this command as root"), "{sentence}");
-        assert!(!sentence.contains("no history"), "{sentence}");
-    }
-}
-
-#[test]
-fn what_has_no_time_is_not_drawn_and_the_error_says_so() {
-    let ended = timeline(&samples().join("dump-crio-1.29-mutex-crio9406.txt"), &[]);
-    let stderr = ended.sentence();
-    assert!(stderr.contains("no line has a time"), "{stderr}");
-    assert!(stderr.contains("pleg analyze"), "{stderr}");
-}
-
-#[test]
-fn a_file_that_cannot_be_read_is_an_error_alone_and_a_note_beside_others() {
-    let (folder, log) = log();
-    let missing = folder.path().join("missing.log");
-    let stderr = timeline(&missing, &[]).sentence();
-    assert!(
-        stderr.contains("missing.log") && stderr.contains("no such file"),
-        "{stderr}"
-    );
-    let more = ["-o", "json", "--from", missing.to_str().unwrap()];
-    let value = timeline(&log, &more).assert_code(0).value();
-    let notes = value["notes"].to_string();
-    assert!(notes.contains("missing.log"), "{notes}");
-}
-
-#[test]
-fn a_log_that_ends_before_its_incident_does_is_drawn_to_its_last_line() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kubelet.log");
-    let not_ready = "I0506 12:03:00.000000 9 kubelet_node_status.go:379] Recording NodeNotReady \
-                     event message for node n\n";
-    let skipped = |minute| SKIPPED.replace("12:03:00", &format!("12:{minute:02}:00"));
-    let lines: String = (3..33).map(skipped).collect();
-    fs::write(&path, [LATE, not_ready, &lines].concat()).unwrap();
-    let value = timeline(&path, &["-o", "json"]).assert_code(0).value();
-    let summary = value["summary"].as_str().unwrap();
-    for part in [
-        "the node was NotReady for at least 29m",
-        "skipped all pods for at least 29m",
-    ] {
-        assert!(summary.contains(part), "{part}: {summary}");
-    }
-    assert!(
-        value["to"].as_str().unwrap().contains("12:32:00"),
-        "{value}"
-    );
-    let open = value["episodes"].as_array().unwrap().iter();
-    let open: Vec<_> = open.filter(|it| it["to"].is_null()).collect();
-    assert!(open.len() >= 2, "{value:#}");
-    for episode in open {
-        let until = episode["seenUntil"].as_str().unwrap();
-        assert!(until.contains("12:32:00"), "{episode}");
-    }
-}
-
-#[test]
-fn a_year_that_only_a_later_line_tells_counts_for_the_lines_before_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kubelet.log");
-    let not_ready = "I0506 12:03:00.000000 9 kubelet_node_status.go:379] Recording NodeNotReady \
-                     event message for node n\n";
-    let became = "I0506 12:03:00.000001 9 kubelet_node_status.go:682] Node became not ready: \
-                  {Type:Ready Status:False LastHeartbeatTime:2017-05-06 12:03:00.0 +0000 UTC}\n";
-    fs::write(&path, [not_ready, became].concat()).unwrap();
-    let value = timeline(&path, &["-o", "json"]).assert_code(0).value();
-    for end in ["from", "to"] {
-        assert!(
-            value[end].as_str().unwrap().starts_with("2017-05-06"),
-            "{value}"
-        );
-    }
-}
-
-#[test]
-fn a_file_that_shows_no_trouble_is_not_said_to_have_no_times() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("kubelet.log");
-    fs::write(
-        &path,
-        "I0506 12:03:00.000000 9 kubelet.go:1] \"All is well\"\n",
-    )
-    .unwrap();
-    let stderr = timeline(&path, &[]).sentence();
-    assert!(stderr.contains("no call that hung"), "{stderr}");
-}
-
-#[test]
 fn what_is_read_is_not_replaced_and_a_picture_is_written_whole_or_not_at_all() {
     let (folder, log) = log();
     let before = fs::read_to_string(&log).unwrap();
@@ -464,7 +268,7 @@ fn the_text_has_causes_notes_and_sources_as_the_page_has_them() {
 }
 
 #[test]
-fn a_pipe_is_read_whole_by_whoever_reads_it() {
+fn a_pipe_is_read_completely() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("pipe");
     mkfifoat(rustix::fs::CWD, &path, Mode::RUSR | Mode::WUSR).unwrap();
@@ -478,7 +282,7 @@ fn a_pipe_is_read_whole_by_whoever_reads_it() {
 }
 
 #[test]
-fn since_leaves_out_what_had_ended_before() {
+fn since_omits_what_ended_before() {
     let (_folder, log) = log();
     let value = timeline(&log, &["-o", "json", "--since", "30s"])
         .assert_code(0)
@@ -489,7 +293,7 @@ fn since_leaves_out_what_had_ended_before() {
 }
 
 #[test]
-fn a_hostile_line_drives_neither_a_terminal_nor_a_browser() {
+fn a_hostile_line_is_escaped_for_terminal_and_browser() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubelet.log");
     let hostile = "<script>x</script>\u{1b}[2J\u{202e}";

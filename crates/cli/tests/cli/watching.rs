@@ -1,13 +1,13 @@
-//! `pleg watch`: the records to the letter, and what its options let through.
+//! `pleg watch`: the fields of the records, and the filters.
 
 use serde_json::{Value, json};
 
-use crate::support::{FakeRuntime, PATIENCE, Pleg, assert_keys, assert_time};
+use crate::support::{FakeRuntime, Pleg, TEST_LIMIT, assert_keys, assert_time};
 use pleg::runtime::Rpc;
 use rustix::process::Signal;
 use sim::Fault;
 
-/// `pleg watch` of this runtime in JSON, relisting often.
+/// `pleg watch` of this runtime in JSON, with a short period.
 fn watch(runtime: &FakeRuntime, more: &[&str]) -> Pleg {
     let path = runtime.path();
     let args = ["watch", "-r", &path, "--agent", "off", "-o", "json"];
@@ -24,7 +24,7 @@ fn records_have_the_promised_keys_and_types() {
     runtime.sim.world().remove("web-0");
     let removed = watch.record("the removal", |record| record["type"] == "ContainerRemoved");
     watch.signal(Signal::INT);
-    let records = watch.end(PATIENCE).assert_code(0).records();
+    let records = watch.end(TEST_LIMIT).assert_code(0).records();
 
     for record in &records {
         assert_time(&record["time"]);
@@ -87,7 +87,7 @@ fn records_have_the_promised_keys_and_types() {
 }
 
 #[test]
-fn synced_comes_once_after_all_that_was_there() {
+fn synced_is_reported_once_after_all_initial_events() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x", "y"]), ("b", &["x"]), ("c", &[])]);
     let records = watch(&runtime, &["--for", "1500ms"])
         .run()
@@ -137,7 +137,7 @@ fn only_the_wanted_pods_are_shown() {
 }
 
 #[test]
-fn a_status_call_that_hangs_is_named_and_the_others_flow() {
+fn a_stuck_status_call_is_reported_and_delays_no_other_event() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"])]);
     let mut watch = watch(&runtime, &[]).start();
     watch.record("synced", |record| record["kind"] == "synced");
@@ -175,7 +175,7 @@ fn a_status_call_that_hangs_is_named_and_the_others_flow() {
 }
 
 #[test]
-fn the_modes_and_hints_that_are_promised_are_taken() {
+fn the_documented_modes_and_hints_are_accepted() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     for options in [
         &["--mode", "auto"][..],

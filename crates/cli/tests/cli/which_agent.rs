@@ -1,4 +1,4 @@
-//! Which agent a command asks, and whom it believes.
+//! Which agent a command uses and trusts.
 
 use std::fs::Permissions;
 use std::io::{Read, Write};
@@ -51,7 +51,7 @@ fn the_default_socket_is_below_the_state_directory() {
 }
 
 #[test]
-fn a_doctor_that_finds_the_runtime_by_an_agent_does_not_warn_that_there_is_none() {
+fn a_doctor_with_an_agents_endpoint_does_not_warn_of_a_missing_runtime() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let place = tempfile::tempdir().unwrap();
     let place = place.path().to_str().unwrap();
@@ -67,7 +67,7 @@ fn a_doctor_that_finds_the_runtime_by_an_agent_does_not_warn_that_there_is_none(
     let probed = ended.value();
     let probes = probed["probes"].as_array().expect("calls");
     assert!(!probes.is_empty(), "{probed}");
-    // Where a runtime is installed, it is found without an agent.
+    // On a machine with a runtime, that runtime is found without an agent.
     let alone = Pleg::new(&["doctor", "-r", "", "--agent", "off"]).run();
     if let Some(warning) = alone
         .err
@@ -101,7 +101,7 @@ fn a_named_agent_that_does_not_answer_is_exit_code_2() {
 }
 
 #[test]
-fn what_answers_and_is_no_agent_is_named() {
+fn a_server_that_is_no_agent_is_reported_as_such() {
     let place = tempfile::tempdir().unwrap();
     let socket = place.path().join("a.sock");
     let listener = UnixListener::bind(&socket).unwrap();
@@ -118,7 +118,7 @@ fn what_answers_and_is_no_agent_is_named() {
 }
 
 #[test]
-fn an_agent_of_another_user_is_not_believed() {
+fn an_agent_of_another_user_is_not_trusted() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let place = tempfile::tempdir().unwrap();
     std::fs::set_permissions(place.path(), Permissions::from_mode(0o777)).unwrap();
@@ -129,7 +129,7 @@ fn an_agent_of_another_user_is_not_believed() {
     let socket = socket.to_str().unwrap();
     let args = ["agent", "-r", &runtime.path(), "--listen", "127.0.0.1:0"];
     let args = [&args[..], &["--listen", socket]].concat();
-    let Some(foreign) = Pleg::new(&args).by_nobody() else {
+    let Some(foreign) = Pleg::new(&args).as_other_user() else {
         return;
     };
     let mut foreign = foreign.env("PLEG_STATE_DIR", "/dev/null/nowhere").start();
@@ -150,7 +150,7 @@ fn an_agent_of_another_user_is_not_believed() {
     }
     eventually("its own user believes it", || {
         let own = Pleg::new(&["status", "--agent", socket])
-            .by_nobody()
+            .as_other_user()
             .unwrap();
         (own.run().code == Some(0)).then_some(())
     });
@@ -161,20 +161,20 @@ fn a_socket_whose_mode_was_changed_still_admits_no_other_user() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    let by_nobody = || Pleg::new(&["status", "--agent", &agent.socket]).by_nobody();
-    let Some(closed) = by_nobody() else {
+    let as_other_user = || Pleg::new(&["status", "--agent", &agent.socket]).as_other_user();
+    let Some(closed) = as_other_user() else {
         return;
     };
     let said = closed.run().sentence();
     assert!(said.ends_with("permission denied"), "{said}");
     std::fs::set_permissions(&agent.socket, Permissions::from_mode(0o666)).unwrap();
-    let said = by_nobody().unwrap().run().sentence();
+    let said = as_other_user().unwrap().run().sentence();
     assert!(said.contains("does not answer: "), "{said}");
     assert_eq!(agent.get("/livez").code, 200);
 }
 
 #[test]
-fn a_status_without_an_answer_from_an_agent_says_so_on_standard_error() {
+fn a_status_without_an_agent_warns_on_standard_error() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let place = tempfile::tempdir().unwrap();
     let place = place.path().to_str().unwrap();

@@ -4,10 +4,10 @@ use pleg::runtime::{CallError, Rpc};
 use rustix::process::Signal;
 use sim::Fault;
 
-use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg, assert_keys, eventually};
+use crate::support::{Agent, FakeRuntime, Pleg, TEST_LIMIT, assert_keys, eventually};
 
 #[test]
-fn a_watch_is_told_by_the_agent_and_asks_the_runtime_nothing() {
+fn a_watch_uses_the_agent_and_sends_no_call() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
@@ -23,7 +23,7 @@ fn a_watch_is_told_by_the_agent_and_asks_the_runtime_nothing() {
 }
 
 #[test]
-fn agent_off_goes_to_the_runtime() {
+fn agent_off_queries_the_runtime() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
@@ -37,11 +37,11 @@ fn agent_off_goes_to_the_runtime() {
 }
 
 #[test]
-fn a_watch_goes_on_by_itself_when_the_agent_goes() {
+fn a_watch_continues_without_the_agent_when_it_stops() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    // The agent knows where the runtime is: nobody has to name it again.
+    // The agent knows the runtime's endpoint.
     let args = ["watch", "--agent", &agent.socket, "-o", "json"];
     let mut watch = Pleg::new(&args).start();
     watch.record("synced", |record| record["kind"] == "synced");
@@ -50,7 +50,7 @@ fn a_watch_goes_on_by_itself_when_the_agent_goes() {
     runtime.sim.exit("b", "x", 5);
     watch.record("the death", |record| record["exitCode"] == 5);
     watch.signal(Signal::TERM);
-    let ended = watch.end(PATIENCE).assert_code(0);
+    let ended = watch.end(TEST_LIMIT).assert_code(0);
     assert!(ended.err.contains("the agent stopped"), "{}", ended.err);
     let records = ended.records();
     let synced = records.iter().filter(|record| record["kind"] == "synced");
@@ -58,7 +58,7 @@ fn a_watch_goes_on_by_itself_when_the_agent_goes() {
 }
 
 #[test]
-fn a_watch_says_which_of_its_flags_an_agent_leaves_without_effect() {
+fn a_watch_warns_of_flags_without_effect() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
@@ -68,15 +68,15 @@ fn a_watch_says_which_of_its_flags_an_agent_leaves_without_effect() {
         Pleg::new(&[&args, more].concat()).run().assert_code(0).err
     };
     let url = agent.socket.clone();
-    let told_by_agent = ["--agent", &url];
-    assert_eq!(watch(&told_by_agent), "");
-    let said = watch(&[&told_by_agent[..], &["--relist-period", "1s"]].concat());
+    let with_agent = ["--agent", &url];
+    assert_eq!(watch(&with_agent), "");
+    let said = watch(&[&with_agent[..], &["--relist-period", "1s"]].concat());
     assert!(
         said.contains("--relist-period has no effect while an agent is used"),
         "{said}"
     );
     let all = ["--mode", "generic", "--relist-threshold", "1m"];
-    let said = watch(&[&told_by_agent[..], &all].concat());
+    let said = watch(&[&with_agent[..], &all].concat());
     assert!(
         said.contains("--mode and --relist-threshold have no effect while an agent is used"),
         "{said}"
@@ -86,7 +86,7 @@ fn a_watch_says_which_of_its_flags_an_agent_leaves_without_effect() {
 }
 
 #[test]
-fn a_watch_returns_to_its_agent_and_tells_nothing_twice() {
+fn a_watch_returns_to_its_agent_and_reports_nothing_twice() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"]), ("c", &["x"])]);
     let place = tempfile::tempdir().unwrap();
     let socket = place.path().join("agent.sock").display().to_string();
@@ -98,7 +98,7 @@ fn a_watch_returns_to_its_agent_and_tells_nothing_twice() {
 
     agent.terminate();
     agent.end().assert_code(0);
-    // While nobody tells, and while the watch does.
+    // While there is no source of events, and while the watch is its own.
     runtime.sim.exit("a", "x", 5);
     watch.record("a's death", |record| record["exitCode"] == 5);
     runtime.sim.exit("b", "x", 6);
@@ -111,7 +111,7 @@ fn a_watch_returns_to_its_agent_and_tells_nothing_twice() {
     });
     runtime.sim.exit("c", "x", 7);
     watch.record("c's death", |record| record["exitCode"] == 7);
-    // The watch has left the runtime to the agent.
+    // The watch sends no more calls.
     agent.terminate();
     agent.end().assert_code(0);
     eventually("the watch goes on by itself again", || {
@@ -119,18 +119,18 @@ fn a_watch_returns_to_its_agent_and_tells_nothing_twice() {
     });
     watch.signal(Signal::TERM);
 
-    let records = watch.end(PATIENCE).assert_code(0).records();
-    let mut told: Vec<String> = records
+    let records = watch.end(TEST_LIMIT).assert_code(0).records();
+    let mut events: Vec<String> = records
         .iter()
         .filter(|record| record["kind"] != "health")
         .map(|record| format!("{} {} {}", record["kind"], record["id"], record["type"]))
         .collect();
-    let all = told.len();
-    told.sort();
-    told.dedup();
-    assert_eq!(told.len(), all, "{records:#?}");
-    let deaths = told.iter().filter(|what| what.contains("ContainerDied"));
-    assert_eq!(deaths.count(), 3, "{told:?}");
+    let all = events.len();
+    events.sort();
+    events.dedup();
+    assert_eq!(events.len(), all, "{records:#?}");
+    let deaths = events.iter().filter(|what| what.contains("ContainerDied"));
+    assert_eq!(deaths.count(), 3, "{events:?}");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn a_degraded_agent_is_exit_code_0() {
     });
     let status = Pleg::new(&["status", "--agent", &agent.socket]).run();
     let page = status.assert_code(0).out;
-    let health = "Health    Degraded: ListContainers has not answered for ";
+    let health = "Health      Degraded: ListContainers has not answered for ";
     assert!(page.starts_with(health), "{page}");
     let pods = Pleg::new(&["pods", "--agent", &agent.socket]).run();
     let said = pods.assert_code(1).err;
@@ -167,7 +167,7 @@ fn a_degraded_agent_is_exit_code_0() {
 }
 
 #[test]
-fn beside_an_agent_that_has_seen_nothing_no_pods_are_not_no_news() {
+fn an_agent_that_has_observed_nothing_does_not_mean_that_there_are_no_pods() {
     let runtime = FakeRuntime::nowhere();
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait("/v1/status", |answer| {
@@ -177,25 +177,28 @@ fn beside_an_agent_that_has_seen_nothing_no_pods_are_not_no_news() {
         let args = ["pods", "--agent", &agent.socket, "-o", format];
         let said = Pleg::new(&args).run().sentence();
         assert!(
-            said.starts_with("the agent has not seen the pods yet: "),
+            said.starts_with("the agent has not observed the pods yet: "),
             "{said}"
         );
         assert!(said.ends_with("no such file or directory"), "{said}");
     }
-    // What fails is a problem, and the report is there all the same.
+    // A failing call is a problem; the report is complete.
     let args = ["status", "--agent", &agent.socket, "-o", "json"];
     let status = Pleg::new(&args).run().assert_code(1).value();
     assert_eq!(status["health"]["state"], "Starting");
 }
 
 #[test]
-fn an_agent_that_waits_for_its_first_answer_cannot_say_how_things_are() {
+fn an_agent_without_a_first_answer_is_exit_code_2() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     let agent = Agent::configured(&runtime.endpoint(), "listOverdue: 20s\n");
     let args = ["status", "--agent", &agent.socket];
     let status = Pleg::new(&args).run().assert_code(2);
-    assert!(status.out.starts_with("Health    Starting: "), "{status:?}");
+    assert!(
+        status.out.starts_with("Health      Starting: "),
+        "{status:?}"
+    );
 }
 
 #[test]

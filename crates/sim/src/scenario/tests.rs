@@ -127,7 +127,10 @@ fn behaviour_of_other_runtimes_is_parsed() {
         exit(0, ExitReport::NotListed)
     );
     let delayed = ExitReport::CodeDelayed(Duration::from_secs(3));
-    assert_eq!(only("exit web/app 143 told-after 3s"), exit(143, delayed));
+    assert_eq!(
+        only("exit web/app 143 reported-after 3s"),
+        exit(143, delayed)
+    );
     let (one, three) = (Duration::from_secs(1), Duration::from_secs(3));
     let Action::Fault(_, fault) = only("slow everything by 1s to 3s") else {
         panic!("not a fault");
@@ -204,7 +207,7 @@ fn invalid_lines_are_refused_with_the_reason() {
         ),
         ("0s oversize GetContainerEvents", "one answer"),
         ("0s exit web/app 1 later", "the end of the line"),
-        ("0s exit web/app told-after", "a duration"),
+        ("0s exit web/app reported-after", "a duration"),
         ("0s slow Version by 1s to", "a duration"),
         ("0s malformed Status of-another", "where there is a status"),
         ("0s events flood 0", "a number from 1"),

@@ -24,7 +24,7 @@ const MANNERS: &str = "a runtime (cri-o, cri-dockerd, pleg-sim)";
 const METHODS: &str =
     "a method of CRI (ListContainers, ContainerStatus, …), statistics or everything";
 
-const EVENTS: &str = "a fault of events (silent, drop, duplicate, swap, delay, scatter, \
+const EVENTS: &str = "a fault of events (stop, drop, duplicate, swap, delay, scatter, \
     without-status, flood, broadcast, one-reader, end-at-once, unimplemented, cut)";
 
 const ERRORS: &str = "an error (unavailable, not-found, unimplemented, too-large, refused)";
@@ -108,17 +108,17 @@ fn run(words: &mut Words<'_>) -> Read<Action> {
     Ok(Action::Run { pod, containers })
 }
 
-/// `exit POD/CONTAINER [CODE] [unlisted | told-after DURATION]`.
+/// `exit POD/CONTAINER [CODE] [unlisted | reported-after DURATION]`.
 fn exit(words: &mut Words<'_>) -> Read<Action> {
     let name = words.container()?;
     let is_code = words
         .peek()
-        .is_some_and(|word| word != "unlisted" && word != "told-after");
+        .is_some_and(|word| word != "unlisted" && word != "reported-after");
     let code = if is_code { words.optional_code(0)? } else { 0 };
     if words.takes("unlisted") {
         return Ok(Action::Exit(name, code, ExitReport::NotListed));
     }
-    let report = match words.takes("told-after") {
+    let report = match words.takes("reported-after") {
         true => ExitReport::CodeDelayed(words.duration()?),
         false => ExitReport::Prompt,
     };
@@ -277,7 +277,7 @@ fn lifted(words: &mut Words<'_>) -> Read<Lifted> {
 fn events(words: &mut Words<'_>) -> Read<Action> {
     let word = words.word(EVENTS)?;
     let fault = match word.text {
-        "silent" => StreamFault::Silent,
+        "stop" => StreamFault::Silent,
         "drop" => StreamFault::Drop {
             every: words.every()?,
         },

@@ -56,7 +56,7 @@ fn every_verb_and_every_fault_of_events_is_in_an_example() {
         "continue-runtime",
         "restart-runtime",
         "end",
-        "events silent",
+        "events stop",
         "events drop",
         "events duplicate",
         "events swap",

@@ -1,6 +1,6 @@
 //! The data of the page. The names are short, because a day has thousands of episodes.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 use pleg_text::WallTime;
 use pleg_text::escape::line;
@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::Picture;
 use crate::picture::{drawn_until, reason_text};
-use crate::rows::{Section, class, rows};
+use crate::rows::{Section, class, rows, state};
 
 #[derive(Serialize)]
 struct Data {
@@ -18,6 +18,8 @@ struct Data {
     rows: Vec<RowData>,
     /// Texts, which episodes reference by number.
     texts: Vec<String>,
+    /// What to do, by the id of the cause.
+    remedies: BTreeMap<String, Vec<String>>,
     episodes: Vec<EpisodeData>,
 }
 
@@ -28,7 +30,7 @@ struct RowData {
 }
 
 /// Row, class, from, to (negative: still lasting at that time), title, object, reason, file, line,
-/// text, count, id. Times are milliseconds after the beginning of the picture.
+/// text, count, id, state. Times are milliseconds after the beginning of the picture.
 type EpisodeData = (
     usize,
     &'static str,
@@ -41,6 +43,7 @@ type EpisodeData = (
     u64,
     usize,
     u64,
+    usize,
     usize,
 );
 
@@ -64,6 +67,14 @@ impl Texts {
         self.known.insert(text.into_owned(), number);
         number
     }
+}
+
+fn remedies(picture: &Picture) -> BTreeMap<String, Vec<String>> {
+    let steps = picture.advice.iter().map(|advice| {
+        let steps = advice.steps.iter().map(|step| line(step).into_owned());
+        (line(&advice.cause).into_owned(), steps.collect())
+    });
+    steps.collect()
 }
 
 /// The data as JSON for a script element.
@@ -98,6 +109,7 @@ pub(super) fn json(picture: &Picture) -> String {
             source.map_or(0, |source| texts.number(&source.text)),
             episode.count,
             texts.number(episode.subject.id.as_deref().unwrap_or_default()),
+            texts.number(state(&episode.what).unwrap_or_default()),
         )
     });
     let episodes = episodes.collect();
@@ -110,6 +122,7 @@ pub(super) fn json(picture: &Picture) -> String {
         to: millis(picture.to),
         rows: shown.collect(),
         texts: texts.all,
+        remedies: remedies(picture),
         episodes,
     };
     // JSON has these characters only within strings.

@@ -1,7 +1,7 @@
 //! The picture as one page: no network, no framework.
 //!
 //! ```text
-//!   page.html   head, summary, causes       filled in here
+//!   page.html   head, summary, causes, legend   filled in here
 //!   page.css    on a screen, on paper
 //!   page.js     draws the rows from the data, zooms, answers the mouse and the keys
 //!   data        JSON; only text is made of it
@@ -16,6 +16,7 @@ mod data;
 use std::fmt::Write;
 
 use crate::Picture;
+use crate::rows::legend;
 use crate::scale::title;
 use crate::svg::{COLOURS, text};
 
@@ -32,6 +33,7 @@ pub fn html(picture: &Picture) -> String {
         ("SUMMARY", text(&picture.summary)),
         ("CAUSES", causes(picture)),
         ("NOTES", notes(picture)),
+        ("LEGEND", key(picture)),
         ("SOURCES", sources(picture)),
         ("COLOURS", COLOURS.to_owned()),
         ("STYLE", STYLE.to_owned()),
@@ -67,19 +69,20 @@ fn causes(picture: &Picture) -> String {
         return String::new();
     }
     let mut out = String::from("<ol class=\"causes\">");
-    for advice in &picture.advice {
+    for (number, advice) in picture.advice.iter().enumerate() {
+        let open = if number == 0 { " open" } else { "" };
         let _ = write!(
             out,
-            "<li><b>{}</b> <span class=\"quiet\">{}</span><br>{}",
+            "<li><details{open}><summary><b>{}</b> <span class=\"quiet\">{}</span> {}</summary>",
             text(&advice.cause),
             text(&advice.confidence_note()),
             marked(&advice.sentence)
         );
         if let Some(culprit) = &advice.culprit {
-            let _ = write!(out, "<br>Culprit: {}", text(culprit));
+            let _ = write!(out, "<p>Culprit: {}</p>", text(culprit));
         }
         if let Some(evidence) = &advice.evidence {
-            let _ = write!(out, "<br><span class=\"quiet\">{}</span>", text(evidence));
+            let _ = write!(out, "<p class=\"quiet\">{}</p>", text(evidence));
         }
         if !advice.steps.is_empty() {
             out.push_str("<ul>");
@@ -88,7 +91,7 @@ fn causes(picture: &Picture) -> String {
             }
             out.push_str("</ul>");
         }
-        out.push_str("</li>");
+        out.push_str("</details></li>");
     }
     out + "</ol>"
 }
@@ -101,6 +104,16 @@ fn marked(sentence: &str) -> String {
         _ => format!("<code>{}</code>", text(part)),
     };
     parts.map(part).collect()
+}
+
+/// The legend of the colours.
+fn key(picture: &Picture) -> String {
+    let entry = |(class, meaning): (&str, &str)| {
+        format!(
+            "<span class=\"key pleg\"><svg width=\"14\" height=\"10\"><rect class=\"{class}\" x=\"1\" y=\"1\" width=\"12\" height=\"8\" rx=\"2\"/></svg> {meaning}</span>"
+        )
+    };
+    legend(picture).into_iter().map(entry).collect()
 }
 
 fn notes(picture: &Picture) -> String {

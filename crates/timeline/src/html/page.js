@@ -1,14 +1,14 @@
 "use strict";
 (() => {
-  // Each episode is [row, class, from, to, title, subject, reason, file, line, text, count, id];
+  // Each episode is [row, class, from, to, title, subject, reason, file, line, text, count, id, state];
   // texts are numbers of data.texts, times milliseconds after data.from. An episode that
   // has not ended has a negative end: the time until which it was observed.
   const data = JSON.parse(document.getElementById("data").textContent);
-  const [ROW, CLASS, FROM, TO, TITLE, SUBJECT, REASON, FILE, LINE, TEXT, COUNT, ID] = Array(12).keys();
+  const [ROW, CLASS, FROM, TO, TITLE, SUBJECT, REASON, FILE, LINE, TEXT, COUNT, ID, STATE] = Array(13).keys();
   const whole = data.to - data.from;
   const MIN_SPAN = 10;
   const HEIGHT = 20, HEAD = 26, LABELS = 320;
-  const MAX_TABLE_ROWS = 500;
+  const MAX_TABLE_ROWS = 500, MAX_BAR_TEXTS = 300;
   const svgOf = (name, attributes = {}, parent) => {
     const element = document.createElementNS("http://www.w3.org/2000/svg", name);
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
@@ -56,7 +56,7 @@
 
   const STEPS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400, 604800, 2592000, 7776000, 31536000];
   const marks = () => {
-    const max = Math.max(2, Math.floor((width - LABELS) / 90));
+    const max = Math.max(2, Math.floor((width - LABELS) / 140));
     const step = (STEPS.find((seconds) => (to - from) / 1000 / seconds <= max) || 31536000) * 1000;
     const found = [];
     for (let time = Math.ceil((data.from + from) / step) * step; time <= data.from + to; time += step) {
@@ -85,11 +85,9 @@
     for (const [offset, text] of marks()) {
       const at = x(offset).toFixed(1);
       svgOf("line", { class: "mark", x1: at, x2: at, y1: HEAD - 4, y2: height }, svg);
-      // A mark near the edge has no space.
-      if (x(offset) + 8 * text.length < width) {
-        svgOf("text", { class: "quiet", x: x(offset) + 3, y: 16 }, svg).textContent = text;
-      }
+      svgOf("text", { class: "quiet", x: Math.min(x(offset) + 3, width - 2 - 7 * text.length), y: 16 }, svg).textContent = text;
     }
+    let texts = 0;
     lines.forEach((line, number) => {
       const y = HEAD + number * HEIGHT;
       const text = svgOf("text", { class: line.heading ? "section" : "label", x: line.heading ? 8 : 18, y: y + 14 }, svg);
@@ -108,6 +106,19 @@
         paths.set(kind, (paths.get(kind) ?? "") + "M" + left.toFixed(1) + " " + (y + 3) + "h" + size.toFixed(1) + "v" + (HEIGHT - 6) + "h" + (-size).toFixed(1) + "z");
       }
       for (const [kind, path] of paths) svgOf("path", { class: "bar " + kind, d: path }, svg);
+      // The state within each bar that has room for it.
+      let written = 0;
+      for (const index of line.episodes) {
+        const episode = data.episodes[index];
+        if (!episode[STATE] || texts >= MAX_BAR_TEXTS || end(episode) < from || episode[FROM] > to) continue;
+        const [left, size] = extent(episode), state = data.texts[episode[STATE]];
+        const both = episode[TO] < 0 ? state : (state + " " + lasted(episode)).trim();
+        const fitting = [both, state].find((text) => 6.3 * text.length + 10 <= size);
+        if (fitting === undefined || left < written) continue;
+        written = left + size;
+        texts += 1;
+        svgOf("text", { class: "inside", x: left + 5, y: y + 14 }, svg).textContent = fitting;
+      }
     });
     chart.replaceChildren(svg);
     mark();
@@ -154,6 +165,8 @@
       code.textContent = text(TEXT);
       parts.push(code);
     }
+    const steps = data.remedies[text(TITLE)] || [];
+    if (steps.length) parts.push(line("What to do: " + steps[0]), ...steps.slice(1).map((step) => line(step)));
     detail.replaceChildren(...parts);
   }
 

@@ -6,6 +6,10 @@
   chart.setPointerCapture = () => {};
   const press = (key) => chart.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
   const seen = { labels: [...chart.querySelectorAll("text.label")].map((text) => text.firstChild.textContent), bars: bars().length, open: chart.querySelectorAll("path.open").length };
+  seen.inside = [...chart.querySelectorAll("text.inside")].map((text) => text.textContent);
+  seen.keys = document.querySelectorAll(".legend .key").length;
+  const edge = chart.getBoundingClientRect();
+  seen.ticksInside = [...chart.querySelectorAll("text.quiet")].every((text) => text.getBoundingClientRect().right <= edge.right);
   const first = bars()[0];
   pointer("pointermove", middle(first));
   seen.pointed = detail.textContent;
@@ -17,6 +21,8 @@
   press("j");
   press("j");
   seen.secondByKey = detail.textContent.includes("onerror");
+  for (let presses = 0; presses < 6 && !detail.textContent.includes("container-status-lock"); presses++) press("j");
+  seen.remedyByKey = detail.textContent.includes("resume the shim");
   press("+");
   seen.zoomedHash = /^#\d{13}-\d{13}$/.test(location.hash);
   press("0");

@@ -10,6 +10,7 @@
 use std::io::Write;
 use std::process::Command;
 
+use causes::Cause;
 use causes::finding::{Culprit, PodName};
 use episodes::{Episode, Source, What};
 use pleg_text::WallTime;
@@ -50,12 +51,17 @@ fn incident() -> Picture {
     };
     let hung =
         |from, to, who| Episode::new(second(from), to, call("ContainerStatus"), HOSTILE).about(who);
+    let finding = What::Finding {
+        cause: Cause::ContainerStatusLock,
+        confidence: "certain".into(),
+    };
     let episodes = vec![
         hung(10, Some(second(290)), pod("culprit")).written(source),
         hung(20, Some(second(30)), pod(HOSTILE)),
         Episode::new(second(190), Some(second(300)), What::NotReady, "not ready"),
         Episode::new(second(250), None, What::PodsSkipped, "skipped"),
         Episode::at(second(0), What::KubeletStarted, "started"),
+        Episode::at(second(100), finding, "the shim is stopped"),
     ];
     let advice = Advice {
         cause: HOSTILE.into(),
@@ -66,9 +72,14 @@ fn incident() -> Picture {
         culprit: Some("runc (2047)".into()),
         evidence: None,
     };
+    let remedy = Advice {
+        cause: "container-status-lock".into(),
+        steps: vec!["resume the shim".into()],
+        ..Advice::default()
+    };
     Picture {
         node: Some(HOSTILE.into()),
-        advice: vec![advice],
+        advice: vec![advice, remedy],
         sources: vec![HOSTILE.into()],
         notes: vec![HOSTILE.into()],
         ..Picture::new(HOSTILE, episodes).unwrap()
@@ -169,10 +180,18 @@ fn rows_pointer_keys_and_ranges_work_and_no_name_is_executed() {
     assert_eq!(labels[0], "default/culprit (ContainerStatus)");
     assert_eq!(
         labels[2..],
-        ["NotReady", "pods are not synced", "kubelet started"]
+        [
+            "NotReady",
+            "pods are not synced",
+            "kubelet started",
+            "container-status-lock"
+        ]
     );
-    assert_eq!(seen["bars"], 5);
-    assert_eq!(seen["open"], 1, "what has not ended is drawn so");
+    assert_eq!(seen["bars"], 6);
+    assert_eq!(
+        seen["open"], 1,
+        "an episode without an end has a dashed border"
+    );
     let pointed = seen["pointed"].as_str().unwrap();
     for part in [
         "ContainerStatus hangs",
@@ -186,6 +205,13 @@ fn rows_pointer_keys_and_ranges_work_and_no_name_is_executed() {
     assert_eq!(seen["pinnedByClick"], true);
     assert_eq!(seen["releasedByEscape"], true);
     assert_eq!(seen["secondByKey"], true, "{seen:#}");
+    assert_eq!(seen["remedyByKey"], true, "{seen:#}");
+    assert_eq!(
+        seen["inside"],
+        serde_json::json!(["no answer 4m40s", "NotReady 1m50s"])
+    );
+    assert_eq!(seen["keys"], 5, "{seen:#}");
+    assert_eq!(seen["ticksInside"], true, "{seen:#}");
     assert_eq!(seen["zoomedHash"], true, "{seen:#}");
     assert_eq!(seen["hashOfEverything"], "");
     assert_eq!(

@@ -13,15 +13,15 @@ use guard_api::StatusRequest;
 use tokio::sync::oneshot;
 
 use crate::args::{Agent as Options, Global, Listen};
-use crate::{Found, endpoint, signals};
+use crate::{Outcome, endpoint, signals};
 use remedy::{Node, Remedies};
 
 mod remedy;
 
-/// How long a socket may take to show that it is a guard's.
-const GUARD_PATIENCE: Duration = Duration::from_secs(1);
+/// How long to wait for the status of a guard.
+const GUARD_STATUS_LIMIT: Duration = Duration::from_secs(1);
 
-pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
+pub async fn run(global: &Global, options: Options) -> anyhow::Result<Outcome> {
     let (ready, is_ready) = oneshot::channel();
     let remedied = async {
         match is_ready.await {
@@ -38,7 +38,7 @@ pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
                 agent: listeners.socket.path().to_owned(),
                 records: state_file(daemon.endpoint.path(), "remedies"),
             };
-            // Both ends are in this function.
+            // The receiver is in this function.
             let _ = ready.send((remedies, node));
         }
         Ok((daemon, listeners))
@@ -49,30 +49,30 @@ pub async fn run(global: &Global, options: Options) -> anyhow::Result<Found> {
     }
 }
 
-/// Runs a daemon once it is `ready`, until it is told to stop.
+/// Runs a daemon once it is `ready`, until a signal ends it.
 pub async fn serve(
     ready: impl Future<Output = anyhow::Result<(Daemon, Listeners)>>,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<Outcome> {
     let interrupted = signals::daemon_ended()?;
     let mut shutdown = pin!(async {
         let signal = interrupted.await;
         tracing::info!("stopping on {signal}");
     });
-    // A runtime that has not said yet whether it is one does not hold up a stop either.
+    // A runtime that does not answer yet does not delay a stop.
     let (daemon, listeners) = tokio::select! {
         ready = ready => ready?,
-        () = &mut shutdown => return Ok(Found::Well),
+        () = &mut shutdown => return Ok(Outcome::Done),
     };
     agent::run(daemon, listeners, shutdown).await?;
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }
 
-/// This program, however it was started: it may have been replaced by a newer one since.
+/// This program, even after its file was replaced.
 pub fn program() -> OsString {
     "/proc/self/exe".into()
 }
 
-/// The configuration of this file, if there is one, with the addresses of the flags.
+/// The configuration in `file`, if given, with the addresses of `listen`.
 pub fn configured(file: Option<&Path>, listen: Vec<Listen>) -> anyhow::Result<AgentConfig> {
     let mut config = match file {
         Some(path) => AgentConfig::read(path)?,
@@ -90,12 +90,12 @@ pub fn configured(file: Option<&Path>, listen: Vec<Listen>) -> anyhow::Result<Ag
 
 async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, Listeners)> {
     let config = configured(options.config.as_deref(), options.listen)?;
-    // A flag says more than the file, the file more than a guess.
-    let named = match global.named_endpoint()? {
+    // A flag takes precedence over the file, and the file over the usual sockets.
+    let named = match global.given_endpoint()? {
         Some(endpoint) => endpoint,
         None => endpoint::wait_for(config.endpoint()?).await,
     };
-    // Before anything is watched: an address in use is reported at once.
+    // Bind first, so that an address in use is reported at once.
     let listeners = Listeners::bind(&config).await?;
     let (endpoint, guard) = match behind_guard(&named).await {
         Some(runtime) => (runtime, Some(named.path().to_owned())),
@@ -118,6 +118,8 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
 /// The runtime behind this socket, if it is that of a guard.
 async fn behind_guard(endpoint: &Endpoint) -> Option<Endpoint> {
     let guard = guard_api::Client::new(endpoint.path());
-    let status = guard.status(StatusRequest::default(), GUARD_PATIENCE).await;
+    let status = guard
+        .status(StatusRequest::default(), GUARD_STATUS_LIMIT)
+        .await;
     status.ok().map(|status| Endpoint::new(status.runtime))
 }

@@ -1,14 +1,13 @@
-//! The remedy, off unless it is asked for: the shim of the one container that blocks the lists is
-//! continued, or killed, if the doctor is certain of the cause and something shows that the shim
-//! is at fault.
+//! The remedy, off by default: the shim of the only container that blocks the lists is continued or
+//! killed, if the doctor is certain of the cause and there is evidence that the shim is at fault.
 //!
 //! ```text
 //!   guarding, one culprit --for two minutes--> doctor --certain, its shim at fault--> CONT or KILL
 //!                                                \--anything else--> nothing
 //! ```
 //!
-//! Each step is announced in the log and recorded beside the guard's state: one an hour, whatever
-//! restarts in between.
+//! Each step is logged, and recorded beside the guard's state: at most one remedy per hour, even if
+//! the agent restarts.
 
 use std::convert::Infallible;
 use std::fs::{self, OpenOptions};
@@ -32,25 +31,25 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use crate::commands::doctor::look;
+use crate::commands::doctor::diagnose_with_agent;
 
-/// How often it is looked whether somebody is to be helped.
-const LOOK: Duration = Duration::from_secs(5);
+/// Between two requests for the guard's status.
+const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Between the announcement and the deed.
-const ANNOUNCED: Duration = Duration::from_secs(5);
+/// Between the log line and the signal.
+const NOTICE: Duration = Duration::from_secs(5);
 
-/// At most one remedy in this time.
-const SELDOM: Duration = Duration::from_secs(3600);
+/// The minimum time between two remedies.
+const REMEDY_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// What is asked for.
+/// The configured remedy.
 #[derive(Debug)]
 pub struct Remedies {
     action: Action,
     after: Duration,
 }
 
-/// What is done to a shim.
+/// The signal for a shim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Action {
@@ -58,7 +57,7 @@ enum Action {
     Kill,
 }
 
-/// Where it is done.
+/// The node on which remedies are applied.
 #[derive(Debug)]
 pub struct Node {
     pub runtime: Endpoint,
@@ -79,18 +78,18 @@ struct Record {
     step: Step,
 }
 
-/// How far a remedy came.
+/// The last step of a remedy.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 enum Step {
     Announced,
     Done,
-    /// Why it was not done after all.
+    /// No signal was sent, for this reason.
     LeftAlone(String),
 }
 
 impl Remedies {
-    /// What a configuration asks for, if it does.
+    /// The remedy that is configured, or `None`.
     pub(super) fn of(remedy: Remedy, after: Duration) -> Option<Self> {
         let action = match remedy {
             Remedy::None => return None,
@@ -100,36 +99,36 @@ impl Remedies {
         Some(Self { action, after })
     }
 
-    /// Looks after the node for ever.
+    /// Watches the node, and applies the remedy when its conditions hold.
     pub async fn watch(self, node: Node) -> Infallible {
         let agent = AgentClient::new(&node.agent);
         let mut culprit = Culprit::default();
         loop {
-            sleep(LOOK).await;
+            sleep(STATUS_INTERVAL).await;
             let Ok(status) = agent.status().await else {
                 continue;
             };
             let id = culprit
-                .look(&status.guard, self.after, Instant::now())
+                .update(&status.guard, self.after, Instant::now())
                 .cloned();
             let Some(id) = id else { continue };
             let now = system_clock()();
-            if last_in(&node.records).is_some_and(|last| now.since(last) < SELDOM) {
+            if last_in(&node.records).is_some_and(|last| now.since(last) < REMEDY_INTERVAL) {
                 continue;
             }
-            if let Err(error) = self.help(&node, &id).await {
+            if let Err(error) = self.apply(&node, &id).await {
                 tracing::warn!("no remedy for {id}: {error}");
-                // It is looked at anew after as long as it took until now.
+                // The next attempt is after another `remedyAfter`.
                 culprit = Culprit::default();
             }
         }
     }
 
-    /// Does what is asked for about the shim of this container, if that is certain: before it is
-    /// announced, and still afterwards.
-    async fn help(&self, node: &Node, id: &Id) -> anyhow::Result<()> {
+    /// Applies the remedy to the shim of this container, if its conditions hold both before and after
+    /// the notice.
+    async fn apply(&self, node: &Node, id: &Id) -> anyhow::Result<()> {
         let shim = self.certain_shim(node, id).await?;
-        let (label, seconds) = (shim.label(), ANNOUNCED.as_secs());
+        let (label, seconds) = (shim.label(), NOTICE.as_secs());
         let what = match self.action {
             Action::Continue => "continued",
             Action::Kill => "killed",
@@ -144,9 +143,9 @@ impl Remedies {
             pid: shim.pid,
             step: Step::Announced,
         };
-        // What cannot be recorded is not done: it would be done again and again.
+        // Without a record, the remedy would be repeated, so it is not applied.
         write(&node.records, &record)?;
-        sleep(ANNOUNCED).await;
+        sleep(NOTICE).await;
         let done = self.signal(node, id, &shim).await;
         record.time = system_clock()();
         record.step = match &done {
@@ -161,17 +160,18 @@ impl Remedies {
     }
 
     async fn certain_shim(&self, node: &Node, id: &Id) -> anyhow::Result<Process> {
-        let (facts, diagnosis) = look(node.runtime.clone(), node.agent.clone()).await?;
+        let (facts, diagnosis) =
+            diagnose_with_agent(node.runtime.clone(), node.agent.clone()).await?;
         Ok(certain_shim(&diagnosis.findings, &facts, id, self.action)?.clone())
     }
 
-    /// Sends the signal to this very process: its number may be another one's meanwhile, so what
-    /// is certain is looked at again while we hold on to it.
+    /// Sends the signal to this process. Its id may belong to another process by now, so the conditions
+    /// are checked again while a pidfd holds the process.
     async fn signal(&self, node: &Node, id: &Id, shim: &Process) -> anyhow::Result<()> {
         let pid = i32::try_from(shim.pid).ok().and_then(Pid::from_raw);
         let held = pidfd_open(pid.context("no such process")?, PidfdFlags::empty())?;
-        let still = self.certain_shim(node, id).await?;
-        ensure!(still.pid == shim.pid, "its shim has changed");
+        let current = self.certain_shim(node, id).await?;
+        ensure!(current.pid == shim.pid, "its shim has changed");
         let signal = match self.action {
             Action::Continue => Signal::CONT,
             Action::Kill => Signal::KILL,
@@ -180,15 +180,15 @@ impl Remedies {
     }
 }
 
-/// The one id that holds up the lists, and since when it does alone.
+/// The only id that blocks the lists, and since when it is the only one.
 #[derive(Debug, Default)]
 struct Culprit {
     alone: Option<(Id, Instant)>,
 }
 
 impl Culprit {
-    /// Gives the id once it has held up the lists for `after`, and nobody else did.
-    fn look(&mut self, guard: &GuardStatus, after: Duration, now: Instant) -> Option<&Id> {
+    /// Returns the id once it has been the only one that blocks the lists for `after`.
+    fn update(&mut self, guard: &GuardStatus, after: Duration, now: Instant) -> Option<&Id> {
         let mut ids = guard.culprits.iter().filter_map(|call| call.id.as_ref());
         let (Some(id), None, true) = (ids.next(), ids.next(), guard.guarding) else {
             self.alone = None;
@@ -202,7 +202,7 @@ impl Culprit {
     }
 }
 
-/// Why nothing is done.
+/// Why no remedy is applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum NotCertain {
     #[error("the doctor is not certain that it is the cause")]
@@ -215,8 +215,8 @@ enum NotCertain {
     Conmon,
 }
 
-/// The shim of this container, if the doctor is certain of the cause, and the shim is stopped,
-/// waits in the kernel, or has a runc below it that does not return.
+/// The shim of this container, if the doctor is certain of the cause, and the shim is stopped, blocked
+/// in the kernel, or waits for a runc that does not return.
 fn certain_shim<'a>(
     findings: &[Finding],
     facts: &'a NodeFacts,
@@ -238,7 +238,7 @@ fn certain_shim<'a>(
     }
 }
 
-/// When the last remedy was begun, as far as that can be read.
+/// The time of the last record, or `None` if there is no readable record.
 fn last_in(records: &Path) -> Option<WallTime> {
     let text = fs::read_to_string(records).ok()?;
     let last: Record = serde_json::from_str(text.lines().last()?).ok()?;
@@ -278,21 +278,21 @@ mod tests {
     }
 
     #[test]
-    fn only_one_that_holds_up_the_lists_alone_and_for_long_enough_is_helped() {
+    fn only_a_container_that_blocks_the_lists_alone_for_long_enough_gets_a_remedy() {
         let (start, after) = (Instant::now(), Duration::from_secs(120));
         let at = |seconds| start + Duration::from_secs(seconds);
         let mut culprit = Culprit::default();
-        assert_eq!(culprit.look(&guarding(&["a"]), after, at(0)), None);
-        assert_eq!(culprit.look(&guarding(&["a"]), after, at(119)), None);
-        assert!(culprit.look(&guarding(&["a"]), after, at(120)).is_some());
-        assert_eq!(culprit.look(&guarding(&["a", "b"]), after, at(125)), None);
-        assert_eq!(culprit.look(&guarding(&["a"]), after, at(130)), None);
-        assert_eq!(culprit.look(&guarding(&["b"]), after, at(260)), None);
+        assert_eq!(culprit.update(&guarding(&["a"]), after, at(0)), None);
+        assert_eq!(culprit.update(&guarding(&["a"]), after, at(119)), None);
+        assert!(culprit.update(&guarding(&["a"]), after, at(120)).is_some());
+        assert_eq!(culprit.update(&guarding(&["a", "b"]), after, at(125)), None);
+        assert_eq!(culprit.update(&guarding(&["a"]), after, at(130)), None);
+        assert_eq!(culprit.update(&guarding(&["b"]), after, at(260)), None);
         let idle = GuardStatus {
             guarding: false,
             ..guarding(&["b"])
         };
-        assert_eq!(culprit.look(&idle, after, at(400)), None);
+        assert_eq!(culprit.update(&idle, after, at(400)), None);
     }
 
     fn certain() -> Vec<Finding> {
@@ -353,7 +353,7 @@ mod tests {
         assert_eq!(kill(&in_kernel), Ok(7));
         // The runtime itself may wait for its disk.
         assert_eq!(kill(&node('S', None)), Err(NotCertain::NotAtFault));
-        // It has just been started.
+        // A runc that has just been started is no evidence.
         assert_eq!(kill(&node('S', Some(1.0))), Err(NotCertain::NotAtFault));
         let mut conmon = node('T', None);
         if let Fact::Known { value, .. } = &mut conmon.host.processes {
@@ -364,7 +364,7 @@ mod tests {
 
     /// Enforces D1.
     #[test]
-    fn what_is_not_certain_or_not_stopped_is_left_alone() {
+    fn a_shim_without_certain_cause_or_not_stopped_gets_no_signal() {
         let of = |findings: &[Finding], facts: &NodeFacts, id: &str, action| {
             certain_shim(findings, facts, &id.into(), action).map(|shim| shim.pid)
         };

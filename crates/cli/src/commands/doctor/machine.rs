@@ -1,4 +1,4 @@
-//! What the machine shows, read beside the observation of the runtime.
+//! Reads the machine while the runtime is observed.
 
 use std::process::Command;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -10,17 +10,17 @@ use doctor::facts::HostFacts;
 use tokio::task::{JoinHandle, spawn_blocking};
 use tokio::time::{Instant, timeout_at};
 
-/// How many reads that may block can be under way.
+/// How many reads that may block can run at the same time.
 const HELPERS: usize = 4;
 
-/// From the first sample of what moves to the second.
-const BETWEEN_SAMPLES: Duration = Duration::from_secs(1);
+/// The minimum time between the two samples of counters.
+const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long the second sample and what follows it may take.
-const SECOND_SAMPLE: Duration = Duration::from_secs(9);
+/// The time that is reserved for the second sample and the reads after it.
+const SECOND_SAMPLE_LIMIT: Duration = Duration::from_secs(9);
 
-/// The reading of the machine. What moves is read for the second time once the runtime has been
-/// observed, so that it is known which process is stopped then.
+/// The reading of the machine. Counters and process states are read a second time when the runtime has
+/// been observed, so that the states are those at the end of the observation.
 pub(super) struct Machine {
     observed: Option<Sender<()>>,
     reading: Option<JoinHandle<HostFacts>>,
@@ -29,16 +29,15 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Begins to read. The helpers are started before anything else: later even starting a process
-    /// may block.
+    /// Starts to read. The helpers are started first, because starting a process may block later.
     pub(super) fn read(logs: Option<Duration>, until: Instant) -> anyhow::Result<Self> {
         let mut helpers = helpers()?;
         let (observed, is_observed): (_, Receiver<()>) = channel();
-        let latest = until - SECOND_SAMPLE;
+        let latest = until - SECOND_SAMPLE_LIMIT;
         let reading = spawn_blocking(move || {
             let wait = || {
                 let begun = Instant::now();
-                std::thread::sleep(BETWEEN_SAMPLES);
+                std::thread::sleep(SAMPLE_INTERVAL);
                 let left = latest.saturating_duration_since(Instant::now());
                 // The channel is closed once the runtime has been observed.
                 let _ = is_observed.recv_timeout(left);
@@ -58,7 +57,7 @@ impl Machine {
         })
     }
 
-    /// The runtime has been observed; waits until the machine is read.
+    /// Waits until the machine is read, after the runtime has been observed.
     pub(super) async fn finish(&mut self) {
         self.observed = None;
         let Some(reading) = self.reading.take() else {
@@ -92,7 +91,7 @@ fn helpers() -> anyhow::Result<Helpers> {
         Err(error) => {
             tracing::warn!(
                 "cannot start helper processes, so a read that blocks may delay the \
-                            diagnosis: {error}"
+                 diagnosis: {error}"
             );
             Ok(Helpers::threads(HELPERS)?)
         }

@@ -1,5 +1,5 @@
-//! How this node is observed: the runtime through an engine, an agent's or the doctor's own, and
-//! beside it the machine.
+//! Collects the facts of this node: the runtime through an engine, an agent's or the doctor's own, and
+//! at the same time the machine.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -20,19 +20,18 @@ use tokio::time::Instant;
 use super::KUBELET_HEALTHZ;
 use super::machine::Machine;
 use crate::args::KernelHints;
-use crate::{Found, endpoint, output};
+use crate::{Outcome, endpoint, output};
 
-/// How long collecting may take from the start on, with all that blocks; of 30 seconds in
-/// all the rest is the bundle's.
-pub(super) const COLLECTING: Duration = Duration::from_secs(25);
+/// How long collecting may take. Of 30 seconds in total, the rest is for the bundle.
+pub(super) const COLLECT_LIMIT: Duration = Duration::from_secs(25);
 
-/// What is asked of this machine.
+/// What to collect.
 pub(super) struct What {
     pub(super) endpoint: Option<Endpoint>,
     pub(super) agent: AgentChoice,
     pub(super) kubelet_healthz: SocketAddr,
     pub(super) allow_signals: bool,
-    /// The logs of the last so much time.
+    /// Read the logs of this last period.
     pub(super) logs: Option<Duration>,
 }
 
@@ -49,7 +48,7 @@ impl What {
     }
 }
 
-/// Collects what a bundle has.
+/// Collects the facts for a bundle.
 pub async fn collect_facts(
     endpoint: Option<Endpoint>,
     agent: AgentChoice,
@@ -61,17 +60,20 @@ pub async fn collect_facts(
         allow_signals: false,
         logs: Some(LOGS_OF),
     };
-    facts(what, Instant::now() + COLLECTING).await
+    facts(what, Instant::now() + COLLECT_LIMIT).await
 }
 
-/// Looks at the node whose runtime is at `endpoint`, and whose agent serves on `agent`.
-pub async fn look(endpoint: Endpoint, agent: PathBuf) -> anyhow::Result<(NodeFacts, Diagnosis)> {
+/// Diagnoses the node whose runtime is at `endpoint` and whose agent serves on `agent`.
+pub async fn diagnose_with_agent(
+    endpoint: Endpoint,
+    agent: PathBuf,
+) -> anyhow::Result<(NodeFacts, Diagnosis)> {
     let facts = collect_facts(Some(endpoint), AgentChoice::Named(agent)).await?;
     let diagnosis = diagnose(&facts, |_| true);
     Ok((facts, diagnosis))
 }
 
-/// Collects the facts until then at the latest.
+/// Collects the facts, until `until` at the latest.
 pub(super) async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFacts> {
     let mut machine = Machine::read(what.logs, until)?;
     let taken = system_clock()();
@@ -83,15 +85,15 @@ pub(super) async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFact
     })
 }
 
-/// An agent that has not called the runtime yet, or of a version that does not report what calls
-/// cost, is done without, as is one that is gone before the end.
+/// Observes the runtime. An agent is not used if it has not called the runtime yet, if its version does
+/// not report the cost of calls, or if it stops before the end.
 async fn probes(what: &What, machine: &mut Machine, until: Instant) -> anyhow::Result<ProbeFacts> {
     let agent = AgentClient::find(&what.agent, what.endpoint.as_ref()).await?;
-    // Its endpoint is the runtime's own; that of a guard leads to the guard's process and folders.
-    let its = agent
+    // The agent's endpoint is the runtime's own. That of a guard would lead to the guard's process.
+    let agents = agent
         .as_ref()
         .and_then(|(_, status)| status.runtime.endpoint.parse().ok());
-    let Some(endpoint) = its.or_else(|| what.endpoint.clone()) else {
+    let Some(endpoint) = agents.or_else(|| what.endpoint.clone()) else {
         return Ok(ProbeFacts::default());
     };
     if let Some((client, _)) = agent.filter(|(_, status)| !status.costs.is_empty()) {
@@ -100,14 +102,14 @@ async fn probes(what: &What, machine: &mut Machine, until: Instant) -> anyhow::R
         if let Some(probes) = observe(probing, machine).await {
             return Ok(probes);
         }
-        tracing::warn!("the agent on this node is gone: the runtime is observed without it");
+        tracing::warn!("the agent on this node has stopped: the runtime is observed without it");
     }
     let environment = endpoint::environment(&endpoint, KernelHints::Off);
     let probing = Probing::with_own_engine(what.asking(endpoint, until), environment);
     Ok(observe(probing, machine).await.unwrap_or_default())
 }
 
-/// The report is taken after the machine was read, so that it is current.
+/// The last report is requested after the machine was read, so that it is current.
 async fn observe<S: Source>(mut probing: Probing<S>, machine: &mut Machine) -> Option<ProbeFacts> {
     probing.observe().await?;
     machine.finish().await;
@@ -130,8 +132,8 @@ impl Source for Agent {
     }
 }
 
-/// The work of a helper, which is this program started once more.
-pub fn help() -> anyhow::Result<Found> {
+/// Serves as a helper process of the doctor.
+pub fn help() -> anyhow::Result<Outcome> {
     output::written(helper::serve(std::io::stdin().lock(), std::io::stdout()))?;
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }

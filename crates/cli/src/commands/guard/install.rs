@@ -15,12 +15,12 @@ use serde::Serialize;
 use super::units::{Access, Installation, UNITS, can_name, endpoints_of};
 use super::{Options, kubelet, program, runtime_of, socket_of};
 use crate::args::{Format, Global};
-use crate::{Found, output};
+use crate::{Outcome, output};
 
-/// Where an administrator's units are.
+/// The directory of an administrator's units.
 const UNIT_DIRECTORY: &str = "/etc/systemd/system";
 
-/// Where a kubelet's endpoint may be configured: kubeadm (with a flag before 1.34), Debian's and
+/// Files that may configure a kubelet's endpoint: kubeadm (with a flag before 1.34), Debian's and
 /// Red Hat's packages, k3s and RKE2.
 const KUBELET_FILES: [&str; 8] = [
     "/var/lib/kubelet/config.yaml",
@@ -58,7 +58,7 @@ struct Place {
     /// The directory of the units. If it is not the default, systemd is not called.
     #[arg(long, value_name = "DIR", default_value = UNIT_DIRECTORY)]
     unit_directory: PathBuf,
-    /// Print what would be done, and do nothing.
+    /// Print what would be done, and change nothing.
     #[arg(long)]
     dry_run: bool,
 }
@@ -68,7 +68,7 @@ impl Place {
         self.unit_directory.join(name)
     }
 
-    /// Whether systemd runs here, and reads these units.
+    /// Whether systemd runs on this machine and reads these units.
     fn is_live(&self) -> bool {
         !self.dry_run
             && self.unit_directory == Path::new(UNIT_DIRECTORY)
@@ -76,7 +76,7 @@ impl Place {
     }
 }
 
-/// What was done, and what is left to do.
+/// What was done, and what remains to be done.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Report {
@@ -93,13 +93,13 @@ struct Report {
     /// The version of the kubelet, if it is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     kubelet_version: Option<String>,
-    /// What the kubelet's `containerRuntimeEndpoint` is to be.
+    /// The value for the kubelet's `containerRuntimeEndpoint`.
     kubelet_endpoint: String,
-    /// The files in which it is configured otherwise.
+    /// The files that contain the other endpoint.
     kubelet_files: Vec<PathBuf>,
 }
 
-pub async fn install(global: &Global, install: Install) -> anyhow::Result<Found> {
+pub async fn install(global: &Global, install: Install) -> anyhow::Result<Outcome> {
     let Install { options, place } = install;
     let runtime = runtime_of(global).await?;
     let listen = socket_of(&options, &runtime);
@@ -158,17 +158,16 @@ pub async fn install(global: &Global, install: Install) -> anyhow::Result<Found>
         called_systemd,
         kubelet_version: kubelet_version.map(|version| version.text),
         kubelet_endpoint: format!("unix://{}", installation.listen.display()),
-        kubelet_files: naming(installation.runtime.path()),
+        kubelet_files: kubelet_files_with(installation.runtime.path()),
     };
     match global.output {
         Format::Json => output::json(&report)?,
         Format::Text => output::text(&installed(&report, &installation))?,
     }
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }
 
-/// Refuses a path at which there is something else than a socket, or nothing: a mistake in it would
-/// cost the node its runtime.
+/// Refuses a path that is no socket: with a wrong path, the kubelet would lose its runtime.
 fn check_socket(runtime: &Path) -> anyhow::Result<()> {
     let about = fs::metadata(runtime);
     let about = about.with_context(|| format!("no container runtime at {}", runtime.display()))?;
@@ -180,7 +179,7 @@ fn check_socket(runtime: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found> {
+pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Outcome> {
     let Uninstall { place, force } = uninstall;
     let [socket, service] = UNITS.map(|name| place.unit(name));
     let text = match fs::read_to_string(&service) {
@@ -202,7 +201,7 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found
         );
     };
     let listen_path = listen.trim_start_matches("unix://");
-    let kubelet_files = naming(Path::new(listen_path));
+    let kubelet_files = kubelet_files_with(Path::new(listen_path));
     if let Some(file) = kubelet_files.first().filter(|_| !force) {
         bail!(
             "{} still contains {listen_path}: set containerRuntimeEndpoint to {runtime}, restart \
@@ -244,7 +243,7 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Found
         Format::Json => output::json(&report)?,
         Format::Text => output::text(&uninstalled(&report))?,
     }
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }
 
 fn installed(report: &Report, installation: &Installation) -> String {
@@ -315,8 +314,8 @@ fn uninstalled(report: &Report) -> String {
     text
 }
 
-/// The files of a kubelet in which this socket is named.
-fn naming(socket: &Path) -> Vec<PathBuf> {
+/// The configuration files of a kubelet that contain this socket.
+fn kubelet_files_with(socket: &Path) -> Vec<PathBuf> {
     let socket = socket.to_string_lossy();
     let names = |path: &&str| {
         let text = fs::read_to_string(path);
@@ -339,7 +338,11 @@ fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
     let command = format!("systemctl {}", arguments.join(" "));
     let output = Command::new("systemctl").args(arguments).output();
     let output = output.with_context(|| format!("cannot run {command}"))?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "{command} failed: {}", said.trim());
+    let errors = String::from_utf8_lossy(&output.stderr);
+    ensure!(
+        output.status.success(),
+        "{command} failed: {}",
+        errors.trim()
+    );
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The kubelet of this node, as far as a guard must know it: its version.
+//! The version of the kubelet on this node.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio::time::timeout;
 pub const FIRST_MINOR: u32 = 31;
 
 /// How long a kubelet may take to print its version.
-const PATIENCE: Duration = Duration::from_secs(5);
+const VERSION_LIMIT: Duration = Duration::from_secs(5);
 
 /// The version of the kubelet that runs here, or that is installed; `None` if there is none, or it
 /// does not print one.
@@ -20,7 +20,7 @@ pub async fn version() -> Option<Version> {
     let program = running().or_else(installed)?;
     let mut command = Command::new(program);
     let output = timeout(
-        PATIENCE,
+        VERSION_LIMIT,
         command.arg("--version").kill_on_drop(true).output(),
     )
     .await;
@@ -48,7 +48,7 @@ fn running() -> Option<PathBuf> {
     let mut kubelets = processes.filter_map(|process| {
         let place = process.path();
         let name = fs::read_to_string(place.join("comm")).ok()?;
-        // The link leads to the file also from another root.
+        // The link can be opened even if the process has another root directory.
         (name.trim_end() == "kubelet").then(|| place.join("exe"))
     });
     kubelets.find(|program| program.exists())

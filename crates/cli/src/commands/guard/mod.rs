@@ -1,4 +1,4 @@
-//! `pleg guard`: runs `pleg-guard`, the guard's own program, installs it, and switches it.
+//! `pleg guard`: runs `pleg-guard`, the guard's own program, installs it, and changes its mode.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use pleg_text::GoDuration;
 use serde::Serialize;
 
 use crate::args::{Format, Global, duration};
-use crate::{Found, endpoint, output};
+use crate::{Outcome, endpoint, output};
 use install::{Install, Uninstall};
 
 mod install;
@@ -25,21 +25,23 @@ mod units;
 
 const HELP: &str = "\
 Configure the kubelet to use the guard's socket instead of the runtime's
-(containerRuntimeEndpoint: unix:///run/pleg/cri.sock). The runtime's responses pass through
-unchanged. While a list call is overdue, the guard answers it from its own records, provided that
-every container except the stuck one was confirmed by its own status call. The guard is a program of
-its own, pleg-guard, which this command runs. `pleg status` shows its state, if an agent runs on this
-node. docs/guard.md explains what is answered, and what never is.
+(containerRuntimeEndpoint: unix:///run/pleg/cri.sock). The runtime's responses
+pass through unchanged. While a list call is overdue, the guard answers it from
+its own records, provided that every container except the stuck one was
+confirmed by its own status call. The guard is a separate program, pleg-guard,
+which this command runs. `pleg status` shows its state, if an agent runs on
+this node. docs/guard.md explains what the guard answers, and what it never
+answers.
 
   pleg guard -r unix:///run/containerd/containerd.sock
-  pleg guard install       run a guard under systemd; `uninstall` removes it
-  pleg guard --mode shadow answer nothing, and count where the guard's lists would differ
-  pleg guard mode          print the mode of a running guard
-  pleg guard mode pass     make it pass all calls through
-  pleg guard mode guard    make it answer again";
+  pleg guard install        run a guard under systemd; `uninstall` removes it
+  pleg guard --mode shadow  answer nothing, and count differences of its lists
+  pleg guard mode           print the mode of a running guard
+  pleg guard mode pass      pass all calls through
+  pleg guard mode guard     answer again";
 
-/// How long a guard may take to answer; it does so from memory.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long to wait for a guard, which answers from memory.
+const GUARD_LIMIT: Duration = Duration::from_secs(2);
 
 /// Arguments of `pleg guard`.
 #[derive(Args, Debug)]
@@ -69,7 +71,7 @@ struct Options {
 }
 
 impl Options {
-    /// What follows `pleg-guard` to run like this, without guesses.
+    /// The arguments of `pleg-guard`, with all defaults resolved.
     fn command_line(&self, runtime: &Endpoint, listen: &Path) -> Vec<String> {
         let mut line = vec!["--runtime-endpoint".to_owned(), runtime.to_string()];
         let mut add = |flag: &str, value: String| line.extend([flag.to_owned(), value]);
@@ -80,7 +82,7 @@ impl Options {
     }
 }
 
-/// What else there is to do.
+/// The subcommands.
 #[derive(Debug, Subcommand)]
 enum Other {
     /// Write and start systemd units that run a guard, and print what to change in the kubelet.
@@ -128,7 +130,7 @@ impl From<Mode> for guard_api::Mode {
     }
 }
 
-pub async fn run(global: &Global, guard: Guard) -> anyhow::Result<Found> {
+pub async fn run(global: &Global, guard: Guard) -> anyhow::Result<Outcome> {
     match guard.other {
         Some(Other::Mode { mode, listen }) => switch(global, mode, listen.as_ref()).await,
         Some(Other::Install(install)) => install::install(global, install).await,
@@ -138,7 +140,7 @@ pub async fn run(global: &Global, guard: Guard) -> anyhow::Result<Found> {
 }
 
 /// Runs the guard's program in place of this one.
-async fn become_guard(global: &Global, options: &Options) -> anyhow::Result<Found> {
+async fn become_guard(global: &Global, options: &Options) -> anyhow::Result<Outcome> {
     let program = program::find()?;
     let runtime = runtime_of(global).await?;
     let listen = socket_of(options, &runtime);
@@ -150,10 +152,10 @@ async fn become_guard(global: &Global, options: &Options) -> anyhow::Result<Foun
     Err(error).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// The runtime in front of which a guard stands.
+/// The runtime behind the guard.
 async fn runtime_of(global: &Global) -> anyhow::Result<Endpoint> {
-    // A runtime that hangs is not asked who it is: a kubelet is to be answered all the same.
-    let present = endpoint::present(global.named_endpoint()?).await;
+    // The guard also serves in front of a runtime that hangs.
+    let present = endpoint::present(global.given_endpoint()?).await;
     present.context("no container runtime found; set its socket with --runtime-endpoint")
 }
 
@@ -175,7 +177,7 @@ async fn switch(
     global: &Global,
     mode: Option<Mode>,
     listen: Option<&Endpoint>,
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<Outcome> {
     let places = match listen {
         Some(listen) => vec![listen.path().to_owned()],
         None => ["cri.sock", "run/crio/crio.sock"]
@@ -187,18 +189,18 @@ async fn switch(
     let guard = Client::new(socket);
     let mode = match mode {
         Some(mode) => {
-            guard.set_mode(mode.into(), PATIENCE).await?;
+            guard.set_mode(mode.into(), GUARD_LIMIT).await?;
             mode
         }
         None => {
-            let status = guard.status(StatusRequest::default(), PATIENCE).await?;
+            let status = guard.status(StatusRequest::default(), GUARD_LIMIT).await?;
             match status.mode() {
                 guard_api::Mode::Guard => Mode::Guard,
                 guard_api::Mode::Shadow => Mode::Shadow,
                 guard_api::Mode::Pass => Mode::Pass,
                 guard_api::Mode::Unspecified => {
                     return Err(anyhow!(
-                        "the guard does something that this pleg does not know"
+                        "the guard has a mode that this version of pleg does not know"
                     ));
                 }
             }
@@ -213,5 +215,5 @@ async fn switch(
         Format::Json => output::json(&Switched { mode: mode.name() })?,
         Format::Text => output::text(&format!("{}: {does}\n", mode.name()))?,
     }
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }

@@ -1,4 +1,4 @@
-//! Where the guard's own program is.
+//! The path of the guard's program.
 
 use std::env;
 use std::ffi::OsStr;
@@ -37,8 +37,8 @@ fn is_executable(place: &Path) -> bool {
     file.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Refuses a program that a user other than root and ourselves can replace: root is to run it, in the
-/// kubelet's only path to its runtime.
+/// Refuses a program that a user other than root and this user can replace: root runs it, between the
+/// kubelet and its runtime.
 pub fn check_safe(program: &Path) -> anyhow::Result<()> {
     for path in [Some(program), program.parent()].into_iter().flatten() {
         let about =

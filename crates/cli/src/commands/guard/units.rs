@@ -13,11 +13,11 @@ use cri::Endpoint;
 /// The names of the units, the first that is started first.
 pub const UNITS: [&str; 2] = ["pleg-guard.socket", "pleg-guard.service"];
 
-/// By this line of the service it is known again in front of which runtime it is.
+/// The lines of the service from which [`endpoints_of`] reads the endpoints.
 const RUNTIME: &str = "X-PlegRuntime=";
 const LISTEN: &str = "X-PlegListen=";
 
-/// A guard as it is to be installed.
+/// A guard to be installed.
 #[derive(Debug)]
 pub struct Installation {
     /// The runtime behind it.
@@ -88,7 +88,7 @@ Description=pleg guard: keeps the node Ready while one container is stuck
 Requires=pleg-guard.socket
 After=pleg-guard.socket containerd.service crio.service cri-docker.service
 Before=kubelet.service
-# However often it fails, it is started again: the kubelet needs it.
+# It is restarted after any number of failures, because the kubelet needs it.
 StartLimitIntervalSec=0
 {RUNTIME}{runtime}
 {LISTEN}unix://{listen}
@@ -113,7 +113,7 @@ WantedBy=multi-user.target
     }
 }
 
-/// What a service says of the guard that it runs: the endpoints of its runtime and of itself.
+/// The endpoints of the runtime and of the guard in the text of a service.
 pub fn endpoints_of(service: &str) -> Option<[String; 2]> {
     let of = |key: &str| {
         let mut lines = service.lines();
@@ -140,7 +140,7 @@ fn quoted(word: &str) -> String {
     quoted
 }
 
-/// Whether a unit can name this path: what it cannot is refused, and not mangled.
+/// Whether a unit can contain this path unquoted.
 pub fn can_name(path: &Path) -> bool {
     path.to_str().is_some_and(|path| {
         !path
@@ -154,7 +154,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_service_tells_again_what_it_runs() {
+    fn the_endpoints_can_be_read_from_the_service() {
         let installation = Installation {
             runtime: Endpoint::new("/run/containerd/containerd.sock"),
             listen: "/run/pleg/cri.sock".into(),

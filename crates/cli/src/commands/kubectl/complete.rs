@@ -7,7 +7,7 @@
 //!   :4                       the directive: 4 is "no file names", 0 is "file names if nothing else"
 //! ```
 //!
-//! The shell itself puts `--name=` before the value of an option that is written so.
+//! The shell puts `--name=` before the value of an option that is written so.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,29 +18,28 @@ use pleg::model::wall_time::system_clock;
 use tokio::time::timeout;
 
 use super::Kubectl;
-use crate::{Found, output};
+use crate::{Outcome, output};
 
-/// The name that kubectl finds the completion of a plugin by.
+/// The name by which kubectl finds the completion of a plugin.
 const COMPLETER: &str = "kubectl_complete-pleg";
 
-/// Nobody waits longer for a key.
-const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a user waits after pressing the key.
+const LIST_LIMIT: Duration = Duration::from_secs(3);
 
-/// How many nodes are asked for at once.
+/// The number of nodes per request.
 const CHUNK: usize = 500;
 
 /// Cobra's directives.
 const FILE_NAMES: u8 = 0;
 const NO_FILE_NAMES: u8 = 4;
 
-/// Whether kubectl has started us to complete a command line.
+/// Whether kubectl has started this program to complete a command line.
 pub fn is_completer(program: &Path) -> bool {
     program.file_name().is_some_and(|name| name == COMPLETER)
 }
 
-/// Prints how the last of these words may go on. What cannot be found out is no candidate, and
-/// nothing is said of it: the user is typing.
-pub async fn complete(words: Vec<String>) -> anyhow::Result<Found> {
+/// Prints the candidates for the last word. Errors are not printed, because the user is typing.
+pub async fn complete(words: Vec<String>) -> anyhow::Result<Outcome> {
     let mut command = Kubectl::command();
     command.build();
     let (last, before) = match words.split_last() {
@@ -57,7 +56,7 @@ pub async fn complete(words: Vec<String>) -> anyhow::Result<Found> {
             values(arg)
         }
         Completing::Node => {
-            let listed = timeout(PATIENCE, nodes(&command, before)).await;
+            let listed = timeout(LIST_LIMIT, nodes(&command, before)).await;
             listed.ok().flatten().unwrap_or_default()
         }
         Completing::Nothing => Vec::new(),
@@ -75,10 +74,10 @@ pub async fn complete(words: Vec<String>) -> anyhow::Result<Found> {
         }
     }
     output::generated(format!("{lines}:{directive}\n").as_bytes())?;
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }
 
-/// What a word is.
+/// The kind of the word to complete.
 #[derive(Debug)]
 enum Completing<'a> {
     Option,
@@ -88,7 +87,7 @@ enum Completing<'a> {
 }
 
 impl<'a> Completing<'a> {
-    /// What the word after `before` is.
+    /// The kind of the word after `before`.
     fn of(command: &'a Command, before: &[String], word: &str) -> Self {
         let mut nodes = 0;
         let mut before = before.iter();
@@ -159,7 +158,7 @@ fn options(command: &Command) -> Vec<(String, String)> {
     options
 }
 
-/// The values that an option may have, where they are few.
+/// The possible values of an option, if they are listed.
 fn values(arg: &Arg) -> Vec<(String, String)> {
     let values = arg.get_possible_values();
     let values = values.iter().map(|value| {
@@ -169,7 +168,7 @@ fn values(arg: &Arg) -> Vec<(String, String)> {
     values.collect()
 }
 
-/// The nodes of the cluster that the words before select, with their states.
+/// The nodes of the cluster that the earlier words select, with their states.
 async fn nodes(command: &Command, before: &[String]) -> Option<Vec<(String, String)>> {
     let words = std::iter::once(super::PLUGIN).chain(before.iter().map(String::as_str));
     let command = command.clone().ignore_errors(true);
@@ -179,7 +178,7 @@ async fn nodes(command: &Command, before: &[String]) -> Option<Vec<(String, Stri
         .await
         .ok()?;
     let listed = fleet.nodes(None, CHUNK, |_, _| {}).await.ok()?;
-    // What a server sends is one word of a line.
+    // A name from the server must be one word of the line.
     let is_word = |name: &str| !name.is_empty() && name.chars().all(|it| it.is_ascii_graphic());
     let nodes = listed.nodes.into_iter().filter(|view| is_word(&view.node));
     Some(

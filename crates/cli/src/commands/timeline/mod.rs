@@ -23,25 +23,25 @@ use timeline::{Advice, Picture};
 use tokio::task::spawn_blocking;
 
 use crate::args::{Global, Output, duration};
-use crate::{Found, output};
+use crate::{Outcome, output};
 
 const AFTER_HELP: &str = "\
 Examples:
-  pleg timeline --from kubelet.log --from containerd.log --output-file night.html
+  pleg timeline --from kubelet.log containerd.log --output-file night.html
   pleg timeline --since 2h --output-file now.html
   pleg timeline --from node.snapshot.gz -o svg > incident.svg
   journalctl -u kubelet -o short-iso | pleg timeline --from - -o text
 
-Without -o, the extension of --output-file decides: .html, .svg, .json or .txt. Without both it is
-text on a terminal, and html otherwise.
+Without -o, the extension of --output-file decides: .html, .svg, .json or .txt.
+Without both it is text on a terminal, and html otherwise.
 
-The page works without a network. In it: drag to zoom, j and k step through the episodes, 0 shows
-everything, and the address always leads to the range that is shown.";
+The page works without a network. Drag to zoom; j and k step through the
+episodes; 0 shows everything; the address contains the range that is shown.";
 
-/// How much of the history is drawn, unless more is asked for.
-const DAY: Duration = Duration::from_secs(86_400);
+/// The default of --since for the history on this node.
+const DEFAULT_SINCE: Duration = Duration::from_secs(86_400);
 
-/// Of the picture for a terminal.
+/// The width of the picture for a terminal.
 const COLUMNS: usize = 110;
 
 /// Arguments of `pleg timeline`.
@@ -55,8 +55,8 @@ pub struct Timeline {
     /// analyze` reads; - for standard input [default: the history on this node, /var/lib/pleg/history]
     #[arg(long, value_name = "FILE", num_args = 1..)]
     from: Vec<String>,
-    /// Only so much time before the end; of the history on this node, before now [default: of the
-    /// history on this node 24h, otherwise all]
+    /// Only this period before the end; for the history on this node, before now [default: 24h for
+    /// the history on this node, otherwise all]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub since: Option<Duration>,
     /// Output format
@@ -67,7 +67,7 @@ pub struct Timeline {
     pub output_file: Option<PathBuf>,
 }
 
-pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Found> {
+pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Outcome> {
     let from = [&options.files[..], &options.from[..]].concat();
     if let Some(path) = &options.output_file {
         check_place(path, &from)?;
@@ -75,8 +75,8 @@ pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Found> {
     let form = form(&options)?;
     let now = system_clock()();
     let since = match (options.since, from.is_empty()) {
-        (since, true) => Some(now.before(since.unwrap_or(DAY))),
-        // What the end is, only the files tell.
+        (since, true) => Some(now.before(since.unwrap_or(DEFAULT_SINCE))),
+        // The end is known once the files are read.
         (_, false) => None,
     };
     let picture = spawn_blocking(move || read::read(&from, since, now)).await??;
@@ -98,7 +98,7 @@ pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Found> {
         None if form == Output::Text => output::text(&drawn)?,
         None => output::generated(drawn.as_bytes())?,
     }
-    Ok(Found::Well)
+    Ok(Outcome::Done)
 }
 
 fn form(options: &Timeline) -> anyhow::Result<Output> {
@@ -119,7 +119,7 @@ fn form(options: &Timeline) -> anyhow::Result<Output> {
         Some("json") => Output::Json,
         Some("txt") => Output::Text,
         Some(other) => bail!(
-            "the format cannot be told from the extension .{}: add -o html, svg, json, intervals or text",
+            "the extension .{} does not determine the format: add -o html, svg, json, intervals or text",
             pleg_text::escape::printable(other)
         ),
     })
@@ -162,7 +162,7 @@ fn draw(picture: &Picture, form: Output) -> anyhow::Result<String> {
     })
 }
 
-/// Whether what is drawn would replace what it is drawn from.
+/// Refuses an output file that is also an input.
 fn check_place(path: &Path, from: &[String]) -> anyhow::Result<()> {
     let file = |path: &Path| {
         let found = std::fs::metadata(path).ok()?;
@@ -190,7 +190,7 @@ fn save(path: &Path, drawn: &str) -> anyhow::Result<()> {
     if is_other {
         return std::fs::write(path, drawn).with_context(context);
     }
-    // As any other file that a shell creates; the umask narrows it.
+    // The same as for a file that a shell creates; the umask applies.
     let mode = Permissions::from_mode(0o666);
     let replace = || {
         let mut file = tempfile::Builder::new()

@@ -1,4 +1,4 @@
-//! What a picture is made of, from everything that can be read.
+//! Reads everything that can be drawn, and makes a picture of it.
 //!
 //! ```text
 //!   a history, a snapshot --> entries --fold--> episodes ----\
@@ -35,10 +35,10 @@ use crate::commands::check_permission;
 use crate::output::sentence;
 use crate::text::printable;
 
-/// More in one sentence would not be read.
-const MOST_CAUSES: usize = 3;
+/// The number of causes in one sentence.
+const MAX_CAUSES: usize = 3;
 
-/// In place of a file's name.
+/// The file name that stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
 /// Everything that was read.
@@ -46,7 +46,7 @@ const STANDARD_INPUT: &str = "-";
 struct Read {
     episodes: Vec<Episode>,
     findings: Vec<Finding>,
-    /// What a diagnosis or an analysis says that found no cause.
+    /// The summary of a diagnosis or an analysis that found no cause.
     summary: Option<String>,
     sources: Vec<String>,
     notes: Vec<String>,
@@ -171,7 +171,7 @@ impl Read {
         self.episodes.extend(episodes);
     }
 
-    /// What a bundle shows was so when it was taken.
+    /// Adds the findings of a bundle, at the time when it was taken.
     fn diagnosed(&mut self, path: &str, facts: &NodeFacts) {
         let diagnosis = diagnose(facts, |_| true);
         let source = Source {
@@ -192,7 +192,7 @@ impl Read {
         self.found(diagnosis.findings, diagnosis.summary);
     }
 
-    /// Logs, dumps and everything else. Gives those that cannot be read.
+    /// Reads logs, dumps and everything else. Returns the errors.
     fn files(&mut self, paths: &[String], now: WallTime) -> Vec<anyhow::Error> {
         let mut analyzer = Analyzer::new();
         let one = NonZeroUsize::MIN;
@@ -270,13 +270,13 @@ impl Read {
         unreadable.into_iter().map(Into::into).collect()
     }
 
-    /// A source has times from `from` to `until`.
+    /// Notes that a source has times from `from` to `until`.
     fn reaches(&mut self, path: &str, from: Option<WallTime>, until: Option<WallTime>) {
         if let Some((from, until)) = from.zip(until) {
             self.times.push(Times {
                 path: path.to_owned(),
                 from,
-                // Lines of several processes are not always in order.
+                // Lines of several processes may be out of order.
                 until: until.max(from),
             });
         }
@@ -302,7 +302,7 @@ impl Read {
             .sort_by_key(|finding| (finding.past, Reverse(finding.confidence)));
         let mut findings: Vec<Finding> = Vec::new();
         for finding in self.findings {
-            // Where it was found again, only its last finding is shown.
+            // Of several findings of the same fault, only the last is shown.
             let is_again = |known: &Finding| match finding.found_at {
                 Some(_) => known.is_same_fault(&finding),
                 None => known.cause == finding.cause && known.said() == finding.said(),
@@ -331,8 +331,8 @@ impl Read {
             let read = printable(&sources.join(", ")).into_owned();
             match until {
                 Some(_) => bail!(
-                    "there is nothing to draw: no call that hung and no node that suffered in {read}; \
-                     `pleg analyze` may say more"
+                    "there is nothing to draw: {read} shows no call that hung, and no effect on the node; \
+                     `pleg analyze` may find more"
                 ),
                 None => bail!(
                     "there is nothing to draw: no line has a time that can be read in {read}; `pleg \
@@ -342,15 +342,15 @@ impl Read {
         };
         let picture = picture.read_until(until);
         let happened = timeline::summary(&picture.episodes);
-        let else_said = self.summary.filter(|_| happened.is_none());
-        let cause = probable(&self.findings, happened.is_some()).or(else_said);
+        let without_cause = self.summary.filter(|_| happened.is_none());
+        let cause = probable(&self.findings, happened.is_some()).or(without_cause);
         let sentences: Vec<String> = happened.into_iter().chain(cause).collect();
         Ok(Picture {
             summary: match sentences.is_empty() {
-                true => "No call hung, and the node was not seen to suffer.".to_owned(),
+                true => "No call hung, and nothing shows that the node was affected.".to_owned(),
                 false => sentences.join(" "),
             },
-            // Of several nodes none is the one.
+            // Logs of several nodes have no single node.
             node: self.nodes.pop_first().filter(|_| self.nodes.is_empty()),
             advice,
             sources: self.sources,
@@ -360,8 +360,8 @@ impl Read {
     }
 }
 
-/// The causes that are as probable as the first one, in one sentence. Where it is known what
-/// happened, a mere suspicion is left to the list of causes.
+/// The causes that are as probable as the first one, in one sentence. If the episodes are known, a
+/// suspicion is only in the list of causes.
 fn probable(findings: &[Finding], is_known_what_happened: bool) -> Option<String> {
     let first = findings.first()?;
     let is_as_probable = |it: &&Finding| (it.past, it.confidence) == (first.past, first.confidence);
@@ -371,8 +371,8 @@ fn probable(findings: &[Finding], is_known_what_happened: bool) -> Option<String
             said.push(finding.said());
         }
     }
-    let more = said.len().saturating_sub(MOST_CAUSES);
-    said.truncate(MOST_CAUSES);
+    let more = said.len().saturating_sub(MAX_CAUSES);
+    said.truncate(MAX_CAUSES);
     let more = match more {
         0 => String::new(),
         more => format!("; and {more} more"),
@@ -402,11 +402,11 @@ fn advice(finding: &Finding) -> Advice {
     }
 }
 
-/// What could not be read of a history.
+/// A sentence about the parts of a history that could not be read.
 fn skipped(skipped: Skipped) -> Option<String> {
     let Skipped {
         damaged_bytes,
-        // The writer is writing, or was killed.
+        // A segment is torn while its writer writes, or after it was killed.
         torn_segments: _,
         unknown_entries,
         newer_segments,

@@ -1,10 +1,10 @@
-//! What `pleg top` learns of a node, and when it asks.
+//! The data of a node that `pleg top` shows, and when each part is requested.
 //!
 //! ```text
-//!   records   as they come
+//!   records   as they arrive
 //!   status    once a second
-//!   pods      at first, then when something has happened, but never often: on a large node all
-//!             pods are megabytes. In between, the records are applied to them.
+//!   pods      at first, then after a record, with a pause: on a large node the list of all pods
+//!             has megabytes. In between, the records are applied to the last list.
 //! ```
 
 use std::convert::Infallible;
@@ -25,48 +25,46 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use top::update::{Source, Update};
 
-/// Between two looks at the status.
-const STATUS: Duration = Duration::from_secs(1);
+/// Between two requests for the status.
+const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Before an agent that has gone is asked again.
-const RETRY: Duration = Duration::from_secs(1);
+/// Between two attempts to reach an agent that has stopped.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// At least so long between two lists of pods, and so many times as long as the last one took:
-/// that bounds what they cost.
-const PODS: Duration = Duration::from_secs(2);
-const PODS_SHARE: u32 = 50;
+/// The pause between two lists of pods is 50 times as long as the last list took, within these limits.
+/// This bounds the cost. The list is also requested without a record, because a pod whose inspection
+/// fails or succeeds again has no event.
+const MIN_PODS_PAUSE: Duration = Duration::from_secs(2);
+const MAX_PODS_PAUSE: Duration = Duration::from_secs(30);
+const PAUSE_PER_LIST: u32 = 50;
 
-/// However long a list takes, and whether or not anything has happened: a pod whose inspection
-/// fails, or succeeds again, has no event.
-const LONGEST: Duration = Duration::from_secs(30);
-
-/// Who is watched.
+/// What is watched.
 pub enum Watching {
     /// An agent, or a guard.
     Agent {
-        /// How to ask it.
+        /// Its client.
         client: AgentClient,
         /// Where it listens.
         socket: PathBuf,
         /// The runtime that it watches.
         endpoint: String,
     },
-    /// The runtime, by a generator of our own.
-    Ourselves(Box<Generator>),
+    /// The runtime, by an engine of our own.
+    Runtime(Box<OwnEngine>),
 }
 
-/// What a generator of our own is made of.
-pub struct Generator {
+/// The parts of an engine of our own.
+pub struct OwnEngine {
     /// The runtime.
     pub runtime: GrpcRuntime,
     /// How to relist.
     pub config: Config,
-    /// What it takes from the machine.
+    /// The machine.
     pub environment: Environment,
 }
 
-/// Sends all that is learned of a node, for as long as there is anybody to send it to; then, and
-/// if our own generator fails, says why that is the end.
+/// Sends all data of a node until the screen has ended or our own engine has failed; returns the
+/// reason.
 pub async fn follow(watching: Watching, updates: mpsc::Sender<Update>) -> anyhow::Error {
     match watching {
         Watching::Agent {
@@ -77,7 +75,7 @@ pub async fn follow(watching: Watching, updates: mpsc::Sender<Update>) -> anyhow
             let to = format!("agent at {}", socket.display());
             let node = Node::Agent(client);
             loop {
-                let Err(why) = learn(&node, &to, &updates).await;
+                let Err(why) = follow_node(&node, &to, &updates).await;
                 let gone = Source::Disconnected {
                     since: WallTime::now(),
                     why,
@@ -88,23 +86,24 @@ pub async fn follow(watching: Watching, updates: mpsc::Sender<Update>) -> anyhow
                 back(&node, &endpoint).await;
             }
         }
-        Watching::Ourselves(generator) => {
-            let Generator {
+        Watching::Runtime(engine) => {
+            let OwnEngine {
                 runtime,
                 config,
                 environment,
-            } = *generator;
-            let node = Node::Ourselves(Pleg::start(Arc::new(runtime), config, environment));
-            let Err(why) = learn(&node, "the runtime itself, without an agent", &updates).await;
+            } = *engine;
+            let node = Node::Own(Pleg::start(Arc::new(runtime), config, environment));
+            let Err(why) =
+                follow_node(&node, "the runtime itself, without an agent", &updates).await;
             anyhow!(why)
         }
     }
 }
 
-/// Waits until an agent that has gone answers again, for the same runtime.
+/// Waits until an agent that has stopped answers again, for the same runtime.
 async fn back(node: &Node, endpoint: &str) {
     loop {
-        sleep(RETRY).await;
+        sleep(RETRY_INTERVAL).await;
         if let Ok(status) = node.status().await
             && *status.runtime.endpoint == *endpoint
         {
@@ -113,29 +112,29 @@ async fn back(node: &Node, endpoint: &str) {
     }
 }
 
-/// Somebody who can be asked about the node.
+/// The source of the data.
 enum Node {
     Agent(AgentClient),
-    Ourselves(Pleg),
+    Own(Pleg),
 }
 
 enum Records {
     Agent(Events),
-    Ourselves(Subscription),
+    Own(Subscription),
 }
 
 impl Node {
     async fn status(&self) -> Result<StatusReport, String> {
         match self {
             Self::Agent(agent) => agent.status().await.map_err(|error| error.to_string()),
-            Self::Ourselves(pleg) => pleg.status().await.map_err(|_| stopped()),
+            Self::Own(pleg) => pleg.status().await.map_err(|_| stopped()),
         }
     }
 
     async fn pods(&self) -> Result<Vec<PodReport>, String> {
         match self {
             Self::Agent(agent) => agent.pods().await.map_err(|error| error.to_string()),
-            Self::Ourselves(pleg) => Ok(pod_reports(pleg)),
+            Self::Own(pleg) => Ok(pod_reports(pleg)),
         }
     }
 
@@ -145,9 +144,9 @@ impl Node {
                 let events = agent.events().await.map_err(|error| error.to_string())?;
                 Ok(Records::Agent(events))
             }
-            Self::Ourselves(pleg) => {
+            Self::Own(pleg) => {
                 let records = pleg.subscribe().await.map_err(|_| stopped())?;
-                Ok(Records::Ourselves(records))
+                Ok(Records::Own(records))
             }
         }
     }
@@ -160,7 +159,7 @@ impl Records {
                 let record = events.next().await;
                 record.ok_or_else(|| "the agent ended its stream of events".to_owned())
             }
-            Self::Ourselves(records) => records.next().await.ok_or_else(stopped),
+            Self::Own(records) => records.next().await.ok_or_else(stopped),
         }
     }
 }
@@ -169,8 +168,8 @@ fn stopped() -> String {
     "the event loop has stopped".to_owned()
 }
 
-/// Learns until nobody answers, or nobody wants to know; says why.
-async fn learn(
+/// Sends all data until the source or the receiver has gone; returns the reason.
+async fn follow_node(
     node: &Node,
     to: &str,
     updates: &mpsc::Sender<Update>,
@@ -182,8 +181,8 @@ async fn learn(
     touched.notify_one();
     tokio::select! {
         end = follow_records(records, updates, &touched) => end,
-        end = ask_for_status(node, updates) => end,
-        end = ask_for_pods(node, updates, &touched) => end,
+        end = request_status(node, updates) => end,
+        end = request_pods(node, updates, &touched) => end,
     }
 }
 
@@ -194,20 +193,20 @@ async fn follow_records(
 ) -> Result<Infallible, String> {
     loop {
         let record = records.next().await?;
-        let is_news = match &record {
-            // What was there at the beginning is in the first list of pods.
+        let is_change = match &record {
+            // The first list of pods contains what exists at the beginning.
             Record::Event(event) => !event.initial,
             Record::Synced { .. } | Record::Health(_) | Record::Gap { .. } => true,
         };
         send(updates, Update::Record(record)).await?;
-        if is_news {
+        if is_change {
             touched.notify_one();
         }
     }
 }
 
-async fn ask_for_status(node: &Node, updates: &mpsc::Sender<Update>) -> Result<Infallible, String> {
-    let mut ticks = interval(STATUS);
+async fn request_status(node: &Node, updates: &mpsc::Sender<Update>) -> Result<Infallible, String> {
+    let mut ticks = interval(STATUS_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
@@ -217,25 +216,25 @@ async fn ask_for_status(node: &Node, updates: &mpsc::Sender<Update>) -> Result<I
     }
 }
 
-async fn ask_for_pods(
+async fn request_pods(
     node: &Node,
     updates: &mpsc::Sender<Update>,
     touched: &Notify,
 ) -> Result<Infallible, String> {
     loop {
-        // Also when nothing has happened, now and then.
-        let _ = timeout(LONGEST, touched.notified()).await;
+        let _ = timeout(MAX_PODS_PAUSE, touched.notified()).await;
         let (taken, begun) = (WallTime::now(), Instant::now());
         match node.pods().await {
             Ok(pods) => send(updates, Update::Pods { taken, pods }).await?,
-            // If the agent has gone, the status says so; if it has not, the screen says how old
-            // the list is.
+            // If the agent has stopped, the request for the status fails too. Otherwise the screen
+            // shows how old the list is.
             Err(why) => {
                 tracing::debug!("the pods cannot be listed: {why}");
                 touched.notify_one();
             }
         }
-        sleep((begun.elapsed() * PODS_SHARE).clamp(PODS, LONGEST)).await;
+        let pause = begun.elapsed() * PAUSE_PER_LIST;
+        sleep(pause.clamp(MIN_PODS_PAUSE, MAX_PODS_PAUSE)).await;
     }
 }
 

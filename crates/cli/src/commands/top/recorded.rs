@@ -94,8 +94,7 @@ impl Recording for Recorded {
                 pods,
             },
         });
-        // They were found after the recording: whoever looks at what was before them is not to
-        // read them as if they had been known.
+        // The diagnosis was made at the end of the recording, so earlier times do not show it.
         let is_last = time >= self.recording.span().1;
         let findings = self.findings.iter().filter(|_| is_last);
         parts.chain(findings.cloned()).collect()

@@ -1,4 +1,4 @@
-//! A runtime that fails, has gone, or accepts nobody.
+//! A runtime that fails, is unreachable, or accepts no connection.
 
 use std::thread::{sleep, spawn};
 use std::time::Duration;
@@ -14,7 +14,7 @@ use super::{ALONE, assert_narrow, causes, doctor, three_pods};
 use crate::support::{FakeRuntime, Pleg, serve_on};
 
 #[test]
-fn a_runtime_that_fails_every_status_is_not_called_healthy() {
+fn a_runtime_that_fails_every_status_is_not_healthy() {
     let runtime = FakeRuntime::with_pods(&[]);
     for pod in 0..60 {
         runtime.sim.run(&format!("pod-{pod}"), &["x"]);
@@ -38,7 +38,7 @@ fn a_runtime_that_fails_every_status_is_not_called_healthy() {
 }
 
 #[test]
-fn a_runtime_that_has_gone_is_told_from_one_that_never_was() {
+fn a_stopped_runtime_is_distinguished_from_one_that_never_ran() {
     let mut runtime = three_pods();
     runtime.go_away();
     let ended = doctor(&runtime, &[]).assert_code(1);
@@ -53,14 +53,14 @@ fn a_runtime_that_has_gone_is_told_from_one_that_never_was() {
     assert_narrow(&ended.out);
 }
 
-/// A process that ends with a call unanswered, which is also what a restart looks like.
+/// A process that ends while a call is outstanding, as in a restart.
 async fn break_the_first_call(listener: &tokio::net::UnixListener) {
-    // Who only connects, to learn who listens, sends nothing.
+    // A client that only connects, to read the peer's credentials, sends nothing.
     while listener.accept().await.unwrap().0.read_u8().await.is_err() {}
 }
 
 #[test]
-fn a_runtime_that_ends_during_the_first_call_is_gone() {
+fn a_runtime_that_ends_during_the_first_call_is_unreachable() {
     let runtime = FakeRuntime::nowhere();
     let _server = serve_on(&runtime.socket(), async |listener| {
         break_the_first_call(&listener).await;
@@ -70,7 +70,7 @@ fn a_runtime_that_ends_during_the_first_call_is_gone() {
 }
 
 #[test]
-fn a_runtime_that_restarts_while_its_lists_are_late_is_asked_again() {
+fn a_runtime_that_restarts_while_its_lists_are_late_is_observed_again() {
     for hangs in [false, true] {
         let runtime = three_pods();
         for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
@@ -94,7 +94,7 @@ fn a_runtime_that_restarts_while_its_lists_are_late_is_asked_again() {
     }
 }
 
-/// Waits until a call was made that the doctor makes after its lists.
+/// Waits until a call is made that the doctor sends after its lists.
 fn after_the_lists(sim: &sim::Sim) {
     while sim.calls_made(Rpc::PodSandboxStatus) + sim.calls_made(Rpc::ContainerStatus) < 2 {
         sleep(Duration::from_millis(5));
@@ -102,7 +102,7 @@ fn after_the_lists(sim: &sim::Sim) {
 }
 
 #[test]
-fn a_runtime_that_restarts_while_each_is_asked_is_asked_again() {
+fn a_runtime_that_restarts_during_inspections_is_observed_again() {
     for (down, hangs) in [(300, false), (1500, false), (1500, true)] {
         let runtime = three_pods();
         let slow = Fault::Slow(Duration::from_millis(200));
@@ -128,7 +128,7 @@ fn a_runtime_that_restarts_while_each_is_asked_is_asked_again() {
 }
 
 #[test]
-fn the_one_call_during_which_a_runtime_goes_away_is_named() {
+fn the_call_during_which_the_runtime_stopped_is_reported() {
     let runtime = three_pods();
     let call = Rpc::ContainerStatus;
     let crash = Fault::Crash(Duration::from_millis(300));
@@ -146,14 +146,14 @@ fn the_one_call_during_which_a_runtime_goes_away_is_named() {
     assert_eq!(failed.len(), 1, "{report:#}");
     let evidence = finding["evidence"].to_string();
     assert!(!evidence.contains("  "), "{evidence}");
-    // Whoever asks for another cause is not told that all is well.
+    // With --check for another cause, the result is not `ok`.
     let other = doctor(&runtime, &["--check", "container-lock"]).assert_code(2);
     assert!(other.out.contains("is lost each time"), "{}", other.out);
 }
 
-/// As containerd, which systemd starts again after five seconds.
+/// As containerd, which systemd restarts after five seconds.
 #[test]
-fn the_call_during_which_a_runtime_went_away_for_longer_is_told() {
+fn the_call_during_which_the_runtime_stopped_for_longer_is_reported() {
     let runtime = three_pods();
     let crash = Fault::Crash(Duration::from_secs(60));
     runtime
@@ -168,7 +168,7 @@ fn the_call_during_which_a_runtime_went_away_for_longer_is_told() {
 }
 
 #[test]
-fn a_runtime_that_ends_while_each_is_asked_is_gone() {
+fn a_runtime_that_ends_during_inspections_is_unreachable() {
     let runtime = three_pods();
     let slow = Fault::Slow(Duration::from_millis(200));
     runtime.sim.fault(Rpc::ContainerStatus, None, slow.clone());
@@ -185,7 +185,7 @@ fn a_runtime_that_ends_while_each_is_asked_is_gone() {
     assert_eq!(causes(&report), ["runtime-unresponsive"]);
 }
 
-/// One that fails every call about a container, and more of them than are kept.
+/// A runtime that fails every call about a container, with more containers than failures are kept.
 fn fails_each(pods: usize) -> FakeRuntime {
     let runtime = FakeRuntime::with_pods(&[]);
     for pod in 0..pods {
@@ -199,7 +199,7 @@ fn fails_each(pods: usize) -> FakeRuntime {
 }
 
 #[test]
-fn a_runtime_that_fails_each_call_and_ends_is_gone() {
+fn a_runtime_that_fails_each_call_and_ends_is_unreachable() {
     let runtime = fails_each(1500);
     let sim = runtime.sim.clone();
     let ends = spawn(move || {
@@ -215,9 +215,9 @@ fn a_runtime_that_fails_each_call_and_ends_is_gone() {
     assert!(is_gone, "{summary}");
 }
 
-/// What had failed before the restart is asked again, too.
+/// Calls that failed before the restart are repeated, too.
 #[test]
-fn a_runtime_that_restarts_while_it_lists_again_is_asked_for_everything() {
+fn a_runtime_that_restarts_during_the_second_list_is_observed_completely() {
     let runtime = three_pods();
     let call = Rpc::ContainerStatus;
     let fails = Fault::Fail(CallError::Refused("Unknown: no".into()));
@@ -231,7 +231,7 @@ fn a_runtime_that_restarts_while_it_lists_again_is_asked_for_everything() {
         sim.restart(Duration::from_millis(400));
         sim.lift(call, Some("b/x.0"));
     });
-    // They are late, so that the second ones are under way then.
+    // They are late, so that the second lists are outstanding then.
     let slow = Fault::Slow(Duration::from_millis(700));
     runtime.sim.fault(Rpc::ListContainers, None, slow);
     let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
@@ -241,8 +241,8 @@ fn a_runtime_that_restarts_while_it_lists_again_is_asked_for_everything() {
     assert!(!evidence.contains("default/b"), "{report:#}");
 }
 
-/// A living container that the runtime lists, and does not know when it is asked for it.
-fn is_told_as_failing(runtime: &FakeRuntime) {
+/// A running container that is listed, while its status call returns NotFound.
+fn is_reported_as_failing(runtime: &FakeRuntime) {
     let report = doctor(runtime, &["-o", "json"]).assert_code(1).value();
     let mut probes = report["probes"].as_array().unwrap().iter();
     let failed = probes.find(|probe| probe["id"] == "b/x.0");
@@ -256,7 +256,7 @@ fn not_found() -> Fault {
 }
 
 #[test]
-fn a_listed_container_that_is_not_found_after_seconds_is_told() {
+fn a_listed_container_that_is_not_found_for_seconds_is_reported() {
     let runtime = three_pods();
     let call = Rpc::ContainerStatus;
     runtime.sim.fault(call, Some("b/x.0"), Fault::Hang);
@@ -266,7 +266,7 @@ fn a_listed_container_that_is_not_found_after_seconds_is_told() {
         sleep(Duration::from_secs(3));
         sim.fault(call, Some("b/x.0"), not_found());
     });
-    is_told_as_failing(&runtime);
+    is_reported_as_failing(&runtime);
     fails.join().unwrap();
 }
 
@@ -294,15 +294,15 @@ const LATE_LISTS: [&[Rpc]; 2] = [
 ];
 
 #[test]
-fn a_listed_container_that_is_not_found_is_reported_where_the_next_lists_are_slow() {
+fn a_listed_container_that_is_not_found_is_reported_if_the_next_lists_are_slow() {
     for late in LATE_LISTS {
-        is_told_as_failing(&not_found_before_lists_of(Duration::from_millis(700), late));
+        is_reported_as_failing(&not_found_before_lists_of(Duration::from_millis(700), late));
     }
 }
 
-/// Whether it is gone, only a list shows that comes after seconds: until then it is not known.
+/// Only a list after seconds shows whether the container was removed.
 #[test]
-fn a_listed_container_that_is_not_found_is_never_healthy_where_the_next_lists_are_late() {
+fn a_listed_container_that_is_not_found_is_never_healthy_if_the_next_lists_are_late() {
     for late in LATE_LISTS {
         let runtime = not_found_before_lists_of(Duration::from_secs(3), late);
         let report = doctor(&runtime, &["-o", "json"]).value();
@@ -311,7 +311,7 @@ fn a_listed_container_that_is_not_found_is_never_healthy_where_the_next_lists_ar
 }
 
 #[test]
-fn a_runtime_that_restarts_during_the_first_call_is_well() {
+fn a_runtime_that_restarts_during_the_first_call_is_healthy() {
     let runtime = FakeRuntime::nowhere();
     let sim = runtime.sim.clone();
     sim.run("a", &["x"]);
@@ -324,7 +324,7 @@ fn a_runtime_that_restarts_during_the_first_call_is_well() {
 }
 
 #[test]
-fn a_runtime_that_accepts_nobody_is_told_by_its_full_queue() {
+fn a_runtime_that_accepts_no_connection_is_recognised_by_its_full_queue() {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketType, bind, listen, socket};
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("full.sock");

@@ -19,7 +19,7 @@ fn the_schema_describes_the_report_on_a_healthy_node_and_while_a_list_is_not_ans
 }
 
 #[test]
-fn the_schema_describes_the_report_where_there_is_no_runtime() {
+fn the_schema_describes_the_report_without_a_runtime() {
     let args = ["doctor", "-r", "/nowhere/runtime.sock", "-o", "json"];
     let args = [&args[..], &ALONE].concat();
     let report = Pleg::new(&args).run().assert_code(1).value();

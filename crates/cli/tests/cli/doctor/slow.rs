@@ -1,4 +1,4 @@
-//! What is slow does not hang, and what a kubelet makes of it.
+//! Slow runtimes: nothing is reported as stuck, and the effect on a kubelet is reported.
 
 use std::io::{Read, Write};
 use std::time::Duration;
@@ -11,7 +11,7 @@ use super::{LISTS, causes, doctor, make_lists_slow, once_made, three_pods};
 use crate::support::{Agent, FakeRuntime, Pleg};
 
 #[test]
-fn a_kubelet_whose_loop_stands_beside_a_quick_runtime_is_at_fault_itself() {
+fn a_stalled_kubelet_beside_a_fast_runtime_is_the_culprit() {
     let runtime = three_pods();
     let kubelet = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = kubelet.local_addr().unwrap().to_string();
@@ -41,7 +41,7 @@ fn a_kubelet_whose_loop_stands_beside_a_quick_runtime_is_at_fault_itself() {
 }
 
 #[test]
-fn a_node_with_more_than_a_kubelet_can_inspect_is_told_what_it_carries() {
+fn a_node_with_too_many_containers_for_a_kubelet_is_reported_with_their_number() {
     let runtime = FakeRuntime::with_pods(&[]);
     for pod in 0..250 {
         runtime.sim.run(&format!("pod-{pod}"), &["x", "y"]);
@@ -60,7 +60,7 @@ fn a_node_with_more_than_a_kubelet_can_inspect_is_told_what_it_carries() {
 }
 
 #[test]
-fn what_is_slow_now_and_then_counts_as_a_kubelet_would_feel_it() {
+fn intermittent_slowness_is_judged_by_the_relist_of_a_kubelet() {
     let runtime = FakeRuntime::with_pods(&[]);
     for pod in 0..700 {
         let name = format!("pod-{pod:03}");
@@ -81,7 +81,7 @@ fn what_is_slow_now_and_then_counts_as_a_kubelet_would_feel_it() {
 }
 
 #[test]
-fn where_every_call_is_slow_one_that_is_slower_does_not_hang() {
+fn if_every_call_is_slow_a_slower_one_is_not_stuck() {
     let runtime = three_pods();
     let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));
     runtime.sim.fault(Rpc::PodSandboxStatus, None, slow(1));
@@ -96,7 +96,7 @@ fn where_every_call_is_slow_one_that_is_slower_does_not_hang() {
 }
 
 #[test]
-fn one_that_is_only_slow_does_not_hang_and_nobody_is_accused() {
+fn a_slow_container_is_not_stuck_and_not_blamed() {
     for (call, id) in [
         (Rpc::ContainerStatus, Some("b/x.0")),
         (Rpc::PodSandboxStatus, Some("b.0")),
@@ -116,7 +116,7 @@ fn one_that_is_only_slow_does_not_hang_and_nobody_is_accused() {
 }
 
 #[test]
-fn a_list_that_comes_late_shows_whom_else_to_ask() {
+fn a_late_list_shows_further_ids() {
     for lists in [
         &[Rpc::ListContainers][..],
         &[Rpc::ListContainers, Rpc::ListPodSandbox],
@@ -138,7 +138,7 @@ fn a_list_that_comes_late_shows_whom_else_to_ask() {
 }
 
 #[test]
-fn where_even_the_first_call_is_slow_a_list_gets_its_time() {
+fn if_the_first_call_is_slow_the_limit_of_a_list_is_longer() {
     let runtime = three_pods();
     let slow = |seconds| Fault::Slow(Duration::from_secs(seconds));
     runtime.sim.fault(Rpc::Version, None, slow(1));
@@ -150,7 +150,7 @@ fn where_even_the_first_call_is_slow_a_list_gets_its_time() {
 }
 
 #[test]
-fn a_list_that_is_refused_for_its_size_is_that_cause() {
+fn a_list_that_is_refused_for_its_size_is_its_own_cause() {
     let runtime = three_pods();
     let refused = CallError::TooLarge("received 17302190 vs. 16777216".into());
     let fault = Fault::Fail(refused);
@@ -160,7 +160,7 @@ fn a_list_that_is_refused_for_its_size_is_that_cause() {
 }
 
 #[test]
-fn where_both_lists_take_long_one_that_hangs_is_named_and_no_list() {
+fn if_both_lists_are_slow_a_stuck_container_is_reported_and_no_list() {
     let runtime = three_pods();
     let agent = Agent::watching(&runtime.path());
     agent.wait_healthy();
@@ -195,7 +195,7 @@ fn where_both_lists_take_long_one_that_hangs_is_named_and_no_list() {
 }
 
 #[test]
-fn a_moment_in_which_nothing_was_answered_is_not_what_a_kubelet_pays_for_each_pod() {
+fn a_short_pause_does_not_count_for_each_pod_of_a_kubelet() {
     let runtime = FakeRuntime::with_pods(&[]);
     for pod in 0..110 {
         runtime.sim.run(&format!("pod-{pod}"), &["x"]);

@@ -1,4 +1,4 @@
-//! Who is named where calls hang, and who is not.
+//! Which culprit is reported when calls hang.
 
 use std::fs::Permissions;
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use sim::Fault;
 use super::{ALONE, MAX_OUTSTANDING, assert_narrow, causes, doctor, doctor_within, three_pods};
 use crate::support::{Agent, Ended, FakeRuntime, Pleg};
 
-/// Until then, the agent's calls may be slow.
+/// The agent's calls may be slow until then.
 fn wait_until_two_hang(agent: &Agent) {
     agent.wait("/v1/status", |answer| {
         let status = answer.json();
@@ -22,7 +22,7 @@ fn wait_until_two_hang(agent: &Agent) {
     });
 }
 
-/// A runtime under the lock of y in b, and an agent that has named it.
+/// A runtime with the status lock of y in b, and an agent that has reported it.
 fn under_the_status_lock() -> (FakeRuntime, Agent) {
     let runtime = three_pods();
     let agent = Agent::watching(&runtime.endpoint());
@@ -33,7 +33,7 @@ fn under_the_status_lock() -> (FakeRuntime, Agent) {
 }
 
 #[test]
-fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
+fn under_the_status_lock_the_agents_reports_show_the_culprit() {
     let (runtime, agent) = under_the_status_lock();
     let lists = runtime.sim.calls_made(Rpc::ListContainers);
     let statuses = runtime.sim.max_outstanding_per_id();
@@ -53,13 +53,13 @@ fn under_the_status_lock_the_culprit_is_named_by_what_an_agent_knows() {
         summary.contains("container y of pod default/b"),
         "{summary}"
     );
-    // Nobody was asked twice for what the agent waits for.
+    // No call was sent for which the agent already waits.
     assert_eq!(runtime.sim.calls_made(Rpc::ListContainers), lists);
     assert!(runtime.sim.max_outstanding_per_id() <= statuses + 8);
 }
 
 #[test]
-fn a_fault_that_ends_while_the_doctor_looks_is_no_ground_to_kill_anybody() {
+fn a_fault_that_ends_during_the_diagnosis_leads_to_no_advice_to_kill() {
     let (runtime, agent) = under_the_status_lock();
     let path = runtime.path();
     let args = ["doctor", "-r", &path, "--agent", &agent.socket];
@@ -78,12 +78,12 @@ fn a_fault_that_ends_while_the_doctor_looks_is_no_ground_to_kill_anybody() {
 
 /// The first ends while the machine is read, which takes a second, and the other one then.
 #[test]
-fn nor_are_two_of_which_one_ends_after_the_other() {
+fn two_faults_that_end_during_the_diagnosis_lead_to_no_advice_to_kill() {
     let runtime = three_pods();
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
     let call = Rpc::ContainerStatus;
-    // They differ, so the agent asks for their status, and waits.
+    // They differ, so the agent requests their status and waits.
     for (pod, id) in [("a", "a/x.0"), ("c", "c/x.0")] {
         runtime.sim.fault(call, Some(id), Fault::Hang);
         runtime.sim.exit(pod, "x", 1);
@@ -125,7 +125,7 @@ fn few_calls_are_outstanding_whatever_hangs() {
 }
 
 #[test]
-fn one_list_that_hangs_is_reported_within_six_seconds_though_nobody_knows_whom_to_poll() {
+fn a_hanging_list_is_reported_within_six_seconds_without_known_ids() {
     let runtime = three_pods();
     runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     let report = doctor_within(Duration::from_secs(6), &runtime, &["-o", "json"]);
@@ -133,31 +133,31 @@ fn one_list_that_hangs_is_reported_within_six_seconds_though_nobody_knows_whom_t
     assert_eq!(causes(&report), ["container-status-lock"], "{report:#}");
 }
 
-fn by_nobody(runtime: &FakeRuntime, agent: &str, more: &[&str]) -> Option<Ended> {
+fn as_other_user(runtime: &FakeRuntime, agent: &str, more: &[&str]) -> Option<Ended> {
     let path = runtime.path();
     let args = ["doctor", "-r", &path, "--agent", agent];
     let args = [&args[..], &ALONE[2..], more].concat();
-    Some(Pleg::new(&args).by_nobody()?.run())
+    Some(Pleg::new(&args).as_other_user()?.run())
 }
 
 #[test]
-fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
+fn without_root_the_agents_reports_replace_calls() {
     let runtime = three_pods().for_root_alone();
-    let Some(alone) = by_nobody(&runtime, "off", &[]) else {
+    let Some(alone) = as_other_user(&runtime, "off", &[]) else {
         return;
     };
     let alone = alone.assert_code(2);
     let first = alone.out.split("\n\n").next().unwrap().replace('\n', " ");
     assert!(first.contains("only root can open"), "{first}");
 
-    // Only root and the group that is wanted get an answer.
+    // Only root and the configured group get an answer.
     let closed = Agent::watching(&runtime.endpoint());
-    let refused = by_nobody(&runtime, &closed.socket, &[]).unwrap();
+    let refused = as_other_user(&runtime, &closed.socket, &[]).unwrap();
     let said = refused.sentence();
     assert!(said.ends_with("permission denied"), "{said}");
     let agent = Agent::configured(&runtime.endpoint(), "socketGroup: 65534\n");
     agent.wait_healthy();
-    let well = by_nobody(&runtime, &agent.socket, &[]).unwrap();
+    let well = as_other_user(&runtime, &agent.socket, &[]).unwrap();
     let page = well.assert_code(0).out;
     let first = page.split("\n\n").next().unwrap().replace('\n', " ");
     assert!(
@@ -180,7 +180,7 @@ fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
     std::fs::set_permissions(bundle.path(), Permissions::from_mode(0o777)).unwrap();
     let path = bundle.path().join("node.json.gz");
     let bundle = ["-o", "json", "--bundle", path.to_str().unwrap()];
-    let report = by_nobody(&runtime, &agent.socket, &bundle).unwrap();
+    let report = as_other_user(&runtime, &agent.socket, &bundle).unwrap();
     let report = report.assert_code(1).value();
     assert_eq!(causes(&report), ["container-status-lock"]);
     let finding = &report["findings"][0];
@@ -196,7 +196,6 @@ fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
     let there = Pleg::new(&["doctor", "-o", "json", "--from", bundle[3]]).run();
     assert_eq!(there.assert_code(1).value(), report);
 
-    // However long it lasts.
     runtime.sim.status_unlock("b", "y");
     runtime.sim.stop();
     for seconds in [6.0, 9.0] {
@@ -207,14 +206,14 @@ fn where_only_root_may_ask_the_agents_word_stands_for_the_runtimes() {
             status["health"]["reason"] == "RuntimeSilent"
                 && calls.any(|call| call["call"] == "ListContainers" && is_old(call))
         });
-        let silent = by_nobody(&runtime, &agent.socket, &["-o", "json"]).unwrap();
-        let summary = silent.assert_code(1).value()["summary"].to_string();
+        let unresponsive = as_other_user(&runtime, &agent.socket, &["-o", "json"]).unwrap();
+        let summary = unresponsive.assert_code(1).value()["summary"].to_string();
         assert!(summary.contains("does not answer any call"), "{summary}");
     }
 }
 
 #[test]
-fn what_an_agent_withholds_is_reported_and_not_called() {
+fn a_call_that_an_agent_withholds_is_reported_and_not_sent() {
     let runtime = three_pods();
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
@@ -225,11 +224,11 @@ fn what_an_agent_withholds_is_reported_and_not_called() {
     agent.wait("/v1/status", |answer| {
         let status = answer.json();
         let mut failing = status["failing"].as_array().unwrap().iter();
-        // The third loss was five seconds after the first: the next try comes after sixteen more.
+        // The third loss was five seconds after the first; the next attempt is after sixteen more.
         let is_long = |since: &Value| since.as_f64().unwrap() > 6.0;
         failing.any(|failing| failing["withheld"] == true && is_long(&failing["sinceSeconds"]))
     });
-    // Whoever calls it now is told something else.
+    // A call now returns something else.
     runtime.sim.fault(call, Some("b/x.0"), Fault::Hang);
     let path = runtime.path();
     let args = ["doctor", "-r", &path, "--agent", &agent.socket];
@@ -246,18 +245,18 @@ fn what_an_agent_withholds_is_reported_and_not_called() {
 }
 
 #[test]
-fn an_agent_that_ends_meanwhile_is_not_taken_at_its_word() {
+fn reports_of_an_agent_that_ends_during_the_diagnosis_are_not_used() {
     let runtime = three_pods().for_root_alone();
     let agent = Agent::configured(&runtime.endpoint(), "socketGroup: 65534\n");
     agent.wait_healthy();
-    // A kubelet is asked after the agent.
+    // The kubelet's health endpoint is requested after the agent.
     let kubelet = TcpListener::bind("127.0.0.1:0").unwrap();
     let healthz = kubelet.local_addr().unwrap().to_string();
     let path = runtime.path();
     let socket = agent.socket.clone();
     let args = ["doctor", "-r", &path, "--agent", &socket];
     let args = [&args[..], &["--kubelet-healthz", &healthz]].concat();
-    let Some(doctor) = Pleg::new(&args).by_nobody() else {
+    let Some(doctor) = Pleg::new(&args).as_other_user() else {
         return;
     };
     let looking = doctor.start();
@@ -268,7 +267,7 @@ fn an_agent_that_ends_meanwhile_is_not_taken_at_its_word() {
 }
 
 #[test]
-fn under_the_status_lock_the_ids_that_were_saved_lead_to_the_culprit() {
+fn under_the_status_lock_the_saved_ids_lead_to_the_culprit() {
     let runtime = three_pods();
     let folder = tempfile::tempdir().unwrap();
     let name = runtime.path().trim_start_matches('/').replace('/', "-");
@@ -296,7 +295,7 @@ fn under_the_status_lock_the_ids_that_were_saved_lead_to_the_culprit() {
 }
 
 #[test]
-fn it_ends_in_time_when_everything_hangs_and_leaves_no_pile_of_calls() {
+fn it_ends_in_time_when_everything_hangs_with_few_outstanding_calls() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     for pod in 0..40 {
         runtime.sim.run(&format!("pod-{pod}"), &["x", "y"]);
@@ -313,7 +312,7 @@ fn it_ends_in_time_when_everything_hangs_and_leaves_no_pile_of_calls() {
     // Both lists answer, and each id hangs.
     let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
     assert_eq!(causes(&report)[0], "runtime-unresponsive");
-    // The calls of both runs, of which those of the first end with their connection.
+    // The calls of both runs; those of the first end with their connection.
     let most = runtime.sim.max_outstanding();
     assert!(most <= 2 * MAX_OUTSTANDING, "{most}");
 }
@@ -326,7 +325,7 @@ fn hang_all(runtime: &sim::Sim) {
     runtime.fault(sim::Rpc::Status, None, Fault::Hang);
 }
 
-/// The runtime is what does not answer, and nothing in it is blamed.
+/// The runtime is the culprit, and no container is.
 #[track_caller]
 fn assert_only_the_runtime_is_named(report: &Value) {
     assert_eq!(causes(report), ["runtime-unresponsive"], "{report:#}");
@@ -335,8 +334,8 @@ fn assert_only_the_runtime_is_named(report: &Value) {
 }
 
 #[test]
-fn where_a_runtime_stops_in_the_middle_no_container_is_named_for_it() {
-    // After so many calls of that kind.
+fn a_runtime_that_stops_during_the_diagnosis_blames_no_container() {
+    // After this number of calls of the kind.
     for (call, count) in [
         (Rpc::Version, 1),
         (Rpc::PodSandboxStatus, 5),
@@ -365,7 +364,7 @@ fn where_a_runtime_stops_in_the_middle_no_container_is_named_for_it() {
 }
 
 #[test]
-fn where_everything_hangs_no_container_is_named_whose_id_was_saved() {
+fn if_everything_hangs_no_container_of_the_saved_set_is_blamed() {
     let runtime = FakeRuntime::with_pods(&[("pod-a", &["x"]), ("pod-b", &["x"])]);
     let folder = tempfile::tempdir().unwrap();
     let name = runtime.path().trim_start_matches('/').replace('/', "-");

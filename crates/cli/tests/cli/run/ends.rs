@@ -1,4 +1,4 @@
-//! How a run ends, and what the next one finds.
+//! How a run ends, and what the next run adopts.
 
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -8,9 +8,9 @@ use pleg::runtime::Rpc;
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::node::{CHANGES, Node, Run, assert_line, pod};
-use crate::support::{PATIENCE, eventually};
+use crate::support::{TEST_LIMIT, eventually};
 
-/// A run ends by a signal, and the next one finds its pod as it was.
+/// A run ends by a signal, and the next one adopts its pod unchanged.
 fn check_adoption(signal: Signal, code: Option<i32>) {
     let node = Node::with("web.yaml", &pod("web", ""));
     let mut run = node.run();
@@ -23,7 +23,7 @@ fn check_adoption(signal: Signal, code: Option<i32>) {
     assert_eq!(run.pod("Ready")["pod"], first["pod"]);
     node.look_again();
     assert_eq!(node.changes(), before, "{CHANGES:?}");
-    // Ready is not all: it is kept running.
+    // It is kept running.
     node.exit("web", 1);
     let again = run.action("CreateContainer");
     assert_eq!(again["why"], "the container exited with code 1");
@@ -47,9 +47,9 @@ fn after_kill_9_the_next_run_adopts_them_too() {
 }
 
 #[test]
-fn it_stops_although_nobody_reads_what_it_writes() {
+fn it_stops_although_its_output_is_not_read() {
     let node = Node::new();
-    // More than a pipe holds.
+    // More than a pipe buffers.
     let wrong = "x: 0\n".repeat(20);
     for number in 0..200 {
         node.write(&format!("{number}.yaml"), &pod("web", &wrong));
@@ -75,11 +75,11 @@ fn it_stops_although_nobody_reads_what_it_writes() {
     kill_process(Pid::from_child(&run), Signal::TERM).unwrap();
     let status = eventually("it ends", || run.try_wait().unwrap());
     assert_eq!(status.code(), Some(0));
-    assert!(begun.elapsed() < PATIENCE / 3, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < TEST_LIMIT / 3, "{:?}", begun.elapsed());
 }
 
 #[test]
-fn what_happened_to_manifests_meanwhile_is_done_by_the_next_run() {
+fn the_next_run_applies_changes_of_manifests() {
     let node = Node::with("a.yaml", &pod("kept", ""));
     node.write("b.yaml", &pod("changed", ""));
     node.write("c.yaml", &pod("removed", ""));
@@ -107,7 +107,7 @@ fn what_happened_to_manifests_meanwhile_is_done_by_the_next_run() {
 #[test]
 fn down_ends_all_pods_of_the_owner_and_touches_no_other() {
     let node = Node::with("web.yaml", &pod("web", ""));
-    // Nobody knows whose it is.
+    // Its owner is not known.
     node.runtime.sim.run("stranger", &["app"]);
     let mut run = node.run();
     run.pod("Ready");
@@ -130,6 +130,5 @@ fn down_ends_all_pods_of_the_owner_and_touches_no_other() {
         assert_eq!(node.state(&pod), Some(ContainerState::Running), "{pod}");
     }
     assert_eq!(node.runtime.sim.calls_made(Rpc::StopContainer), 1);
-    // Nothing is left to end.
     assert_eq!(node.down().assert_code(0).out, "");
 }

@@ -1,4 +1,4 @@
-//! The folder of manifests, and what is refused of it.
+//! The folder of manifests, and refused manifests.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -75,9 +75,9 @@ fn of_two_files_that_define_one_pod_the_first_is_used_until_it_is_removed() {
 }
 
 #[test]
-fn hidden_files_and_folders_are_left_alone_and_links_are_followed() {
+fn hidden_files_and_folders_are_ignored_and_links_are_followed() {
     let node = Node::new();
-    // As a volume of a config map is: all links lead through one that is swapped.
+    // As in a volume of a config map: all links lead through one that is replaced.
     for (version, more) in [("..1", ""), ("..2", "  hostNetwork: true\n")] {
         fs::create_dir(node.manifest(version)).unwrap();
         node.write(&format!("{version}/web.yaml"), &pod("web", more));
@@ -105,7 +105,7 @@ fn hidden_files_and_folders_are_left_alone_and_links_are_followed() {
 }
 
 #[test]
-fn while_the_folder_is_gone_all_pods_are_kept() {
+fn while_the_folder_is_missing_all_pods_are_kept() {
     let node = Node::with("web.yaml", &pod("web", ""));
     let mut run = node.run();
     run.pod("Ready");

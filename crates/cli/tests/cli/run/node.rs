@@ -1,4 +1,4 @@
-//! A node for `pleg run`: a simulated runtime, a folder, and what a run tells.
+//! A node for `pleg run`: a simulated runtime, a folder, and the lines of a run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,10 +10,10 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{
-    Ended, FakeRuntime, PATIENCE, Pleg, Running, assert_keys, assert_time, eventually,
+    Ended, FakeRuntime, Pleg, Running, TEST_LIMIT, assert_keys, assert_time, eventually,
 };
 
-/// The calls that change something of a pod.
+/// The calls that change a pod.
 pub(super) const CHANGES: [Rpc; 7] = [
     Rpc::RunPodSandbox,
     Rpc::StopPodSandbox,
@@ -39,7 +39,7 @@ pub(super) fn job(name: &str) -> String {
     pod(name, "  restartPolicy: Never\n")
 }
 
-/// A simulated runtime, with a folder for everything that is kept on a host.
+/// A simulated runtime, with a folder for all files of a host.
 pub(super) struct Node {
     pub(super) runtime: FakeRuntime,
     pub(super) folder: TempDir,
@@ -82,7 +82,7 @@ impl Node {
             .to_string()
     }
 
-    /// `pleg run` for that owner, with nothing outside of the folder.
+    /// `pleg run` for that owner, with all files in the folder.
     pub(super) fn command_of(&self, owner: &str, more: &[&str]) -> Pleg {
         let text = |name: &str| self.path(name).display().to_string();
         let (config, root, logs) = (text("agent.yaml"), text("root"), text("logs/pods"));
@@ -99,7 +99,7 @@ impl Node {
 
     pub(super) fn command(&self, more: &[&str]) -> Pleg {
         let manifests = self.path("manifests").display().to_string();
-        // Another test plays a kubelet.
+        // Another test listens on the kubelet's port.
         let usual = ["--manifests", &manifests, "--beside-kubelet"];
         self.command_of("test", &[&usual, more].concat())
     }
@@ -117,7 +117,7 @@ impl Node {
         self.command_of("test", &down).run()
     }
 
-    /// How often each of the calls was made that change something.
+    /// The number of calls of each kind that changes a pod.
     pub(super) fn changes(&self) -> [usize; CHANGES.len()] {
         CHANGES.map(|call| self.runtime.sim.calls_made(call))
     }
@@ -135,7 +135,7 @@ impl Node {
         });
     }
 
-    /// Ends the container of a pod that runs.
+    /// Ends the running container of a pod.
     #[track_caller]
     pub(super) fn exit(&self, pod: &str, code: i32) {
         self.wait_running(pod);
@@ -146,7 +146,7 @@ impl Node {
         self.runtime.sim.world().pods.keys().cloned().collect()
     }
 
-    /// Waits until the pods were looked at a few times more.
+    /// Waits for a few more relists.
     #[track_caller]
     pub(super) fn look_again(&self) {
         let lists = || self.runtime.sim.calls_made(Rpc::ListContainers);
@@ -157,13 +157,13 @@ impl Node {
     }
 }
 
-/// A run that tells what it decides in JSON.
+/// A run that prints its decisions in JSON.
 pub(super) struct Run(pub(super) Running);
 
 impl Run {
-    /// The next line that is wanted; each one until then has the shape that was promised.
+    /// The next line that matches; each line until then has the documented shape.
     #[track_caller]
-    pub(super) fn told(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(super) fn line(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         self.0.record(what, |line| {
             assert_line(line);
             wanted(line)
@@ -172,17 +172,17 @@ impl Run {
 
     #[track_caller]
     pub(super) fn action(&mut self, action: &str) -> Value {
-        self.told(action, |line| line["action"] == action)
+        self.line(action, |line| line["action"] == action)
     }
 
     /// The next line about the pod as a whole.
     #[track_caller]
     pub(super) fn pod(&mut self, action: &str) -> Value {
         let wanted = |line: &Value| line["kind"] == "pod" && line["action"] == action;
-        self.told(action, wanted)
+        self.line(action, wanted)
     }
 
-    /// Where it serves over TCP.
+    /// Its TCP address.
     #[track_caller]
     pub(super) fn address(&mut self) -> String {
         eventually("it reports where it serves", || {
@@ -196,7 +196,7 @@ impl Run {
     #[track_caller]
     pub(super) fn end(self, signal: Signal) -> Ended {
         self.0.signal(signal);
-        self.0.end(PATIENCE)
+        self.0.end(TEST_LIMIT)
     }
 }
 

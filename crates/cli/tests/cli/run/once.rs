@@ -4,29 +4,29 @@ use pleg::model::listed::ContainerState;
 use rustix::process::Signal;
 
 use super::node::{CHANGES, Node, job, pod, why};
-use crate::support::PATIENCE;
+use crate::support::TEST_LIMIT;
 
 #[test]
-fn once_ends_well_when_all_pods_have_succeeded() {
+fn once_ends_with_exit_code_0_when_all_pods_have_succeeded() {
     let node = Node::with("ok.yaml", &job("ok"));
-    // What never finishes is not waited for.
+    // A pod that is restarted always is not waited for.
     node.write("server.yaml", &pod("server", ""));
     let mut run = node.run_with(&["--once"]);
     node.wait_running("server");
     node.exit("ok", 0);
     run.pod("Succeeded");
-    run.0.end(PATIENCE).assert_code(0);
+    run.0.end(TEST_LIMIT).assert_code(0);
     assert_eq!(node.state("server"), Some(ContainerState::Running));
     // It has finished, and is not run again.
     let before = node.changes();
     let run = node.run_with(&["--once"]);
-    run.0.end(PATIENCE).assert_code(0);
+    run.0.end(TEST_LIMIT).assert_code(0);
     let created = |changes: [usize; CHANGES.len()]| (changes[0], changes[3]);
     assert_eq!(created(node.changes()), created(before));
 }
 
 #[test]
-fn once_tells_by_its_exit_code_that_a_pod_has_failed_and_names_the_container() {
+fn once_ends_with_exit_code_1_when_a_pod_has_failed() {
     let node = Node::with("ok.yaml", &job("ok"));
     node.write("bad.yaml", &job("bad"));
     let mut run = node.run_with(&["--once"]);
@@ -39,16 +39,16 @@ fn once_tells_by_its_exit_code_that_a_pod_has_failed_and_names_the_container() {
         said.contains(": container app exited with code 3"),
         "{said}"
     );
-    run.0.end(PATIENCE).assert_code(1);
+    run.0.end(TEST_LIMIT).assert_code(1);
 }
 
 #[test]
-fn once_does_not_end_well_if_a_job_is_ended_or_it_is_stopped_before_the_job_has_finished() {
+fn once_ends_with_exit_code_2_if_a_job_has_not_finished() {
     let node = Node::with("job.yaml", &job("job"));
     let mut run = node.run_with(&["--once"]);
     run.pod("Running");
     node.remove("job.yaml");
-    let ended = run.0.end(PATIENCE).assert_code(2);
+    let ended = run.0.end(TEST_LIMIT).assert_code(2);
     let said = "the manifest of pod default/job was changed or removed before the pod had finished";
     assert!(ended.err.contains(said), "{}", ended.err);
 
@@ -56,13 +56,13 @@ fn once_does_not_end_well_if_a_job_is_ended_or_it_is_stopped_before_the_job_has_
     let mut run = node.run_with(&["--once"]);
     run.pod("Running");
     run.0.signal(Signal::TERM);
-    let ended = run.0.end(PATIENCE).assert_code(2);
+    let ended = run.0.end(TEST_LIMIT).assert_code(2);
     let said = "stopped before all pods had finished";
     assert!(ended.err.contains(said), "{}", ended.err);
 }
 
 #[test]
-fn once_cannot_be_done_with_a_refused_manifest_or_if_no_pod_can_finish() {
+fn once_ends_with_exit_code_2_if_a_manifest_is_refused_or_no_pod_can_finish() {
     for (file, text, said) in [
         (
             "bad.yaml",

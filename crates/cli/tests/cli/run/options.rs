@@ -1,4 +1,4 @@
-//! What the options say, and what cannot be begun with them.
+//! The options, and errors at the start.
 
 use std::io::Write;
 use std::net::TcpListener;
@@ -7,7 +7,7 @@ use super::node::{CHANGES, Node, Run, names, pod};
 use crate::support::Pleg;
 
 #[test]
-fn what_is_kept_on_the_host_is_where_the_options_say() {
+fn files_on_the_host_are_in_the_directories_of_the_options() {
     let node = Node::with("web.yaml", &pod("web", "  volumes: [{name: data}]\n"));
     let mut run = node.run();
     let uid = run.pod("Ready")["pod"]["uid"].clone();
@@ -23,7 +23,7 @@ fn what_is_kept_on_the_host_is_where_the_options_say() {
 }
 
 #[test]
-fn the_runtime_is_told_absolute_paths_whatever_the_options_say() {
+fn the_runtime_gets_absolute_paths() {
     let node = Node::with("web.yaml", &pod("web", "  volumes: [{name: data}]\n"));
     let here = std::env::current_dir().unwrap();
     let up = "../".repeat(here.components().count() - 1);
@@ -55,12 +55,12 @@ fn the_runtime_is_told_absolute_paths_whatever_the_options_say() {
 }
 
 #[test]
-fn beside_a_kubelet_it_does_not_start_unless_it_is_told_to() {
+fn beside_a_kubelet_it_starts_only_with_the_option() {
     let kubelet = match TcpListener::bind("127.0.0.1:10248") {
         Ok(kubelet) => kubelet,
         Err(error) => {
             let why = format!("SKIPPED: no kubelet can be played on port 10248: {error}");
-            // Past the harness, which shows only what failing tests print.
+            // Written to the process's standard error, because the harness captures output of passing tests.
             let _ = writeln!(std::io::stderr(), "{why}");
             return;
         }
@@ -79,7 +79,7 @@ fn beside_a_kubelet_it_does_not_start_unless_it_is_told_to() {
 }
 
 #[test]
-fn what_cannot_be_begun_is_one_sentence() {
+fn an_error_at_the_start_is_one_sentence() {
     let node = Node::with("web.yaml", &pod("web", ""));
     let run = |manifests: &str, endpoint: &str| {
         let args = ["--manifests", manifests, "--beside-kubelet", "-r", endpoint];
@@ -117,7 +117,7 @@ fn what_cannot_be_begun_is_one_sentence() {
 }
 
 #[test]
-fn of_one_owner_there_is_one_run_at_a_time() {
+fn only_one_run_of_an_owner_is_allowed() {
     let node = Node::with("web.yaml", &pod("web", ""));
     let mut run = node.run();
     run.pod("Ready");

@@ -1,4 +1,4 @@
-//! What becomes of pods, and how that is told.
+//! The pods of a run, and the decisions that are printed.
 
 use std::fs;
 use std::time::Duration;
@@ -10,14 +10,14 @@ use super::node::{Node, Run, names, pod, why};
 use crate::support::{Pleg, assert_keys, eventually, get};
 
 #[test]
-fn a_pod_comes_up_and_each_decision_is_an_object_with_six_keys() {
+fn a_pod_starts_and_each_decision_is_an_object_with_six_keys() {
     let node = Node::with("web.yaml", &pod("web", ""));
     let mut run = node.run();
-    let mut told = Vec::new();
+    let mut lines = Vec::new();
     let mut next = |run: &mut Run| {
-        let line = run.told("any line", |_| true);
+        let line = run.line("any line", |_| true);
         let kind = line["kind"].as_str().unwrap().to_owned();
-        told.push((kind, line["action"].as_str().unwrap().to_owned()));
+        lines.push((kind, line["action"].as_str().unwrap().to_owned()));
         line
     };
     let added = next(&mut run);
@@ -26,9 +26,9 @@ fn a_pod_comes_up_and_each_decision_is_an_object_with_six_keys() {
     assert_eq!(added["container"], Value::Null);
     assert_eq!(added["why"], "web.yaml");
     while next(&mut run)["action"] != "Ready" {}
-    let told: Vec<_> = told.iter().map(|(kind, it)| (&**kind, &**it)).collect();
+    let lines: Vec<_> = lines.iter().map(|(kind, it)| (&**kind, &**it)).collect();
     assert_eq!(
-        told,
+        lines,
         [
             ("manifest", "Add"),
             ("step", "CreateSandbox"),
@@ -44,7 +44,7 @@ fn a_pod_comes_up_and_each_decision_is_an_object_with_six_keys() {
 }
 
 #[test]
-fn people_see_the_same_as_a_table() {
+fn the_text_is_a_table_of_the_same_decisions() {
     let node = Node::with("web.yaml", &pod("web", ""));
     let mut run = node.command(&[]).start();
     let header = run.line("the columns", |_| true);
@@ -127,7 +127,7 @@ fn a_changed_manifest_replaces_its_pod_and_a_removed_one_ends_it() {
     assert_eq!(killed["why"], "the manifest was removed");
     run.pod("Gone");
     assert_eq!(node.pods(), Vec::<String>::new());
-    // What was kept for it on the host is gone too.
+    // Its files on the host are removed, too.
     for folder in ["root/pods", "logs/pods"] {
         assert_eq!(names(&node.path(folder)), Vec::<String>::new(), "{folder}");
     }
@@ -158,12 +158,12 @@ fn the_ready_condition_of_the_node_is_served_over_tcp_and_on_the_socket() {
         assert_eq!(condition["status"], "True");
         assert_eq!(condition["reason"], "KubeletReady");
     }
-    // Nothing else of it is shown to everybody.
+    // No other field is served over TCP.
     assert_eq!(get(&address, "/v1/pods").code, 404);
 }
 
 #[test]
-fn a_pod_that_waits_for_the_network_is_told_and_shown() {
+fn a_pod_that_waits_for_the_network_is_reported_and_shown() {
     let node = Node::with("web.yaml", &pod("web", ""));
     node.write("host.yaml", &pod("host", "  hostNetwork: true\n"));
     node.runtime.sim.world().network_error = Some("no plugin".to_owned());
@@ -210,8 +210,8 @@ fn init_containers_that_have_succeeded_are_ready_and_do_not_make_the_pod_unready
 }
 
 #[test]
-fn beside_a_stuck_pod_the_others_are_worked_on_and_the_node_stays_ready() {
-    let node = Node::with("innocent.yaml", &pod("innocent", ""));
+fn beside_a_stuck_pod_work_on_others_continues_and_the_node_stays_ready() {
+    let node = Node::with("other.yaml", &pod("other", ""));
     node.runtime.sim.run("stuck", &["app"]);
     let config = "relistPeriod: 100ms\nrelistThreshold: 2s\n";
     fs::write(node.path("agent.yaml"), config).unwrap();
@@ -227,7 +227,7 @@ fn beside_a_stuck_pod_the_others_are_worked_on_and_the_node_stays_ready() {
     std::thread::sleep(Duration::from_secs(4));
     let condition = get(&socket, "/v1/node").json();
     assert_eq!(condition["status"], "True", "{condition}");
-    node.runtime.sim.exit("innocent", "app", 1);
+    node.runtime.sim.exit("other", "app", 1);
     // The simulated runtime creates nothing while the lock is held.
     run.action("CreateContainer");
     node.runtime.sim.status_unlock("stuck", "app");

@@ -8,9 +8,9 @@ use rustix::process::Signal;
 use serde_json::Value;
 use tempfile::{NamedTempFile, TempDir};
 
-use super::{Answer, Ended, PATIENCE, Pleg, Running, eventually, get, lines};
+use super::{Answer, Ended, Pleg, Running, TEST_LIMIT, eventually, get, lines};
 
-/// An agent on a socket of its own, and on ports that were free.
+/// An agent on its own socket, and on free ports.
 pub struct Agent {
     running: Running,
     pub socket: String,
@@ -18,27 +18,27 @@ pub struct Agent {
     pub metrics_address: Option<String>,
     _place: Option<TempDir>,
     _config: NamedTempFile,
-    /// Where it records.
+    /// The directory of its recording.
     pub history: TempDir,
 }
 
 impl Agent {
-    /// One that watches `endpoint` and relists often.
+    /// An agent that observes `endpoint` with a short period.
     pub fn watching(endpoint: &str) -> Self {
         Self::configured(endpoint, "")
     }
 
-    /// The same with more lines of configuration.
+    /// With more lines of configuration.
     pub fn configured(endpoint: &str, lines: &str) -> Self {
         Self::start(None, endpoint, lines, env!("CARGO_TARGET_TMPDIR"))
     }
 
-    /// The same on this socket.
+    /// On this socket.
     pub fn listening(socket: &str, endpoint: &str, lines: &str) -> Self {
         Self::start(Some(socket), endpoint, lines, env!("CARGO_TARGET_TMPDIR"))
     }
 
-    /// One that saves what it knows in that folder.
+    /// With this state directory.
     pub fn keeping_state_in(folder: &str, endpoint: &str) -> Self {
         Self::start(None, endpoint, "", folder)
     }
@@ -89,12 +89,12 @@ impl Agent {
         get(&self.socket, path)
     }
 
-    /// `/v1/events` as they come.
+    /// `/v1/events`, as they arrive.
     pub fn events(&self) -> impl Iterator<Item = Value> + use<> {
         lines(&self.socket, "/v1/events")
     }
 
-    /// Waits until an answer is as it should be.
+    /// Waits until an answer matches.
     #[track_caller]
     pub fn wait(&self, path: &str, wanted: impl Fn(&Answer) -> bool) -> Answer {
         let what = format!("{path} is as wanted");
@@ -117,7 +117,7 @@ impl Agent {
         });
     }
 
-    /// The names of the pods it knows, in order.
+    /// The names of the known pods, in order.
     #[track_caller]
     pub fn pods(&self) -> Vec<String> {
         let pods = self.get("/v1/pods").json();
@@ -133,12 +133,12 @@ impl Agent {
         self.running.log()
     }
 
-    /// It stands still, and its socket takes connections that nobody serves.
+    /// It is stopped: its socket accepts connections, which are not served.
     pub fn stop(&self) {
         self.running.signal(Signal::STOP);
     }
 
-    /// The terminal that it was started from closes.
+    /// The terminal from which it was started closes.
     pub fn hang_up(&self) {
         self.running.signal(Signal::HUP);
     }
@@ -149,11 +149,11 @@ impl Agent {
 
     #[track_caller]
     pub fn end(self) -> Ended {
-        self.running.end(PATIENCE)
+        self.running.end(TEST_LIMIT)
     }
 }
 
-/// The address that it reports as its first or second.
+/// The first or second address in its log.
 #[track_caller]
 fn said_address(running: &mut Running, number: usize) -> String {
     eventually("the agent reports where it serves", || {

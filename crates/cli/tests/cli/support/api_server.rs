@@ -32,7 +32,7 @@ impl ApiServer {
         Pleg::as_plugin(args).env("KUBECONFIG", kubeconfig.to_str().unwrap())
     }
 
-    /// `kubectl pleg WORDS<TAB>`: what its completion is answered.
+    /// The candidates for `kubectl pleg WORDS<TAB>`.
     pub fn complete(&self, words: &[&str]) -> String {
         let kubeconfig = self.kubeconfig();
         let pleg = Pleg::as_completer(words).env("KUBECONFIG", kubeconfig.to_str().unwrap());

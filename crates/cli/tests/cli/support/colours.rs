@@ -1,6 +1,6 @@
-//! Colours, which are asked for so that nobody but us takes other escapes out.
+//! Colours are requested, so that only the escaping under test removes other escape sequences.
 
-/// The text without what only colours it.
+/// The text without colours.
 pub fn without_colours(text: &str) -> String {
     let mut parts = text.split("\u{1b}[");
     let mut rest = parts.next().unwrap_or_default().to_owned();

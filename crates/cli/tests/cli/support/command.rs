@@ -1,4 +1,4 @@
-//! The real `pleg`, run to its end or for as long as the test wants.
+//! The real `pleg`, run to its end or until the test ends it.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-use super::{PATIENCE, eventually};
+use super::{TEST_LIMIT, eventually};
 
-const NOBODY: u32 = 65534;
+const OTHER_USER: u32 = 65534;
 
 /// A command line.
 pub struct Pleg(Command);
 
-/// What is left of a command that has ended.
+/// The exit code and the output of a command.
 #[derive(Debug)]
 pub struct Ended {
     pub code: Option<i32>,
@@ -25,7 +25,7 @@ pub struct Ended {
     pub err: String,
 }
 
-/// A command under way. Killed when dropped.
+/// A running command, killed when dropped.
 pub struct Running {
     child: Child,
     out: Receiver<String>,
@@ -36,7 +36,7 @@ pub struct Running {
 }
 
 impl Pleg {
-    /// `pleg` with these arguments, and nothing of the machine's that could change it.
+    /// `pleg` with these arguments, without the environment and the agent of this machine.
     pub fn new(args: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_pleg"));
         command.args(args).stdin(Stdio::null());
@@ -53,7 +53,7 @@ impl Pleg {
         Self(command)
     }
 
-    /// The same, as kubectl starts a plugin.
+    /// As kubectl starts a plugin.
     pub fn as_plugin(args: &[&str]) -> Self {
         let mut pleg = Self::new(args);
         pleg.0.arg0("kubectl-pleg");
@@ -72,18 +72,18 @@ impl Pleg {
         self
     }
 
-    /// As a user who may nothing; `None`, said aloud, where that cannot be done.
-    pub fn by_nobody(mut self) -> Option<Self> {
+    /// As another user without permissions; `None` with a message if that is not possible.
+    pub fn as_other_user(mut self) -> Option<Self> {
         let program = self.0.get_program().to_owned();
         let mut probe = Command::new(program);
         probe
             .arg("--version")
             .stdout(Stdio::null())
-            .uid(NOBODY)
-            .gid(NOBODY);
+            .uid(OTHER_USER)
+            .gid(OTHER_USER);
         match probe.status() {
             Ok(status) if status.success() => {
-                self.0.uid(NOBODY).gid(NOBODY);
+                self.0.uid(OTHER_USER).gid(OTHER_USER);
                 Some(self)
             }
             _ => {
@@ -98,7 +98,7 @@ impl Pleg {
     /// Runs it to its end.
     #[track_caller]
     pub fn run(self) -> Ended {
-        self.start().end(PATIENCE)
+        self.start().end(TEST_LIMIT)
     }
 
     /// Starts it.
@@ -132,12 +132,12 @@ fn lines_of(source: impl Read + Send + 'static) -> (Receiver<String>, JoinHandle
 }
 
 impl Running {
-    /// The next line of its output, once `wanted` says yes to it.
+    /// The next line of its output that matches.
     #[track_caller]
     pub fn line(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
         loop {
-            let left = PATIENCE.saturating_sub(begun.elapsed());
+            let left = TEST_LIMIT.saturating_sub(begun.elapsed());
             let Ok(line) = self.out.recv_timeout(left) else {
                 let seen = self.seen.concat();
                 panic!("never came: {what}\nout: {seen}\nerr: {}", self.log());
@@ -149,20 +149,20 @@ impl Running {
         }
     }
 
-    /// The next JSON record that `wanted` says yes to.
+    /// The next JSON record that matches.
     #[track_caller]
     pub fn record(&mut self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let line = self.line(what, |line| wanted(&json(line)));
         json(&line)
     }
 
-    /// All that it logged until now.
+    /// Its log until now.
     pub fn log(&mut self) -> &str {
         self.logged.extend(self.err.try_iter());
         &self.logged
     }
 
-    /// The most memory that it has had, in bytes.
+    /// Its peak memory in bytes.
     pub fn peak_memory(&self) -> u64 {
         let status = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(status).unwrap();
@@ -179,7 +179,7 @@ impl Running {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end, no longer than that.
+    /// Waits for its end, at most this long.
     #[track_caller]
     pub fn end(mut self, within: Duration) -> Ended {
         let begun = Instant::now();
@@ -217,7 +217,7 @@ impl Ended {
         self
     }
 
-    /// That it could not be done, and said so in one sentence; gives the sentence.
+    /// Asserts that it failed with one sentence, and returns the sentence.
     #[track_caller]
     pub fn sentence(self) -> String {
         let ended = self.assert_code(2);

@@ -1,8 +1,8 @@
-//! Exposition text, as Prometheus reads it.
+//! Parses Prometheus' exposition text.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What is fixed about a family: its type, its help, and the label sets of its samples.
+/// A family of metrics: type, help, and the label sets of its samples.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Family {
     pub kind: String,
@@ -10,7 +10,7 @@ pub struct Family {
     pub series: BTreeSet<String>,
 }
 
-/// Reads exposition text; values are left out.
+/// Parses exposition text, without values.
 pub fn families(text: &str) -> BTreeMap<String, Family> {
     let mut families = BTreeMap::<String, Family>::new();
     let mut name = String::new();

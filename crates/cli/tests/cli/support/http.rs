@@ -1,4 +1,4 @@
-//! HTTP of the simplest kind: version 1.0, in which an answer ends with the connection.
+//! A client of HTTP 1.0, in which an answer ends with the connection.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 
 use serde_json::Value;
 
-use super::PATIENCE;
+use super::TEST_LIMIT;
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Answer {
     }
 }
 
-/// A connection of either kind.
+/// A TCP connection or a unix socket.
 pub trait Stream: Read + Write + Send {}
 
 impl Stream for TcpStream {}
@@ -34,11 +34,11 @@ impl Stream for UnixStream {}
 pub fn connect(address: &str) -> Box<dyn Stream> {
     if address.starts_with('/') {
         let stream = UnixStream::connect(address).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(TEST_LIMIT)).unwrap();
         return Box::new(stream);
     }
     let stream = TcpStream::connect(address).unwrap();
-    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    stream.set_read_timeout(Some(TEST_LIMIT)).unwrap();
     Box::new(stream)
 }
 
@@ -55,7 +55,7 @@ pub fn get(address: &str, path: &str) -> Answer {
     }
 }
 
-/// `GET path` of `address`, line by line as they come.
+/// `GET path` of `address`, line by line.
 #[track_caller]
 pub fn lines(address: &str, path: &str) -> impl Iterator<Item = Value> + use<> {
     let (code, _, rest) = open(address, path);
@@ -71,7 +71,7 @@ fn open(address: &str, path: &str) -> (u16, String, BufReader<Box<dyn Stream>>) 
     request(address, &asked)
 }
 
-/// A request as it is written: the code and headers of its answer, and where its body is read.
+/// Sends a request; returns code and headers of the answer, and a reader of its body.
 #[track_caller]
 pub fn request(address: &str, asked: &str) -> (u16, String, BufReader<Box<dyn Stream>>) {
     let mut stream = connect(address);

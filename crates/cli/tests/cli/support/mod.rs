@@ -1,5 +1,5 @@
-//! What the tests speak in: the real `pleg`, runtimes that behave and that do not, and
-//! an agent's HTTP.
+//! Fixtures: the real `pleg`, correct and faulty runtimes, and
+//! a client of an agent.
 
 use std::time::{Duration, Instant};
 
@@ -29,10 +29,10 @@ pub use schema::Schema;
 pub use shapes::{assert_keys, assert_status_shape, assert_time};
 pub use tmux::Tmux;
 
-/// How long anything may take on a machine that has other things to do.
-pub const PATIENCE: Duration = Duration::from_secs(30);
+/// The time limit for each step on a busy machine.
+pub const TEST_LIMIT: Duration = Duration::from_secs(30);
 
-/// Asks again and again until there is an answer.
+/// Repeats a check until it returns a value.
 #[track_caller]
 pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
     let begun = Instant::now();
@@ -40,7 +40,7 @@ pub fn eventually<T>(what: &str, mut ask: impl FnMut() -> Option<T>) -> T {
         if let Some(answer) = ask() {
             return answer;
         }
-        assert!(begun.elapsed() < PATIENCE, "still not: {what}");
+        assert!(begun.elapsed() < TEST_LIMIT, "still not: {what}");
         std::thread::sleep(Duration::from_millis(20));
     }
 }

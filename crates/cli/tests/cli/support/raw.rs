@@ -1,4 +1,4 @@
-//! Runtimes that answer what no runtime should.
+//! Runtimes with malformed answers.
 
 use std::convert::Infallible;
 use std::path::Path;
@@ -19,7 +19,7 @@ use tonic::transport::Server;
 
 use super::runtime::serve_on;
 
-/// What a method answers: the bytes of a message, or a gRPC code with a sentence.
+/// The answer of a method: the bytes of a message, or a gRPC code with a sentence.
 pub enum RawAnswer {
     Bytes(Vec<u8>),
     Refusal(u16, &'static str),
@@ -31,7 +31,7 @@ impl<M: Message> From<M> for RawAnswer {
     }
 }
 
-/// A gRPC server whose answers are made by hand, from the method's name and the request.
+/// A gRPC server whose answers are a function of the method and the request.
 pub struct RawRuntime {
     place: TempDir,
     _server: Runtime,
@@ -99,16 +99,16 @@ fn framed(answer: RawAnswer) -> Response<Body> {
         .unwrap()
 }
 
-/// What may stand where a runtime should.
+/// A server that is no CRI runtime.
 #[derive(Clone, Copy, Debug)]
 pub enum RawServer {
-    /// It says who it is, and its lists are no protobuf.
+    /// It answers `Version`, and its lists are no protobuf.
     GarbageLists,
-    /// Every method is unknown to it.
+    /// It implements no method.
     NoSuchMethod,
     /// An HTTP/1 server.
     PlainHttp,
-    /// It hangs up on whoever comes.
+    /// It closes each connection.
     ClosesAtOnce,
 }
 
@@ -143,7 +143,7 @@ impl RawServer {
 async fn answer_and_close(listener: UnixListener, answer: &'static [u8]) {
     while let Ok((mut stream, _)) = listener.accept().await {
         let mut asked = [0; 1024];
-        // Whoever hung up needs no answer.
+        // The client may have closed the connection.
         let _ = stream.read(&mut asked).await;
         let _ = stream.write_all(answer).await;
         while stream.read(&mut asked).await.is_ok_and(|n| n > 0) {}

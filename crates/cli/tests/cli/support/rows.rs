@@ -1,11 +1,11 @@
-//! Rows made by hand, and a runtime that lists them.
+//! Rows of lists, and a runtime that lists them.
 
 use cri::v1;
 use prost::Message;
 
 use super::{RawAnswer, RawRuntime};
 
-/// A runtime that lists these rows, and whose statuses say the same.
+/// A runtime that lists these rows, with equal statuses.
 pub fn rows_of(sandboxes: Vec<v1::PodSandbox>, containers: Vec<v1::Container>) -> RawRuntime {
     RawRuntime::new(move |method, request| match method {
         "Version" => v1::VersionResponse {

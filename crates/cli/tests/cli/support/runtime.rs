@@ -11,7 +11,7 @@ use tempfile::TempDir;
 use tokio::net::UnixListener;
 use tokio::runtime::{Builder, Runtime};
 
-/// A runtime that can go away and come back, with its world.
+/// A runtime that can be stopped and started again, with its world.
 pub struct FakeRuntime {
     pub sim: Sim,
     place: TempDir,
@@ -19,7 +19,7 @@ pub struct FakeRuntime {
 }
 
 impl FakeRuntime {
-    /// A runtime with pods of that many containers, all of which run.
+    /// A runtime with pods of this many running containers.
     pub fn with_pods(pods: &[(&str, &[&str])]) -> Self {
         let mut runtime = Self::nowhere();
         for (pod, containers) in pods {
@@ -29,7 +29,7 @@ impl FakeRuntime {
         runtime
     }
 
-    /// One that has not come yet.
+    /// A runtime that is not started yet.
     pub fn nowhere() -> Self {
         Self {
             sim: Sim::new(),
@@ -61,7 +61,7 @@ impl FakeRuntime {
         }));
     }
 
-    /// Its socket is root's alone, in a folder that everybody may look into.
+    /// Only root may use its socket, in a folder that all users may list.
     pub fn for_root_alone(self) -> Self {
         let mode = |path: &Path, mode| {
             std::fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
@@ -71,7 +71,7 @@ impl FakeRuntime {
         self
     }
 
-    /// The process ends: its connections with it; its socket stays behind.
+    /// The process ends, and its connections with it; the socket file remains.
     pub fn go_away(&mut self) {
         if let Some(server) = self.server.take() {
             server.shutdown_background();
@@ -85,7 +85,7 @@ impl Drop for FakeRuntime {
     }
 }
 
-/// Runs a server on `socket` in threads of its own; what it serves ends with them.
+/// Runs a server on `socket` in its own threads, with which its connections end.
 pub fn serve_on<F>(socket: &Path, server: impl FnOnce(UnixListener) -> F) -> Runtime
 where
     F: Future<Output = ()> + Send + 'static,

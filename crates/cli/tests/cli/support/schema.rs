@@ -36,7 +36,7 @@ impl Schema {
         &self.root
     }
 
-    /// What is wrong with an output: wrong types, missing keys, and keys that are not described.
+    /// The mistakes in an output: wrong types, missing keys, and keys without description.
     pub fn faults(&self, output: &Value) -> Vec<String> {
         let errors = self.validator.iter_errors(output);
         let mut faults: Vec<String> = errors
@@ -46,7 +46,7 @@ impl Schema {
         faults
     }
 
-    /// That an output is valid, and that each of its keys is described.
+    /// Asserts that an output is valid, and that each of its keys is described.
     #[track_caller]
     pub fn assert_describes(&self, output: &Value) {
         let faults = self.faults(output);
@@ -85,7 +85,7 @@ impl Schema {
         }
     }
 
-    /// These schemas, and all that they refer to or consist of.
+    /// These schemas, and all that they refer to or contain.
     fn with_references<'a>(&'a self, mut left: Vec<&'a Value>) -> Vec<&'a Value> {
         let mut found = Vec::new();
         while let Some(schema) = left.pop() {

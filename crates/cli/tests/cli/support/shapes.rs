@@ -1,8 +1,8 @@
-//! The shapes that were promised.
+//! The documented shapes of the JSON output.
 
 use serde_json::Value;
 
-/// That a time is written as RFC 3339 in UTC with nanoseconds.
+/// Asserts that a time is written as RFC 3339 in UTC with nanoseconds.
 #[track_caller]
 pub fn assert_time(value: &Value) {
     let text = value.as_str().unwrap_or_else(|| panic!("no time: {value}"));
@@ -13,7 +13,7 @@ pub fn assert_time(value: &Value) {
     assert_eq!(shape, "0000-00-00T00:00:00.000000000Z", "{text}");
 }
 
-/// That an object has exactly these keys.
+/// Asserts that an object has exactly these keys.
 #[track_caller]
 pub fn assert_keys(value: &Value, keys: &[&str]) {
     let object = value.as_object();
@@ -25,7 +25,7 @@ pub fn assert_keys(value: &Value, keys: &[&str]) {
     assert_eq!(found, wanted, "in {value}");
 }
 
-/// That a status has every promised key; more may be added.
+/// Asserts that a status has every documented key; more may be added.
 #[track_caller]
 pub fn assert_status_shape(status: &Value) {
     let is_number = |value: &Value| value.is_number();

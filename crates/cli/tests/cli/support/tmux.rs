@@ -1,4 +1,4 @@
-//! A real terminal: tmux, with a server of its own.
+//! A real terminal: tmux, with its own server.
 
 use std::fs;
 use std::io::Write;
@@ -16,11 +16,11 @@ pub struct Tmux {
 }
 
 impl Tmux {
-    /// Starts `pleg` with these arguments; `None`, said aloud, where there is no tmux.
+    /// Starts `pleg` with these arguments; `None` with a message if there is no tmux.
     pub fn start(args: &[&str]) -> Option<Self> {
         if Command::new("tmux").arg("-V").output().is_err() {
             let why = "SKIPPED: pleg in a terminal: tmux is not installed";
-            // Past the harness, which shows only what failing tests print.
+            // Written to the process's standard error, because the harness captures output of passing tests.
             let _ = writeln!(std::io::stderr(), "{why}");
             return None;
         }
@@ -48,12 +48,12 @@ impl Tmux {
         String::from_utf8(output.stdout).unwrap()
     }
 
-    /// What is on the screen.
+    /// The text on the screen.
     pub fn text(&self) -> String {
         self.tmux(&["capture-pane", "-p"])
     }
 
-    /// Presses keys, by tmux's names for them.
+    /// Presses keys, by their names in tmux.
     pub fn press(&self, keys: &[&str]) {
         self.tmux(&[&["send-keys"], keys].concat());
     }
@@ -63,7 +63,7 @@ impl Tmux {
         self.tmux(&["resize-window", "-x", columns, "-y", rows]);
     }
 
-    /// Waits until the screen is as wanted.
+    /// Waits until the screen matches.
     #[track_caller]
     pub fn wait(&self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let mut last = String::new();
@@ -89,7 +89,7 @@ impl Tmux {
         kill_process(pid, signal).unwrap();
     }
 
-    /// Waits until `pleg` has ended well, and the terminal is as it was before.
+    /// Waits until `pleg` has ended with exit code 0, and the terminal is restored.
     #[track_caller]
     pub fn wait_restored(&self) {
         let text = self.wait_for("icanon");

@@ -1,4 +1,4 @@
-//! One line on a terminal that counts; nothing when nobody is looking.
+//! One line on a terminal that counts; nothing without a terminal.
 
 use std::io::IsTerminal;
 

@@ -109,7 +109,7 @@ fn specs(wanted: &Run) -> Vec<PodSpec> {
 }
 
 /// The runtime would take a second pod of the same name, since its uid differs; no command
-/// could tell the two apart then.
+/// could distinguish the two then.
 async fn refuse_second(driver: &Driver, specs: &[PodSpec]) -> Result<(), Error> {
     let there = driver.sandboxes().await?;
     let is_there = |spec: &&PodSpec| {

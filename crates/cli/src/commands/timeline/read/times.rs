@@ -1,10 +1,10 @@
-//! Whether the sources of a picture are of the same time.
+//! Whether the sources of a picture cover the same time.
 
 use std::time::Duration;
 
 use pleg::model::wall_time::WallTime;
 
-/// From when to when a source has times.
+/// The first and the last time in a source.
 #[derive(Clone, Debug)]
 pub(super) struct Times {
     pub(super) path: String,
@@ -12,15 +12,14 @@ pub(super) struct Times {
     pub(super) until: WallTime,
 }
 
-/// Files that were saved of one incident are not further apart: a dump is often taken after the
-/// log was copied.
+/// The longest gap between files of the same incident: a dump is often taken after the log was copied.
 const MAX_GAP: Duration = Duration::from_secs(3600);
 
-/// More files are counted.
+/// The number of files that are listed; others are counted.
 const MAX_FILES: usize = 8;
 
-/// A sentence about sources between which there is a gap: none tells what happened while another
-/// one was written.
+/// A sentence that lists the sources if there is a gap between them: then no source covers the time of
+/// another one.
 pub(super) fn apart(mut all: Vec<Times>) -> Option<String> {
     all.sort_by_key(|times| times.from);
     let mut covered = all.first()?.until;

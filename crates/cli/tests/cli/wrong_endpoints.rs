@@ -1,11 +1,11 @@
-//! What stands where a runtime should: one sentence with the cause, and exit code 2; of `pleg
-//! status` exit code 1, if the runtime is unreachable.
+//! Endpoints without a CRI runtime: one sentence with the cause, and exit code 2; with `pleg
+//! status` exit code 1 if the runtime is unreachable.
 
 use std::os::unix::net::UnixListener;
 
 use crate::support::{Agent, Ended, FakeRuntime, Pleg, RawServer, every_nonsense};
 
-/// What each command that asks the runtime says of it.
+/// Checks the error of each command that calls the runtime.
 #[track_caller]
 fn each_command_says(path: &str, is_unreachable: bool, sentence: &str) {
     for command in ["watch", "pods", "status"] {
@@ -44,14 +44,14 @@ fn no_socket_is_no_runtime() {
 }
 
 #[test]
-fn a_socket_that_its_server_left_behind_refuses() {
+fn a_socket_without_a_server_refuses_connections() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("left.sock");
     drop(UnixListener::bind(&path).unwrap());
     each_command_says(
         path.to_str().unwrap(),
         true,
-        "cannot speak with unix://PATH: the runtime cannot be reached: connection refused",
+        "cannot connect to unix://PATH: the runtime cannot be reached: connection refused",
     );
 }
 
@@ -61,16 +61,16 @@ fn a_file_is_no_socket() {
     each_command_says(
         file.path().to_str().unwrap(),
         false,
-        "cannot speak with unix://PATH: the runtime cannot be reached: it is a regular file, not a socket",
+        "cannot connect to unix://PATH: the runtime cannot be reached: it is a regular file, not a socket",
     );
 }
 
 #[test]
-fn what_speaks_no_cri_is_named_with_the_cause_at_the_end() {
+fn a_server_without_cri_is_an_error_that_ends_with_the_cause() {
     for nonsense in every_nonsense() {
         let runtime = FakeRuntime::nowhere();
         let _server = nonsense.serve(&runtime.socket());
-        let begin = "cannot speak with ";
+        let begin = "cannot connect to ";
         let (begin, cause) = match nonsense {
             RawServer::GarbageLists => ("cannot list the pods at ", "the response is malformed: "),
             RawServer::NoSuchMethod => (
@@ -92,7 +92,7 @@ fn what_speaks_no_cri_is_named_with_the_cause_at_the_end() {
 }
 
 #[test]
-fn a_runtime_that_takes_calls_and_never_answers_is_a_problem_found() {
+fn a_runtime_that_accepts_calls_and_never_answers_is_exit_code_1() {
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("deaf.sock");
     let _deaf = UnixListener::bind(&path).unwrap();
@@ -116,7 +116,7 @@ fn a_runtime_that_takes_calls_and_never_answers_is_a_problem_found() {
 }
 
 #[test]
-fn a_watch_goes_on_when_only_the_lists_make_no_sense() {
+fn a_watch_continues_when_only_the_lists_are_malformed() {
     let runtime = FakeRuntime::nowhere();
     let _server = RawServer::GarbageLists.serve(&runtime.socket());
     let args = ["watch", "-r", &runtime.path(), "--agent", "off"];
@@ -130,8 +130,8 @@ fn a_watch_goes_on_when_only_the_lists_make_no_sense() {
 }
 
 #[test]
-fn without_a_name_the_usual_places_are_tried_and_listed() {
-    // Where a runtime is installed this test has nothing to say.
+fn without_an_endpoint_the_usual_sockets_are_tried_and_listed() {
+    // On a machine with a runtime, this test proves nothing.
     let ended = Pleg::new(&["pods", "-r", ""]).run();
     if ended.code == Some(2) {
         for what in [
@@ -156,7 +156,7 @@ fn an_endpoint_that_is_no_unix_socket_is_refused() {
 }
 
 #[test]
-fn an_agent_waits_for_a_runtime_that_is_not_there_yet() {
+fn an_agent_waits_for_a_runtime_that_has_not_started() {
     let mut runtime = FakeRuntime::nowhere();
     let agent = Agent::watching(&runtime.endpoint());
     let health = agent.wait("/healthz", |answer| answer.body.contains("no such file"));
@@ -175,7 +175,7 @@ fn an_agent_waits_for_a_runtime_that_is_not_there_yet() {
 }
 
 #[test]
-fn an_agent_that_never_swept_is_unhealthy_once_the_threshold_is_over() {
+fn an_agent_without_a_sweep_is_unhealthy_after_the_threshold() {
     let runtime = FakeRuntime::nowhere();
     let agent = Agent::configured(&runtime.endpoint(), "relistThreshold: 300ms\n");
     let status = agent.wait("/v1/status", |answer| {

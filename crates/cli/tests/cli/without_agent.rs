@@ -1,4 +1,4 @@
-//! `pleg pods` and `pleg status` without an agent, where all is well.
+//! `pleg pods` and `pleg status` without an agent, on a healthy node.
 
 use pleg::model::wall_time::WallTime;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A look of our own at a runtime that hangs or refuses: what is found, and exit codes.
+//! `pleg pods` and `pleg status` without an agent on a runtime that hangs or fails: output and exit codes.
 
 use pleg::runtime::{CallError, NoConnection, Rpc};
 use serde_json::Value;
@@ -18,7 +18,7 @@ fn status(runtime: &FakeRuntime, more: &[&str]) -> Ended {
 }
 
 #[test]
-fn a_hung_status_call_is_found_and_named_with_exit_code_1() {
+fn a_stuck_status_call_is_reported_with_exit_code_1() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"])]);
     runtime
         .sim
@@ -42,7 +42,7 @@ fn a_hung_status_call_is_found_and_named_with_exit_code_1() {
 }
 
 #[test]
-fn a_version_that_hangs_alone_is_a_problem_although_all_pods_are_seen() {
+fn a_hanging_version_alone_is_a_problem() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     runtime.sim.fault(Rpc::Version, None, Fault::Hang);
     let found = status(&runtime, &["-o", "json"]).assert_code(1).value();
@@ -53,7 +53,7 @@ fn a_version_that_hangs_alone_is_a_problem_although_all_pods_are_seen() {
 }
 
 #[test]
-fn where_no_status_call_is_answered_the_look_goes_on_until_they_are_named() {
+fn if_no_status_call_is_answered_the_command_waits_until_they_are_reported() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"])]);
     runtime.sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
     let found = status(&runtime, &["-o", "json"]).assert_code(1).value();
@@ -63,7 +63,7 @@ fn where_no_status_call_is_answered_the_look_goes_on_until_they_are_named() {
 }
 
 #[test]
-fn a_listed_container_whose_status_is_not_found_is_a_problem_and_not_left_out_in_silence() {
+fn a_listed_container_whose_status_is_not_found_is_a_problem() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x", "y"]), ("b", &["x"])]);
     let gone = CallError::NotFound("an error occurred: not found".into());
     let fault = Fault::Fail(gone);
@@ -81,7 +81,7 @@ fn a_listed_container_whose_status_is_not_found_is_a_problem_and_not_left_out_in
 }
 
 #[test]
-fn what_is_no_socket_is_called_what_it_is() {
+fn a_path_that_is_no_socket_is_reported_with_its_kind() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("containerd.sock");
     std::fs::create_dir(&path).unwrap();
@@ -95,7 +95,7 @@ fn what_is_no_socket_is_called_what_it_is() {
 }
 
 #[test]
-fn a_reader_who_goes_does_not_change_what_was_found() {
+fn a_closed_pipe_does_not_change_the_exit_code() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let path = runtime.path();
     runtime
@@ -111,7 +111,7 @@ fn a_reader_who_goes_does_not_change_what_was_found() {
 }
 
 #[test]
-fn a_hung_list_is_found_with_nobody_to_name() {
+fn a_stuck_list_is_reported_without_a_culprit() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     runtime.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     let found = status(&runtime, &["-o", "json"]).assert_code(1).value();
@@ -127,7 +127,7 @@ fn a_hung_list_is_found_with_nobody_to_name() {
 }
 
 #[test]
-fn lists_that_are_refused_are_what_could_not_be_done() {
+fn refused_lists_are_exit_code_2() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let refused = CallError::Refused("bolt is closed".into());
     runtime
@@ -145,7 +145,7 @@ fn lists_that_are_refused_are_what_could_not_be_done() {
 }
 
 #[test]
-fn the_status_of_another_id_is_nobodys() {
+fn the_status_of_another_id_is_an_error() {
     for (call, id) in [
         (Rpc::ContainerStatus, "a/x.0"),
         (Rpc::PodSandboxStatus, "a.0"),
@@ -167,11 +167,11 @@ fn the_status_of_another_id_is_nobodys() {
 }
 
 #[test]
-fn a_list_that_the_runtime_answers_with_unavailable_is_no_lost_connection() {
+fn a_list_answered_with_unavailable_is_no_lost_connection() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    // The code that a runtime answers with, not one of ours.
+    // The status code is the runtime's answer.
     runtime.sim.fault(
         Rpc::ListPodSandbox,
         None,
@@ -209,7 +209,7 @@ fn an_unreachable_or_unresponsive_runtime_is_exit_code_1_with_and_without_an_age
     runtime.go_away();
     let gone = status(&runtime, &[]).assert_code(1);
     assert!(
-        gone.err.starts_with("pleg: cannot speak with "),
+        gone.err.starts_with("pleg: cannot connect to "),
         "{}",
         gone.err
     );

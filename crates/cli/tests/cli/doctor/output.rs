@@ -1,4 +1,4 @@
-//! How a diagnosis is told: to people, in JSON, to node-problem-detector, and as a bundle.
+//! The output of a diagnosis: text, JSON, the line for node-problem-detector, a bundle.
 
 use pleg::runtime::Rpc;
 use serde_json::Value;
@@ -8,7 +8,7 @@ use super::{assert_narrow, causes, doctor, three_pods};
 use crate::support::{Ended, FakeRuntime, Pleg, assert_keys};
 
 #[test]
-fn a_healthy_node_gets_one_calm_line_and_exit_code_0() {
+fn a_healthy_node_is_one_line_and_exit_code_0() {
     let runtime = three_pods();
     let ended = doctor(&runtime, &[]).assert_code(0);
     let first = ended.out.lines().next().unwrap();
@@ -23,10 +23,10 @@ fn a_healthy_node_gets_one_calm_line_and_exit_code_0() {
         4
     };
     assert_eq!(ended.out.lines().count(), expected, "{}", ended.out);
-    // Each id was asked for once: four containers, three sandboxes.
+    // One status call for each id: four containers, three sandboxes.
     assert_eq!(runtime.sim.calls_made(Rpc::ContainerStatus), 4);
     assert_eq!(runtime.sim.calls_made(Rpc::PodSandboxStatus), 3);
-    // The lists once a second, as a kubelet does, until the machine is read.
+    // The lists once a second, as in a kubelet, until the machine is read.
     for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         assert!((2..=6).contains(&runtime.sim.calls_made(list)), "{list}");
     }
@@ -39,7 +39,7 @@ fn the_json_is_as_promised() {
     let hung = Some("b/x.0");
     runtime.sim.fault(Rpc::ContainerStatus, hung, Fault::Hang);
     let mut report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
-    // It is there or not, by the systemd of this machine.
+    // Whether it exists depends on the systemd of this machine.
     report
         .as_object_mut()
         .unwrap()
@@ -100,7 +100,7 @@ fn the_json_is_as_promised() {
 }
 
 #[test]
-fn a_bundle_gives_the_same_findings_elsewhere() {
+fn a_bundle_gives_the_same_findings_on_another_machine() {
     let runtime = three_pods();
     let hung = Some("b/x.0");
     runtime.sim.fault(Rpc::ContainerStatus, hung, Fault::Hang);
@@ -115,7 +115,7 @@ fn a_bundle_gives_the_same_findings_elsewhere() {
 }
 
 #[test]
-fn where_no_bundle_can_be_written_is_said_before_anybody_is_asked() {
+fn a_bundle_that_cannot_be_written_is_an_error_before_any_call() {
     let runtime = three_pods();
     let folder = tempfile::tempdir().unwrap();
     let link = folder.path().join("link");
@@ -133,7 +133,7 @@ fn where_no_bundle_can_be_written_is_said_before_anybody_is_asked() {
 }
 
 #[test]
-fn a_disk_that_takes_no_bundle_does_not_keep_the_diagnosis_back() {
+fn a_full_disk_for_the_bundle_does_not_prevent_the_diagnosis() {
     let runtime = three_pods();
     let ended = doctor(&runtime, &["--bundle", "/proc/1/x"]).assert_code(2);
     assert_eq!(runtime.sim.calls_made(Rpc::Version), 1);
@@ -148,7 +148,7 @@ fn a_disk_that_takes_no_bundle_does_not_keep_the_diagnosis_back() {
 }
 
 #[test]
-fn what_is_no_bundle_is_said_in_one_sentence() {
+fn a_file_that_is_no_bundle_is_one_sentence() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x");
     let from = |path: &str| Pleg::new(&["doctor", "--from", path]).run().sentence();
@@ -209,7 +209,7 @@ fn names_of_a_hostile_runtime_cannot_disturb_the_report() {
 }
 
 #[test]
-fn a_cause_is_explained_and_a_slip_of_the_pen_corrected() {
+fn a_cause_is_explained_and_a_similar_id_is_suggested() {
     let page = Pleg::new(&["explain", "container-status-lock"])
         .run()
         .assert_code(0)

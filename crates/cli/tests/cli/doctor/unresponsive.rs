@@ -1,5 +1,5 @@
-//! Whether a runtime is silent as a whole, or only does not answer `Version`: of a silent one, no
-//! container is accused.
+//! Whether a runtime is unresponsive, or only does not answer `Version`. If it is unresponsive, no
+//! container is blamed.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::support::FakeRuntime;
 
-/// Each step may wait for something that hangs.
+/// Each step may wait for a call that hangs.
 const LIMIT: Duration = Duration::from_secs(29);
 
 const NOT_VERSION: &str = "answers other calls, but not Version";
@@ -21,7 +21,7 @@ fn version_hangs(sim: &sim::Sim) {
     sim.fault(Rpc::Version, None, Fault::Hang);
 }
 
-/// What the doctor reports of a runtime to which this happens meanwhile.
+/// The report of the doctor while this happens to the runtime.
 fn report(runtime: &FakeRuntime, meanwhile: impl FnOnce(&sim::Sim) + Send + 'static) -> Value {
     let sim = runtime.sim.clone();
     let happens = std::thread::spawn(move || meanwhile(&sim));
@@ -42,7 +42,7 @@ fn assert_says(report: &Value, words: &str) {
 }
 
 #[test]
-fn where_version_hangs_and_what_is_asked_later_is_answered_the_runtime_is_not_called_silent() {
+fn a_runtime_that_answers_calls_after_a_hanging_version_is_not_unresponsive() {
     let runtime = three_pods();
     make_lists_slow(&runtime.sim);
     let report = report(&runtime, |sim| {
@@ -52,7 +52,7 @@ fn where_version_hangs_and_what_is_asked_later_is_answered_the_runtime_is_not_ca
 }
 
 #[test]
-fn what_was_answered_before_the_runtime_stopped_accuses_nobody() {
+fn answers_from_before_a_stop_of_the_runtime_blame_no_container() {
     for is_version_answered_at_first in [true, false] {
         let runtime = three_pods();
         make_lists_slow(&runtime.sim);
@@ -71,7 +71,7 @@ fn what_was_answered_before_the_runtime_stopped_accuses_nobody() {
 }
 
 #[test]
-fn where_only_version_and_one_container_hang_the_container_is_named_whatever_status_does() {
+fn if_only_version_and_one_container_hang_the_container_is_reported() {
     let fails = CallError::Refused("Internal: no".into());
     for status in [
         None,
@@ -95,7 +95,7 @@ fn where_only_version_and_one_container_hang_the_container_is_named_whatever_sta
 }
 
 #[test]
-fn lists_that_hang_when_they_are_asked_again_do_not_make_a_runtime_silent() {
+fn lists_that_hang_on_a_second_request_do_not_make_a_runtime_unresponsive() {
     let runtime = FakeRuntime::with_pods(&[]);
     for pod in 0..110 {
         runtime.sim.run(&format!("pod-{pod}"), &["x"]);
@@ -110,7 +110,7 @@ fn lists_that_hang_when_they_are_asked_again_do_not_make_a_runtime_silent() {
         for list in LISTS {
             once_made(sim, list, 1, |_| {});
         }
-        // What is made already is not affected.
+        // Outstanding calls are not affected.
         version_hangs(sim);
         for list in LISTS {
             sim.fault(list, None, Fault::Hang);
@@ -120,7 +120,7 @@ fn lists_that_hang_when_they_are_asked_again_do_not_make_a_runtime_silent() {
 }
 
 #[test]
-fn a_pause_of_the_whole_runtime_accuses_nobody() {
+fn a_pause_of_the_whole_runtime_blames_no_container() {
     let runtime = FakeRuntime::with_pods(&[]);
     for pod in 0..12 {
         runtime.sim.run(&format!("pod-{pod}"), &["x"]);
@@ -138,7 +138,7 @@ fn a_pause_of_the_whole_runtime_accuses_nobody() {
 }
 
 #[test]
-fn what_is_asked_to_see_whether_the_runtime_answers_takes_no_place_of_the_ids() {
+fn witness_calls_do_not_use_the_slots_of_the_ids() {
     let runtime = FakeRuntime::with_pods(&[]);
     for pod in 0..40 {
         runtime.sim.run(&format!("pod-{pod:02}"), &["x"]);

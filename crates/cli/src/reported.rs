@@ -1,5 +1,5 @@
-//! What is worth telling when somebody else begins to tell: an agent, a generator of our
-//! own, the next agent. Each begins with all that is there, most of which was told before.
+//! Which records are new, when a watch changes its source: an agent, an engine of our own, the
+//! next agent. Each source begins with everything that exists, most of which was reported before.
 
 use std::collections::HashMap;
 use std::mem;
@@ -9,36 +9,37 @@ use pleg::model::id::Id;
 use pleg::out::health::HealthReport;
 use pleg::out::told::Record;
 
-/// What was told until now.
+/// What was reported until now.
 ///
-/// What was removed while the teller changed is told by nobody: the next one has never
-/// seen it.
+/// An id that is removed while the source changes is never reported as removed: the next source has
+/// not observed it.
 #[derive(Default)]
-pub struct News {
+pub struct Reported {
     /// The last event about each container and sandbox.
     last: HashMap<Id, EventType>,
-    /// The same of earlier tellers, where the present one has said nothing yet.
+    /// The last events of earlier sources about ids that the current source has not reported yet.
     earlier: HashMap<Id, EventType>,
     health: Option<HealthReport>,
     synced: bool,
-    /// The present teller is not the first, and has not told yet all that is there.
+    /// The current source is not the first one, and has not reported everything that exists yet.
     begins_again: bool,
 }
 
-impl News {
-    /// From now on somebody else tells.
-    pub fn teller_changed(&mut self) {
+impl Reported {
+    /// From now on, records are those of another source.
+    pub fn source_changed(&mut self) {
         self.earlier.extend(self.last.drain());
         self.begins_again = self.synced;
     }
 
-    /// The record as it is told, if it has not been told yet. It counts as told from now on.
-    pub fn news_of(&mut self, mut record: Record) -> Option<Record> {
+    /// Returns the record to report, or `None` if it was reported before. It counts as reported from
+    /// now on.
+    pub fn take(&mut self, mut record: Record) -> Option<Record> {
         if !self.is_new(&record) {
             return None;
         }
-        // What is there at the beginning was told by then: to a later teller it is only initial
-        // because that one has not seen it happen. What a teller repeats behind a gap is.
+        // What existed at the beginning was reported then. An event that a later source calls
+        // initial happened in between; one that it repeats after a gap stays initial.
         if let Record::Event(event) = &mut record
             && self.begins_again
         {
@@ -56,14 +57,14 @@ impl News {
             }
             Record::Health(health) => {
                 let last = self.health.replace(health.clone());
-                last.is_none_or(|last| !says_the_same(&last, health))
+                last.is_none_or(|last| !is_equal(&last, health))
             }
             Record::Gap { .. } => true,
         }
     }
 
-    /// The first that a teller says about an id is its present state, which is news if it
-    /// is not what the last teller ended with.
+    /// The first event of a source about an id is its current state. It is new if it differs from the
+    /// last event of the previous source.
     fn is_new_event(&mut self, event: &Event) -> bool {
         let Some(id) = &event.id else {
             return true;
@@ -77,7 +78,7 @@ impl News {
     }
 }
 
-fn says_the_same(one: &HealthReport, other: &HealthReport) -> bool {
+fn is_equal(one: &HealthReport, other: &HealthReport) -> bool {
     (one.state, &one.message, &one.stuck) == (other.state, &other.message, &other.stuck)
 }
 
@@ -108,31 +109,34 @@ mod tests {
         serde_json::from_value(health).unwrap()
     }
 
-    fn told(news: &mut News, records: &[Record]) -> Vec<bool> {
-        records.iter().map(|record| news.is_new(record)).collect()
+    fn are_new(reported: &mut Reported, records: &[Record]) -> Vec<bool> {
+        records
+            .iter()
+            .map(|record| reported.is_new(record))
+            .collect()
     }
 
     #[test]
-    fn one_teller_is_never_doubted() {
-        let mut news = News::default();
+    fn records_of_one_source_are_all_new() {
+        let mut reported = Reported::default();
         let twice = [event("a", ContainerStarted), event("a", ContainerStarted)];
-        assert_eq!(told(&mut news, &twice), [true, true]);
+        assert_eq!(are_new(&mut reported, &twice), [true, true]);
     }
 
     #[test]
-    fn the_next_teller_is_heard_where_it_says_something_else() {
-        let mut news = News::default();
+    fn the_next_source_reports_only_what_differs() {
+        let mut reported = Reported::default();
         for id in ["a", "b", "c"] {
-            assert!(news.is_new(&event(id, ContainerStarted)));
+            assert!(reported.is_new(&event(id, ContainerStarted)));
         }
-        assert!(news.is_new(&event("c", ContainerRemoved)));
+        assert!(reported.is_new(&event("c", ContainerRemoved)));
         for _ in 0..2 {
-            news.teller_changed();
-            assert!(!news.is_new(&event("a", ContainerStarted)));
+            reported.source_changed();
+            assert!(!reported.is_new(&event("a", ContainerStarted)));
         }
         assert_eq!(
-            told(
-                &mut news,
+            are_new(
+                &mut reported,
                 &[
                     event("b", ContainerDied),
                     event("c", ContainerStarted),
@@ -146,49 +150,56 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_told_before_the_first_sweep_is_complete_is_initial() {
-        fn is_initial(news: &mut News, event: Record) -> Option<bool> {
-            match news.news_of(event)? {
+    fn only_what_is_reported_before_synced_is_initial() {
+        fn is_initial(reported: &mut Reported, event: Record) -> Option<bool> {
+            match reported.take(event)? {
                 Record::Event(event) => Some(event.initial),
                 _ => None,
             }
         }
-        let mut news = News::default();
+        let mut reported = Reported::default();
         let started = || event("a", ContainerStarted);
-        assert_eq!(is_initial(&mut news, started()), Some(true));
+        assert_eq!(is_initial(&mut reported, started()), Some(true));
         let synced = || {
             let synced = json!({"kind": "synced", "time": TIME, "pods": 1, "containers": 1});
             serde_json::from_value::<Record>(synced).unwrap()
         };
-        assert!(news.news_of(synced()).is_some());
-        news.teller_changed();
-        assert_eq!(is_initial(&mut news, started()), None);
+        assert!(reported.take(synced()).is_some());
+        reported.source_changed();
+        assert_eq!(is_initial(&mut reported, started()), None);
         for changed in [event("a", ContainerDied), event("b", ContainerStarted)] {
-            assert_eq!(is_initial(&mut news, changed), Some(false));
+            assert_eq!(is_initial(&mut reported, changed), Some(false));
         }
-        // It has told all. What it repeats once its reader was too slow is no change.
-        assert!(news.news_of(synced()).is_none(), "that was told");
+        // After `synced`, what it repeats after a gap is initial.
+        assert!(reported.take(synced()).is_none(), "it was reported before");
         let gap = json!({"kind": "gap", "time": TIME, "pods": [], "all": true, "conflated": 1});
-        assert!(news.news_of(serde_json::from_value(gap).unwrap()).is_some());
-        assert_eq!(is_initial(&mut news, event("a", ContainerDied)), Some(true));
+        assert!(
+            reported
+                .take(serde_json::from_value(gap).unwrap())
+                .is_some()
+        );
+        assert_eq!(
+            is_initial(&mut reported, event("a", ContainerDied)),
+            Some(true)
+        );
     }
 
     #[test]
-    fn what_a_teller_never_said_is_remembered_for_the_next() {
-        let mut news = News::default();
-        assert!(news.is_new(&event("a", ContainerStarted)));
-        news.teller_changed();
-        news.teller_changed();
-        assert!(!news.is_new(&event("a", ContainerStarted)));
+    fn what_a_source_did_not_report_counts_for_the_next_one() {
+        let mut reported = Reported::default();
+        assert!(reported.is_new(&event("a", ContainerStarted)));
+        reported.source_changed();
+        reported.source_changed();
+        assert!(!reported.is_new(&event("a", ContainerStarted)));
     }
 
     #[test]
-    fn health_is_told_when_it_is_not_word_for_word_as_before() {
-        let mut news = News::default();
-        assert!(news.is_new(&health(TIME, "all is well")));
-        news.teller_changed();
+    fn health_is_reported_if_its_message_differs() {
+        let mut reported = Reported::default();
+        assert!(reported.is_new(&health(TIME, "all pods are observed")));
+        reported.source_changed();
         let later = "2026-01-02T03:04:06.000000000Z";
-        assert!(!news.is_new(&health(later, "all is well")));
-        assert!(news.is_new(&health(later, "nearly all is well")));
+        assert!(!reported.is_new(&health(later, "all pods are observed")));
+        assert!(reported.is_new(&health(later, "one pod is not observed")));
     }
 }

@@ -1,16 +1,16 @@
-//! A runtime that goes away and comes back: we say so, go on by ourselves, and tell each
-//! death in between once.
+//! A runtime that stops and starts again: each change of health is reported, and each exit in between
+//! is reported once.
 
 use std::collections::BTreeMap;
 
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Agent, FakeRuntime, PATIENCE, Pleg};
+use crate::support::{Agent, FakeRuntime, Pleg, TEST_LIMIT};
 
 const PODS: &[(&str, &[&str])] = &[("db-0", &["db", "log"]), ("web-0", &["app"])];
 
-/// How often each death was told, by container id.
+/// How often each exit was reported, by container id.
 fn deaths<'a>(records: impl IntoIterator<Item = &'a Value>) -> BTreeMap<String, usize> {
     let mut deaths = BTreeMap::new();
     for record in records {
@@ -26,7 +26,7 @@ fn is_health(record: &Value, state: &str) -> bool {
 }
 
 #[test]
-fn a_watch_tells_what_died_while_the_runtime_was_away() {
+fn a_watch_reports_exits_during_an_outage_of_the_runtime() {
     let mut runtime = FakeRuntime::with_pods(PODS);
     let args = ["watch", "-r", &runtime.path(), "--agent", "off"];
     let args = [&args[..], &["--relist-period", "50ms", "-o", "json"]].concat();
@@ -55,7 +55,7 @@ fn a_watch_tells_what_died_while_the_runtime_was_away() {
     watch.record("the last death", |record| record["pod"]["name"] == "web-0");
     watch.signal(Signal::TERM);
 
-    let records = watch.end(PATIENCE).assert_code(0).records();
+    let records = watch.end(TEST_LIMIT).assert_code(0).records();
     let deaths = deaths(&records);
     assert_eq!(deaths.len(), 3, "{deaths:?}");
     assert!(deaths.values().all(|times| *times == 1), "{deaths:?}");
@@ -64,7 +64,7 @@ fn a_watch_tells_what_died_while_the_runtime_was_away() {
 }
 
 #[test]
-fn an_agent_tells_what_died_while_the_runtime_was_away() {
+fn an_agent_reports_exits_during_an_outage_of_the_runtime() {
     let mut runtime = FakeRuntime::with_pods(PODS);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
@@ -90,22 +90,22 @@ fn an_agent_tells_what_died_while_the_runtime_was_away() {
     runtime.sim.exit("db-0", "log", 0);
 
     let last = |record: &Value| record["container"] == "log" && record["type"] == "ContainerDied";
-    let mut told = Vec::new();
+    let mut records = Vec::new();
     for record in &mut events {
         let over = last(&record);
-        told.push(record);
+        records.push(record);
         if over {
             break;
         }
     }
-    let deaths = deaths(&told);
+    let deaths = deaths(&records);
     assert_eq!(deaths.len(), 3, "{deaths:?}");
     assert!(deaths.values().all(|times| *times == 1), "{deaths:?}");
-    assert!(told.iter().any(|record| is_health(record, "Degraded")));
+    assert!(records.iter().any(|record| is_health(record, "Degraded")));
 }
 
 #[test]
-fn an_agent_is_unhealthy_in_the_kubelets_words_once_the_threshold_is_over() {
+fn after_the_threshold_an_agent_has_the_kubelets_message() {
     let mut runtime = FakeRuntime::with_pods(PODS);
     let agent = Agent::configured(&runtime.endpoint(), "relistThreshold: 500ms\n");
     agent.wait_healthy();
@@ -134,7 +134,7 @@ fn an_agent_is_unhealthy_in_the_kubelets_words_once_the_threshold_is_over() {
 }
 
 #[test]
-fn a_connection_that_is_cut_while_calls_hang_frees_them() {
+fn a_lost_connection_ends_hanging_calls() {
     use pleg::runtime::Rpc;
     use sim::Fault;
 
@@ -153,6 +153,6 @@ fn a_connection_that_is_cut_while_calls_hang_frees_them() {
         agent.get("/v1/status").json()["stuck"],
         Value::Array(vec![])
     );
-    // Not one call too many was made while it hung.
+    // No call was repeated while it hung.
     assert_eq!(runtime.sim.max_outstanding_per_id(), 1);
 }

@@ -332,7 +332,7 @@ impl Sweeper {
         !self.host_ids.is_empty()
     }
 
-    /// The result of a sweep once it is complete: all ids were requested, the list beside it was
+    /// The result of a sweep once it is complete: all ids were requested, the other list was
     /// answered, and no call that may still be answered is outstanding. A sweep without any answer
     /// has no result.
     pub(crate) fn complete(&mut self, ledger: &Ledger) -> Option<Swept> {

@@ -245,39 +245,6 @@ async fn a_deletion_that_does_not_return_is_found_between_two_runcs_as_well() {
 }
 
 #[tokio::test]
-async fn a_containerd_that_waits_for_its_disk_is_named_while_all_lists_are_answered() {
-    let testbed = newest("verbs-disk").await;
-    testbed.verb(&["disk"]).await.unwrap();
-    let driver = Driver::new(&testbed.endpoint()).unwrap();
-    let driver = driver.with_deadline(Duration::from_secs(240));
-    run_pods(&driver, 1).await;
-    assert_well(&doctor(&testbed));
-    testbed.verb(&["disk-slow"]).await.unwrap();
-    let starting = tokio::spawn({
-        let driver = driver.clone();
-        async move { driver.run_pod(&PodSpec::new("slow").container("app")).await }
-    });
-    // A write takes seconds, and the next one follows soon.
-    const CAUSE: &str = "disk-saturated";
-    let begun = Instant::now();
-    let mut report = doctor_about(&testbed, CAUSE);
-    while findings(&report).is_empty() && begun.elapsed() < PATIENCE {
-        report = doctor_about(&testbed, CAUSE);
-    }
-    println!("the doctor names the disk after {:?}", begun.elapsed());
-    let finding = only(&report, CAUSE);
-    assert_eq!(finding["verdict"], "suspect", "{finding:#}");
-    assert_eq!(finding["culprit"]["process"], "containerd");
-    assert!(
-        sentence(&finding).contains("containers start and stop slowly"),
-        "{finding:#}"
-    );
-    testbed.verb(&["disk-quick"]).await.unwrap();
-    starting.await.unwrap().unwrap();
-    until_well(&testbed).await;
-}
-
-#[tokio::test]
 async fn a_full_root_of_containerd_is_named_also_when_a_restart_has_lost_containers() {
     let testbed = newest("verbs-full").await;
     testbed.verb(&["disk"]).await.unwrap();

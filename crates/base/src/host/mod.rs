@@ -12,7 +12,9 @@ mod state;
 pub use blocking::Blocking;
 pub use directories::{id_directories, is_id, state_directories, task_directories};
 pub use ids::{IdSource, Ids, no_ids, read_ids, runtime_ids};
-pub use process::{ProcessStat, RUNC_HANGS_AFTER, RuncCommand, is_runc, is_shim};
+pub use process::{
+    EndSignal, ProcessStat, ProcessStatus, RUNC_HANGS_AFTER, RuncCommand, is_runc, is_shim,
+};
 pub use replace::replace;
 pub use runtime_folder::ids_in;
 pub use socket_file::{SocketError, beside, bind, check_free, make_directory};

@@ -56,6 +56,64 @@ impl ProcessStat {
     }
 }
 
+/// The lines of `/proc/PID/status` that are of use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProcessStatus {
+    /// The effective user.
+    pub uid: Option<u32>,
+    /// A signal that is to end it and is pending for its first thread or for all.
+    pub pending: Option<EndSignal>,
+    /// The process that traces it; that of another PID namespace is not known.
+    pub tracer: Option<u32>,
+}
+
+/// A signal by which containers are ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum EndSignal {
+    /// SIGTERM, which a process may handle in its own time.
+    Term,
+    /// SIGKILL, which ends a process as soon as it can run or returns to user mode.
+    Kill,
+}
+
+impl EndSignal {
+    /// The name of the signal.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Term => "SIGTERM",
+            Self::Kill => "SIGKILL",
+        }
+    }
+
+    /// From the set of pending signals.
+    fn of(pending: u64) -> Option<Self> {
+        const KILL: u64 = 1 << 8;
+        const TERM: u64 = 1 << 14;
+        match (pending & KILL != 0, pending & TERM != 0) {
+            (true, _) => Some(Self::Kill),
+            (false, true) => Some(Self::Term),
+            (false, false) => None,
+        }
+    }
+}
+
+impl ProcessStatus {
+    /// From the text of the file.
+    pub fn parse(text: &str) -> Self {
+        let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
+        let pending = ["SigPnd:", "ShdPnd:"].into_iter().filter_map(line);
+        let pending = pending.filter_map(|set| u64::from_str_radix(set.trim(), 16).ok());
+        let effective = |ids: &str| ids.split_ascii_whitespace().nth(1)?.parse::<u32>().ok();
+        let tracer = line("TracerPid:").and_then(|pid| pid.trim().parse::<u32>().ok());
+        Self {
+            uid: line("Uid:").and_then(effective),
+            pending: EndSignal::of(pending.fold(0, |all, set| all | set)),
+            tracer: tracer.filter(|pid| *pid != 0),
+        }
+    }
+}
+
 /// Whether a process of this name is a `runc` command.
 pub fn is_runc(comm: &str) -> bool {
     matches!(comm, "runc" | "crun" | "docker-runc")
@@ -148,5 +206,27 @@ mod tests {
         );
         assert_eq!(command("runc --version"), None);
         assert_eq!(command(""), None);
+    }
+
+    #[test]
+    fn a_signal_that_is_to_end_a_process_and_its_tracer_are_read() {
+        let status = |thread: u64, shared: u64, tracer: u32| {
+            ProcessStatus::parse(&format!(
+                "Uid:\t7\t0\nTracerPid:\t{tracer}\nSigPnd:\t{thread:016x}\nShdPnd:\t{shared:016x}\n"
+            ))
+        };
+        for (thread, shared, expected) in [
+            (0, 0, None),
+            (1 << 16, 1, None),
+            (0, 1 << 14, Some(EndSignal::Term)),
+            (1 << 8, 1 << 14, Some(EndSignal::Kill)),
+            (0, 1 << 8, Some(EndSignal::Kill)),
+        ] {
+            assert_eq!(status(thread, shared, 0).pending, expected);
+        }
+        assert_eq!(status(0, 0, 0).tracer, None);
+        assert_eq!(status(0, 0, 77).tracer, Some(77));
+        assert_eq!(status(0, 0, 0).uid, Some(0));
+        assert_eq!(ProcessStatus::parse(""), ProcessStatus::default());
     }
 }

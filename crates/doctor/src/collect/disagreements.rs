@@ -15,6 +15,7 @@ use pleg::out::coverage::PassKind;
 use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
+use super::names::names;
 use super::observed::Observed;
 use super::task_folder::TaskFolder;
 use crate::limits::{EXIT_NOTICED_WITHIN, FIRST_PROCESSES};
@@ -77,12 +78,15 @@ impl Disagreements {
     pub async fn check(&mut self, observed: &Observed, runtime: Option<u32>) {
         let at = Instant::now();
         let (running, known) = (running(observed), known(observed));
-        let folder = self.folder.clone();
+        let (folder, is_listed) = (self.folder.clone(), is_listed(observed));
         let read = spawn_blocking(move || {
             match runtime.is_some_and(|runtime| folder.has_our_pids(runtime)) {
                 true => Found {
                     though_dead: folder.ended(&running),
-                    unlisted: folder.running_besides(&known),
+                    unlisted: match is_listed {
+                        true => folder.running_besides(&known),
+                        false => BTreeMap::new(),
+                    },
                 },
                 false => Found::default(),
             }
@@ -139,26 +143,24 @@ impl First {
     fn still(&self, observed: &Observed) -> Disagreeing {
         let (running, known) = (running(observed), known(observed));
         let though_dead = self.found.though_dead.keys();
+        let though_dead = though_dead.filter(|id| running.contains(*id));
         let unlisted = self.found.unlisted.keys();
+        let unlisted = unlisted.filter(|id| is_listed(observed) && !known.contains(*id));
         Disagreeing {
-            though_dead: though_dead
-                .filter(|id| running.contains(*id))
-                .cloned()
-                .collect(),
-            unlisted: unlisted
-                .filter(|id| !known.contains(*id))
-                .cloned()
-                .collect(),
+            though_dead: though_dead.cloned().collect(),
+            unlisted: unlisted.cloned().collect(),
         }
     }
 
-    /// Whether all pods were observed, by lists if one is not listed, after a healthy runtime would have
-    /// noticed.
+    /// Whether all pods were observed after a healthy runtime would have noticed.
     fn is_older_than(&self, observed: &Observed) -> bool {
-        let is_listed = observed.status.relist.last_kind == Some(PassKind::List);
-        (is_listed || self.found.unlisted.is_empty())
-            && observed.is_newer_than(self.at + EXIT_NOTICED_WITHIN)
+        observed.is_newer_than(self.at + EXIT_NOTICED_WITHIN)
     }
+}
+
+/// Whether the pods are those of lists: a sweep observes only what is known.
+fn is_listed(observed: &Observed) -> bool {
+    observed.status.relist.last_kind == Some(PassKind::List)
 }
 
 /// The containers and sandboxes that run according to the engine.
@@ -168,18 +170,35 @@ fn running(observed: &Observed) -> BTreeSet<Id> {
         let ready = sandboxes.filter(|it| it.state == SandboxState::Ready);
         let containers = pod.status.containers.iter();
         let running = containers.filter(|it| it.state == ContainerState::Running);
-        let running = running.map(|it| it.id.clone());
-        ready.map(|it| it.id.clone()).chain(running)
+        let ids = ready.map(|it| &it.id).chain(running.map(|it| &it.id));
+        ids.cloned()
     });
     ids.collect()
 }
 
 /// The containers and sandboxes that the engine knows.
 fn known(observed: &Observed) -> BTreeSet<Id> {
-    let ids = observed.pods.iter().flat_map(|pod| {
-        let sandboxes = pod.status.sandboxes.iter().map(|it| it.id.clone());
-        let containers = pod.status.containers.iter().map(|it| it.id.clone());
-        sandboxes.chain(containers)
-    });
-    ids.collect()
+    names(&observed.pods).into_keys().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::observed::tests::healthy;
+    use super::*;
+
+    #[test]
+    fn what_no_list_can_show_is_not_waited_for() {
+        let first = First {
+            found: Found {
+                unlisted: [("c9".into(), 81)].into(),
+                ..Found::default()
+            },
+            at: Instant::now(),
+        };
+        let mut observed = healthy();
+        observed.status.relist.last_kind = Some(PassKind::List);
+        assert!(first.still(&observed).contains(&"c9".into()));
+        observed.status.relist.last_kind = Some(PassKind::Sweep);
+        assert!(first.still(&observed).is_empty());
+    }
 }

@@ -1,6 +1,7 @@
 //! Which components are affected by a shortage of the machine. Without a victim, a busy machine
 //! is not a finding.
 
+use causes::Cause;
 use causes::finding::{Confidence, Finding};
 use pleg::runtime::NoConnection;
 use pleg::runtime::Rpc;
@@ -24,7 +25,7 @@ const MAX_VICTIMS: usize = 3;
 /// If the runtime could not be probed, it may be affected: then the finding is a suspicion.
 pub(crate) fn if_felt(facts: &NodeFacts, finding: Option<Finding>) -> Option<Finding> {
     let mut finding = finding?;
-    let victims = victims(facts);
+    let victims = victims(facts, finding.cause);
     match could_not_be_asked(&facts.probes) {
         Some(why) if victims.is_empty() => {
             finding.confidence = finding.confidence.min(Confidence::Medium);
@@ -47,7 +48,7 @@ fn could_not_be_asked(probes: &ProbeFacts) -> Option<String> {
     Some("the runtime could not be probed, so it may be affected".to_owned())
 }
 
-fn victims(facts: &NodeFacts) -> Vec<String> {
+fn victims(facts: &NodeFacts, of: Cause) -> Vec<String> {
     let probes = &facts.probes;
     let calls = probes.calls.iter();
     let calls = calls.filter(|probe| !is_explained(facts, probe));
@@ -55,9 +56,11 @@ fn victims(facts: &NodeFacts) -> Vec<String> {
     let calls = calls.filter(|probe| probe.id.is_none() || !probes.may_be_silent());
     let mut victims: Vec<String> = calls.filter_map(of_call).collect();
     victims.extend(kubelet(probes));
+    // A thread that is blocked in the kernel does not wait for a CPU.
     let blocked = facts.host.blocked_threads();
     victims.extend(
         blocked
+            .filter(|_| of != Cause::CpuStarved)
             .filter(|(process, _)| process.serves_containers())
             .filter(|(process, _)| {
                 // A shim may be in its pod's cgroup; other processes there serve only that pod.
@@ -130,10 +133,9 @@ mod tests {
     use crate::facts::Fact;
     use crate::facts::host::{CgroupPath, Thread};
     use crate::node::node;
-    use causes::Cause;
 
     fn felt(facts: &NodeFacts) -> Option<Finding> {
-        let finding = Finding::new(Cause::CpuStarved, Confidence::High);
+        let finding = Finding::new(Cause::DiskSaturated, Confidence::High);
         if_felt(facts, Some(finding))
     }
 
@@ -206,6 +208,8 @@ mod tests {
             "containerd-shim (700) waits in io_schedule and did not run between two samples",
         );
         assert_eq!(felt(&blocked("dd")), None);
+        let starved = Finding::new(Cause::CpuStarved, Confidence::High);
+        assert_eq!(if_felt(&blocked("containerd-shim"), Some(starved)), None);
         // What serves a pod from within harms that pod; a shim may be there for the node.
         let pod = "/kubepods/pod0e2f4a9c-1111-2222-3333-444455556666";
         for (comm, of_the_node) in [("runc", false), ("dockerd", false), ("conmon", true)] {

@@ -382,10 +382,12 @@ impl ProbeFacts {
         runtime.is_some_and(|runtime| &*runtime.name == "containerd")
     }
 
-    /// Whether it reports the name of CRI-O.
+    /// Whether it reports the name of CRI-O. One that reports no name is known by its socket.
     pub fn is_crio(&self) -> bool {
-        let runtime = self.runtime.as_ref();
-        runtime.is_some_and(|runtime| &*runtime.name == "cri-o")
+        match &self.runtime {
+            Some(runtime) => &*runtime.name == "cri-o",
+            None => self.endpoint.ends_with("/crio.sock"),
+        }
     }
 
     /// Whether any call hangs.
@@ -416,9 +418,10 @@ impl ProbeFacts {
         }
     }
 
-    /// Whether the runtime may be containerd: it does not report another known name.
+    /// Whether the runtime may be containerd: it is no other known one.
     pub fn may_be_containerd(&self) -> bool {
         let runtime = self.runtime.as_ref();
-        runtime.is_none_or(|runtime| !matches!(&*runtime.name, "cri-o" | "docker" | "cri-dockerd"))
+        let is_docker = |name: &str| matches!(name, "docker" | "cri-dockerd");
+        !self.is_crio() && runtime.is_none_or(|runtime| !is_docker(&runtime.name))
     }
 }

@@ -3,6 +3,7 @@
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
+use pleg::out::words::counted;
 
 use super::Opinion;
 use super::opinion::finding;
@@ -27,31 +28,19 @@ fn of(facts: &NodeFacts, unlisted: &[&Task]) -> Finding {
     let runtime = facts.probes.runtime.as_ref();
     let runtime = runtime.map_or("the runtime", |runtime| &runtime.name);
     let named: Vec<String> = unlisted.iter().map(|task| who(task)).collect();
-    let sentence = match (&named[..], unlisted.len() - 1) {
-        ([one], _) => format!("{one} runs, but {runtime} does not list it any more"),
-        ([first, ..], others) => format!(
-            "{first} and {others} more {} run, but {runtime} does not list them any more",
-            match others {
-                1 => "container",
-                _ => "containers",
-            }
+    let sentence = match unlisted.len() {
+        1 => format!("{} runs, but {runtime} does not list it any more", named[0]),
+        all => format!(
+            "{} and {} run, but {runtime} does not list them any more",
+            named[0],
+            counted(all - 1, "more container")
         ),
-        ([], _) => String::new(),
-    };
-    let process = |task: &Task| {
-        task.init
-            .map_or(String::new(), |pid| format!("process {pid} of "))
     };
     let runs = unlisted.iter().zip(&named).take(MAX_NAMED);
-    let mut evidence: Vec<String> = runs
-        .map(|(task, named)| {
-            let process = process(task);
-            format!("{process}{named} runs, and for seconds its container was not listed")
-        })
-        .collect();
-    if let Some(more @ 1..) = unlisted.len().checked_sub(MAX_NAMED) {
-        evidence.push(format!("{more} more run and are not listed"));
-    }
+    let evidence = runs.map(|(task, named)| {
+        let pid = task.init.unwrap_or_default();
+        format!("process {pid} of {named} runs, and for seconds its container was not listed")
+    });
     let first = unlisted[0];
     let culprit = match unlisted.len() {
         1 => Culprit {
@@ -67,22 +56,18 @@ fn of(facts: &NodeFacts, unlisted: &[&Task]) -> Finding {
         Cause::ContainerNotListed,
         Confidence::High,
         culprit,
-        evidence,
+        evidence.collect(),
     );
     found.sentence = sentence;
-    let restart = restart_runtime(facts);
-    let pid = first.init.map_or("PID".to_owned(), |pid| pid.to_string());
+    let (restart, pid) = (restart_runtime(facts), first.init.unwrap_or_default());
     found.advice.truncate(1);
-    found
-        .advice
-        .push(format!("then read the records again: {restart}").into());
-    found.advice.push(
-        format!(
-            "if a container is not listed after that, end its first process (`kill -KILL {pid}`): the \
-             kubelet starts its pod again beside it"
-        )
-        .into(),
+    let again = format!("then read the records again: {restart}");
+    let end = format!(
+        "if a container is not listed after that, end its first process (`kill -KILL {pid}`): the \
+         kubelet starts its pod again beside it"
     );
+    found.advice.push(again.into());
+    found.advice.push(end.into());
     found
 }
 

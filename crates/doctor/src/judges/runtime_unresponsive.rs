@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
+use pleg::out::words::counted;
 use pleg::runtime::{CallError, NoConnection, Rpc, Unreachable};
 
 use super::Opinion;
@@ -173,12 +174,10 @@ fn nonsense(facts: &NodeFacts, why: &CallError) -> Finding {
 fn queue(facts: &NodeFacts) -> Option<String> {
     let path = facts.probes.endpoint.strip_prefix("unix://")?;
     let queue = facts.host.sockets.value()?.listener_at(path)?;
-    (queue.waiting > 0).then(|| {
-        format!(
-            "{} connections to {path} wait to be accepted; the queue is limited to {}",
-            queue.waiting, queue.backlog
-        )
-    })
+    let waiting = counted(queue.waiting as usize, "connection");
+    let limit = queue.backlog;
+    let says = format!("not accepted yet: {waiting} to {path}; the queue is limited to {limit}");
+    (queue.waiting > 0).then_some(says)
 }
 
 fn name(probes: &ProbeFacts) -> &str {

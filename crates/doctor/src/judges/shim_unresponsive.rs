@@ -15,6 +15,7 @@ use crate::facts::probes::{Outcome, Probe};
 use crate::limits::SLOW_CALL_SECONDS;
 
 mod unnoticed;
+mod without_conmon;
 
 /// The symptom: the status of one sandbox hangs, or a shim is stopped.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -63,6 +64,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let unnamed = stopped.filter(|shim| !blamed.contains(&shim.process.pid));
     findings.extend(unnamed.map(|shim| of_stopped(facts, shim)));
     findings.extend(unnoticed::judge(facts, shims));
+    findings.extend(without_conmon::judge(facts));
     let unseen = seen.as_ref().err().cloned().or(lack(&probes.tasks));
     let role = match probes.is_crio() {
         true => "conmon",

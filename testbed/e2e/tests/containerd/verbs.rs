@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cri::v1::{ListContainerStatsRequest, ListContainerStatsResponse};
 use cri::{ApiVersion, Client, Endpoint, Rpc};
-use e2e::doctor::{assert_well, doctor, only, run_pods};
+use e2e::doctor::{assert_well, doctor, doctor_about, only, run_pods};
 use e2e::{Agent, PATIENCE, newest};
 use serde_json::Value;
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
@@ -187,7 +187,7 @@ async fn a_runc_that_does_not_create_the_sandbox_of_a_new_pod_is_named_with_the_
         async move { driver.run_pod(&PodSpec::new("born").container("app")).await }
     });
     tokio::time::sleep(RUNC_IS_HUNG + Duration::from_secs(2)).await;
-    let finding = only(&doctor(&testbed), "runc-hung");
+    let finding = only(&doctor_about(&testbed, "runc-hung"), "runc-hung");
     let says = sentence(&finding);
     assert!(says.starts_with("`runc create` of container "), "{says}");
     assert_eq!(finding["culprit"]["pod"]["name"], "born", "{finding:#}");
@@ -215,7 +215,8 @@ async fn a_deletion_that_does_not_return_is_found_between_two_runcs_as_well() {
             begun.elapsed() < Duration::from_secs(90),
             "{with_runc} {without}"
         );
-        let finding = only(&doctor(&testbed), "shim-unresponsive");
+        let cause = "shim-unresponsive";
+        let finding = only(&doctor_about(&testbed, cause), cause);
         assert_eq!(finding["culprit"]["id"], id, "{finding:#}");
         let advice = finding["advice"].to_string();
         assert!(
@@ -244,38 +245,6 @@ async fn a_deletion_that_does_not_return_is_found_between_two_runcs_as_well() {
 }
 
 #[tokio::test]
-async fn a_containerd_that_waits_for_its_disk_is_named_while_all_lists_are_answered() {
-    let testbed = newest("verbs-disk").await;
-    testbed.verb(&["disk"]).await.unwrap();
-    let driver = Driver::new(&testbed.endpoint()).unwrap();
-    let driver = driver.with_deadline(Duration::from_secs(240));
-    run_pods(&driver, 1).await;
-    assert_well(&doctor(&testbed));
-    testbed.verb(&["disk-slow"]).await.unwrap();
-    let starting = tokio::spawn({
-        let driver = driver.clone();
-        async move { driver.run_pod(&PodSpec::new("slow").container("app")).await }
-    });
-    // A write takes seconds, and the next one follows soon.
-    let begun = Instant::now();
-    let mut report = doctor(&testbed);
-    while findings(&report).is_empty() && begun.elapsed() < PATIENCE {
-        report = doctor(&testbed);
-    }
-    println!("the doctor names the disk after {:?}", begun.elapsed());
-    let finding = only(&report, "disk-saturated");
-    assert_eq!(finding["verdict"], "suspect", "{finding:#}");
-    assert_eq!(finding["culprit"]["process"], "containerd");
-    assert!(
-        sentence(&finding).contains("containers start and stop slowly"),
-        "{finding:#}"
-    );
-    testbed.verb(&["disk-quick"]).await.unwrap();
-    starting.await.unwrap().unwrap();
-    until_well(&testbed).await;
-}
-
-#[tokio::test]
 async fn a_full_root_of_containerd_is_named_also_when_a_restart_has_lost_containers() {
     let testbed = newest("verbs-full").await;
     testbed.verb(&["disk"]).await.unwrap();
@@ -287,7 +256,7 @@ async fn a_full_root_of_containerd_is_named_also_when_a_restart_has_lost_contain
     };
     testbed.verb(&["disk-full"]).await.unwrap();
     let is_full = || {
-        let finding = only(&doctor(&testbed), "disk-full");
+        let finding = only(&doctor_about(&testbed, "disk-full"), "disk-full");
         assert_eq!(finding["confidence"], "certain", "{finding:#}");
         let place = "/var/lib/pleg-testbed/verbs-full/root";
         assert!(sentence(&finding).contains(place), "{finding:#}");
@@ -297,15 +266,16 @@ async fn a_full_root_of_containerd_is_named_also_when_a_restart_has_lost_contain
     // It cannot write the status of a container, and does without the container.
     testbed.verb(&["restart"]).await.unwrap();
     assert_eq!(containers().await, 0, "their processes run");
-    let report = doctor(&testbed);
-    let found = findings(&report);
-    let causes: Vec<_> = found
-        .iter()
-        .map(|it| it["cause"].as_str().unwrap())
-        .collect();
-    assert_eq!(causes, ["disk-full", "container-not-listed"], "{report:#}");
+    is_full();
+    let lost = || {
+        only(
+            &doctor_about(&testbed, "container-not-listed"),
+            "container-not-listed",
+        )
+    };
+    lost();
     testbed.verb(&["disk-free"]).await.unwrap();
-    let finding = only(&doctor(&testbed), "container-not-listed");
+    let finding = lost();
     let says = finding.to_string();
     for pod in ["pod-0", "pod-1"] {
         assert!(

@@ -9,24 +9,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pleg::kernel::state_directories;
-
-/// Below containerd's state directory.
-const CONTAINERD: &str = "io.containerd.runtime.v2.task/k8s.io";
-
-/// Below `/run`: dockerd starts its own containerd, or uses that of the machine.
-const DOCKER: [&str; 2] = [
-    "docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
-    "containerd/io.containerd.runtime.v2.task/moby",
-];
-
-/// Below `/run`, by the storage driver that CRI-O shares with podman.
-const CRIO: [&str; 4] = [
-    "containers/storage/overlay-containers",
-    "containers/storage/vfs-containers",
-    "containers/storage/btrfs-containers",
-    "containers/storage/zfs-containers",
-];
+use base::host::task_directories;
 
 /// A directory with a subdirectory for each container.
 #[derive(Clone, Debug)]
@@ -38,21 +21,16 @@ pub(super) struct Place {
 impl Place {
     /// The places of the runtime that listens on `socket`.
     pub fn of(socket: &Path, run: &Path) -> Vec<Self> {
-        let is_crio = socket.ends_with("crio/crio.sock");
-        let folders: Vec<PathBuf> = match is_crio {
-            true => CRIO.map(|folder| run.join(folder)).into(),
-            false if socket.ends_with("cri-dockerd.sock") => {
-                DOCKER.map(|folder| run.join(folder)).into()
+        let has_conmon = socket.ends_with("crio/crio.sock");
+        let directories = task_directories(socket).into_iter();
+        let places = directories.map(|directory| {
+            let below_run = directory.strip_prefix("/run").ok();
+            Self {
+                folder: below_run.map_or_else(|| directory.clone(), |below| run.join(below)),
+                has_conmon,
             }
-            false => state_directories(socket)
-                .map(|state| state.join(CONTAINERD))
-                .collect(),
-        };
-        let place = |folder| Self {
-            folder,
-            has_conmon: is_crio,
-        };
-        folders.into_iter().map(place).collect()
+        });
+        places.collect()
     }
 
     /// The first process of a container.

@@ -1,6 +1,6 @@
 //! Processes and threads, as far as the safe files of `/proc` show them.
 
-pub use base::host::RuncCommand;
+pub use base::host::{EndSignal, RuncCommand};
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Fact, Missing};
@@ -52,26 +52,6 @@ pub struct Process {
     pub cgroups: Vec<CgroupPath>,
     /// Its file descriptors.
     pub fds: Fact<FdUse>,
-}
-
-/// A signal by which containers are ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub enum EndSignal {
-    /// SIGTERM, which a process may handle in its own time.
-    Term,
-    /// SIGKILL, which ends a process as soon as it can run or returns to user mode.
-    Kill,
-}
-
-impl EndSignal {
-    /// The name of the signal.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Term => "SIGTERM",
-            Self::Kill => "SIGKILL",
-        }
-    }
 }
 
 /// A thread.

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use base::host::ProcessStatus;
+
 use super::read_text::read_text;
 use super::room::Room;
-use super::stat::{self, poll_stat};
+use super::stat::poll_stat;
 use super::{Before, Census, cgroups, fds, threads};
 use crate::collect::helper::{Reads, read_all};
 use crate::collect::host::file::word;
@@ -69,19 +71,20 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     let stat = poll_stat(reads, &folder).ok()?;
     let kernel = stat.flags & KERNEL_THREAD != 0 || pid == 2;
     let status = read_text(reads, &folder.join("status")).unwrap_or_default();
+    let status = ProcessStatus::parse(&status);
     let started = stat.start as f64 / rustix::param::clock_ticks_per_second() as f64;
     let mut process = Process {
         pid,
         ppid: stat.ppid,
-        uid: stat::uid(&status).unwrap_or(0),
+        uid: status.uid.unwrap_or(0),
         comm: stat.comm,
         state: stat.state,
         wchan: threads::wchan(reads, &folder),
         age_seconds: (uptime - started).max(0.0),
         kernel,
         thread_count: stat.threads,
-        pending: stat::pending(&status),
-        tracer: stat::tracer(&status),
+        pending: status.pending,
+        tracer: status.tracer,
         ..Process::default()
     };
     if process.is_daemon() {

@@ -1,0 +1,99 @@
+//! A container of CRI-O that runs without its conmon: its output is not read, and its exit will not be
+//! noticed.
+
+use causes::Cause;
+use causes::finding::{Confidence, Culprit, Finding};
+
+use crate::evidence::exits::who;
+use crate::evidence::owner::container_of;
+use crate::facts::NodeFacts;
+use crate::facts::probes::MAX_SINGLED_OUT;
+use crate::facts::tasks::Task;
+
+/// One finding for each container.
+pub(super) fn judge(facts: &NodeFacts) -> Vec<Finding> {
+    if !facts.probes.is_crio() {
+        return Vec::new();
+    }
+    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
+    let runs_alone = |task: &&Task| {
+        let process = task.init.and_then(|init| facts.host.process(init));
+        // The PID in an old record may have been reused.
+        let is_its = process.is_some_and(|process| {
+            process.state != 'Z' && container_of(process) == Some(task.id.as_str())
+        });
+        task.conmon.is_none() && is_its
+    };
+    let alone = tasks.iter().filter(runs_alone);
+    alone.take(MAX_SINGLED_OUT).map(of).collect()
+}
+
+fn of(task: &Task) -> Finding {
+    let who = who(task);
+    let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
+    finding.sentence = format!(
+        "the conmon of {who} has ended: the output of the container is not read, and its exit will \
+         not be noticed"
+    );
+    finding.evidence.push(format!(
+        "process {} of {who} runs, and no process is the conmon that CRI-O has recorded for it",
+        task.init.unwrap_or_default()
+    ));
+    finding.culprit = Culprit {
+        pod: task.pod.clone(),
+        container: task.container.clone(),
+        id: Some(task.id.clone()),
+        ..Culprit::default()
+    };
+    let pod = task.pod.as_ref().and_then(|pod| pod.name.as_deref());
+    let pod = pod.unwrap_or("POD");
+    // The advice of the page is about shims, and what killing one costs.
+    finding.advice.clear();
+    finding.advice.push(
+        format!(
+            "have the container started again at a convenient time, for example with `kubectl \
+             delete pod {pod}`; a restart of the runtime does not help, because it starts no conmon"
+        )
+        .into(),
+    );
+    finding
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Fact;
+    use crate::node::node;
+
+    #[test]
+    fn a_container_that_runs_without_its_conmon_is_named() {
+        let id = "c".repeat(64);
+        let facts_of = |group: &str| {
+            let node = node("cri-o", "1.37.0").conmon(80, &id, Some("s1"));
+            node.in_group(81, "freezer", &format!("/kubepods/{group}"))
+                .facts()
+        };
+        let mut facts = facts_of(&id);
+        assert_eq!(judge(&facts), []);
+        let without = |facts: &mut NodeFacts| {
+            if let Fact::Known { value, .. } = &mut facts.probes.tasks {
+                value[0].conmon = None;
+            }
+        };
+        without(&mut facts);
+        let findings = judge(&facts);
+        assert_eq!(findings.len(), 1);
+        assert!(
+            findings[0]
+                .sentence
+                .starts_with("the conmon of container app of pod shop/web has ended"),
+            "{}",
+            findings[0].sentence
+        );
+        assert!(findings[0].advice[0].contains("kubectl delete pod web"));
+        // Another process has the PID of a container that has exited.
+        let mut reused = facts_of("other");
+        without(&mut reused);
+        assert_eq!(judge(&reused), []);
+    }
+}

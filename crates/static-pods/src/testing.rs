@@ -1,7 +1,9 @@
 //! Pods and containers for tests, with the defaults of a manifest.
 
 use std::collections::BTreeMap;
+use std::io::Write;
 use std::net::IpAddr;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -96,4 +98,24 @@ pub(crate) fn host() -> Host {
         },
         log_root: PathBuf::from("/var/log/pods"),
     }
+}
+
+/// Runs a random test with the seeds that once failed, and with this many fresh ones, which it prints.
+/// `PLEG_SEED=n` runs only this seed. Returns whether all fresh seeds were run.
+pub(crate) fn each_seed(failed: &[u64], count: u64, mut run: impl FnMut(u64)) -> bool {
+    if let Ok(seed) = std::env::var("PLEG_SEED") {
+        run(seed.parse().expect("PLEG_SEED is a number"));
+        return false;
+    }
+    let first = fastrand::u64(..);
+    let note = format!("{count} fresh seeds from PLEG_SEED={first} on\n");
+    std::io::stderr()
+        .write_all(note.as_bytes())
+        .expect("a standard error");
+    let fresh = (0..count).map(|number| first.wrapping_add(number));
+    for seed in failed.iter().copied().chain(fresh) {
+        let result = catch_unwind(AssertUnwindSafe(|| run(seed)));
+        assert!(result.is_ok(), "PLEG_SEED={seed} fails");
+    }
+    true
 }

@@ -1,4 +1,4 @@
-//! `pleg top` in a real terminal, which it gives back as it was.
+//! `pleg top` in a real terminal, which it restores.
 
 use std::io::Write;
 
@@ -7,7 +7,7 @@ use tempfile::NamedTempFile;
 
 use crate::support::{Agent, FakeRuntime, Pleg, Running, Tmux};
 
-/// A simulated runtime with this scenario, on a socket of its own.
+/// A simulated runtime with this scenario, on its own socket.
 fn simulated(scenario: &str) -> (Running, tempfile::TempDir, String) {
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("sim.sock").display().to_string();
@@ -27,7 +27,7 @@ fn simulated(scenario: &str) -> (Running, tempfile::TempDir, String) {
 }
 
 #[test]
-fn a_hung_status_call_is_on_the_screen_with_its_pod_first() {
+fn a_stuck_status_call_is_on_the_screen_with_its_pod_first() {
     let scenario = "0s run web nginx\n0s run db postgres\n3s hang ContainerStatus of db/postgres\n\
                     3s status-lock db/postgres\n4s exit web/nginx 137\n";
     let (_sim, _folder, socket) = simulated(scenario);
@@ -51,7 +51,7 @@ fn a_hung_status_call_is_on_the_screen_with_its_pod_first() {
         .filter(|line| line.starts_with("default/"))
         .collect();
     assert!(pods[0].starts_with("default/db "), "{text}");
-    assert!(text.contains("Degraded for "), "{text}");
+    assert!(text.contains("Degraded: container "), "{text}");
     assert!(text.contains("NotReady in "), "{text}");
 
     screen.press(&["Enter"]);
@@ -90,7 +90,7 @@ fn a_signal_ends_it_and_the_terminal_is_restored() {
 }
 
 #[test]
-fn while_it_is_stopped_the_terminal_is_the_shells_and_afterwards_it_goes_on() {
+fn a_stopped_screen_restores_the_terminal_and_continues_afterwards() {
     let runtime = FakeRuntime::with_pods(&[("web-0", &["app"])]);
     let args = ["top", "--agent", "off", "-r", &runtime.path()];
     let Some(screen) = Tmux::start(&args) else {
@@ -110,7 +110,7 @@ fn while_it_is_stopped_the_terminal_is_the_shells_and_afterwards_it_goes_on() {
 }
 
 #[test]
-fn while_the_agent_is_away_it_says_so_and_when_it_is_back_it_goes_on() {
+fn the_screen_shows_that_the_agent_is_away_and_continues_when_it_is_back() {
     let runtime = FakeRuntime::with_pods(&[("web-0", &["app"])]);
     let folder = tempfile::tempdir().unwrap();
     let socket = folder.path().join("agent.sock").display().to_string();
@@ -136,7 +136,7 @@ fn while_the_agent_is_away_it_says_so_and_when_it_is_back_it_goes_on() {
 }
 
 #[test]
-fn without_a_terminal_it_names_the_commands_for_scripts() {
+fn without_a_terminal_the_error_names_the_commands_for_scripts() {
     let runtime = FakeRuntime::with_pods(&[]);
     let ended = Pleg::new(&["top", "-r", &runtime.path()])
         .run()

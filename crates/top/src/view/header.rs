@@ -202,7 +202,7 @@ fn containers(pods: usize, count: impl Fn(ContainerState) -> usize) -> String {
     )
 }
 
-/// The health with its reason, on at most its maximum number of lines.
+/// The health as in `pleg status`, then its reason and duration, on at most the maximum number of lines.
 fn health(
     state: &State,
     report: &StatusReport,
@@ -211,28 +211,31 @@ fn health(
 ) -> Vec<Line<'static>> {
     let health = &report.health;
     let lasting = rounded_age(state.known_until().since(health.since));
-    let text = format!(
-        "{} for {lasting} ({}): {}",
-        health.state, health.reason, health.message
-    );
+    let text = format!("{}: {}", health.state, health.message);
     let text = pleg_text::escape::sentence(&text);
+    let reason = format!("({} for {lasting})", health.reason);
     let room = columns.saturating_sub(LABEL_WIDTH);
-    let mut wrapped = textwrap::wrap(&text, room).into_iter();
-    let first = wrapped.next().unwrap_or_default();
-    // The rest that does not fit is cut on the last line.
-    let rest: Vec<_> = wrapped.collect();
-    let rest = fit(&rest.join(" "), room);
+    let whole = format!("{text} {reason}");
+    let mut lines = textwrap::wrap(&whole, room);
+    if lines.len() > MAX_HEALTH_LINES {
+        // The message is cut, and the reason is shown.
+        lines = textwrap::wrap(&text, room);
+        let message = lines.split_off(1).join(" ");
+        let left = room.saturating_sub(reason.len() + 1);
+        let rest = format!("{} {reason}", fit(&message, left));
+        lines.push(fit(&rest, room).into());
+    }
+    let first = lines.first().map_or("", |first| &**first);
     let state_name = health.state.as_str();
     let after = first.strip_prefix(state_name).unwrap_or_default();
-    let mut lines = vec![Line::from(vec![
+    let headline = Line::from(vec![
         Span::styled(format!("{:<LABEL_WIDTH$}", "Health"), theme.bold()),
         Span::styled(state_name, theme.health(health.state)),
         Span::raw(after.to_owned()),
-    ])];
-    if !rest.is_empty() && lines.len() < MAX_HEALTH_LINES {
-        lines.push(Line::raw(format!("{:<LABEL_WIDTH$}{rest}", "")));
-    }
-    lines
+    ]);
+    let rest = lines.iter().skip(1);
+    let rest = rest.map(|line| Line::raw(format!("{:<LABEL_WIDTH$}{line}", "")));
+    std::iter::once(headline).chain(rest).collect()
 }
 
 /// What a kubelet here would report, with the remaining time.
@@ -250,8 +253,11 @@ fn kubelet(
         left.saturating_sub(state.known_until().since(taken))
     });
     let (word, style) = match (view.ready, left) {
-        (false, _) => ("NotReady".to_owned(), theme.bad()),
-        (true, Some(left)) => (format!("NotReady in {}", rounded_age(left)), theme.bad()),
+        (false, _) => ("would be NotReady".to_owned(), theme.bad()),
+        (true, Some(left)) => (
+            format!("would be NotReady in {}", rounded_age(left)),
+            theme.bad(),
+        ),
         (true, None) => ("would be Ready".to_owned(), theme.good()),
     };
     // The word in front of it contains the remaining time.

@@ -15,7 +15,7 @@ pub const KEYS: &[(&str, &str)] = &[
     ("↑ ↓  j k", "move; in a recording j and k step"),
     ("PgUp PgDn  g G", "move by a page, to the first or last row"),
     ("tab  shift-tab", "next table, previous table"),
-    ("enter", "the pod's story, or the finding"),
+    ("enter", "the pod's history, or the finding"),
     ("esc", "back; then remove the filter"),
     ("/", "filter by pod, container, call or id"),
     ("!  /!text", "filter that leaves out what it matches"),

@@ -16,10 +16,10 @@
 //!   14:33:11.024  ContainerDied  default/web nginx  exit 137, by kernel, 2ms   | events
 //!   ─ Doctor ────────────────────────────────────────────────────────────      |
 //!   problem  certain  containerd holds the status lock of …                    | findings
-//!   / filter  ^z faults  enter story  d doctor  ? help  q quit                 | footer
+//!   / filter  ^z faults  enter history  d doctor  ? help  q quit                 | footer
 //! ```
 //!
-//! `story`, `finding` and `help` are pages over the tables.
+//! `history`, `finding` and `help` are pages over the tables.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;

@@ -55,25 +55,32 @@ impl Table<'_> {
         frame.render_widget(Paragraph::new(Line::styled(rule, style)), title_area);
         let (_, area) = super::split(area, 1);
         let header = self.header.filter(|_| area.height > 1 && self.count > 0);
-        let rows = usize::from(area.height) - usize::from(header.is_some());
+        let has_header = header.is_some();
+        let rows = usize::from(area.height) - usize::from(has_header);
         let rows = rows.min(self.count);
         let first = match self.selected.filter(|_| is_focused) {
             // The selected row is in the middle, except at the ends of the table.
             Some(selected) => selected.saturating_sub(rows / 2).min(self.count - rows),
             None => 0,
         };
-        let shown = (first..first + rows).map(|place| {
-            let row = Row::new((self.row)(place));
-            match is_focused && self.selected == Some(place) {
-                true => row.style(theme.selected()),
-                false => row,
-            }
-        });
+        let shown = (first..first + rows).map(|place| Row::new((self.row)(place)));
         let mut table = ratatui::widgets::Table::new(shown, self.widths).column_spacing(2);
         if let Some(header) = header {
             table = table.header(header.style(theme.dim()));
         }
         frame.render_widget(table, area);
+        // Colours within a row would not be readable on the selection.
+        if let Some(selected) = self.selected.filter(|_| is_focused)
+            && (first..first + rows).contains(&selected)
+        {
+            let above = selected - first + usize::from(has_header);
+            let row = Rect {
+                y: area.y + u16::try_from(above).unwrap_or_default(),
+                height: 1,
+                ..area
+            };
+            frame.buffer_mut().set_style(row, theme.selected());
+        }
         rows
     }
 }

@@ -47,9 +47,9 @@ impl Theme {
         Style::new().add_modifier(Modifier::BOLD)
     }
 
-    /// The selected row.
+    /// The selected row, without the colours of its cells.
     pub fn selected(self) -> Style {
-        Style::new().add_modifier(Modifier::REVERSED)
+        Style::reset().add_modifier(Modifier::REVERSED)
     }
 
     /// The most prominent style.

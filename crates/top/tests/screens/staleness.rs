@@ -43,7 +43,7 @@ fn without_an_agent_the_screen_shows_since_when_and_the_rest_is_grey() {
         assert!(cell.modifier.contains(Modifier::DIM), "{row} {column}");
     }
     // It was healthy for 1 s when it last answered. The later state is not known.
-    screen.line("Healthy for 1s");
+    screen.line("(AllSeen for 1s)");
     // The agent is connected again.
     screen.feed(16.0, [connected(), status(16.0, json!({}))]);
     assert!(!screen.text().contains("NOT CURRENT"));

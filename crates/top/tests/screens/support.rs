@@ -101,8 +101,8 @@ pub fn locked(seconds: f64, age: f64) -> Update {
         {"call": "ContainerStatus", "id": "db/app.0", "container": "app", "pod": db,
          "sinceSeconds": age},
     ]);
-    let message = "ListContainers is unavailable; polling containers one by one, new containers \
-                   may be missed: ListContainers has not answered for 42s";
+    let message = "container app of default/db is stuck and blocks ListContainers (42s); known \
+                   containers are swept, new containers may be missed";
     status(
         seconds,
         json!({

@@ -64,7 +64,7 @@ Source    waiting for the first status
 
 
 
-/ filter  ^z faults  tab table  enter story  d doctor  ? help  q quit
+/ filter  ^z faults  tab table  enter history  d doctor  ? help  q quit
 
 "#]]
     );
@@ -86,7 +86,7 @@ fn a_healthy_node() {
         str![[r#"
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:06 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
-Health    Healthy for 1s (AllSeen): all pods are up to date
+Health    Healthy: all pods are up to date (AllSeen for 1s)
 Kubelet   would be Ready: no problem expected
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
@@ -107,7 +107,7 @@ default/web                      Running           4          11s       -
 
 
 
-/ filter  ^z faults  tab table  enter story  d doctor  ? help  q quit
+/ filter  ^z faults  tab table  enter history  d doctor  ? help  q quit
 
 "#]]
     );
@@ -122,9 +122,9 @@ fn under_a_status_lock_the_stuck_pod_is_first_and_its_call_has_a_bar() {
         str![[r#"
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:47 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
-Health    Degraded for 41s (ContainerStuck): ListContainers is unavailable;
-          polling containers one by one, new containers may be missed: ListCont…
-Kubelet   NotReady in 2m17s: list calls are stuck or failing
+Health    Degraded: container app of default/db is stuck and blocks
+          ListContainers (42s); known containers are swept, new containers may …
+Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
 ─ Pods 3 ───────────────────────────────────────────────────────────────────────
@@ -143,7 +143,7 @@ PodSandboxStatus  web       default/web                  20ms     ░░░│�
 ─ Doctor: press d to run it ────────────────────────────────────────────────────
 
 
-/ filter  ^z faults  tab table  enter story  d doctor  ? help  q quit
+/ filter  ^z faults  tab table  enter history  d doctor  ? help  q quit
 
 "#]]
     );
@@ -176,9 +176,9 @@ fn a_wide_screen_has_more_columns() {
         str![[r#"
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.sock                                                 03:04:47 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
-Health    Degraded for 41s (ContainerStuck): ListContainers is unavailable; polling containers one by one, new containers may be
-          missed: ListContainers has not answered for 42s
-Kubelet   NotReady in 2m17s: list calls are stuck or failing
+Health    Degraded: container app of default/db is stuck and blocks ListContainers (42s); known containers are swept, new
+          containers may be missed (ContainerStuck for 41s)
+Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                                                                         █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
 ─ Pods 3 ─────────────────────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -203,7 +203,7 @@ PodSandboxStatus          web            default/web                            
 
 
 
-/ filter  ^z faults  tab table  enter story  d doctor  ? help  q quit
+/ filter  ^z faults  tab table  enter history  d doctor  ? help  q quit
 
 "#]]
     );
@@ -219,9 +219,9 @@ fn the_page_of_a_pod() {
         str![[r#"
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:47 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
-Health    Degraded for 41s (ContainerStuck): ListContainers is unavailable;
-          polling containers one by one, new containers may be missed: ListCont…
-Kubelet   NotReady in 2m17s: list calls are stuck or failing
+Health    Degraded: container app of default/db is stuck and blocks
+          ListContainers (42s); known containers are swept, new containers may …
+Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
 Pod  default/db
@@ -286,9 +286,9 @@ fn the_doctors_findings() {
         str![[r#"
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:51 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
-Health    Degraded for 45s (ContainerStuck): ListContainers is unavailable;
-          polling containers one by one, new containers may be missed: ListCont…
-Kubelet   NotReady in 2m17s: list calls are stuck or failing
+Health    Degraded: container app of default/db is stuck and blocks
+          ListContainers (42s); known containers are swept, new containers may …
+Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
 ─ Pods 3 ─ listed 46s ago ──────────────────────────────────────────────────────
@@ -307,7 +307,7 @@ PodSandboxStatus  web       default/web                  20ms     ░░░│�
 ─ Doctor, 1s ago: containerd holds the status lock of container app ────────────
 problem  certain   containerd holds the status lock of container app of pod def…
 
-/ filter  ^z faults  tab table  enter story  d doctor  ? help  q quit
+/ filter  ^z faults  tab table  enter history  d doctor  ? help  q quit
 
 "#]]
     );
@@ -317,9 +317,9 @@ problem  certain   containerd holds the status lock of container app of pod def�
         str![[r#"
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:51 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
-Health    Degraded for 45s (ContainerStuck): ListContainers is unavailable;
-          polling containers one by one, new containers may be missed: ListCont…
-Kubelet   NotReady in 2m17s: list calls are stuck or failing
+Health    Degraded: container app of default/db is stuck and blocks
+          ListContainers (42s); known containers are swept, new containers may …
+Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
 containerd holds the status lock of container app of pod default/db
@@ -354,16 +354,16 @@ fn the_help() {
         str![[r#"
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:47 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
-Health    Degraded for 41s (ContainerStuck): ListContainers is unavailable;
-          polling containers one by one, new containers may be missed: ListCont…
-Kubelet   NotReady in 2m17s: list calls are stuck or failing
+Health    Degraded: container app of default/db is stuck and blocks
+          ListContainers (42s); known containers are swept, new containers may …
+Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
 Keys
   ↑ ↓  j k        move; in a recording j and k step
   PgUp PgDn  g G  move by a page, to the first or last row
   tab  shift-tab  next table, previous table
-  enter           the pod's story, or the finding
+  enter           the pod's history, or the finding
   esc             back; then remove the filter
   /               filter by pod, container, call or id
   !  /!text       filter that leaves out what it matches

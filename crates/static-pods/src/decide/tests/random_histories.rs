@@ -7,20 +7,20 @@ use super::super::view::Extent;
 use super::super::{Memory, Outcome, Phase, Why};
 use super::world::{SECOND, World, pod};
 use crate::spec::{RestartPolicy, Role};
+use crate::testing::each_seed;
 
 const HISTORIES: u64 = 1500;
+/// Seeds that once failed.
+const FAILED: [u64; 0] = [];
 const EVENTS: usize = 250;
 
 #[test]
 fn nothing_is_created_twice_and_the_pod_reaches_its_goal_after_all_faults() {
     let mut ends = [0; 4];
-    for seed in 0..HISTORIES {
-        let result = std::panic::catch_unwind(|| history(seed));
-        let end = result.unwrap_or_else(|_| panic!("in the history of seed {seed}"));
-        ends[end] += 1;
-    }
+    let are_all = each_seed(&FAILED, HISTORIES, |seed| ends[history(seed)] += 1);
     // The histories must reach each kind of end.
-    assert!(ends.iter().all(|count| *count > 50), "{ends:?}");
+    let is_rare = ends.iter().any(|count| *count < HISTORIES / 100);
+    assert!(!are_all || !is_rare, "{ends:?}");
 }
 
 /// Plays a history. Returns how it ended: 0 is running, 1 succeeded, 2 failed, 3 gone.

@@ -11,8 +11,7 @@ use std::fs;
 use gtmpl_ng::{Context, FuncError, Template, Value as GoValue};
 use serde_json::{Map, Value, json};
 
-mod deploy;
-use deploy::{Objects, base, by_name, documents, folder, helm, kustomized, text};
+use crate::files::{Objects, base, by_name, documents, folder, helm, kustomized, text};
 
 const CHART: &str = "helm/pleg";
 

@@ -6,8 +6,7 @@ use std::collections::BTreeSet;
 use cluster::KubernetesConfig;
 use serde_json::{Value, json};
 
-mod deploy;
-use deploy::{documents, text};
+use crate::files::{documents, text};
 
 /// Every field below `value`, as `a.b[].c`.
 fn fields(value: &Value) -> BTreeSet<String> {

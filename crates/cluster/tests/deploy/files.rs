@@ -1,7 +1,5 @@
 //! Reads the files in `deploy`, and what other tools make of them.
 
-#![allow(dead_code, reason = "each test file uses a part of it")]
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Write;

@@ -13,8 +13,7 @@ use kube::client::Body;
 use kube::config::{Config, KubeConfigOptions, Kubeconfig};
 use serde_json::{Value, json};
 
-mod deploy;
-use deploy::{documents, text};
+use crate::files::{documents, text};
 
 const APPLY: &str = "application/apply-patch+yaml";
 const JSON_PATCH: &str = "application/json-patch+json";

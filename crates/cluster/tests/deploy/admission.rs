@@ -14,8 +14,7 @@ use prometheus::Registry;
 use serde_json::{Value, json};
 use tokio::time::sleep;
 
-mod deploy;
-use deploy::base;
+use crate::files::base;
 
 const AGENT: &str = "system:serviceaccount:pleg:pleg-agent";
 const NODE_NAME: &str = "authentication.kubernetes.io/node-name";

@@ -13,8 +13,7 @@ use k8s_openapi::api::core::v1::{
 use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
 use serde_json::{Value, json};
 
-mod deploy;
-use deploy::{Objects, base, documents, kustomized, read, text};
+use crate::files::{Objects, base, documents, kustomized, read, text};
 
 /// The rights of each agent.
 const RIGHTS: [&str; 4] = [
@@ -241,7 +240,7 @@ fn an_agent_has_exactly_the_rights_that_it_uses() {
 fn the_taint_overlay_adds_only_the_right_that_it_needs() {
     let role = documents(&text("kubernetes/components/taint/rbac.yaml"));
     let expected = [RIGHT_TO_TAINT.to_owned()];
-    assert_eq!(rights(&deploy::by_name(role)), expected.into());
+    assert_eq!(rights(&crate::files::by_name(role)), expected.into());
 }
 
 #[test]

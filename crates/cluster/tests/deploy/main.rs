@@ -1,0 +1,8 @@
+//! What is deployed into a cluster: manifests, overlays, chart, admission policies, samples.
+
+mod admission;
+mod chart;
+mod files;
+mod manifests;
+mod policy;
+mod samples;

@@ -182,11 +182,12 @@ impl Records {
         let mut actions = VecDeque::from(self.core.step(input, self.now));
         while let Some(action) = actions.pop_front() {
             let input = match action {
-                Action::Ask(ask, rpc, request) => match self.answer(rpc, &request, lists) {
-                    Some(answer) => Input::Answered(ask, Outcome::Messages(vec![answer])),
+                Action::Call(runtime_call, rpc, request) => match self.answer(rpc, &request, lists)
+                {
+                    Some(answer) => Input::Answered(runtime_call, Outcome::Messages(vec![answer])),
                     None => continue,
                 },
-                Action::AskHost => Input::HostIds(HostIds::CannotTell),
+                Action::ListHostIds => Input::HostIds(HostIds::Unavailable),
                 Action::Reply(_, Reply::Message(_)) => {
                     is_answered = true;
                     continue;

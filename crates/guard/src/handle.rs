@@ -29,20 +29,20 @@ impl Handle {
         }
     }
 
-    /// How often the guard's thread has said that it turns: once a second.
+    /// A counter that the event loop of the guard's thread increments once a second.
     pub fn beats(&self) -> u64 {
         self.beats.load(Ordering::Relaxed)
     }
 
-    /// Ends the guard: it saves what it knows. A disk that does not respond in time is not waited for.
+    /// Stops the guard, which saves its state. Waits for that no longer than `within`.
     pub async fn stop(self, within: Duration) {
         let running = self.running.clone();
         drop(self);
-        // After this time the process may end all the same.
+        // After this time the process may exit anyway.
         let _ = timeout(within, has_ended(running)).await;
     }
 
-    /// When the guard's thread has ended, which it does not do by itself.
+    /// Returns when the guard's thread has ended, which happens only after an error.
     pub async fn ended(&self) {
         has_ended(self.running.clone()).await;
     }

@@ -34,12 +34,12 @@
 //! ```
 
 pub mod core;
-mod door;
 mod handle;
+mod listener;
 mod proxy;
 mod wire;
 
-pub use door::{DoorError, open_door};
 pub use handle::Handle;
+pub use listener::{ListenError, listen_on};
 pub use proxy::Proxy;
 pub use wire::Kind;

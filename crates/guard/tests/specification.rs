@@ -1,5 +1,5 @@
-//! `SPECIFICATION.md` is complete both ways: each promise names tests that exist and say so, and each
-//! test that says that it enforces a promise is named by it.
+//! `SPECIFICATION.md` and the tests agree: each promise names existing tests that enforce it, and each test
+//! that is marked with a promise is named there.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,7 +12,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The words between backquotes.
+/// The texts between backquotes.
 fn quoted(line: &str) -> Vec<String> {
     line.split('`')
         .skip(1)
@@ -21,7 +21,7 @@ fn quoted(line: &str) -> Vec<String> {
         .collect()
 }
 
-/// What the specification names, and the promises that it has.
+/// The tests that the specification names, and its promises.
 fn specified(text: &str) -> (BTreeSet<Enforced>, BTreeSet<String>) {
     let (mut named, mut promises) = (BTreeSet::new(), BTreeSet::new());
     let mut promise = String::new();
@@ -40,7 +40,7 @@ fn specified(text: &str) -> (BTreeSet<Enforced>, BTreeSet<String>) {
     (named, promises)
 }
 
-/// What the tests of a file say that they enforce: `/// Enforces G1, G2.` before the attribute of a test.
+/// The promises that the tests of a file enforce: `/// Enforces G1, G2.` before the attribute of a test.
 fn said(file: &Path, into: &mut BTreeSet<Enforced>) {
     let text = fs::read_to_string(file).unwrap();
     let name = file.strip_prefix(root()).unwrap().display().to_string();
@@ -70,7 +70,7 @@ fn sources(directory: &Path, into: &mut BTreeSet<Enforced>) {
 }
 
 #[test]
-fn each_promise_names_the_tests_that_enforce_it_and_no_test_is_forgotten() {
+fn the_specification_names_exactly_the_tests_that_enforce_its_promises() {
     let text = fs::read_to_string(root().join("SPECIFICATION.md")).unwrap();
     let (named, promises) = specified(&text);
     assert!(promises.len() > 20, "{promises:?}");

@@ -1,4 +1,4 @@
-//! A guard is replaced by the next one in the middle of a fault, on a socket that systemd holds.
+//! A guard is replaced by the next one during a fault, on a socket that systemd holds open.
 
 #![allow(
     clippy::print_stdout,
@@ -18,7 +18,7 @@ use cri::{ApiVersion, Client, Endpoint, Rpc};
 use rustix::process::{Pid, Signal, kill_process};
 use sim::Sim;
 
-/// A simulated runtime in a thread of its own.
+/// Serves a simulated runtime in a separate thread.
 fn serve(socket: &Path) -> Sim {
     let sim = Sim::new();
     for pod in ["web", "shop", "db"] {
@@ -38,7 +38,7 @@ fn serve(socket: &Path) -> Sim {
     sim
 }
 
-/// A guard on the socket that its supervisor holds: at the descriptor 3 (sd_listen_fds(3)).
+/// Starts a guard on the socket that its supervisor holds open: file descriptor 3 (sd_listen_fds(3)).
 fn start(folder: &Path, held: &UnixListener) -> Child {
     let script = "exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"";
     Command::new("sh")
@@ -105,12 +105,12 @@ async fn a_client_waits_for_a_moment_only_while_the_guard_is_replaced_in_mid_fau
     let replace = async {
         tokio::time::sleep(Duration::from_millis(500)).await;
         let pid = Pid::from_raw(guard.id().try_into().unwrap()).unwrap();
-        let asked = Instant::now();
+        let requested = Instant::now();
         kill_process(pid, Signal::TERM).unwrap();
         while guard.try_wait().unwrap().is_none() {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
-        println!("it ended after {:?}", asked.elapsed());
+        println!("it ended after {:?}", requested.elapsed());
         guard = start(folder.path(), &held);
         tokio::time::sleep(Duration::from_secs(1)).await;
         ends.store(true, Ordering::Relaxed);
@@ -119,6 +119,6 @@ async fn a_client_waits_for_a_moment_only_while_the_guard_is_replaced_in_mid_fau
     guard.kill().unwrap();
     guard.wait().unwrap();
     println!("Version was not answered for {versions:?} at most");
-    // With room for a busy machine and no optimisation.
+    // The limits allow for a debug build on a busy machine.
     assert!(versions < Duration::from_millis(500), "{versions:?}");
 }

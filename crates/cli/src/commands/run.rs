@@ -14,7 +14,7 @@ use clap::builder::NonEmptyStringValueParser;
 use clap::{ArgAction, Args, ValueEnum};
 use cri::Endpoint;
 use guard::core::{Mode, Settings};
-use guard::{Handle, Proxy, open_door};
+use guard::{Handle, Proxy, listen_on};
 use pleg::model::wall_time::system_clock;
 use static_pods::completion::{Completion, Finished};
 use static_pods::logs::{LogFolders, POD_LOGS};
@@ -236,7 +236,7 @@ async fn prepare(
         ids: runtime_ids(endpoint.path()),
         unix_nanos: system_clock()().as_unix_nanos(),
     };
-    let guard = proxy.start(open_door(&socket, endpoint.path()).await?, Mode::Guard)?;
+    let guard = proxy.start(listen_on(&socket, endpoint.path()).await?, Mode::Guard)?;
     let static_pods = StaticPods {
         manifests: options.manifests,
         node_name: options.node_name.unwrap_or_else(host_name),

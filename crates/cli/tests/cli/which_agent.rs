@@ -129,7 +129,7 @@ fn an_agent_of_another_user_is_not_trusted() {
     let socket = socket.to_str().unwrap();
     let args = ["agent", "-r", &runtime.path(), "--listen", "127.0.0.1:0"];
     let args = [&args[..], &["--listen", socket]].concat();
-    let Some(foreign) = Pleg::new(&args).as_other_user() else {
+    let Some(foreign) = Pleg::new(&args).with_other_user() else {
         return;
     };
     let mut foreign = foreign.env("PLEG_STATE_DIR", "/dev/null/nowhere").start();
@@ -150,7 +150,7 @@ fn an_agent_of_another_user_is_not_trusted() {
     }
     eventually("its own user believes it", || {
         let own = Pleg::new(&["status", "--agent", socket])
-            .as_other_user()
+            .with_other_user()
             .unwrap();
         (own.run().code == Some(0)).then_some(())
     });
@@ -161,14 +161,14 @@ fn a_socket_whose_mode_was_changed_still_admits_no_other_user() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    let as_other_user = || Pleg::new(&["status", "--agent", &agent.socket]).as_other_user();
-    let Some(closed) = as_other_user() else {
+    let with_other_user = || Pleg::new(&["status", "--agent", &agent.socket]).with_other_user();
+    let Some(closed) = with_other_user() else {
         return;
     };
     let said = closed.run().sentence();
     assert!(said.ends_with("permission denied"), "{said}");
     std::fs::set_permissions(&agent.socket, Permissions::from_mode(0o666)).unwrap();
-    let said = as_other_user().unwrap().run().sentence();
+    let said = with_other_user().unwrap().run().sentence();
     assert!(said.contains("does not answer: "), "{said}");
     assert_eq!(agent.get("/livez").code, 200);
 }

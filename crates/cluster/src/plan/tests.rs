@@ -9,6 +9,13 @@ use crate::episodes::{Episodes, Regarding};
 mod conflicts;
 mod events;
 
+fn busy() -> Failure {
+    Failure::Busy {
+        code: 503,
+        retry_after: Duration::ZERO,
+    }
+}
+
 fn report(state: &str, reason: &str) -> StatusReport {
     let report = json!({
         "health": {"state": state, "reason": reason, "since": "2026-11-22T20:00:00Z", "message": "so it is",

@@ -21,7 +21,7 @@ use base::id::Id;
 use tokio::time::Instant;
 
 use super::HostIds;
-use super::rows::{Asked, Rows};
+use super::rows::{Interval, Rows};
 use crate::wire::Kind;
 
 /// How often the ids are read from the host.
@@ -65,10 +65,10 @@ enum Identity {
     Unknown,
     /// It is a container, and its sandbox is not known.
     Container,
-    /// The runtime had no container and no sandbox with this id. `asked` is the time of the earlier
+    /// The runtime had no container and no sandbox with this id. `requested` is the time of the earlier
     /// request, `took` the time until the later answer.
     Neither {
-        asked: Instant,
+        requested: Instant,
         took: Duration,
     },
 }
@@ -98,8 +98,8 @@ impl Unresolved {
     fn is_open(&self, retry_after: Duration, now: Instant) -> bool {
         match self.identity {
             Identity::Unknown | Identity::Container => true,
-            Identity::Neither { asked, took } => {
-                now >= asked + HOST_IDS_VALID_FOR.max((took + retry_after) * 2)
+            Identity::Neither { requested, took } => {
+                now >= requested + HOST_IDS_VALID_FOR.max((took + retry_after) * 2)
             }
         }
     }
@@ -158,8 +158,8 @@ impl Ids {
     }
 
     /// A complete list that was requested at this time was answered.
-    pub(super) fn saw_all(&mut self, kind: Kind, asked: Instant) {
-        self.missed[kind as usize].take_if(|missed| asked >= *missed);
+    pub(super) fn saw_all(&mut self, kind: Kind, requested: Instant) {
+        self.missed[kind as usize].take_if(|missed| requested >= *missed);
     }
 
     /// Whether all ids of this kind are known. An id that another client of the runtime creates is known
@@ -194,7 +194,7 @@ impl Ids {
     }
 
     /// This id is a container's whose sandbox is not known.
-    pub(super) fn is_somewhere(&mut self, id: &Id, now: Instant) {
+    pub(super) fn is_unplaced(&mut self, id: &Id, now: Instant) {
         self.resolve(id, now);
         if let Some(unresolved) = self.unresolved.get_mut(id) {
             unresolved.identity = Identity::Container;
@@ -204,11 +204,11 @@ impl Ids {
 
     /// The runtime has nothing of this kind with this id. An answer that took longer than `overdue` was
     /// delayed by a fault: it does not extend the time until the next request.
-    pub(super) fn is_not_of(
+    pub(super) fn note_not_found(
         &mut self,
         kind: Kind,
         id: &Id,
-        (asked, answered): Asked,
+        (requested, answered): Interval,
         overdue: Duration,
     ) {
         let Some(unresolved) = self.unresolved.get_mut(id) else {
@@ -223,15 +223,15 @@ impl Ids {
                 unresolved.next = answered + RETRY_AFTER;
             }
             (RequestAs::Container, Kind::Container) => {
-                let no_container = asked;
+                let no_container = requested;
                 unresolved.next_as = RequestAs::Sandbox { no_container };
                 unresolved.next = answered;
             }
             (RequestAs::Sandbox { no_container }, Kind::Sandbox) => {
                 // A client may have requested the status of the container before.
-                let asked = asked.min(no_container);
-                let took = answered.saturating_duration_since(asked).min(overdue);
-                unresolved.identity = Identity::Neither { asked, took };
+                let requested = requested.min(no_container);
+                let took = answered.saturating_duration_since(requested).min(overdue);
+                unresolved.identity = Identity::Neither { requested, took };
                 unresolved.next_as = RequestAs::Container;
                 // Without the host's ids, this one is from an event: it existed, and is gone.
                 if matches!(self.host.state, HostIdsState::Unavailable) {
@@ -244,7 +244,7 @@ impl Ids {
     }
 
     /// An event or a call named this id.
-    pub(super) fn on_met(&mut self, id: &Id, rows: [&Rows; 2], now: Instant) {
+    pub(super) fn on_id_named(&mut self, id: &Id, rows: [&Rows; 2], now: Instant) {
         if !is_known(id, rows) && !self.resolve(id, now) {
             for kind in [Kind::Sandbox, Kind::Container] {
                 self.may_have_missed(kind, now);
@@ -254,20 +254,20 @@ impl Ids {
 
     /// The ids were read from the host, or could not be.
     pub(super) fn on_host_ids(&mut self, host_ids: HostIds, rows: [&Rows; 2], now: Instant) {
-        let Some(asked) = self.host.pending.take() else {
+        let Some(requested) = self.host.pending.take() else {
             return;
         };
         let ids = match (host_ids, self.host.state) {
             (HostIds::All(ids), _) => ids,
             // The ids could be read before: there are none now.
-            (HostIds::CannotTell, HostIdsState::Complete(_) | HostIdsState::TooMany) => Vec::new(),
-            (HostIds::CannotTell, HostIdsState::Pending | HostIdsState::Unavailable) => {
+            (HostIds::Unavailable, HostIdsState::Complete(_) | HostIdsState::TooMany) => Vec::new(),
+            (HostIds::Unavailable, HostIdsState::Pending | HostIdsState::Unavailable) => {
                 self.host.state = HostIdsState::Unavailable;
                 return;
             }
             (HostIds::Unread, _) => return,
         };
-        self.host.state = HostIdsState::Complete(asked);
+        self.host.state = HostIdsState::Complete(requested);
         let ids: BTreeSet<Id> = ids.into_iter().collect();
         self.unresolved
             .retain(|id, it| ids.contains(id) || !matches!(it.identity, Identity::Neither { .. }));
@@ -294,7 +294,7 @@ impl Ids {
         has_room || is_present
     }
 
-    pub(super) fn ask_host_soon(&mut self) {
+    pub(super) fn request_host_ids_soon(&mut self) {
         self.host.is_wanted = true;
     }
 
@@ -304,7 +304,7 @@ impl Ids {
     }
 
     /// Whether to request the host's ids now. If so, the request counts as sent.
-    pub(super) fn asks_host(&mut self, lists_need_it: bool, now: Instant) -> bool {
+    pub(super) fn needs_host_ids(&mut self, lists_need_it: bool, now: Instant) -> bool {
         let is_urgent = self.is_urgent(lists_need_it);
         let host = &mut self.host;
         host.is_wanted |= is_urgent;
@@ -332,7 +332,7 @@ impl Ids {
     }
 
     /// The status of this id is requested now. Sets the time of the next request, for any answer.
-    pub(super) fn asked(&mut self, id: &Id, now: Instant) {
+    pub(super) fn note_request(&mut self, id: &Id, now: Instant) {
         let retry_after = self.retry_after();
         if let Some(unresolved) = self.unresolved.get_mut(id) {
             unresolved.next = now
@@ -370,7 +370,7 @@ mod tests {
         let rows = [Rows::new(Kind::Sandbox), Rows::new(Kind::Container)];
         let is_complete = |count: usize| {
             let mut ids = Ids::new(now);
-            assert!(ids.asks_host(true, now));
+            assert!(ids.needs_host_ids(true, now));
             let host_ids = (0..count).map(|id| Id::from(id.to_string())).collect();
             ids.on_host_ids(HostIds::All(host_ids), [&rows[0], &rows[1]], now);
             // The ids that there was room for get rows.
@@ -388,9 +388,9 @@ mod tests {
         let now = Instant::now();
         let mut ids = Ids::new(now);
         let id = Id::from("it");
-        ids.is_somewhere(&id, now);
+        ids.is_unplaced(&id, now);
         let not_found =
-            |ids: &mut Ids, kind| ids.is_not_of(kind, &id, (now, now), HOST_IDS_VALID_FOR);
+            |ids: &mut Ids, kind| ids.note_not_found(kind, &id, (now, now), HOST_IDS_VALID_FOR);
         not_found(&mut ids, Kind::Container);
         not_found(&mut ids, Kind::Sandbox);
         assert!(ids.unresolved[&id].is_open(RETRY_AFTER, now));
@@ -409,8 +409,8 @@ mod tests {
         // Each call takes 1.5 s.
         let at = |seconds: f64| start + Duration::from_secs_f64(seconds);
         let overdue = Duration::from_secs(5);
-        ids.is_not_of(Kind::Container, &id, (at(0.0), at(1.5)), overdue);
-        ids.is_not_of(Kind::Sandbox, &id, (at(1.5), at(3.0)), overdue);
+        ids.note_not_found(Kind::Container, &id, (at(0.0), at(1.5)), overdue);
+        ids.note_not_found(Kind::Sandbox, &id, (at(1.5), at(3.0)), overdue);
         assert!(!ids.unresolved[&id].is_open(RETRY_AFTER, at(6.5)));
         assert!(ids.unresolved[&id].is_open(RETRY_AFTER, at(7.5)));
     }
@@ -423,8 +423,8 @@ mod tests {
         assert!(ids.resolve(&id, start));
         let at = |seconds| start + Duration::from_secs(seconds);
         let overdue = Duration::from_secs(5);
-        ids.is_not_of(Kind::Container, &id, (at(0), at(0)), overdue);
-        ids.is_not_of(Kind::Sandbox, &id, (at(0), at(14)), overdue);
+        ids.note_not_found(Kind::Container, &id, (at(0), at(0)), overdue);
+        ids.note_not_found(Kind::Sandbox, &id, (at(0), at(14)), overdue);
         assert!(ids.unresolved[&id].is_open(RETRY_AFTER, at(14)));
     }
 }

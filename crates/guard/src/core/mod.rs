@@ -90,7 +90,7 @@ pub use figures::Figures;
 pub use settings::Settings;
 pub use shadow::{Difference, Differences};
 pub use turn::{
-    Action, AskId, CallId, Caller, HostIds, Input, Mode, Outcome, Phase, is_intercepted,
+    Action, CallId, Caller, HostIds, Input, Mode, Outcome, Phase, RuntimeCallId, is_intercepted,
 };
 
 /// The purpose of an outstanding call to the runtime.
@@ -146,7 +146,7 @@ impl Purpose {
 #[derive(Clone, Debug)]
 struct Outstanding {
     purpose: Purpose,
-    asked: Instant,
+    requested: Instant,
     /// The key, if the ledger tracks this call. Of the calls with one key it tracks one.
     tracked: Option<Key>,
 }
@@ -166,8 +166,8 @@ pub struct Guard {
     stats: Stats,
     ids: Ids,
     prober: Prober,
-    asks: BTreeMap<AskId, Outstanding>,
-    last_ask: u64,
+    runtime_calls: BTreeMap<RuntimeCallId, Outstanding>,
+    last_runtime_call: u64,
     figures: Figures,
     saved: Option<Saved>,
     started: (Instant, i64),
@@ -190,8 +190,8 @@ impl Guard {
             stats: Stats::default(),
             ids: Ids::new(now),
             prober: Prober::new(now),
-            asks: BTreeMap::new(),
-            last_ask: 0,
+            runtime_calls: BTreeMap::new(),
+            last_runtime_call: 0,
             figures: Figures::default(),
             saved: None,
             started: (now, unix_nanos),
@@ -211,12 +211,12 @@ impl Guard {
                 deadline,
             } => self.on_called(call, rpc, request, from, deadline, now),
             Input::Abandoned(call) => self.on_abandoned(call, now),
-            Input::Answered(ask, outcome) => self.on_answered(ask, &outcome, now),
+            Input::Answered(runtime_call, outcome) => self.on_answered(runtime_call, &outcome, now),
             Input::HostIds(ids) => {
                 let rows = [&self.sandboxes, &self.containers];
                 self.ids.on_host_ids(ids, rows, now);
             }
-            Input::Announced(id) => self.on_met(&id, now),
+            Input::Hint(id) => self.on_id_named(&id, now),
             Input::Disconnected => self.on_disconnected(now),
             Input::Mode(mode) => self.on_mode(mode, now),
             Input::Time => {}
@@ -241,13 +241,13 @@ impl Guard {
     }
 
     /// Whether the guard may answer calls in place of the runtime.
-    fn acts(&self) -> bool {
-        self.mode == Mode::Guard && !self.is_given_up()
+    fn is_active(&self) -> bool {
+        self.mode == Mode::Guard && !self.is_limit_reached()
     }
 
     /// Whether the guard may answer this caller in place of the runtime.
-    fn answers(&self, from: Caller) -> bool {
-        self.acts() && from == Caller::Client
+    fn may_answer(&self, from: Caller) -> bool {
+        self.is_active() && from == Caller::Client
     }
 
     fn rows(&self, kind: Kind) -> &Rows {
@@ -274,7 +274,7 @@ impl Guard {
         now: Instant,
     ) {
         if let Some(kind) = list_of(rpc).filter(|_| from == Caller::Client) {
-            self.lists[kind as usize].told.asked = Some(now);
+            self.lists[kind as usize].served.requested = Some(now);
         }
         if let Some(kind) = list_of(rpc)
             && let Some(filter) = Filter::read(kind, &request)
@@ -283,7 +283,7 @@ impl Guard {
                 call,
                 rpc,
                 filter,
-                asked: now,
+                requested: now,
                 from,
             };
             return self.on_list_called(kind, call, now);
@@ -316,50 +316,56 @@ impl Guard {
     }
 
     /// Passes a caller's call on to the runtime.
-    fn pass_on(&mut self, purpose: Purpose, call: CallId, now: Instant) -> AskId {
-        let ask = self.next_ask(purpose, now);
-        self.actions.push(Action::Pass(ask, call));
-        ask
+    fn pass_on(&mut self, purpose: Purpose, call: CallId, now: Instant) -> RuntimeCallId {
+        let runtime_call = self.next_runtime_call(purpose, now);
+        self.actions.push(Action::Pass(runtime_call, call));
+        runtime_call
     }
 
     /// Sends a call of the guard's own to the runtime.
-    fn ask(&mut self, purpose: Purpose, rpc: Rpc, request: Bytes, now: Instant) -> AskId {
-        let ask = self.next_ask(purpose, now);
-        self.actions.push(Action::Ask(ask, rpc, request));
-        ask
+    fn call_runtime(
+        &mut self,
+        purpose: Purpose,
+        rpc: Rpc,
+        request: Bytes,
+        now: Instant,
+    ) -> RuntimeCallId {
+        let runtime_call = self.next_runtime_call(purpose, now);
+        self.actions.push(Action::Call(runtime_call, rpc, request));
+        runtime_call
     }
 
-    fn next_ask(&mut self, purpose: Purpose, now: Instant) -> AskId {
-        self.last_ask += 1;
-        let ask = AskId(self.last_ask);
+    fn next_runtime_call(&mut self, purpose: Purpose, now: Instant) -> RuntimeCallId {
+        self.last_runtime_call += 1;
+        let runtime_call = RuntimeCallId(self.last_runtime_call);
         let outstanding = Outstanding {
             tracked: purpose.key().filter(|key| self.prober.begin(key, now)),
             purpose,
-            asked: now,
+            requested: now,
         };
-        self.asks.insert(ask, outstanding);
-        ask
+        self.runtime_calls.insert(runtime_call, outstanding);
+        runtime_call
     }
 
-    fn cancel(&mut self, ask: AskId, now: Instant) {
-        if let Some(outstanding) = self.asks.remove(&ask) {
+    fn cancel(&mut self, runtime_call: RuntimeCallId, now: Instant) {
+        if let Some(outstanding) = self.runtime_calls.remove(&runtime_call) {
             if let Some(key) = outstanding.tracked {
                 self.prober.ledger.lost(&key);
                 self.track_next(&key, now);
             }
-            self.actions.push(Action::Cancel(ask));
+            self.actions.push(Action::Cancel(runtime_call));
         }
     }
 
     /// The call that the ledger tracked under this key has ended. The ledger continues with the oldest
     /// one that is still outstanding, which may be stuck.
     fn track_next(&mut self, key: &Key, now: Instant) {
-        let mut outstanding = self.asks.values_mut();
+        let mut outstanding = self.runtime_calls.values_mut();
         let other = outstanding.find(|it| it.tracked.is_none() && it.purpose.has_key(key));
         if let Some(other) = other {
             other.tracked = Some(key.clone());
             let about = prober::about(key);
-            self.prober.ledger.take_over(about, other.asked, now);
+            self.prober.ledger.take_over(about, other.requested, now);
         }
     }
 
@@ -373,31 +379,33 @@ impl Guard {
 
     fn on_abandoned(&mut self, call: CallId, now: Instant) {
         for kind in [Kind::Sandbox, Kind::Container] {
-            if let Some(ask) = self.lists[kind as usize].abandoned(call, &self.settings, now) {
-                self.cancel(ask, now);
+            if let Some(runtime_call) =
+                self.lists[kind as usize].abandoned(call, &self.settings, now)
+            {
+                self.cancel(runtime_call, now);
             }
         }
         let unneeded = self.reads.abandoned(call);
-        if let Some(ask) = unneeded.or_else(|| self.node_calls.abandoned(call)) {
-            self.cancel(ask, now);
+        if let Some(runtime_call) = unneeded.or_else(|| self.node_calls.abandoned(call)) {
+            self.cancel(runtime_call, now);
         }
-        if let Some(ask) = self.stats.abandoned(call, now) {
-            self.cancel(ask, now);
+        if let Some(runtime_call) = self.stats.abandoned(call, now) {
+            self.cancel(runtime_call, now);
         }
-        if let Some((ask, mutation)) = self.mutations.abandoned(call) {
-            self.cancel(ask, now);
+        if let Some((runtime_call, mutation)) = self.mutations.abandoned(call) {
+            self.cancel(runtime_call, now);
             self.on_unknown_end(&mutation, now);
         }
         let is_of_call = |it: &Outstanding| match it.purpose {
             Purpose::Other(of) | Purpose::Restore(of) => of == call,
             _ => false,
         };
-        let other = self.asks.iter().find(|(_, it)| is_of_call(it));
-        if let Some((&ask, it)) = other {
+        let other = self.runtime_calls.iter().find(|(_, it)| is_of_call(it));
+        if let Some((&runtime_call, it)) = other {
             if let Purpose::Restore(_) = it.purpose {
                 self.on_restored(now);
             }
-            self.cancel(ask, now);
+            self.cancel(runtime_call, now);
         }
     }
 
@@ -419,9 +427,9 @@ impl Guard {
     }
 
     /// An event or a call named this id.
-    fn on_met(&mut self, id: &Id, now: Instant) {
+    fn on_id_named(&mut self, id: &Id, now: Instant) {
         let rows = [&self.sandboxes, &self.containers];
-        self.ids.on_met(id, rows, now);
+        self.ids.on_id_named(id, rows, now);
     }
 
     /// The next connection may be to another runtime process, with other sandboxes and containers.
@@ -447,8 +455,8 @@ impl Guard {
         self.mode = mode;
     }
 
-    fn on_answered(&mut self, ask: AskId, outcome: &Outcome, now: Instant) {
-        let Some(outstanding) = self.asks.remove(&ask) else {
+    fn on_answered(&mut self, runtime_call: RuntimeCallId, outcome: &Outcome, now: Instant) {
+        let Some(outstanding) = self.runtime_calls.remove(&runtime_call) else {
             return;
         };
         if let Some(key) = outstanding.tracked {
@@ -458,29 +466,29 @@ impl Guard {
         if let Outcome::Lost = outcome {
             self.node_calls.forget();
         }
-        let asked = (outstanding.asked, now);
+        let interval = (outstanding.requested, now);
         match outstanding.purpose {
-            Purpose::List(kind) => self.on_list_answered(kind, ask, outcome, asked),
-            Purpose::Read(..) => self.on_read_answered(ask, outcome, asked),
-            Purpose::Mutation => self.on_mutation_answered(ask, outcome, asked),
-            Purpose::NodeCall(_) => self.on_node_answered(ask, outcome),
-            Purpose::StatsList => self.on_stats_listed(ask, outcome, asked),
+            Purpose::List(kind) => self.on_list_answered(kind, runtime_call, outcome, interval),
+            Purpose::Read(..) => self.on_read_answered(runtime_call, outcome, interval),
+            Purpose::Mutation => self.on_mutation_answered(runtime_call, outcome, interval),
+            Purpose::NodeCall(_) => self.on_node_answered(runtime_call, outcome),
+            Purpose::StatsList => self.on_stats_listed(runtime_call, outcome, interval),
             Purpose::Stats(kind, id) => self.on_stats_answered(kind, &id, outcome),
             Purpose::Restore(call) => {
                 self.on_restored(now);
-                self.actions.push(Action::Relay(ask, call));
+                self.actions.push(Action::Relay(runtime_call, call));
             }
-            Purpose::Other(call) => self.actions.push(Action::Relay(ask, call)),
+            Purpose::Other(call) => self.actions.push(Action::Relay(runtime_call, call)),
         }
     }
 
     /// Performs what is due at `now`.
     fn advance(&mut self, now: Instant) {
         self.prober.ledger.pass(now);
-        self.pass_reads(now);
-        self.pass_node_calls(now);
+        self.advance_reads(now);
+        self.advance_node_calls(now);
         for kind in [Kind::Sandbox, Kind::Container] {
-            self.pass_list(kind, now);
+            self.advance_list(kind, now);
         }
         self.probe(now);
         self.advance_mutations(now);

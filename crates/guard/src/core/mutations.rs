@@ -18,8 +18,10 @@ use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
-use super::rows::Asked;
-use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, count};
+use super::rows::Interval;
+use super::{
+    Action, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId, count,
+};
 use crate::wire::Kind;
 use crate::wire::request::{Mutation, Target, id_of, of_id};
 use crate::wire::row::{EXITED, READY, RUNNING, row_of_config};
@@ -40,14 +42,14 @@ const NETWORK_OVERDUE_AFTER: Duration = Duration::from_secs(30);
 /// The outstanding changes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Mutations {
-    running: BTreeMap<AskId, Running>,
+    running: BTreeMap<RuntimeCallId, Running>,
 }
 
 #[derive(Clone, Debug)]
 struct Running {
     rpc: Rpc,
     mutation: Mutation,
-    asked: Instant,
+    requested: Instant,
     /// The caller that waits; `None` once the call is completed.
     caller: Option<(CallId, Caller)>,
     next_check: Instant,
@@ -55,7 +57,7 @@ struct Running {
 
 impl Running {
     fn overdue_at(&self) -> Instant {
-        self.asked
+        self.requested
             + match self.rpc {
                 Rpc::RunPodSandbox | Rpc::StopPodSandbox | Rpc::RemovePodSandbox => {
                     NETWORK_OVERDUE_AFTER
@@ -76,12 +78,12 @@ impl Running {
 
 impl Mutations {
     /// The caller has cancelled its call. Returns the call to the runtime, and the change.
-    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(AskId, Mutation)> {
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<(RuntimeCallId, Mutation)> {
         let is_of_call = |it: &Running| it.caller.is_some_and(|(caller, _)| caller == call);
-        let (ask, _) = self.running.iter().find(|(_, it)| is_of_call(it))?;
-        let ask = *ask;
-        let it = self.running.remove(&ask)?;
-        Some((ask, it.mutation))
+        let (runtime_call, _) = self.running.iter().find(|(_, it)| is_of_call(it))?;
+        let runtime_call = *runtime_call;
+        let it = self.running.remove(&runtime_call)?;
+        Some((runtime_call, it.mutation))
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
@@ -110,63 +112,68 @@ impl Guard {
                 *id = whole.clone();
             } else if self.rows(kind).is_as_long(id) {
                 // The caller knows that the id exists.
-                self.on_met(id, now);
+                self.on_id_named(id, now);
             }
         }
         let mut running = self.mutations.running.values();
         let is_overdue = |it: &Running| {
             it.mutation.target == mutation.target && it.caller.is_some() && now >= it.overdue_at()
         };
-        if self.answers(from) && running.any(is_overdue) {
+        if self.may_answer(from) && running.any(is_overdue) {
             count(&mut self.figures.refused, rpc);
             let reply = Reply::Failed(Failure::MutationOverdue);
             self.actions.push(Action::Reply(call, reply));
             return;
         }
-        let ask = self.pass_on(Purpose::Mutation, call, now);
+        let runtime_call = self.pass_on(Purpose::Mutation, call, now);
         let running = Running {
             rpc,
             mutation,
-            asked: now,
+            requested: now,
             caller: Some((call, from)),
-            next_check: now + self.settings.prove_after,
+            next_check: now + self.settings.check_completion_after,
         };
-        self.mutations.running.insert(ask, running);
+        self.mutations.running.insert(runtime_call, running);
     }
 
-    pub(super) fn on_mutation_answered(&mut self, ask: AskId, outcome: &Outcome, asked: Asked) {
-        let Some(it) = self.mutations.running.remove(&ask) else {
+    pub(super) fn on_mutation_answered(
+        &mut self,
+        runtime_call: RuntimeCallId,
+        outcome: &Outcome,
+        interval: Interval,
+    ) {
+        let Some(it) = self.mutations.running.remove(&runtime_call) else {
             return;
         };
         match outcome {
             Outcome::Messages(messages) => {
                 let message = messages.first().cloned().unwrap_or_default();
-                self.apply(it.rpc, &it.mutation, &message, asked);
+                self.apply(it.rpc, &it.mutation, &message, interval);
             }
             // The runtime reports that the change is not done, but the state of the id may have changed.
             Outcome::Failed | Outcome::NotFound => {
                 if let Target::Existing(kind, id) = &it.mutation.target {
-                    self.rows_mut(*kind).changed(id, asked.1);
+                    self.rows_mut(*kind).changed(id, interval.1);
                 }
             }
-            Outcome::GivenUp | Outcome::Strange | Outcome::Lost => {
-                self.on_unknown_end(&it.mutation, asked.1);
+            Outcome::GivenUp | Outcome::Undecodable | Outcome::Lost => {
+                self.on_unknown_end(&it.mutation, interval.1);
             }
         }
         if let Some((call, _)) = it.caller {
-            self.actions.push(Action::Relay(ask, call));
+            self.actions.push(Action::Relay(runtime_call, call));
         }
     }
 
     /// Applies a change that is done to the rows, so that later answers show it.
-    fn apply(&mut self, rpc: Rpc, mutation: &Mutation, answer: &Bytes, asked: Asked) {
-        let (began, now) = asked;
+    fn apply(&mut self, rpc: Rpc, mutation: &Mutation, answer: &Bytes, interval: Interval) {
+        let (began, now) = interval;
         match (&mutation.target, rpc) {
             (Target::NewSandbox { .. }, _) => {
-                self.made(Kind::Sandbox, mutation, answer, None, asked);
+                self.made(Kind::Sandbox, mutation, answer, None, interval);
             }
             (Target::NewContainer { sandbox, .. }, _) => {
-                self.made(Kind::Container, mutation, answer, Some(sandbox), asked);
+                self.made(Kind::Container, mutation, answer, Some(sandbox), interval);
             }
             (Target::Existing(Kind::Sandbox, id), Rpc::RemovePodSandbox) => {
                 self.sandboxes.remove(id, now);
@@ -176,10 +183,10 @@ impl Guard {
             }
             (Target::Existing(Kind::Sandbox, id), _) => {
                 self.sandboxes.changed(id, now);
-                self.reads.tell(Kind::Sandbox, id);
+                self.reads.invalidate(Kind::Sandbox, id);
                 for container in self.containers_of(id) {
                     self.containers.changed(&container, now);
-                    self.reads.tell(Kind::Container, &container);
+                    self.reads.invalidate(Kind::Container, &container);
                 }
             }
             (Target::Existing(kind, id), Rpc::RemoveContainer) => {
@@ -188,11 +195,11 @@ impl Guard {
             (Target::Existing(kind, id), _) => {
                 if mutation.starts {
                     // It is running, or has exited since.
-                    self.containers.tell(id, RUNNING, (began, now));
+                    self.containers.set_state(id, RUNNING, (began, now));
                     self.containers.started(id, now);
                 }
                 self.rows_mut(*kind).changed(id, now);
-                self.reads.tell(*kind, id);
+                self.reads.invalidate(*kind, id);
             }
         }
     }
@@ -203,32 +210,32 @@ impl Guard {
         mutation: &Mutation,
         answer: &Bytes,
         sandbox: Option<&Id>,
-        asked: Asked,
+        interval: Interval,
     ) {
         let id = id_of(answer);
         // The request may have a prefix of the sandbox's id, which only the runtime can resolve.
         if let (Some(id), Some(sandbox)) = (&id, sandbox)
             && self.sandboxes.get(sandbox).is_none()
         {
-            return self.on_met(id, asked.1);
+            return self.on_id_named(id, interval.1);
         }
         let row = id.and_then(|id| {
-            let created_at = self.unix_nanos(asked.1);
+            let created_at = self.unix_nanos(interval.1);
             row_of_config(kind, &id, &mutation.config, sandbox, created_at).ok()
         });
         match row {
             Some(row) if self.rows(kind).get(&row.id).is_some() => {
-                self.rows_mut(kind).changed(&row.id, asked.1);
-                self.reads.tell(kind, &row.id);
+                self.rows_mut(kind).changed(&row.id, interval.1);
+                self.reads.invalidate(kind, &row.id);
             }
             Some(row) => {
                 let id = row.id.clone();
-                self.learn_row(kind, row, asked);
+                self.learn_row(kind, row, interval);
                 // The row is built from the request; only a status confirms it.
-                self.rows_mut(kind).changed(&id, asked.1);
+                self.rows_mut(kind).changed(&id, interval.1);
             }
             // The answer cannot be decoded: the id of the new one is not known.
-            None => self.ids.may_have_missed(kind, asked.1),
+            None => self.ids.may_have_missed(kind, interval.1),
         }
     }
 
@@ -239,19 +246,19 @@ impl Guard {
     }
 
     /// Completes creations whose sandbox or container is in the rows now.
-    pub(super) fn prove_creations(&mut self, now: Instant) {
+    pub(super) fn complete_creations(&mut self, now: Instant) {
         let running = self.mutations.running.iter();
-        let is_due = |it: &Running| now >= it.asked + self.settings.prove_after;
+        let is_due = |it: &Running| now >= it.requested + self.settings.check_completion_after;
         let candidates = running.filter(|(_, it)| self.can_complete(it) && is_due(it));
-        let made = candidates.filter_map(|(ask, it)| {
+        let made = candidates.filter_map(|(runtime_call, it)| {
             let id = self.created_id(it)?.clone();
-            Some((*ask, id, it.mutation.has_network))
+            Some((*runtime_call, id, it.mutation.has_network))
         });
-        for (ask, id, has_network) in made.collect::<Vec<_>>() {
+        for (runtime_call, id, has_network) in made.collect::<Vec<_>>() {
             match has_network {
                 // cri-dockerd lists a sandbox as ready before its network is set up.
                 true => self.start_read(Kind::Sandbox, &id, now),
-                false => self.complete(ask, of_id(&id), now),
+                false => self.complete(runtime_call, of_id(&id), now),
             }
         }
     }
@@ -262,7 +269,7 @@ impl Guard {
         let mut rows = self.rows(kind).iter();
         let created = rows.find(|(_, known)| {
             let is_ready = kind == Kind::Container || known.row.state == READY;
-            known.is_new_since(it.asked) && is_ready && it.mutation.has_made(&known.row)
+            known.is_new_since(it.requested) && is_ready && it.mutation.has_made(&known.row)
         });
         created.map(|(id, _)| id)
     }
@@ -270,34 +277,38 @@ impl Guard {
     /// The status of a sandbox has an address: completes the call that created the sandbox.
     fn complete_sandbox(&mut self, id: &Id, now: Instant) {
         let running = self.mutations.running.iter();
-        let is_due = |it: &Running| now >= it.asked + self.settings.prove_after;
+        let is_due = |it: &Running| now >= it.requested + self.settings.check_completion_after;
         let candidates = running.filter(|(_, it)| {
             let has_network = it.mutation.has_network;
             has_network && self.can_complete(it) && is_due(it) && self.created_id(it) == Some(id)
         });
-        for ask in candidates.map(|(ask, _)| *ask).collect::<Vec<_>>() {
-            self.complete(ask, of_id(id), now);
+        for runtime_call in candidates
+            .map(|(runtime_call, _)| *runtime_call)
+            .collect::<Vec<_>>()
+        {
+            self.complete(runtime_call, of_id(id), now);
         }
     }
 
     fn can_complete(&self, it: &Running) -> bool {
-        it.caller.is_some_and(|(_, from)| self.answers(from))
+        it.caller.is_some_and(|(_, from)| self.may_answer(from))
     }
 
     /// Completes the calls that a status answer shows to be done. `status` is `None` if the runtime has no
     /// such id.
-    pub(super) fn prove_by_status(
+    pub(super) fn complete_by_status(
         &mut self,
         kind: Kind,
         id: &Id,
         status: Option<&Status>,
-        asked: Asked,
+        interval: Interval,
     ) {
         if kind == Kind::Sandbox && status.is_some_and(|status| status.has_address) {
-            self.complete_sandbox(id, asked.1);
+            self.complete_sandbox(id, interval.1);
         }
         let is_done = |it: &Running| {
-            if it.asked > asked.0 || it.mutation.target != Target::Existing(kind, id.clone()) {
+            if it.requested > interval.0 || it.mutation.target != Target::Existing(kind, id.clone())
+            {
                 return false;
             }
             match it.rpc {
@@ -310,44 +321,46 @@ impl Guard {
         };
         let running = self.mutations.running.iter();
         let done = running.filter(|(_, it)| {
-            self.can_complete(it) && asked.1 >= it.asked + self.settings.prove_after && is_done(it)
+            self.can_complete(it)
+                && interval.1 >= it.requested + self.settings.check_completion_after
+                && is_done(it)
         });
-        let done: Vec<AskId> = done.map(|(ask, _)| *ask).collect();
-        for ask in done {
-            self.complete(ask, Bytes::new(), asked.1);
+        let done: Vec<RuntimeCallId> = done.map(|(runtime_call, _)| *runtime_call).collect();
+        for runtime_call in done {
+            self.complete(runtime_call, Bytes::new(), interval.1);
         }
     }
 
     /// The runtime has reported once that it has no such id: checks a removal of it again soon.
-    pub(super) fn prove_again_soon(&mut self, kind: Kind, id: &Id, now: Instant) {
+    pub(super) fn check_removal_soon(&mut self, kind: Kind, id: &Id, now: Instant) {
         let target = Target::Existing(kind, id.clone());
-        let prove_after = self.settings.prove_after;
+        let check_completion_after = self.settings.check_completion_after;
         for it in self.mutations.running.values_mut() {
             if it.mutation.target == target {
-                let soon = (now + REMOVAL_RECHECK_AFTER).max(it.asked + prove_after);
+                let soon = (now + REMOVAL_RECHECK_AFTER).max(it.requested + check_completion_after);
                 it.next_check = it.next_check.min(soon);
             }
         }
     }
 
     /// Completes a call. The call to the runtime stays outstanding until it ends by itself.
-    fn complete(&mut self, ask: AskId, answer: Bytes, now: Instant) {
-        let Some(it) = self.mutations.running.get_mut(&ask) else {
+    fn complete(&mut self, runtime_call: RuntimeCallId, answer: Bytes, now: Instant) {
+        let Some(it) = self.mutations.running.get_mut(&runtime_call) else {
             return;
         };
         let Some((call, _)) = it.caller.take() else {
             return;
         };
-        let (rpc, mutation, asked) = (it.rpc, it.mutation.clone(), it.asked);
+        let (rpc, mutation, requested) = (it.rpc, it.mutation.clone(), it.requested);
         count(&mut self.figures.completed, rpc);
-        self.apply(rpc, &mutation, &answer, (asked, now));
+        self.apply(rpc, &mutation, &answer, (requested, now));
         self.actions
             .push(Action::Reply(call, Reply::Message(answer)));
     }
 
     /// Checks whether unanswered changes are done.
     pub(super) fn advance_mutations(&mut self, now: Instant) {
-        if !self.acts() {
+        if !self.is_active() {
             return;
         }
         let running = self.mutations.running.values_mut();
@@ -362,7 +375,7 @@ impl Guard {
         let due: Vec<(Rpc, Target)> = due.collect();
         if !due.is_empty() {
             // The row may have appeared before completion was allowed.
-            self.prove_creations(now);
+            self.complete_creations(now);
         }
         for (rpc, target) in due {
             match (rpc, target) {
@@ -371,12 +384,12 @@ impl Guard {
                     Target::Existing(kind, id),
                 ) => self.start_read(kind, &id, now),
                 (_, Target::NewSandbox { .. }) => {
-                    self.ask_for_all(Kind::Sandbox, now);
-                    self.ids.ask_host_soon();
+                    self.request_complete_list(Kind::Sandbox, now);
+                    self.ids.request_host_ids_soon();
                 }
                 (_, Target::NewContainer { .. }) => {
-                    self.ask_for_all(Kind::Container, now);
-                    self.ids.ask_host_soon();
+                    self.request_complete_list(Kind::Container, now);
+                    self.ids.request_host_ids_soon();
                 }
                 _ => {}
             }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
-use super::{Action, AskId, CallId, Caller, Guard, Outcome, Purpose, Reply};
+use super::{Action, CallId, Caller, Guard, Outcome, Purpose, Reply, RuntimeCallId};
 
 /// The answers to these calls depend on the process alone, not on the request.
 const NODE_CALLS: [Rpc; 2] = [Rpc::Version, Rpc::RuntimeConfig];
@@ -27,7 +27,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 pub(super) struct NodeCalls {
     /// The last answers of the process that is connected now; `None` if it returned an error.
     answers: BTreeMap<Rpc, Option<Bytes>>,
-    outstanding: BTreeMap<AskId, NodeCall>,
+    outstanding: BTreeMap<RuntimeCallId, NodeCall>,
     /// When the guard makes its next call; `None` if it needs none.
     next: Option<Instant>,
 }
@@ -52,12 +52,12 @@ impl NodeCalls {
     }
 
     /// The caller has gone. Returns the call that was made for it.
-    pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<RuntimeCallId> {
         let is_its = |it: &NodeCall| it.caller.is_some_and(|(caller, _)| caller == call);
         let found = self.outstanding.iter().find(|(_, it)| is_its(it));
-        let ask = *found?.0;
-        self.outstanding.remove(&ask);
-        Some(ask)
+        let runtime_call = *found?.0;
+        self.outstanding.remove(&runtime_call);
+        Some(runtime_call)
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
@@ -80,30 +80,30 @@ impl Guard {
     pub(super) fn on_node_called(&mut self, rpc: Rpc, call: CallId, from: Caller, now: Instant) {
         let mut outstanding = self.node_calls.outstanding.values();
         if outstanding.any(|it| it.rpc == rpc && it.is_overdue(now))
-            && self.answers(from)
+            && self.may_answer(from)
             && let Some(last) = self.node_calls.last(rpc)
         {
             let reply = Reply::Message(last.clone());
             return self.reply(call, rpc, reply);
         }
-        let ask = self.pass_on(Purpose::NodeCall(rpc), call, now);
-        self.note_node_call(ask, rpc, Some((call, from)), now);
+        let runtime_call = self.pass_on(Purpose::NodeCall(rpc), call, now);
+        self.note_node_call(runtime_call, rpc, Some((call, from)), now);
     }
 
     fn note_node_call(
         &mut self,
-        ask: AskId,
+        runtime_call: RuntimeCallId,
         rpc: Rpc,
         caller: Option<(CallId, Caller)>,
         now: Instant,
     ) {
         let sent = now;
         let call = NodeCall { rpc, sent, caller };
-        self.node_calls.outstanding.insert(ask, call);
+        self.node_calls.outstanding.insert(runtime_call, call);
     }
 
-    pub(super) fn on_node_answered(&mut self, ask: AskId, outcome: &Outcome) {
-        let Some(it) = self.node_calls.outstanding.remove(&ask) else {
+    pub(super) fn on_node_answered(&mut self, runtime_call: RuntimeCallId, outcome: &Outcome) {
+        let Some(it) = self.node_calls.outstanding.remove(&runtime_call) else {
             return;
         };
         let answers = &mut self.node_calls.answers;
@@ -112,23 +112,23 @@ impl Guard {
                 answers.insert(it.rpc, messages.first().cloned());
             }
             // `RuntimeConfig` is unknown to old runtimes: requesting it again would not help.
-            Outcome::Messages(_) | Outcome::Strange | Outcome::NotFound | Outcome::Failed => {
+            Outcome::Messages(_) | Outcome::Undecodable | Outcome::NotFound | Outcome::Failed => {
                 answers.entry(it.rpc).or_default();
             }
             Outcome::GivenUp | Outcome::Lost => {}
         }
         if let Some((call, _)) = it.caller {
-            self.actions.push(Action::Relay(ask, call));
+            self.actions.push(Action::Relay(runtime_call, call));
         }
     }
 
-    pub(super) fn pass_node_calls(&mut self, now: Instant) {
+    pub(super) fn advance_node_calls(&mut self, now: Instant) {
         self.answer_overdue_node_calls(now);
         self.make_node_calls(now);
     }
 
     fn answer_overdue_node_calls(&mut self, now: Instant) {
-        if !self.acts() {
+        if !self.is_active() {
             return;
         }
         let mut answered = Vec::new();
@@ -155,7 +155,7 @@ impl Guard {
         let needs = |rpc: &Rpc| {
             let is_unknown = !self.node_calls.answers.contains_key(rpc);
             let is_heartbeat = *rpc == Rpc::Version && self.guarding_since().is_some();
-            self.acts() && is_unknown || is_heartbeat
+            self.is_active() && is_unknown || is_heartbeat
         };
         let needed: Vec<Rpc> = NODE_CALLS.into_iter().filter(needs).collect();
         let due = self.node_calls.next.unwrap_or(now);
@@ -166,8 +166,9 @@ impl Guard {
         self.node_calls.next = Some(now + PERIOD);
         for rpc in needed {
             if !self.node_calls.is_outstanding(rpc) {
-                let ask = self.ask(Purpose::NodeCall(rpc), rpc, Bytes::new(), now);
-                self.note_node_call(ask, rpc, None, now);
+                let runtime_call =
+                    self.call_runtime(Purpose::NodeCall(rpc), rpc, Bytes::new(), now);
+                self.note_node_call(runtime_call, rpc, None, now);
             }
         }
     }

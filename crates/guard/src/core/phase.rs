@@ -16,12 +16,12 @@ const POD_UID: &str = "io.kubernetes.pod.uid";
 impl Guard {
     /// When a kubelet last received lists of both kinds, from the runtime or from the guard.
     pub fn listed(&self) -> Option<Instant> {
-        self.of_both_lists(|lists| lists.told.listed)
+        self.of_both_lists(|lists| lists.served.listed)
     }
 
     /// When a kubelet last requested lists of both kinds, whether they were answered or not.
-    pub fn asked(&self) -> Option<Instant> {
-        self.of_both_lists(|lists| lists.told.asked)
+    pub fn last_requested(&self) -> Option<Instant> {
+        self.of_both_lists(|lists| lists.served.requested)
     }
 
     fn of_both_lists(&self, time: impl Fn(&Lists) -> Option<Instant>) -> Option<Instant> {
@@ -32,8 +32,8 @@ impl Guard {
     /// How the guard handles lists now.
     pub fn phase(&self, now: Instant) -> Phase {
         match self.guarding_since() {
-            _ if self.is_given_up() => Phase::GivenUp,
-            Some(since) if self.is_unresponsive(now) => Phase::Silent { since },
+            _ if self.is_limit_reached() => Phase::LimitReached,
+            Some(since) if self.is_unresponsive(now) => Phase::Unresponsive { since },
             Some(since) if self.lists.iter().any(Lists::refuses) => Phase::Refusing { since },
             Some(since) if self.has_answered(now) => Phase::Guarding { since },
             Some(since) => Phase::Waiting { since },
@@ -93,7 +93,7 @@ impl Guard {
     fn is_unresponsive(&self, now: Instant) -> bool {
         let ledger = &self.prober.ledger;
         let lists = self.lists.iter().filter_map(Lists::oldest);
-        let lists = lists.filter(|asked| !ledger.has_answered_since(*asked));
+        let lists = lists.filter(|requested| !ledger.has_answered_since(*requested));
         let since = lists.chain(ledger.unresponsive_since()).min();
         let since = since.map(|since| since.max(ledger.last_answer()));
         let limit = ledger.unresponsive_after(self.settings.list_overdue);
@@ -119,7 +119,7 @@ impl Guard {
     }
 
     /// Whether the guard answered during one fault for longer than the limit: every call is passed on.
-    pub(super) fn is_given_up(&self) -> bool {
-        self.lists.iter().any(Lists::is_given_up)
+    pub(super) fn is_limit_reached(&self) -> bool {
+        self.lists.iter().any(Lists::is_limit_reached)
     }
 }

@@ -79,7 +79,7 @@ impl Prober {
     }
 
     /// A status call of the guard itself has ended after this time.
-    pub(super) fn took(&mut self, took: Duration) {
+    pub(super) fn note_duration(&mut self, took: Duration) {
         self.window = match took < FAST_ANSWER {
             true => self.window + 1,
             false => self.window / 2,
@@ -90,7 +90,7 @@ impl Prober {
     pub(super) fn ended(&mut self, key: &Key, outcome: &Outcome, now: Instant) {
         match outcome {
             Outcome::Lost => self.ledger.lost(key),
-            Outcome::NotFound | Outcome::Failed | Outcome::GivenUp | Outcome::Strange => {
+            Outcome::NotFound | Outcome::Failed | Outcome::GivenUp | Outcome::Undecodable => {
                 self.ledger.failed(key, now)
             }
             Outcome::Messages(_) => self.ledger.answered(key, now),
@@ -142,8 +142,8 @@ impl Guard {
             is_probing |= wants;
             self.refill(kind, wants, now);
         }
-        if self.ids.asks_host(is_probing, now) {
-            self.actions.push(Action::AskHost);
+        if self.ids.needs_host_ids(is_probing, now) {
+            self.actions.push(Action::ListHostIds);
         }
         let due = self.ids.due(is_probing, now);
         let mut outstanding = match due.is_empty() {
@@ -154,7 +154,7 @@ impl Guard {
             let has_room = outstanding < MAX_UNKNOWN_ID_CALLS && self.prober.ledger.has_room();
             if has_room && !self.reads.is_outstanding(kind, &id) {
                 outstanding += 1;
-                self.ids.asked(&id, now);
+                self.ids.note_request(&id, now);
                 self.start_read(kind, &id, now);
             }
         }

@@ -1,13 +1,14 @@
-//! Reads of one id: passed on, shared by those who ask the same, and given up once they are
-//! stuck.
+//! Reads of one id. They are passed on, shared by callers with an equal request, and ended with an error
+//! once they are stuck.
 //!
 //! ```text
-//!   called --nobody asks the same--> passed on ------------------> answered: to all who share it;
-//!      |                                                           given up: asked again for those
-//!      |                                                           who wait longer than the asker
-//!      \---somebody asks the same, and nothing was told of the id since--> shared
-//!      \---it is stuck--> waits for its end, then asks anew; after 5 s DeadlineExceeded, and
-//!                         from then on at once, until the runtime answers it
+//!   called --no equal read is outstanding--> passed on --> answered: passed on to all that share it;
+//!      |                                                   given up: requested again for the callers
+//!      |                                                   with a later deadline than the first one
+//!      \---an equal one is, and no newer state of the id was reported--> shared
+//!      \---the outstanding one is stuck--> waits until it ends, then is passed on;
+//!                                          after 5 s DeadlineExceeded, and from then on at once,
+//!                                          until the runtime answers the read
 //! ```
 
 use std::collections::BTreeMap;
@@ -18,21 +19,23 @@ use base::ledger::Key;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::rows::Asked;
+use super::rows::Interval;
 use super::usual::Usual;
-use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, Settings};
+use super::{
+    Action, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId, Settings,
+};
 use crate::wire::Kind;
 use crate::wire::request::{of_id, verbose_of};
 use crate::wire::row::{Row, row_of_status};
 use crate::wire::status::Status;
 
 /// How often overdue reads are checked.
-const AGAIN: Duration = Duration::from_millis(500);
+const CHECK_EVERY: Duration = Duration::from_millis(500);
 
-/// The reads that the runtime is asked for.
+/// The outstanding reads.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Reads {
-    reads: BTreeMap<AskId, Read>,
+    reads: BTreeMap<RuntimeCallId, Read>,
     /// How long answered statuses of each kind take.
     usual: [Usual; 2],
 }
@@ -42,16 +45,16 @@ struct Read {
     kind: Kind,
     id: Id,
     request: Bytes,
-    asked: Instant,
-    /// Whose request it is, and until when that caller waits: the runtime was told.
-    asker: Option<(CallId, Option<Instant>)>,
-    /// Who gets the answer.
+    requested: Instant,
+    /// The caller whose request was passed on, and its deadline, which the runtime knows.
+    first_caller: Option<(CallId, Option<Instant>)>,
+    /// The callers that receive the answer.
     callers: Vec<Reader>,
-    /// Who asks anew when it has ended.
-    behind: Vec<Reader>,
-    /// We want the answer ourselves.
+    /// The callers whose calls are passed on once this read has ended.
+    queued: Vec<Reader>,
+    /// Whether the guard itself needs the answer.
     is_ours: bool,
-    /// Something newer may have been told of the id since it was asked.
+    /// Whether a newer state of the id may have been reported since this was requested.
     is_stale: bool,
 }
 
@@ -61,7 +64,7 @@ pub(super) struct Reader {
     pub(super) call: CallId,
     pub(super) from: Caller,
     pub(super) request: Bytes,
-    /// When it stops waiting.
+    /// The deadline of the caller, if it has one.
     pub(super) until: Option<Instant>,
 }
 
@@ -71,10 +74,10 @@ impl Read {
             kind,
             id,
             request,
-            asked: now,
-            asker: None,
+            requested: now,
+            first_caller: None,
             callers: Vec::new(),
-            behind: Vec::new(),
+            queued: Vec::new(),
             is_ours: false,
             is_stale: false,
         }
@@ -84,34 +87,34 @@ impl Read {
         (self.kind.status(), Some(self.id.clone()))
     }
 
-    /// Whether whoever waits `until` then may get this answer: it is not given up before that, or
-    /// not before it is stuck.
-    fn lasts(&self, until: Option<Instant>, stuck: Instant) -> bool {
-        let Some((_, Some(given_up))) = self.asker else {
+    /// Whether a caller with the deadline `until` may share this read: the read does not end before that
+    /// deadline, or not before it counts as stuck.
+    fn may_be_shared_until(&self, until: Option<Instant>, stuck: Instant) -> bool {
+        let Some((_, Some(given_up))) = self.first_caller else {
             return true;
         };
         given_up >= stuck || until.is_some_and(|until| until <= given_up)
     }
 
     fn is_wanted(&self) -> bool {
-        self.is_ours || !self.callers.is_empty() || !self.behind.is_empty()
+        self.is_ours || !self.callers.is_empty() || !self.queued.is_empty()
     }
 }
 
 impl Reads {
     /// The oldest outstanding read of an id.
-    fn of(&self, kind: Kind, id: &Id) -> Option<AskId> {
+    fn of(&self, kind: Kind, id: &Id) -> Option<RuntimeCallId> {
         let mut reads = self.reads.iter();
         let found = reads.find(|(_, read)| read.kind == kind && read.id == *id);
-        found.map(|(ask, _)| *ask)
+        found.map(|(runtime_call, _)| *runtime_call)
     }
 
-    /// The ids that are asked for.
+    /// The ids whose status is outstanding.
     pub(super) fn ids(&self) -> impl Iterator<Item = &Id> {
         self.reads.values().map(|read| &read.id)
     }
 
-    /// The reads that the guard wants itself.
+    /// The keys of the reads that the guard itself needs.
     pub(super) fn ours(&self) -> impl Iterator<Item = Key> {
         let ours = self.reads.values().filter(|read| read.is_ours);
         ours.map(Read::key)
@@ -121,43 +124,44 @@ impl Reads {
         self.of(kind, id).is_some()
     }
 
-    /// Something was told of an id: reads that were asked before are not shared any more.
-    pub(super) fn tell(&mut self, kind: Kind, id: &Id) {
+    /// A newer state of an id was reported: reads that were requested before are not shared any more.
+    pub(super) fn invalidate(&mut self, kind: Kind, id: &Id) {
         let reads = self.reads.values_mut();
         for read in reads.filter(|read| read.kind == kind && read.id == *id) {
             read.is_stale = true;
         }
     }
 
-    /// The same for all ids: a list was told.
-    pub(super) fn tell_all(&mut self, kind: Kind) {
+    /// A list was reported: no read that was requested before is shared any more.
+    pub(super) fn invalidate_all(&mut self, kind: Kind) {
         for read in self.reads.values_mut().filter(|read| read.kind == kind) {
             read.is_stale = true;
         }
     }
 
-    /// The caller has gone: gives the read that nobody wants any more.
-    pub(super) fn abandoned(&mut self, call: CallId) -> Option<AskId> {
+    /// The caller has cancelled its call. Returns the read to cancel, if it is not needed any more.
+    pub(super) fn abandoned(&mut self, call: CallId) -> Option<RuntimeCallId> {
         let waits = |reader: &Reader| reader.call == call;
-        let (ask, read) = self
+        let (runtime_call, read) = self
             .reads
             .iter_mut()
-            .find(|(_, read)| read.callers.iter().any(waits) || read.behind.iter().any(waits))?;
+            .find(|(_, read)| read.callers.iter().any(waits) || read.queued.iter().any(waits))?;
         read.callers.retain(|reader| !waits(reader));
-        read.behind.retain(|reader| !waits(reader));
+        read.queued.retain(|reader| !waits(reader));
         if read.is_wanted() {
             return None;
         }
-        let ask = *ask;
-        self.reads.remove(&ask);
-        Some(ask)
+        let runtime_call = *runtime_call;
+        self.reads.remove(&runtime_call);
+        Some(runtime_call)
     }
 
     pub(super) fn alarm(&self, settings: &Settings, now: Instant) -> Option<Instant> {
         let waiting = self.reads.values();
-        let waiting = waiting.filter(|read| !read.callers.is_empty() || !read.behind.is_empty());
-        // What is usual may change: then it is stuck a little later.
-        let times = waiting.map(|read| (read.asked + settings.read_overdue).max(now + AGAIN));
+        let waiting = waiting.filter(|read| !read.callers.is_empty() || !read.queued.is_empty());
+        // The usual duration may change: then the read counts as overdue a little later.
+        let times =
+            waiting.map(|read| (read.requested + settings.read_overdue).max(now + CHECK_EVERY));
         times.min()
     }
 }
@@ -166,41 +170,43 @@ impl Guard {
     pub(super) fn on_read_called(&mut self, kind: Kind, id: Id, reader: Reader, now: Instant) {
         let call = reader.call;
         let may_be_shared = self.mode == super::Mode::Guard;
-        let may_be_answered = self.answers(reader.from);
+        let may_be_answered = self.may_answer(reader.from);
         let overdue = self.read_overdue_after(kind);
         let outstanding = self.reads.of(kind, &id).filter(|_| may_be_shared);
-        if let Some(read) = outstanding.and_then(|ask| self.reads.reads.get_mut(&ask)) {
+        if let Some(read) =
+            outstanding.and_then(|runtime_call| self.reads.reads.get_mut(&runtime_call))
+        {
             let is_stuck = self.prober.is_stuck(&read.key(), now);
-            let is_overdue = now >= read.asked + overdue;
+            let is_overdue = now >= read.requested + overdue;
             if is_stuck && is_overdue && may_be_answered {
                 let reply = Reply::Failed(Failure::StatusOverdue);
                 return self.reply(call, kind.status(), reply);
             }
             if is_stuck {
-                read.behind.push(reader);
+                read.queued.push(reader);
                 return;
             }
             let stuck = now + overdue;
             let is_same = !read.is_stale && read.request == reader.request;
-            if is_same && read.lasts(reader.until, stuck) {
+            if is_same && read.may_be_shared_until(reader.until, stuck) {
                 read.callers.push(reader);
                 return;
             }
         }
-        let ask = self.pass_on(Purpose::Read(kind, id.clone()), call, now);
+        let runtime_call = self.pass_on(Purpose::Read(kind, id.clone()), call, now);
         let read = Read {
-            asker: Some((call, reader.until)),
+            first_caller: Some((call, reader.until)),
             callers: vec![reader.clone()],
             ..Read::new(kind, id, reader.request, now)
         };
-        self.reads.reads.insert(ask, read);
+        self.reads.reads.insert(runtime_call, read);
     }
 
-    /// Asks for an id ourselves, unless somebody does. Only a verbose status tells in which sandbox
-    /// a container is that no list has shown.
+    /// Requests the status of an id, unless it is outstanding. The request is verbose for a container that no
+    /// list has shown, because only a verbose status has its sandbox.
     pub(super) fn start_read(&mut self, kind: Kind, id: &Id, now: Instant) {
-        if let Some(ask) = self.reads.of(kind, id) {
-            if let Some(read) = self.reads.reads.get_mut(&ask) {
+        if let Some(runtime_call) = self.reads.of(kind, id) {
+            if let Some(read) = self.reads.reads.get_mut(&runtime_call) {
                 read.is_ours = true;
             }
             return;
@@ -210,70 +216,77 @@ impl Guard {
             false => of_id(id),
         };
         let purpose = Purpose::Read(kind, id.clone());
-        let ask = self.ask(purpose, kind.status(), request.clone(), now);
+        let runtime_call = self.call_runtime(purpose, kind.status(), request.clone(), now);
         let read = Read {
             is_ours: true,
             ..Read::new(kind, id.clone(), request, now)
         };
-        self.reads.reads.insert(ask, read);
+        self.reads.reads.insert(runtime_call, read);
     }
 
-    pub(super) fn on_read_answered(&mut self, ask: AskId, outcome: &Outcome, asked: Asked) {
-        let Some(read) = self.reads.reads.remove(&ask) else {
+    pub(super) fn on_read_answered(
+        &mut self,
+        runtime_call: RuntimeCallId,
+        outcome: &Outcome,
+        interval: Interval,
+    ) {
+        let Some(read) = self.reads.reads.remove(&runtime_call) else {
             return;
         };
-        let took = asked.1.saturating_duration_since(asked.0);
+        let took = interval.1.saturating_duration_since(interval.0);
         if read.is_ours {
-            self.prober.took(took);
+            self.prober.note_duration(took);
         }
         if matches!(outcome, Outcome::Messages(_)) {
             self.reads.usual[read.kind as usize].learn(took);
         }
-        self.learn_status(&read, outcome, asked);
+        self.learn_status(&read, outcome, interval);
         if !read.callers.is_empty() {
-            self.reads.tell(read.kind, &read.id);
+            self.reads.invalidate(read.kind, &read.id);
         }
-        let mut again = read.behind;
+        let mut again = read.queued;
         for reader in read.callers {
-            // The asker's time is over, perhaps, and not that of the others.
-            let is_anothers = read.asker.is_some_and(|(asker, _)| asker != reader.call);
-            let waits_on = reader.until.is_none_or(|until| asked.1 < until);
+            // The read may have ended at the deadline of the first caller, before those of the others.
+            let is_anothers = read
+                .first_caller
+                .is_some_and(|(first_caller, _)| first_caller != reader.call);
+            let waits_on = reader.until.is_none_or(|until| interval.1 < until);
             match matches!(outcome, Outcome::GivenUp) && is_anothers && waits_on {
                 true => again.push(reader),
-                false => self.actions.push(Action::Relay(ask, reader.call)),
+                false => self.actions.push(Action::Relay(runtime_call, reader.call)),
             }
         }
         for reader in again {
-            self.on_read_called(read.kind, read.id.clone(), reader, asked.1);
+            self.on_read_called(read.kind, read.id.clone(), reader, interval.1);
         }
     }
 
-    /// Takes in what the runtime says of an id.
-    fn learn_status(&mut self, read: &Read, outcome: &Outcome, asked: Asked) {
+    /// Applies a status answer to the rows.
+    fn learn_status(&mut self, read: &Read, outcome: &Outcome, interval: Interval) {
         let (kind, id) = (read.kind, &read.id);
         let status = match outcome {
             Outcome::Messages(messages) => match messages.as_slice() {
                 [message] => Status::read(kind, message).ok(),
                 _ => None,
             },
-            Outcome::NotFound => return self.learn_absence(kind, id, asked),
+            Outcome::NotFound => return self.learn_absence(kind, id, interval),
             Outcome::Failed | Outcome::GivenUp => {
-                return self.rows_mut(kind).failed(id, asked);
+                return self.rows_mut(kind).failed(id, interval);
             }
-            Outcome::Strange | Outcome::Lost => None,
+            Outcome::Undecodable | Outcome::Lost => None,
         };
         let Some(status) = status else {
             return;
         };
         if status.id != *id {
-            return self.learn_of_another(id, &status.id, asked.1);
+            return self.learn_of_another(id, &status.id, interval.1);
         }
         if status.is_of_other_kind {
             if kind == Kind::Sandbox && self.containers.get(id).is_none() {
-                self.ids.is_somewhere(id, asked.1);
+                self.ids.is_unplaced(id, interval.1);
             }
             if kind == Kind::Container {
-                self.learn_absence(kind, id, asked);
+                self.learn_absence(kind, id, interval);
             }
             return;
         }
@@ -286,69 +299,69 @@ impl Guard {
         let row = || row_of_status(kind, &status.bytes, sandbox.as_ref(), known);
         let row = (!is_shown).then(row);
         if is_shown {
-            self.rows_mut(kind).tell(id, status.state, asked);
+            self.rows_mut(kind).set_state(id, status.state, interval);
         } else if kind == Kind::Container && sandbox.is_none() {
-            self.ids.is_somewhere(id, asked.1);
+            self.ids.is_unplaced(id, interval.1);
         } else if let Some(Ok(row)) = row {
-            self.learn_row(kind, row, asked);
-            self.prove_creations(asked.1);
+            self.learn_row(kind, row, interval);
+            self.complete_creations(interval.1);
         }
-        self.prove_by_status(kind, id, Some(&status), asked);
+        self.complete_by_status(kind, id, Some(&status), interval);
     }
 
-    /// The status of another id says nothing of this one, but that it may be the beginning of that.
+    /// The answer is for another id. If the requested id is a prefix of it, the other id exists.
     fn learn_of_another(&mut self, id: &Id, other: &Id, now: Instant) {
         if other.as_str().starts_with(id.as_str()) {
             self.ids.found(id);
-            self.on_met(other, now);
+            self.on_id_named(other, now);
         }
     }
 
-    /// Takes in a row, unless it is of a time before the id was gone.
-    pub(super) fn learn_row(&mut self, kind: Kind, row: Row, asked: Asked) {
+    /// Applies a row, unless it was requested before the id was gone.
+    pub(super) fn learn_row(&mut self, kind: Kind, row: Row, interval: Interval) {
         let id = row.id.clone();
-        self.rows_mut(kind).learn(row, asked);
+        self.rows_mut(kind).learn(row, interval);
         if self.rows(kind).get(&id).is_some() {
             self.ids.found(&id);
         }
     }
 
-    /// Takes in that the runtime has none of this kind with this id.
-    fn learn_absence(&mut self, kind: Kind, id: &Id, asked: Asked) {
-        self.rows_mut(kind).absent(id, asked);
+    /// Applies an answer that the runtime has nothing of this kind with this id.
+    fn learn_absence(&mut self, kind: Kind, id: &Id, interval: Interval) {
+        self.rows_mut(kind).absent(id, interval);
         let overdue = self.read_overdue_after(kind);
-        self.ids.is_not_of(kind, id, asked, overdue);
+        self.ids.note_not_found(kind, id, interval, overdue);
         match self.rows(kind).get(id) {
-            Some(_) => self.prove_again_soon(kind, id, asked.1),
-            None => self.prove_by_status(kind, id, None, asked),
+            Some(_) => self.check_removal_soon(kind, id, interval.1),
+            None => self.complete_by_status(kind, id, None, interval),
         }
     }
 
-    /// A status that is stuck is given up for its callers after this: not before a list is overdue.
+    /// How long after its request a stuck status is ended with an error: not before a list is overdue.
     fn read_overdue_after(&self, kind: Kind) -> Duration {
         let list = self.lists[kind as usize].overdue_after(&self.settings);
         let usual = &self.reads.usual[kind as usize];
         usual.overdue_after(self.settings.read_overdue).max(list)
     }
 
-    /// Gives up what is stuck for those whom we may answer.
-    pub(super) fn pass_reads(&mut self, now: Instant) {
+    /// Ends stuck reads with an error, for the callers that the guard may answer.
+    pub(super) fn advance_reads(&mut self, now: Instant) {
         let overdue = [Kind::Sandbox, Kind::Container].map(|kind| self.read_overdue_after(kind));
         let mut given_up = Vec::new();
-        if !self.acts() {
+        if !self.is_active() {
             return;
         }
         for read in self.reads.reads.values_mut() {
-            let has_readers = !read.callers.is_empty() || !read.behind.is_empty();
-            if !has_readers || now < read.asked + overdue[read.kind as usize] {
+            let has_readers = !read.callers.is_empty() || !read.queued.is_empty();
+            if !has_readers || now < read.requested + overdue[read.kind as usize] {
                 continue;
             }
             if self.prober.is_stuck(&read.key(), now) {
                 let is_client = |reader: &mut Reader| reader.from == Caller::Client;
                 let readers = read.callers.extract_if(.., is_client);
-                let readers = readers.chain(read.behind.extract_if(.., is_client));
+                let readers = readers.chain(read.queued.extract_if(.., is_client));
                 given_up.extend(readers.map(|reader| (read.kind, reader.call)));
-                // As long as it is outstanding, others are told at once.
+                // The read stays outstanding, so that later callers get the error at once.
                 read.is_ours = true;
             }
         }

@@ -71,7 +71,7 @@ pub(crate) struct Known {
     /// How often its status has failed since it was confirmed.
     failing: Failing,
     /// A call after that whose answer lacked it.
-    missing: Option<Asked>,
+    missing: Option<Interval>,
 }
 
 /// How often a status has failed in succession.
@@ -102,14 +102,14 @@ impl Gone {
 }
 
 impl Known {
-    fn new(row: Row, (asked, answered): Asked) -> Self {
+    fn new(row: Row, (requested, answered): Interval) -> Self {
         Self {
             row,
             first_reported: answered,
-            confirmed: asked,
+            confirmed: requested,
             answered,
-            changed: asked,
-            started: asked,
+            changed: requested,
+            started: requested,
             failing: Failing::No,
             missing: None,
         }
@@ -155,14 +155,14 @@ impl Known {
     }
 
     /// Applies the state of an answer. Returns whether the state has changed.
-    fn tell(&mut self, kind: Kind, state: i32, (asked, answered): Asked) -> bool {
+    fn set_state(&mut self, kind: Kind, state: i32, (requested, answered): Interval) -> bool {
         let known = self.row.state;
-        let is_later = asked >= self.confirmed;
+        let is_later = requested >= self.confirmed;
         self.row.state = match kind {
             _ if rises(kind, known) && rises(kind, state) => known.max(state),
             // Of two answers whose calls were outstanding at the same time either may be the newer one.
             // A sandbox seldom becomes ready again; its status is requested once more.
-            Kind::Sandbox if state != known && asked < self.answered => {
+            Kind::Sandbox if state != known && requested < self.answered => {
                 self.changed = answered;
                 known.max(state)
             }
@@ -170,27 +170,27 @@ impl Known {
             _ if is_later => state,
             _ => known,
         };
-        self.confirmed = asked.max(self.confirmed);
+        self.confirmed = requested.max(self.confirmed);
         self.answered = answered.max(self.answered);
         self.failing = Failing::No;
-        self.missing.take_if(|missing| asked > missing.0);
+        self.missing.take_if(|missing| requested > missing.0);
         self.row.state != known
     }
 
     /// An answer lacks it. Returns whether it is gone: an earlier answer lacked it too, and this one was
     /// requested after that.
-    fn lacks(&mut self, asked: Asked) -> bool {
+    fn lacks(&mut self, interval: Interval) -> bool {
         // It was first reported after this was requested, or a call that was requested later found it.
-        if self.first_reported.max(self.confirmed) >= asked.0 {
+        if self.first_reported.max(self.confirmed) >= interval.0 {
             return false;
         }
-        let (_, answered) = *self.missing.get_or_insert(asked);
-        asked.0 >= answered && asked.1 > answered
+        let (_, answered) = *self.missing.get_or_insert(interval);
+        interval.0 >= answered && interval.1 > answered
     }
 }
 
 /// When a call was requested, and when its answer arrived.
-pub(crate) type Asked = (Instant, Instant);
+pub(crate) type Interval = (Instant, Instant);
 
 impl Rows {
     pub(crate) fn new(kind: Kind) -> Self {
@@ -268,16 +268,16 @@ impl Rows {
     }
 
     /// Applies a complete list. Ids that it lacks are missing.
-    pub(crate) fn complete(&mut self, rows: Vec<Row>, asked: Asked) {
-        self.complete = self.complete.max(Some(asked.0));
-        self.part(rows, asked, |_| true);
+    pub(crate) fn complete(&mut self, rows: Vec<Row>, interval: Interval) {
+        self.complete = self.complete.max(Some(interval.0));
+        self.part(rows, interval, |_| true);
     }
 
     /// Applies a list of the rows for which `is_requested`. Such ids that it lacks are missing.
     pub(crate) fn part(
         &mut self,
         rows: Vec<Row>,
-        asked: Asked,
+        interval: Interval,
         is_requested: impl Fn(&Row) -> bool,
     ) {
         let mut gone: Vec<Id> = Vec::new();
@@ -285,35 +285,35 @@ impl Rows {
         listed.sort_unstable();
         for (id, known) in &mut self.known {
             let is_lacking = listed.binary_search(&id).is_err() && is_requested(&known.row);
-            if is_lacking && known.lacks(asked) {
+            if is_lacking && known.lacks(interval) {
                 gone.push(id.clone());
             }
         }
         for id in gone {
-            self.miss(&id, asked.0);
+            self.miss(&id, interval.0);
         }
         for row in rows {
-            self.learn(row, asked);
+            self.learn(row, interval);
         }
     }
 
     /// Applies a row that the runtime has reported.
-    pub(crate) fn learn(&mut self, row: Row, asked: Asked) {
+    pub(crate) fn learn(&mut self, row: Row, interval: Interval) {
         if let Some(gone) = self.gone.get(&row.id) {
-            if asked.0 <= gone.since() {
+            if interval.0 <= gone.since() {
                 return;
             }
             self.gone.remove(&row.id);
         }
         match self.known.get_mut(&row.id) {
             Some(known) => {
-                self.revision += u64::from(known.tell(self.kind, row.state, asked));
+                self.revision += u64::from(known.set_state(self.kind, row.state, interval));
                 let state = known.row.state;
                 known.row = Row { state, ..row };
             }
             None => {
                 self.revision += 1;
-                let mut known = Known::new(row, asked);
+                let mut known = Known::new(row, interval);
                 if let Some(changed) = self.changed.remove(&known.row.id) {
                     known.changed = known.changed.max(changed);
                 }
@@ -323,17 +323,17 @@ impl Rows {
     }
 
     /// Applies the state of an id that the runtime has reported.
-    pub(crate) fn tell(&mut self, id: &Id, state: i32, asked: Asked) {
+    pub(crate) fn set_state(&mut self, id: &Id, state: i32, interval: Interval) {
         if let Some(known) = self.known.get_mut(id) {
-            self.revision += u64::from(known.tell(self.kind, state, asked));
+            self.revision += u64::from(known.set_state(self.kind, state, interval));
         }
     }
 
     /// The runtime reports that it has no such id. It may exist since the request.
-    pub(crate) fn absent(&mut self, id: &Id, asked: Asked) {
+    pub(crate) fn absent(&mut self, id: &Id, interval: Interval) {
         let known = self.known.get_mut(id);
-        if known.is_some_and(|known| known.lacks(asked)) {
-            self.miss(id, asked.0);
+        if known.is_some_and(|known| known.lacks(interval)) {
+            self.miss(id, interval.0);
         }
     }
 
@@ -349,11 +349,11 @@ impl Rows {
     }
 
     /// The status call of the id failed with an error that shows nothing of its state.
-    pub(crate) fn failed(&mut self, id: &Id, (asked, answered): Asked) {
-        if let Some(known) = self.known.get_mut(id).filter(|it| it.confirmed < asked) {
+    pub(crate) fn failed(&mut self, id: &Id, (requested, answered): Interval) {
+        if let Some(known) = self.known.get_mut(id).filter(|it| it.confirmed < requested) {
             known.failing = match known.failing {
                 Failing::No => Failing::Once(answered),
-                Failing::Once(before) if asked < before => known.failing,
+                Failing::Once(before) if requested < before => known.failing,
                 Failing::Once(_) | Failing::Repeatedly => Failing::Repeatedly,
             };
         }
@@ -374,10 +374,10 @@ impl Rows {
     }
 
     /// Two answers have lacked the id.
-    fn miss(&mut self, id: &Id, asked: Instant) {
+    fn miss(&mut self, id: &Id, requested: Instant) {
         if self.known.remove(id).is_some() {
             self.revision += 1;
-            self.record_gone(id, Gone::Missing(asked));
+            self.record_gone(id, Gone::Missing(requested));
         }
     }
 
@@ -426,12 +426,12 @@ mod tests {
             fixture
         }
 
-        fn asked(&self, asked: u64, answered: u64) -> Asked {
+        fn interval(&self, requested: u64, answered: u64) -> Interval {
             let at = |seconds| self.start + Duration::from_secs(seconds);
-            (at(asked), at(answered))
+            (at(requested), at(answered))
         }
 
-        fn listed(&mut self, asked: u64, answered: u64, has_it: bool) {
+        fn listed(&mut self, requested: u64, answered: u64, has_it: bool) {
             let row = has_it.then(|| Row {
                 id: "it".into(),
                 state: RUNNING,
@@ -439,17 +439,17 @@ mod tests {
                 is_made: false,
                 bytes: Bytes::new(),
             });
-            let asked = self.asked(asked, answered);
-            self.rows.complete(row.into_iter().collect(), asked);
+            let interval = self.interval(requested, answered);
+            self.rows.complete(row.into_iter().collect(), interval);
         }
 
-        fn not_found(&mut self, asked: u64, answered: u64) {
-            let asked = self.asked(asked, answered);
-            self.rows.absent(&"it".into(), asked);
+        fn not_found(&mut self, requested: u64, answered: u64) {
+            let interval = self.interval(requested, answered);
+            self.rows.absent(&"it".into(), interval);
         }
 
         fn removed(&mut self, answered: u64) {
-            let (_, answered) = self.asked(0, answered);
+            let (_, answered) = self.interval(0, answered);
             self.rows.remove(&"it".into(), answered);
         }
 
@@ -531,8 +531,8 @@ mod tests {
                 is_made: false,
                 bytes: Bytes::new(),
             };
-            let asked = start + Duration::from_secs(second);
-            rows.complete(vec![row], (asked, asked));
+            let requested = start + Duration::from_secs(second);
+            rows.complete(vec![row], (requested, requested));
         }
         assert_eq!(rows.get(&"it".into()).unwrap().row.state, READY);
     }
@@ -551,11 +551,11 @@ mod tests {
                 bytes: Bytes::new(),
             };
             rows.complete(vec![row], (at(2), at(4)));
-            rows.tell(&"it".into(), states[1], (at(1), at(5)));
+            rows.set_state(&"it".into(), states[1], (at(1), at(5)));
             let known = rows.get(&"it".into()).unwrap();
             assert_eq!(known.row.state, NOT_READY);
             assert!(!known.is_confirmed(start));
-            rows.tell(&"it".into(), READY, (at(6), at(7)));
+            rows.set_state(&"it".into(), READY, (at(6), at(7)));
             let known = rows.get(&"it".into()).unwrap();
             assert_eq!(known.row.state, READY);
             assert!(known.is_confirmed(start));

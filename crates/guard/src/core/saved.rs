@@ -1,9 +1,9 @@
-//! What survives a restart: all rows, as two lists, and while something is overdue the last
-//! statistics, as two more; and since when a fault lasts.
+//! The state that survives a restart: all rows, as two lists; while a call is overdue the last statistics,
+//! as two more; and when the current fault began.
 //!
-//! Rows need not be new: after a restart every id is confirmed anew, and what was made since is
-//! met on the host, or no list is answered before a complete one came. Statistics are those of
-//! the time before the fault: whoever is stuck has no others.
+//! Rows may be old: after a restart every id is confirmed again. Ids that were created since are found on
+//! the host, or no list is answered before the first complete one. A stuck container has only the
+//! statistics from before the fault.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use super::Guard;
 use crate::wire::Kind;
 use crate::wire::row::rows_of;
 
-/// The first bytes of it, with the version of the form.
+/// The first bytes of the saved state, with the version of its format.
 const MAGIC: &[u8] = b"pleg guard rows 4\n";
 
-/// The last bytes of it: the sum of those before. One flipped bit can turn a running container into
-/// one that has exited.
+/// The length of the checksum at the end of the saved state. Without it, one flipped bit could turn a
+/// running container into an exited one.
 const CHECKSUM: usize = size_of::<u32>();
 
 fn checksum(of: &[u8]) -> [u8; CHECKSUM] {
@@ -30,7 +30,8 @@ fn checksum(of: &[u8]) -> [u8; CHECKSUM] {
 
 const KINDS: [Kind; 2] = [Kind::Sandbox, Kind::Container];
 
-/// What was saved last: the revisions of both kinds of rows, whether with statistics, and the faults.
+/// What was saved last: the revisions of both kinds of rows, whether statistics were included, and when
+/// the faults began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Saved {
     revisions: [u64; 2],
@@ -38,14 +39,14 @@ pub(super) struct Saved {
     faults: [Option<Instant>; 2],
 }
 
-/// What is in a file.
+/// The content of the saved state.
 struct Content {
-    /// Since when lists of each kind do not pass, in nanoseconds since 1970; 0 if they do.
+    /// When the fault of each kind began, in nanoseconds since 1970; 0 if there is none.
     faults: [i64; 2],
     lists: [Bytes; 4],
 }
 
-/// Reads what was saved; `None` if it is anything else.
+/// Decodes the saved state. Returns `None` if it is not valid.
 fn read(saved: &Bytes) -> Option<Content> {
     let (lists, sum) = saved.split_at_checked(saved.len().checked_sub(CHECKSUM)?)?;
     if checksum(lists) != sum {
@@ -62,7 +63,7 @@ fn read(saved: &Bytes) -> Option<Content> {
 }
 
 impl Guard {
-    /// What is to be saved at `now`, if it differs from what was saved last.
+    /// The state to save at `now`, if it differs from the state that was saved last.
     pub fn to_save(&mut self, now: Instant) -> Option<Vec<u8>> {
         let saved = Saved {
             revisions: KINDS.map(|kind| self.rows(kind).revision()),
@@ -97,12 +98,12 @@ impl Guard {
         Some(written)
     }
 
-    /// What was to be saved last could not be.
+    /// The last state could not be saved: [`Self::to_save`] returns it again.
     pub fn not_saved(&mut self) {
         self.saved = None;
     }
 
-    /// Takes in what an earlier run saved; says whether it was understood.
+    /// Restores the state that an earlier process saved. Returns whether it could be decoded.
     pub fn restore(&mut self, saved: Vec<u8>, now: Instant) -> bool {
         let Some(Content { faults, lists }) = read(&saved.into()) else {
             return false;

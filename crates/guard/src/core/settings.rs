@@ -10,7 +10,7 @@ pub struct Settings {
     /// How long after its request a stuck read of one id is ended with an error.
     pub read_overdue: Duration,
     /// How long after its request the guard first checks whether an unanswered mutation is done.
-    pub prove_after: Duration,
+    pub check_completion_after: Duration,
     /// How long the guard answers during one fault.
     pub limit: Duration,
     /// Shadow mode: the time between two rehearsals of a list. Each requests the status of every id once.
@@ -22,7 +22,7 @@ impl Default for Settings {
         Self {
             list_overdue: Duration::from_secs(2),
             read_overdue: Duration::from_secs(5),
-            prove_after: Duration::from_secs(1),
+            check_completion_after: Duration::from_secs(1),
             limit: Duration::from_secs(30 * 60),
             rehearse_every: Duration::from_secs(30),
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use base::id::Id;
 use tokio::time::Instant;
 
-use super::rows::Asked;
+use super::rows::Interval;
 use super::{Guard, Mode};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
@@ -36,7 +36,7 @@ type States = BTreeMap<Id, i32>;
 /// A complete list of the runtime.
 #[derive(Clone, Debug)]
 struct Listed {
-    asked: Asked,
+    interval: Interval,
     rows: Vec<Row>,
 }
 
@@ -73,7 +73,7 @@ enum State {
         before: States,
         /// When the list `before` was requested.
         listed: Instant,
-        asked: Instant,
+        requested: Instant,
         known_to: Option<Id>,
     },
     Ready {
@@ -104,16 +104,16 @@ pub struct Differences {
     /// The number of lists that were compared.
     pub compared: u64,
     /// The newest differences, the oldest of them first.
-    pub kept: VecDeque<Difference>,
+    pub newest: VecDeque<Difference>,
 }
 
 impl Differences {
     fn add(&mut self, found: Vec<Difference>) {
         self.compared += 1;
         self.count += found.len() as u64;
-        self.kept.extend(found);
-        self.kept
-            .drain(..self.kept.len().saturating_sub(MAX_DIFFERENCES));
+        self.newest.extend(found);
+        self.newest
+            .drain(..self.newest.len().saturating_sub(MAX_DIFFERENCES));
     }
 }
 
@@ -135,7 +135,7 @@ impl Shadow {
 
     pub(super) fn alarm(&self) -> Option<Instant> {
         match &self.state {
-            State::Rehearsing { asked, .. } => Some(*asked + REHEARSAL_TIMEOUT),
+            State::Rehearsing { requested, .. } => Some(*requested + REHEARSAL_TIMEOUT),
             State::Idle { .. } | State::Ready { .. } => None,
         }
     }
@@ -151,12 +151,12 @@ impl Guard {
         {
             shadow.state = State::Rehearsing {
                 before: before.states(),
-                listed: before.asked.0,
-                asked: now,
+                listed: before.interval.0,
+                requested: now,
                 known_to: None,
             };
             // A list that was answered during the last rehearsal was not applied then.
-            self.learn_all(kind, before.rows, before.asked);
+            self.learn_all(kind, before.rows, before.interval);
         }
     }
 
@@ -167,20 +167,20 @@ impl Guard {
         let state = std::mem::replace(&mut self.shadows[kind as usize].state, idle);
         let next = match state {
             // A list that cannot be given in time is not compared.
-            State::Rehearsing { asked, .. }
-                if now >= asked + REHEARSAL_TIMEOUT || self.mode != Mode::Shadow =>
+            State::Rehearsing { requested, .. }
+                if now >= requested + REHEARSAL_TIMEOUT || self.mode != Mode::Shadow =>
             {
                 return;
             }
             State::Rehearsing {
                 before,
                 listed,
-                asked,
+                requested,
                 mut known_to,
             } => {
                 // Lists are not applied during a rehearsal: each row is confirmed by a status call.
                 let filter = Filter::default();
-                let ours = self.known_rows(kind, &filter, &mut known_to, asked, now);
+                let ours = self.known_rows(kind, &filter, &mut known_to, requested, now);
                 let ours = ours.map(|ours| {
                     let shown = ours.map(|known| {
                         let shown = Shown {
@@ -200,7 +200,7 @@ impl Guard {
                     None => State::Rehearsing {
                         before,
                         listed,
-                        asked,
+                        requested,
                         known_to,
                     },
                 }
@@ -211,22 +211,22 @@ impl Guard {
     }
 
     /// Compares a complete list of the runtime with the rehearsed one.
-    pub(super) fn compare(&mut self, kind: Kind, rows: &[Row], asked: Asked) {
+    pub(super) fn compare(&mut self, kind: Kind, rows: &[Row], interval: Interval) {
         let shadow = &mut self.shadows[kind as usize];
         if self.mode != Mode::Shadow {
             shadow.listed = None;
             return;
         }
         let listed = Listed {
-            asked,
+            interval,
             rows: rows.to_vec(),
         };
         if let State::Ready { before, ours, at } = &shadow.state
-            && asked.0 >= *at
+            && interval.0 >= *at
         {
             let found = differences(kind, before, ours, &listed.states());
             self.figures.differences.add(found);
-            let next = asked.1 + self.settings.rehearse_every;
+            let next = interval.1 + self.settings.rehearse_every;
             shadow.state = State::Idle { next };
         }
         shadow.listed = Some(listed);

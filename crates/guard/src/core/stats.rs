@@ -19,12 +19,12 @@ use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
-use super::rows::Asked;
-use super::{Action, AskId, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply};
+use super::rows::Interval;
+use super::{Action, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId};
 use crate::wire::Kind;
 use crate::wire::request::of_id;
 use crate::wire::row::{READY, RUNNING};
-use crate::wire::stats::{asks_for_all, rows_of};
+use crate::wire::stats::{is_for_all, rows_of};
 
 /// A list is overdue after three times the duration of the last one that was answered in time, within
 /// these limits.
@@ -47,12 +47,12 @@ const SLOT_TIME: Duration = Duration::from_millis(500);
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stats {
     /// The outstanding lists.
-    lists: BTreeMap<AskId, List>,
+    lists: BTreeMap<RuntimeCallId, List>,
     waiting: Vec<Waiting>,
     /// The last answer for each id.
     last: [BTreeMap<Id, Bytes>; 2],
     /// The ids whose statistics are outstanding, and when they were requested.
-    asked: BTreeMap<(Kind, Id), Instant>,
+    requested: BTreeMap<(Kind, Id), Instant>,
     /// The duration of the last list that succeeded in time.
     usual: BTreeMap<Rpc, Duration>,
     /// The methods of which the last complete list took `MAX_OVERDUE` or longer. The runtime ends such a
@@ -64,7 +64,7 @@ pub(super) struct Stats {
 struct List {
     rpc: Rpc,
     request: Bytes,
-    asked: Instant,
+    requested: Instant,
 }
 
 #[derive(Clone, Debug)]
@@ -73,10 +73,10 @@ struct Waiting {
     from: Caller,
     rpc: Rpc,
     request: Bytes,
-    asked: Instant,
+    requested: Instant,
     /// The deadline of the caller, if it has one.
     deadline: Option<Instant>,
-    list: Option<AskId>,
+    list: Option<RuntimeCallId>,
     collecting: Option<Collecting>,
 }
 
@@ -138,8 +138,12 @@ impl Stats {
 
     /// Whether an overdue list is still outstanding, for which no caller waits any more.
     pub(super) fn are_overdue(&self) -> bool {
-        let has_caller = |ask: &AskId| self.waiting.iter().any(|it| it.list == Some(*ask));
-        self.lists.keys().any(|ask| !has_caller(ask))
+        let has_caller = |runtime_call: &RuntimeCallId| {
+            self.waiting.iter().any(|it| it.list == Some(*runtime_call))
+        };
+        self.lists
+            .keys()
+            .any(|runtime_call| !has_caller(runtime_call))
     }
 
     /// The last values as one list.
@@ -155,27 +159,28 @@ impl Stats {
 
     /// The caller has cancelled its call. Returns the list to cancel, if no other caller waits for it. An
     /// overdue list stays outstanding, so that no second one is requested.
-    pub(super) fn abandoned(&mut self, call: CallId, now: Instant) -> Option<AskId> {
+    pub(super) fn abandoned(&mut self, call: CallId, now: Instant) -> Option<RuntimeCallId> {
         let place = self.waiting.iter().position(|it| it.call == call)?;
-        let ask = self.waiting.remove(place).list?;
-        let list = self.lists.get(&ask)?;
+        let runtime_call = self.waiting.remove(place).list?;
+        let list = self.lists.get(&runtime_call)?;
         let is_shared = self.waiting.iter().any(|it| it.shares(list));
-        let is_overdue = now >= list.asked + self.overdue_after(list.rpc);
+        let is_overdue = now >= list.requested + self.overdue_after(list.rpc);
         (!is_shared && !is_overdue).then(|| {
-            self.lists.remove(&ask);
-            ask
+            self.lists.remove(&runtime_call);
+            runtime_call
         })
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.waiting.iter().map(|it| match &it.collecting {
             Some(collecting) => collecting.until,
-            None => it.asked + self.overdue_after(it.rpc),
+            None => it.requested + self.overdue_after(it.rpc),
         });
         let given_up = self.waiting.iter().filter_map(Waiting::given_up_at);
         let collects = self.waiting.iter().any(|it| it.collecting.is_some());
-        let asked = self.asked.values().filter(|_| collects);
-        let limits = asked.flat_map(|asked| [*asked + SLOT_TIME, *asked + COLLECTION_TIMEOUT]);
+        let requested = self.requested.values().filter(|_| collects);
+        let limits = requested
+            .flat_map(|requested| [*requested + SLOT_TIME, *requested + COLLECTION_TIMEOUT]);
         let times = waiting.chain(limits).chain(given_up);
         times.filter(|time| *time > now).min()
     }
@@ -192,47 +197,53 @@ impl Guard {
         now: Instant,
     ) {
         let overdue = self.stats.overdue_after(rpc);
-        let is_same =
-            |list: &List| list.rpc == rpc && list.request == request && now >= list.asked + overdue;
+        let is_same = |list: &List| {
+            list.rpc == rpc && list.request == request && now >= list.requested + overdue
+        };
         let mut waiting = Waiting {
             call,
             from,
             rpc,
             request: request.clone(),
-            asked: now,
+            requested: now,
             deadline,
             list: None,
             collecting: None,
         };
         let is_outstanding = self.stats.lists.values().any(is_same);
-        let was_slow = self.stats.slow.contains(&rpc) && asks_for_all(&waiting.request);
+        let was_slow = self.stats.slow.contains(&rpc) && is_for_all(&waiting.request);
         let gives_up = is_outstanding || was_slow && self.collectable(&waiting).is_some();
-        if self.answers(from) && gives_up {
+        if self.may_answer(from) && gives_up {
             // Treat it as overdue now, as the earlier list is.
-            waiting.asked = now.checked_sub(overdue).unwrap_or(now);
+            waiting.requested = now.checked_sub(overdue).unwrap_or(now);
         }
-        if !self.answers(from) || !is_outstanding {
-            let ask = self.pass_on(Purpose::StatsList, call, now);
-            let asked = now;
+        if !self.may_answer(from) || !is_outstanding {
+            let runtime_call = self.pass_on(Purpose::StatsList, call, now);
+            let requested = now;
             let list = List {
                 rpc,
                 request,
-                asked,
+                requested,
             };
-            self.stats.lists.insert(ask, list);
-            waiting.list = Some(ask);
+            self.stats.lists.insert(runtime_call, list);
+            waiting.list = Some(runtime_call);
         }
         self.stats.waiting.push(waiting);
     }
 
-    pub(super) fn on_stats_listed(&mut self, ask: AskId, outcome: &Outcome, asked: Asked) {
-        let Some(list) = self.stats.lists.remove(&ask) else {
+    pub(super) fn on_stats_listed(
+        &mut self,
+        runtime_call: RuntimeCallId,
+        outcome: &Outcome,
+        interval: Interval,
+    ) {
+        let Some(list) = self.stats.lists.remove(&runtime_call) else {
             return;
         };
-        let took = asked.1.saturating_duration_since(asked.0);
+        let took = interval.1.saturating_duration_since(interval.0);
         let kind = kind_of(list.rpc);
         // A list with a filter does not show how long a complete list takes.
-        let is_whole = kind.is_none() || asks_for_all(&list.request);
+        let is_whole = kind.is_none() || is_for_all(&list.request);
         let kind = kind.filter(|_| is_whole);
         if took >= MAX_OVERDUE && kind.is_some() {
             self.stats.slow.insert(list.rpc);
@@ -249,17 +260,17 @@ impl Guard {
                 self.store_stats(kind, rows.into_iter().flatten().collect());
             }
         }
-        let is_for = |it: &mut Waiting| it.list == Some(ask) || it.shares(&list);
+        let is_for = |it: &mut Waiting| it.list == Some(runtime_call) || it.shares(&list);
         let waiting: Vec<Waiting> = self.stats.waiting.extract_if(.., is_for).collect();
         for it in waiting {
             // The list may have ended at the deadline of the caller that requested it first.
             let is_anothers = it.list.is_none() && matches!(outcome, Outcome::GivenUp);
-            match is_anothers && it.deadline.is_none_or(|deadline| asked.1 < deadline) {
+            match is_anothers && it.deadline.is_none_or(|deadline| interval.1 < deadline) {
                 true => {
                     let Waiting { call, from, .. } = it;
-                    self.on_stats_called(it.rpc, it.request, call, from, it.deadline, asked.1);
+                    self.on_stats_called(it.rpc, it.request, call, from, it.deadline, interval.1);
                 }
-                false => self.actions.push(Action::Relay(ask, it.call)),
+                false => self.actions.push(Action::Relay(runtime_call, it.call)),
             }
         }
     }
@@ -278,7 +289,7 @@ impl Guard {
     }
 
     pub(super) fn on_stats_answered(&mut self, kind: Kind, id: &Id, outcome: &Outcome) {
-        self.stats.asked.remove(&(kind, id.clone()));
+        self.stats.requested.remove(&(kind, id.clone()));
         let is_there = self.rows(kind).get(id).is_some();
         let last = &mut self.stats.last[kind as usize];
         let is_answered = matches!(outcome, Outcome::Messages(_));
@@ -292,7 +303,7 @@ impl Guard {
             },
             Outcome::NotFound if !is_there => (None, false),
             Outcome::NotFound
-            | Outcome::Strange
+            | Outcome::Undecodable
             | Outcome::Failed
             | Outcome::GivenUp
             | Outcome::Lost => {
@@ -316,13 +327,13 @@ impl Guard {
     }
 
     pub(super) fn advance_stats(&mut self, now: Instant) {
-        if !self.acts() {
+        if !self.is_active() {
             return;
         }
         for place in (0..self.stats.waiting.len()).rev() {
             let waiting = &self.stats.waiting[place];
             let overdue = self.stats.overdue_after(waiting.rpc);
-            if waiting.from != Caller::Client || now < waiting.asked + overdue {
+            if waiting.from != Caller::Client || now < waiting.requested + overdue {
                 continue;
             }
             let collected = match &waiting.collecting {
@@ -351,7 +362,7 @@ impl Guard {
 
     /// The kind to collect, if the list is a complete one and all ids of the kind are known.
     fn collectable(&self, waiting: &Waiting) -> Option<Kind> {
-        let kind = kind_of(waiting.rpc).filter(|_| asks_for_all(&waiting.request))?;
+        let kind = kind_of(waiting.rpc).filter(|_| is_for_all(&waiting.request))?;
         self.rows(kind).complete_since().map(|_| kind)
     }
 
@@ -375,8 +386,8 @@ impl Guard {
     /// The result of a collection at `now`.
     fn collected(&self, collecting: &Collecting, now: Instant) -> Collected {
         let has_timed_out = |id: &Id| {
-            let asked = self.stats.asked.get(&(collecting.kind, id.clone()));
-            asked.is_some_and(|asked| now >= *asked + COLLECTION_TIMEOUT)
+            let requested = self.stats.requested.get(&(collecting.kind, id.clone()));
+            requested.is_some_and(|requested| now >= *requested + COLLECTION_TIMEOUT)
         };
         if now < collecting.until && !collecting.open.iter().all(has_timed_out) {
             return Collected::Pending;
@@ -395,22 +406,24 @@ impl Guard {
 
     /// Requests the statistics that are still to be collected, a few at a time.
     fn request_stats(&mut self, now: Instant) {
-        let asked = self.stats.asked.values();
-        let busy = asked.filter(|asked| now < **asked + SLOT_TIME).count();
+        let requested = self.stats.requested.values();
+        let busy = requested
+            .filter(|requested| now < **requested + SLOT_TIME)
+            .count();
         let collecting = self
             .stats
             .waiting
             .iter()
             .filter_map(|it| it.collecting.as_ref());
         let open = collecting.flat_map(|it| it.open.iter().map(|id| (it.kind, id.clone())));
-        let next = open.filter(|key| !self.stats.asked.contains_key(key));
+        let next = open.filter(|key| !self.stats.requested.contains_key(key));
         let next: BTreeSet<(Kind, Id)> = next
             .take(MAX_OUTSTANDING_CALLS.saturating_sub(busy))
             .collect();
         for (kind, id) in next {
             let purpose = Purpose::Stats(kind, id.clone());
-            self.ask(purpose, call_of(kind), of_id(&id), now);
-            self.stats.asked.insert((kind, id), now);
+            self.call_runtime(purpose, call_of(kind), of_id(&id), now);
+            self.stats.requested.insert((kind, id), now);
         }
     }
 }

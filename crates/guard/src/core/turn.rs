@@ -13,7 +13,7 @@ pub struct CallId(pub u64);
 
 /// A call from the guard to the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct AskId(pub u64);
+pub struct RuntimeCallId(pub u64);
 
 /// The kind of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub enum Phase {
         since: Instant,
     },
     /// Lists are overdue, and so is every other call: nothing confirms the rows.
-    Silent {
+    Unresponsive {
         /// When this began.
         since: Instant,
     },
@@ -64,7 +64,7 @@ pub enum Phase {
         since: Instant,
     },
     /// Lists are overdue and passed on: the guard has answered for as long as the limit allows.
-    GivenUp,
+    LimitReached,
 }
 
 /// An event that the core handles.
@@ -86,13 +86,13 @@ pub enum Input {
     /// The caller has cancelled its call.
     Abandoned(CallId),
     /// A call to the runtime has ended.
-    Answered(AskId, Outcome),
-    /// The host's ids, as requested by [`Action::AskHost`].
+    Answered(RuntimeCallId, Outcome),
+    /// The host's ids, as requested by [`Action::ListHostIds`].
     HostIds(HostIds),
     /// A connection to the runtime has ended: the next one may be to another process.
     Disconnected,
     /// The runtime's event stream named this id.
-    Announced(Id),
+    Hint(Id),
     /// The mode from now on.
     Mode(Mode),
     /// The time of [`Guard::alarm`](super::Guard::alarm) has come.
@@ -107,7 +107,7 @@ pub enum HostIds {
     /// The ids could not be read, or not in time.
     Unread,
     /// The host has no place from which the ids can be read.
-    CannotTell,
+    Unavailable,
 }
 
 /// How a call to the runtime ended.
@@ -116,7 +116,7 @@ pub enum Outcome {
     /// Success, with these messages: one, or any number from a stream.
     Messages(Vec<Bytes>),
     /// An answer that the guard cannot decode. It is passed on unchanged.
-    Strange,
+    Undecodable,
     /// An error by which the runtime reports that it has no such id.
     NotFound,
     /// Another error of the runtime.
@@ -131,17 +131,17 @@ pub enum Outcome {
 #[derive(Clone, Debug)]
 pub enum Action {
     /// Pass the request of this call on to the runtime, with its metadata.
-    Pass(AskId, CallId),
+    Pass(RuntimeCallId, CallId),
     /// Send this call to the runtime: the method and the message of the request.
-    Ask(AskId, Rpc, Bytes),
+    Call(RuntimeCallId, Rpc, Bytes),
     /// Pass the runtime's answer to this call on to the caller, unchanged.
-    Relay(AskId, CallId),
+    Relay(RuntimeCallId, CallId),
     /// Send this reply to the caller.
     Reply(CallId, Reply),
     /// Cancel this call to the runtime.
-    Cancel(AskId),
+    Cancel(RuntimeCallId),
     /// Request the runtime's ids from the host.
-    AskHost,
+    ListHostIds,
 }
 
 /// Whether the core decides on calls of this method. All others are passed on unread.

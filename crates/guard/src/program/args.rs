@@ -31,7 +31,7 @@ Options:
 
 /// What the command line requests.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum Command {
     /// To run.
     Run(Options),
     /// To print this text.
@@ -83,7 +83,7 @@ pub fn read(
     words: impl IntoIterator<Item = OsString>,
     from_env: Option<String>,
     exists: impl Fn(&Path) -> bool,
-) -> Result<Asked, ArgsError> {
+) -> Result<Command, ArgsError> {
     let mut words = words.into_iter();
     let (mut runtime, mut listen) = (from_env.filter(|text| !text.is_empty()), None);
     let (mut mode, mut limit, mut verbose) = (Mode::Guard, Duration::from_secs(30 * 60), 0);
@@ -105,10 +105,10 @@ pub fn read(
             "--limit" => limit = limit_of(&value("--limit")?)?,
             "-v" | "--verbose" => verbose += 1,
             "-vv" => verbose += 2,
-            "-h" | "--help" => return Ok(Asked::Print(HELP.to_owned())),
+            "-h" | "--help" => return Ok(Command::Print(HELP.to_owned())),
             "-V" | "--version" => {
                 let version = env!("CARGO_PKG_VERSION");
-                return Ok(Asked::Print(format!("pleg-guard {version}\n")));
+                return Ok(Command::Print(format!("pleg-guard {version}\n")));
             }
             _ => return Err(ArgsError::Unexpected(word)),
         }
@@ -125,7 +125,7 @@ pub fn read(
         Some(text) => endpoint("--listen", &text)?,
         None => Endpoint::new(guard_socket(runtime.path())),
     };
-    Ok(Asked::Run(Options {
+    Ok(Command::Run(Options {
         runtime,
         listen,
         mode,
@@ -173,8 +173,8 @@ mod tests {
         let words = words.iter().map(OsString::from);
         let is_present = |path: &Path| path == Path::new(present);
         match read(words, named.map(str::to_owned), is_present)? {
-            Asked::Run(options) => Ok(options),
-            Asked::Print(text) => panic!("{text}"),
+            Command::Run(options) => Ok(options),
+            Command::Print(text) => panic!("{text}"),
         }
     }
 

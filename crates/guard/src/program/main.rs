@@ -1,9 +1,9 @@
-//! `pleg-guard`: a CRI endpoint between a kubelet and its runtime, and nothing else.
+//! `pleg-guard`: only a CRI endpoint between a kubelet and its runtime.
 //!
 //! ```text
 //!   args --> door: the socket, bound or handed over by systemd --> guard: a thread of its own
 //!                                                                      |
-//!   systemd <-- ready, and twice in each watchdog interval: it turns --/
+//!   systemd <-- ready, and a heartbeat twice in each watchdog interval --/
 //! ```
 
 use std::future::pending;
@@ -12,10 +12,10 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use args::{Asked, Options};
+use args::{Command, Options};
 use base::host::{Blocking, runtime_ids, state_file};
 use guard::core::Settings;
-use guard::{DoorError, Handle, Proxy, open_door};
+use guard::{Handle, ListenError, Proxy, listen_on};
 use log::Log;
 use sd_notify::NotifyState;
 use tokio::signal::unix::{SignalKind, signal};
@@ -24,17 +24,17 @@ use tokio::time::sleep;
 mod args;
 mod log;
 
-/// systemd takes a message at once, or is itself stuck.
+/// How long a notification of systemd may take. systemd reads it at once unless it is stuck itself.
 const NOTIFIED_WITHIN: Duration = Duration::from_secs(1);
 
-/// A kubelet waits while the guard is replaced.
+/// How long the guard may take to stop: a kubelet waits until the next one has started.
 const STOPPED_WITHIN: Duration = Duration::from_millis(200);
 
-/// Why the guard ended although it was not asked to.
+/// Why the guard ended unexpectedly.
 #[derive(Debug, thiserror::Error)]
 enum Failure {
     #[error(transparent)]
-    Door(#[from] DoorError),
+    Listen(#[from] ListenError),
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error("the guard has stopped")]
@@ -44,8 +44,8 @@ enum Failure {
 fn main() -> ExitCode {
     let named = std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok();
     let options = match args::read(std::env::args_os().skip(1), named, Path::exists) {
-        Ok(Asked::Run(options)) => options,
-        Ok(Asked::Print(text)) => {
+        Ok(Command::Run(options)) => options,
+        Ok(Command::Print(text)) => {
             // The reader may be gone.
             let _ = io::stdout().write_all(text.as_bytes());
             return ExitCode::SUCCESS;
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
     let ended = match runtime {
         Ok(runtime) => {
             let ended = runtime.block_on(run(options));
-            // What still hangs in a thread is not waited for.
+            // Do not wait for threads that hang.
             runtime.shutdown_background();
             ended
         }
@@ -91,7 +91,7 @@ fn failed(error: &dyn std::error::Error) -> ExitCode {
 async fn run(options: Options) -> Result<(), Failure> {
     let mut terminated = signal(SignalKind::terminate())?;
     let mut interrupted = signal(SignalKind::interrupt())?;
-    // The terminal that it was started from may close.
+    // Ignore SIGHUP: the terminal may close.
     let _hang_up = signal(SignalKind::hangup())?;
     let Options {
         runtime,
@@ -100,8 +100,8 @@ async fn run(options: Options) -> Result<(), Failure> {
         limit,
         ..
     } = options;
-    // Before anything is learnt: a kubelet that starts now waits, and is not refused.
-    let listener = open_door(listen.path(), runtime.path()).await?;
+    // Listen first: a kubelet that starts now waits, and its connection is not refused.
+    let listener = listen_on(listen.path(), runtime.path()).await?;
     let proxy = Proxy {
         runtime: runtime.path().to_owned(),
         socket: listen.path().to_owned(),
@@ -132,7 +132,7 @@ fn unix_nanos() -> i64 {
     now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(i64::MAX))
 }
 
-/// Reports twice in each watchdog interval that the guard's thread turns, while it does. Does not end.
+/// Notifies systemd twice in each watchdog interval, while the guard's event loop runs. Never returns.
 async fn watchdog(guard: &Handle) {
     let Some(interval) = sd_notify::watchdog_enabled() else {
         return pending().await;

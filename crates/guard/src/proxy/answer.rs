@@ -12,7 +12,7 @@ use http_body_util::BodyExt;
 use hyper::body::{Body as HttpBody, Frame, Incoming};
 
 use super::upstream::NoAnswer;
-use super::{Body, LONGEST_REQUEST};
+use super::{Body, MAX_REQUEST_BYTES};
 use crate::core::{Failure, Outcome, Reply};
 use cri::dockerd;
 use cri::frame::{framed, messages_of};
@@ -105,7 +105,7 @@ impl Answer {
 
     /// The error for a request that is larger than any runtime accepts.
     pub(super) fn too_large() -> Self {
-        let text = format!("pleg guard: the request is larger than {LONGEST_REQUEST} bytes");
+        let text = format!("pleg guard: the request is larger than {MAX_REQUEST_BYTES} bytes");
         Self::failed(RESOURCE_EXHAUSTED, &text)
     }
 
@@ -129,7 +129,7 @@ impl Answer {
     /// The outcome that this answer shows.
     pub(super) fn outcome(&self) -> Outcome {
         if self.status != StatusCode::OK {
-            return Outcome::Strange;
+            return Outcome::Undecodable;
         }
         let field = |name| {
             let trailers = self.trailers.as_ref().and_then(|of| of.get(name));
@@ -137,14 +137,14 @@ impl Answer {
         };
         let code = field("grpc-status").and_then(|code| code.parse().ok());
         match code {
-            Some(0) => messages_of(&self.whole()).map_or(Outcome::Strange, Outcome::Messages),
+            Some(0) => messages_of(&self.whole()).map_or(Outcome::Undecodable, Outcome::Messages),
             Some(NOT_FOUND) => Outcome::NotFound,
             Some(UNKNOWN) if field("grpc-message").is_some_and(dockerd::is_not_found) => {
                 Outcome::NotFound
             }
             Some(CANCELLED | DEADLINE_EXCEEDED | UNAVAILABLE) => Outcome::GivenUp,
             Some(_) => Outcome::Failed,
-            None => Outcome::Strange,
+            None => Outcome::Undecodable,
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the core decides is done here: calls are passed on, asked, answered and left.
+//! Performs the actions of the core: passes calls on, sends calls, answers callers, cancels calls.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -22,47 +22,47 @@ use super::answer::{Answer, whole};
 use super::events::EventHub;
 use super::tasks::spawn;
 use super::upstream::{NoAnswer, Upstream, request_of};
-use super::{Body, Proxy, Report, kept};
+use super::{Body, Proxy, Report, records_file};
 use crate::core::{
-    Action, AskId, CallId, Caller, Figures, Guard, HostIds, Input, Mode, Outcome, Phase,
+    Action, CallId, Caller, Figures, Guard, HostIds, Input, Mode, Outcome, Phase, RuntimeCallId,
 };
 
-/// How often what is known is kept, if it has changed.
-const KEEP: Duration = Duration::from_millis(500);
+/// How often the state is saved, if it has changed.
+const SAVE_EVERY: Duration = Duration::from_millis(500);
 
-/// How long the disk may take; and after what time a failed attempt is repeated.
-const KEPT_WITHIN: Duration = Duration::from_secs(10);
+/// How long saving may take, and how long until a failed attempt is repeated.
+const DISK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long the host may take to tell the ids.
-const HOST: Duration = Duration::from_millis(500);
+/// How long reading the host's ids may take.
+const HOST_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// A wake-up that is so late is a pause of this process.
-const PAUSE: Duration = Duration::from_millis(300);
+/// If a timer fires this late, the process was paused.
+const PAUSED_AFTER: Duration = Duration::from_millis(300);
 
-/// What came in a pause is read within this time.
-const TAKEN_IN: Duration = Duration::from_millis(100);
+/// How long reading the answers that arrived during a pause may take.
+const CATCH_UP_TIME: Duration = Duration::from_millis(100);
 
-/// A call that is decided on.
+/// A call on which the core decides.
 pub(super) struct Call {
     pub(super) rpc: Rpc,
-    /// The request as it came.
+    /// The request as received.
     pub(super) request: Request<Bytes>,
     /// The message in it.
     pub(super) message: Bytes,
-    /// How long the caller waits.
-    pub(super) patience: Option<Duration>,
+    /// The timeout of the caller, if it has one.
+    pub(super) timeout: Option<Duration>,
     pub(super) passage: Passage,
     pub(super) from: Caller,
 }
 
-/// The core, and all that it needs to act.
+/// The core, and the connections on which its actions are performed.
 pub(super) struct Driver {
     state: RefCell<State>,
     theirs: Upstream,
     ours: Upstream,
     events: Rc<EventHub>,
-    /// Counts the ends of connections to the runtime: with each, observers lose theirs, as they would
-    /// without us.
+    /// Counts the connections to the runtime that have ended. Each time, the guard closes the connections of
+    /// observers, which would lose their own without the guard.
     lost: watch::Sender<u64>,
     ids: IdSource,
     /// One write at a time.
@@ -78,9 +78,9 @@ pub(super) struct Driver {
     has_refused: Cell<bool>,
 }
 
-/// When a client last asked for lists of both kinds, and was last given them.
+/// When a client last requested lists of both kinds, and last received them.
 pub(super) struct Lists {
-    pub(super) asked: Option<Instant>,
+    pub(super) requested: Option<Instant>,
     pub(super) listed: Option<Instant>,
 }
 
@@ -88,14 +88,14 @@ struct State {
     guard: Guard,
     last_call: u64,
     calls: BTreeMap<CallId, Waiting>,
-    asks: BTreeMap<AskId, AbortHandle>,
+    runtime_calls: BTreeMap<RuntimeCallId, AbortHandle>,
 }
 
 struct Waiting {
-    /// Until it is passed on.
+    /// The request, until it is passed on.
     request: Option<Request<Bytes>>,
     from: Caller,
-    /// `None` if it is kept back on purpose: what is measured is passed at once.
+    /// `None` if the call is not passed on at once: then its latency is not measured.
     passage: Option<Passage>,
     answer: oneshot::Sender<Answer>,
 }
@@ -130,7 +130,7 @@ impl Driver {
             let of = driver.clone();
             let on_event = move |id| {
                 if let Some(driver) = of.upgrade() {
-                    driver.step(Input::Announced(id), None);
+                    driver.step(Input::Hint(id), None);
                 }
             };
             Self {
@@ -138,7 +138,7 @@ impl Driver {
                     guard,
                     last_call: 0,
                     calls: BTreeMap::new(),
-                    asks: BTreeMap::new(),
+                    runtime_calls: BTreeMap::new(),
                 }),
                 theirs: Upstream::new(proxy.runtime.clone(), on_lost),
                 events: Rc::new(EventHub::new(ours.clone(), on_event)),
@@ -158,13 +158,13 @@ impl Driver {
         })
     }
 
-    /// A connection for those calls of one client that the core does not decide on. Its end tells
-    /// nothing of the runtime.
+    /// A connection for the calls of one client on which the core does not decide. Its end is no evidence
+    /// about the runtime.
     pub(super) fn upstream_for_one(&self) -> Upstream {
         self.theirs.another(Rc::new(|| {}))
     }
 
-    /// The connection for the calls that the core decides on.
+    /// The connection for the calls on which the core decides.
     pub(super) fn upstream(&self, from: Caller) -> &Upstream {
         match from {
             Caller::Client => &self.theirs,
@@ -177,21 +177,21 @@ impl Driver {
         self.events.clone()
     }
 
-    /// Whether every call passes as it is.
+    /// Whether every call is passed on unchanged.
     pub(super) fn passes_all(&self) -> bool {
         self.state.borrow().guard.mode() == Mode::Pass
     }
 
-    /// Sets what is done from now on.
+    /// Switches the mode.
     pub(super) fn switch(self: &Rc<Self>, mode: Mode) {
         if self.state.borrow().guard.mode() == mode {
             return;
         }
         self.step(Input::Mode(mode), None);
         match mode {
-            // Clients read the runtime's events themselves from now on.
+            // From now on each client has its own stream.
             Mode::Pass => self.events().end(),
-            // And no longer, or each would have a part of them.
+            // Otherwise each stream would have only a part of the events.
             Mode::Guard | Mode::Shadow => self.events().take_back(),
         }
         let phase = self.state.borrow().guard.phase(Instant::now());
@@ -199,7 +199,7 @@ impl Driver {
         tracing::info!("the guard is switched: {mode:?}");
     }
 
-    /// None of the calls of a client could be read. Logged once: a kubelet tries again and again.
+    /// All calls of a client were refused. Logged once, because a kubelet retries for ever.
     pub(super) fn refused_a_client(&self) {
         if !self.has_refused.replace(true) {
             tracing::error!(
@@ -209,20 +209,20 @@ impl Driver {
         }
     }
 
-    /// What is done now.
+    /// The current report, and its changes.
     pub(super) fn reports(&self) -> watch::Receiver<Report> {
         self.reports.subscribe()
     }
 
-    pub(super) fn asked_and_listed(&self) -> Lists {
+    pub(super) fn list_times(&self) -> Lists {
         let state = self.state.borrow();
         Lists {
-            asked: state.guard.asked(),
+            requested: state.guard.last_requested(),
             listed: state.guard.listed(),
         }
     }
 
-    /// When this guard started, by both clocks.
+    /// When this guard started, on the monotonic clock and in nanoseconds since 1970.
     pub(super) fn started(&self) -> (Instant, u64) {
         self.started
     }
@@ -251,36 +251,36 @@ impl Driver {
         pending().await
     }
 
-    /// Changes whenever a connection to the runtime ends.
+    /// Changes each time a connection to the runtime ends.
     pub(super) fn losses(&self) -> watch::Receiver<u64> {
         self.lost.subscribe()
     }
 
-    /// Where it is counted what the guard adds.
+    /// The histogram of the latency that the guard adds.
     pub(super) fn added(&self) -> &Added {
         &self.added
     }
 
-    /// Keeps what is known in a file, for the next start.
-    pub(super) async fn keep(self: Rc<Self>, path: PathBuf) {
-        let mut is_said = false;
+    /// Saves the state in a file for the next start, each time it has changed.
+    pub(super) async fn save_records(self: Rc<Self>, path: PathBuf) {
+        let mut is_logged = false;
         loop {
-            // The next guard continues with a fault that has just begun.
-            let _ = timeout(KEEP, self.phase_changed.notified()).await;
+            // Save at once when the phase changes, so that the next guard continues a fault that has just begun.
+            let _ = timeout(SAVE_EVERY, self.phase_changed.notified()).await;
             let Err(why) = self.keep_now(&path).await else {
-                is_said = false;
+                is_logged = false;
                 continue;
             };
-            if !std::mem::replace(&mut is_said, true) {
+            if !std::mem::replace(&mut is_logged, true) {
                 let path = path.display();
                 tracing::warn!("cannot save the guard's records in {path}: {why}");
             }
             self.state.borrow_mut().guard.not_saved();
-            sleep(KEPT_WITHIN).await;
+            sleep(DISK_TIMEOUT).await;
         }
     }
 
-    /// Keeps what is known before this process ends.
+    /// Saves the state before this process ends.
     pub(super) async fn keep_last(&self, path: PathBuf) {
         if let Err(why) = self.keep_now(&path).await {
             let path = path.display();
@@ -288,22 +288,22 @@ impl Driver {
         }
     }
 
-    /// Keeps what is known, if it has changed.
+    /// Saves the state, if it has changed.
     async fn keep_now(&self, path: &Path) -> Result<(), String> {
         let saved = self.state.borrow_mut().guard.to_save(Instant::now());
         let Some(saved) = saved else { return Ok(()) };
         let to = path.to_owned();
-        let write = move || kept::write(&to, &saved);
-        match self.disk.run(KEPT_WITHIN, write).await {
+        let write = move || records_file::write(&to, &saved);
+        match self.disk.run(DISK_TIMEOUT, write).await {
             Some(Ok(())) => Ok(()),
             Some(Err(error)) => Err(error.to_string()),
             None => Err("the disk does not respond".to_owned()),
         }
     }
 
-    /// Wakes the core when it is time.
+    /// Calls the core at the times that it requests.
     pub(super) async fn tick(self: Rc<Self>) {
-        // What there is, is learnt before anybody asks.
+        // Request the first lists before a client does.
         self.step(Input::Time, None);
         loop {
             let alarm = self.state.borrow().guard.alarm(Instant::now());
@@ -312,10 +312,10 @@ impl Driver {
                     Some(alarm) => sleep_until(alarm).await,
                     None => std::future::pending().await,
                 }
-                // We were stopped, frozen or starved: what the runtime has answered meanwhile is
-                // taken in before anybody is found to be late.
-                if alarm.is_some_and(|alarm| Instant::now() >= alarm + PAUSE) {
-                    sleep(TAKEN_IN).await;
+                // This process was paused: read the answers that arrived during the pause before any call
+                // counts as overdue.
+                if alarm.is_some_and(|alarm| Instant::now() >= alarm + PAUSED_AFTER) {
+                    sleep(CATCH_UP_TIME).await;
                 }
             };
             tokio::select! {
@@ -325,7 +325,7 @@ impl Driver {
         }
     }
 
-    /// Decides on a call, and gives its answer. Dropping the future gives the call up.
+    /// Lets the core decide on a call, and returns its response. Dropping the future cancels the call.
     pub(super) async fn call(self: Rc<Self>, call: Call) -> Response<Body> {
         let (sender, answer) = oneshot::channel();
         let id = {
@@ -351,7 +351,7 @@ impl Driver {
             rpc: call.rpc,
             request: call.message,
             from,
-            deadline: call.patience.and_then(|patience| now.checked_add(patience)),
+            deadline: call.timeout.and_then(|timeout| now.checked_add(timeout)),
         };
         self.step(called, None);
         if let Some(waiting) = self.state.borrow_mut().calls.get_mut(&id)
@@ -368,14 +368,14 @@ impl Driver {
         }
     }
 
-    pub(super) fn step(self: &Rc<Self>, input: Input, answered: Option<(AskId, &Answer)>) {
+    pub(super) fn step(self: &Rc<Self>, input: Input, answered: Option<(RuntimeCallId, &Answer)>) {
         let now = Instant::now();
         let actions = self.state.borrow_mut().guard.step(input, now);
         let acts = !actions.is_empty();
         for action in actions {
             self.perform(action, answered);
         }
-        // A runtime becomes silent by time alone.
+        // A runtime becomes unresponsive by time alone.
         let phase = self.state.borrow().guard.phase(now);
         if acts || phase != self.reports.borrow().phase {
             self.report(phase);
@@ -383,20 +383,20 @@ impl Driver {
         self.turned.notify_one();
     }
 
-    /// Shows what is done now, where that differs from what is shown.
+    /// Updates the report, if it has changed.
     fn report(&self, phase: Phase) {
         let state = self.state.borrow();
         let figures = state.guard.figures();
         let stuck = match phase {
-            Phase::Passing | Phase::Silent { .. } => Vec::new(),
+            Phase::Passing | Phase::Unresponsive { .. } => Vec::new(),
             Phase::Guarding { .. }
             | Phase::Waiting { .. }
             | Phase::Refusing { .. }
-            | Phase::GivenUp => state.guard.stuck(&self.reports.borrow().stuck),
+            | Phase::LimitReached => state.guard.stuck(&self.reports.borrow().stuck),
         };
         self.reports.send_if_modified(|shown| {
             if discriminant(&shown.phase) != discriminant(&phase) {
-                tell(phase);
+                log_phase(phase);
                 self.phase_changed.notify_one();
             }
             let mode = state.guard.mode();
@@ -414,42 +414,54 @@ impl Driver {
         });
     }
 
-    fn perform(self: &Rc<Self>, action: Action, answered: Option<(AskId, &Answer)>) {
+    fn perform(self: &Rc<Self>, action: Action, answered: Option<(RuntimeCallId, &Answer)>) {
         match action {
-            Action::Pass(ask, call) => {
+            Action::Pass(runtime_call, call) => {
                 let mut state = self.state.borrow_mut();
                 let waiting = state.calls.get_mut(&call);
                 let passed = waiting.and_then(|it| Some((it.request.take()?, it.from)));
                 drop(state);
                 if let Some((request, from)) = passed {
-                    self.ask(ask, self.upstream(from).clone(), request, Some(call));
+                    self.send(
+                        runtime_call,
+                        self.upstream(from).clone(),
+                        request,
+                        Some(call),
+                    );
                 }
             }
-            Action::Ask(ask, rpc, message) => {
-                self.ask(ask, self.ours.clone(), request_of(rpc, &message), None);
+            Action::Call(runtime_call, rpc, message) => {
+                self.send(
+                    runtime_call,
+                    self.ours.clone(),
+                    request_of(rpc, &message),
+                    None,
+                );
             }
-            Action::Relay(ask, call) => {
-                if let Some((_, answer)) = answered.filter(|(answered, _)| *answered == ask) {
+            Action::Relay(runtime_call, call) => {
+                if let Some((_, answer)) =
+                    answered.filter(|(answered, _)| *answered == runtime_call)
+                {
                     self.answer(call, answer.clone());
                 }
             }
             Action::Reply(call, reply) => self.answer(call, Answer::ours(reply)),
-            Action::Cancel(ask) => {
-                if let Some(task) = self.state.borrow_mut().asks.remove(&ask) {
+            Action::Cancel(runtime_call) => {
+                if let Some(task) = self.state.borrow_mut().runtime_calls.remove(&runtime_call) {
                     task.abort();
                 }
             }
-            Action::AskHost => {
+            Action::ListHostIds => {
                 let (driver, ids) = (self.clone(), (self.ids)());
                 spawn(async move {
-                    let told = match timeout(HOST, ids).await {
-                        Ok(Some(ids)) if ids.is_empty() => HostIds::CannotTell,
+                    let host_ids = match timeout(HOST_TIMEOUT, ids).await {
+                        Ok(Some(ids)) if ids.is_empty() => HostIds::Unavailable,
                         Ok(Some(ids)) => {
                             HostIds::All(ids.into_iter().map(|known| known.id).collect())
                         }
                         Ok(None) | Err(_) => HostIds::Unread,
                     };
-                    driver.step(Input::HostIds(told), None);
+                    driver.step(Input::HostIds(host_ids), None);
                 });
             }
         }
@@ -463,19 +475,19 @@ impl Driver {
                         passage.ended(complete, &self.added);
                     }
                 }
-                // It was lost.
+                // The call was lost: an observer loses its connection instead.
                 None if waiting.from == Caller::Observer => return,
                 None => {}
             }
-            // The caller may have gone in this very moment.
+            // The receiver may be gone; ignore the error.
             let _ = waiting.answer.send(answer);
         }
     }
 
-    /// Asks the runtime, on behalf of `call` or for ourselves.
-    fn ask(
+    /// Sends a call to the runtime, for `call` or for the guard itself.
+    fn send(
         self: &Rc<Self>,
-        ask: AskId,
+        runtime_call: RuntimeCallId,
         upstream: Upstream,
         request: Request<Bytes>,
         call: Option<CallId>,
@@ -493,7 +505,11 @@ impl Driver {
                 Ok(response) => Answer::read(response).await,
                 Err(why) => Err(why),
             };
-            driver.state.borrow_mut().asks.remove(&ask);
+            driver
+                .state
+                .borrow_mut()
+                .runtime_calls
+                .remove(&runtime_call);
             let (answer, outcome) = match answer {
                 Ok(answer) => {
                     let outcome = answer.outcome();
@@ -501,15 +517,20 @@ impl Driver {
                 }
                 Err(why) => Answer::none(&why),
             };
-            driver.step(Input::Answered(ask, outcome), Some((ask, &answer)));
+            driver.step(
+                Input::Answered(runtime_call, outcome),
+                Some((runtime_call, &answer)),
+            );
         });
         let mut state = self.state.borrow_mut();
-        state.asks.insert(ask, task.abort_handle());
+        state
+            .runtime_calls
+            .insert(runtime_call, task.abort_handle());
     }
 }
 
-/// Logs what is done for lists from now on.
-fn tell(phase: Phase) {
+/// Logs how lists are handled from now on.
+fn log_phase(phase: Phase) {
     match phase {
         Phase::Passing => tracing::info!("the guard passes lists to the runtime again"),
         Phase::Guarding { .. } => {
@@ -520,17 +541,17 @@ fn tell(phase: Phase) {
             "a list is overdue, and the guard cannot answer it: not everything in it is known and \
              confirmed"
         ),
-        Phase::Silent { .. } => tracing::error!(
+        Phase::Unresponsive { .. } => tracing::error!(
             "the runtime answers no call: the guard cannot answer lists in its place"
         ),
-        Phase::GivenUp => tracing::error!(
+        Phase::LimitReached => tracing::error!(
             "the guard reached --limit for one fault: every call passes until the runtime answers \
              its lists in time"
         ),
     }
 }
 
-/// A caller that waits; when it goes, its call is given up.
+/// A caller that waits. Dropping this cancels its call.
 struct Leaving {
     driver: Rc<Driver>,
     call: CallId,

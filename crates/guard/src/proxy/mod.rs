@@ -1,28 +1,27 @@
-//! The way of the bytes: HTTP/2 in, HTTP/2 out, nothing lost in between.
+//! The HTTP/2 proxy between clients and the runtime.
 //!
 //! ```text
-//!   kubelet --> server --method is not decided on here--> upstream of this client, streamed
+//!   kubelet --> server --all other methods--------------> upstream of this client, streamed
 //!                  |-----one of the core's methods------> driver: core --> upstream (theirs, ours)
 //!                  |                                         ^                 |
 //!                  |                                         \---- answers ----/
 //!                  \-----the guard's own service--------> service: status, mode
 //! ```
 //!
-//! An agent marks its calls as those of an observer: they go where ours go, and its connection ends
-//! with ours to the runtime, as it would without us.
+//! An agent marks its calls as those of an observer. They use the connection of the guard's own calls, and
+//! the agent's connection is closed when that one ends, as it would be without the guard.
 //!
-//! What is streamed waits for whoever reads it, and holds up what else its connection carries; so
-//! each client has one of its own, as it would without us. Answers that are decided on are read
-//! whole, so one connection is enough for those of all clients.
+//! A streamed answer waits for its reader, and delays everything else on its connection. So each client has
+//! its own connection to the runtime, as it would without the guard. Answers on which the core decides are
+//! read completely, so one connection is enough for all clients.
 //!
-//! All of it is one thread with a runtime of its own: nothing that may block runs there, and no
-//! lock is held.
+//! The proxy runs in one thread with its own Tokio runtime. Nothing in it blocks, and no lock is held.
 
 mod added;
 mod answer;
 mod driver;
 mod events;
-mod kept;
+mod records_file;
 mod refused;
 mod server;
 mod service;
@@ -48,60 +47,59 @@ use crate::Handle;
 
 use crate::core::{Figures, Mode, Phase, Settings};
 
-/// HTTP/2 windows that take the list of a common node without a round trip.
+/// The HTTP/2 stream window: the list of a common node fits without a round trip.
 const WINDOW: u32 = 4 << 20;
 
-/// What a client has not read of an answer counts against all that its connection gets.
+/// The HTTP/2 connection window. The unread part of an answer counts against all streams of its connection.
 const CONNECTION_WINDOW: u32 = 4 * WINDOW;
 
-/// No runtime takes a longer request: 80 MiB are CRI-O's limit, 16 MiB containerd's.
-const LONGEST_REQUEST: usize = 80 << 20;
+/// The longest request that a runtime accepts: 80 MiB for CRI-O, 16 MiB for containerd.
+const MAX_REQUEST_BYTES: usize = 80 << 20;
 
-/// Metadata is passed on whatever its size.
-const MOST_HEADERS: u32 = 16 << 20;
+/// The limit of the metadata, high enough that the runtime's own limit applies.
+const MAX_HEADER_BYTES: u32 = 16 << 20;
 
-/// A wedged runtime leaves hundreds of streams open, which a kubelet cancels at once: that must
-/// close no connection.
-const MOST_RESETS: usize = 1 << 16;
+/// A kubelet may cancel hundreds of outstanding calls of an unresponsive runtime at once: that must not
+/// close a connection.
+const MAX_RESETS: usize = 1 << 16;
 
-/// How often the thread says that it turns.
-const BEAT: Duration = Duration::from_secs(1);
+/// How often the event loop increments [`Handle::beats`].
+const BEAT_EVERY: Duration = Duration::from_secs(1);
 
 type Body = UnsyncBoxBody<Bytes, hyper::Error>;
 
-/// What a guard is made from.
+/// The configuration of a guard.
 pub struct Proxy {
-    /// Where the runtime listens.
+    /// The socket of the runtime.
     pub runtime: PathBuf,
-    /// Where clients reach the guard, which its status names.
+    /// The socket of the guard, as reported in its status.
     pub socket: PathBuf,
-    /// The guard's times.
+    /// The time limits of the guard.
     pub settings: Settings,
-    /// Where it keeps what it knows for its next start, if anywhere.
+    /// The file in which the guard saves its state for the next start, if any.
     pub state: Option<PathBuf>,
-    /// Which ids the host knows.
+    /// Reads the runtime's ids from the host.
     pub ids: IdSource,
-    /// The time of day in nanoseconds since 1970.
+    /// The wall-clock time at the start, in nanoseconds since 1970.
     pub unix_nanos: i64,
 }
 
-/// What the guard does now, as its service shows it.
+/// The state of the guard, as its service reports it.
 #[derive(Clone, Debug, PartialEq)]
 struct Report {
-    /// Grows with each change of the rest, except of the figures.
+    /// Increases with each change of the other fields except the figures.
     revision: u64,
     mode: Mode,
-    /// What is done for lists.
+    /// How lists are handled.
     phase: Phase,
-    /// While lists do not pass: the statuses that are stuck, by name.
+    /// The stuck status calls with their names, while lists are not passed on.
     stuck: Vec<OutstandingCall>,
-    /// How often what was done.
+    /// The counters.
     figures: Figures,
 }
 
 impl Proxy {
-    /// Serves on `listener` in a thread of its own, until the last clone of the handle is
-    /// dropped.
+    /// Serves on `listener` in a separate thread, until the last clone of the handle is dropped.
     pub fn start(
         self,
         listener: std::os::unix::net::UnixListener,
@@ -125,7 +123,7 @@ impl Proxy {
             local.block_on(&runtime, async {
                 let beat = async {
                     loop {
-                        sleep(BEAT).await;
+                        sleep(BEAT_EVERY).await;
                         beats.fetch_add(1, Ordering::Relaxed);
                     }
                 };

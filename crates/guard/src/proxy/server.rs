@@ -1,4 +1,4 @@
-//! What a kubelet connects to.
+//! Accepts the connections of clients, and dispatches their calls.
 
 use std::cell::Cell;
 use std::convert::Infallible;
@@ -24,14 +24,16 @@ use super::driver::{Call, Driver};
 use super::refused::{Calls, Watched};
 use super::tasks::{LocalExecutor, spawn};
 use super::upstream::Upstream;
-use super::{Body, LONGEST_REQUEST, MOST_HEADERS, MOST_RESETS, Proxy, WINDOW, kept, service};
+use super::{
+    Body, MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESETS, Proxy, WINDOW, records_file, service,
+};
 use crate::core::{Caller, Mode, is_intercepted};
 use cri::frame::message_of;
 
-/// After an error of accept, such as no file descriptor left.
-const PAUSE: Duration = Duration::from_millis(50);
+/// How long to wait after a failed `accept`, for instance without free file descriptors.
+const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
-/// Serves until `stopped` ends; then what is known is saved once more.
+/// Serves until `stopped` ends, and then saves the state once more.
 pub(super) async fn serve(
     listener: UnixListener,
     proxy: Proxy,
@@ -39,13 +41,13 @@ pub(super) async fn serve(
     mut stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
     let saved = match proxy.state.clone() {
-        Some(path) => kept::read(path).await,
+        Some(path) => records_file::read(path).await,
         None => None,
     };
     let driver = Driver::new(&proxy, mode, saved);
     spawn(driver.clone().tick());
     if let Some(path) = proxy.state.clone() {
-        spawn(driver.clone().keep(path));
+        spawn(driver.clone().save_records(path));
     }
     loop {
         let accepted = tokio::select! {
@@ -63,14 +65,14 @@ pub(super) async fn serve(
             }
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");
-                sleep(PAUSE).await;
+                sleep(ACCEPT_AGAIN_AFTER).await;
             }
         }
     }
 }
 
-/// Serves one client. The connection of an observer ends with a connection to the runtime, as it would
-/// without us.
+/// Serves one client. The connection of an observer is closed when a connection to the runtime ends, as it
+/// would be without the guard.
 async fn serve_connection(driver: Rc<Driver>, stream: UnixStream) {
     let upstream = driver.upstream_for_one();
     let observes = Rc::new(Cell::new(false));
@@ -79,7 +81,7 @@ async fn serve_connection(driver: Rc<Driver>, stream: UnixStream) {
     let mut losses = driver.losses();
     let is_observer = observes.clone();
     let lost = async move {
-        // The driver lives as long as this.
+        // The driver outlives this connection.
         while losses.changed().await.is_ok() {
             if is_observer.get() {
                 return;
@@ -101,8 +103,8 @@ async fn serve_connection(driver: Rc<Driver>, stream: UnixStream) {
         .initial_connection_window_size(WINDOW)
         .auto_date_header(false)
         .max_concurrent_streams(None)
-        .max_header_list_size(MOST_HEADERS)
-        .max_pending_accept_reset_streams(MOST_RESETS)
+        .max_header_list_size(MAX_HEADER_BYTES)
+        .max_pending_accept_reset_streams(MAX_RESETS)
         .max_local_error_reset_streams(None)
         .serve_connection(TokioIo::new(stream), service);
     tokio::select! {
@@ -118,7 +120,7 @@ async fn serve_connection(driver: Rc<Driver>, stream: UnixStream) {
     }
 }
 
-/// Whose call has this metadata.
+/// The kind of the caller, by the metadata of its call.
 fn caller_of(headers: &HeaderMap) -> Caller {
     let (name, value) = OBSERVER;
     match headers.get(name).is_some_and(|given| given == value) {
@@ -145,14 +147,14 @@ async fn serve_call(
         if !driver.passes_all() {
             match driver.events().read().await {
                 Ok(response) => return Ok(response),
-                // That the mode has become pass meanwhile tells nothing of the runtime.
+                // The mode was switched to pass: that is no evidence about the runtime.
                 Err(_) if driver.passes_all() => {}
                 Err(why) => return Ok(driver.no_answer(&why, from).await),
             }
         }
         if from == Caller::Observer {
-            // containerd 1.7 would give us every second event of the kubelet's.
-            let why = "in mode pass, events are the clients' only";
+            // containerd 1.7 would send every second event to the observer instead of the kubelet.
+            let why = "events are not shared in mode pass";
             return Ok(Answer::lost(why).into_response());
         }
         let request = request.map(BodyExt::boxed_unsync);
@@ -164,17 +166,17 @@ async fn serve_call(
         return Ok(pass(&driver, &upstream, request, from).await);
     };
     let (parts, body) = request.into_parts();
-    let body = match Limited::new(body, LONGEST_REQUEST).collect().await {
+    let body = match Limited::new(body, MAX_REQUEST_BYTES).collect().await {
         Ok(body) => body.to_bytes(),
         Err(error) if error.is::<LengthLimitError>() => {
             return Ok(Answer::too_large().into_response());
         }
-        // The caller has gone in the middle of its request.
+        // The caller was disconnected before its request was complete.
         Err(_) => return Ok(Answer::lost("the request was not complete").into_response()),
     };
     let passage = Passage::begin();
-    let patience = parts.headers.get("grpc-timeout");
-    let patience = patience.and_then(|text| timeout_of(text.to_str().ok()?));
+    let timeout = parts.headers.get("grpc-timeout");
+    let timeout = timeout.and_then(|text| timeout_of(text.to_str().ok()?));
     let Some(message) = message_of(&body) else {
         let request = Request::from_parts(parts, whole(body));
         return Ok(pass(&driver, &upstream, request, from).await);
@@ -183,14 +185,14 @@ async fn serve_call(
         rpc,
         request: Request::from_parts(parts, body),
         message,
-        patience,
+        timeout,
         passage,
         from,
     };
     Ok(driver.call(call).await)
 }
 
-/// Passes a call on as it is, and its answer as it comes.
+/// Passes a call on unchanged, and streams its answer.
 async fn pass(
     driver: &Driver,
     upstream: &Upstream,
@@ -208,7 +210,7 @@ async fn pass(
     }
 }
 
-/// The method of a path of CRI v1. What is spoken otherwise passes unread.
+/// The method of a path of CRI v1. Calls with other paths are passed on unread.
 fn method_of(path: &str) -> Option<Rpc> {
     let (service, method) = path.strip_prefix("/runtime.")?.split_once('/')?;
     let rpc: Rpc = method.parse().ok()?;
@@ -217,7 +219,7 @@ fn method_of(path: &str) -> Option<Rpc> {
     is_ours.then_some(rpc)
 }
 
-/// The time of a `grpc-timeout`: at most eight digits and a unit.
+/// Parses a `grpc-timeout`: at most eight digits and a unit.
 fn timeout_of(text: &str) -> Option<Duration> {
     let (digits, unit) = text.split_at_checked(text.len().checked_sub(1)?)?;
     let number: u64 = digits.parse().ok().filter(|_| digits.len() <= 8)?;

@@ -91,7 +91,7 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
     let report = driver.reports().borrow().clone();
     let figures = &report.figures;
     let (phase, since) = shown_phase(&report);
-    let lists = driver.asked_and_listed();
+    let lists = driver.list_times();
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         started: driver.started().1,
@@ -102,7 +102,7 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
         phase: phase.into(),
         phase_seconds: since.map_or(0.0, ago),
         listed_seconds: lists.listed.map(ago),
-        asked_seconds: lists.asked.map(ago),
+        asked_seconds: lists.requested.map(ago),
         running_seconds: ago(driver.started().0),
         stuck: report
             .stuck
@@ -115,7 +115,7 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
         refused: counts(&figures.refused),
         differences: figures.differences.count,
         compared: figures.differences.compared,
-        last_differences: figures.differences.kept.iter().map(shown).collect(),
+        last_differences: figures.differences.newest.iter().map(shown).collect(),
         added: Some(driver.added().shown()),
         unreachable,
     }
@@ -162,9 +162,9 @@ fn shown_phase(report: &Report) -> (guard_api::Phase, Option<Instant>) {
         Phase::Passing => (Shown::Passing, None),
         Phase::Waiting { since } => (Shown::Waiting, Some(since)),
         Phase::Guarding { since } => (Shown::Guarding, Some(since)),
-        Phase::Silent { since } => (Shown::Silent, Some(since)),
+        Phase::Unresponsive { since } => (Shown::Silent, Some(since)),
         Phase::Refusing { since } => (Shown::Refusing, Some(since)),
-        Phase::GivenUp => (Shown::LimitReached, None),
+        Phase::LimitReached => (Shown::LimitReached, None),
     }
 }
 

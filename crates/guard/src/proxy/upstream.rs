@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::Mutex;
 
 use super::tasks::{LocalExecutor, spawn};
-use super::{Body, CONNECTION_WINDOW, MOST_HEADERS, MOST_RESETS, WINDOW};
+use super::{Body, CONNECTION_WINDOW, MAX_HEADER_BYTES, MAX_RESETS, WINDOW};
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -106,9 +106,9 @@ impl Upstream {
             .timer(TokioTimer::new())
             .initial_stream_window_size(WINDOW)
             .initial_connection_window_size(CONNECTION_WINDOW)
-            .max_header_list_size(MOST_HEADERS)
-            .max_concurrent_reset_streams(MOST_RESETS)
-            .initial_max_send_streams(MOST_RESETS)
+            .max_header_list_size(MAX_HEADER_BYTES)
+            .max_concurrent_reset_streams(MAX_RESETS)
+            .initial_max_send_streams(MAX_RESETS)
             .keep_alive_interval(None::<Duration>)
             .handshake(TokioIo::new(stream))
             .await?;

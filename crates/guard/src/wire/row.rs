@@ -1,8 +1,7 @@
 //! Rows of lists: a sandbox or a container as the runtime writes it into a list.
 //!
-//! A row is kept as the runtime's own bytes, so fields that are unknown to us stay in it. A
-//! newer state is written behind them: of two fields with the same number protobuf takes the
-//! last one.
+//! A row is stored as the runtime's own bytes, so unknown fields are preserved. A newer state is appended:
+//! of two fields with the same number, protobuf uses the last one.
 
 use base::id::Id;
 use bytes::Bytes;
@@ -18,27 +17,27 @@ pub(crate) const RUNNING: i32 = 1;
 pub(crate) const EXITED: i32 = 2;
 pub(crate) const READY: i32 = 0;
 
-/// Whether it is one of the states that only rise: those of a container, but for
-/// `CONTAINER_UNKNOWN`, which may end in any other. cri-dockerd lists a sandbox as not ready until
-/// it is started.
+/// Whether it is one of the states that only rise: those of a container except `CONTAINER_UNKNOWN`, which
+/// any other may follow. Sandboxes are excluded because cri-dockerd lists a sandbox as not ready until it is
+/// started.
 pub(crate) fn rises(kind: Kind, state: i32) -> bool {
     kind == Kind::Container && (0..=EXITED).contains(&state)
 }
 
-/// A row, as far as it is read.
+/// A row of a list, with the fields that the guard reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Row {
     pub(crate) id: Id,
     pub(crate) state: i32,
     /// The sandbox of a container.
     pub(crate) sandbox: Option<Id>,
-    /// We have made it from a request: the runtime has not shown it yet.
+    /// Whether the row is built from a request, and the runtime has not shown it yet.
     pub(crate) is_made: bool,
     pub(crate) bytes: Bytes,
 }
 
 impl Row {
-    /// Reads a row; `bytes` may be a part of a whole answer, which is then kept with it.
+    /// Reads a row. `bytes` may be a slice of an answer, whose memory is then kept alive.
     pub(crate) fn read(kind: Kind, bytes: Bytes) -> Result<Self, Malformed> {
         let (id, state, sandbox) = match kind {
             Kind::Sandbox => {
@@ -74,7 +73,7 @@ impl Row {
         found.map(|(_, value)| value)
     }
 
-    /// Writes the row as the item of a list, with its state as it is known now.
+    /// Writes the row as an item of a list, with its current state.
     pub(crate) fn write(&self, kind: Kind, list: &mut Vec<u8>) {
         let mut state = Vec::with_capacity(2);
         let written = match kind {
@@ -111,7 +110,7 @@ pub(crate) fn rows_of(kind: Kind, message: &Bytes) -> Result<Vec<Row>, Malformed
     Ok(rows)
 }
 
-/// Under which number a row has what another message has under its own.
+/// Pairs of field numbers: in another message, and of the same field in a row.
 const SANDBOX_OF_STATUS: [(u32, u32); 7] = [(1, 1), (2, 2), (3, 3), (4, 4), (7, 5), (8, 6), (9, 7)];
 const CONTAINER_OF_STATUS: [(u32, u32); 9] = [
     (1, 1),
@@ -127,14 +126,14 @@ const CONTAINER_OF_STATUS: [(u32, u32); 9] = [
 const SANDBOX_OF_CONFIG: [(u32, u32); 3] = [(1, 2), (6, 5), (7, 6)];
 const CONTAINER_OF_CONFIG: [(u32, u32); 4] = [(1, 3), (2, 4), (9, 8), (10, 9)];
 
-/// Under which numbers a container's row, its status and its configuration have the image.
+/// The field numbers of the image in a container's row, status and configuration.
 const IMAGE_ID_OF_ROW: u32 = 10;
 const IMAGE_ID_OF_STATUS: u32 = 17;
 const IMAGE_OF_CONFIG: u32 = 2;
 
-/// The row of what has this status, which is a `PodSandboxStatus` or a `ContainerStatus`. A
-/// status does not say in which sandbox a container is, and that of an old runtime not which image it
-/// has: both are those of the row that was `made` from the request.
+/// The row of a sandbox or container with this status, a `PodSandboxStatus` or a `ContainerStatus`. A status
+/// does not have the sandbox of a container, and that of an old runtime does not have its image: both are
+/// taken from the row that was `made` from the request.
 pub(crate) fn row_of_status(
     kind: Kind,
     status: &[u8],
@@ -158,8 +157,8 @@ pub(crate) fn row_of_status(
     Row::read(kind, bytes.into())
 }
 
-/// The row of what was just made from this `PodSandboxConfig` or `ContainerConfig`: ready, or
-/// created.
+/// The row of a new sandbox or container with this `PodSandboxConfig` or `ContainerConfig`, in the state
+/// ready or created.
 pub(crate) fn row_of_config(
     kind: Kind,
     id: &Id,
@@ -197,8 +196,8 @@ fn copy(from: &[u8], table: &[(u32, u32)], to: &mut Vec<u8>) -> Result<(), Malfo
     })
 }
 
-/// The image of a container by its id, as a kubelet names it to a runtime that has it. Without an id in its
-/// row the kubelet's garbage collection takes the image for unused.
+/// The id of a container's image, which a kubelet sets for an image that the runtime has. Without the id in
+/// the row, the kubelet's garbage collection treats the image as unused.
 fn image_id_of_config(config: &[u8]) -> Result<Option<&str>, Malformed> {
     let mut image = None;
     fields(config, "configuration", |number, field| {
@@ -208,14 +207,14 @@ fn image_id_of_config(config: &[u8]) -> Result<Option<&str>, Malformed> {
         Ok(())
     })?;
     let is_id = |image: &&str| {
-        // containerd's ids have the name of the digest, CRI-O's do not.
+        // The ids of containerd have the prefix `sha256:`, those of CRI-O do not.
         let digits = image.strip_prefix("sha256:").unwrap_or(image);
         digits.len() == 64 && digits.bytes().all(|byte| byte.is_ascii_hexdigit())
     };
     Ok(image.filter(is_id))
 }
 
-/// The last text of this number, if there is one that is not empty.
+/// The last text field with this number, if it is not empty.
 fn text_of(message: &[u8], wanted: u32) -> Result<Option<&str>, Malformed> {
     let mut text = None;
     fields(message, "image", |number, field| {
@@ -261,7 +260,7 @@ mod tests {
         }
     }
 
-    /// A field that no version of CRI has yet.
+    /// An unknown field.
     const LATER: [u8; 4] = [0xfa, 0x07, 0x01, 0xaa];
 
     fn list_of(row: &[u8]) -> Bytes {
@@ -284,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_newer_state_is_what_a_reader_finds_and_all_else_stays() {
+    fn a_newer_state_replaces_the_old_one_and_all_other_fields_are_preserved() {
         let mut bytes = listed().encode_to_vec();
         bytes.extend(LATER);
         let mut rows = rows_of(Kind::Container, &list_of(&bytes)).unwrap();
@@ -301,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn the_row_of_a_status_is_what_the_list_would_say() {
+    fn the_row_of_a_status_equals_the_row_of_the_list() {
         let status = v1::ContainerStatus {
             id: "c1".into(),
             metadata: listed().metadata,
@@ -340,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn the_image_of_a_new_container_is_known_by_the_id_in_its_configuration() {
+    fn the_row_of_a_new_container_has_the_image_id_of_its_configuration() {
         let digits = "0123456789abcdef".repeat(4);
         let (id, sandbox) = (Id::from("c1"), Id::from("s1"));
         let made = |image: &str| {
@@ -360,7 +359,7 @@ mod tests {
         }
         assert_eq!(image_of(&made("docker.io/library/busybox:latest")), "");
 
-        // containerd 1.7 has a digest of the repository in its status, and no id.
+        // The status of containerd 1.7 has the digest of the repository, but no id.
         let made = made(&digits);
         let with = |image_id: &str| {
             let status = v1::ContainerStatus {

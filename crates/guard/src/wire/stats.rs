@@ -30,7 +30,7 @@ pub(crate) fn rows_of(list: &[u8]) -> Result<BTreeMap<Id, Bytes>, Malformed> {
 }
 
 /// Whether a request is for all ids: it has no filter, or a filter without conditions.
-pub(crate) fn asks_for_all(request: &[u8]) -> bool {
+pub(crate) fn is_for_all(request: &[u8]) -> bool {
     let mut is_empty = true;
     let read = fields(request, MESSAGE, |number, filter| {
         is_empty &= number == FIRST && filter.bytes()?.is_empty();
@@ -67,8 +67,8 @@ mod tests {
     #[test]
     fn a_request_with_an_empty_filter_is_for_all_ids() {
         // A kubelet sends an empty filter.
-        assert!(asks_for_all(b"") && asks_for_all(&nested(b"")));
-        assert!(!asks_for_all(&nested(&nested(b"id"))) && !asks_for_all(b"\x10\x01"));
+        assert!(is_for_all(b"") && is_for_all(&nested(b"")));
+        assert!(!is_for_all(&nested(&nested(b"id"))) && !is_for_all(b"\x10\x01"));
     }
 
     #[test]

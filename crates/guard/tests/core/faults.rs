@@ -54,35 +54,43 @@ fn the_status_of_an_id_is_not_requested_again_once_a_list_has_the_id() {
     let mut node = Node::new(20, CONTAINERS);
     node.hangs = |rpc, id| rpc == Rpc::ContainerStatus && id == MADE;
     node.makes = true;
-    node.announce(MADE);
+    node.send_event(MADE);
     node.call(Rpc::ListContainers, "")
         .0
         .expect("it is answered");
     node.lift();
     node.pass(SECOND * 10);
-    assert_eq!(node.asked_for(MADE), 1);
+    assert_eq!(node.calls_for(MADE), 1);
 }
 
 #[test]
 fn the_status_of_an_unresolved_id_is_requested_at_most_twice_per_second() {
     let mut node = Node::new(20, CONTAINERS);
-    node.announce(MADE);
+    node.send_event(MADE);
     node.pass(SECOND * 10);
-    let calls = node.asked_for(MADE);
+    let calls = node.calls_for(MADE);
     assert!((2..=21).contains(&calls), "{calls}");
 }
 
 #[test]
 fn a_client_that_requests_both_lists_uses_the_guard_whether_they_are_answered_or_not() {
     let mut node = Node::new(20, CONTAINERS);
-    assert_eq!(node.asked_ago(), None, "the guard's own lists do not count");
+    assert_eq!(
+        node.last_requested_ago(),
+        None,
+        "the guard's own lists do not count"
+    );
     node.hangs = |_, _| true;
     node.start(Rpc::ListContainers, "");
-    assert_eq!(node.asked_ago(), None, "crictl ps requests only one list");
+    assert_eq!(
+        node.last_requested_ago(),
+        None,
+        "crictl ps requests only one list"
+    );
     node.pass(SECOND);
     node.start(Rpc::ListPodSandbox, "");
     node.pass(SECOND);
-    assert_eq!(node.asked_ago(), Some(SECOND * 2));
+    assert_eq!(node.last_requested_ago(), Some(SECOND * 2));
 }
 
 /// Enforces G6.
@@ -182,7 +190,7 @@ fn the_phase_is_not_guarding_while_the_runtime_is_unresponsive() {
     let is_guarding = |phase: &Phase| matches!(phase, Phase::Guarding { .. });
     assert!(!phases.iter().any(is_guarding), "{phases:?}");
     let last = phases.last().unwrap();
-    assert!(matches!(last, Phase::Silent { .. }), "{phases:?}");
+    assert!(matches!(last, Phase::Unresponsive { .. }), "{phases:?}");
     // The runtime recovers, and one container gets stuck.
     node.lift();
     node.pass(SECOND * 3);
@@ -193,7 +201,7 @@ fn the_phase_is_not_guarding_while_the_runtime_is_unresponsive() {
     // During that fault, the whole runtime becomes unresponsive.
     node.hangs = |_, _| true;
     node.pass(SECOND * 5);
-    assert!(matches!(node.phase(), Phase::Silent { .. }));
+    assert!(matches!(node.phase(), Phase::Unresponsive { .. }));
     assert!(!node.answers_within(SECOND * 10, Rpc::ListContainers));
     node.lift();
     node.pass(SECOND * 3);
@@ -320,7 +328,7 @@ fn the_guard_itself_requests_version_once_for_each_connection() {
     let mut node = Node::new(20, CONTAINERS);
     let requested = |node: &Node| {
         let is_version = |(rpc, _): &&(Rpc, String)| *rpc == Rpc::Version;
-        node.asked.iter().filter(is_version).count()
+        node.own_calls.iter().filter(is_version).count()
     };
     assert_eq!(requested(&node), 1);
     node.pass(SECOND * 60);
@@ -336,7 +344,7 @@ fn runtime_config_is_requested_only_once_from_a_runtime_without_it() {
     node.fails = |rpc, _| rpc == Rpc::RuntimeConfig;
     node.pass(SECOND * 60);
     let is_config = |(rpc, _): &&(Rpc, String)| *rpc == Rpc::RuntimeConfig;
-    assert_eq!(node.asked.iter().filter(is_config).count(), 1);
+    assert_eq!(node.own_calls.iter().filter(is_config).count(), 1);
 }
 
 #[test]
@@ -382,7 +390,7 @@ fn saved_state_with_one_flipped_bit_is_not_restored() {
     for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         assert!(node.call(rpc, "").0.is_some());
     }
-    assert_eq!(node.damaged_and_taken_in(), 0);
+    assert_eq!(node.restored_after_damage(), 0);
 }
 
 #[test]
@@ -460,12 +468,12 @@ fn leftover_ids_on_the_host_are_requested_at_a_bounded_rate_and_delay_no_list() 
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
     node.pass(SECOND * 5);
-    let before = node.asked.len();
+    let before = node.own_calls.len();
     for _ in 0..10 {
         assert!(node.call(Rpc::ListContainers, "").0.is_some());
         node.pass(SECOND);
     }
-    let per_second = (node.asked.len() - before) / 10;
+    let per_second = (node.own_calls.len() - before) / 10;
     assert!(per_second < 1500, "{per_second} calls per second");
 }
 

@@ -134,12 +134,12 @@ fn a_container_that_another_client_removed_is_not_listed_after_two_status_calls(
     shows_it(&mut node);
     node.lacks = |_, id| is_it(id);
     node.pass(SECOND);
-    let before = node.asked_for(&container_id(7));
+    let before = node.calls_for(&container_id(7));
     let (list, took) = node.call(Rpc::ListContainers, "");
     assert!(list.is_some() && took < SECOND, "{took:?}");
     node.pass(SECOND);
     assert!(!shows_it(&mut node), "it is gone");
-    let calls = node.asked_for(&container_id(7)) - before;
+    let calls = node.calls_for(&container_id(7)) - before;
     assert!(calls <= 2, "{calls} status calls");
 }
 
@@ -195,7 +195,7 @@ fn a_container_of_another_client_is_listed_in_the_sandbox_of_its_verbose_status(
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     let before = in_sandbox(&mut node, &sandbox_id(0));
     node.makes = true;
-    node.announce(MADE);
+    node.send_event(MADE);
     assert_eq!(in_sandbox(&mut node, &sandbox_id(0)), before + 1);
     assert!(listed(&mut node).iter().any(|id| id == MADE));
 }
@@ -205,7 +205,7 @@ fn no_list_is_answered_while_the_sandbox_of_a_container_is_unknown() {
     let mut node = node();
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
     listed(&mut node);
-    node.announce(MADE);
+    node.send_event(MADE);
     assert!(!node.answers_within(SECOND * 10, Rpc::ListContainers));
     node.makes = true;
     assert!(listed(&mut node).iter().any(|id| id == MADE));
@@ -223,7 +223,7 @@ fn the_status_of_an_unknown_container_is_requested_once_it_is_started() {
         container_id: id.clone(),
     };
     node.call(Rpc::StartContainer, request.encode_to_vec());
-    assert!(node.asked_for(&id) > 0);
+    assert!(node.calls_for(&id) > 0);
 }
 
 #[test]

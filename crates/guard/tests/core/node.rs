@@ -1,5 +1,5 @@
-//! A node whose runtime answers at once, except what hangs or is slow: for tests of the core alone,
-//! a millisecond a step.
+//! A node whose runtime answers every call at once, except the calls that hang or are slow. For tests of the
+//! core alone, in steps of one millisecond.
 
 use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use cri::{Rpc, v1};
 use guard::core::{
-    Action, AskId, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase, Reply, Settings,
+    Action, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase, Reply, RuntimeCallId,
+    Settings,
 };
 use prost::Message;
 use tokio::time::Instant;
@@ -18,45 +19,45 @@ pub struct Node {
     now: Instant,
     sandboxes: usize,
     containers: usize,
-    /// Which calls hang, by the id that they are about.
+    /// Which calls hang, by method and id.
     pub hangs: fn(Rpc, &str) -> bool,
-    /// Which answers lack a container that is there, by its id.
+    /// Which answers lack a container that exists, by method and id.
     pub lacks: fn(Rpc, &str) -> bool,
-    /// Which calls are answered by an error.
+    /// Which calls are answered with an error, by method and id.
     pub fails: fn(Rpc, &str) -> bool,
-    /// What the host has besides all that there is; `None` if it cannot tell.
+    /// The ids on the host that the runtime does not have; `None` if the host's ids cannot be read.
     pub leftovers: Option<Vec<String>>,
-    /// One sandbox more is there, [`MADE_SANDBOX`], with an address or without.
+    /// Whether the runtime has [`MADE_SANDBOX`] too, and whether that has an address.
     pub makes_sandbox: Option<bool>,
     /// How long the runtime takes for each call.
     pub takes: Box<dyn FnMut(Rpc) -> Duration>,
-    /// Until when each of the runtime's workers is busy, if it has only so many.
+    /// Until when each worker of the runtime is busy; empty for an unlimited number of workers.
     pub busy: Vec<Instant>,
-    /// How often only time woke the guard.
+    /// How often the alarm woke the guard.
     pub turns: usize,
-    answers: Vec<(Instant, AskId, Outcome)>,
+    answers: Vec<(Instant, RuntimeCallId, Outcome)>,
     replies: Vec<(CallId, Outcome)>,
-    /// What the guard passed on, for whom.
+    /// The number of calls that the guard passed on.
     passed: usize,
     requests: BTreeMap<CallId, (Rpc, Bytes)>,
-    /// One container more is there: [`MADE`].
+    /// Whether the runtime has the container [`MADE`] too.
     pub makes: bool,
-    /// The list of statistics comes without it.
+    /// The container that lists of statistics lack.
     pub lacks_stats_of: Option<String>,
-    /// What hangs.
-    held: Vec<(AskId, Rpc, Bytes)>,
-    /// What the guard asked by itself.
-    pub asked: Vec<(Rpc, String)>,
+    /// The calls that hang.
+    held: Vec<(RuntimeCallId, Rpc, Bytes)>,
+    /// The calls of the guard itself.
+    pub own_calls: Vec<(Rpc, String)>,
     last_call: u64,
 }
 
 /// The limit of guarding: short, because every millisecond is a step.
 pub const LIMIT: Duration = Duration::from_secs(60);
 
-/// A kubelet gives a call up after this.
+/// How long a kubelet waits for an answer.
 pub const KUBELET_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The id of what is made.
+/// The ids of the container and the sandbox that are created.
 pub const MADE: &str = "made";
 pub const MADE_SANDBOX: &str = "made sandbox";
 
@@ -76,7 +77,7 @@ fn made_sandbox() -> v1::PodSandboxMetadata {
     }
 }
 
-/// The request that makes [`MADE_SANDBOX`].
+/// The request that creates [`MADE_SANDBOX`].
 pub fn run_sandbox() -> Vec<u8> {
     let config = v1::PodSandboxConfig {
         metadata: Some(made_sandbox()),
@@ -89,7 +90,7 @@ pub fn run_sandbox() -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// The request that makes [`MADE`] in this sandbox.
+/// The request that creates [`MADE`] in this sandbox.
 pub fn create_container(sandbox: &str) -> Vec<u8> {
     let config = v1::ContainerConfig {
         metadata: Some(v1::ContainerMetadata {
@@ -106,7 +107,7 @@ pub fn create_container(sandbox: &str) -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// A field 1 with these bytes.
+/// A message with these bytes in field 1.
 pub fn nested(bytes: &[u8]) -> Vec<u8> {
     let mut message = Vec::new();
     prost::encoding::bytes::encode(1, &bytes.to_vec(), &mut message);
@@ -127,8 +128,8 @@ fn id_of(request: &Bytes) -> String {
     read.map(|read| read.container_id).unwrap_or_default()
 }
 
-/// Whether a list asks for a sandbox by the beginning of its id, which is nobody's for cri-dockerd.
-fn asks_by_beginning(request: &Bytes) -> bool {
+/// Whether a list requests a sandbox by a prefix of its id, which cri-dockerd does not support.
+fn has_prefix_filter(request: &Bytes) -> bool {
     let read = v1::ListContainersRequest::decode(request.clone());
     let filter = read.ok().and_then(|read| read.filter).unwrap_or_default();
     let length = filter.pod_sandbox_id.len();
@@ -136,7 +137,7 @@ fn asks_by_beginning(request: &Bytes) -> bool {
 }
 
 impl Node {
-    /// One whose lists have been seen.
+    /// A node whose lists the guard has received.
     pub fn new(sandboxes: usize, containers: usize) -> Self {
         let mut node = Self::starting(sandboxes, containers);
         node.step(Input::Time);
@@ -144,7 +145,7 @@ impl Node {
         node
     }
 
-    /// The same, and the guard has no limit.
+    /// The same, with a guard without a limit.
     pub fn without_limit(sandboxes: usize, containers: usize) -> Self {
         let mut node = Self::starting(sandboxes, containers);
         node.guard = Self::guard(node.began, node.now, Duration::from_secs(1 << 30));
@@ -153,7 +154,7 @@ impl Node {
         node
     }
 
-    /// One before which the guard is just started.
+    /// A node whose guard has just started.
     pub fn starting(sandboxes: usize, containers: usize) -> Self {
         let now = Instant::now();
         Self {
@@ -177,32 +178,33 @@ impl Node {
             makes: false,
             lacks_stats_of: None,
             held: Vec::new(),
-            asked: Vec::new(),
+            own_calls: Vec::new(),
             last_call: 0,
         }
     }
 
-    /// The guard is killed, and started with what it has kept.
+    /// Restarts the guard with its saved state.
     pub fn restart(&mut self) {
-        let kept = self.guard.to_save(self.now).expect("something has changed");
+        let saved = self.guard.to_save(self.now).expect("something has changed");
         self.guard = Self::guard(self.began, self.now, LIMIT);
-        assert!(self.guard.restore(kept, self.now));
+        assert!(self.guard.restore(saved, self.now));
         self.held.clear();
         self.answers.clear();
     }
 
-    /// How many of what it kept, each with one bit of another byte wrong, a new guard takes in.
-    pub fn damaged_and_taken_in(&mut self) -> usize {
-        let kept = self.guard.to_save(self.now).expect("something has changed");
-        let damaged = (0..kept.len()).filter(|byte| {
-            let mut damaged = kept.clone();
+    /// Flips one bit in each byte of the saved state in turn. Returns how many of these states a new guard
+    /// restores.
+    pub fn restored_after_damage(&mut self) -> usize {
+        let saved = self.guard.to_save(self.now).expect("something has changed");
+        let damaged = (0..saved.len()).filter(|byte| {
+            let mut damaged = saved.clone();
             damaged[*byte] ^= 1;
             Self::guard(self.began, self.now, LIMIT).restore(damaged, self.now)
         });
         damaged.count()
     }
 
-    /// Whether there is something to save, which then is saved or not.
+    /// Whether there is a state to save. It counts as saved if `is_saved`.
     pub fn has_to_save(&mut self, is_saved: bool) -> bool {
         let to_save = self.guard.to_save(self.now);
         if !is_saved {
@@ -220,25 +222,25 @@ impl Node {
         Guard::new(settings, Mode::Guard, now, 1 + unix_nanos)
     }
 
-    /// What the guard does for lists.
+    /// How the guard handles lists.
     pub fn phase(&self) -> Phase {
         self.guard.phase(self.now)
     }
 
-    /// The guard is switched.
+    /// Switches the mode of the guard.
     pub fn switch(&mut self, mode: Mode) {
         self.step(Input::Mode(mode));
     }
 
-    /// The runtime's stream speaks of this id.
-    pub fn announce(&mut self, id: &str) {
-        self.step(Input::Announced(id.into()));
+    /// The runtime's event stream names this id.
+    pub fn send_event(&mut self, id: &str) {
+        self.step(Input::Hint(id.into()));
     }
 
-    /// How often the guard has asked for the status of this container by itself.
-    pub fn asked_for(&self, id: &str) -> usize {
+    /// How often the guard itself has requested the status of this container.
+    pub fn calls_for(&self, id: &str) -> usize {
         let status = |(rpc, of): &&(Rpc, String)| *rpc == Rpc::ContainerStatus && of == id;
-        self.asked.iter().filter(status).count()
+        self.own_calls.iter().filter(status).count()
     }
 
     /// The time on this node.
@@ -246,15 +248,15 @@ impl Node {
         self.now
     }
 
-    /// Nothing hangs any more.
+    /// Ends all faults: the calls that hang are answered.
     pub fn lift(&mut self) {
         self.hangs = |_, _| false;
-        for (ask, rpc, request) in std::mem::take(&mut self.held) {
-            self.ask(ask, rpc, request);
+        for (runtime_call, rpc, request) in std::mem::take(&mut self.held) {
+            self.call_runtime(runtime_call, rpc, request);
         }
     }
 
-    /// What hangs of this is answered, whatever hangs from now on.
+    /// Answers the hanging calls of this method. Later calls hang as before.
     pub fn release(&mut self, rpc: Rpc) {
         let (released, held) = std::mem::take(&mut self.held)
             .into_iter()
@@ -262,13 +264,13 @@ impl Node {
         self.held = held;
         let released: Vec<_> = released;
         let hangs = std::mem::replace(&mut self.hangs, |_, _| false);
-        for (ask, rpc, request) in released {
-            self.ask(ask, rpc, request);
+        for (runtime_call, rpc, request) in released {
+            self.call_runtime(runtime_call, rpc, request);
         }
         self.hangs = hangs;
     }
 
-    fn ask(&mut self, ask: AskId, rpc: Rpc, request: Bytes) {
+    fn call_runtime(&mut self, runtime_call: RuntimeCallId, rpc: Rpc, request: Bytes) {
         match self.answer(rpc, &request) {
             Some(answer) => {
                 let takes = (self.takes)(rpc);
@@ -279,9 +281,9 @@ impl Node {
                     }
                     None => self.now + takes,
                 };
-                self.answers.push((due, ask, answer));
+                self.answers.push((due, runtime_call, answer));
             }
-            None => self.held.push((ask, rpc, request)),
+            None => self.held.push((runtime_call, rpc, request)),
         }
     }
 
@@ -297,7 +299,7 @@ impl Node {
         if is_left_over || rpc != Rpc::ListContainers && (self.lacks)(rpc, &id) {
             return Some(Outcome::NotFound);
         }
-        if rpc == Rpc::ListContainers && asks_by_beginning(request) {
+        if rpc == Rpc::ListContainers && has_prefix_filter(request) {
             return Some(message(&v1::ListContainersResponse::default()));
         }
         Some(match rpc {
@@ -375,7 +377,7 @@ impl Node {
 
     fn host_ids(&self) -> HostIds {
         let Some(leftovers) = &self.leftovers else {
-            return HostIds::CannotTell;
+            return HostIds::Unavailable;
         };
         let there = (0..self.sandboxes).map(sandbox_id);
         let there = there.chain((0..self.containers).map(container_id));
@@ -387,7 +389,7 @@ impl Node {
         sandbox_id(number * self.sandboxes / self.containers)
     }
 
-    /// What a verbose status tells besides.
+    /// The verbose information of a container's status.
     fn info(&self, request: &Bytes, id: &str) -> HashMap<String, String> {
         let read = v1::ContainerStatusRequest::decode(request.clone());
         if !read.is_ok_and(|read| read.verbose) {
@@ -403,23 +405,23 @@ impl Node {
 
     fn step(&mut self, input: Input) {
         let answered = match &input {
-            Input::Answered(ask, outcome) => Some((*ask, outcome.clone())),
+            Input::Answered(runtime_call, outcome) => Some((*runtime_call, outcome.clone())),
             _ => None,
         };
         for action in self.guard.step(input, self.now) {
             match action {
-                Action::Ask(ask, rpc, request) => {
-                    self.asked.push((rpc, id_of(&request)));
-                    self.ask(ask, rpc, request);
+                Action::Call(runtime_call, rpc, request) => {
+                    self.own_calls.push((rpc, id_of(&request)));
+                    self.call_runtime(runtime_call, rpc, request);
                 }
-                Action::Pass(ask, call) => {
+                Action::Pass(runtime_call, call) => {
                     self.passed += 1;
                     let (rpc, request) = self.requests[&call].clone();
-                    self.ask(ask, rpc, request);
+                    self.call_runtime(runtime_call, rpc, request);
                 }
-                Action::Relay(ask, call) => {
+                Action::Relay(runtime_call, call) => {
                     let (of, outcome) = answered.clone().unwrap();
-                    assert_eq!(of, ask);
+                    assert_eq!(of, runtime_call);
                     self.replies.push((call, outcome));
                 }
                 Action::Reply(call, Reply::Message(message)) => {
@@ -427,16 +429,20 @@ impl Node {
                     self.replies.push((call, reply));
                 }
                 Action::Reply(call, Reply::Failed(_)) => self.replies.push((call, Outcome::Failed)),
-                Action::AskHost => self.answers.push((self.now, AskId(0), Outcome::Strange)),
-                Action::Cancel(ask) => {
-                    self.held.retain(|(held, ..)| *held != ask);
-                    self.answers.retain(|(_, answered, _)| *answered != ask);
+                Action::ListHostIds => {
+                    self.answers
+                        .push((self.now, RuntimeCallId(0), Outcome::Undecodable))
+                }
+                Action::Cancel(runtime_call) => {
+                    self.held.retain(|(held, ..)| *held != runtime_call);
+                    self.answers
+                        .retain(|(_, answered, _)| *answered != runtime_call);
                 }
             }
         }
     }
 
-    /// Lets time pass.
+    /// Advances the time.
     pub fn pass(&mut self, time: Duration) {
         let end = self.now + time;
         while self.now < end {
@@ -448,10 +454,10 @@ impl Node {
             self.now = self.now.max(next.min(end));
             let now = self.now;
             let answers = self.answers.extract_if(.., |(due, ..)| *due <= now);
-            for (_, ask, answer) in answers.collect::<Vec<_>>() {
-                self.step(match ask {
-                    AskId(0) => Input::HostIds(self.host_ids()),
-                    ask => Input::Answered(ask, answer),
+            for (_, runtime_call, answer) in answers.collect::<Vec<_>>() {
+                self.step(match runtime_call {
+                    RuntimeCallId(0) => Input::HostIds(self.host_ids()),
+                    runtime_call => Input::Answered(runtime_call, answer),
                 });
             }
             if alarm.is_some_and(|alarm| alarm <= now) {
@@ -461,53 +467,53 @@ impl Node {
         }
     }
 
-    /// What hangs of this ends so, and nothing else.
+    /// Ends the hanging calls of this method with this outcome.
     pub fn end(&mut self, rpc: Rpc, outcome: Outcome) {
         let held = std::mem::take(&mut self.held);
         let (ended, held) = held.into_iter().partition(|(_, of, _)| *of == rpc);
         self.held = held;
         let ended: Vec<_> = ended;
         assert!(!ended.is_empty());
-        for (ask, ..) in ended {
-            self.step(Input::Answered(ask, outcome.clone()));
+        for (runtime_call, ..) in ended {
+            self.step(Input::Answered(runtime_call, outcome.clone()));
         }
     }
 
-    /// The oldest call that hangs of this ends so.
+    /// Ends the oldest hanging call of this method with this outcome.
     pub fn end_first_of(&mut self, rpc: Rpc, outcome: Outcome) {
         let place = self.held.iter().position(|(_, of, _)| *of == rpc);
-        let (ask, ..) = self.held.remove(place.expect("one hangs"));
-        self.step(Input::Answered(ask, outcome));
+        let (runtime_call, ..) = self.held.remove(place.expect("one hangs"));
+        self.step(Input::Answered(runtime_call, outcome));
     }
 
-    /// The newest call that hangs of this is answered.
+    /// Answers the newest hanging call of this method.
     pub fn release_last_of(&mut self, rpc: Rpc) {
         let place = self.held.iter().rposition(|(_, of, _)| *of == rpc);
-        let (ask, rpc, request) = self.held.remove(place.expect("one hangs"));
+        let (runtime_call, rpc, request) = self.held.remove(place.expect("one hangs"));
         let hangs = std::mem::replace(&mut self.hangs, |_, _| false);
-        self.ask(ask, rpc, request);
+        self.call_runtime(runtime_call, rpc, request);
         self.hangs = hangs;
     }
 
-    /// The runtime ends: what hangs in it is lost.
+    /// The runtime's process ends: all hanging calls are lost.
     pub fn disconnect(&mut self) {
-        for (ask, ..) in std::mem::take(&mut self.held) {
-            self.step(Input::Answered(ask, Outcome::Lost));
+        for (runtime_call, ..) in std::mem::take(&mut self.held) {
+            self.step(Input::Answered(runtime_call, Outcome::Lost));
         }
         self.step(Input::Disconnected);
     }
 
-    /// Calls, and does not wait.
+    /// Starts a call of a client without a deadline.
     pub fn start(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
         self.start_from(Caller::Client, rpc, request, None)
     }
 
-    /// The same for our own relisting.
+    /// Starts a call of an observer.
     pub fn start_ours(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
         self.start_from(Caller::Observer, rpc, request, None)
     }
 
-    /// The same for a caller that waits for so long.
+    /// Starts a call of a client with this timeout.
     pub fn start_for(&mut self, time: Duration, rpc: Rpc, request: impl Into<Bytes>) -> CallId {
         let deadline = Some(self.now + time);
         self.start_from(Caller::Client, rpc, request, deadline)
@@ -533,12 +539,12 @@ impl Node {
         call
     }
 
-    /// Whoever called waits no longer.
+    /// The caller cancels its call.
     pub fn abandon(&mut self, call: CallId) {
         self.step(Input::Abandoned(call));
     }
 
-    /// How a call ended, if it has: with a message, or without.
+    /// How a call ended, if it has: `Some` message, or `None` for an error.
     pub fn end_of(&mut self, call: CallId) -> Option<Option<Bytes>> {
         let place = self.replies.iter().position(|(of, _)| *of == call)?;
         Some(match self.replies.remove(place).1 {
@@ -547,26 +553,26 @@ impl Node {
         })
     }
 
-    /// Calls as a kubelet does, and waits for the end of it: the message, or nothing; and how long
-    /// it took.
+    /// Makes a call as a kubelet does, and waits until it ends. Returns the message, or `None` for an error,
+    /// and the duration.
     pub fn call(&mut self, rpc: Rpc, request: impl Into<Bytes>) -> (Option<Bytes>, Duration) {
-        let asked = self.now;
+        let requested = self.now;
         let call = self.start_for(KUBELET_TIMEOUT, rpc, request);
         loop {
             if let Some(end) = self.end_of(call) {
-                return (end, self.now - asked);
+                return (end, self.now - requested);
             }
-            if self.now >= asked + KUBELET_TIMEOUT {
+            if self.now >= requested + KUBELET_TIMEOUT {
                 self.abandon(call);
-                return (None, self.now - asked);
+                return (None, self.now - requested);
             }
-            // A long wait need not be watched closely.
-            let waited = self.now - asked;
+            // Longer steps for longer waits.
+            let waited = self.now - requested;
             self.pass((waited / 100).max(Duration::from_millis(1)));
         }
     }
 
-    /// Whether this is answered in time; otherwise its caller gives it up.
+    /// Whether a call is answered within this time; otherwise its caller cancels it.
     pub fn answers_within(&mut self, time: Duration, rpc: Rpc) -> bool {
         let call = self.start(rpc, "");
         self.pass(time);
@@ -577,9 +583,11 @@ impl Node {
         matches!(answer, Some(Some(_)))
     }
 
-    /// How long ago a kubelet asked for both lists, if one has.
-    pub fn asked_ago(&self) -> Option<Duration> {
-        self.guard.asked().map(|asked| self.now - asked)
+    /// How long ago a kubelet requested both lists, if it has.
+    pub fn last_requested_ago(&self) -> Option<Duration> {
+        self.guard
+            .last_requested()
+            .map(|requested| self.now - requested)
     }
 
     /// How many calls were passed on.

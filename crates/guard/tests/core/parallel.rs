@@ -1,16 +1,16 @@
-//! A kubelet that makes several containers of one pod at once (KEP-6416).
+//! A kubelet that creates several containers of one pod at once (KEP-6416).
 
 use std::time::Duration;
 
 use bytes::Bytes;
 use cri::{Rpc, v1};
 use guard::core::{
-    Action, AskId, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Reply, Settings,
+    Action, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Reply, RuntimeCallId, Settings,
 };
 use prost::Message;
 use tokio::time::Instant;
 
-/// A runtime that makes containers and never answers `CreateContainer`.
+/// A runtime that creates containers but never answers `CreateContainer`.
 struct Runtime {
     guard: Guard,
     now: Instant,
@@ -67,12 +67,12 @@ impl Runtime {
     fn step(&mut self, input: Input) {
         for action in self.guard.step(input, self.now) {
             match action {
-                Action::Ask(ask, rpc, _) => {
+                Action::Call(runtime_call, rpc, _) => {
                     if let Some(answer) = self.answer(rpc) {
-                        self.answered(ask, answer.into());
+                        self.answered(runtime_call, answer.into());
                     }
                 }
-                Action::AskHost => self.step(Input::HostIds(HostIds::CannotTell)),
+                Action::ListHostIds => self.step(Input::HostIds(HostIds::Unavailable)),
                 Action::Reply(call, Reply::Message(message)) => {
                     let made = v1::CreateContainerResponse::decode(message).unwrap();
                     self.replies.push((call, Some(made.container_id)));
@@ -83,9 +83,9 @@ impl Runtime {
         }
     }
 
-    fn answered(&mut self, ask: AskId, message: Bytes) {
+    fn answered(&mut self, runtime_call: RuntimeCallId, message: Bytes) {
         let outcome = Outcome::Messages(vec![message]);
-        self.step(Input::Answered(ask, outcome));
+        self.step(Input::Answered(runtime_call, outcome));
     }
 
     fn create(&mut self, call: u64, name: &str) {
@@ -113,12 +113,12 @@ impl Runtime {
 }
 
 #[test]
-fn each_of_several_containers_that_are_made_at_once_gets_its_own_answer() {
+fn each_of_several_containers_that_are_created_at_once_gets_its_own_answer() {
     let mut runtime = Runtime::new();
     for (call, name) in [(1, "web"), (2, "proxy"), (3, "log")] {
         runtime.create(call, name);
     }
-    // Made in another order than they were asked for; the third is not.
+    // The runtime creates them in another order than they were requested, and never creates the third.
     runtime.made = vec!["proxy".to_owned(), "web".to_owned()];
     runtime.pass(Duration::from_secs(3));
     runtime.replies.sort_unstable();

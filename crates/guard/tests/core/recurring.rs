@@ -33,7 +33,10 @@ fn assert_the_fault_ends(node: &mut Node) {
         node.pass(SECOND);
         phases.push(node.phase());
     }
-    let given_up = phases.iter().filter(|it| **it == Phase::GivenUp).count();
+    let given_up = phases
+        .iter()
+        .filter(|it| **it == Phase::LimitReached)
+        .count();
     let passing = phases.iter().filter(|it| **it == Phase::Passing).count();
     assert!(
         given_up == 0 && passing > 100,
@@ -85,7 +88,10 @@ fn short_stalls_of_the_whole_runtime_do_not_reach_the_limit() {
                 phases.push(node.phase());
             }
         }
-        let given_up = phases.iter().filter(|it| **it == Phase::GivenUp).count();
+        let given_up = phases
+            .iter()
+            .filter(|it| **it == Phase::LimitReached)
+            .count();
         assert_eq!(given_up, 0, "stalls of {stall} s every {pause} s");
     }
 }
@@ -185,12 +191,12 @@ fn recurring_locks_of_many_lengths_are_each_guarded_soon() {
             };
             node.start_ours(Rpc::ListContainers, "");
             let end = node.now() + SECOND * held;
-            let asked = node.now();
+            let requested = node.now();
             let call = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
             while node.now() < end {
                 node.pass(SECOND / 10);
                 if node.end_of(call).is_some() {
-                    late.push(node.now() - asked);
+                    late.push(node.now() - requested);
                     break;
                 }
             }
@@ -232,7 +238,10 @@ fn one_slow_status_does_not_prevent_that_slow_lists_raise_the_limit() {
         }
         phases.push(node.phase());
     }
-    let given_up = phases.iter().filter(|it| **it == Phase::GivenUp).count();
+    let given_up = phases
+        .iter()
+        .filter(|it| **it == Phase::LimitReached)
+        .count();
     let passing = phases.iter().filter(|it| **it == Phase::Passing).count();
     assert!(
         given_up == 0 && passing > 10,
@@ -247,12 +256,15 @@ fn a_waiting_guard_wakes_up_at_a_bounded_rate() {
     node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, "");
     node.start_for(KUBELET_TIMEOUT, Rpc::ListPodSandbox, "");
     node.pass(SECOND * 20);
-    let (before, asked) = (node.turns, node.asked.len());
+    let (before, requested) = (node.turns, node.own_calls.len());
     node.pass(SECOND * 60);
-    let (turns, asked) = ((node.turns - before) / 60, (node.asked.len() - asked) / 60);
+    let (turns, requested) = (
+        (node.turns - before) / 60,
+        (node.own_calls.len() - requested) / 60,
+    );
     assert!(
-        turns <= 30 && asked <= 5,
-        "{turns} turns, {asked} calls a second"
+        turns <= 30 && requested <= 5,
+        "{turns} turns, {requested} calls a second"
     );
 }
 
@@ -265,9 +277,9 @@ fn a_filtered_list_that_hangs_causes_a_bounded_rate_of_complete_lists() {
     node.pass(SECOND / 10);
     node.hangs = |_, _| false;
     node.takes = Box::new(|_| Duration::from_millis(10));
-    let asked = node.asked.len();
+    let requested = node.own_calls.len();
     node.pass(SECOND * 20);
-    let lists = node.asked[asked..]
+    let lists = node.own_calls[requested..]
         .iter()
         .filter(|(rpc, _)| *rpc == Rpc::ListContainers);
     let lists = lists.count();
@@ -280,13 +292,13 @@ fn a_filtered_list_that_cannot_be_answered_causes_a_bounded_rate_of_complete_lis
     node.hangs = |rpc, id| rpc == Rpc::ListContainers || id == "unresolved";
     let filter = running();
     let list = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, filter);
-    node.announce("unresolved");
+    node.send_event("unresolved");
     node.pass(SECOND / 10);
     node.hangs = |_, id| id == "unresolved";
     node.takes = Box::new(|_| Duration::from_millis(10));
-    let asked = node.asked.len();
+    let requested = node.own_calls.len();
     node.pass(SECOND * 20);
-    let lists = node.asked[asked..]
+    let lists = node.own_calls[requested..]
         .iter()
         .filter(|(rpc, _)| *rpc == Rpc::ListContainers);
     let lists = lists.count();

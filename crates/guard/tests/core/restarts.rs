@@ -1,4 +1,4 @@
-//! A guard that takes over from an earlier one in the middle of a fault.
+//! A guard that replaces an earlier one during a fault.
 
 use std::time::Duration;
 
@@ -41,7 +41,7 @@ fn the_limit_of_a_fault_does_not_start_again_with_a_new_guard() {
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
     node.pass(LIMIT / 2);
     assert!(!node.answers_within(SECOND * 20, Rpc::ListContainers));
-    assert_eq!(node.phase(), Phase::GivenUp);
+    assert_eq!(node.phase(), Phase::LimitReached);
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn see(mode: Mode, slow: Slow, takes: Takes, seed: u64, workers: usize) -> Seen 
         relist.turn(&mut node);
         housekeeping.turn(&mut node);
         let phase = node.phase();
-        seen.gave_up |= phase == Phase::GivenUp;
+        seen.gave_up |= phase == Phase::LimitReached;
         if phase != Phase::Passing && node.now() > start + SECOND * 120 {
             seen.guarding += step;
         }

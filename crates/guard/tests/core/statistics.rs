@@ -46,7 +46,7 @@ fn an_answered_list_is_passed_on() {
     assert_eq!(list.unwrap(), all());
     assert!(took < Duration::from_millis(10), "{took:?}");
     assert!(
-        node.asked
+        node.own_calls
             .iter()
             .all(|(rpc, _)| *rpc != Rpc::ContainerStats)
     );
@@ -103,7 +103,7 @@ fn one_is_stuck(list_of_statistics: Rpc) {
     }
     assert_eq!(node.passed(), passed, "one such list is outstanding");
     let stuck = node
-        .asked
+        .own_calls
         .iter()
         .filter(|(rpc, id)| one_is_locked(*rpc, id));
     assert_eq!(stuck.count(), 1, "one call of the id is outstanding");
@@ -186,11 +186,11 @@ fn a_list_is_passed_on_if_the_runtime_answers_no_statistics_by_id() {
     node.call(Rpc::ListContainerStats, NO_FILTER);
     node.takes = Box::new(|_| Duration::from_secs(9));
     for _ in 0..5 {
-        let before = node.asked.len();
+        let before = node.own_calls.len();
         let (list, took) = node.call(Rpc::ListContainerStats, NO_FILTER);
         assert!(list.is_some() && took < Duration::from_secs(10), "{took:?}");
         assert!(
-            node.asked.len() - before < 3 * CONTAINERS,
+            node.own_calls.len() - before < 3 * CONTAINERS,
             "each id has one call"
         );
         node.pass(Duration::from_secs(10));

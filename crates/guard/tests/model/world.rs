@@ -7,7 +7,8 @@ use std::time::Duration;
 use cri::Rpc;
 use guard::Kind;
 use guard::core::{
-    Action, AskId, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase, Reply, Settings,
+    Action, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase, Reply, RuntimeCallId,
+    Settings,
 };
 use tokio::time::Instant;
 
@@ -16,14 +17,14 @@ use super::runtime::{CREATED, EXITED, Fault, Item, Life, READY, Runtime, is_chan
 use super::runtime::{list_of, request, shown, status_of};
 use super::steps::{Answer, LONG, Start, Step};
 
-/// How long an answer takes that does not hang, and how late an alarm may be.
+/// How long an answer takes if it does not hang, and how late an alarm may be.
 const TICK: Duration = Duration::from_millis(1);
 const ALARM_DELAY: Duration = Duration::from_millis(100);
 
 /// The guard saves its records this long after a change.
 const SAVED_AFTER: Duration = Duration::from_millis(600);
 
-/// Once no fault was left for this long, all calls have ended.
+/// All calls have ended this long after the last fault.
 const CALM: Duration = Duration::from_secs(4);
 
 /// A call that a caller has made.
@@ -37,13 +38,13 @@ struct Call {
 /// A call that the runtime has not answered.
 #[derive(Clone, Debug)]
 pub struct Sent {
-    ask: AskId,
+    runtime_call: RuntimeCallId,
     pub rpc: Rpc,
     pub item: Option<Item>,
     sent: Instant,
     /// The call that was passed on; the guard makes the others itself.
     call: Option<CallId>,
-    /// What the answer was when the call was sent: of a change, once it is done.
+    /// The answer as of the request; for a change, as of its completion.
     early: Option<Outcome>,
 }
 
@@ -54,16 +55,16 @@ pub struct World {
     now: Instant,
     calls: BTreeMap<CallId, Call>,
     last_call: u64,
-    /// What hangs, and what is answered in a moment.
+    /// The calls that hang, and the calls that are answered next.
     pub held: Vec<Sent>,
     ready: Vec<Sent>,
-    /// Whether the host reports the runtime's ids, and was requested to.
+    /// Whether the host reports the runtime's ids, and whether a request for them is outstanding.
     host_reports: bool,
     is_host_requested: bool,
     records: Records,
     saved: Vec<u8>,
     saved_at: Instant,
-    /// Since when nothing hangs.
+    /// When the last fault ended.
     calm_since: Instant,
     /// How many answered lists were checked.
     pub checked: u64,
@@ -71,7 +72,7 @@ pub struct World {
     /// Prints what happens.
     pub speaks: bool,
     start: Instant,
-    /// How the containers began.
+    /// The initial states of the containers.
     began: Vec<(Life, usize)>,
 }
 
@@ -114,7 +115,7 @@ impl World {
         world
     }
 
-    /// Takes a step. Says what is wrong, if anything is.
+    /// Takes a step. The error says which property does not hold.
     pub fn take(&mut self, step: Step) -> Result<(), String> {
         self.note(|| format!("{step:?}"));
         self.now += TICK;
@@ -180,8 +181,7 @@ impl World {
         same.count()
     }
 
-    /// The answers that a call that hangs can have: two if there is something else now than when a
-    /// read was sent.
+    /// The possible answers to a hanging call: two if the state has changed since a read was sent.
     pub fn answers(&self, sent: &Sent) -> Vec<Answer> {
         let Some(early) = &sent.early else {
             return vec![Answer::Late];
@@ -249,7 +249,7 @@ impl World {
         self.step(input, None);
     }
 
-    /// Answers what does not hang, until nothing more is sent.
+    /// Answers the calls that do not hang, until no more are sent.
     fn settle(&mut self) {
         while !self.ready.is_empty() || self.is_host_requested {
             self.now += TICK;
@@ -262,8 +262,8 @@ impl World {
             let (rpc, item, now) = (sent.rpc, sent.item, self.now);
             let outcome = sent.early.expect("its answer is ready");
             self.records.reported(rpc, item, &outcome, sent.sent, now);
-            let input = Input::Answered(sent.ask, outcome.clone());
-            self.step(input, Some((sent.ask, &outcome)));
+            let input = Input::Answered(sent.runtime_call, outcome.clone());
+            self.step(input, Some((sent.runtime_call, &outcome)));
             if sent.call.is_some_and(|call| self.calls.contains_key(&call)) {
                 self.wrong = Some(format!("{rpc} was answered, and has not ended"));
             }
@@ -276,7 +276,7 @@ impl World {
         let alive = items.filter(|item| matches!(self.runtime.life(*item), Life::In(_)));
         match self.host_reports {
             true => HostIds::All(alive.map(|item| item.id().as_str().into()).collect()),
-            false => HostIds::CannotTell,
+            false => HostIds::Unavailable,
         }
     }
 
@@ -306,7 +306,7 @@ impl World {
         self.records.saved();
     }
 
-    /// The guard is killed, and started again from what it has saved.
+    /// The guard is killed and restarted from its saved records.
     fn restart(&mut self) {
         self.calls.clear();
         self.held.clear();
@@ -316,14 +316,14 @@ impl World {
         self.step(Input::Time, None);
     }
 
-    fn step(&mut self, input: Input, answered: Option<(AskId, &Outcome)>) {
+    fn step(&mut self, input: Input, answered: Option<(RuntimeCallId, &Outcome)>) {
         for action in self.guard.step(input, self.now) {
             match action {
-                Action::Pass(ask, call) => match self.calls.get(&call).cloned() {
-                    Some(of) => self.send(ask, of.rpc, of.item, Some(call)),
+                Action::Pass(runtime_call, call) => match self.calls.get(&call).cloned() {
+                    Some(of) => self.send(runtime_call, of.rpc, of.item, Some(call)),
                     None => self.wrong = Some("a call is passed on that has ended".to_owned()),
                 },
-                Action::Ask(ask, rpc, request) => {
+                Action::Call(runtime_call, rpc, request) => {
                     let item = item_of(&request);
                     let all = || self.held.iter().chain(&self.ready);
                     let is_same =
@@ -331,10 +331,10 @@ impl World {
                     if all().any(is_same) {
                         self.wrong = Some(format!("{rpc} of {item:?} is sent twice at once"));
                     }
-                    self.send(ask, rpc, item, None);
+                    self.send(runtime_call, rpc, item, None);
                 }
-                Action::Relay(ask, call) => match answered {
-                    Some((of, outcome)) if of == ask => self.give(call, outcome, false),
+                Action::Relay(runtime_call, call) => match answered {
+                    Some((of, outcome)) if of == runtime_call => self.give(call, outcome, false),
                     _ => self.wrong = Some("an answer is relayed that did not arrive".to_owned()),
                 },
                 Action::Reply(call, Reply::Message(message)) => {
@@ -343,20 +343,26 @@ impl World {
                 Action::Reply(call, Reply::Failed(_)) => {
                     self.give(call, &Outcome::Failed, true);
                 }
-                Action::Cancel(ask) => {
-                    self.held.retain(|sent| sent.ask != ask);
-                    self.ready.retain(|sent| sent.ask != ask);
+                Action::Cancel(runtime_call) => {
+                    self.held.retain(|sent| sent.runtime_call != runtime_call);
+                    self.ready.retain(|sent| sent.runtime_call != runtime_call);
                 }
-                Action::AskHost => self.is_host_requested = true,
+                Action::ListHostIds => self.is_host_requested = true,
             }
         }
     }
 
-    fn send(&mut self, ask: AskId, rpc: Rpc, item: Option<Item>, call: Option<CallId>) {
+    fn send(
+        &mut self,
+        runtime_call: RuntimeCallId,
+        rpc: Rpc,
+        item: Option<Item>,
+        call: Option<CallId>,
+    ) {
         let hangs = self.runtime.holds(rpc, item);
         let is_done = !hangs || !is_change(rpc);
         let sent = Sent {
-            ask,
+            runtime_call,
             rpc,
             item,
             sent: self.now,
@@ -369,7 +375,7 @@ impl World {
         }
     }
 
-    /// A call ends with this, which is the guard's own answer or the runtime's.
+    /// A call ends with this answer, of the guard or of the runtime.
     fn give(&mut self, call: CallId, outcome: &Outcome, is_own: bool) {
         let Some(of) = self.calls.remove(&call) else {
             self.wrong = Some("a call has ended twice".to_owned());

@@ -8,7 +8,7 @@ use guard::core::Outcome;
 use prost::Message;
 use tokio::time::Instant;
 
-use super::runtime::{Asked, Runtime, id_of};
+use super::runtime::{Runtime, RuntimeCall, id_of};
 
 #[derive(Debug, Default)]
 pub struct Faults {
@@ -32,8 +32,8 @@ impl Faults {
     }
 
     /// The id that the answer to this call lacks, if it lacks one.
-    pub fn hides(&mut self, asked: &Asked, runtime: &Runtime) -> Option<String> {
-        let (kind, by_list) = match asked.rpc {
+    pub fn hides(&mut self, call: &RuntimeCall, runtime: &Runtime) -> Option<String> {
+        let (kind, by_list) = match call.rpc {
             Rpc::ListContainers => (Kind::Container, true),
             Rpc::ListPodSandbox => (Kind::Sandbox, true),
             Rpc::ContainerStatus => (Kind::Container, false),
@@ -42,8 +42,8 @@ impl Faults {
         };
         // A list with a filter may not have the id anyway.
         let is_it = |id: &str| match by_list {
-            true => asked.request.is_empty(),
-            false => id_of(&asked.request) == id,
+            true => call.request.is_empty(),
+            false => id_of(&call.request) == id,
         };
         let mut alive = runtime.alive();
         let next = alive.find(|(id, thing)| {
@@ -54,23 +54,23 @@ impl Faults {
         Some(id)
     }
 
-    /// The answer to a call that was requested at `asked` lacks this id.
-    pub fn lacked(&mut self, id: String, asked: Instant) {
-        let (count, last) = self.lacked.entry(id).or_insert((0, asked));
+    /// The answer to a call that was requested at `requested` lacks this id.
+    pub fn lacked(&mut self, id: String, requested: Instant) {
+        let (count, last) = self.lacked.entry(id).or_insert((0, requested));
         *count += 1;
-        *last = asked.max(*last);
+        *last = requested.max(*last);
         self.count += 1;
     }
 
     /// An answer arrived. The ids that it shows are no longer missing, if it was requested later.
-    pub fn answered(&mut self, asked: &Asked, outcome: &Outcome, since: Instant) {
+    pub fn answered(&mut self, call: &RuntimeCall, outcome: &Outcome, since: Instant) {
         let Outcome::Messages(messages) = outcome else {
             return;
         };
         let Some(message) = messages.first().cloned() else {
             return;
         };
-        let ids: Vec<String> = match asked.rpc {
+        let ids: Vec<String> = match call.rpc {
             Rpc::ListContainers => {
                 let list = v1::ListContainersResponse::decode(message).unwrap();
                 list.containers.into_iter().map(|row| row.id).collect()
@@ -80,12 +80,12 @@ impl Faults {
                 list.items.into_iter().map(|row| row.id).collect()
             }
             Rpc::ContainerStatus | Rpc::PodSandboxStatus | Rpc::StartContainer => {
-                vec![id_of(&asked.request)]
+                vec![id_of(&call.request)]
             }
             Rpc::RunPodSandbox | Rpc::CreateContainer => vec![id_of(&message)],
             _ => return,
         };
-        let is_list = matches!(asked.rpc, Rpc::ListContainers | Rpc::ListPodSandbox);
+        let is_list = matches!(call.rpc, Rpc::ListContainers | Rpc::ListPodSandbox);
         for id in ids {
             self.shows(&id, since);
             if is_list {

@@ -16,14 +16,14 @@ use super::runtime::Runtime;
 pub struct Call {
     pub rpc: Rpc,
     pub request: Bytes,
-    pub asked: Instant,
+    pub requested: Instant,
     /// An observer makes the call, and not the kubelet.
     pub is_ours: bool,
 }
 
 /// What the answers to the kubelet have shown of an id.
 #[derive(Clone, Debug, Default)]
-pub struct Told {
+pub struct Reported {
     /// The highest state, and when it was first shown.
     pub state: Option<(i32, Instant)>,
     /// When an answer first showed the id.
@@ -36,13 +36,13 @@ pub struct Told {
 
 #[derive(Debug, Default)]
 pub struct Kubelet {
-    pub told: BTreeMap<String, Told>,
+    pub reported: BTreeMap<String, Reported>,
     attempts: u32,
 }
 
 impl Kubelet {
-    pub fn of(&mut self, id: &str) -> &mut Told {
-        self.told.entry(id.to_owned()).or_default()
+    pub fn of(&mut self, id: &str) -> &mut Reported {
+        self.reported.entry(id.to_owned()).or_default()
     }
 
     /// The next random call.
@@ -50,9 +50,9 @@ impl Kubelet {
         let known: Vec<(&String, Kind, i32)> = runtime
             .alive()
             .filter(|(id, _)| {
-                self.told
+                self.reported
                     .get(*id)
-                    .is_some_and(|told| told.removed.is_none())
+                    .is_some_and(|reported| reported.removed.is_none())
             })
             .map(|(id, thing)| (id, thing.kind, thing.state()))
             .collect();

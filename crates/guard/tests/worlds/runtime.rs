@@ -68,7 +68,7 @@ impl Thing {
 
 /// A call to the runtime.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct RuntimeCall {
     pub rpc: Rpc,
     pub request: Bytes,
 }
@@ -137,30 +137,30 @@ impl Runtime {
     }
 
     /// Whether this call hangs before it is performed.
-    pub fn holds(&self, asked: &Asked) -> bool {
+    pub fn holds(&self, call: &RuntimeCall) -> bool {
         self.is_stopped
-            || match asked.rpc {
+            || match call.rpc {
                 Rpc::ListPodSandbox => self.lists_hang.contains(&Kind::Sandbox),
                 Rpc::ListContainers => self.lists_hang.contains(&Kind::Container),
                 Rpc::ContainerStatus if self.kinds_hang.contains(&Kind::Container) => true,
                 Rpc::PodSandboxStatus if self.kinds_hang.contains(&Kind::Sandbox) => true,
                 Rpc::ContainerStatus | Rpc::PodSandboxStatus => {
-                    self.statuses_hang.contains(&id_of(&asked.request))
+                    self.statuses_hang.contains(&id_of(&call.request))
                 }
                 // A stuck container cannot be changed either.
                 Rpc::StopContainer | Rpc::RemoveContainer | Rpc::StartContainer => {
-                    self.statuses_hang.contains(&id_of(&asked.request))
+                    self.statuses_hang.contains(&id_of(&call.request))
                 }
                 _ => false,
             }
     }
 
     /// Whether the answer to this call hangs, although the call is performed.
-    pub fn holds_answer(&self, asked: &Asked) -> bool {
+    pub fn holds_answer(&self, call: &RuntimeCall) -> bool {
         self.is_stopped
             || self.answers_hang
                 && matches!(
-                    asked.rpc,
+                    call.rpc,
                     Rpc::RunPodSandbox
                         | Rpc::CreateContainer
                         | Rpc::StartContainer
@@ -183,21 +183,21 @@ impl Runtime {
     }
 
     /// Performs a call, and returns its answer.
-    pub fn perform(&mut self, asked: &Asked, now: Instant) -> Outcome {
-        let id = id_of(&asked.request);
+    pub fn perform(&mut self, call: &RuntimeCall, now: Instant) -> Outcome {
+        let id = id_of(&call.request);
         let done = || Outcome::Messages(vec![Bytes::new()]);
-        let makes = matches!(asked.rpc, Rpc::RunPodSandbox | Rpc::CreateContainer);
+        let makes = matches!(call.rpc, Rpc::RunPodSandbox | Rpc::CreateContainer);
         if makes && self.refuses_creations {
             return Outcome::Failed;
         }
-        match asked.rpc {
+        match call.rpc {
             Rpc::Version => Outcome::Messages(vec![Bytes::from_static(b"\x0a\x01v")]),
-            Rpc::ListPodSandbox => self.list_sandboxes(&asked.request),
-            Rpc::ListContainers => self.list_containers(&asked.request),
-            Rpc::ContainerStatus => self.status(Kind::Container, &id, &asked.request),
-            Rpc::PodSandboxStatus => self.status(Kind::Sandbox, &id, &asked.request),
+            Rpc::ListPodSandbox => self.list_sandboxes(&call.request),
+            Rpc::ListContainers => self.list_containers(&call.request),
+            Rpc::ContainerStatus => self.status(Kind::Container, &id, &call.request),
+            Rpc::PodSandboxStatus => self.status(Kind::Sandbox, &id, &call.request),
             Rpc::RunPodSandbox => {
-                let read = v1::RunPodSandboxRequest::decode(asked.request.clone()).unwrap();
+                let read = v1::RunPodSandboxRequest::decode(call.request.clone()).unwrap();
                 let metadata = read.config.unwrap().metadata.unwrap();
                 let id = self.make(Thing {
                     kind: Kind::Sandbox,
@@ -212,7 +212,7 @@ impl Runtime {
                 made(id)
             }
             Rpc::CreateContainer => {
-                let read = v1::CreateContainerRequest::decode(asked.request.clone()).unwrap();
+                let read = v1::CreateContainerRequest::decode(call.request.clone()).unwrap();
                 let config = read.config.unwrap();
                 let metadata = config.metadata.unwrap();
                 let Some(sandbox) = self.alive_mut(&read.pod_sandbox_id) else {
@@ -262,7 +262,7 @@ impl Runtime {
                 done()
             }
             Rpc::StopPodSandbox | Rpc::RemovePodSandbox => {
-                let removes = asked.rpc == Rpc::RemovePodSandbox;
+                let removes = call.rpc == Rpc::RemovePodSandbox;
                 for (other, thing) in &mut self.things {
                     if thing.removed.is_none() && (*other == id || thing.sandbox == id) {
                         let ended = if thing.kind == Kind::Sandbox {

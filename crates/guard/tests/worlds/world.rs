@@ -8,7 +8,7 @@ use cri::{Rpc, v1};
 use fastrand::Rng;
 use guard::Kind;
 use guard::core::{
-    Action, AskId, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Reply, Settings,
+    Action, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Reply, RuntimeCallId, Settings,
 };
 use prost::Message;
 use tokio::time::Instant;
@@ -16,59 +16,58 @@ use tokio::time::Instant;
 use super::faults::Faults;
 use super::kubelet::{Call, Kubelet};
 use super::pods::{Acting, Want, Wanted};
-use super::runtime::{Asked, EXITED, RUNNING, Runtime, Thing, id_of};
+use super::runtime::{EXITED, RUNNING, Runtime, RuntimeCall, Thing, id_of};
 
-/// A container that somebody else has made is met by the host's folders after this.
-const MET: Duration = Duration::from_millis(2500);
+/// How long until the host's directories show a container of another client.
+const FOREIGN_KNOWN_AFTER: Duration = Duration::from_millis(2500);
 
-/// A list that waits for so long, and no caller's deadline is near, is one that cannot be answered.
-const PATIENCE: Duration = Duration::from_secs(9);
+/// A list that can be answered is answered within this time.
+const MAX_WAIT: Duration = Duration::from_secs(9);
 
-/// The guard saves what has changed no later.
-const SAVED: Duration = Duration::from_millis(600);
+/// The guard saves a change within this time.
+const SAVED_WITHIN: Duration = Duration::from_millis(600);
 
-/// What was confirmed so long before a list was asked for may be in it.
-const FRESH: Duration = Duration::from_secs(1);
+/// A row that was confirmed within this time before the request of a list may be in it.
+const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// How often something was told in the runtime's place.
+/// How often the guard answered in place of the runtime, and what was tried.
 #[derive(Default)]
 pub struct Counts {
     pub lists: u64,
     pub completed: u64,
     /// How many lists were compared in shadow mode.
     pub compared: u64,
-    /// How many answers of the runtime lacked something.
+    /// How many answers of the runtime lacked an id that exists.
     pub lacked: u64,
-    /// How many containers a kubelet that acts has started, and of how many pods it has released
-    /// the volumes.
+    /// How many containers the acting kubelet has started, and of how many pods it has released the volumes.
     pub started: u64,
     pub released: u64,
 }
 
 enum Event {
-    /// The kubelet calls something.
+    /// The kubelet makes a random call.
     Calls,
-    /// The kubelet that acts relists.
+    /// The acting kubelet relists.
     Relists,
-    /// Something in the world changes.
+    /// A fault begins or ends, or another client changes something.
     Changes,
-    /// The runtime takes up a call, or answers one.
-    TakesUp(AskId),
-    Answers(AskId),
-    /// The kubelet that acts calls this.
+    /// The runtime performs a call, or answers one.
+    TakesUp(RuntimeCallId),
+    Answers(RuntimeCallId),
+    /// The acting kubelet makes this call.
     Acts(Rpc, Bytes, Want),
-    HostTells,
+    HostIds,
     Saves,
-    /// The kubelet waits no longer.
+    /// The kubelet cancels this call.
     Leaves(CallId),
     Alarm,
 }
 
 struct Outstanding {
-    asked: Asked,
+    call: RuntimeCall,
     since: Instant,
     is_ours: bool,
-    /// What the answer will be, once it was taken up.
+    /// The answer, once the call is performed.
     answer: Option<Outcome>,
 }
 
@@ -84,20 +83,20 @@ pub struct World {
     kubelet: Kubelet,
     calls: BTreeMap<CallId, Call>,
     last_call: u64,
-    outstanding: BTreeMap<AskId, Outstanding>,
-    host_tells: bool,
+    outstanding: BTreeMap<RuntimeCallId, Outstanding>,
+    has_host_ids: bool,
     alarm: Option<Instant>,
-    /// What the guard has saved for its next start.
+    /// The saved state of the guard.
     saved: Option<Vec<u8>>,
     faults: Faults,
     /// When the guard was last killed.
     restarted: Instant,
-    /// When what hung was last let go.
+    /// When all faults last ended.
     went_on: Instant,
     mode: Mode,
-    /// A kubelet that acts, in place of one that calls at random.
+    /// A kubelet that acts on its answers, in place of one that makes random calls.
     acting: Option<Acting>,
-    /// The host tells, and one running container is all that is ever stuck: no list is refused.
+    /// The host's ids can be read, and only one running container is ever stuck: no list is refused.
     is_ordinary: bool,
     /// How many seconds a call takes at least and at most.
     takes: (f64, f64),
@@ -115,7 +114,7 @@ impl World {
     pub fn new(seed: u64, speaks: bool) -> Self {
         let mut rng = Rng::with_seed(seed);
         let start = Instant::now();
-        let host_tells = rng.u8(0..4) > 0 || seed % 16 == 9;
+        let has_host_ids = rng.u8(0..4) > 0 || seed % 16 == 9;
         let mode = match seed % 8 {
             7 => Mode::Shadow,
             _ => Mode::Guard,
@@ -133,7 +132,7 @@ impl World {
             calls: BTreeMap::new(),
             last_call: 0,
             outstanding: BTreeMap::new(),
-            host_tells,
+            has_host_ids,
             alarm: None,
             saved: None,
             faults: Faults::default(),
@@ -211,16 +210,16 @@ impl World {
                     }
                     self.make_call(rpc, request, false, 60.0);
                 }
-                Event::TakesUp(ask) => self.take_up(ask),
-                Event::Answers(ask) => self.answer(ask),
-                Event::HostTells => self.host(),
+                Event::TakesUp(runtime_call) => self.take_up(runtime_call),
+                Event::Answers(runtime_call) => self.answer(runtime_call),
+                Event::HostIds => self.host(),
                 Event::Saves => {
                     self.saved = self.guard.to_save(self.now).or(self.saved.take());
                     self.at(0.5, Event::Saves);
                 }
                 Event::Leaves(call) => {
                     if let Some(of) = self.calls.remove(&call) {
-                        self.note(|| format!("{call:?} is given up"));
+                        self.note(|| format!("{call:?} is cancelled"));
                         self.check_wait(&of);
                         self.step(Input::Abandoned(call));
                         self.ended(call, None);
@@ -236,7 +235,7 @@ impl World {
         }
         self.counts.compared += differences.compared;
         self.counts.lacked += self.faults.count;
-        assert_eq!(differences.kept, [], "it would have been told");
+        assert_eq!(differences.newest, [], "a difference was found");
         self.counts
     }
 
@@ -260,44 +259,48 @@ impl World {
         }
     }
 
-    fn perform(&mut self, actions: Vec<Action>, answered: &BTreeMap<AskId, Outcome>) {
+    fn perform(&mut self, actions: Vec<Action>, answered: &BTreeMap<RuntimeCallId, Outcome>) {
         for action in actions {
             match action {
-                Action::Pass(ask, call) => {
+                Action::Pass(runtime_call, call) => {
                     let of = &self.calls[&call];
                     let (rpc, request) = (of.rpc, of.request.clone());
-                    self.ask(ask, rpc, request, false);
+                    self.call_runtime(runtime_call, rpc, request, false);
                 }
-                Action::Ask(ask, rpc, request) => self.ask(ask, rpc, request, true),
-                Action::Relay(ask, call) => {
+                Action::Call(runtime_call, rpc, request) => {
+                    self.call_runtime(runtime_call, rpc, request, true)
+                }
+                Action::Relay(runtime_call, call) => {
                     let id = call;
-                    let call = self.calls.remove(&call).expect("it has one end");
-                    let outcome = answered.get(&ask).expect("it has just been answered");
+                    let call = self.calls.remove(&call).expect("each call ends once");
+                    let outcome = answered
+                        .get(&runtime_call)
+                        .expect("it has just been answered");
                     if !call.is_ours {
-                        self.told(&call, outcome);
+                        self.reported(&call, outcome);
                     }
                     self.ended(id, Some(outcome));
                 }
                 Action::Reply(call, reply) => {
-                    assert_eq!(self.mode, Mode::Guard, "nothing is answered");
+                    assert_eq!(self.mode, Mode::Guard, "the guard answers no call");
                     let id = call;
-                    let call = self.calls.remove(&call).expect("it has one end");
-                    assert!(!call.is_ours, "we see the runtime as it is");
+                    let call = self.calls.remove(&call).expect("each call ends once");
+                    assert!(!call.is_ours, "an observer is answered by the runtime only");
                     self.note(|| format!("  replied to {} {:?}", call.rpc, reply_of(&reply)));
                     match reply {
                         Reply::Message(message) => {
                             match call.rpc {
                                 Rpc::RunPodSandbox | Rpc::CreateContainer => {
-                                    self.faults.shows(&id_of(&message), call.asked);
+                                    self.faults.shows(&id_of(&message), call.requested);
                                 }
                                 Rpc::StartContainer => {
-                                    self.faults.shows(&id_of(&call.request), call.asked);
+                                    self.faults.shows(&id_of(&call.request), call.requested);
                                 }
                                 _ => {}
                             }
                             self.check(&call, &message);
                             let outcome = Outcome::Messages(vec![message]);
-                            self.told(&call, &outcome);
+                            self.reported(&call, &outcome);
                             self.ended(id, Some(&outcome));
                         }
                         Reply::Failed(_) => {
@@ -308,81 +311,93 @@ impl World {
                         }
                     }
                 }
-                Action::Cancel(ask) => {
-                    // One that is lost in this very moment has ended too.
-                    let was = self.outstanding.remove(&ask);
-                    assert!(was.is_some() || answered.contains_key(&ask), "it has ended");
+                Action::Cancel(runtime_call) => {
+                    // The call may have been lost in the same step.
+                    let was = self.outstanding.remove(&runtime_call);
+                    assert!(
+                        was.is_some() || answered.contains_key(&runtime_call),
+                        "it has ended"
+                    );
                 }
-                Action::AskHost => {
+                Action::ListHostIds => {
                     let delay = self.rng.f64() * 0.05;
-                    self.at(delay, Event::HostTells);
+                    self.at(delay, Event::HostIds);
                 }
             }
         }
     }
 
-    /// Where one container is stuck and another is there, each list is answered.
+    /// While one container is stuck and another one exists, each list is answered.
     fn check_wait(&self, call: &Call) {
-        let waited = self.now - call.asked;
+        let waited = self.now - call.requested;
         let is_in_question = self.is_ordinary && !call.is_ours && call.rpc == Rpc::ListContainers;
         let hang = &self.runtime.statuses_hang;
         let mut others = self.runtime.alive().filter(|(id, thing)| {
-            let is_old = thing.created() < call.asked;
+            let is_old = thing.created() < call.requested;
             is_old && thing.kind == Kind::Container && !hang.contains(*id)
         });
         assert!(
-            !is_in_question || waited < PATIENCE || others.next().is_none(),
+            !is_in_question || waited < MAX_WAIT || others.next().is_none(),
             "a list is not answered for {waited:?}"
         );
     }
 
-    fn ask(&mut self, ask: AskId, rpc: Rpc, request: Bytes, is_ours: bool) {
-        let asked = Asked { rpc, request };
+    fn call_runtime(
+        &mut self,
+        runtime_call: RuntimeCallId,
+        rpc: Rpc,
+        request: Bytes,
+        is_ours: bool,
+    ) {
+        let call = RuntimeCall { rpc, request };
         if is_ours {
             let same = |other: &&Outstanding| {
                 other.is_ours
-                    && other.asked.rpc == rpc
-                    && id_of(&other.asked.request) == id_of(&asked.request)
+                    && other.call.rpc == rpc
+                    && id_of(&other.call.request) == id_of(&call.request)
             };
             let twice = self.outstanding.values().find(same);
-            assert!(twice.is_none(), "{rpc} is asked twice at once");
+            assert!(
+                twice.is_none(),
+                "two {rpc} calls for one id are outstanding"
+            );
         }
         let answer = None;
         let outstanding = Outstanding {
-            asked,
+            call,
             since: self.now,
             is_ours,
             answer,
         };
-        self.outstanding.insert(ask, outstanding);
+        self.outstanding.insert(runtime_call, outstanding);
         let (least, most) = self.takes;
         let delay = least + self.rng.f64() * (most - least);
-        self.at(delay, Event::TakesUp(ask));
+        self.at(delay, Event::TakesUp(runtime_call));
     }
 
-    fn take_up(&mut self, ask: AskId) {
-        let Some(outstanding) = self.outstanding.get_mut(&ask) else {
+    fn take_up(&mut self, runtime_call: RuntimeCallId) {
+        let Some(outstanding) = self.outstanding.get_mut(&runtime_call) else {
             return;
         };
-        if self.runtime.holds(&outstanding.asked) || outstanding.answer.is_some() {
+        if self.runtime.holds(&outstanding.call) || outstanding.answer.is_some() {
             return;
         }
-        let (asked, since) = (outstanding.asked.clone(), outstanding.since);
-        // A kubelet that acts is right to start what the runtime itself says is not there: it is
-        // told no such answer, and what it asks for may be shared with the guard.
-        let is_untold = outstanding.is_ours && asked.request.is_empty();
+        let (call, since) = (outstanding.call.clone(), outstanding.since);
+        // An acting kubelet rightly starts a container that the runtime itself does not show. So it must not
+        // receive such an answer, and its calls may be shared with those of the guard.
+        let is_untold = outstanding.is_ours && call.request.is_empty();
         let may_lack = self.mode == Mode::Guard && (self.acting.is_none() || is_untold);
         let hidden = match may_lack {
-            true => self.faults.hides(&asked, &self.runtime),
+            true => self.faults.hides(&call, &self.runtime),
             false => None,
         };
         self.runtime.hidden = hidden.filter(|id| self.may_be_lacking(id));
-        let answer = self.runtime.perform(&asked, self.now);
+        let answer = self.runtime.perform(&call, self.now);
         if let Some(id) = self.runtime.hidden.take() {
-            self.note(|| format!("{} lacks {}", asked.rpc, short(&id)));
+            self.note(|| format!("{} lacks {}", call.rpc, short(&id)));
             self.faults.lacked(id, since);
         }
-        if let Some(outstanding) = self.outstanding.get_mut(&ask) {
+        if let Some(outstanding) = self.outstanding.get_mut(&runtime_call) {
             outstanding.answer = Some(answer);
         }
         let doubled = self.runtime.doubled.take();
@@ -391,16 +406,16 @@ impl World {
             "a second copy of {doubled:?} is started"
         );
         let delay = self.rng.f64() * 0.02;
-        self.at(delay, Event::Answers(ask));
+        self.at(delay, Event::Answers(runtime_call));
     }
 
-    /// One answer is enough if the guard knows nothing of the id: what no list has shown since its
-    /// start is not hidden, nor what is being removed.
+    /// Whether an answer may lack this id. If no list has shown the id since the guard's start, or if it is
+    /// being removed, one such answer would be enough for the guard.
     fn may_be_lacking(&self, id: &str) -> bool {
         let thing = &self.runtime.things[id];
         let removes = |it: &&Outstanding| {
-            let of = id_of(&it.asked.request);
-            matches!(it.asked.rpc, Rpc::RemoveContainer | Rpc::RemovePodSandbox)
+            let of = id_of(&it.call.request);
+            matches!(it.call.rpc, Rpc::RemoveContainer | Rpc::RemovePodSandbox)
                 && (of == *id || of == thing.sandbox)
         };
         let is_proof = self.acting.is_some() && self.faults.have_lacked(id);
@@ -408,47 +423,47 @@ impl World {
         !is_removed && !is_proof && self.faults.have_listed(id)
     }
 
-    fn answer(&mut self, ask: AskId) {
-        let Some(outstanding) = self.outstanding.get(&ask) else {
+    fn answer(&mut self, runtime_call: RuntimeCallId) {
+        let Some(outstanding) = self.outstanding.get(&runtime_call) else {
             return;
         };
-        if self.runtime.holds_answer(&outstanding.asked) {
+        if self.runtime.holds_answer(&outstanding.call) {
             return;
         }
         let Some(Outstanding {
             answer: Some(outcome),
-            asked,
+            call,
             since,
             ..
-        }) = self.outstanding.remove(&ask)
+        }) = self.outstanding.remove(&runtime_call)
         else {
             return;
         };
-        self.faults.answered(&asked, &outcome, since);
-        self.end(BTreeMap::from([(ask, outcome)]));
+        self.faults.answered(&call, &outcome, since);
+        self.end(BTreeMap::from([(runtime_call, outcome)]));
     }
 
-    fn end(&mut self, answered: BTreeMap<AskId, Outcome>) {
-        for (ask, outcome) in &answered {
+    fn end(&mut self, answered: BTreeMap<RuntimeCallId, Outcome>) {
+        for (runtime_call, outcome) in &answered {
             let actions = self
                 .guard
-                .step(Input::Answered(*ask, outcome.clone()), self.now);
+                .step(Input::Answered(*runtime_call, outcome.clone()), self.now);
             self.perform(actions, &answered);
         }
         self.set_alarm();
     }
 
     fn host(&mut self) {
-        let told = match self.host_tells {
+        let host_ids = match self.has_host_ids {
             true if !self.is_ordinary && self.rng.u8(0..8) == 0 => HostIds::Unread,
             true => {
                 let alive = self.runtime.alive().map(|(id, _)| id.clone());
                 let all = alive.chain([self.runtime.next_id()]);
                 HostIds::All(all.map(|id| id.as_str().into()).collect())
             }
-            false => HostIds::CannotTell,
+            false => HostIds::Unavailable,
         };
-        self.step(Input::HostIds(told));
+        self.step(Input::HostIds(host_ids));
     }
 
     fn call(&mut self) {
@@ -464,26 +479,26 @@ impl World {
                 | Rpc::Version
         );
         let is_ours = reads && self.rng.u8(0..4) == 0;
-        let patience = match self.rng.u8(0..10) {
+        let timeout = match self.rng.u8(0..10) {
             0 => self.rng.f64() * 5.0,
             _ => 20.0,
         };
-        self.make_call(rpc, request, is_ours, patience);
+        self.make_call(rpc, request, is_ours, timeout);
     }
 
-    fn make_call(&mut self, rpc: Rpc, request: Bytes, is_ours: bool, patience: f64) {
+    fn make_call(&mut self, rpc: Rpc, request: Bytes, is_ours: bool, timeout: f64) {
         self.last_call += 1;
         let call = CallId(self.last_call);
         self.note(|| format!("{call:?} {rpc} {}", short(&id_of(&request))));
-        let asked = self.now;
+        let requested = self.now;
         let of = Call {
             rpc,
             request: request.clone(),
-            asked,
+            requested,
             is_ours,
         };
         self.calls.insert(call, of);
-        self.at(patience, Event::Leaves(call));
+        self.at(timeout, Event::Leaves(call));
         self.step(Input::Called {
             call,
             rpc,
@@ -492,11 +507,11 @@ impl World {
                 true => Caller::Observer,
                 false => Caller::Client,
             },
-            deadline: Some(asked + Duration::from_secs_f64(patience)),
+            deadline: Some(requested + Duration::from_secs_f64(timeout)),
         });
     }
 
-    /// A call of the kubelet that acts has ended.
+    /// A call of the acting kubelet has ended.
     fn ended(&mut self, call: CallId, outcome: Option<&Outcome>) {
         let now = self.now;
         let Some(acting) = &mut self.acting else {
@@ -512,7 +527,7 @@ impl World {
         self.act(wanted);
     }
 
-    /// Makes the calls of the kubelet that acts, each in a moment.
+    /// Schedules the calls of the acting kubelet.
     fn act(&mut self, wanted: Vec<Wanted>) {
         for (rpc, request, want) in wanted {
             let delay = self.rng.f64() * 0.005;
@@ -523,7 +538,7 @@ impl World {
     fn make_pod(&mut self, is_foreign: bool) {
         let number = self.rng.u32(..);
         let mut uid = format!("uid-{number}");
-        // Or somebody makes another sandbox of a pod, to which an acting kubelet's belongs none.
+        // Another client may create a second sandbox of a pod, but not of a pod of an acting kubelet.
         let known: Vec<String> = self.runtime.alive().map(|(_, of)| of.uid.clone()).collect();
         if self.acting.is_none()
             && self.rng.bool()
@@ -561,7 +576,7 @@ impl World {
         }
     }
 
-    /// A fault begins or ends, somebody dies, or somebody else does something.
+    /// A fault begins or ends, a container exits, or another client changes something.
     fn change(&mut self) {
         let pause = self.rng.f64() * 3.0;
         self.at(pause, Event::Changes);
@@ -593,7 +608,7 @@ impl World {
                 self.runtime.lists_hang.insert(kind);
             }
             20 => {
-                self.note(|| "nothing can be made".to_owned());
+                self.note(|| "creations fail".to_owned());
                 self.runtime.refuses_creations = true;
             }
             0..5 => {
@@ -613,28 +628,31 @@ impl World {
                 self.runtime.answers_hang = true;
             }
             10 => {
-                self.note(|| "all is stopped".to_owned());
+                self.note(|| "the runtime is stopped".to_owned());
                 self.runtime.is_stopped = true;
             }
             11..14 => {
-                self.note(|| "all goes on".to_owned());
+                self.note(|| "all faults end".to_owned());
                 self.went_on = self.now;
                 self.runtime.recover();
-                let asks: Vec<AskId> = self.outstanding.keys().copied().collect();
-                for ask in asks {
+                let runtime_calls: Vec<RuntimeCallId> = self.outstanding.keys().copied().collect();
+                for runtime_call in runtime_calls {
                     let delay = self.rng.f64() * 0.02;
-                    match self.outstanding[&ask].answer {
-                        Some(_) => self.at(delay, Event::Answers(ask)),
-                        None => self.at(delay, Event::TakesUp(ask)),
+                    match self.outstanding[&runtime_call].answer {
+                        Some(_) => self.at(delay, Event::Answers(runtime_call)),
+                        None => self.at(delay, Event::TakesUp(runtime_call)),
                     }
                 }
             }
             14 => {
-                self.note(|| "the runtime is started again".to_owned());
+                self.note(|| "the runtime is restarted".to_owned());
                 self.went_on = self.now;
                 self.runtime.recover();
                 let lost = std::mem::take(&mut self.outstanding).into_keys();
-                self.end(lost.map(|ask| (ask, Outcome::Lost)).collect());
+                self.end(
+                    lost.map(|runtime_call| (runtime_call, Outcome::Lost))
+                        .collect(),
+                );
             }
             15..18 => {
                 let now = self.now;
@@ -643,28 +661,32 @@ impl World {
                     && thing.state() == RUNNING
                     && !self.runtime.is_stopped
                 {
-                    self.note(|| format!("{} dies", short(&one.clone().unwrap())));
+                    self.note(|| format!("{} exits", short(&one.clone().unwrap())));
                     let thing = self.runtime.alive_mut(&one.unwrap()).unwrap();
                     thing.states.push((now, EXITED));
                 }
             }
             19 => self.restart_guard(),
             18 if !self.runtime.is_stopped => {
-                self.note(|| "somebody else makes a pod".to_owned());
+                self.note(|| "another client creates a pod".to_owned());
                 self.make_pod(true);
             }
             _ => {}
         }
     }
 
-    /// One container is stuck; others die and are made, creations fail, the guard is restarted.
+    /// One container is stuck. Others exit and are created, creations fail, the guard is restarted.
     fn change_what_is_usual(&mut self, one: Option<String>) {
-        // What the guard has not saved as running may be thought to be created only, or is not known.
-        let saved = self.now.checked_sub(SAVED).unwrap_or(self.now);
+        // A restarted guard does not know that a container is running if that was not saved.
+        let saved = self.now.checked_sub(SAVED_WITHIN).unwrap_or(self.now);
         let runs = |id: &String| {
             let thing = &self.runtime.things[id];
             let is_running = thing.kind == Kind::Container && thing.state() == RUNNING;
-            let there = self.kubelet.told.get(id).and_then(|told| told.there);
+            let there = self
+                .kubelet
+                .reported
+                .get(id)
+                .and_then(|reported| reported.there);
             let is_saved = thing.states.iter().all(|(since, _)| *since < saved);
             is_running && is_saved && there.is_some_and(|there| there < saved)
         };
@@ -678,13 +700,13 @@ impl World {
             }
             (2, Some(id)) if !self.runtime.statuses_hang.contains(&id) => {
                 let now = self.now;
-                self.note(|| format!("{} dies", short(&id)));
+                self.note(|| format!("{} exits", short(&id)));
                 if let Some(thing) = self.runtime.alive_mut(&id) {
                     thing.states.push((now, EXITED));
                 }
             }
             (3, _) => {
-                self.note(|| "somebody else makes a pod".to_owned());
+                self.note(|| "another client creates a pod".to_owned());
                 self.make_pod(true);
             }
             (4, _) => self.runtime.refuses_creations ^= true,
@@ -693,9 +715,9 @@ impl World {
         }
     }
 
-    /// The guard is killed, and started again.
+    /// The guard is killed and restarted.
     fn restart_guard(&mut self) {
-        self.note(|| "the guard is started again".to_owned());
+        self.note(|| "the guard is restarted".to_owned());
         self.calls.clear();
         if let Some(acting) = &mut self.acting {
             acting.lost_all(self.now);
@@ -712,8 +734,8 @@ impl World {
         }
     }
 
-    /// The kubelet was told this, by whomever.
-    fn told(&mut self, call: &Call, outcome: &Outcome) {
+    /// The kubelet received this answer, from the runtime or from the guard.
+    fn reported(&mut self, call: &Call, outcome: &Outcome) {
         let now = self.now;
         let id = id_of(&call.request);
         match (call.rpc, outcome) {
@@ -752,14 +774,14 @@ impl World {
 
     fn note_state(&mut self, id: &str, state: i32) {
         let now = self.now;
-        let told = self.kubelet.of(id);
-        told.there.get_or_insert(now);
-        if told.state.is_none_or(|(known, _)| state > known) {
-            told.state = Some((state, now));
+        let reported = self.kubelet.of(id);
+        reported.there.get_or_insert(now);
+        if reported.state.is_none_or(|(known, _)| state > known) {
+            reported.state = Some((state, now));
         }
     }
 
-    /// What was told in the runtime's place is true.
+    /// Checks an answer that the guard gave in place of the runtime.
     fn check(&mut self, call: &Call, message: &Bytes) {
         let id = id_of(&call.request);
         match call.rpc {
@@ -808,7 +830,7 @@ impl World {
             Rpc::CreateContainer | Rpc::RunPodSandbox => {
                 self.counts.completed += 1;
                 let thing = &self.runtime.things[&id_of(message)];
-                assert!(thing.created() >= call.asked, "it is what was made");
+                assert!(thing.created() >= call.requested, "it is what was made");
             }
             Rpc::StartContainer => {
                 self.counts.completed += 1;
@@ -823,7 +845,7 @@ impl World {
                 assert!(removed.is_some(), "it is removed");
             }
             Rpc::Version => {}
-            rpc => panic!("{rpc} is answered in the runtime's place"),
+            rpc => panic!("{rpc} is answered by the guard"),
         }
     }
 
@@ -837,68 +859,79 @@ impl World {
     ) {
         self.counts.lists += 1;
         let now = self.now;
-        let since = call.asked.checked_sub(FRESH).unwrap_or(call.asked);
+        let since = call
+            .requested
+            .checked_sub(MAX_AGE)
+            .unwrap_or(call.requested);
         let mut of_kind = self.runtime.things.iter().filter(|(_, it)| it.kind == kind);
         assert!(
             of_kind.any(|(id, _)| self.faults.have_shown(id, since)),
-            "nothing in it was confirmed"
+            "no row of its kind is confirmed"
         );
         for (id, thing) in self.runtime.things.iter().filter(|(_, it)| it.kind == kind) {
-            let told = self.kubelet.told.get(id).cloned().unwrap_or_default();
-            // What has hung until now is answered in a moment.
+            let reported = self.kubelet.reported.get(id).cloned().unwrap_or_default();
+            // A call that hung until now may not be answered yet.
             let hangs = self.runtime.statuses_hang.contains(id)
                 || self.runtime.kinds_hang.contains(&kind)
                 || now < self.went_on + Duration::from_millis(100);
             let Some(shown) = rows.get(id) else {
                 let is_known = match thing.is_foreign {
-                    true => self.host_tells && thing.created() + MET < call.asked,
-                    false => told.there.is_some_and(|there| there < call.asked),
+                    true => {
+                        self.has_host_ids && thing.created() + FOREIGN_KNOWN_AFTER < call.requested
+                    }
+                    false => reported.there.is_some_and(|there| there < call.requested),
                 };
                 let was_so = |time| {
                     let was = thing.state_at(time);
                     was.is_some() && state.is_none_or(|state| was == Some(state))
                 };
-                let since = call.asked.checked_sub(FRESH).unwrap_or(call.asked);
+                let since = call
+                    .requested
+                    .checked_sub(MAX_AGE)
+                    .unwrap_or(call.requested);
                 let changed = thing.states.iter().any(|(at, _)| *at > since && *at <= now);
                 let is_wanted = was_so(now) && was_so(since.max(thing.created())) && !changed;
                 let is_old = hangs && state.is_some() || self.faults.are_proof(id);
                 assert!(
                     !(is_known && is_wanted && matches(id, thing)) || is_old,
-                    "{id} is missing: {thing:?} {told:?}"
+                    "{id} is missing: {thing:?} {reported:?}"
                 );
                 continue;
             };
-            assert!(matches(id, thing), "{id} was not asked for");
+            assert!(matches(id, thing), "{id} was not requested");
             assert!(
                 state.is_none_or(|state| state == *shown),
                 "{id} has that state"
             );
-            let removed = told.removed.filter(|removed| *removed < call.asked);
-            // It is skipped: its status does not exist.
+            let removed = reported.removed.filter(|removed| *removed < call.requested);
+            // A kubelet skips the container, because its status is not found.
             let is_forgotten = removed
                 .is_some_and(|removed| hangs && removed < self.restarted && self.restarted < now);
             assert!(
                 removed.is_none() || is_forgotten,
-                "{id} was told to be removed"
+                "the removal of {id} was answered"
             );
-            if let Some((known, when)) = told.state {
-                // What the guard had not saved when it was killed, it does not know of an id that
-                // hangs: that one is shown to run for longer, which is harmless.
+            if let Some((known, when)) = reported.state {
+                // A killed guard does not know what it had not saved of an id whose status hangs. It shows
+                // that container as running for longer, which is harmless.
                 let runs = *shown == RUNNING || kind == Kind::Sandbox;
                 let is_forgotten = hangs && runs && when < self.restarted && self.restarted < now;
                 assert!(
-                    *shown >= known || when >= call.asked || is_forgotten,
-                    "{id} is older than was told"
+                    *shown >= known || when >= call.requested || is_forgotten,
+                    "{id} is older than in an earlier answer"
                 );
             }
-            if let Some(started) = told.started {
+            if let Some(started) = reported.started {
                 assert!(
-                    *shown >= RUNNING || started >= call.asked,
+                    *shown >= RUNNING || started >= call.requested,
                     "{id} was started"
                 );
             }
             assert!(*shown <= thing.state(), "{id} is {shown} before it is so");
-            let since = call.asked.checked_sub(FRESH).unwrap_or(call.asked);
+            let since = call
+                .requested
+                .checked_sub(MAX_AGE)
+                .unwrap_or(call.requested);
             let was = thing.state_at(since).or(thing.removed.map(|_| *shown));
             assert!(
                 hangs || was.is_none_or(|was| *shown >= was),

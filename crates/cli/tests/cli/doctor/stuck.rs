@@ -133,17 +133,17 @@ fn a_hanging_list_is_reported_within_six_seconds_without_known_ids() {
     assert_eq!(causes(&report), ["container-status-lock"], "{report:#}");
 }
 
-fn as_other_user(runtime: &FakeRuntime, agent: &str, more: &[&str]) -> Option<Ended> {
+fn with_other_user(runtime: &FakeRuntime, agent: &str, more: &[&str]) -> Option<Ended> {
     let path = runtime.path();
     let args = ["doctor", "-r", &path, "--agent", agent];
     let args = [&args[..], &ALONE[2..], more].concat();
-    Some(Pleg::new(&args).as_other_user()?.run())
+    Some(Pleg::new(&args).with_other_user()?.run())
 }
 
 #[test]
 fn without_root_the_agents_reports_replace_calls() {
     let runtime = three_pods().for_root_alone();
-    let Some(alone) = as_other_user(&runtime, "off", &[]) else {
+    let Some(alone) = with_other_user(&runtime, "off", &[]) else {
         return;
     };
     let alone = alone.assert_code(2);
@@ -152,12 +152,12 @@ fn without_root_the_agents_reports_replace_calls() {
 
     // Only root and the configured group get an answer.
     let closed = Agent::watching(&runtime.endpoint());
-    let refused = as_other_user(&runtime, &closed.socket, &[]).unwrap();
+    let refused = with_other_user(&runtime, &closed.socket, &[]).unwrap();
     let said = refused.sentence();
     assert!(said.ends_with("permission denied"), "{said}");
     let agent = Agent::configured(&runtime.endpoint(), "socketGroup: 65534\n");
     agent.wait_healthy();
-    let well = as_other_user(&runtime, &agent.socket, &[]).unwrap();
+    let well = with_other_user(&runtime, &agent.socket, &[]).unwrap();
     let page = well.assert_code(0).out;
     let first = page.split("\n\n").next().unwrap().replace('\n', " ");
     assert!(
@@ -180,7 +180,7 @@ fn without_root_the_agents_reports_replace_calls() {
     std::fs::set_permissions(bundle.path(), Permissions::from_mode(0o777)).unwrap();
     let path = bundle.path().join("node.json.gz");
     let bundle = ["-o", "json", "--bundle", path.to_str().unwrap()];
-    let report = as_other_user(&runtime, &agent.socket, &bundle).unwrap();
+    let report = with_other_user(&runtime, &agent.socket, &bundle).unwrap();
     let report = report.assert_code(1).value();
     assert_eq!(causes(&report), ["container-status-lock"]);
     let finding = &report["findings"][0];
@@ -206,7 +206,7 @@ fn without_root_the_agents_reports_replace_calls() {
             status["health"]["reason"] == "RuntimeSilent"
                 && calls.any(|call| call["call"] == "ListContainers" && is_old(call))
         });
-        let unresponsive = as_other_user(&runtime, &agent.socket, &["-o", "json"]).unwrap();
+        let unresponsive = with_other_user(&runtime, &agent.socket, &["-o", "json"]).unwrap();
         let summary = unresponsive.assert_code(1).value()["summary"].to_string();
         assert!(summary.contains("does not answer any call"), "{summary}");
     }
@@ -256,7 +256,7 @@ fn reports_of_an_agent_that_ends_during_the_diagnosis_are_not_used() {
     let socket = agent.socket.clone();
     let args = ["doctor", "-r", &path, "--agent", &socket];
     let args = [&args[..], &["--kubelet-healthz", &healthz]].concat();
-    let Some(doctor) = Pleg::new(&args).as_other_user() else {
+    let Some(doctor) = Pleg::new(&args).with_other_user() else {
         return;
     };
     let looking = doctor.start();

@@ -73,7 +73,7 @@ impl Pleg {
     }
 
     /// As another user without permissions; `None` with a message if that is not possible.
-    pub fn as_other_user(mut self) -> Option<Self> {
+    pub fn with_other_user(mut self) -> Option<Self> {
         let program = self.0.get_program().to_owned();
         let mut probe = Command::new(program);
         probe

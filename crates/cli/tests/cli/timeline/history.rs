@@ -109,7 +109,10 @@ fn a_history_without_permission_is_not_reported_as_absent() {
             "/tmp/x.gz",
         ],
     ] {
-        let Some(pleg) = Pleg::new(args).env("PLEG_STATE_DIR", state).as_other_user() else {
+        let Some(pleg) = Pleg::new(args)
+            .env("PLEG_STATE_DIR", state)
+            .with_other_user()
+        else {
             return;
         };
         let sentence = pleg.run().assert_code(2).sentence();

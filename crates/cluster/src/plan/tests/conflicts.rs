@@ -12,13 +12,6 @@ fn node_with(conditions: serde_json::Value, taints: serde_json::Value) -> NodeCh
     NodeChange::Exists(serde_json::from_value(node).unwrap())
 }
 
-fn busy() -> Failure {
-    Failure::Busy {
-        code: 503,
-        retry_after: Duration::ZERO,
-    }
-}
-
 /// The time until a write of this kind.
 fn wait_for(plan: &mut Plan, kind: Kind, began: Instant, from: f64) -> f64 {
     let mut seconds = from;

@@ -1,9 +1,8 @@
-//! The socket that a kubelet connects to. Who may is who may connect to the runtime's own:
-//! owner, group and mode are taken over from it.
+//! The socket that a kubelet connects to. It has the owner, group and mode of the runtime's socket.
 //!
 //! ```text
-//!   systemd holds the socket --> it is ours, and outlives us: a kubelet waits while we restart
-//!   nobody does              --> bound by ourselves
+//!   systemd passes the socket --> it stays open while the guard restarts: a kubelet waits
+//!   otherwise                 --> the guard binds it
 //! ```
 
 use std::fs::{self, Permissions};
@@ -15,29 +14,29 @@ use std::path::{Path, PathBuf};
 use base::host::{SocketError, bind, check_free, make_directory};
 use listenfd::ListenFd;
 
-/// Only root, where the runtime's socket is not there to be asked.
+/// The mode if the runtime's socket does not exist: only root may connect.
 const ROOT_ONLY: u32 = 0o600;
 
 /// Why a guard cannot listen.
 #[derive(Debug, thiserror::Error)]
-pub enum DoorError {
-    /// The socket cannot be made, or is in use.
+pub enum ListenError {
+    /// The socket cannot be created, or is in use.
     #[error(transparent)]
     Socket(#[from] SocketError),
-    /// It is the runtime's own: a guard there would pass calls on to itself.
+    /// The path is the runtime's own socket: a guard there would pass calls on to itself.
     #[error("{} is the runtime's own socket; use --listen with another path", .0.display())]
     Runtime(PathBuf),
 }
 
-/// Listens on `path`, for those who may connect to the runtime at `runtime`: on the socket that
-/// systemd has handed over, if it has this path.
-pub async fn open_door(path: &Path, runtime: &Path) -> Result<UnixListener, DoorError> {
+/// Listens on `path`, with the permissions of the socket at `runtime`. Uses the socket that systemd has
+/// passed, if it has this path.
+pub async fn listen_on(path: &Path, runtime: &Path) -> Result<UnixListener, ListenError> {
     let failed = |error| SocketError::Failed {
         path: path.to_owned(),
         error,
     };
     if is_same(path, runtime) {
-        return Err(DoorError::Runtime(path.to_owned()));
+        return Err(ListenError::Runtime(path.to_owned()));
     }
     if let Some(listener) = handed_over(path) {
         grant(path, runtime).map_err(failed)?;
@@ -50,7 +49,7 @@ pub async fn open_door(path: &Path, runtime: &Path) -> Result<UnixListener, Door
     Ok(listener)
 }
 
-/// The socket that systemd holds for us (sd_listen_fds(3)).
+/// The socket with this path that systemd has passed (sd_listen_fds(3)).
 fn handed_over(path: &Path) -> Option<UnixListener> {
     let mut handed = ListenFd::from_env();
     let of_path = |listener: &UnixListener| {
@@ -63,13 +62,13 @@ fn handed_over(path: &Path) -> Option<UnixListener> {
         .find(of_path)
 }
 
-/// Whether both lead to the same socket: `/var/run` is `/run` on most systems.
+/// Whether both paths lead to the same socket: `/var/run` is a link to `/run` on most systems.
 fn is_same(path: &Path, other: &Path) -> bool {
     let real = |path: &Path| fs::canonicalize(path).ok();
     path == other || real(path).is_some_and(|path| real(other) == Some(path))
 }
 
-/// Lets those in who may connect to the runtime.
+/// Gives a socket the owner, group and mode of the runtime's.
 fn grant(path: &Path, runtime: &Path) -> io::Result<()> {
     match fs::metadata(runtime) {
         Ok(theirs) => {
@@ -88,7 +87,7 @@ mod tests {
 
     /// Enforces G12.
     #[tokio::test]
-    async fn the_mode_is_that_of_the_runtimes_socket_and_a_dead_socket_is_replaced() {
+    async fn the_socket_has_the_mode_of_the_runtimes_and_replaces_an_unused_one() {
         let folder = tempfile::tempdir().unwrap();
         let (path, runtime) = (
             folder.path().join("a/guard.sock"),
@@ -97,38 +96,38 @@ mod tests {
         let _runtime = UnixListener::bind(&runtime).unwrap();
         fs::set_permissions(&runtime, Permissions::from_mode(0o620)).unwrap();
         let mode = || fs::metadata(&path).unwrap().mode() & 0o777;
-        let first = open_door(&path, &runtime).await.unwrap();
+        let first = listen_on(&path, &runtime).await.unwrap();
         assert_eq!(mode(), 0o620);
-        let again = open_door(&path, &runtime).await;
+        let again = listen_on(&path, &runtime).await;
         assert!(matches!(
             again,
-            Err(DoorError::Socket(SocketError::InUse(_)))
+            Err(ListenError::Socket(SocketError::InUse(_)))
         ));
         drop(first);
-        let second = open_door(&path, &runtime).await.unwrap();
+        let second = listen_on(&path, &runtime).await.unwrap();
         assert!(UnixStream::connect(&path).is_ok());
         drop((second, fs::remove_file(&runtime)));
-        let _third = open_door(&path, &runtime).await.unwrap();
-        assert_eq!(mode(), ROOT_ONLY, "nobody says who else may");
+        let _third = listen_on(&path, &runtime).await.unwrap();
+        assert_eq!(mode(), ROOT_ONLY, "the runtime's socket does not exist");
     }
 
     #[tokio::test]
-    async fn the_runtimes_own_socket_and_what_is_no_socket_are_left_alone() {
+    async fn the_runtimes_own_socket_and_other_files_are_not_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let (file, runtime) = (folder.path().join("file"), folder.path().join("r.sock"));
         let _runtime = UnixListener::bind(&runtime).unwrap();
         fs::write(&file, "text").unwrap();
         assert!(matches!(
-            open_door(&file, &runtime).await,
-            Err(DoorError::Socket(SocketError::NotASocket(_)))
+            listen_on(&file, &runtime).await,
+            Err(ListenError::Socket(SocketError::NotASocket(_)))
         ));
         let link = folder.path().join("link.sock");
         std::os::unix::fs::symlink(&runtime, &link).unwrap();
         for same in [&runtime, &link] {
-            let opened = open_door(same, &runtime).await;
+            let opened = listen_on(same, &runtime).await;
             assert!(matches!(
                 opened,
-                Err(DoorError::Runtime(_) | DoorError::Socket(SocketError::NotASocket(_)))
+                Err(ListenError::Runtime(_) | ListenError::Socket(SocketError::NotASocket(_)))
             ));
         }
     }

@@ -212,7 +212,7 @@ impl Finding {
             advice: about
                 .advice
                 .iter()
-                .map(|text| Cow::Borrowed(text.as_str()))
+                .map(|advice| Cow::Borrowed(advice.text.as_str()))
                 .collect(),
             fixed_in: about.fixed_in.iter().map(String::as_str).collect(),
             references: &about.references,

@@ -21,5 +21,5 @@ mod site;
 pub mod versions;
 
 pub use cause::{Cause, UnknownCause};
-pub use pages::{AREAS, About, PageError, yaml_error};
+pub use pages::{AREAS, About, Advice, Only, PageError, yaml_error};
 pub use site::SiteCause;

@@ -20,7 +20,7 @@ pub struct About {
     #[serde(default = "of_a_site")]
     pub area: String,
     /// What to do, the first thing first.
-    pub advice: Vec<String>,
+    pub advice: Vec<Advice>,
     /// The versions in which it is fixed; empty where none is.
     #[serde(default)]
     pub fixed_in: Vec<String>,
@@ -44,6 +44,46 @@ pub struct About {
     /// prevent it, in Markdown.
     #[serde(skip)]
     pub text: &'static str,
+}
+
+/// One thing to do.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(from = "WrittenAdvice")]
+pub struct Advice {
+    /// A sentence without a full stop.
+    pub text: String,
+    /// Where it applies; `None` if it applies everywhere.
+    pub only: Option<Only>,
+}
+
+/// Where a piece of advice applies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Only {
+    /// Where the runtime is containerd, or is not known to be another one.
+    Containerd,
+    /// Where saved files are analyzed: the doctor has done it already.
+    SavedFiles,
+}
+
+/// How a page writes it.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum WrittenAdvice {
+    Everywhere(String),
+    Only { only: Only, text: String },
+}
+
+impl From<WrittenAdvice> for Advice {
+    fn from(written: WrittenAdvice) -> Self {
+        match written {
+            WrittenAdvice::Everywhere(text) => Self { text, only: None },
+            WrittenAdvice::Only { only, text } => Self {
+                text,
+                only: Some(only),
+            },
+        }
+    }
 }
 
 /// The areas of the built-in causes, in the order in which they are listed.

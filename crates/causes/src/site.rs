@@ -124,8 +124,9 @@ impl fmt::Debug for SiteCause {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Only;
 
-    const PAGE: &str = "---\nid: acme-disk\ntitle: the Acme driver hangs\nadvice:\n  - restart it\n---\n\n\
+    const PAGE: &str = "---\nid: acme-disk\ntitle: the Acme driver hangs\nadvice:\n  - restart it\n  - only: containerd\n    text: update it\n---\n\n\
                         ## What happens\n\nIt hangs.\n";
 
     #[test]
@@ -133,7 +134,12 @@ mod tests {
         let cause = SiteCause::declare("acme-disk", PAGE.to_owned()).unwrap();
         assert_eq!("acme-disk".parse(), Ok(cause));
         assert_eq!(cause.to_string(), "acme-disk");
-        assert_eq!(cause.about().advice, ["restart it"]);
+        let advice = &cause.about().advice;
+        let advice: Vec<_> = advice.iter().map(|it| (&*it.text, it.only)).collect();
+        assert_eq!(
+            advice,
+            [("restart it", None), ("update it", Some(Only::Containerd))]
+        );
         assert!(cause.page().starts_with("# acme-disk\n\n## What happens\n"));
         assert!(cause > Cause::RepairLoop);
     }

@@ -101,9 +101,8 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     leave_out::processes_that_are_named(&mut findings, &facts.host);
     leave_out_superseded(&mut findings);
     for finding in findings.iter_mut().chain(&mut past) {
-        leave_out::advice_on_containerd(finding, &facts.probes);
+        leave_out::advice(finding, &facts.probes);
         leave_out::fixes(finding, facts);
-        leave_out::advice_to_run_the_doctor(finding);
         finding.redact();
     }
     // A problem before a suspicion, and that before one of low confidence; else the order of the

@@ -1,12 +1,11 @@
 //! What is left out of findings: consequences that another one reports, and advice that does not apply to
 //! this node.
 
-use std::borrow::Cow;
 use std::collections::BTreeSet;
 
-use causes::Cause;
 use causes::finding::Finding;
 use causes::versions::is_older;
+use causes::{Advice, Cause, Only};
 
 use crate::facts::probes::ProbeFacts;
 use crate::facts::{HostFacts, NodeFacts};
@@ -36,21 +35,24 @@ pub(super) fn processes_that_are_named(findings: &mut Vec<Finding>, host: &HostF
     });
 }
 
-/// Removes advice of the page of a cause that is about containerd, if the runtime is another
-/// one; only dockerd uses a containerd.
-pub(super) fn advice_on_containerd(finding: &mut Finding, probes: &ProbeFacts) {
-    if probes.is_crio() {
-        let fixed_in = &mut finding.fixed_in;
-        fixed_in.retain(|version| !version.starts_with("containerd"));
-    }
-    if !probes.may_be_containerd() {
-        let of_page = |advice: &Cow<str>| matches!(advice, Cow::Borrowed(_));
-        let advice = &mut finding.advice;
-        advice.retain(|advice| !(of_page(advice) && advice.contains("containerd")));
-    }
+/// Removes the advice of the cause's page that does not apply to a live node with this runtime.
+pub(super) fn advice(finding: &mut Finding, probes: &ProbeFacts) {
+    let applies = |only| match only {
+        Only::Containerd => probes.may_be_containerd(),
+        Only::SavedFiles => false,
+    };
+    let about = finding.cause.about();
+    let left_out: Vec<&Advice> = about
+        .advice
+        .iter()
+        .filter(|advice| advice.only.is_some_and(|only| !applies(only)))
+        .collect();
+    finding
+        .advice
+        .retain(|advice| !left_out.iter().any(|left_out| left_out.text == **advice));
 }
 
-/// Removes the versions that are not newer than what this node runs.
+/// Removes the versions that are not newer than what this node runs, and those of another runtime.
 pub(super) fn fixes(finding: &mut Finding, facts: &NodeFacts) {
     finding.fixed_in.retain(|fixed| {
         let Some((program, release)) = fixed.split_once(' ') else {
@@ -58,6 +60,8 @@ pub(super) fn fixes(finding: &mut Finding, facts: &NodeFacts) {
         };
         let runtime = facts.probes.runtime.as_ref();
         let running = match program {
+            // Only dockerd uses a containerd.
+            "containerd" if facts.probes.is_crio() => return false,
             "runc" => facts.host.versions.runc(),
             _ => runtime
                 .filter(|runtime| runtime.name.eq_ignore_ascii_case(program))
@@ -65,14 +69,4 @@ pub(super) fn fixes(finding: &mut Finding, facts: &NodeFacts) {
         };
         running.is_none_or(|running| is_older(running, release))
     });
-}
-
-/// Removes advice of the page of a cause to run this command, which was done, if there is other
-/// advice.
-pub(super) fn advice_to_run_the_doctor(finding: &mut Finding) {
-    let is_to_run_it =
-        |advice: &Cow<str>| matches!(advice, Cow::Borrowed(_)) && advice.contains("`pleg doctor`");
-    if !finding.advice.iter().all(is_to_run_it) {
-        finding.advice.retain(|advice| !is_to_run_it(advice));
-    }
 }

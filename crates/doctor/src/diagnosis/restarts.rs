@@ -103,7 +103,7 @@ fn no_page_has_a_runtime_restarted_before_each_runc_that_does_not_return_is_ende
     let mut restarts = 0;
     for cause in Cause::ALL {
         let about = cause.about();
-        let advice = about.advice.iter().cloned();
+        let advice = about.advice.iter().map(|advice| advice.text.clone());
         let section = about.text.split("\n## ");
         let now = section.filter_map(|section| section.strip_prefix("What to do now\n"));
         // A step of the list, on one line.

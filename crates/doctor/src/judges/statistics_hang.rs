@@ -53,12 +53,22 @@ fn of(facts: &NodeFacts, hung: &[&Probe]) -> Finding {
     };
     let mut found = finding(Cause::StatisticsHang, confidence, culprit, evidence);
     found.sentence = format!(
-        "{} {} not answered for {}, so that the kubelet evicts no pod{held_by}",
+        "{} {} not answered for {}, so that {}{held_by}",
         names.join(" and "),
         if names.len() == 1 { "was" } else { "were" },
-        go(longest.floor())
+        go(longest.floor()),
+        consequence(hung),
     );
     found
+}
+
+/// A kubelet decides on evictions by the statistics, and only passes the metrics on.
+fn consequence(hung: &[&Probe]) -> &'static str {
+    let is_metrics = |probe: &&Probe| probe.call == Rpc::ListPodSandboxMetrics;
+    match hung.iter().all(is_metrics) {
+        true => "the metrics of all pods are missing",
+        false => "the kubelet evicts no pod",
+    }
 }
 
 /// The container for which they may wait: one that is to end, or that a runc changes.
@@ -117,6 +127,16 @@ mod tests {
              kubelet evicts no pod"
         );
         assert_eq!(found.culprit, Culprit::default());
+    }
+
+    #[test]
+    fn without_the_metrics_alone_the_kubelet_still_evicts_pods() {
+        let node = crio().statistics(Rpc::ListPodSandboxMetrics, Outcome::Hung, 6.0);
+        let found = &found(judge(&node.facts()))[0];
+        assert_eq!(
+            found.sentence,
+            "ListPodSandboxMetrics was not answered for 6s, so that the metrics of all pods are missing"
+        );
     }
 
     #[test]

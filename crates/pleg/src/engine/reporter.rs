@@ -8,6 +8,7 @@
 //!
 //! Each step compares only keys. Sentences are made when something is reported.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -34,6 +35,8 @@ pub(crate) struct Reporter {
     better_since: Option<Instant>,
     /// Since when one of the reported culprits is none any more.
     fewer_since: Option<Instant>,
+    /// The culprits of earlier reports, and until when each of them was reported.
+    earlier: BTreeMap<StuckKey, Instant>,
     /// How long an improvement must last before it is reported. Zero unless health flaps.
     hold: Duration,
     /// When an improvement was last reported.
@@ -42,12 +45,15 @@ pub(crate) struct Reporter {
     due: Option<Instant>,
 }
 
+/// A stuck call, without its age.
+type StuckKey = (Rpc, Option<Id>, Option<PodUid>);
+
 /// What a health record is about, without ages and sentences.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Key {
     state: HealthState,
     reason: Reason,
-    stuck: Vec<(Rpc, Option<Id>, Option<PodUid>)>,
+    stuck: Vec<StuckKey>,
     failing: Vec<FailingKey>,
     blind: Vec<Blind>,
 }
@@ -91,7 +97,10 @@ pub(crate) struct ObservationProgress {
 
 /// The stuck calls of a new key, compared with the reported ones.
 enum StuckCalls {
+    /// One that was not reported lately.
     New,
+    /// One that was reported lately, and was none in between: it is slow each time.
+    Recurring,
     Fewer,
     Same,
 }
@@ -111,17 +120,6 @@ impl Key {
             stuck: stuck.collect(),
             failing: failing.map(FailingKey::of).collect(),
             blind: coverage.blind.clone(),
-        }
-    }
-
-    /// Compares the stuck calls of a newer key with those of this one.
-    fn compare_stuck_calls(&self, newer: &Self) -> StuckCalls {
-        if newer.stuck == self.stuck {
-            StuckCalls::Same
-        } else if newer.stuck.iter().all(|call| self.stuck.contains(call)) {
-            StuckCalls::Fewer
-        } else {
-            StuckCalls::New
         }
     }
 
@@ -147,6 +145,7 @@ impl Reporter {
             since: now,
             better_since: None,
             fewer_since: None,
+            earlier: BTreeMap::new(),
             hold: Duration::ZERO,
             improved: None,
             due: None,
@@ -218,13 +217,13 @@ impl Reporter {
             }
             self.improved = Some(instant);
         } else if (key.state, key.reason) == (self.reported.state, self.reported.reason) {
-            let due = match self.reported.compare_stuck_calls(&key) {
+            let due = match self.compare_stuck_calls(&key, instant) {
                 StuckCalls::New => self.reported_at + REPORTED_TOGETHER_WITHIN,
                 // Often the other culprits end a moment later.
                 StuckCalls::Fewer => {
                     *self.fewer_since.get_or_insert(instant) + REPORTED_TOGETHER_WITHIN
                 }
-                StuckCalls::Same => self.reported_at + FIRST_HOLD,
+                StuckCalls::Recurring | StuckCalls::Same => self.reported_at + FIRST_HOLD,
             };
             if instant < due {
                 self.due = Some(due);
@@ -247,8 +246,32 @@ impl Reporter {
         self.better_since = None;
         self.fewer_since = None;
         self.reported_at = instant;
-        self.reported = key;
+        let before = std::mem::replace(&mut self.reported, key);
+        self.earlier
+            .retain(|_, until| instant < *until + FIRST_HOLD);
+        let ended = before.stuck.into_iter();
+        let ended = ended.filter(|call| !self.reported.stuck.contains(call));
+        self.earlier.extend(ended.map(|call| (call, instant)));
         Some(self.report(coverage, now))
+    }
+
+    /// Compares the stuck calls of a newer key with the reported ones.
+    fn compare_stuck_calls(&self, newer: &Key, now: Instant) -> StuckCalls {
+        let reported = &self.reported.stuck;
+        let mut added = newer.stuck.iter().filter(|call| !reported.contains(call));
+        let is_earlier = |call: &StuckKey| {
+            let until = self.earlier.get(call);
+            until.is_some_and(|until| now < *until + FIRST_HOLD)
+        };
+        if newer.stuck == *reported {
+            StuckCalls::Same
+        } else if newer.stuck.iter().all(|call| reported.contains(call)) {
+            StuckCalls::Fewer
+        } else if added.all(is_earlier) {
+            StuckCalls::Recurring
+        } else {
+            StuckCalls::New
+        }
     }
 
     /// How long this improvement must last. `is_answered` is whether a call about pods that was

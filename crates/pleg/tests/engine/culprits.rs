@@ -2,6 +2,7 @@
 
 use crate::node::{Node, generic, many, named, seconds};
 use pleg::model::id::Id;
+use pleg::model::listed::ContainerState;
 use pleg::out::health::{HealthState, Reason};
 use pleg::runtime::Rpc;
 use sim::{Fault, Sim};
@@ -308,4 +309,37 @@ async fn a_runtime_is_not_unresponsive_because_each_outstanding_call_is_stuck() 
     node.pass(6.0).await;
     let reported = node.reported();
     assert!(reported.contains("Died p39/app.0 with 3"), "{reported}");
+}
+
+/// A status call of CRI-O is answered after 3.7 s each time if the container's exit file is missing.
+#[tokio::test(start_paused = true)]
+async fn culprits_that_alternate_are_reported_once_in_twenty_seconds() {
+    let node = Node::watch(|sim| many(sim, 10, &["app"])).await;
+    for pod in ["p2", "p3"] {
+        let slow = Fault::Slow(seconds(3.7));
+        let (sandbox, container) = (format!("{pod}.0"), format!("{pod}/app.0"));
+        node.sim
+            .fault(Rpc::PodSandboxStatus, Some(&sandbox), slow.clone());
+        node.sim.fault(Rpc::ContainerStatus, Some(&container), slow);
+    }
+    node.at(8.4).await;
+    for step in 0..120 {
+        let now = node.sim.now();
+        {
+            let mut world = node.sim.world();
+            let container = world.container(["p2", "p3"][step % 2], "app");
+            match container.state {
+                ContainerState::Running => container.exit(1, now),
+                _ => container.start(now),
+            }
+        }
+        node.pass(0.55).await;
+    }
+    let reports = node.health_reports(8.4);
+    let culprits: Vec<_> = reports
+        .iter()
+        .map(|(at, it)| (at, named(&it.stuck)))
+        .collect();
+    assert!(reports.iter().any(|(_, it)| !it.stuck.is_empty()));
+    assert!(reports.len() <= 10, "{culprits:?}");
 }

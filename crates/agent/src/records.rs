@@ -6,8 +6,8 @@ use std::future::pending;
 use pleg::model::wall_time::system_clock;
 use pleg::out::cache::Stopped;
 use pleg::out::health::{HealthState, Reason};
+use pleg::out::record::Record;
 use pleg::out::subscribers::Subscription;
-use pleg::out::told::Record;
 
 use crate::agent::Agent;
 use crate::guard::{Guard, Turns};

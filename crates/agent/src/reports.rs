@@ -13,8 +13,8 @@ use std::future::pending;
 use std::time::Duration;
 
 use pleg::out::health::HealthState;
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep, sleep_until};
 

@@ -8,7 +8,7 @@ use agent::{AgentChoice, AgentClient, AgentConfig, ClientError};
 use cri::Endpoint;
 use node::Node;
 use pleg::model::event::EventType;
-use pleg::out::told::Record;
+use pleg::out::record::Record;
 use pleg_text::GoDuration;
 use tokio::time::{sleep, timeout};
 

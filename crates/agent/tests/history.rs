@@ -9,7 +9,7 @@ use agent::{AgentConfig, HistoryConfig, HistoryFolder};
 use node::Node;
 use pleg::model::event::EventType;
 use pleg::out::health::Reason;
-use pleg::out::told::Record;
+use pleg::out::record::Record;
 use pleg_text::GoDuration;
 use recorder::store::{Range, read};
 use recorder::{Entry, Published, Recorded};

@@ -7,7 +7,7 @@ use std::mem;
 use pleg::model::event::{Event, EventType};
 use pleg::model::id::Id;
 use pleg::out::health::HealthReport;
-use pleg::out::told::Record;
+use pleg::out::record::Record;
 
 /// What was reported until now.
 ///

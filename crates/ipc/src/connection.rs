@@ -39,7 +39,7 @@ const MAX_OTHER_MESSAGES: usize = 1000;
 const MAX_LINE_BYTES: usize = 1024;
 
 /// How often to check whether a full accept queue has room again.
-const POLL_INTERVAL: Duration = Duration::from_millis(20);
+const CONNECT_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A connection of this process.
 #[derive(Debug)]
@@ -144,7 +144,7 @@ fn connect(path: &Path, deadline: &Deadline) -> Result<UnixStream, Failure> {
     loop {
         match net::connect(&socket, &address) {
             Ok(()) => break,
-            Err(Errno::AGAIN) => sleep(POLL_INTERVAL.min(deadline.left()?)),
+            Err(Errno::AGAIN) => sleep(CONNECT_RETRY_INTERVAL.min(deadline.left()?)),
             Err(errno) => return Err(failed(errno)),
         }
     }
@@ -188,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_that_nobody_empties_costs_a_deadline_and_no_more() {
+    fn a_queue_that_no_server_empties_costs_a_deadline_and_no_more() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bus");
         let address = SocketAddrUnix::new(&path).unwrap();

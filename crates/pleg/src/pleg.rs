@@ -25,7 +25,7 @@ use crate::runtime::Runtime;
 /// use std::time::Duration;
 ///
 /// use pleg::model::event::EventType;
-/// use pleg::out::told::Record;
+/// use pleg::out::record::Record;
 /// use pleg::runtime::Rpc;
 /// use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
 /// use sim::{Fault, Sim};

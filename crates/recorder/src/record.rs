@@ -13,8 +13,8 @@
 use causes::finding::Culprit;
 use pleg::model::wall_time::WallTime;
 use pleg::out::pods::PodReport;
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 use pleg::runtime::Rpc;
 use serde::{Deserialize, Serialize};
 

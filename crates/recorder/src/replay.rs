@@ -13,8 +13,8 @@ use std::time::Duration;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{FailingCall, HealthState, StuckCall};
 use pleg::out::pods::PodReport;
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 
 use crate::changes::OVERDUE_SECONDS;
 use crate::unrecorded::{Mark, Unrecorded};

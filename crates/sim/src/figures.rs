@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use pleg::model::event::EventType;
 use pleg::model::id::Id;
-use pleg::out::told::Record;
+use pleg::out::record::Record;
 use pleg::runtime::Rpc;
 use pleg::{Config, Environment, Mode, NoObserver, Pleg, no_ids};
 use tokio::time::{Instant, sleep, sleep_until, timeout};

@@ -2,8 +2,8 @@
 
 use pleg::model::wall_time::WallTime;
 use pleg::out::pods::PodReport;
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 
 use crate::diagnosis::Diagnosis;
 

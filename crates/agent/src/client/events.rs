@@ -3,7 +3,7 @@
 use bytes::BytesMut;
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use pleg::out::told::Record;
+use pleg::out::record::Record;
 use tokio_util::codec::{Decoder, LinesCodec};
 
 /// The longest record that is read. A gap that names every pod of a large node is shorter.

@@ -15,8 +15,8 @@ use std::time::Duration;
 
 use pleg::model::event::EventType;
 use pleg::model::wall_time::{WallTime, system_clock};
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 use pleg::records::diff::Subject;
 use recorder::changes::Changes;
 use recorder::{Began, Diagnosed, Entry, Recorded, Recorder, WRITE_INTERVAL};

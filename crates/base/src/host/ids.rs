@@ -10,11 +10,11 @@ use std::time::Duration;
 use super::{Blocking, id_directories, ids_in};
 use crate::id::HostId;
 
-/// How long the disk may take to tell the ids.
+/// How long it may take to read the ids from disk.
 const DEADLINE: Duration = Duration::from_secs(1);
 
 /// Ids of containers and sandboxes from somewhere else than the runtime's lists, such as
-/// the runtime's own folders. More than there are does no harm. What may block is done
+/// the runtime's own folders. Ids that no longer exist do no harm. A read that may block is done
 /// elsewhere (see [`Blocking`]), and has a deadline.
 pub type IdSource = Arc<dyn Fn() -> Ids + Send + Sync>;
 

@@ -1,5 +1,5 @@
-//! Ids from the runtime's own folders: what is left to know when a list hangs and no agent
-//! has seen one before. This is the moment when people start such a tool.
+//! Ids from the runtime's own folders. They are the only source of ids when a list is stuck and no
+//! agent has observed the node before, which is when people start such a tool.
 
 use std::io;
 use std::path::PathBuf;
@@ -46,7 +46,7 @@ mod tests {
         assert_eq!(ids_in(&folders).unwrap(), [Id::from(id)]);
     }
 
-    /// A link to itself can be followed by nobody, not even by root.
+    /// A link to itself cannot be followed, not even by root.
     #[test]
     fn a_folder_that_is_there_and_cannot_be_read_is_not_an_empty_one() {
         let root = tempfile::tempdir().unwrap();

@@ -1,5 +1,5 @@
-//! The file of a listening unix socket: made beside its path, granted to whom it is for, and then
-//! renamed, so that nobody finds it before it is right.
+//! The file of a listening unix socket. It is made beside its path, gets its owner and mode there,
+//! and is then renamed, so that no client finds it with other permissions.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -23,7 +23,7 @@ pub enum SocketError {
         #[source]
         error: io::Error,
     },
-    /// Somebody listens on the socket.
+    /// Another process listens on the socket.
     #[error(
         "something already listens on {}: stop it, or use --listen with another path",
         .0.display()
@@ -35,7 +35,7 @@ pub enum SocketError {
 }
 
 /// How long a server may take to accept before it counts as live.
-const PATIENCE: Duration = Duration::from_secs(2);
+const ACCEPT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The directory of a socket, open to all: the socket itself is what is closed.
 pub fn make_directory(path: &Path) -> io::Result<()> {
@@ -46,11 +46,11 @@ pub fn make_directory(path: &Path) -> io::Result<()> {
         .recursive(true)
         .mode(0o755)
         .create(directory)?;
-    // Whatever our umask is.
+    // The umask may have removed some of these permissions.
     fs::set_permissions(directory, Permissions::from_mode(0o755))
 }
 
-/// An error unless there is nothing at the path, or the socket of a server that has gone.
+/// Returns an error unless there is nothing at the path, or a socket on which no server listens.
 pub async fn check_free(path: &Path) -> Result<(), SocketError> {
     match fs::symlink_metadata(path) {
         Ok(file) if !file.file_type().is_socket() => Err(SocketError::NotASocket(path.to_owned())),
@@ -60,7 +60,7 @@ pub async fn check_free(path: &Path) -> Result<(), SocketError> {
 }
 
 async fn is_live(path: &Path) -> bool {
-    match timeout(PATIENCE, UnixStream::connect(path)).await {
+    match timeout(ACCEPT_TIMEOUT, UnixStream::connect(path)).await {
         Ok(Err(error)) => !matches!(
             error.kind(),
             ErrorKind::ConnectionRefused | ErrorKind::NotFound
@@ -69,7 +69,8 @@ async fn is_live(path: &Path) -> bool {
     }
 }
 
-/// Listens on `path`, after its file was granted to whom it is for; gives the file's inode too.
+/// Listens on `path`, after `grant` has set the permissions of its file. Also returns the file's
+/// inode.
 pub fn bind(
     path: &Path,
     grant: impl FnOnce(&Path) -> io::Result<()>,
@@ -89,14 +90,14 @@ pub fn bind(
     match granted {
         Ok(inode) => Ok((listener, inode)),
         Err(error) => {
-            // What is left is nobody's.
+            // No process uses the file that is left.
             let _ = fs::remove_file(&new);
             Err(error)
         }
     }
 }
 
-/// The same path with this at its end.
+/// The path with `ending` at its end.
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);

@@ -47,11 +47,11 @@ impl Ledger {
     /// that was sent since then has been answered. `None` if no call is outstanding.
     pub fn unresponsive_since(&self) -> Option<Instant> {
         let waiting = self.sent().map(|(_, entry, _)| entry);
-        let unanswered = |entry: &&Entry| {
+        let counts = |entry: &&Entry| {
             entry.stuck.is_none() && !self.evidence.has_answered_since(entry.since)
         };
         let since = waiting
-            .filter(unanswered)
+            .filter(counts)
             .map(|entry| entry.awaited_since)
             .min()?;
         Some(since.max(self.last_answer))
@@ -135,10 +135,10 @@ impl Ledger {
         self.node_call(Rpc::Version)?;
         let last = STATUS_CALLS.map(|kind| self.last_sent(kind));
         let last = last.into_iter().flatten().max()?;
-        let unanswered_for = last.saturating_duration_since(self.last_answer);
+        let without_answer = last.saturating_duration_since(self.last_answer);
         let pause = match self.has_room_for_witness() {
             // `Version` is suspect after a second, and gets one more.
-            true => unanswered_for.clamp(SUSPECT * 2, MAX_STATUS_OVERDUE),
+            true => without_answer.clamp(SUSPECT * 2, MAX_STATUS_OVERDUE),
             false if self.sent().count() < self.max_outstanding * STUCK_FACTOR => MAX_LIST_OVERDUE,
             false => return None,
         };

@@ -53,7 +53,7 @@ use limits::{
     SMALLEST_WINDOW, STUCK_AFTER_LATER_ANSWERS, STUCK_FACTOR, SUSPECT,
 };
 
-/// By what calls are told apart: of the same, one at most is outstanding.
+/// What identifies a call. At most one call of each key is outstanding.
 pub type Key = (Rpc, Option<Id>);
 
 /// The calls about one id.
@@ -362,7 +362,7 @@ impl Ledger {
         if !self.outstanding.values().any(is_suspect) {
             return;
         }
-        let unanswered = self.unanswered();
+        let not_stuck = self.not_stuck();
         for ((call, id), entry) in &mut self.outstanding {
             if id.is_none() || !is_suspect(entry) {
                 continue;
@@ -379,7 +379,7 @@ impl Ledger {
             {
                 entry.stuck = Some((Stuck::Outlier, now));
             } else if entry.stuck.is_none()
-                && age >= overdue_after(usual, self.status_overdue, unanswered[call] == 1)
+                && age >= overdue_after(usual, self.status_overdue, not_stuck[call] == 1)
                 && self.evidence.has_success_since(later)
             {
                 entry.stuck = Some((Stuck::WithItsKind, now));
@@ -388,7 +388,7 @@ impl Ledger {
     }
 
     /// How many status calls of each kind are outstanding and not known to be stuck.
-    fn unanswered(&self) -> BTreeMap<Rpc, usize> {
+    fn not_stuck(&self) -> BTreeMap<Rpc, usize> {
         let mut waiting = BTreeMap::new();
         for ((call, id), entry, _) in self.sent() {
             if id.is_some() && entry.stuck.is_none() {

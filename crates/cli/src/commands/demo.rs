@@ -6,8 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use pleg::out::record::Record;
 use pleg::out::subscribers::Subscription;
-use pleg::out::told::Record;
 use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
 use sim::Sim;
 use tokio::time::{Instant, sleep_until};

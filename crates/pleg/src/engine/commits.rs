@@ -13,7 +13,7 @@ use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
 use crate::out::cache::{Confirmed, Inspection};
 use crate::out::health::Blind;
-use crate::out::told::{Record, events_of};
+use crate::out::record::{Record, events_of};
 use crate::records::diff::{Happening, Subject};
 use crate::records::{Commit, Interval, Step};
 
@@ -262,7 +262,7 @@ impl Engine {
     fn publish_commit(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Moment) {
         let is_first_pass = self.reporting.passes.completed() == 0;
         for event in events_of(commit, status, now.wall, is_first_pass) {
-            self.expect_announcement(&event, commit, now.instant);
+            self.expect_hint(&event, commit, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
             self.notify_observer(&event, announced, status);
             self.publish(&Record::Event(event));
@@ -271,7 +271,7 @@ impl Engine {
     }
 
     /// A reliable stream announces this change.
-    fn expect_announcement(&mut self, event: &Event, commit: &Commit, now: Instant) {
+    fn expect_hint(&mut self, event: &Event, commit: &Commit, now: Instant) {
         let listed = self.relister.good_before(commit.begun);
         if let (Some(proof), Some(id), Some(listed)) =
             (self.sources.streaming.proof(), &event.id, listed)

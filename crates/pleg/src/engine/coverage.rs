@@ -109,7 +109,7 @@ impl Engine {
             kubelet_cannot_list: self.relister.has_failed_kubelet() || cannot_list,
             kubelet_waits,
             kubelet_lists_took: self.relister.for_kubelet_took(),
-            silent: unresponsive_since,
+            unresponsive_since,
             statuses,
             lost: self
                 .quarantine

@@ -109,12 +109,12 @@ pub(super) const RELIST_FOR_HINTS_WITHIN: Duration = millis(200);
 /// Chosen.
 pub(super) const TRUSTED_AFTER_CHANGES: usize = 10;
 
-/// How much earlier than an observed change its announcement may have arrived. The status call that
-/// an event causes may be stuck for a long time before it shows the change. Chosen.
-pub(super) const ANNOUNCEMENT_VALID_FOR: Duration = seconds(3600);
+/// How much earlier than an observed change its hint may have arrived. The status call that the hint
+/// causes may be stuck for a long time before it shows the change. Chosen.
+pub(super) const HINT_VALID_FOR: Duration = seconds(3600);
 
 /// How many announced ids are remembered. It bounds memory. Chosen: many times the ids of a node.
-pub(super) const MAX_ANNOUNCEMENTS: usize = 16_384;
+pub(super) const MAX_REMEMBERED_HINTS: usize = 16_384;
 
 /// The first pause before the stream is opened again; each further pause is twice as long. Chosen.
 pub(super) const FIRST_STREAM_PAUSE: Duration = millis(100);

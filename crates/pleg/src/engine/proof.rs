@@ -18,9 +18,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::limits::{
-    ANNOUNCEMENT_VALID_FOR, MAX_ANNOUNCEMENTS, SETTLED_AFTER, TRUSTED_AFTER_CHANGES,
-};
+use super::limits::{HINT_VALID_FOR, MAX_REMEMBERED_HINTS, SETTLED_AFTER, TRUSTED_AFTER_CHANGES};
 use crate::model::id::Id;
 
 /// What the stream on this connection has announced so far.
@@ -29,7 +27,7 @@ pub(super) struct Proof {
     /// When the stream was opened. Earlier changes could not be announced.
     opened: Instant,
     /// The ids that were announced, and when.
-    announcements: BTreeMap<Id, Instant>,
+    hints: BTreeMap<Id, Instant>,
     /// The ids that changed and were not announced yet, and when.
     awaited: BTreeMap<Id, Instant>,
     /// How many changes were announced since the last missed one.
@@ -38,7 +36,7 @@ pub(super) struct Proof {
     has_missed: bool,
     /// How many times the period was doubled.
     doubled: u32,
-    /// When outdated announcements are next dropped.
+    /// When outdated hints are next dropped.
     next_cleanup: Instant,
 }
 
@@ -46,12 +44,12 @@ impl Proof {
     pub(super) fn new(opened: Instant) -> Self {
         Self {
             opened,
-            announcements: BTreeMap::new(),
+            hints: BTreeMap::new(),
             awaited: BTreeMap::new(),
             announced: 0,
             has_missed: false,
             doubled: 0,
-            next_cleanup: opened + ANNOUNCEMENT_VALID_FOR,
+            next_cleanup: opened + HINT_VALID_FOR,
         }
     }
 
@@ -65,15 +63,15 @@ impl Proof {
         if self.awaited.remove(id).is_some() {
             self.announced += 1;
         }
-        // If an announcement is not remembered, its change may count as missed. That only makes
-        // lists more frequent.
-        if self.announcements.len() < MAX_ANNOUNCEMENTS {
-            self.announcements.insert(id.clone(), now);
+        // If a hint is not remembered, its change may count as missed. That only makes lists more
+        // frequent.
+        if self.hints.len() < MAX_REMEMBERED_HINTS {
+            self.hints.insert(id.clone(), now);
         }
     }
 
-    /// This id changed. An announcement before `observed`, when a call last showed another state,
-    /// was of another change. The change happened after `listed`, when lists last did not show it.
+    /// This id changed. A hint before `observed`, when a call last showed another state, was of
+    /// another change. The change happened after `listed`, when lists last did not show it.
     pub(super) fn on_change(
         &mut self,
         id: &Id,
@@ -82,7 +80,7 @@ impl Proof {
         now: Instant,
     ) {
         let announced = |at: &Instant| observed.is_none_or(|observed| *at >= observed);
-        if self.announcements.get(id).is_some_and(announced) {
+        if self.hints.get(id).is_some_and(announced) {
             self.announced += 1;
         } else if listed.max(observed.unwrap_or(listed)) >= self.opened {
             self.awaited.entry(id.clone()).or_insert(now);
@@ -92,9 +90,8 @@ impl Proof {
     /// Advances to `now`, and returns how many changes have been missed.
     pub(super) fn advance(&mut self, now: Instant) -> u64 {
         if now >= self.next_cleanup {
-            self.announcements
-                .retain(|_, at| *at + ANNOUNCEMENT_VALID_FOR > now);
-            self.next_cleanup = now + ANNOUNCEMENT_VALID_FOR;
+            self.hints.retain(|_, at| *at + HINT_VALID_FOR > now);
+            self.next_cleanup = now + HINT_VALID_FOR;
         }
         let before = self.awaited.len();
         self.awaited
@@ -219,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn an_announcement_may_arrive_a_little_later_than_the_change() {
+    fn a_hint_may_arrive_a_little_later_than_the_change() {
         let mut stream = Stream::new();
         stream
             .proof

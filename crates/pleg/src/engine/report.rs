@@ -10,11 +10,11 @@ use crate::model::run_clock::RunClock;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::{Moment, WallClock};
 use crate::out::kubelet_view::kubelet_view;
+use crate::out::record::Record;
 use crate::out::status_report::{
     GuardStatus, HealthStatus, InFlight, Progress, RelistStatus, RuntimeStatus, StatusReport,
 };
 use crate::out::subscribers::{Lifeline, Subscription};
-use crate::out::told::Record;
 
 impl Engine {
     /// Begins a subscription with the current state. Before the first pass is complete, the rest of

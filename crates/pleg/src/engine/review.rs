@@ -15,7 +15,7 @@ use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Lists, PassKind};
 use crate::out::health::{Blind, HealthState};
-use crate::out::told::Record;
+use crate::out::record::Record;
 
 /// The target of log lines about health. A process that reports health in another way can filter
 /// it.

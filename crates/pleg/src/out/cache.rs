@@ -84,15 +84,18 @@ impl Cache {
     }
 
     /// The last reported status of each pod that was ever inspected, by UID.
-    pub(crate) fn all_told(&self) -> VecDeque<Arc<PodStatus>> {
+    pub(crate) fn all_reported(&self) -> VecDeque<Arc<PodStatus>> {
         let contents = self.read();
-        let told = contents.pods.keys().filter_map(|uid| contents.told(uid));
-        told.collect()
+        let reported = contents
+            .pods
+            .keys()
+            .filter_map(|uid| contents.reported(uid));
+        reported.collect()
     }
 
-    /// The same for one pod.
-    pub(crate) fn told(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
-        self.read().told(uid)
+    /// The last reported status of one pod, if it was ever inspected.
+    pub(crate) fn reported(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
+        self.read().reported(uid)
     }
 
     /// Waits for an entry that is newer than `time`, with whatever was created before.

@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_made_when_none_was_outstanding_is_told_from_the_others() {
+    fn a_call_that_was_made_when_none_was_outstanding_is_counted_apart_from_the_others() {
         let begin = Instant::now();
         let at = |seconds| begin + second(seconds);
         let mut costs = CallCosts::default();

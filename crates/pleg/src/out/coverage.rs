@@ -22,7 +22,7 @@
 //! impl Observer for Sweeps {
 //!     fn seen(&self, pass: &Pass, counts: Counts) {
 //!         if pass.kind == PassKind::Sweep {
-//!             println!("{} pods polled one by one in {:?}", counts.pods, pass.took);
+//!             println!("a sweep of {} pods took {:?}", counts.pods, pass.took);
 //!         }
 //!     }
 //! }
@@ -174,7 +174,7 @@ pub struct Coverage {
     /// ones, and how much longer than this process did.
     pub kubelet_lists_took: (Duration, Duration),
     /// Since when the runtime is unresponsive, if it is.
-    pub silent: Option<Instant>,
+    pub unresponsive_since: Option<Instant>,
     /// How quickly status calls are answered.
     pub statuses: Statuses,
     /// How many needed status calls were outstanding when the connection was lost, beside those in
@@ -200,7 +200,7 @@ impl Coverage {
             kubelet_cannot_list: false,
             kubelet_waits: Vec::new(),
             kubelet_lists_took: (Duration::ZERO, Duration::ZERO),
-            silent: None,
+            unresponsive_since: None,
             statuses: Statuses::InTime,
             lost: 0,
         }

@@ -400,7 +400,7 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
     let fails = |failing: &Failing| now >= failing.counts_at();
     match &coverage.lists {
         Lists::Failed(CallError::Unavailable(_)) => return Reason::RuntimeUnreachable,
-        _ if coverage.silent.is_some() => return Reason::RuntimeSilent,
+        _ if coverage.unresponsive_since.is_some() => return Reason::RuntimeSilent,
         _ if coverage.stuck.iter().any(|stuck| stuck.about.id.is_some()) => {
             return Reason::ContainerStuck;
         }

@@ -90,7 +90,7 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> Kube
         if coverage.kubelet_listed.is_none() && view.ready {
             view.message += "; or sooner, because it is not known when it last listed";
         }
-        if let Some(since) = unanswered_since(coverage, last, clock) {
+        if let Some(since) = unresponsive_since(coverage, last, clock) {
             may_be_sooner(&mut view, now, since);
         }
         return view;
@@ -140,10 +140,11 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> Kube
 }
 
 /// Since when the runtime is unresponsive, if it is.
-fn unanswered_since(coverage: &Coverage, listed: Instant, clock: &RunClock) -> Option<Instant> {
+fn unresponsive_since(coverage: &Coverage, listed: Instant, clock: &RunClock) -> Option<Instant> {
     let is_away = matches!(coverage.lists, Lists::Failed(CallError::Unavailable(_)));
-    let silent = coverage.silent.map(|since| clock.monotonic(since));
-    silent.or(is_away.then_some(listed))
+    let unresponsive = coverage.unresponsive_since;
+    let unresponsive = unresponsive.map(|since| clock.monotonic(since));
+    unresponsive.or(is_away.then_some(listed))
 }
 
 /// Adds that a kubelet is NotReady sooner if the runtime, unresponsive `since` then, does not answer its

@@ -26,7 +26,7 @@ pub mod failure;
 pub mod health;
 pub mod kubelet_view;
 pub mod pods;
+pub mod record;
 pub mod status_report;
 pub mod subscribers;
-pub mod told;
 pub mod words;

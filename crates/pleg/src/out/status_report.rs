@@ -98,17 +98,17 @@ impl StatusReport {
     }
 
     /// Applies a health report that is newer than this status.
-    pub fn change_health(&mut self, told: HealthReport) {
+    pub fn change_health(&mut self, report: HealthReport) {
         let health = &mut self.health;
-        if (health.state, health.reason) != (told.state, told.reason) {
-            health.since = told.time;
+        if (health.state, health.reason) != (report.state, report.reason) {
+            health.since = report.time;
         }
-        health.state = told.state;
-        health.reason = told.reason;
-        health.message = told.message;
-        self.stuck = told.stuck;
-        self.failing = told.failing;
-        self.blind = told.blind;
+        health.state = report.state;
+        health.reason = report.reason;
+        health.message = report.message;
+        self.stuck = report.stuck;
+        self.failing = report.failing;
+        self.blind = report.blind;
     }
 }
 

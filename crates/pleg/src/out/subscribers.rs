@@ -14,7 +14,7 @@
 //! ```
 //! use std::time::Duration;
 //!
-//! use pleg::out::told::Record;
+//! use pleg::out::record::Record;
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
 //! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
@@ -46,7 +46,7 @@ use crate::model::id::PodUid;
 use crate::model::status::PodStatus;
 use crate::model::wall_time::WallClock;
 use crate::out::cache::Cache;
-use crate::out::told::{Record, present_events};
+use crate::out::record::{Record, present_events};
 
 /// How many records a subscriber may be behind; the kubelet's channel holds as many.
 pub const QUEUE: usize = 1000;
@@ -142,7 +142,7 @@ impl Subscribers {
         self.queues.push(Arc::downgrade(&shared));
         Subscription {
             _lifeline: lifeline,
-            present: cache.all_told(),
+            present: cache.all_reported(),
             cache,
             shared,
             clock,
@@ -252,8 +252,11 @@ impl Subscription {
             Changed::All => (BTreeSet::new(), true),
         };
         self.present = match all {
-            true => self.cache.all_told(),
-            false => pods.iter().filter_map(|uid| self.cache.told(uid)).collect(),
+            true => self.cache.all_reported(),
+            false => pods
+                .iter()
+                .filter_map(|uid| self.cache.reported(uid))
+                .collect(),
         };
         Some(Record::Gap {
             time: (self.clock)(),

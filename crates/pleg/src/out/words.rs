@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_a_kind_is_told_as_one() {
+    fn one_of_a_kind_is_singular() {
         assert_eq!(counted(0, "pod"), "0 pods");
         assert_eq!(counted(1, "process"), "1 process");
         assert_eq!(counted(2, "process"), "2 processes");

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_plugins_of_containerds_verbose_status_are_told() {
+    fn the_plugins_of_containerds_verbose_status_are_read() {
         let config = r#"{"PluginDirs":["/opt/cni/bin"],"Networks":[{"Config":{"Name":"cni-loopback",
             "Plugins":[{"Network":{"type":"loopback","ipam":{}},"Source":"{}"}]},"IFName":"lo"},
             {"Config":{"Plugins":[{"Network":{"type":"calico"}},{"Network":{"type":"portmap"}}]}}]}"#;
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_is_none_names_nobody() {
+    fn a_configuration_that_is_none_names_no_plugin() {
         for text in ["", "{", "[]", r#"{"Networks":null}"#] {
             let info = [("cniconfig".to_owned(), text.to_owned())].into();
             let answer = v1::StatusResponse { status: None, info };

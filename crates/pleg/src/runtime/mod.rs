@@ -127,10 +127,10 @@ pub trait Runtime: Send + Sync + 'static {
 
 /// The status, if it is of the requested id; any other status is an error.
 pub fn of_the_requested<S: Status>(asked: &Id, status: S) -> Result<S, CallError> {
-    let told = status.id();
-    if told == asked {
+    let received = status.id();
+    if received == asked {
         return Ok(status);
     }
-    let text = format!("requested the status of {asked}, received that of {told}");
+    let text = format!("requested the status of {asked}, received that of {received}");
     Err(CallError::Malformed(text.into()))
 }

@@ -39,7 +39,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_text_is_kept_once_and_for_as_long_as_somebody_holds_it() {
+    fn the_same_text_is_kept_once_and_for_as_long_as_it_is_used() {
         let names = Names::default();
         let held = names.one("held");
         for number in 0..FEW * 10 {

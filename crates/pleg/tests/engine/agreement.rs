@@ -1,10 +1,10 @@
-//! The list, the status and the kernel do not agree, or one of them says for a moment that
-//! something does not exist: what is claimed then of a pod is still so.
+//! The list, the status and the kernel do not agree, or one of them shows for a moment that an id
+//! does not exist: what is reported of a pod is still true.
 
 use crate::node::{Node, generic, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{HealthState, Reason};
-use pleg::out::told::Record;
+use pleg::out::record::Record;
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim};
 use tokio::time::timeout;

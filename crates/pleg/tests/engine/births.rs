@@ -1,5 +1,5 @@
-//! Births that the kernel reports: a start is reported whatever hangs, and a node of which each birth
-//! and each death is watched is hardly listed at all.
+//! Births that the kernel reports: a start is reported whichever calls are stuck, and lists are rare on a
+//! node on which each birth and each death is watched.
 
 use crate::node::{Node, STATUSES, generic};
 use pleg::Config;
@@ -115,7 +115,7 @@ async fn a_start_is_reported_within_a_tenth_of_a_second_while_the_list_hangs() {
     node.sim.world().pod("p3").create("late", now);
     // Its directory is there, and its process is not yet.
     node.at(8.13).await;
-    node.assert_told("");
+    node.assert_reported("");
     let now = node.sim.now();
     node.sim
         .world()
@@ -145,7 +145,7 @@ async fn a_start_that_takes_seconds_is_reported_within_a_tenth_of_a_second_too()
     let now = node.sim.now();
     node.sim.world().pod("p3").create("slow", now);
     node.at(13.05).await;
-    node.assert_told_no_event();
+    node.assert_reported_no_event();
     let now = node.sim.now();
     let mut world = node.sim.world();
     world.pod("p3").container("slow").unwrap().start(now);
@@ -169,7 +169,7 @@ async fn a_new_pod_is_reported_while_both_lists_are_stuck() {
     }
     node.sim.run("new", &["app"]);
     node.at(10.1).await;
-    node.assert_told(
+    node.assert_reported(
         "10.020 Started new/app.0 (kernel)
          10.020 Started new.0 (kernel)",
     );
@@ -277,7 +277,7 @@ async fn an_id_of_another_client_is_requested_a_few_times_and_no_more() {
     let calls =
         |sim: &Sim| sim.calls_made(Rpc::ContainerStatus) + sim.calls_made(Rpc::PodSandboxStatus);
     let before = calls(&node.sim);
-    // No status is there of this one for long.
+    // The statuses of the new pod are not found for a long time.
     for call in STATUSES {
         for id in ["new.0", "new/app.0"] {
             let gone = CallError::NotFound("no such thing".into());

@@ -5,8 +5,8 @@ use std::time::Duration;
 use crate::node::{Node, STATUSES, generic, is_healthy, many, named, seconds};
 use pleg::Config;
 use pleg::out::health::{HealthState, Reason};
+use pleg::out::record::Record;
 use pleg::out::subscribers::Subscription;
-use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Flood, Sim};
 use tokio::time::{Instant, timeout};
@@ -14,8 +14,8 @@ use tokio::time::{Instant, timeout};
 /// How many calls may be outstanding while nothing is known to be stuck.
 const WINDOW: usize = 64;
 
-/// And whatever is.
-const MOST: usize = 256;
+/// How many calls may be outstanding, whichever are stuck.
+const MAX_OUTSTANDING: usize = 256;
 
 fn statuses_asked(sim: &Sim) -> usize {
     STATUSES.iter().map(|call| sim.calls_made(*call)).sum()
@@ -147,7 +147,7 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
         );
     }
     let most = node.sim.max_outstanding();
-    assert!(most <= MOST, "{most} calls at once");
+    assert!(most <= MAX_OUTSTANDING, "{most} calls at once");
     let status = node.status().await;
     assert_eq!(status.health.state, HealthState::Degraded);
     stuck.sort();
@@ -367,10 +367,7 @@ async fn flooded(flood: Flood) {
     }
     assert_eq!(node.deaths("p7/app.0").len(), 1);
     let asked = statuses_asked(&node.sim) - asked;
-    assert!(
-        asked <= 2500,
-        "{asked} status calls for nobody in ten seconds"
-    );
+    assert!(asked <= 2500, "{asked} status calls in ten seconds");
     node.pass(5.0).await;
     assert_eq!(node.pleg.cache().all().len(), PODS);
     assert_eq!(node.status().await.pods, PODS);

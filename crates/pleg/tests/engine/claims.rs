@@ -8,8 +8,8 @@ use crate::node::{Node, STATUSES, broken, generic, many, named, pods, seconds};
 use pleg::Config;
 use pleg::out::coverage::PassKind;
 use pleg::out::health::{HealthState, Reason};
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Malformation, Sim};
 use tokio::time::{Instant, sleep, timeout};
@@ -179,7 +179,7 @@ async fn last_seen_advances_with_complete_sweeps() {
         let age = node.sim.now().since(seen.expect("it was seen once"));
         assert!(age <= seconds(3.0), "{age:?} ago");
         let status = node.status().await.health;
-        assert_eq!(status.last_seen, seen, "both tell the same");
+        assert_eq!(status.last_seen, seen, "both report the same time");
     }
 }
 
@@ -373,7 +373,7 @@ async fn a_process_that_runs_only_now_and_then_blames_no_call() {
     }
 }
 
-/// On a throttled node the process runs, and slowly: what is outstanding becomes older meanwhile.
+/// On a throttled node this process runs slowly, and outstanding calls become older meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_stuck_list_is_reported_although_each_step_of_this_process_takes_long() {
     let node = Node::watch_stream(|sim| many(sim, 12, &["app"])).await;
@@ -509,7 +509,7 @@ async fn the_status_of_another_id_is_refused() {
         node.at(2.5 + FAILING + 0.5).await;
         let status = node.status().await;
         assert!(has_failing(&status, id), "{call}: {:?}", status.failing);
-        node.assert_told_no_event();
+        node.assert_reported_no_event();
         node.sim.lift_all();
         node.pass(2.0).await;
         assert_eq!(node.deaths("a/app.0").len(), 1);
@@ -566,7 +566,7 @@ async fn no_pass_confirms_an_unknown_pod_while_sandboxes_cannot_be_listed() {
 type Break = fn(&Sim);
 
 /// What keeps every pass from observing a pod.
-const WHERE_NOBODY_IS_SEEN: [(&str, Break); 4] = [
+const WHERE_NO_POD_IS_OBSERVED: [(&str, Break); 4] = [
     ("the runtime is stopped", Sim::stop),
     ("lists and statuses hang", |sim| {
         set(sim, &LISTS, Fault::Hang);
@@ -584,7 +584,7 @@ const WHERE_NOBODY_IS_SEEN: [(&str, Break); 4] = [
 
 #[tokio::test(start_paused = true)]
 async fn the_cache_confirms_no_pod_that_no_pass_could_observe() {
-    for (what, make) in WHERE_NOBODY_IS_SEEN {
+    for (what, make) in WHERE_NO_POD_IS_OBSERVED {
         let node = Node::watch(pods).await;
         node.at(3.5).await;
         make(&node.sim);
@@ -627,7 +627,7 @@ async fn a_node_without_an_observed_pod_for_longer_than_the_threshold_is_unhealt
 /// Enforces O4.
 #[tokio::test(start_paused = true)]
 async fn last_seen_is_never_newer_than_the_last_pass_that_observed_a_pod() {
-    for (what, make) in WHERE_NOBODY_IS_SEEN {
+    for (what, make) in WHERE_NO_POD_IS_OBSERVED {
         let node = Node::watch(pods).await;
         node.at(5.5).await;
         make(&node.sim);
@@ -908,7 +908,7 @@ async fn a_status_that_is_not_found_for_a_moment_ends_no_listed_container() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unanswered_status_beside_a_proven_stream_causes_a_relist() {
+async fn an_outstanding_status_beside_a_proven_stream_causes_a_relist() {
     let node = Node::watch_with_kernel(Config::default(), pods).await;
     node.at(1.4).await;
     for _ in 0..6 {

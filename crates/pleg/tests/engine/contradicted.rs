@@ -1,5 +1,5 @@
-//! A process is dead, and the runtime reports its container as running: what is said of that is
-//! the same everywhere, and nothing confirms that it runs.
+//! A process is dead, and the runtime reports its container as running: all reports agree about
+//! that, and nothing confirms that the container runs.
 
 use crate::node::{Node, generic, seconds};
 use pleg::model::id::{Id, PodUid};
@@ -27,8 +27,8 @@ fn app_runs(entry: &Entry) -> bool {
     app.is_some_and(|app| app.state == ContainerState::Running)
 }
 
-/// Whether the pod is said to be stuck or failing, or a pod to be without a fresh status.
-fn is_told(status: &StatusReport) -> bool {
+/// Whether the report names the pod as stuck or failing, or has a pod that is yet to be inspected.
+fn is_reported(status: &StatusReport) -> bool {
     let failing = status.failing.iter().filter_map(|call| call.pod.as_ref());
     let stuck = status.stuck.iter().filter_map(|call| call.pod.as_ref());
     let mut named = failing.chain(stuck);
@@ -51,7 +51,7 @@ async fn dead_under_a_lock() -> Node {
     node.sim.kill("victim", "app");
     node.at(15.0).await;
     assert!(says_it_is_dead(&entry(&node)), "{:?}", entry(&node));
-    assert!(is_told(&node.status().await));
+    assert!(is_reported(&node.status().await));
     node
 }
 
@@ -76,7 +76,7 @@ async fn a_pod_with_an_error_is_reported_until_it_has_none() {
                 node.pass(0.01).await;
                 let (status, entry) = (node.status().await, entry(&node));
                 assert!(
-                    entry.error.is_none() || is_told(&status),
+                    entry.error.is_none() || is_reported(&status),
                     "{:?} at {} of {:?}: {:?}",
                     entry.error,
                     node.elapsed(),
@@ -100,7 +100,7 @@ async fn an_inspection_that_finds_the_dead_running_confirms_nothing() {
     let died = Instant::now();
     for step in 0..1000 {
         if step == 20 {
-            // So it is inspected, in the two seconds in which nothing is said yet, too.
+            // This causes an inspection within the two seconds before the first report.
             node.sim.exit("victim", "side", 1);
         }
         node.pass(0.01).await;
@@ -148,7 +148,7 @@ async fn a_runtime_that_comes_back_with_the_dead_running_is_not_believed() {
             let status = node.status().await;
             let seen = status.health.last_seen.expect("it was seen");
             assert!(
-                seen <= died || is_told(&status),
+                seen <= died || is_reported(&status),
                 "at {}, down for {down} s: {:?}",
                 node.elapsed(),
                 status.health

@@ -338,7 +338,7 @@ async fn each_of_three_calls_that_crash_the_runtime_is_found() {
     assert!(made <= 40, "{made}");
 }
 
-/// Relists are rare beside a stream, and what fails is inspected again all the same.
+/// Relists are rare beside a stream, and a pod whose inspection fails is nevertheless inspected again.
 #[tokio::test(start_paused = true)]
 async fn a_crashing_call_is_found_in_a_pod_of_several_beside_a_stream() {
     for stream in [false, true] {
@@ -404,13 +404,13 @@ async fn a_crashing_call_is_found_beside_a_kubelet_that_sends_it_too() {
             "p{pod}: {reported:?}"
         );
     }
-    // It is cured, and held for 16 or 64 s then.
+    // The container no longer crashes the runtime, and its call is withheld for 16 or 64 s more.
     node.sim.lift_all();
     node.pass(70.0).await;
     assert_eq!(node.deaths("p6/app.0").len(), 1);
 }
 
-/// Nothing is said to be well that was not seen.
+/// No pod counts as up to date before it was observed.
 #[tokio::test(start_paused = true)]
 async fn the_node_is_degraded_until_what_was_lost_is_answered() {
     let node = Node::watch(pods).await;
@@ -480,7 +480,7 @@ async fn a_call_that_crashes_a_slow_runtime_is_withheld() {
     assert!(crashes <= 6, "{crashes} after {before}");
 }
 
-/// An innocent call that is always made last would be lost each time.
+/// A call that is always sent last would be lost each time, although another one is the culprit.
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_exits_every_few_seconds_blames_no_call_and_exits_are_reported() {
     const HANG: usize = 20;

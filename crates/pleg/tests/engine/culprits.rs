@@ -46,7 +46,7 @@ async fn under_the_status_lock_the_culprit_is_reported_three_and_a_half_seconds_
             }
             assert!(
                 age < NAMED_AFTER + 0.05 || !names.is_empty(),
-                "{pods} pods, locked {phase} s after a list: {age} s, and nobody is named"
+                "{pods} pods, locked {phase} s after a list: {age} s, and no culprit is reported"
             );
         })
         .await;
@@ -94,7 +94,7 @@ async fn a_status_that_is_stuck_after_a_change_is_reported_within_four_seconds()
             let age = age_of(&sim, Rpc::ContainerStatus).unwrap_or_default();
             assert!(
                 age < 4.05 || !names.is_empty(),
-                "{age} s, and nobody is named"
+                "{age} s, and no culprit is reported"
             );
         })
         .await;
@@ -178,8 +178,8 @@ async fn a_stop_of_the_whole_runtime_does_not_hide_the_next_stuck_call() {
     assert!(after < 4.5, "named after {after} s");
 }
 
-/// Who is named, and when, while pods restart on a node on which these faults
-/// are in force and nobody hangs.
+/// The culprits that are reported, and when, while pods restart on a node with these faults. No call
+/// of the node is stuck.
 async fn names_under(faults: &[(Rpc, Fault)], kernel: bool) -> String {
     let prepare = |sim: &Sim| many(sim, 12, &["app"]);
     let node = match kernel {

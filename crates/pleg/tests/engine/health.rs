@@ -116,13 +116,13 @@ async fn failing_lists_are_reported_and_retried_every_period() {
     node.sim.fault(Rpc::Version, None, gone);
     node.sim.exit("a", "app", 5);
     node.at(9.5).await;
-    node.assert_told(
+    node.assert_reported(
         "1.000 Degraded: pods cannot be listed: the runtime cannot be reached: connection refused",
     );
     assert!((8..=11).contains(&node.sim.calls_made(Rpc::Version)));
     node.sim.lift_all();
     node.at(10.5).await;
-    node.assert_told(
+    node.assert_reported(
         "10.000 Died a/app.0 with 5
          10.000 Healthy: all pods are up to date",
     );
@@ -142,7 +142,7 @@ fn stuck(call: Rpc, id: Option<&str>, pod: Option<&str>, since: Instant) -> Outs
     OutstandingCall { about, since }
 }
 
-/// Of a node on which every pod was seen right now.
+/// The coverage of a node on which every pod is observed as of `now`.
 fn seen(now: Instant) -> Coverage {
     let begun = Moment {
         instant: now,
@@ -223,9 +223,9 @@ fn a_kubelet_behind_a_guard_depends_on_how_the_guard_treats_its_lists() {
     let refused = view(10.0, GuardedLists::Refused);
     assert_eq!(refused.not_ready_in_seconds, Some(170.0));
     assert!(!refused.message.contains("Status"), "{}", refused.message);
-    let silent = view(10.0, GuardedLists::Silent { since: start });
+    let unresponsive = view(10.0, GuardedLists::Silent { since: start });
     assert_eq!(
-        silent.message,
+        unresponsive.message,
         "NotReady in 2m50s if nothing changes: the guard cannot answer its lists; \
          in 20s if its Status calls fail too"
     );

@@ -85,7 +85,7 @@ async fn a_reused_uid_is_a_new_pod() {
     node.reported();
     node.sim.run("a", &["app"]);
     node.at(2.5).await;
-    node.assert_told(
+    node.assert_reported(
         "2.000 Started a/app.0
          2.000 Started a.0",
     );
@@ -102,7 +102,7 @@ async fn a_pod_that_was_removed_and_created_during_a_stuck_inspection_is_reporte
     node.at(1.5).await;
     let pod = node.sim.world().pods.remove("a").unwrap();
     node.at(2.5).await;
-    node.assert_told(
+    node.assert_reported(
         "1.250 Died a/app.0 with 1
          2.000 Removed a/app.0
          2.000 Died a.0
@@ -112,7 +112,7 @@ async fn a_pod_that_was_removed_and_created_during_a_stuck_inspection_is_reporte
     node.at(3.5).await;
     node.sim.lift_all();
     node.at(6.5).await;
-    node.assert_told(
+    node.assert_reported(
         "3.500 Died a/app.0 with 1
          3.500 Started a.0",
     );
@@ -135,7 +135,7 @@ async fn a_restart_of_the_runtime_reports_only_what_happened_meanwhile() {
     node.at(30.5).await;
     node.sim.lift_all();
     node.at(40.5).await;
-    node.assert_told(
+    node.assert_reported(
         "1.000 Degraded: pods cannot be listed: the runtime cannot be reached: connection refused
          31.000 Died b/app.0 with 137
          31.000 Healthy: all pods are up to date",
@@ -207,7 +207,7 @@ async fn a_sandbox_without_metadata_and_a_row_without_an_id_disturb_no_pod() {
     })
     .await;
     node.at(1.5).await;
-    node.assert_told(
+    node.assert_reported(
         "0.000 Started a/app.0 (initial)
          0.000 Started a.0 (initial)
          0.000 Started b.0 (initial)

@@ -16,7 +16,7 @@ async fn a_failed_inspection_is_cached_and_its_events_are_reported_once_it_succe
     })
     .await;
     node.at(0.5).await;
-    node.assert_told(
+    node.assert_reported(
         "0.000 Started a/app.0 (initial)
          0.000 Started a.0 (initial)
          0.000 synced 1 pods, 1 containers
@@ -32,7 +32,7 @@ async fn a_failed_inspection_is_cached_and_its_events_are_reported_once_it_succe
     node.sim.lift_all();
     let inspections = node.sim.calls_made(Rpc::PodSandboxStatus);
     node.at(1.5).await;
-    node.assert_told(
+    node.assert_reported(
         "1.000 Started b/app.0
          1.000 Started b.0",
     );
@@ -53,10 +53,10 @@ async fn an_exit_is_reported_once_even_if_its_inspection_fails_many_times() {
     node.sim.exit("a", "app", 9);
     node.sim.fault(Rpc::PodSandboxStatus, None, broken());
     node.at(7.5).await;
-    node.assert_told("");
+    node.assert_reported("");
     node.sim.lift_all();
     node.at(12.5).await;
-    node.assert_told("8.000 Died a/app.0 with 9");
+    node.assert_reported("8.000 Died a/app.0 with 9");
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +68,7 @@ async fn a_container_that_was_removed_before_its_inspection_is_skipped() {
     let gone = Fault::Fail(CallError::NotFound("no such container".into()));
     node.sim.fault(Rpc::ContainerStatus, Some("a/app.0"), gone);
     node.at(1.5).await;
-    node.assert_told("1.000 Died a/other.0 with 1");
+    node.assert_reported("1.000 Died a/other.0 with 1");
 }
 
 #[tokio::test(start_paused = true)]
@@ -78,7 +78,7 @@ async fn a_requested_inspection_ends_in_a_pod_sync() {
     node.reported();
     node.pleg.request_reinspect("uid-a".into());
     node.at(3.5).await;
-    node.assert_told("1.000 PodSync a");
+    node.assert_reported("1.000 PodSync a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -89,11 +89,11 @@ async fn a_requested_inspection_that_fails_is_repeated() {
     node.sim.fault(Rpc::ContainerStatus, None, broken());
     node.pleg.request_reinspect("uid-a".into());
     node.at(2.5).await;
-    node.assert_told("");
+    node.assert_reported("");
     assert!(node.pleg.cache().get(&"uid-a".into()).error.is_some());
     node.sim.lift_all();
     node.at(4.5).await;
-    node.assert_told("3.000 PodSync a");
+    node.assert_reported("3.000 PodSync a");
 }
 
 #[tokio::test(start_paused = true)]
@@ -104,14 +104,14 @@ async fn a_requested_inspection_that_finds_a_change_reports_only_the_change() {
     node.pleg.request_reinspect("uid-a".into());
     node.sim.exit("a", "app", 1);
     node.at(3.5).await;
-    node.assert_told("1.000 Died a/app.0 with 1");
+    node.assert_reported("1.000 Died a/app.0 with 1");
 }
 
 #[tokio::test(start_paused = true)]
 async fn an_unchanged_pod_is_not_inspected_without_a_request() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
-    node.pleg.request_reinspect("uid-of-nobody".into());
+    node.pleg.request_reinspect("uid-of-no-pod".into());
     let made = node.sim.calls_made(Rpc::ContainerStatus);
     node.at(9.5).await;
     assert_eq!(node.sim.calls_made(Rpc::ContainerStatus), made);
@@ -125,7 +125,7 @@ async fn a_requested_inspection_of_a_removed_pod_ends_with_it() {
     node.pleg.request_reinspect("uid-a".into());
     node.sim.world().remove("a");
     node.at(3.5).await;
-    node.assert_told(
+    node.assert_reported(
         "1.000 Died a.0
          1.000 Removed a.0",
     );
@@ -168,13 +168,13 @@ async fn a_stuck_pod_is_reported_and_delays_no_other() {
     node.sim.exit("b", "app", 2);
     node.at(2.5).await;
     // Others of its kind are answered, so it is not the runtime that is slow.
-    node.assert_told(
+    node.assert_reported(
         "2.000 Died b/app.0 with 2
          2.000 Degraded: container app of default/a is stuck (1s); all other pods are up to date",
     );
 
     node.at(9.5).await;
-    node.assert_told("");
+    node.assert_reported("");
     let status = node.status().await;
     assert_eq!(status.stuck.len(), 1);
     assert_eq!(status.stuck[0].call, Rpc::ContainerStatus);
@@ -184,7 +184,7 @@ async fn a_stuck_pod_is_reported_and_delays_no_other() {
 
     node.sim.lift_all();
     node.at(9.6).await;
-    node.assert_told(
+    node.assert_reported(
         "9.500 Died a/app.0 with 1
          9.500 Healthy: all pods are up to date",
     );

@@ -24,11 +24,11 @@ async fn an_exit_is_reported_while_the_list_is_stuck_and_no_sweep_is_due() {
 
     node.at(1.5).await;
     node.sim.kill("b", "app");
-    // The runtime takes its time to know.
+    // The runtime notices the exit later than the kernel.
     node.at(1.56).await;
     node.sim.exit("b", "app", 137);
     node.at(1.66).await;
-    node.assert_told("1.568 Died b/app.0 with 137 (kernel)");
+    node.assert_reported("1.568 Died b/app.0 with 137 (kernel)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -58,7 +58,7 @@ async fn a_container_that_starts_later_is_watched_and_a_dead_one_is_not() {
     node.sim.kill("late", "app");
     node.sim.exit("late", "app", 1);
     node.at(1.6).await;
-    node.assert_told("1.505 Died late/app.0 with 1 (kernel)");
+    node.assert_reported("1.505 Died late/app.0 with 1 (kernel)");
     assert_eq!(node.status().await.kernel.watched, 1);
     node.sim.world().remove("a");
     node.at(3.5).await;
@@ -102,7 +102,7 @@ async fn a_container_that_starts_again_under_its_own_id_is_not_dead() {
     node.sim.kill("a", "app");
     node.sim.exit("a", "app", 1);
     node.at(12.1).await;
-    node.assert_told("12.005 Died a/app.0 with 1 (kernel)");
+    node.assert_reported("12.005 Died a/app.0 with 1 (kernel)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -160,7 +160,7 @@ async fn a_pid_that_fails_delays_no_other() {
     node.sim.kill("p19", "app");
     node.sim.exit("p19", "app", 1);
     node.at(11.6).await;
-    node.assert_told("11.505 Died p19/app.1 with 1 (kernel)");
+    node.assert_reported("11.505 Died p19/app.1 with 1 (kernel)");
     assert_eq!(node.sim.max_outstanding_per_id(), 1);
 }
 

@@ -1,5 +1,5 @@
-//! What nobody has looked at is not vouched for: not by a later look, not by an error that was
-//! noted meanwhile, not by ids of the long gone.
+//! Nothing confirms a state that no call has observed: no later fact, no error that was noted
+//! meanwhile, and no id of a container that was removed long ago.
 
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ async fn an_error_that_was_noted_meanwhile_does_not_make_an_old_inspection_newer
         for _ in 0..600 {
             node.pass(0.01).await;
             let runs = node
-                .is_told_to_run(&victim(), died + Duration::from_millis(200))
+                .is_reported_to_run(&victim(), died + Duration::from_millis(200))
                 .await;
             assert!(!runs, "at {}, lists hang: {lists_hang}", node.elapsed());
         }
@@ -95,7 +95,7 @@ async fn a_pass_does_not_confirm_an_inspection_that_it_did_not_wait_for() {
         );
     })
     .await;
-    // And is reported once it does not.
+    // The exit is reported once `app` no longer fails.
     node.sim.lift_all();
     node.pass(5.0).await;
     assert_eq!(node.deaths("victim/app.0").len(), 1);
@@ -511,7 +511,7 @@ async fn a_pod_is_complete_again_with_the_first_list_that_confirms_a_removal() {
     assert_eq!(state_of(&entry, "app"), None);
     assert!(entry.complete_as_of > Some(exited));
     node.pass(5.0).await;
-    node.assert_told(
+    node.assert_reported(
         "9.100 Died victim/side.0 with 1
          9.200 Died victim/app.0
          9.200 Removed victim/app.0",

@@ -1,4 +1,4 @@
-//! Runtimes that answer late, of the past, or for once not at all: nothing false is said of it.
+//! Runtimes that answer late, with a past state, or sometimes not at all: nothing false is reported.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -26,7 +26,7 @@ async fn watch_the_past() -> (Node, Odd) {
     let prepare = |sim: &Sim, odd: &Odd| {
         many(sim, 5, &["app"]);
         sim.run("victim", &["app", "side"]);
-        odd.oddities().tells_the_past = true;
+        odd.oddities().shows_the_past = true;
     };
     watch_odd(generic(), prepare).await
 }
@@ -41,7 +41,7 @@ async fn no_container_dies_because_it_is_not_found_once_however_many_are_not() {
     node.reported();
     node.pass(20.0).await;
     assert!(odd.oddities().not_found_once.is_empty());
-    node.assert_told_no_event();
+    node.assert_reported_no_event();
 }
 
 #[tokio::test(start_paused = true)]
@@ -170,7 +170,7 @@ async fn an_older_list_does_not_confirm_a_pod_that_a_newer_sweep_could_not_reque
     for _ in 0..300 {
         node.pass(0.05).await;
         let runs = node
-            .is_told_to_run(&"uid-victim".into(), died + Duration::from_secs(1))
+            .is_reported_to_run(&"uid-victim".into(), died + Duration::from_secs(1))
             .await;
         assert!(!runs, "{:?} after its death", died.elapsed());
     }
@@ -191,7 +191,7 @@ async fn an_older_list_does_not_confirm_a_pod_that_a_newer_sweep_did_not_find() 
     for _ in 0..60 {
         node.pass(0.05).await;
         let runs = node
-            .is_told_to_run(&"uid-victim".into(), removed + Duration::from_millis(200))
+            .is_reported_to_run(&"uid-victim".into(), removed + Duration::from_millis(200))
             .await;
         assert!(!runs, "{:?} after it was removed", removed.elapsed());
     }
@@ -212,7 +212,10 @@ async fn a_sweep_that_found_no_pod_is_no_pass() {
     let begun = node.elapsed();
     node.pass(20.0).await;
     let seen = node.elapsed() - node.status().await.health.age_seconds.unwrap();
-    assert!(seen <= begun, "seen as of {seen}, nobody since {begun}");
+    assert!(
+        seen <= begun,
+        "last seen as of {seen}, but no pod since {begun}"
+    );
 }
 
 #[tokio::test(start_paused = true)]
@@ -351,7 +354,7 @@ async fn if_a_sandbox_is_listed_in_two_pods_the_pod_that_its_status_does_not_nam
     assert_eq!(failing.len(), 1, "{failing:?}");
     let pod = failing[0].pod.as_ref().unwrap();
     assert_eq!(&*pod.name, "p1");
-    node.assert_told_no_event();
+    node.assert_reported_no_event();
 }
 
 #[tokio::test(start_paused = true)]
@@ -366,9 +369,9 @@ async fn an_answer_from_before_a_delayed_list_adds_no_removed_pod() {
     // The lists are stuck, and so are the calls of a sweep: their answers will be of the past.
     node.sim.stop();
     node.at(6.0).await;
-    odd.oddities().tells_the_past = true;
+    odd.oddities().shows_the_past = true;
     node.at(6.2).await;
-    odd.oddities().tells_the_past = false;
+    odd.oddities().shows_the_past = false;
     node.at(8.0).await;
     node.sim.world().remove("p0");
     node.at(10.0).await;
@@ -407,7 +410,7 @@ async fn a_delayed_list_adds_nothing_to_a_pod_that_was_created_again() {
     let [sandboxes, containers] = LISTS;
     for (too_large, held_up) in [(sandboxes, containers), (containers, sandboxes)] {
         let (node, odd) = watch_odd(generic(), |sim, _| crate::node::pods(sim)).await;
-        odd.oddities().tells_the_past = true;
+        odd.oddities().shows_the_past = true;
         node.at(2.5).await;
         node.sim.fault(too_large, None, Fault::Oversize);
         node.at(5.0).await;

@@ -1,5 +1,5 @@
-//! A day of a node behind each runtime: whatever its words are, what happens is reported once, and
-//! nobody is blamed who has nothing to do with it.
+//! A day of a node on each runtime: whatever the runtime's words are, each change is reported once,
+//! and the culprit is never an unrelated container.
 
 use crate::node::{Node, named, seconds};
 use pleg::model::listed::ContainerState;

@@ -1,5 +1,5 @@
-//! Records against a naive model: whatever is listed, fails and vanishes in whatever
-//! order, what was reported about an id leads step by step to how it is.
+//! Records against a naive model: in whatever order containers are listed, fail and vanish, the
+//! reported changes of an id lead step by step to its present state.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -104,7 +104,8 @@ impl Consumer {
                     assert_ne!(running, Some(true), "{:?} started twice", change.id);
                     self.running.insert(change.id.clone(), true);
                 }
-                // A container that ran and is unclear now runs no more; nobody is reported.
+                // A container that ran and whose state is unclear now no longer runs. That causes no
+                // event.
                 Happening::Died | Happening::Changed => {
                     self.running.insert(change.id.clone(), false);
                 }

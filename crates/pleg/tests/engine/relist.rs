@@ -13,7 +13,7 @@ async fn the_first_relist_reports_what_runs_and_what_has_exited_and_nothing_else
     })
     .await;
     node.at(0.5).await;
-    node.assert_told(
+    node.assert_reported(
         "0.000 Started a/app.0 (initial)
          0.000 Died a/done.0 with 3 (initial)
          0.000 Started a.0 (initial)
@@ -21,7 +21,7 @@ async fn the_first_relist_reports_what_runs_and_what_has_exited_and_nothing_else
          0.000 Healthy: all pods are up to date",
     );
     node.at(5.5).await;
-    node.assert_told("");
+    node.assert_reported("");
 }
 
 /// Enforces O2.
@@ -47,7 +47,7 @@ async fn each_change_is_reported_once_by_the_next_relist() {
         pod.create("fresh", now).start(now);
     }
     node.at(3.5).await;
-    node.assert_told(
+    node.assert_reported(
         "1.000 Died a/dies.0 with 1
          1.000 Removed a/gone.0
          1.000 Started a/starts.0
@@ -68,7 +68,7 @@ async fn a_running_container_that_vanishes_has_died_and_is_removed() {
         node.sim.world().pod("a").containers.clear();
         node.at(relists + 1.0).await;
         let at = relists.ceil();
-        node.assert_told(&format!(
+        node.assert_reported(&format!(
             "{at:.3} Died a/app.0
              {at:.3} Removed a/app.0
              {at:.3} Removed a/done.0"
@@ -87,7 +87,7 @@ async fn a_pod_that_vanishes_is_reported_to_its_end_and_leaves_the_cache() {
     node.reported();
     node.sim.world().remove("a");
     node.at(1.5).await;
-    node.assert_told(
+    node.assert_reported(
         "1.000 Died a/app.0
          1.000 Removed a/app.0
          1.000 Removed a/done.0
@@ -107,12 +107,12 @@ async fn sandboxes_follow_the_same_table() {
     node.reported();
     node.sim.world().pod("a").sandbox().unwrap().state = SandboxState::NotReady;
     node.at(1.5).await;
-    node.assert_told("1.000 Died a.0");
+    node.assert_reported("1.000 Died a.0");
     node.sim.world().pod("a").sandboxes.clear();
     let now = node.sim.now();
     node.sim.world().pod("a").create("orphan", now).start(now);
     node.at(2.5).await;
-    node.assert_told(
+    node.assert_reported(
         "2.000 Removed a.0
          2.000 Started a/orphan.0",
     );
@@ -192,7 +192,7 @@ async fn a_requested_relist_begins_at_once() {
     node.sim.exit("a", "app", 4);
     node.pleg.request_relist();
     node.at(0.5).await;
-    node.assert_told("0.300 Died a/app.0 with 4");
+    node.assert_reported("0.300 Died a/app.0 with 4");
 }
 
 #[tokio::test(start_paused = true)]

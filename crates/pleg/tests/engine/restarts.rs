@@ -1,5 +1,5 @@
-//! What comes back: a container under its id, lists after they were too large or late, a runtime that
-//! was stopped, each also beside a proven stream, whose lists are thirty seconds apart.
+//! What returns: a container under its id, lists after they were too large or late, and a runtime that
+//! was stopped. Each case is also tested beside a proven stream, whose lists are thirty seconds apart.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn a_list_that_is_too_large_is_rarely_requested_however_slow_statuses_are(
     }
 }
 
-/// For how many seconds of five minutes each reason is given.
+/// How many seconds of five minutes each reason is reported.
 async fn said_of_slow(slow: f64, reason: Reason) -> (f64, f64) {
     let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
     node.at(5.0).await;
@@ -170,7 +170,7 @@ async fn after_a_sweep_that_lists_do_not_cover_the_next_ones_do_not_wait_for_the
     node.sim.fault(Rpc::ListContainers, None, too_large());
     assert!(node.wait(40.0, failing).await.is_ok());
     node.sim.lift_all();
-    // A sweep begins while they are under way, thirty seconds later.
+    // A sweep begins while the lists are outstanding, thirty seconds later.
     let takes = Fault::Slow(Duration::from_millis(1500));
     node.sim.fault(Rpc::ListContainers, None, takes);
     let well = node.wait(35.0, is_healthy).await;

@@ -14,8 +14,8 @@ const CALLS: [Rpc; 4] = [
     Rpc::ListPodSandbox,
 ];
 
-/// Eight pods, of whom one container's status may fail, and later these calls take so long: who is
-/// named for it in half a minute.
+/// The culprits that are reported within half a minute on a node with eight pods. The status of one
+/// container may fail, and later each of these calls takes `slow` seconds.
 async fn named_while_slow(fault: Option<Fault>, slow: f64, calls: &[Rpc]) -> BTreeSet<String> {
     let node = Node::watch(|sim| many(sim, 8, &["app"])).await;
     node.at(2.5).await;
@@ -64,12 +64,12 @@ async fn slow_node(slow: impl FnOnce(&Sim)) -> Node {
     node
 }
 
-/// For how many seconds of a minute it is called silent, although a call has been answered less than
-/// two seconds ago.
-async fn silent_in_vain(slow: impl FnOnce(&Sim)) -> f64 {
+/// How many seconds of a minute the runtime is reported as unresponsive, although a call was answered
+/// less than two seconds before.
+async fn wrongly_unresponsive(slow: impl FnOnce(&Sim)) -> f64 {
     let node = slow_node(slow).await;
     let (mut before, mut answered) = (BTreeSet::new(), -9.0);
-    let mut in_vain = 0.0;
+    let mut wrong = 0.0;
     node.sample(60.0, |at, status| {
         let asked = |call: &sim::Outstanding| call.rpc != Rpc::GetContainerEvents;
         let outstanding = node.sim.outstanding().into_iter().filter(asked);
@@ -81,24 +81,25 @@ async fn silent_in_vain(slow: impl FnOnce(&Sim)) -> f64 {
         }
         before = now;
         if status.health.reason == Reason::RuntimeSilent && at - answered < 2.0 {
-            in_vain += 0.05;
+            wrong += 0.05;
         }
     })
     .await;
-    in_vain
+    wrong
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_runtime_that_answers_each_call_late_is_not_unresponsive() {
     for slow in [2.5, 3.0, 3.5, 4.0, 5.0] {
-        let in_vain = silent_in_vain(|sim| sim.fault_everything(&Fault::Slow(seconds(slow)))).await;
-        // What was said while nothing had been answered yet may stand for a moment.
-        assert!(in_vain < 0.2, "{slow} s each: {in_vain} s");
+        let wrong =
+            wrongly_unresponsive(|sim| sim.fault_everything(&Fault::Slow(seconds(slow)))).await;
+        // A report from before the first answer may stay for a moment.
+        assert!(wrong < 0.2, "{slow} s each: {wrong} s");
     }
     for (least, most) in [(1.0, 4.0), (2.0, 6.0), (3.0, 5.0)] {
         let fault = Fault::Jitter(seconds(least), seconds(most));
-        let in_vain = silent_in_vain(|sim| sim.fault_everything(&fault)).await;
-        assert!(in_vain < 0.2, "{least} to {most} s: {in_vain} s");
+        let wrong = wrongly_unresponsive(|sim| sim.fault_everything(&fault)).await;
+        assert!(wrong < 0.2, "{least} to {most} s: {wrong} s");
     }
 }
 
@@ -197,8 +198,9 @@ async fn a_runtime_too_slow_for_all_pods_is_slow_and_no_pod_is_blamed() {
     }
 }
 
-/// Eight pods of which containers restart one after the other, so far apart, while each status takes
-/// so long and containers cannot be listed: how long ago somebody was seen at most.
+/// How old the oldest observation of a pod becomes, in seconds. The containers of eight pods restart
+/// one after the other, `apart` seconds each, while each status call takes `slow` seconds and
+/// containers cannot be listed.
 async fn longest_unseen(list: Fault, slow: f64, apart: f64) -> f64 {
     let node = Node::watch(|sim| {
         sim.fill_sandboxes();
@@ -216,7 +218,7 @@ async fn longest_unseen(list: Fault, slow: f64, apart: f64) -> f64 {
         let (now, pod) = (node.sim.now(), format!("p{}", restart * 5 % 8));
         let mut world = node.sim.world();
         world.pod(&pod).restart("app", 1, now);
-        // Of the dead ones the last is kept, as a kubelet does.
+        // The last dead container is kept, as a kubelet does.
         let old = format!("{pod}/app.{}", restart / 8 - 1);
         world.remove_container(&old);
         drop(world);
@@ -277,7 +279,7 @@ async fn a_call_that_is_slow_each_time_is_not_stuck_after_it_has_answered() {
     node.at(3.0).await;
     let slow = Fault::Slow(seconds(2.5));
     node.sim.fault(Rpc::PodSandboxStatus, Some("p0.0"), slow);
-    let mut in_vain = 0.0_f64;
+    let mut without_culprit = 0.0_f64;
     let mut longest = 0.0_f64;
     for restart in 0..225 {
         let (now, pod) = (node.sim.now(), format!("p{}", restart % 6));
@@ -288,11 +290,11 @@ async fn a_call_that_is_slow_each_time_is_not_stuck_after_it_has_answered() {
         node.pass(1.0 / 3.0).await;
         let status = node.status().await;
         let blames = status.health.reason == Reason::ContainerStuck;
-        in_vain = match blames && status.stuck.is_empty() {
-            true => in_vain + 1.0 / 3.0,
+        without_culprit = match blames && status.stuck.is_empty() {
+            true => without_culprit + 1.0 / 3.0,
             false => 0.0,
         };
-        longest = longest.max(in_vain);
+        longest = longest.max(without_culprit);
     }
     assert!(longest < 4.0, "{longest} s");
 }

@@ -1,5 +1,5 @@
-//! The runtime's events as hints: what is announced is reported at once, and what is not is
-//! found by the relist, which is rare only while the stream deserves it.
+//! The runtime's events as hints: an announced change is reported at once. A relist finds any other
+//! change. Relists are rare only while the stream announces every change.
 
 use crate::node::{Node, seconds};
 use pleg::out::status_report::StatusReport;
@@ -40,7 +40,7 @@ async fn an_announced_change_is_reported_at_once_by_an_inspection_of_that_pod_al
 
     node.sim.exit("a", "app", 3);
     node.at(1.6).await;
-    node.assert_told("1.500 Died a/app.0 with 3 (stream)");
+    node.assert_reported("1.500 Died a/app.0 with 3 (stream)");
     assert_eq!(node.sim.calls_made(Rpc::ListContainers), lists);
     assert_eq!(node.sim.calls_made(Rpc::ContainerStatus), looks + 2);
     let status = node.status().await;
@@ -58,20 +58,20 @@ async fn a_new_pod_and_its_end_are_reported_before_any_list_shows_them() {
     node.reported();
     node.sim.run("new", &["app"]);
     node.at(1.6).await;
-    node.assert_told(
+    node.assert_reported(
         "1.500 Started new.0 (stream)
          1.500 Started new/app.0 (stream)",
     );
     node.sim.world().remove("new");
     node.at(1.7).await;
-    node.assert_told(
+    node.assert_reported(
         "1.600 Died new/app.0 (stream)
          1.600 Removed new/app.0 (stream)
          1.600 Died new.0 (stream)
          1.600 Removed new.0 (stream)",
     );
     node.at(9.0).await;
-    node.assert_told("");
+    node.assert_reported("");
 }
 
 #[tokio::test(start_paused = true)]
@@ -146,7 +146,7 @@ async fn a_stuck_call_brings_the_period_back() {
     node.reported();
     node.sim.exit("p8", "app", 8);
     node.at(106.1).await;
-    node.assert_told("106.000 Died p8/app.0 with 8 (stream)");
+    node.assert_reported("106.000 Died p8/app.0 with 8 (stream)");
 }
 
 #[tokio::test(start_paused = true)]
@@ -161,10 +161,10 @@ async fn an_inspection_that_fails_is_repeated_soon_although_the_period_had_grown
         .fault(Rpc::ContainerStatus, Some("p7/app.0"), broken);
     node.sim.exit("p7", "app", 7);
     node.at(100.5).await;
-    node.assert_told("");
+    node.assert_reported("");
     node.sim.lift_all();
     node.at(101.5).await;
-    node.assert_told("101.000 Died p7/app.0 with 7");
+    node.assert_reported("101.000 Died p7/app.0 with 7");
 }
 
 #[tokio::test(start_paused = true)]

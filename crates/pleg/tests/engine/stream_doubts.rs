@@ -1,5 +1,5 @@
-//! What a stream says before the first list, and what it once said of somebody who died
-//! since: neither may be taken for more than it is.
+//! Events before the first list, and an old event of a container that has died since: neither is
+//! evidence of more than it reports.
 
 use crate::node::{Node, seconds};
 use pleg::model::id::PodRef;
@@ -9,8 +9,8 @@ use sim::{Fault, StreamFault};
 
 #[tokio::test(start_paused = true)]
 async fn a_hint_before_the_first_list_hides_nothing_in_it() {
-    // containerd 1.7 keeps events while nobody reads, and brings them as soon as somebody
-    // does: before its list, and about a part of a pod.
+    // containerd 1.7 keeps events while no client reads them, and sends them to the next client that
+    // does: here before its first list, and about a part of a pod.
     let node = Node::watch_stream(|sim| {
         sim.run("a", &["app"]);
         sim.fault(Rpc::ListContainers, None, Fault::Slow(seconds(0.5)));
@@ -47,7 +47,7 @@ async fn the_first_pass_waits_for_a_pod_that_a_hint_showed_in_part() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_announcement_of_a_start_does_not_count_for_the_exit_that_follows() {
+async fn the_hint_of_a_start_does_not_count_for_the_exit_that_follows() {
     let node = Node::watch_stream(|sim| sim.run("a", &["app"])).await;
     node.at(1.5).await;
     let now = node.sim.now();
@@ -91,7 +91,7 @@ async fn the_owner_of_an_id_in_an_event_is_not_trusted() {
     .await;
     node.at(1.5).await;
     node.reported();
-    // Of a container of a it is said that it is in b, and of a pod that there is one.
+    // One event shows a container of `a` in `b`. The others show pods that do not exist.
     let wrong = |pod: &str, id: &str| Announced {
         id: id.into(),
         created_at: None,
@@ -109,7 +109,7 @@ async fn the_owner_of_an_id_in_an_event_is_not_trusted() {
     node.sim.inject_event(wrong("nowhere", "nowhere/app.0"));
     node.sim.inject_event(wrong("", ""));
     node.at(9.5).await;
-    node.assert_told("");
+    node.assert_reported("");
     assert_eq!(node.status().await.pods, 2);
 }
 

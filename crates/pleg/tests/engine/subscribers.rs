@@ -1,9 +1,9 @@
-//! Subscribers: each begins with what is there, and none loses the end.
+//! Subscribers: each begins with the present state, and none loses the final state.
 
 use crate::node::{Node, line, many, seconds};
 use pleg::model::event::EventType;
+use pleg::out::record::Record;
 use pleg::out::subscribers::Subscription;
-use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
 use tokio::time::timeout;
@@ -131,10 +131,10 @@ async fn a_subscriber_that_begins_while_a_container_is_not_found_receives_it_as_
     node.pass(60.0).await;
     let records = read_all(&mut subscription).await;
     let reported: Vec<String> = records.iter().map(line).collect();
-    let is_told = reported
+    let is_reported = reported
         .iter()
         .any(|it| it.starts_with("Started victim/app.0"));
-    assert!(is_told, "{reported:#?}");
+    assert!(is_reported, "{reported:#?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -27,7 +27,7 @@ async fn under_the_status_lock_exits_of_other_pods_and_the_culprit_are_reported(
     node.reported();
     lock_status(&node.sim, "locked/app.0");
     node.at(3.5).await;
-    node.assert_told(
+    node.assert_reported(
         "3.000 Degraded: ListContainers has not answered for 2s; \
          polling containers one by one, new containers may be missed
          3.010 Degraded: container app of default/locked is stuck and blocks ListContainers (1s); \
@@ -129,7 +129,7 @@ async fn new_and_removed_pods_are_observed_while_only_containers_cannot_be_liste
     }
     node.sim.lift_all();
     node.at(14.5).await;
-    node.assert_told("12.500 Healthy: all pods are up to date");
+    node.assert_reported("12.500 Healthy: all pods are up to date");
 }
 
 #[tokio::test(start_paused = true)]
@@ -154,7 +154,7 @@ async fn a_new_container_is_found_in_the_status_of_its_sandbox_if_the_runtime_in
         let reported = node.reported();
         assert_eq!(reported.contains("Started a/late.0"), fills, "{reported}");
         let asked = node.sim.calls_made(Rpc::PodSandboxStatus) - asked;
-        assert_eq!(asked > 0, fills, "{asked} calls in vain");
+        assert_eq!(asked > 0, fills, "{asked} needless calls");
     }
 }
 
@@ -568,7 +568,7 @@ async fn a_list_is_applied_although_the_other_one_has_failed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_does_not_serve_cri_is_not_reported_as_polled() {
+async fn a_runtime_that_does_not_serve_cri_is_not_reported_as_swept() {
     let node = Node::watch(three_pods).await;
     node.at(0.5).await;
     for call in [
@@ -854,9 +854,9 @@ async fn a_list_that_failed_and_is_then_stuck_beside_the_other_delays_no_sweep()
     }
 }
 
-/// `locked` is asked for its pid 0.9 s after the start, and does not tell it. As that is how long
-/// statuses have taken, it is suspected late. Containers cannot be listed meanwhile.
-async fn a_pid_is_not_told(list: Fault) -> Node {
+/// The call for the pid of `locked` is sent 0.9 s after the start, and is not answered. Other statuses
+/// have taken as long, so the call becomes suspect late. Containers cannot be listed meanwhile.
+async fn node_with_outstanding_pid_call(list: Fault) -> Node {
     let node = Node::watch_with_kernel(generic(), |sim| {
         pods(sim);
         sim.fault(Rpc::ContainerStatus, None, Fault::Slow(seconds(0.9)));
@@ -871,9 +871,9 @@ async fn a_pid_is_not_told(list: Fault) -> Node {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_unanswered_pid_call_delays_no_sweep() {
+async fn an_outstanding_pid_call_delays_no_sweep() {
     for list in [Fault::Hang, too_large()] {
-        let node = a_pid_is_not_told(list.clone()).await;
+        let node = node_with_outstanding_pid_call(list.clone()).await;
         node.at(2.6).await;
         let now = node.sim.now();
         node.sim.world().pod("a").restart("app", 4, now);
@@ -893,7 +893,7 @@ async fn an_unanswered_pid_call_delays_no_sweep() {
 
 #[tokio::test(start_paused = true)]
 async fn a_sweep_that_waited_for_a_pid_call_is_a_pass_once_that_is_answered() {
-    let node = a_pid_is_not_told(Fault::Hang).await;
+    let node = node_with_outstanding_pid_call(Fault::Hang).await;
     let began = node.sim.now();
     node.at(4.3).await;
     node.counter.seen.lock().unwrap().clear();

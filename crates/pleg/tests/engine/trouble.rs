@@ -1,4 +1,4 @@
-//! What is said while several things are wrong at once, and what is left of it afterwards.
+//! What is reported while several things are wrong at once, and what remains of it afterwards.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -6,8 +6,8 @@ use std::time::Duration;
 use crate::node::{LISTS, Node, STATUSES, broken, generic, named, pods, seconds, too_large};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{Blind, HealthState, Reason};
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 use pleg::runtime::{Announced, CallError, Rpc};
 use sim::{Fault, Sim, StreamFault};
 
@@ -81,7 +81,7 @@ async fn a_pod_with_very_many_slow_containers_delays_no_other() {
         });
     })
     .await;
-    assert!(was_named, "nobody said of whom it is that takes so long");
+    assert!(was_named, "the slow pod was never reported");
     assert_eq!(node.status().await.health.state, HealthState::Healthy);
 }
 
@@ -222,8 +222,8 @@ async fn healthy_hides_no_dead_container_that_is_not_found() {
     );
 }
 
-/// A new pod of which its sandbox was seen alone, and whose container is being asked for, is nobody
-/// who was seen.
+/// A new pod is unobserved while only its sandbox has been seen and the status call of its container
+/// is outstanding.
 #[tokio::test(start_paused = true)]
 async fn a_node_is_not_synced_while_the_status_of_every_container_is_stuck() {
     let node = Node::watch_stream(|sim| {
@@ -416,7 +416,7 @@ async fn a_slow_time_an_hour_ago_delays_no_report() {
                 let outstanding = sim.outstanding();
                 let call = outstanding.iter().find(|call| call.rpc == rpc);
                 let age = call.map_or(0.0, |call| call.since.elapsed().as_secs_f64());
-                assert!(age < most || !named(&status.stuck).is_empty(), "statuses took {slow} s an hour ago; {rpc} hangs for {age} s, and nobody is named");
+                assert!(age < most || !named(&status.stuck).is_empty(), "statuses took {slow} s an hour ago; {rpc} hangs for {age} s, and no culprit is reported");
             })
             .await;
         }
@@ -522,8 +522,8 @@ async fn a_runtime_becomes_unresponsive_although_both_lists_were_too_large() {
     }
     node.at(5.0).await;
     node.sim.stop();
-    let silent = |status: &StatusReport| status.health.reason == Reason::RuntimeSilent;
-    let after = node.wait(60.0, silent).await.unwrap();
+    let is_unresponsive = |status: &StatusReport| status.health.reason == Reason::RuntimeSilent;
+    let after = node.wait(60.0, is_unresponsive).await.unwrap();
     assert!(after < 6.0, "{after} s");
     // A list that is too large is rarely requested, also once it is answered again.
     node.sim.resume();
@@ -550,8 +550,8 @@ async fn a_lost_connection_is_not_hidden_by_a_list_that_is_too_large() {
     .await;
 }
 
-/// The list that a sweep asks for was slow each time, so that it is long before it is stuck: only
-/// `Version` shows that the runtime is back.
+/// The list that a sweep requests was slow each time, so it takes long to become stuck: only `Version`
+/// shows that the runtime is back.
 #[tokio::test(start_paused = true)]
 async fn a_reconnected_runtime_is_not_unreachable_although_a_slow_list_is_stuck() {
     for down in [5.0, 5.25, 5.5, 5.75] {

@@ -16,9 +16,9 @@ use pleg::model::snapshot::Counts;
 use pleg::model::wall_time::WallTime;
 use pleg::out::coverage::{Pass, PassKind};
 use pleg::out::health::{HealthReport, HealthState, StuckCall};
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
-use pleg::out::told::Record;
 use pleg::runtime::{CallError, Rpc, Runtime};
 use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg, no_ids};
 use sim::{Fault, Sim};
@@ -103,7 +103,7 @@ impl Observer for Counter {
     fn call_ended(&self, _call: Rpc, _took: Duration, _error: Option<&CallError>) {
         let turn = *self.turn.lock().unwrap();
         if turn > Duration::ZERO {
-            // The clock advances when this is first polled.
+            // The first `poll()` advances the clock.
             let advance = pin!(advance(turn));
             let mut context = Context::from_waker(Waker::noop());
             let _ = advance.poll(&mut context);
@@ -129,7 +129,7 @@ pub fn generic() -> Config {
     }
 }
 
-/// The ids of containers and sandboxes among what is stuck.
+/// The ids of the containers and sandboxes among the stuck calls.
 pub fn named(stuck: &[StuckCall]) -> Vec<Id> {
     stuck.iter().filter_map(|call| call.id.clone()).collect()
 }
@@ -373,7 +373,7 @@ impl Node {
 
     /// Compares what was reported since the last call; lines may be indented.
     #[track_caller]
-    pub fn assert_told(&self, expected: &str) {
+    pub fn assert_reported(&self, expected: &str) {
         let lines = expected
             .lines()
             .map(str::trim)
@@ -383,15 +383,16 @@ impl Node {
 
     /// Asserts that no event was reported since the last call of [`Self::reported`].
     #[track_caller]
-    pub fn assert_told_no_event(&self) {
+    pub fn assert_reported_no_event(&self) {
         let trace = self.trace.lock().unwrap();
         let mut new = trace[*self.asked.lock().unwrap()..].iter();
         let event = new.find(|entry| matches!(entry.record, Record::Event(_)));
         assert!(event.is_none(), "{event:?}");
     }
 
-    /// Whether the cache shows without an error, as of later than this, that `app` of a pod runs.
-    pub async fn is_told_to_run(&self, uid: &PodUid, newer_than: Instant) -> bool {
+    /// Whether the cache shows without an error, as of later than `newer_than`, that `app` of a pod
+    /// runs.
+    pub async fn is_reported_to_run(&self, uid: &PodUid, newer_than: Instant) -> bool {
         let cache = self.pleg.cache().clone();
         let reported = timeout(Duration::ZERO, cache.newer_than(uid, newer_than)).await;
         let Ok(Ok(entry)) = reported else {
@@ -431,7 +432,7 @@ fn ids(sim: &Sim) -> IdSource {
     })
 }
 
-/// These ids, beside what the directories of a real runtime would show.
+/// These ids, and those that the directories of a real runtime would show.
 fn ids_and(more: &[&str]) -> impl FnOnce(&Sim) -> IdSource {
     let more: Vec<HostId> = more.iter().map(|id| Id::from(*id).into()).collect();
     move |sim| {

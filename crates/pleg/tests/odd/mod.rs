@@ -22,7 +22,7 @@ const REFUSED_AFTER: Duration = Duration::from_millis(1);
 #[derive(Default)]
 pub struct Oddities {
     /// Answers show the state at the time of the request.
-    pub tells_the_past: bool,
+    pub shows_the_past: bool,
     /// A sandbox's status includes its containers at that time.
     pub fills_sandboxes: bool,
     /// No new call gets a connection; outstanding calls continue.
@@ -99,14 +99,14 @@ impl Odd {
 
     /// The node as it is now, if answers show the state at the time of the request.
     fn past(&self) -> Option<Sim> {
-        let tells_the_past = match &mut self.oddities() {
-            oddities if oddities.tells_the_past => true,
+        let shows_the_past = match &mut self.oddities() {
+            oddities if oddities.shows_the_past => true,
             oddities => match &mut oddities.journey {
                 Some(journey) => journey.random.f64() < journey.past,
                 None => false,
             },
         };
-        tells_the_past.then(|| {
+        shows_the_past.then(|| {
             let past = Sim::beginning_at(self.sim.now());
             if self.oddities().fills_sandboxes {
                 past.fill_sandboxes();

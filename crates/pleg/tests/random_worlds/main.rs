@@ -4,15 +4,15 @@
 //! - once it is quiet, the cache equals the world;
 //! - each exit between two complete observations is reported exactly once;
 //! - no pod's exit waits for another pod's stuck call, nor for a stuck list; a stream without
-//!   events delays it by the longest period at most;
-//! - at most one call per (RPC, id) is ever outstanding, and of all at most a window and
-//!   what is known to be stuck;
+//!   events delays the exit by the longest period at most;
+//! - at most one call per (RPC, id) is ever outstanding, and in all at most a window of calls beside
+//!   those that are known to be stuck;
 //! - a list or status that is stuck makes the node Degraded within four seconds;
 //! - a container that is cached as Exited never runs again: no id is started twice here;
 //! - a container or sandbox that is reported as stuck has a fault of its own;
-//! - what was said to be seen last never becomes older;
-//! - Healthy means that everything is cached as it was at some time since it was last seen,
-//!   or fails for a moment.
+//! - the reported time of the last observation never becomes older;
+//! - Healthy means that each pod is cached in a state that it has had since it was last seen, or
+//!   fails for a moment.
 //!
 //! `PLEG_WORLDS=100000` tries more; a failure prints its seed, and `PLEG_SEED=n` replays it.
 
@@ -42,7 +42,7 @@ use pleg::model::id::{Id, PodUid};
 use pleg::model::listed::ContainerState;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason};
-use pleg::out::told::Record;
+use pleg::out::record::Record;
 use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
 use sim::{Fault, Manner, Outstanding, Sim, StreamFault};
@@ -51,10 +51,10 @@ use worlds::live_each;
 
 const WORLDS: u64 = 6_000;
 
-/// Those in which answers are under way for long, and get lost.
+/// The number of worlds in which answers are delayed for long, and get lost.
 const ODD_WORLDS: u64 = 2_000;
 
-/// In these of them something was wrong once.
+/// The seeds of such worlds that have failed before.
 const ODD_BEFORE: [u64; 16] = [
     3_717,
     6_575,
@@ -119,17 +119,17 @@ const FAILS_FOR_A_MOMENT: Duration = Duration::from_millis(12_500);
 
 /// How many calls may be outstanding beside those that are known to be stuck, and in all.
 const WINDOW: usize = 64;
-const MOST: usize = 256;
+const MAX_OUTSTANDING: usize = 256;
 
-/// A verdict that blames somebody is held for three seconds at most, unless a pod that nobody is to
-/// blame for is still to be inspected.
-const BLAMED_IN_VAIN: Duration = Duration::from_secs(5);
+/// How long the reason may blame a container while no culprit is reported. A reason is kept for three
+/// seconds at most, unless a pod without a culprit is yet to be inspected.
+const MAX_WITHOUT_CULPRIT: Duration = Duration::from_secs(5);
 
 /// How often the reported culprits are read.
 const GLANCE: Duration = Duration::from_millis(50);
 
-/// For how long a runtime may be called unreachable that is back: until the next relist (1 s), while
-/// `Version` hangs (2 s), and then a list (4 s), and while a relapse is held to be likely (3 s).
+/// How long a runtime that is back may be reported as unreachable: until the next relist (1 s), while
+/// `Version` hangs (2 s), and then a list (4 s), and while a relapse is likely (3 s).
 const KNOWN_TO_BE_BACK: Duration = Duration::from_millis(10_050);
 
 /// The resolution of the clock.
@@ -189,10 +189,10 @@ struct World {
     kernel: bool,
     /// Where the kernel reports births: when it ceases to, and what it loses.
     births: Option<Rng>,
-    /// What was said to be seen last.
+    /// The reported time of the last observation.
     last_seen: Option<WallTime>,
-    /// Since when the reason blames a container, and none is named.
-    blames_nobody: Option<Instant>,
+    /// Since when the reason blames a container while no culprit is reported.
+    without_culprit: Option<Instant>,
     /// When the bystander's present container died, and which it was.
     bystander: Option<(Instant, Id)>,
 }
@@ -219,7 +219,7 @@ impl World {
             away: None,
             past: Past::default(),
             last_seen: None,
-            blames_nobody: None,
+            without_culprit: None,
             bystander: None,
         }
     }
@@ -276,8 +276,11 @@ impl World {
                 trace.add(&record);
                 self.note_blame(&record);
             }
-            let for_long = |since: Instant| since.elapsed() > BLAMED_IN_VAIN;
-            assert!(!self.blames_nobody.is_some_and(for_long), "blames nobody");
+            let for_long = |since: Instant| since.elapsed() > MAX_WITHOUT_CULPRIT;
+            assert!(
+                !self.without_culprit.is_some_and(for_long),
+                "no culprit is reported"
+            );
             self.check_bystander(&trace);
         }
         self.lift_all(&node.sim);
@@ -295,10 +298,10 @@ impl World {
     /// Lets time pass. Also notes culprits that are reported only for a moment.
     async fn wait(&mut self, node: &Node, pause: Duration) {
         let until = Instant::now() + pause;
-        while self.blames_nobody.is_some() && Instant::now() < until {
+        while self.without_culprit.is_some() && Instant::now() < until {
             sleep(GLANCE.min(until - Instant::now())).await;
             if !node.status().await.stuck.is_empty() {
-                self.blames_nobody = Some(Instant::now());
+                self.without_culprit = Some(Instant::now());
             }
         }
         sleep_until(until).await;
@@ -625,11 +628,11 @@ impl World {
             assert!(back.is_some(), "it was never away");
         }
 
-        let blames_nobody = health.reason == Reason::ContainerStuck
+        let without_culprit = health.reason == Reason::ContainerStuck
             && stuck.is_empty()
             && !health.message.contains(" yet to be inspected");
-        let since = self.blames_nobody.filter(|_| blames_nobody);
-        self.blames_nobody = since.or(blames_nobody.then(Instant::now));
+        let since = self.without_culprit.filter(|_| without_culprit);
+        self.without_culprit = since.or(without_culprit.then(Instant::now));
 
         if health.state == HealthState::Healthy {
             assert_eq!(status.blind, [], "Healthy");
@@ -678,9 +681,14 @@ impl World {
 
         let calls = outstanding.len();
         // An unresponsive runtime has no culprit.
-        let silent = health.reason == Reason::RuntimeSilent;
+        let is_unresponsive = health.reason == Reason::RuntimeSilent;
         assert!(
-            calls <= if silent { MOST } else { WINDOW + stuck.len() },
+            calls
+                <= if is_unresponsive {
+                    MAX_OUTSTANDING
+                } else {
+                    WINDOW + stuck.len()
+                },
             "{calls} calls, {} stuck",
             stuck.len()
         );
@@ -691,7 +699,7 @@ impl World {
         if let Record::Health(health) = record
             && !health.stuck.is_empty()
         {
-            self.blames_nobody = self.blames_nobody.map(|_| Instant::now());
+            self.without_culprit = self.without_culprit.map(|_| Instant::now());
         }
     }
 
@@ -713,7 +721,7 @@ impl World {
             // Passes are at most two seconds apart; that much is allowed.
             assert!(
                 reported || waited < longest,
-                "{id} died {waited} s ago and nobody reported"
+                "{id} died {waited} s ago and no exit was reported"
             );
         }
     }
@@ -721,7 +729,7 @@ impl World {
     async fn check_end(&self, node: &Node, trace: &Trace) {
         assert!(node.sim.max_outstanding_per_id() <= 1);
         let most = node.sim.max_outstanding();
-        assert!(most <= MOST, "{most} calls");
+        assert!(most <= MAX_OUTSTANDING, "{most} calls");
         let status = node.status().await;
         assert_eq!(status.health.state, HealthState::Healthy, "{status:?}");
         assert!(status.stuck.is_empty() && status.failing.is_empty());
@@ -764,7 +772,7 @@ impl World {
             let runs = containers.any(|it| it.id == *id && it.state == ContainerState::Running);
             assert!(
                 runs || trace.deaths.contains_key(id),
-                "{id} is gone and nobody reported"
+                "{id} is gone and no exit was reported"
             );
         }
     }

@@ -1,11 +1,12 @@
-//! Whoever goes by the cache starts nothing twice: random worlds with random faults, in virtual
-//! time, and in each somebody who keeps containers running by what [`Cache::newer_than`] says, as
-//! a kubelet does.
+//! A client that relies on the cache starts nothing twice: random worlds with random faults, in
+//! virtual time. In each of them a client keeps containers running by what [`Cache::newer_than`]
+//! returns, as a kubelet does.
 //!
-//! - what is complete as of a time has all that was there then and still is;
-//! - what is said to run as of a time had not ended before, and what has ended has ended;
+//! - an entry that is complete as of a time shows all containers that existed then and still do;
+//! - a container that is shown as running as of a time had not ended before, and an ended container
+//!   has ended;
 //! - so no container is started while another one of its name runs, and no second sandbox;
-//! - once it is quiet, all that is wanted runs.
+//! - once no fault is in force, all wanted containers run.
 //!
 //! `PLEG_WORLDS=100000` tries more; a failure prints its seed, and `PLEG_SEED=n` replays it.
 //!
@@ -36,16 +37,16 @@ use tokio::time::{Instant, sleep, timeout};
 
 const WORLDS: u64 = 500;
 
-/// For how long it is quiet at the end.
+/// How long no fault is in force at the end.
 const QUIET: Duration = Duration::from_secs(90);
 
 #[test]
-fn whoever_goes_by_the_cache_starts_nothing_twice_in_random_worlds() {
+fn a_client_of_the_cache_starts_nothing_twice_in_random_worlds() {
     // 38239: a sandbox that fails, and fails again while it is not listed.
-    // 45453: a list contradicts an inspection under way.
-    // 107168, 136862, 203229, 209508, 214385: a list shows what is new of a pod of which nothing
-    // seemed to be left.
-    // 80024, 98609, 103378: a sweep waits for a sandbox that an inspection asks for, and that is
+    // 45453: a list contradicts an open inspection.
+    // 107168, 136862, 203229, 209508, 214385: a list shows a new part of a pod that seemed to be
+    // removed.
+    // 80024, 98609, 103378: a sweep waits for a sandbox that an inspection requests, and that is
     // not found.
     let seeds = [
         38239, 45453, 80024, 98609, 103378, 107168, 136862, 203229, 209508, 214385,
@@ -230,7 +231,7 @@ fn shown(entry: &Entry, began: Instant) -> String {
     )
 }
 
-/// What an entry says is so.
+/// Checks that what an entry shows is true.
 fn check(entry: &Entry, sim: &Sim, truth: &Mutex<Truth>, began: Instant) {
     if entry.error.is_some() {
         return;
@@ -287,7 +288,7 @@ struct World {
     names: Vec<String>,
     began: Instant,
     replayed: bool,
-    /// By how many seconds the wall clock was set back.
+    /// How many seconds the wall clock was set back.
     clock: Arc<AtomicU64>,
     fills: bool,
     /// While lists are late or stuck, no id is reported as not found for long.
@@ -332,7 +333,7 @@ impl World {
         }
         {
             let mut oddities = self.odd.oddities();
-            oddities.tells_the_past = self.rng.bool();
+            oddities.shows_the_past = self.rng.bool();
             oddities.fills_sandboxes = self.fills;
         }
         let mode = match self.rng.bool() {
@@ -484,7 +485,7 @@ impl World {
                 drop(world);
                 self.note(format_args!("the dead of {name} are removed"));
             }
-            // What a sweep misses twice it takes for removed.
+            // An id that two sweeps do not find counts as removed.
             5 | 6 if self.missed.insert(id.clone()) => {
                 self.note(format_args!("{id} is not found once"));
                 self.odd.oddities().not_found_once.insert(id);

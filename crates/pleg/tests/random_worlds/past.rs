@@ -7,8 +7,8 @@ use pleg::model::event::EventType;
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 use pleg::model::status::PodStatus;
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 use sim::Sim;
 use tokio::time::Instant;
 
@@ -34,7 +34,7 @@ fn as_cached(status: &PodStatus) -> Pod {
     sandboxes.chain(containers).collect()
 }
 
-/// How many pods are said to be yet to be inspected.
+/// How many pods are yet to be inspected, according to the message.
 fn yet_to_be_inspected(message: &str) -> usize {
     let said = message.split_once(" yet to be inspected");
     said.map_or(0, |(before, _)| {
@@ -88,9 +88,9 @@ impl Past {
         }
     }
 
-    /// That each pod is cached as it was since the time that it is said to be as of, and that every
-    /// pod is known that was there when the node was last seen. What is new may be missing if that is
-    /// said, and so many pods may be that are said to be yet to be inspected.
+    /// Checks that each entry shows a state that the pod has had at its `as of` time or later, and that
+    /// every pod is known that existed when the node was last seen. New pods and containers may be
+    /// missing if that is reported, and as many pods as are yet to be inspected.
     pub fn check_times(&self, node: &Node, report: &StatusReport) {
         let ago = |time: Instant| time.checked_sub(TICK).unwrap_or(time);
         let cached = node.pleg.cache().all().into_iter();
@@ -141,10 +141,10 @@ impl Past {
         );
     }
 
-    /// That everything is cached as it was since it was last seen, or fails for a moment; but for as many
-    /// pods as are said to be yet to be inspected.
+    /// Checks that each pod is cached in a state that it has had since the node was last seen, or fails
+    /// for a moment. As many pods as are yet to be inspected are exempt.
     pub fn check(&self, node: &Node, report: &StatusReport) {
-        let seen = report.health.last_seen.expect("Healthy is who was seen");
+        let seen = report.health.last_seen.expect("a healthy node was seen");
         let now = Instant::now();
         let ago = |time: Duration| now.checked_sub(time + TICK).unwrap_or(now);
         let seen = ago(node.sim.now().since(seen));

@@ -39,7 +39,10 @@ pub fn live_each<World: Future<Output = ()>>(
                 for seed in seeds.skip(thread).step_by(threads) {
                     if catch_unwind(AssertUnwindSafe(|| live(world(seed)))).is_err() {
                         eprintln!("the world of PLEG_SEED={seed} is wrong");
-                        wrong.lock().expect("nobody panics with it").push(seed);
+                        wrong
+                            .lock()
+                            .expect("no thread panics while it holds the lock")
+                            .push(seed);
                     }
                 }
             });

@@ -15,7 +15,7 @@ use causes::finding::Finding;
 use episodes::{Episode, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{HealthState, Reason};
-use pleg::out::told::Record;
+use pleg::out::record::Record;
 
 use crate::unrecorded::{Mark, Unrecorded};
 use crate::{Entry, Recorded};

@@ -3,7 +3,7 @@
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
 use pleg::out::pods::PodReport;
-use pleg::out::told::Record;
+use pleg::out::record::Record;
 use recorder::replay::{Recording, Update};
 use recorder::{Entry, Recorded};
 use serde_json::json;

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use pleg::model::wall_time::{WallClock, WallTime, system_clock};
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 use recorder::store::{Limits, Range, Reader, read};
 use recorder::{Entry, Recorded, Recorder};
 use serde_json::json;

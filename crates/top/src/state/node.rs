@@ -6,8 +6,8 @@ use std::time::Duration;
 use pleg::model::id::PodUid;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::HealthReport;
+use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::told::Record;
 
 use super::events::{Events, Happened, latency};
 use super::outstanding::{Outstanding, outstanding};

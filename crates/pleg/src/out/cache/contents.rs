@@ -28,7 +28,7 @@ pub(super) struct Contents {
     pub(super) lacking: BTreeSet<PodUid>,
     /// The last reported status, where it differs from the entry: a new subscriber receives it first,
     /// and then the same events as all others.
-    pub(super) told: BTreeMap<PodUid, Arc<ListedPod>>,
+    pub(super) reported: BTreeMap<PodUid, Arc<ListedPod>>,
     /// The newest pass, which confirms the known pods.
     pub(super) looked: Option<Moment>,
     /// The newest pass that would have observed new pods and containers.
@@ -75,15 +75,15 @@ impl Contents {
     }
 
     /// The last reported status of an inspected pod.
-    pub(super) fn told(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
+    pub(super) fn reported(&self, uid: &PodUid) -> Option<Arc<PodStatus>> {
         let entry = self.pods.get(uid).filter(|entry| entry.inspected)?;
-        let Some(listed) = self.told.get(uid) else {
+        let Some(listed) = self.reported.get(uid) else {
             return Some(entry.status.clone());
         };
-        let mut told = PodStatus::clone(&entry.status);
-        told.keep_parts_of(&PodStatus::from(&**listed), listed);
-        told.take_states_of(listed);
-        Some(Arc::new(told))
+        let mut reported = PodStatus::clone(&entry.status);
+        reported.keep_parts_of(&PodStatus::from(&**listed), listed);
+        reported.take_states_of(listed);
+        Some(Arc::new(reported))
     }
 
     /// Whether something is known of a pod that keeps passes from confirming it.

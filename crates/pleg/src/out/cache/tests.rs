@@ -169,7 +169,10 @@ async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_ne
     assert_eq!(complete_as_of(), None);
     writer.confirm(look(start + SECOND, BTreeSet::new()));
     assert_eq!(complete_as_of(), None);
-    assert!(has_newer(&cache, start).await, "nobody waits for it");
+    assert!(
+        has_newer(&cache, start).await,
+        "no reader waits for the next list"
+    );
     writer.set(&uid(), status(), listed(start + SECOND));
     assert_eq!(complete_as_of(), Some(start + SECOND));
     writer.confirm(look(start + SECOND * 2, BTreeSet::new()));
@@ -245,7 +248,7 @@ async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_can_have_a_deadline_and_learns_that_nobody_writes_any_more() {
+async fn a_waiter_can_have_a_deadline_and_learns_that_the_writer_is_gone() {
     let (writer, cache) = cache(RunClock::default());
     let now = Instant::now();
     assert!(

@@ -65,13 +65,13 @@ impl CacheWriter {
     }
 
     /// Notes what was reported of a pod, where it differs from what was written last.
-    pub(crate) fn keep_reported(&self, uid: &PodUid, told: &Arc<ListedPod>) {
+    pub(crate) fn keep_reported(&self, uid: &PodUid, listed: &Arc<ListedPod>) {
         let mut contents = self.write();
         let entry = contents.pods.get(uid);
-        if entry.is_none_or(|entry| entry.status.is_as_listed(told)) {
-            contents.told.remove(uid);
+        if entry.is_none_or(|entry| entry.status.is_as_listed(listed)) {
+            contents.reported.remove(uid);
         } else {
-            contents.told.insert(uid.clone(), told.clone());
+            contents.reported.insert(uid.clone(), listed.clone());
         }
     }
 
@@ -176,7 +176,7 @@ impl CacheWriter {
         contents.failed.remove(uid);
         contents.pending.remove(uid);
         contents.lacking.remove(uid);
-        contents.told.remove(uid);
+        contents.reported.remove(uid);
         drop(contents);
         self.changed.send_replace(());
     }

@@ -55,7 +55,7 @@ fn topic(coverage: &Coverage, reason: Reason) -> Option<&'static str> {
     let mut stuck = coverage.stuck.iter();
     match reason {
         Reason::RuntimeUnreachable => Some("pods cannot be listed"),
-        // There is nothing to poll.
+        // There is nothing to sweep.
         _ if matches!(coverage.lists, Lists::Unserved(_)) => Some("pods cannot be listed"),
         Reason::RuntimeSilent => Some("the runtime does not answer any call"),
         _ if is_any_unavailable(coverage) => None,

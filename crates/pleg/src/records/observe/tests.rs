@@ -18,7 +18,7 @@ enum Move {
     End(bool),
     Hint(u8),
     Reinspect(u8),
-    /// A container is looked at by its id.
+    /// The status of a single container is observed.
     Interval(u8, Option<ContainerState>),
 }
 
@@ -61,7 +61,7 @@ fn row(number: u8, state: ContainerState) -> Arc<ListedContainer> {
     })
 }
 
-/// Records with the inspections that they wanted, and what each of them came to.
+/// Records with the inspections that they wanted, and the result of each.
 #[derive(Default)]
 struct Consumer {
     records: Records,
@@ -105,7 +105,7 @@ impl Consumer {
     }
 }
 
-/// Times and looks, in milliseconds after the beginning.
+/// Times and intervals, in milliseconds after the beginning.
 struct Clock(Instant);
 
 impl Clock {
@@ -218,7 +218,7 @@ fn a_look_at_an_id_that_overlaps_one_at_its_pod_and_says_otherwise_wants_an_insp
 }
 
 #[test]
-fn an_older_look_at_a_container_does_not_undo_what_its_sandbox_told_since() {
+fn an_older_fact_of_a_container_does_not_undo_a_newer_one_of_its_sandbox() {
     let clock = Clock(Instant::now());
     let mut consumer = Consumer::default();
     let exited = ListedContainer::clone(&row(1, ContainerState::Exited));
@@ -234,12 +234,12 @@ fn an_older_look_at_a_container_does_not_undo_what_its_sandbox_told_since() {
     consumer
         .records
         .observe_one::<ListedContainer>(&uid, &id, runs, interval);
-    let listed = consumer.records.listed_as(&uid).expect("it was told");
+    let listed = consumer.records.listed_as(&uid).expect("it was reported");
     assert_eq!(listed.containers[0].state, ContainerState::Exited);
     assert_eq!(
         consumer.records.unsettled(),
         [uid],
-        "an inspection tells which of both is so"
+        "an inspection decides between the two"
     );
 }
 
@@ -293,7 +293,7 @@ fn who_has_exited_is_not_brought_back_by_a_list_that_was_held_up() {
         .records
         .inspected(&ticket, &status, clock.at(10), clock.at(11));
     consumer.records.commit(&ticket);
-    // One list of what does not concern it, and one that was asked for before it ended.
+    // A list of other ids, and a list that was requested before the inspection ended.
     consumer
         .records
         .observe_list(&[sandbox()], clock.interval(2, 20));

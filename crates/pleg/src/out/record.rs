@@ -1,7 +1,7 @@
 //! What subscribers receive: [`Record`]s, and how a commit becomes events.
 //!
 //! ```
-//! use pleg::out::told::Record;
+//! use pleg::out::record::Record;
 //!
 //! fn line(record: &Record) -> String {
 //!     match record {

@@ -124,7 +124,7 @@ fn a_line_counts_as_a_sign_only_if_its_cause_was_found() {
 }
 
 #[test]
-fn the_year_that_a_later_line_tells_moves_every_episode() {
+fn the_year_that_a_later_line_shows_moves_every_episode() {
     let analysis = analysed(&[
         "I0506 12:00:00.000000 9 server.go:1] Started kubelet",
         "I0506 12:33:00.000000 9 kubelet.go:1844] skipping pod synchronization - PLEG is not \

@@ -84,7 +84,7 @@ fn without_a_relation_the_oldest_that_waits_outside_is_the_holder() {
 }
 
 #[test]
-fn idle_goroutines_accuse_nobody() {
+fn idle_goroutines_support_no_cause() {
     let found = text(IDLE);
     let goroutines = found.goroutines.as_ref().unwrap();
     assert!(

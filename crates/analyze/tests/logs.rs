@@ -123,14 +123,14 @@ fn lines_of_the_runtime_become_findings() {
 }
 
 #[test]
-fn a_runtime_that_is_gone_is_told_from_a_start_and_from_another_server() {
+fn an_unreachable_runtime_is_not_confused_with_a_start_or_another_server() {
     let header = |second: u32| format!("E0505 13:59:{second:02}.872880    2858 ");
     let refused = "remote_runtime.go:207] \"ListPodSandbox with filter from runtime service failed\" err=\"rpc error: code = Unavailable desc = connection error: desc = \\\"transport: Error while dialing dial unix /run/containerd/containerd.sock: connect: connection refused\\\"\"";
     let gone: String = (10..20).map(|at| header(at) + refused + "\n").collect();
     let found = text(&gone);
     assert_eq!(causes(&found), ["runtime-unresponsive"]);
     assert!(found.findings[0].evidence[0].contains("for at least 9 s"));
-    // It came back: half a minute later no line complains.
+    // The runtime is back: half a minute later no line complains.
     let later = "I0505 14:01:00.872880    2858 kubelet.go:2055] \"SyncLoop ADD\" source=\"api\"\n";
     assert!(!text(gone + later).has_problem());
     for line in [
@@ -240,7 +240,7 @@ fn a_log_of_k3s_is_the_kubelets() {
 }
 
 #[test]
-fn a_year_that_is_told_late_is_the_year_of_all() {
+fn a_year_that_a_later_line_shows_applies_to_all_lines() {
     let before = "Jan 09 19:48:52 n1 kubelet[9136]: I0109 19:48:52.100000    9136 kubelet.go:1765] skipping pod synchronization - [PLEG is not healthy: pleg was last seen active 3m4.2s ago; threshold is 3m0s]\n";
     let condition = "Jan 09 19:48:52 n1 kubelet[9136]: I0109 19:48:52.460707    9136 setters.go:559] Node became not ready: {Type:Ready Status:False LastHeartbeatTime:2021-01-09 19:48:52.460628029 +0800 CST m=+1199233.179416634 Reason:KubeletNotReady Message:PLEG is not healthy: pleg was last seen active 3m4.612899233s ago; threshold is 3m0s}\n";
     let found = text(format!("{before}{condition}"));

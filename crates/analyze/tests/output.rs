@@ -199,7 +199,7 @@ fn a_unit_at_its_limit_of_tasks_is_named_if_the_node_needs_it() {
 }
 
 #[test]
-fn a_full_disk_is_told_from_what_is_full_by_nature() {
+fn a_full_disk_is_not_confused_with_a_file_system_that_is_always_full() {
     let header = "Filesystem      Size  Used Avail Use% Mounted on\n";
     output(
         Kind::ToolOutput,
@@ -217,7 +217,7 @@ fn a_full_disk_is_told_from_what_is_full_by_nature() {
 }
 
 #[test]
-fn memory_that_is_used_up_is_told_by_both_layouts_of_free() {
+fn both_layouts_of_free_show_that_memory_is_used_up() {
     output(
         Kind::ToolOutput,
         &["memory-thrash"],
@@ -234,7 +234,7 @@ fn memory_that_is_used_up_is_told_by_both_layouts_of_free() {
 }
 
 #[test]
-fn top_tells_what_the_processors_lack() {
+fn top_shows_which_resource_is_short() {
     let page = |load: &str, processors: &str, row: &str| {
         format!(
             "top - 14:31:55 up 3 days,  2:20,  2 users,  load average: {load}\nTasks: 351 total\n%Cpu(s): {processors}\n\n  PID USER      PR  NI    VIRT    RES    SHR S  %CPU %MEM     TIME+ COMMAND\n{row}\n"
@@ -277,7 +277,7 @@ fn top_tells_what_the_processors_lack() {
 }
 
 #[test]
-fn iostat_and_vmstat_tell_a_disk_that_does_not_keep_up() {
+fn iostat_and_vmstat_show_a_disk_that_does_not_keep_up() {
     let devices = |await_: &str, util: &str| {
         format!(
             "Device            r/s     w/s     rkB/s     wkB/s   await  %util\nsda             81.40  218.90   1302.40   9822.60   {await_} {util}\n"
@@ -319,7 +319,7 @@ fn iostat_and_vmstat_tell_a_disk_that_does_not_keep_up() {
 }
 
 #[test]
-fn a_command_that_was_interrupted_tells_what_hangs() {
+fn an_interrupted_command_shows_what_hangs() {
     let id = "d0f631ca1ddb";
     let found = text(format!(
         "[root@n1 ~]# docker inspect {id}\n^C\n[root@n1 ~]# docker ps\nCONTAINER ID   IMAGE   COMMAND\n"
@@ -331,7 +331,7 @@ fn a_command_that_was_interrupted_tells_what_hangs() {
 }
 
 #[test]
-fn tools_that_reach_nobody_accuse_the_runtime_and_not_those_who_may_not_ask() {
+fn a_tool_that_cannot_connect_accuses_the_runtime_unless_permission_is_denied() {
     output(
         Kind::ToolOutput,
         &["runtime-unresponsive"],

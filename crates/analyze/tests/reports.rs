@@ -123,7 +123,7 @@ fn the_other_logs_are_read() {
 }
 
 #[test]
-fn metrics_of_1_11_tell_what_a_relist_costs() {
+fn metrics_of_1_11_show_what_a_relist_costs() {
     let found = files(&["reports/kubelet-1.11-metrics.txt"]);
     assert_eq!(found.inputs[0].kind, Kind::Metrics);
     let metrics = found.metrics.as_ref().unwrap();

@@ -16,7 +16,7 @@ fn sample(name: &str, kind: Kind) -> Analysis {
     analysis
 }
 
-/// A dump whose first group is in this state for so long, in this function.
+/// Reads a dump. Its first group is in this state for this many minutes, in this function.
 #[track_caller]
 fn dump(name: &str, state: Option<&str>, minutes: Option<u64>, function: &str) -> Analysis {
     let analysis = sample(name, Kind::GoroutineDump);
@@ -346,7 +346,7 @@ fn a_lost_wakeup_is_suspected() {
 }
 
 #[test]
-fn files_tell_the_same_together_however_many_are_read_at_once() {
+fn the_findings_do_not_depend_on_how_many_files_are_read_at_once() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/samples");
     let names = std::fs::read_dir(folder).unwrap();
     let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());

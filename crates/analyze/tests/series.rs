@@ -239,7 +239,7 @@ fn what_rotation_cut_in_two_is_one_interval() {
 }
 
 #[test]
-fn two_nodes_are_told_apart() {
+fn the_lines_of_two_nodes_are_kept_apart() {
     let mut one = Log::new();
     one.quiet().tooth(400.0);
     let mut lines: Vec<String> = Vec::new();

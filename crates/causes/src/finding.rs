@@ -71,7 +71,7 @@ pub struct PodName {
     pub name: Option<String>,
 }
 
-/// The culprit, if it is known in part.
+/// What is known of the culprit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Culprit {
     /// The pod.
@@ -157,8 +157,8 @@ impl Culprit {
         (!new.is_empty()).then(|| new.join(", "))
     }
 
-    /// Whether no culprit is named.
-    pub fn is_nobody(&self) -> bool {
+    /// Whether nothing is known of the culprit.
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }

@@ -6,7 +6,7 @@
 //!                       kubelet -------/                    \-------> the runtime
 //! ```
 //!
-//! `proto/guard.proto` documents the messages. Whoever may connect to the socket may call it.
+//! `proto/guard.proto` documents the messages. Any client that may connect to the socket may call it.
 //!
 //! An agent that observes the runtime through the guard sends the metadata [`OBSERVER`] with each call:
 //! the guard then never answers in place of the runtime, but lets identical calls share one.

@@ -1,4 +1,4 @@
-//! An agent, for what only its status tells: the stream, the period, the kernel.
+//! An agent, for what only its status shows: the stream, the period, the kernel.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use tempfile::TempDir;
 
-use crate::{PATIENCE, Running, command, pleg_json};
+use crate::{Running, WAIT_LIMIT, command, pleg_json};
 
 /// What an agent logs before its socket.
 const SERVING: &str = "serving on unix://";
@@ -16,7 +16,7 @@ const SERVING: &str = "serving on unix://";
 /// What a guard logs once it listens.
 const GUARDING: &str = "guarding unix://";
 
-/// `pleg agent` on a socket of its own, killed when dropped.
+/// `pleg agent` on a private socket, killed when dropped.
 pub struct Agent {
     child: Child,
     command: Command,
@@ -27,7 +27,7 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// One that watches this runtime as it does by default.
+    /// Starts an agent that watches this runtime with the default settings.
     pub fn watching(endpoint: &cri::Endpoint) -> Self {
         Self::start(|place| {
             let socket = place.join("agent.sock").display().to_string();
@@ -38,12 +38,13 @@ impl Agent {
         })
     }
 
-    /// The same with these lines of configuration besides.
+    /// Starts an agent that watches this runtime with these lines of configuration.
     pub fn configured(endpoint: &cri::Endpoint, lines: &str) -> Self {
         Self::start(|place| configured(place, endpoint, lines))
     }
 
-    /// One beside a guard of this runtime, with these lines of configuration; and where the guard is.
+    /// Starts a guard of this runtime and an agent beside it with these lines of configuration. Returns
+    /// the agent and the endpoint of the guard.
     pub fn guarding(endpoint: &cri::Endpoint, lines: &str) -> (Self, cri::Endpoint) {
         let place = tempfile::tempdir().expect("a temporary directory");
         let cri = cri::Endpoint::new(place.path().join("cri.sock"));
@@ -75,7 +76,7 @@ impl Agent {
         }
     }
 
-    /// Kills it, and its guard, as nobody can prevent, and starts both again.
+    /// Kills the agent and its guard with `SIGKILL`, and starts both again.
     pub fn kill_and_start_again(&mut self) {
         self.end();
         if let Some((process, command)) = &mut self.guard {
@@ -84,7 +85,7 @@ impl Agent {
         self.child = serving(&mut self.command, SERVING);
     }
 
-    /// Kills it, and its guard, as nobody can prevent.
+    /// Kills the agent and its guard with `SIGKILL`.
     pub fn end(&mut self) {
         let guard = self.guard.as_mut().map(|(process, _)| process);
         for process in [Some(&mut self.child), guard].into_iter().flatten() {
@@ -99,7 +100,7 @@ impl Agent {
         self.place.path().join(name).display().to_string()
     }
 
-    /// The text of all files of its state directory whose names end so.
+    /// The text of all files of its state directory whose names have this ending.
     pub fn kept(&self, ending: &str) -> String {
         let files = std::fs::read_dir(self.place.path()).expect("the folder is ours");
         let paths = files.map(|file| file.expect("it is there").path());
@@ -117,13 +118,16 @@ impl Agent {
     /// Waits until its status is as `wanted`.
     #[track_caller]
     pub fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_LIMIT;
         loop {
             let status = self.status();
             if wanted(&status) {
                 return status;
             }
-            assert!(Instant::now() < deadline, "{what} did not come: {status:#}");
+            assert!(
+                Instant::now() < deadline,
+                "{what}: not within {WAIT_LIMIT:?}: {status:#}"
+            );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
@@ -160,7 +164,7 @@ fn serving(command: &mut Command, says: &str) -> Child {
     let mut lines = log.lines().map_while(Result::ok);
     let serves = lines.any(|line| line.contains(says));
     assert!(serves, "it says where it serves");
-    // Read to the end: an agent whose log fills a pipe is another test's.
+    // Read the log to the end: a full pipe would block the agent.
     std::thread::spawn(move || lines.for_each(drop));
     child
 }

@@ -9,10 +9,10 @@ use testbed_driver::{Driver, Pod, PodSpec, Testbed};
 
 use crate::{command, pleg, pleg_json};
 
-/// Whatever hangs.
+/// How long a run of the doctor may take, even if calls hang.
 const IN_TIME: Duration = Duration::from_secs(20);
 
-/// Nobody's kubelet.
+/// An address at which no kubelet listens.
 pub const NO_KUBELET: [&str; 2] = ["--kubelet-healthz", "127.0.0.1:1"];
 
 /// Its report on a test bed.
@@ -20,19 +20,19 @@ pub fn doctor(testbed: &Testbed) -> Value {
     doctor_at(&testbed.endpoint())
 }
 
-/// Its report on what listens there; it comes in time.
+/// Its report on the runtime at this endpoint. Panics if the doctor takes longer than the limit.
 #[track_caller]
 pub fn doctor_at(endpoint: &cri::Endpoint) -> Value {
     report(endpoint, &[])
 }
 
-/// What it says of one cause: how busy the machine is meanwhile is the affair of others.
+/// Its report on one cause. Causes that depend on how busy the machine is do not disturb it.
 #[track_caller]
 pub fn doctor_about(testbed: &Testbed, cause: &str) -> Value {
     report(&testbed.endpoint(), &["--check", cause])
 }
 
-/// What it says of one cause where `/var/log` is this folder, for it alone.
+/// Its report on one cause. For this process alone, `/var/log` is this folder.
 #[track_caller]
 pub fn doctor_with_logs(testbed: &Testbed, folder: &Path, cause: &str) -> Value {
     let endpoint = testbed.endpoint().to_string();
@@ -60,7 +60,7 @@ fn report(endpoint: &cri::Endpoint, more: &[&str]) -> Value {
     report
 }
 
-/// What people are told of a node that is well, which is one line.
+/// The output in text form for a node without findings, which is one line.
 #[track_caller]
 pub fn healthy_line(testbed: &Testbed) -> String {
     let endpoint = testbed.endpoint().to_string();
@@ -72,7 +72,7 @@ pub fn healthy_line(testbed: &Testbed) -> String {
     page
 }
 
-/// The one finding, which is of this cause.
+/// Asserts that there is one finding, and that it is of this cause. Returns it.
 #[track_caller]
 pub fn only(report: &Value, cause: &str) -> Value {
     let found = report["findings"].as_array().expect("they are a list");
@@ -81,15 +81,15 @@ pub fn only(report: &Value, cause: &str) -> Value {
     found[0].clone()
 }
 
-/// Nothing was found.
+/// Asserts that nothing was found.
 #[track_caller]
 pub fn assert_well(report: &Value) {
     assert_eq!(report["verdict"], "ok", "{report:#}");
 }
 
-/// A runtime that is stopped and one that has crashed are each called by their name, and
-/// nothing is found once it goes on.
-pub async fn assert_stop_and_crash_are_told_apart(testbed: &Testbed) {
+/// Asserts that the doctor distinguishes a stopped runtime from a crashed one, and that it finds
+/// nothing once the runtime runs again.
+pub async fn assert_stop_and_crash_are_distinguished(testbed: &Testbed) {
     let pid = testbed.verb(&["pid"]).await.expect("it can be done");
     testbed.verb(&["stop"]).await.expect("it can be done");
     let finding = only(&doctor(testbed), "runtime-unresponsive");
@@ -113,5 +113,5 @@ pub async fn run_pods(driver: &Driver, count: usize) -> Vec<Pod> {
         .map(|number| PodSpec::new(format!("pod-{number}")).container("app"))
         .collect();
     let pods = driver.run_pods(&specs, |_| {}).await;
-    pods.expect("the runtime is well")
+    pods.expect("the runtime starts pods")
 }

@@ -1,10 +1,10 @@
-//! What the end-to-end tests share: a pleg process that is watched, and a containerd of
-//! the test's own.
+//! What the end-to-end tests share: a pleg process that is watched, and a containerd for
+//! each test.
 //!
 //! ```text
 //!   Testbed (private containerd) <-- Driver: pods live and die, faults come and go
 //!        ^
-//!        +-- pleg watch / agent --> Told: its records, waited for with a deadline
+//!        +-- pleg watch / agent --> Running: its records, with a deadline for each wait
 //! ```
 
 use std::cell::RefCell;
@@ -24,23 +24,24 @@ pub mod soak;
 
 pub use agent::Agent;
 
-/// How long a test waits for what must come: lists may be 30 seconds apart, and the machine noisy.
-pub const PATIENCE: Duration = Duration::from_secs(40);
+/// How long a test waits for a record or a status. Lists may be 30 seconds apart, and the machine may
+/// be busy.
+pub const WAIT_LIMIT: Duration = Duration::from_secs(40);
 
 /// The newest containerd and runc that Debian has: what nodes run.
 pub const NEWEST: &str = "2";
 
-/// Of the versions past their end of life, the one that delivers each event to one reader and
-/// holds its status lock for as long as a shim is stopped.
+/// A version past its end of life. It delivers each event to one reader only, and holds its status lock
+/// while a shim is stopped.
 pub const LEGACY: &str = "1.7";
 
-/// The one without events and with v1alpha2: tested where this makes a difference.
+/// A version without events and with v1alpha2, tested where this makes a difference.
 pub const WITHOUT_EVENTS: &str = "1.6";
 
 /// The versions that are tested where versions may differ.
 pub const VERSIONS: [&str; 2] = [NEWEST, LEGACY];
 
-/// The same, and the one that differs in what every client needs.
+/// `VERSIONS`, and the version that differs in what every client needs.
 pub const ALL_VERSIONS: [&str; 3] = [NEWEST, LEGACY, WITHOUT_EVENTS];
 
 /// An instance of the newest version.
@@ -62,7 +63,7 @@ pub fn programs() -> soak::Programs {
     soak::Programs { pleg, guard }
 }
 
-/// The command, with nothing said yet.
+/// The command, without arguments.
 pub fn command() -> Command {
     Command::new(binary())
 }
@@ -82,7 +83,7 @@ pub fn pleg_json(arguments: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text:?}, {output:?}"))
 }
 
-/// A pleg process that goes on, killed when dropped.
+/// A pleg process that runs in the background, killed when dropped.
 pub struct Running {
     child: Child,
     lines: Receiver<(Instant, Value)>,
@@ -125,11 +126,11 @@ impl Running {
         }
     }
 
-    /// The records up to the first that is `wanted`, which comes last. Panics with what
-    /// came instead if it does not come.
+    /// The records up to the first `wanted` one, which is the last in the result. Panics with the
+    /// records that were read if there is none within the limit.
     #[track_caller]
     pub fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Vec<(Instant, Value)> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + WAIT_LIMIT;
         let mut records = Vec::new();
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
@@ -142,21 +143,21 @@ impl Running {
                         return records;
                     }
                 }
-                Err(error) => panic!("{what} did not come ({error}); what came: {records:#?}"),
+                Err(error) => panic!("{what}: {error}; records: {records:#?}"),
             }
         }
     }
 
-    /// The first record that is `wanted`, if it came already or comes now.
+    /// The first `wanted` record among those that were read already or that follow.
     #[track_caller]
     pub fn ever(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let came = self
+        let read = self
             .history
             .borrow()
             .iter()
             .find(|record| wanted(record))
             .cloned();
-        came.unwrap_or_else(|| {
+        read.unwrap_or_else(|| {
             let records = self.until(what, wanted);
             records.into_iter().next_back().expect("until gives one").1
         })
@@ -167,7 +168,7 @@ impl Running {
         self.history.borrow().iter().any(wanted)
     }
 
-    /// Everything that comes within `time`.
+    /// All records that arrive within `time`.
     pub fn within(&self, time: Duration) -> Vec<Value> {
         let deadline = Instant::now() + time;
         let mut records = Vec::new();
@@ -186,7 +187,7 @@ impl Running {
         self.until("synced", |record| record["kind"] == "synced");
     }
 
-    /// Waits for an event of a container, and gives when it came.
+    /// Waits for an event of a container. Returns when it arrived, and the event.
     #[track_caller]
     pub fn event(&self, kind: &str, id: &str) -> (Instant, Value) {
         let what = format!("{kind} of {id}");

@@ -3,8 +3,8 @@
 use pleg_text::WallTime;
 
 use super::InputReport;
-use super::alike::Alikes;
 use super::episodes::{self, Readiness};
+use super::heads::Heads;
 use super::outages::Outages;
 use super::repeated::Repeated;
 use super::results::{MAX_KERNEL_STACKS, Results};
@@ -57,7 +57,7 @@ pub(super) struct Input {
     pub(super) services: Services,
     pub(super) stalls: Stalls,
     pub(super) pasted: Pasted,
-    pub(super) alikes: Alikes,
+    pub(super) heads: Heads,
     pub(super) readiness: Readiness,
     pub(super) repeated: Repeated,
 }
@@ -89,7 +89,7 @@ impl Input {
             services: Services::default(),
             stalls: Stalls::default(),
             pasted: Pasted::default(),
-            alikes: Alikes::default(),
+            heads: Heads::default(),
             readiness: Readiness::default(),
             repeated: Repeated::default(),
         }
@@ -166,7 +166,7 @@ impl Input {
     }
 
     pub(super) fn end(mut self, error: Option<String>, results: &mut Results) {
-        self.read_last_alike();
+        self.read_last_head();
         self.stacks.finish();
         self.profile.finish();
         self.kernel.finish();

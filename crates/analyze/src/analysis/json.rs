@@ -13,7 +13,7 @@ use crate::line::prefix::Carried;
 use crate::line::stamp::Stamp;
 use crate::rules::{Found, Interest, LineSearch};
 
-/// What every line of JSON is asked for.
+/// The fields that are searched in every line of JSON.
 static FIELDS: LazyLock<Fields> = LazyLock::new(|| Fields {
     ts: Finder::new("\"ts\":"),
     msg: Finder::new("\"msg\":"),
@@ -61,7 +61,7 @@ impl Input {
         let fields = &*FIELDS;
         // Docker's own field is the first; the journal sorts its fields by name.
         if body.starts_with(b"{\"log\":\"") || found.is(Interest::Carrier) {
-            self.alikes.forget();
+            self.heads.forget();
             return self.carrier(body, carried, search, results, depth);
         }
         let (ts, msg) = (end_of(&fields.ts), end_of(&fields.msg));
@@ -92,7 +92,7 @@ impl Input {
             && let Some(rest) = body.get(end..)
             && let Some(writer) = writer
         {
-            self.note_alike(line, rest, found, writer);
+            self.note_head(line, rest, found, writer);
         }
         true
     }

@@ -266,7 +266,7 @@ impl Input {
         time: Option<i64>,
     ) -> bool {
         let (before, calendar) = (self.before, self.calendar);
-        // For how long the log was silent before this line.
+        // How long the log had no line before this one.
         let silence = || Some((time? - calendar.resolve(&before?)?).max(0));
         let is_kubelet =
             carried.ident.is_empty() || Writer::of_ident(carried.ident) == Some(Writer::Kubelet);

@@ -25,7 +25,6 @@
 //! assert_eq!(cause, Some(Cause::RtnlStuck));
 //! ```
 
-mod alike;
 mod calls;
 mod chain;
 mod collected;
@@ -33,7 +32,8 @@ mod conclude;
 mod episodes;
 mod errors;
 #[cfg(test)]
-mod every_needle;
+mod every_text;
+mod heads;
 mod input;
 mod json;
 mod late_calls;

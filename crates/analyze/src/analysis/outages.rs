@@ -60,7 +60,7 @@ pub(super) struct Outages {
     lines: u64,
     first: Option<i64>,
     last: Option<i64>,
-    /// When the first and the last line said that a runtime is being waited for that is starting.
+    /// The times of the first and the last line that says that a client waits for a starting runtime.
     starts: Option<(i64, i64)>,
     /// How many such lines had no time.
     untimed: u64,
@@ -140,7 +140,7 @@ impl Outages {
         }
     }
 
-    /// For how long the runtime has been waited for at its last start.
+    /// How long clients have waited for the runtime at its last start, in nanoseconds.
     fn has_waited(&mut self, time: i64) -> i64 {
         let same = self
             .starts
@@ -165,10 +165,10 @@ impl Outages {
         if self.lines == 0 {
             return None;
         }
-        let silent = self.last.zip(end).map(|(last, end)| end - last);
+        let quiet = self.last.zip(end).map(|(last, end)| end - last);
         let ended = self.is_back
-            || match silent {
-                Some(silent) => silent > SILENCE,
+            || match quiet {
+                Some(quiet) => quiet > SILENCE,
                 None => self.since > OTHER_LINES,
             };
         Some(Outage {

@@ -69,12 +69,12 @@ impl Input {
         let found = search.find(line);
         if !cut
             && found.is_nothing_at_all()
-            && let Some(writer) = self.alikes.writer_of(line)
+            && let Some(writer) = self.heads.writer_of(line)
         {
             self.nothing_of(writer, results);
             return;
         }
-        self.read_last_alike();
+        self.read_last_head();
         let unread_before = self.unread;
         self.before = self.last;
         self.layer(line, &found, search, results, None, 0);
@@ -83,7 +83,7 @@ impl Input {
         }
     }
 
-    /// Within a dump most lines can be nothing else, and need not be asked what they are.
+    /// Most lines within a dump belong to it, and need no search for anything else.
     fn line_of_dump(&mut self, line: &[u8], results: &mut Results) -> bool {
         if self.stacks.frame(line) {
             self.read_as(Kind::GoroutineDump);
@@ -103,17 +103,17 @@ impl Input {
         }
         let is_header = self.stacks.header(line, self.lines);
         if is_header {
-            self.read_last_alike();
-            self.alikes.forget();
+            self.read_last_head();
+            self.heads.forget();
             self.drain(results);
             self.read_as(Kind::GoroutineDump);
         }
         is_header
     }
 
-    /// Of the lines that were only counted the last one has the time.
-    pub(super) fn read_last_alike(&mut self) {
-        let Some(head) = self.alikes.take_unread() else {
+    /// Reads the time of the last line that was only counted.
+    pub(super) fn read_last_head(&mut self) {
+        let Some(head) = self.heads.take_unread() else {
             return;
         };
         let mut carried = split(&head);
@@ -128,14 +128,13 @@ impl Input {
         self.learn_time(&carried, inner);
     }
 
-    /// A line of nothing but a writer's everyday was read: the next may be like it, if it is
-    /// equal up to where `rest` begins.
-    pub(super) fn note_alike(&mut self, line: &[u8], rest: &[u8], found: &Found, writer: Writer) {
+    /// Adds the head of a line that no rule matches. The head ends where `rest` begins.
+    pub(super) fn note_head(&mut self, line: &[u8], rest: &[u8], found: &Found, writer: Writer) {
         let is_plain = found.is_nothing_at_all() && !self.output.is_inside();
         let knows_time = writer != Writer::Runtime || self.knows_year();
         if is_plain && knows_time {
             let head = &line[..line.len() - rest.len()];
-            self.alikes.add(head, writer);
+            self.heads.add(head, writer);
         }
     }
 
@@ -154,7 +153,7 @@ impl Input {
             inherit(&mut carried, outer);
         }
         if carried.body.is_empty() {
-            self.alikes.forget();
+            self.heads.forget();
             if carried.ident.is_empty() {
                 if depth == 0
                     && let output::Took::Yes(kind) = self.output.line("", self.lines)
@@ -188,7 +187,7 @@ impl Input {
                 && !matches!(body[0], b'E' | b'F')
                 && let Some(rest) = body.get(klog::TIMED..)
             {
-                self.note_alike(line, rest, found, Writer::Kubelet);
+                self.note_head(line, rest, found, Writer::Kubelet);
             }
             return;
         }
@@ -209,7 +208,7 @@ impl Input {
                 };
                 self.log(line, &carried, Some(writer), found, results);
                 if depth == 0 {
-                    self.note_alike(line, &body[b"time=".len()..], found, writer);
+                    self.note_head(line, &body[b"time=".len()..], found, writer);
                 }
                 return;
             }
@@ -218,13 +217,13 @@ impl Input {
                 return;
             }
             b'[' if is_uptime(body) => {
-                self.alikes.forget();
+                self.heads.forget();
                 self.kernel_line(line, &carried, found, results);
                 return;
             }
             _ => {}
         }
-        self.alikes.forget();
+        self.heads.forget();
         if carried.is_of_dmesg {
             self.kernel_line(line, &carried, found, results);
             return;

@@ -22,20 +22,20 @@ const MAX_STALLS: usize = 256;
 const SERVER: &str = "server ";
 const DEVICE: &str = "unregister_netdevice: waiting for ";
 
-/// Such lines in one input, by their rule and by what is waited for.
+/// Such lines in one input, by their rule and by what the kernel or the process waits for.
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
     stalls: BTreeMap<(usize, String), Stall>,
-    /// Stalls of RCU, by their rule; how long the last one was, a later line says.
+    /// Stalls of RCU, by their rule. A later line shows how long the last one was.
     of_rcu: BTreeMap<usize, Seen>,
     last_of_rcu: Option<(usize, Seen)>,
-    /// The time of the last line that has one, in seconds from any moment on.
+    /// The time of the last line that has one, in seconds since any fixed moment.
     now: Option<f64>,
 }
 
 #[derive(Debug)]
 struct Stall {
-    /// What stands before the name of it.
+    /// The text before its name.
     lead: &'static str,
     seen: Seen,
     first: Option<f64>,
@@ -43,8 +43,8 @@ struct Stall {
 }
 
 impl Stalls {
-    /// A line of this rule, of this time in nanoseconds where it has one, if it is such a line: where
-    /// it is to be counted.
+    /// Where to count a line of this rule, or `None` if it is no such line. `time` is the time of the
+    /// line in nanoseconds, if it has one.
     pub(super) fn of(&mut self, rule: usize, line: &[u8], time: Option<i64>) -> Option<&mut Seen> {
         if begins_stall(line) {
             self.keep_last_of_rcu();
@@ -108,9 +108,9 @@ impl Stalls {
         self.keep_last_of_rcu();
         let now = self.now;
         let lasts = move |stall: &Stall| {
-            let silent = now.zip(stall.last).map(|(now, last)| now - last);
+            let quiet = now.zip(stall.last).map(|(now, last)| now - last);
             let is_repeated = stall.lead == SERVER || stall.seen.lines > 1;
-            is_repeated || silent.is_none_or(|silent| silent < SILENCE_SECONDS)
+            is_repeated || quiet.is_none_or(|quiet| quiet < SILENCE_SECONDS)
         };
         let stalls = self.stalls.into_iter();
         let stalls = stalls.filter(move |(_, stall)| lasts(stall));

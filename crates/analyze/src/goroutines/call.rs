@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn types_and_packages_are_told() {
+    fn types_and_packages_are_parsed() {
         let method = "k8s.io/k/network.(*PluginManager).SetUpPod";
         assert_eq!(
             receiver_type(method),

@@ -47,7 +47,7 @@ pub use profile::ProfileReader;
 pub use program::Program;
 pub use reader::{StackReader, Took};
 #[cfg(test)]
-pub(crate) use rules::needles;
+pub(crate) use rules::searched_texts;
 pub use rules::{Context, GoroutineRule, proof};
 pub use waits::Wait;
 

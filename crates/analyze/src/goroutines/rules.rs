@@ -86,7 +86,7 @@ pub struct Context {
 
 /// Everything that is looked for in a stack.
 #[cfg(test)]
-pub(crate) fn needles() -> impl Iterator<Item = &'static str> {
+pub(crate) fn searched_texts() -> impl Iterator<Item = &'static str> {
     let rules = Rules::active().goroutines.iter().map(|of| &of.rule);
     rules.flat_map(|rule| rule.calls.iter().chain(&rule.under).map(String::as_str))
 }

@@ -37,8 +37,8 @@ impl<'a> Waiting<'a> {
                 tv_sec: NOTICE_SECONDS,
                 tv_nsec: 0,
             };
-            let mut polled = [PollFd::new(&self.file, PollFlags::IN)];
-            if poll(&mut polled, Some(&quiet))? > 0 {
+            let mut watched = [PollFd::new(&self.file, PollFlags::IN)];
+            if poll(&mut watched, Some(&quiet))? > 0 {
                 return Ok(());
             }
             waited += 1;

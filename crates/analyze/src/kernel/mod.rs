@@ -28,7 +28,7 @@ mod rules;
 pub use lines::HungTask;
 pub use reader::{KernelStack, KernelStackReader};
 #[cfg(test)]
-pub(crate) use rules::needles;
+pub(crate) use rules::searched_texts;
 pub use rules::{
     KernelStackRule, cause_in, cause_of_function, cause_of_long_wait, held_up, proofs, waiting,
 };

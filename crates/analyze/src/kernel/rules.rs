@@ -66,7 +66,7 @@ const SERVER_IDLES: &str = "fuse_dev_do_read";
 
 /// Everything that is looked for in a stack.
 #[cfg(test)]
-pub(crate) fn needles() -> impl Iterator<Item = &'static str> {
+pub(crate) fn searched_texts() -> impl Iterator<Item = &'static str> {
     let rules = Rules::active().kernel_stacks.iter();
     let functions = rules.flat_map(|of| of.rule.functions.iter());
     functions.chain(&facts().kernel_locks).map(String::as_str)

@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drawn_tree_tells_the_parents() {
+    fn a_drawn_tree_shows_the_parents() {
         let child = row(&[
             "root 10 0.0 0.0 712192 9488 ? Sl Nov26 0:07 /usr/bin/containerd-shim-runc-v2 -id x",
             "root 11 0.0 0.0 1230404 10940 ? Sl Nov26 0:00  \\_ runc create",

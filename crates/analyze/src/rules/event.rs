@@ -55,7 +55,7 @@ fn one() -> u64 {
 impl EventRule {
     /// Whether such an event, in a row with this text and seen this often, is meant.
     pub(crate) fn holds(&self, reason: &str, text: &str, times: u64, timed_out: bool) -> bool {
-        let has = |needle: &String| text.contains(needle.as_str());
+        let has = |pattern: &String| text.contains(pattern.as_str());
         (self.reasons.is_empty() || self.reasons.iter().any(|known| known == reason))
             && (timed_out || !self.timed_out)
             && times >= self.times

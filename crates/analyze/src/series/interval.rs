@@ -25,7 +25,7 @@ pub struct Interval {
     pub life: u64,
     /// When the kubelet started, if a line shows it.
     pub life_began: Option<i64>,
-    /// For how long the log was silent before it.
+    /// How long the log had no line before it.
     pub silence_before: Option<i64>,
     /// Whether the log continues after it without such lines.
     pub closed: bool,
@@ -41,7 +41,7 @@ const END_OF_INTERVAL: i64 = 15 * SECOND;
 const SAME_RELIST: i64 = 10 * SECOND;
 
 impl Interval {
-    /// How long the relist had been silent at the end.
+    /// The time since the last relist, at the end of the interval.
     pub fn peak(&self) -> i64 {
         match self.never {
             true => self.spans(),
@@ -78,10 +78,10 @@ impl Interval {
     /// ten seconds.
     pub fn is_stall(&self) -> bool {
         let late = self.first.saturating_sub(self.threshold);
-        let silent = self
+        let was_quiet = self
             .silence_before
             .is_some_and(|silence| silence >= late / 2);
-        !self.never && late > 20 * SECOND && self.spans() < END_OF_INTERVAL && silent
+        !self.never && late > 20 * SECOND && self.spans() < END_OF_INTERVAL && was_quiet
     }
 
     fn takes(&self, time: Option<i64>, said: Said, life: u64) -> bool {
@@ -167,7 +167,7 @@ impl Intervals {
         }
     }
 
-    /// Adds what a line says; `silence` returns for how long the log was silent before it. Returns
+    /// Adds what a line says; `silence` returns how long the log had no line before it. Returns
     /// whether an interval begins.
     pub fn point(
         &mut self,

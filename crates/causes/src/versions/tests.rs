@@ -38,7 +38,7 @@ fn versions_of_runc_are_read_as_packagers_write_them() {
 }
 
 #[test]
-fn whether_a_systemd_survives_its_last_serial_number_is_told_by_its_package() {
+fn the_package_shows_whether_a_systemd_survives_its_last_serial_number() {
     for (running, package, survives) in [
         ("252.39-1~deb12u1", None, Repaired),
         ("systemd 242", None, Repaired),

@@ -198,7 +198,7 @@ mod tests {
         let facts = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Hung, 2.0);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].verdict, Verdict::Suspect);
-        assert!(findings[0].culprit.is_nobody());
+        assert!(findings[0].culprit.is_empty());
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::wire::request::{Mutation, Target, id_of, of_id};
 use crate::wire::row::{EXITED, READY, RUNNING, row_of_config};
 use crate::wire::status::Status;
 
-/// How often the guard checks whether an unanswered change is done.
+/// How often the guard checks whether an outstanding change is done.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long the guard waits for the second check of a removed id. One `NotFound` is not enough.
@@ -358,7 +358,7 @@ impl Guard {
             .push(Action::Reply(call, Reply::Message(answer)));
     }
 
-    /// Checks whether unanswered changes are done.
+    /// Checks whether outstanding changes are done.
     pub(super) fn advance_mutations(&mut self, now: Instant) {
         if !self.is_active() {
             return;

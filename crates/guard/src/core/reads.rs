@@ -247,11 +247,11 @@ impl Guard {
         let mut again = read.queued;
         for reader in read.callers {
             // The read may have ended at the deadline of the first caller, before those of the others.
-            let is_anothers = read
+            let is_other_caller = read
                 .first_caller
                 .is_some_and(|(first_caller, _)| first_caller != reader.call);
             let waits_on = reader.until.is_none_or(|until| interval.1 < until);
-            match matches!(outcome, Outcome::GivenUp) && is_anothers && waits_on {
+            match matches!(outcome, Outcome::GivenUp) && is_other_caller && waits_on {
                 true => again.push(reader),
                 false => self.actions.push(Action::Relay(runtime_call, reader.call)),
             }

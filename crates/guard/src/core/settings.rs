@@ -9,7 +9,7 @@ pub struct Settings {
     pub list_overdue: Duration,
     /// How long after its request a stuck read of one id is ended with an error.
     pub read_overdue: Duration,
-    /// How long after its request the guard first checks whether an unanswered mutation is done.
+    /// How long after its request the guard first checks whether an outstanding mutation is done.
     pub check_completion_after: Duration,
     /// How long the guard answers during one fault.
     pub limit: Duration,

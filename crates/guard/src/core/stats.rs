@@ -263,9 +263,10 @@ impl Guard {
         let is_for = |it: &mut Waiting| it.list == Some(runtime_call) || it.shares(&list);
         let waiting: Vec<Waiting> = self.stats.waiting.extract_if(.., is_for).collect();
         for it in waiting {
-            // The list may have ended at the deadline of the caller that requested it first.
-            let is_anothers = it.list.is_none() && matches!(outcome, Outcome::GivenUp);
-            match is_anothers && it.deadline.is_none_or(|deadline| interval.1 < deadline) {
+            // The list may have ended at the deadline of its first caller. Another caller may have
+            // time left.
+            let is_other_caller = it.list.is_none() && matches!(outcome, Outcome::GivenUp);
+            match is_other_caller && it.deadline.is_none_or(|deadline| interval.1 < deadline) {
                 true => {
                     let Waiting { call, from, .. } = it;
                     self.on_stats_called(it.rpc, it.request, call, from, it.deadline, interval.1);

@@ -28,7 +28,7 @@ use crate::core::{Caller, Mode, Phase, Reply};
 const MAX_REQUEST_BYTES: usize = 1 << 16;
 
 /// How long a status call of a client that has seen the current revision waits for the next one.
-const LONG_POLL_TIMEOUT: Duration = Duration::from_secs(5);
+const STATUS_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long to wait for an error of a connection attempt. Without one the runtime counts as reachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
@@ -80,7 +80,7 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
         let mut reports = driver.reports();
         let differs = reports.wait_for(|report| report.revision != request.seen);
         // After the timeout, the status is the same.
-        let _ = timeout(LONG_POLL_TIMEOUT, differs).await.map(drop);
+        let _ = timeout(STATUS_WAIT_TIMEOUT, differs).await.map(drop);
     }
     let unreachable = match request.reach {
         true => unreachable(driver).await,

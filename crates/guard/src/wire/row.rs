@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_is_written_as_it_was_read_with_fields_that_nobody_knows() {
+    fn a_row_is_written_as_it_was_read_including_unknown_fields() {
         let mut bytes = listed().encode_to_vec();
         bytes.extend(LATER);
         let list = list_of(&bytes);

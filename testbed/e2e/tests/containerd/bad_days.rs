@@ -1,4 +1,4 @@
-//! containerd stops, crashes and comes back while pleg watches as it does by default: by
+//! containerd stops, crashes and starts again while pleg watches with the default settings: by
 //! lists, by the event stream where there is one, and by the kernel.
 
 use std::time::{Duration, Instant};
@@ -7,12 +7,12 @@ use e2e::{ALL_VERSIONS, Agent, Running, VERSIONS, WITHOUT_EVENTS, is_event, newe
 use serde_json::Value;
 use testbed_driver::{Driver, Pid, PodSpec, Testbed};
 
-/// From the moment at which containerd goes on to the event of a death in between.
+/// The limit from the moment at which containerd continues to the event of a death in between.
 const IN_TIME: Duration = Duration::from_millis(1500);
 
 /// One pod that will die and one that lives on, and an agent that watches them.
 struct Node {
-    // Dropped before its agent, whose end it would tell.
+    // Dropped before its agent: otherwise it would report the agent's end.
     watch: Running,
     agent: Agent,
     dies: (String, Pid),
@@ -53,7 +53,7 @@ impl Node {
     }
 }
 
-/// What the stream of a version is when all is well.
+/// The state of the stream of this version while there is no fault.
 fn stream(version: &str) -> &'static str {
     match version {
         WITHOUT_EVENTS => "unsupported",
@@ -61,7 +61,7 @@ fn stream(version: &str) -> &'static str {
     }
 }
 
-/// Only the death of this container was told, and only once.
+/// Asserts that the only event is the death of this container, and that there is one.
 #[track_caller]
 fn assert_only_its_death<'a>(records: impl IntoIterator<Item = &'a Value>, id: &str) {
     let events: Vec<_> = records
@@ -74,7 +74,7 @@ fn assert_only_its_death<'a>(records: impl IntoIterator<Item = &'a Value>, id: &
 }
 
 #[tokio::test]
-async fn a_crash_is_said_and_every_death_in_between_is_told_once() {
+async fn a_crash_is_reported_and_every_death_in_between_is_reported_once() {
     for version in ALL_VERSIONS {
         let node = Node::up(version, "crash").await;
         let before = node.agent.status();
@@ -112,7 +112,8 @@ async fn a_crash_is_said_and_every_death_in_between_is_told_once() {
 }
 
 #[tokio::test]
-async fn a_stopped_runtime_is_named_and_a_death_in_between_is_told_as_soon_as_it_goes_on() {
+async fn a_stopped_runtime_is_reported_and_a_death_in_between_is_reported_as_soon_as_it_continues()
+{
     for version in VERSIONS {
         let node = Node::up(version, "stop").await;
         node.testbed.verb(&["stop"]).await.unwrap();
@@ -126,20 +127,20 @@ async fn a_stopped_runtime_is_named_and_a_death_in_between_is_told_as_soon_as_it
         let meanwhile = node.watch.within(Duration::from_secs(1));
         assert!(
             meanwhile.iter().all(|record| record["kind"] != "event"),
-            "nobody can know yet: {meanwhile:#?}"
+            "the death cannot be known yet: {meanwhile:#?}"
         );
-        let goes_on = Instant::now();
+        let continued = Instant::now();
         node.testbed.verb(&["cont"]).await.unwrap();
-        let told = node.watch.until("the death", |record| {
+        let until_death = node.watch.until("the death", |record| {
             is_event(record, "ContainerDied", &node.dies.0)
         });
-        let (when, death) = told.last().unwrap();
+        let (when, death) = until_death.last().unwrap();
         assert_eq!(death["exitCode"], 137);
-        let latency = when.duration_since(goes_on);
-        println!("containerd {version}: told {latency:?} after it went on");
+        let latency = when.duration_since(continued);
+        println!("containerd {version}: reported {latency:?} after it continued");
         assert!(latency <= IN_TIME, "{latency:?}");
         let after = node.watch.within(Duration::from_secs(3));
-        let records = || told.iter().map(|(_, record)| record).chain(&after);
+        let records = || until_death.iter().map(|(_, record)| record).chain(&after);
         assert_only_its_death(records(), &node.dies.0);
         let health = records().rfind(|record| record["kind"] == "health");
         assert_eq!(health.unwrap()["state"], "Healthy");

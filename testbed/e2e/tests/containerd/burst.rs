@@ -1,5 +1,5 @@
-//! Many pods die at once on real containerd: each death is told once, and nobody who dies
-//! in the middle of it has to wait for the others.
+//! Many pods die at once on real containerd: each death is reported once, and the death of another
+//! pod in the meantime is reported without a delay.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -10,15 +10,15 @@ use testbed_driver::{ContainerState, Driver, PodSpec, Testbed};
 
 const BURST: usize = 50;
 
-/// How long after the burst has begun the other one dies.
+/// How long after the start of the burst the other container dies.
 const MIDDLE: Duration = Duration::from_millis(50);
 
-/// From containerd's own knowledge of a death to our event, on a machine that is busy with
-/// the end of fifty containers.
+/// The limit from the moment at which containerd knows of a death to our event, on a machine that
+/// is busy with the end of fifty containers.
 const IN_TIME: Duration = Duration::from_millis(500);
 
 #[tokio::test]
-async fn fifty_deaths_at_once_are_told_once_each_and_do_not_hold_up_another() {
+async fn fifty_deaths_at_once_are_reported_once_each_and_do_not_delay_another() {
     for version in VERSIONS {
         let testbed = Testbed::up(version, &format!("e2e-burst-{version}"))
             .await
@@ -48,14 +48,18 @@ async fn fifty_deaths_at_once_are_told_once_each_and_do_not_hold_up_another() {
         }
         let known = other_killed.elapsed();
 
-        let mut told = BTreeMap::<String, Duration>::new();
-        while told.len() <= BURST {
+        let mut reported = BTreeMap::<String, Duration>::new();
+        while reported.len() <= BURST {
             let is_death = |record: &Value| record["type"] == "ContainerDied";
             let (when, death) = watch.until("another death", is_death).pop().unwrap();
             assert_eq!(death["exitCode"], 137);
             let id = death["id"].as_str().unwrap().to_owned();
             let latency = when.duration_since(if id == other { other_killed } else { killed });
-            assert_eq!(told.insert(id, latency), None, "told twice: {death}");
+            assert_eq!(
+                reported.insert(id, latency),
+                None,
+                "reported twice: {death}"
+            );
         }
         let after = watch.within(Duration::from_secs(3));
         assert!(
@@ -63,12 +67,12 @@ async fn fifty_deaths_at_once_are_told_once_each_and_do_not_hold_up_another() {
             "{after:#?}"
         );
 
-        let latency_of_other = told.remove(other).unwrap();
-        assert!(inits.iter().all(|(id, _)| told.contains_key(*id)));
-        let mut latencies: Vec<_> = told.into_values().collect();
+        let latency_of_other = reported.remove(other).unwrap();
+        assert!(inits.iter().all(|(id, _)| reported.contains_key(*id)));
+        let mut latencies: Vec<_> = reported.into_values().collect();
         latencies.sort();
         println!(
-            "containerd {version}: of {BURST} deaths at once the first was told after {:?}, half \
+            "containerd {version}: of {BURST} deaths at once the first was reported after {:?}, half \
              after {:?}, the last after {:?}; another in the middle after {latency_of_other:?}, which containerd \
              knew after {known:?}",
             latencies[0],
@@ -80,7 +84,7 @@ async fn fifty_deaths_at_once_are_told_once_each_and_do_not_hold_up_another() {
             latency_of_other <= known + IN_TIME.max(known),
             "{latency_of_other:?}, known after {known:?}"
         );
-        // Whoever was in the burst is known to be dead by whoever comes now.
+        // A watch that starts now reports each container of the burst as dead.
         let late = Running::watch(&testbed.endpoint(), &["--mode", "generic"]);
         let first = late.until("synced", |record| record["kind"] == "synced");
         let dead = |(id, _): &(&str, _)| {

@@ -41,7 +41,7 @@ impl Docker {
         tokio::spawn(async move { testbed.verb(words).await.unwrap() })
     }
 
-    /// What its goroutines tell of this moment.
+    /// The analysis of its goroutines at this moment.
     async fn explained(&self) -> Value {
         let file = self.verb(&["docker-stacks"]).await;
         let explained = pleg_json(&["analyze", file.trim()]);
@@ -51,7 +51,7 @@ impl Docker {
 }
 
 #[tokio::test]
-async fn dockerd_tells_by_its_goroutines_what_it_waits_for() {
+async fn the_goroutines_of_dockerd_show_what_it_waits_for() {
     let docker = Docker::with(&["web", "db", "cache"]).await;
     assert_eq!(docker.explained().await["findings"], Value::Array(vec![]));
 
@@ -69,7 +69,7 @@ async fn dockerd_tells_by_its_goroutines_what_it_waits_for() {
     stop.await.unwrap();
     inspected.await.unwrap();
 
-    // It waits for containerd, whoever holds a lock meanwhile: one call waits for no container.
+    // It waits for containerd, whatever call holds a lock meanwhile: one call waits for no container.
     docker.verb(&["stop"]).await;
     let info = docker.call(&["docker", "info"]);
     sleep(UNDER_WAY).await;

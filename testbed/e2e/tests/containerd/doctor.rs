@@ -4,8 +4,8 @@
 use std::time::{Duration, Instant};
 
 use e2e::doctor::{
-    NO_KUBELET, assert_stop_and_crash_are_told_apart, assert_well, doctor, doctor_about, doctor_at,
-    doctor_with_logs, healthy_line, only, run_pods,
+    NO_KUBELET, assert_stop_and_crash_are_distinguished, assert_well, doctor, doctor_about,
+    doctor_at, doctor_with_logs, healthy_line, only, run_pods,
 };
 use e2e::{Agent, newest, pleg_json};
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
@@ -50,7 +50,7 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
         "{advice}"
     );
 
-    // Allowed to ask containerd itself, it shows where the lock is held.
+    // If the doctor may request the goroutines of containerd, it shows where the lock is held.
     let endpoint = testbed.endpoint().to_string();
     let arguments = [
         "doctor",
@@ -116,11 +116,11 @@ async fn while_containerd_waits_for_its_disk_under_the_status_lock_no_process_is
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_stopped_and_one_that_crashed_are_told_apart() {
+async fn a_stopped_runtime_is_distinguished_from_a_crashed_one() {
     let testbed = newest("doctor-stop").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     run_pods(&driver, 2).await;
-    assert_stop_and_crash_are_told_apart(&testbed).await;
+    assert_stop_and_crash_are_distinguished(&testbed).await;
 }
 
 #[tokio::test]
@@ -157,7 +157,7 @@ async fn a_cni_plugin_that_does_not_return_is_named_with_its_age() {
     assert_eq!(finding["verdict"], "suspect", "{finding:#}");
     assert_eq!(finding["culprit"]["process"], "cni-gate");
     testbed.verb(&["cni-free"]).await.unwrap();
-    // Whether the pod still comes is another matter: containerd may have given up.
+    // The creation may fail, because containerd may have given up.
     let _ = starts.await.unwrap();
     assert_well(&doctor(&testbed));
 }
@@ -234,7 +234,7 @@ async fn a_runc_that_does_not_return_is_named_although_lists_and_statuses_are_an
 }
 
 #[tokio::test]
-async fn a_node_without_a_network_configuration_is_told_so_in_the_words_of_the_runtime() {
+async fn a_missing_network_configuration_is_reported_in_the_words_of_the_runtime() {
     let testbed = newest("doctor-cni-conf").await;
     assert_well(&doctor_about(&testbed, "cni-not-ready"));
     let folder = "/var/lib/pleg-testbed/doctor-cni-conf/cni/conf";
@@ -262,7 +262,7 @@ async fn a_node_without_a_network_configuration_is_told_so_in_the_words_of_the_r
         sentence.contains("cni plugin not initialized"),
         "{sentence}"
     );
-    // No kubelet runs here, so perhaps nobody wants a pod network.
+    // No kubelet runs here, so this node may need no pod network.
     assert_eq!(finding["confidence"], "medium");
     std::fs::copy(&kept, entry.path()).unwrap();
 }
@@ -286,7 +286,7 @@ async fn a_sandbox_image_that_was_removed_is_named_from_the_log_of_the_runtime()
     testbed.verb(&remove).await.unwrap();
     let refused = driver.run_pod(&PodSpec::new("late").container("app")).await;
     assert!(refused.is_err(), "the image cannot be pulled");
-    // A call that was given up is logged later.
+    // The runtime logs a call that timed out later.
     let mut report = read_log();
     let begun = Instant::now();
     while report["findings"].as_array().unwrap().is_empty()

@@ -28,7 +28,7 @@ fn line<'a>(finding: &'a Value, part: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it_carries() {
+async fn the_finding_of_a_slow_runtime_shows_what_a_relist_costs_and_how_many_pods_there_are() {
     const CAUSE: &str = "too-many-containers";
     const PODS: usize = 100;
     const DEAD: usize = 20;
@@ -40,7 +40,7 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
         .collect();
     let pods = driver.run_pods(&specs, |_| {}).await.unwrap();
     driver.run_dead(&pods[0], DEAD, |_| {}).await.unwrap();
-    // So many are no problem for a runtime that is quick.
+    // This many are no problem for a fast runtime.
     assert_well(&doctor_about(&testbed, CAUSE));
 
     // With a third of a millisecond in each third of a second every call takes one of them,
@@ -51,7 +51,7 @@ async fn a_runtime_that_is_slow_is_told_what_a_relist_costs_and_how_many_pods_it
     testbed.verb(&["slow", "off"]).await.unwrap();
     let finding = only(&report, CAUSE);
     let probes = report["probes"].as_array().unwrap();
-    // Statistics of so many containers take longer than the doctor waits for them.
+    // Statistics of this many containers take longer than the doctor waits for them.
     let is_statistics = |call: &str| call.ends_with("Stats") || call.ends_with("Metrics");
     let mut calls = probes
         .iter()
@@ -164,7 +164,7 @@ async fn plugins_that_pile_up_are_counted_and_those_that_return_are_not() {
     line(&finding, &format!("{culprit} sleeps"));
     testbed.verb(&["cni-free"]).await.unwrap();
     for start in starts {
-        // Whether the pod still comes is another matter: containerd may have given up.
+        // The creation may fail, because containerd may have given up.
         let _ = start.await.unwrap();
     }
     assert_well(&doctor(&testbed));

@@ -1,21 +1,21 @@
-//! What an agent recorded under the status lock of real containerd, as it is read afterwards.
+//! What an agent records under the status lock of real containerd, read afterwards.
 
 use std::time::{Duration, Instant};
 
-use e2e::{Agent, PATIENCE, newest, pleg, pleg_json};
+use e2e::{Agent, WAIT_LIMIT, newest, pleg, pleg_json};
 use serde_json::Value;
 use testbed_driver::{Driver, PodSpec};
 
 #[tokio::test]
-async fn the_history_of_a_status_lock_shows_the_culprit_and_the_death_that_was_told_beside_it() {
+async fn the_history_of_a_status_lock_shows_the_culprit_and_the_death_of_another_container() {
     let testbed = newest("e2e-history").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let spec = PodSpec::new("locked").container("app");
     let locked = driver.run_pod(&spec).await.unwrap();
     let spec = PodSpec::new("free").container("app");
     let free = driver.run_pod(&spec).await.unwrap();
-    let (stuck, innocent) = (locked.id("app").unwrap(), free.id("app").unwrap());
-    let pid = driver.pid(innocent).await.unwrap();
+    let (stuck, other) = (locked.id("app").unwrap(), free.id("app").unwrap());
+    let pid = driver.pid(other).await.unwrap();
     let mut agent = Agent::configured(&testbed.endpoint(), "relistCeiling: 1s\n");
     let watch = agent.watch();
     watch.health("Healthy");
@@ -30,8 +30,8 @@ async fn the_history_of_a_status_lock_shows_the_culprit_and_the_death_that_was_t
         let calls = record["stuck"].as_array().into_iter().flatten();
         calls.into_iter().any(|call| call["id"] == stuck)
     });
-    driver.kill(innocent, pid).unwrap();
-    watch.event("ContainerDied", innocent);
+    driver.kill(other, pid).unwrap();
+    watch.event("ContainerDied", other);
     testbed
         .verb(&["shim-cont", &locked.sandbox_id])
         .await
@@ -39,14 +39,14 @@ async fn the_history_of_a_status_lock_shows_the_culprit_and_the_death_that_was_t
     update.answered().await.unwrap();
     watch.health("Healthy");
     let history = agent.path("history");
-    // The watch above is told at the same time as the recorder.
-    let deadline = Instant::now() + PATIENCE;
+    // The recorder receives each event at the same time as the watch above.
+    let deadline = Instant::now() + WAIT_LIMIT;
     let ended = |picture: &Value| hung(picture, stuck)["to"].is_string();
     while !ended(&pleg_json(&["timeline", "--from", &history])) {
         assert!(Instant::now() < deadline, "the end was not recorded");
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Killed: what was recorded is on the disk.
+    // The recording must be on the disk even though the agent is killed.
     agent.end();
 
     let from_history = pleg_json(&["timeline", "--from", &history]);
@@ -59,7 +59,7 @@ async fn the_history_of_a_status_lock_shows_the_culprit_and_the_death_that_was_t
     );
     let died = episodes(&from_history).find(|it| it["event"] == "ContainerDied");
     let died = died.unwrap_or_else(|| panic!("a death in {from_history:#}"));
-    assert_eq!(died["who"]["id"], innocent, "{died}");
+    assert_eq!(died["who"]["id"], other, "{died}");
     assert!(died["delaySeconds"].is_number(), "{died}");
 
     let place = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! The status lock of real containerd, as Kubernetes is told of it.
+//! The status lock of real containerd, as the agent reports it to Kubernetes.
 
 use api_double::{Double, new_node, until};
 use e2e::{Agent, newest};
@@ -78,6 +78,9 @@ async fn under_the_status_lock_condition_and_events_name_the_container_and_a_bun
         .unwrap();
     update.answered().await.unwrap();
     until("all is well again", || condition("AllSeen")).await;
-    until("the end is told", || !events("ContainerAnswers").is_empty()).await;
+    until("the end is reported", || {
+        !events("ContainerAnswers").is_empty()
+    })
+    .await;
     assert_eq!(std::fs::read_dir(&bundles).unwrap().count(), 1);
 }

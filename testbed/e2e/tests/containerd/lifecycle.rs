@@ -1,4 +1,4 @@
-//! Pods live and die on real containerd, and are told.
+//! Pods start and end on real containerd, and each change is reported.
 
 use e2e::{ALL_VERSIONS, Running, VERSIONS, WITHOUT_EVENTS, is_event, pleg, pleg_json};
 use pleg::runtime::Runtime;
@@ -6,7 +6,7 @@ use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
 use testbed_driver::{Driver, PodSpec, Testbed};
 
 #[tokio::test]
-async fn a_pod_is_told_from_its_start_to_its_removal() {
+async fn a_pod_is_reported_from_its_start_to_its_removal() {
     for version in ALL_VERSIONS {
         let testbed = Testbed::up(version, &format!("e2e-life-{version}"))
             .await

@@ -22,10 +22,10 @@ async fn a_pod_whose_image_is_not_there_says_so_and_holds_up_no_other() {
     fs::write(node.manifest("wrong"), text).unwrap();
     node.forever("right");
     let run = node.run();
-    let told = run.ever("what is wrong", |line| {
+    let wait = run.ever("what is wrong", |line| {
         line["kind"] == "wait" && line["pod"]["name"] == "wrong" && line["container"] == "app"
     });
-    assert!(why(&told).contains("busybox:never-made"), "{told}");
+    assert!(why(&wait).contains("busybox:never-made"), "{wait}");
     run.ever("the other one", |line| is(line, "Ready", "right"));
     // Corrected, it runs: nothing has to be started again.
     node.forever("wrong");
@@ -59,7 +59,7 @@ impl<'a> Disk<'a> {
 
 impl Drop for Disk<'_> {
     fn drop(&mut self) {
-        // Whatever is still in it.
+        // It may still contain files.
         let _ = Command::new("umount").args(["-l"]).arg(self.0).status();
     }
 }
@@ -74,10 +74,10 @@ async fn on_a_full_disk_a_pod_waits_and_says_why_and_it_starts_once_there_is_roo
     run.ever("a pod", |line| is(line, "Ready", "before"));
     disk.fill();
     node.forever("late");
-    let told = run.ever("what is wrong", |line| {
+    let wait = run.ever("what is wrong", |line| {
         line["kind"] == "wait" && line["pod"]["name"] == "late"
     });
-    assert!(why(&told).contains("No space left on device"), "{told}");
+    assert!(why(&wait).contains("No space left on device"), "{wait}");
     let pods = node.pods().await;
     assert_eq!(pods.len(), 1, "nothing is made half: {pods:#?}");
     disk.free();
@@ -132,13 +132,13 @@ async fn a_container_that_the_runtime_has_lost_is_not_started_a_second_time_whil
 
     node.testbed.verb(&["runc-stuck", "delete"]).await.unwrap();
     assert!(kill(&shim_of(&pods[0].sandbox_id)));
-    let told = run.ever("why it is not started", |line| {
+    let wait = run.ever("why it is not started", |line| {
         line["kind"] == "wait" && why(line).contains("still runs")
     });
-    assert!(lives(), "{told}");
+    assert!(lives(), "{wait}");
     assert!(
-        why(&told).contains(&format!("process {process} ")),
-        "{told}"
+        why(&wait).contains(&format!("process {process} ")),
+        "{wait}"
     );
     assert_nothing_twice(&node.pods().await);
 
@@ -147,9 +147,9 @@ async fn a_container_that_the_runtime_has_lost_is_not_started_a_second_time_whil
     node.testbed.verb(&["runc-free"]).await.unwrap();
     run.ever("the next one", |line| is(line, "StartContainer", "lost"));
     drop(run);
-    // Of the first sandbox its own process is left, which belongs to nobody any more.
+    // The process of the first sandbox is left, and belongs to no pod any more.
     for pid in processes_of(&pods[0].uid) {
-        // It may have gone with another.
+        // It may have ended together with another.
         kill(&pid);
     }
     node.down().await;

@@ -1,5 +1,5 @@
-//! A reader that stops reading while a real containerd is busy: it holds nobody up, and
-//! when it reads again it ends with the truth.
+//! A reader that stops reading while a real containerd is busy: it delays no other reader, and
+//! when it reads again it receives the final state.
 //!
 //! ```text
 //!   pleg watch --> pipe of 64 KiB, full --> queue of 1000 records, full --> gap
@@ -14,15 +14,15 @@ use e2e::{Running, is_event, newest};
 use serde_json::Value;
 use testbed_driver::{ContainerSpec, Driver, PodSpec};
 
-/// Each has this many containers that are created and never started: to be rid of a pod
-/// is then cheap for containerd, and two events a container for us.
+/// Each pod has this many containers that are created and never started. The removal of such a pod
+/// is cheap for containerd, and gives us two events for each container.
 const CROWDED: usize = 8;
 const CROWD: usize = 90;
 
 /// A relist's period, and what a busy containerd takes.
 const IN_TIME: Duration = Duration::from_millis(2500);
 
-/// A watch whose output is read only when asked for.
+/// A watch whose output is read only by `read_until`.
 struct Unread {
     child: Child,
     lines: Lines<BufReader<ChildStdout>>,
@@ -51,7 +51,7 @@ impl Unread {
     /// Reads up to the first record that is wanted.
     fn read_until(&mut self, wanted: impl Fn(&Value) -> bool) {
         loop {
-            let line = self.lines.next().expect("it goes on").unwrap();
+            let line = self.lines.next().expect("the watch still runs").unwrap();
             let record: Value = serde_json::from_str(&line).unwrap();
             match record["kind"].as_str() {
                 Some("event") => {
@@ -78,7 +78,7 @@ impl Drop for Unread {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_holds_nobody_up_and_ends_with_the_truth() {
+async fn a_reader_that_stops_delays_no_other_and_receives_the_final_state() {
     let testbed = newest("e2e-unread").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let spec = |name: &str, pod| PodSpec::new(format!("{name}-{pod}"));
@@ -102,9 +102,9 @@ async fn a_reader_that_stops_holds_nobody_up_and_ends_with_the_truth() {
     }
     let mut unread = Unread::watch(&testbed.endpoint());
     unread.read_until(|record| record["kind"] == "synced");
-    // What containerd announced before anybody read its stream comes first.
+    // The stream begins with the events that containerd sent before it had a reader.
     std::thread::sleep(Duration::from_secs(3));
-    // It reads no stream: the one that stopped is to have all of it, on any version.
+    // It reads no stream, so that the reader that stopped receives every event of it on any version.
     let other = Running::watch(&testbed.endpoint(), &["--mode", "generic"]);
     other.synced();
 
@@ -116,8 +116,8 @@ async fn a_reader_that_stops_holds_nobody_up_and_ends_with_the_truth() {
         let init = init.await.unwrap();
         let killed = Instant::now();
         driver.kill(id, init).unwrap();
-        let (told, _) = other.event("ContainerDied", id);
-        latencies.push(told.duration_since(killed));
+        let (reported, _) = other.event("ContainerDied", id);
+        latencies.push(reported.duration_since(killed));
         let pod = driver.pod(&pod.name).await.unwrap();
         let next = driver.restart_container(&pod, "app").await.unwrap();
         other.event("ContainerStarted", &next.id);
@@ -129,7 +129,7 @@ async fn a_reader_that_stops_holds_nobody_up_and_ends_with_the_truth() {
 
     unread.read_until(|record| is_event(record, "ContainerDied", last));
     println!(
-        "{} events were conflated; meanwhile others were told after {latencies:?}",
+        "{} events were conflated; meanwhile others were reported after {latencies:?}",
         unread.conflated
     );
     assert!(unread.conflated >= 1000, "{}", unread.conflated);

@@ -1,4 +1,4 @@
-//! What a static pod asks for is what its processes find, on real containerd.
+//! The processes of a static pod find what its manifest requests, on real containerd.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,8 +25,8 @@ use testbed_driver::Testbed;
 
 const OWNER: &str = "e2e";
 
-/// Logs a line, and lives on until it is asked to end.
-const SCRIPT: &str = "echo to $(WHOM) from $NODE; trap 'exit 0' TERM; while :; do sleep 0.1; done";
+/// Logs a line, and runs until it receives `SIGTERM`.
+const SCRIPT: &str = "echo to $(GUEST) from $NODE; trap 'exit 0' TERM; while :; do sleep 0.1; done";
 
 fn mount(path: &str, sub_path: Option<&str>) -> Mount {
     Mount {
@@ -51,7 +51,7 @@ fn pod(name: &str) -> PodSpec {
         args: Vec::new(),
         working_dir: Some("/data".to_owned()),
         env: vec![
-            variable("WHOM", Value::Literal("you".to_owned())),
+            variable("GUEST", Value::Literal("you".to_owned())),
             variable("NODE", Value::Field(Field::NodeName)),
         ],
         mounts: vec![mount("/data", None), mount("/part", Some("a/part"))],
@@ -206,7 +206,7 @@ async fn run_and_end(testbed: &Testbed) {
     assert_eq!(says(&client, &id, "id -u; id -g").await, "1000\n2000");
     assert!(says(&client, &id, "id -G").await.contains("3000"));
     assert_eq!(says(&client, &id, "pwd; hostname").await, "/data\nweb");
-    assert_eq!(says(&client, &id, "echo $WHOM $NODE").await, "you node-1");
+    assert_eq!(says(&client, &id, "echo $GUEST $NODE").await, "you node-1");
     says(&client, &id, "! touch /file 2>/dev/null").await;
     says(&client, &id, "echo here > /part/file").await;
     assert_eq!(says(&client, &id, "cat /data/a/part/file").await, "here");

@@ -1,23 +1,24 @@
-//! One stuck container on real containerd: it is named, and nobody else waits.
+//! One stuck container on real containerd: it is reported, and it delays no other pod.
 //!
-//! The lists hang while the lock is held. Lists alone leave the sweep, which finds a death
-//! within its period; the kernel tells it as soon as containerd itself knows.
+//! The lists hang while the lock is held. Without hints a sweep finds a death within its period. With
+//! the hints of the kernel a death is reported as soon as containerd knows of it.
 
 use std::time::{Duration, Instant};
 
 use e2e::{Running, VERSIONS, pleg};
 use testbed_driver::{Driver, HeldUpdate, Pid, Pod, PodSpec, Testbed};
 
-/// By sweeps, from the kill to the event, once the list is known to hang: one a second,
-/// and what containerd takes itself (60 to 100 ms), with room for a noisy machine. The kernel is
-/// sooner, but what a noisy machine adds to containerd's own time has no bound: there the source of
-/// each event tells.
+/// The limit from the kill to the event once the list is overdue. Sweeps are one second apart,
+/// containerd needs 60 to 100 ms, and the rest is for a busy machine. The kernel is faster, but a busy
+/// machine may delay containerd without a bound, so the test of the kernel checks the source of each
+/// event instead.
 const BY_SWEEP: Duration = Duration::from_millis(1500);
 
-/// From the list's being asked for to the culprit's name: 3.5 s, with room for a noisy machine.
+/// The limit in seconds from the request of the list to the culprit's name: 3.5 s, and the rest for
+/// a busy machine.
 const NAMED_WITHIN: f64 = 5.0;
 
-/// While all is watched lists are 30 s apart, and so may be the lock and its discovery.
+/// While every pod is watched, lists are 30 s apart, and the lock would be found that late.
 const LISTS_EACH_SECOND: [&str; 2] = ["--mode", "generic"];
 
 /// A pod for the lock and five that have nothing to do with it.
@@ -67,16 +68,16 @@ impl Node {
         update
     }
 
-    /// Kills the five one after the other, and gives when each was told and by whom.
+    /// Kills the five containers one after the other. Returns the latency and the source of each event.
     fn kill_free(&self, watch: &Running) -> (Vec<Duration>, Vec<String>) {
         let (mut latencies, mut sources) = (Vec::new(), Vec::new());
         for (id, init) in &self.free {
             let killed = Instant::now();
             self.driver.kill(id, *init).unwrap();
-            let (told, died) = watch.event("ContainerDied", id);
+            let (reported, died) = watch.event("ContainerDied", id);
             assert_eq!(died["exitCode"], 137);
             sources.push(died["source"].as_str().unwrap().to_owned());
-            latencies.push(told.duration_since(killed));
+            latencies.push(reported.duration_since(killed));
         }
         latencies.sort();
         (latencies, sources)
@@ -84,15 +85,15 @@ impl Node {
 }
 
 #[tokio::test]
-async fn under_the_status_lock_the_kernel_tells_other_deaths_as_soon_as_containerd_knows() {
+async fn under_the_status_lock_the_kernel_reports_other_deaths_as_soon_as_containerd_knows() {
     for version in VERSIONS {
         let node = Node::up(version, "kernel").await;
         let watch = Running::watch(&node.testbed.endpoint(), &LISTS_EACH_SECOND);
         watch.synced();
         let _update = node.lock(&watch).await;
         let (latencies, sources) = node.kill_free(&watch);
-        println!("containerd {version}: told after {latencies:?} by {sources:?}");
-        // A sweep may happen to come first, once in thirty times.
+        println!("containerd {version}: reported after {latencies:?} by {sources:?}");
+        // A sweep happens to be first once in thirty times.
         let by_kernel = sources.iter().filter(|source| *source == "kernel").count();
         assert!(by_kernel > sources.len() / 2, "{sources:?}");
         assert!(
@@ -133,7 +134,7 @@ async fn under_the_status_lock_a_start_is_reported_as_soon_as_containerd_knows()
 }
 
 #[tokio::test]
-async fn under_the_status_lock_the_culprit_is_named_and_other_deaths_are_told_in_time() {
+async fn under_the_status_lock_the_culprit_is_named_and_other_deaths_are_reported_in_time() {
     for version in VERSIONS {
         let node = Node::up(version, "lock").await;
         let by_lists = ["--mode", "generic", "--kernel-hints", "off"];
@@ -148,7 +149,7 @@ async fn under_the_status_lock_the_culprit_is_named_and_other_deaths_are_told_in
         let Node {
             testbed, locked, ..
         } = &node;
-        println!("containerd {version}: told by sweeps after {latencies:?}");
+        println!("containerd {version}: reported by sweeps after {latencies:?}");
         assert!(
             latencies.iter().all(|latency| *latency <= BY_SWEEP),
             "{latencies:?}"
@@ -165,18 +166,18 @@ async fn under_the_status_lock_the_culprit_is_named_and_other_deaths_are_told_in
         let mut lists = record["stuck"].as_array().unwrap().iter();
         let list = lists.find(|call| call["call"] == "ListContainers").unwrap();
         let named = list["sinceSeconds"].as_f64().unwrap();
-        println!("containerd {version}: named {named:.2} s after the list was asked for");
+        println!("containerd {version}: named {named:.2} s after the list was requested");
         assert!(named <= NAMED_WITHIN, "{named}");
         assert_eq!(culprit["call"], "ContainerStatus");
         assert_eq!(culprit["id"], locked.id("app").unwrap());
         assert_eq!(culprit["pod"]["name"], "locked");
         assert_eq!(record["state"], "Degraded");
 
-        // Who comes only now sees all the same, by what the runtime's folders show.
+        // A command that starts only now reports it too, because the runtime's folders show the ids.
         let endpoint = testbed.endpoint().to_string();
-        let look = pleg(&["status", "--agent", "off", "-r", &endpoint, "-o", "json"]);
-        assert_eq!(look.status.code(), Some(1), "{look:?}");
-        let status: serde_json::Value = serde_json::from_slice(&look.stdout).unwrap();
+        let output = pleg(&["status", "--agent", "off", "-r", &endpoint, "-o", "json"]);
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let status: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(status["relist"]["lastKind"], "sweep", "{status}");
         assert_eq!(status["containers"]["exited"], 5, "{status}");
         let stuck = status["stuck"].as_array().unwrap();

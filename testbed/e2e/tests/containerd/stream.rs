@@ -1,5 +1,5 @@
-//! The event stream of containerd: it tells at once, it is trusted for what it did and
-//! no longer, and one of which other clients get a part is not trusted.
+//! The event stream of containerd: it reports a change at once, it is trusted only while it reports
+//! every change, and a stream that shares its events with other clients is not trusted.
 
 use std::time::Duration;
 
@@ -33,7 +33,7 @@ impl Node {
         }
     }
 
-    /// Restarts a container in each of so many pods.
+    /// Restarts a container in each of the first `pods` pods.
     async fn restart(&self, pods: usize) {
         for pod in &self.pods[..pods] {
             let pod = self.driver.pod(&pod.name).await.unwrap();
@@ -51,13 +51,13 @@ fn is_live(status: &Value) -> bool {
 }
 
 #[tokio::test]
-async fn what_containerd_announces_is_told_by_its_stream() {
+async fn a_change_that_containerd_sends_on_its_stream_is_reported() {
     let node = Node::up(NEWEST, "e2e-announced", 1).await;
-    // No relist can come first.
+    // No relist can be first.
     let by_stream = ["--kernel-hints", "off", "--relist-period", "1m"];
     let watch = Running::watch(&node.testbed.endpoint(), &by_stream);
     watch.synced();
-    // It is told to be open only by its first event, or after a second.
+    // The stream counts as open after its first event, or after one second.
     std::thread::sleep(Duration::from_secs(2));
 
     let new = PodSpec::new("new").container("app");
@@ -75,7 +75,7 @@ async fn what_containerd_announces_is_told_by_its_stream() {
 #[tokio::test]
 async fn a_stream_that_has_proved_itself_makes_lists_rarer_until_a_fault_silences_it() {
     let node = Node::up(NEWEST, "e2e-proof", RESTARTS + 1).await;
-    // With hints of the kernel lists are rare without any proof.
+    // With hints of the kernel, lists are rare even if the stream has proved nothing.
     let agent = Agent::configured(&node.testbed.endpoint(), "kernelHints: off\n");
     let watch = agent.watch();
     watch.synced();
@@ -103,7 +103,7 @@ async fn a_stream_that_has_proved_itself_makes_lists_rarer_until_a_fault_silence
 }
 
 #[tokio::test]
-async fn a_stream_that_somebody_else_reads_too_is_not_trusted() {
+async fn a_stream_that_another_client_reads_too_is_not_trusted() {
     let node = Node::up(LEGACY, "e2e-split", DEATHS).await;
     let agent = Agent::watching(&node.testbed.endpoint());
     let watch = agent.watch();
@@ -112,7 +112,7 @@ async fn a_stream_that_somebody_else_reads_too_is_not_trusted() {
     // This containerd gives each event to one of its clients.
     let other = Running::watch(&node.testbed.endpoint(), &["--kernel-hints", "off"]);
     other.synced();
-    // What was announced of a container within ten seconds speaks for its death too.
+    // An event of a container within the last ten seconds would count for its death too.
     std::thread::sleep(Duration::from_secs(11));
 
     for pod in &node.pods {

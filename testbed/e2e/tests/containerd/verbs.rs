@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cri::v1::{ListContainerStatsRequest, ListContainerStatsResponse};
 use cri::{ApiVersion, Client, Endpoint, Rpc};
 use e2e::doctor::{assert_well, doctor, doctor_about, only, run_pods};
-use e2e::{Agent, PATIENCE, newest};
+use e2e::{Agent, WAIT_LIMIT, newest};
 use serde_json::Value;
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
 
@@ -38,10 +38,10 @@ fn follow_advice(finding: &Value) {
     assert!(continued.unwrap().success());
 }
 
-/// Until the doctor finds nothing any more.
+/// Waits until the doctor finds nothing any more.
 async fn until_well(testbed: &Testbed) {
     let begun = Instant::now();
-    while doctor(testbed)["verdict"] != "ok" && begun.elapsed() < PATIENCE {
+    while doctor(testbed)["verdict"] != "ok" && begun.elapsed() < WAIT_LIMIT {
         tokio::time::sleep(Duration::from_millis(500)).await;
     }
     assert_well(&doctor(testbed));
@@ -130,8 +130,8 @@ async fn a_cni_plugin_that_hangs_when_a_pod_stops_is_named_while_other_pods_star
     assert_well(&doctor(&testbed));
 }
 
-/// containerd asks each shim for its tasks before it listens; the newest gives one up after ten
-/// seconds.
+/// containerd requests the tasks of each shim before it listens. The newest version gives up on a shim
+/// after ten seconds.
 #[tokio::test]
 async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_with_them() {
     let testbed = newest("verbs-leftover").await;
@@ -299,7 +299,7 @@ async fn a_full_root_of_containerd_is_named_also_when_a_restart_has_lost_contain
     agent.until("Healthy", |status| status["health"]["state"] == "Healthy");
 }
 
-/// The containers of which statistics are told, if they are in time.
+/// The ids of the containers whose statistics are answered, or None after `in_time`.
 async fn statistics(endpoint: &Endpoint, in_time: Duration) -> Option<Vec<String>> {
     let client = Client::new(endpoint, 16 << 20);
     let request = ListContainerStatsRequest::default();

@@ -1,4 +1,4 @@
-//! A line may repeat any text that is looked for as often as it has room for it.
+//! A line may repeat any text of any rule as often as it has room for it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -42,9 +42,9 @@ fn processor_time() -> Duration {
     Duration::from_nanos(nanos.parse().unwrap())
 }
 
-fn repeated(head: &str, needle: &str, length: usize) -> Vec<u8> {
-    let needles = needle.bytes().chain([b' ']).cycle();
-    head.bytes().chain(needles).take(length).collect()
+fn repeated(head: &str, text: &str, length: usize) -> Vec<u8> {
+    let repeats = text.bytes().chain([b' ']).cycle();
+    head.bytes().chain(repeats).take(length).collect()
 }
 
 /// Other work on the machine only makes it longer.
@@ -53,17 +53,17 @@ fn shortest(work: impl Fn() -> Duration) -> Duration {
 }
 
 #[test]
-fn a_line_that_repeats_any_needle_of_any_table_takes_time_in_proportion_to_its_length() {
+fn a_line_that_repeats_any_text_of_any_rule_takes_time_in_proportion_to_its_length() {
     let search = Arc::new(LineSearch::new());
-    let needles = search.texts();
-    let needles = needles.chain(crate::goroutines::needles());
-    let needles: BTreeSet<&str> = needles.chain(crate::kernel::needles()).collect();
-    assert!(needles.len() > 700, "{}", needles.len());
-    let all: Vec<&str> = needles.iter().copied().collect();
+    let texts = search.texts();
+    let texts = texts.chain(crate::goroutines::searched_texts());
+    let texts: BTreeSet<&str> = texts.chain(crate::kernel::searched_texts()).collect();
+    assert!(texts.len() > 700, "{}", texts.len());
+    let all: Vec<&str> = texts.iter().copied().collect();
     let all = all.join(" ");
-    for needle in needles.into_iter().chain([&*all]) {
+    for text in texts.into_iter().chain([&*all]) {
         for head in ["", "E0505 13:59:56.872880    2858 kubelet.go:2055] "] {
-            let long = repeated(head, needle, LONG);
+            let long = repeated(head, text, LONG);
             let time = analyzed(&search, &long);
             if time < TOO_SHORT {
                 continue;
@@ -72,7 +72,7 @@ fn a_line_that_repeats_any_needle_of_any_table_takes_time_in_proportion_to_its_l
             let time = shortest(|| analyzed(&search, &long));
             assert!(
                 time <= MAX_GROWTH * short + TOO_SHORT,
-                "{head}{needle}: {LONG} bytes take {time:?}, a part of them {short:?}"
+                "{head}{text}: {LONG} bytes take {time:?}, a part of them {short:?}"
             );
         }
     }

@@ -100,7 +100,7 @@ pub enum Remedy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum KernelHints {
-    /// Where it can tell.
+    /// Where the kernel can report process exits.
     #[default]
     Auto,
     /// Never.

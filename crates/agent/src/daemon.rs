@@ -46,7 +46,7 @@ pub struct Daemon {
 /// Why a daemon ended without being stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The event loop stopped, which is a bug. Whoever supervises us starts us again.
+    /// The event loop stopped, which is a bug. The supervisor restarts this process.
     #[error(transparent)]
     Stopped(#[from] Stopped),
     /// Nothing can be written to Kubernetes at all.

@@ -25,10 +25,10 @@ use crate::listeners::{Endless, MAX_CONNECTIONS};
 use crate::records::Records;
 use crate::shared_answer::{Given, SharedAnswer};
 
-/// How many may read `/v1/events` at once; the other connections are for everything else.
+/// How many clients may read `/v1/events` at once; the other connections are for everything else.
 const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
 
-/// Health and metrics: what may be served to anybody.
+/// Health and metrics, which any client may read.
 pub fn health_router(agent: Agent) -> Router {
     Router::new()
         .route("/v1/node", get(node))

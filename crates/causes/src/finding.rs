@@ -157,8 +157,8 @@ impl Culprit {
         (!new.is_empty()).then(|| new.join(", "))
     }
 
-    /// Whether no culprit is named.
-    pub fn is_nobody(&self) -> bool {
+    /// Whether nothing is known of the culprit.
+    pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }

@@ -5,8 +5,8 @@
 //!                                              |  no: ignored, with a warning
 //! ```
 //!
-//! Whoever may answer decides what the doctor and `pleg status` believe. So an agent is asked
-//! on a unix socket only, and only if root or our own user listens there.
+//! The process that answers decides what the doctor and `pleg status` believe. So an agent is asked
+//! on a unix socket only, and only if a process of root or of our own user listens there.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -26,7 +26,7 @@ mod request;
 pub use error::ClientError;
 pub use events::Events;
 
-/// How often to see whether an agent that has gone is back.
+/// How often the client checks whether an agent that became unreachable is back.
 const RETRY: Duration = Duration::from_secs(3);
 
 /// Which agent to ask.

@@ -94,7 +94,7 @@ impl Seen {
         }
     }
 
-    /// The same after this answer, which arrived at `now`, to one who observes this runtime.
+    /// The state after `answer`, which arrived at `now`, for an agent that observes this `runtime`.
     fn after(&self, answer: &Result<Status, Error>, runtime: &Path, now: Instant) -> Self {
         match answer {
             Ok(status) => match View::of(status.clone(), now) {
@@ -166,7 +166,7 @@ impl Guard {
         self.look().await != Seen::Absent
     }
 
-    /// Asks the guard for as long as this is polled, so that each change is known at once.
+    /// Asks the guard until this future is dropped, so that each change is known at once.
     pub(crate) async fn follow(&self) -> Infallible {
         loop {
             let seen = self.seen.borrow().view().map(|view| view.revision);
@@ -417,9 +417,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_guard_that_was_there_and_does_not_respond_is_reported_as_such() {
         let answers = after(&Seen::Absent, &Ok(status(1, 1)));
-        let silent = Err(Error::Silent("/run/guard.sock".into()));
+        let overdue = Err(Error::Silent("/run/guard.sock".into()));
         for seen in [&Seen::Absent, &answers] {
-            assert!(matches!(after(seen, &silent), Seen::Unresponsive(..)));
+            assert!(matches!(after(seen, &overdue), Seen::Unresponsive(..)));
             let gone = after(seen, &unreachable(io::ErrorKind::NotFound));
             assert_eq!(gone, Seen::Absent, "it was removed");
         }

@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_times_of_each_list_are_told_once() {
+    fn the_times_of_each_list_are_reported_once() {
         let calls = ListCalls::default();
         for millis in [300, 100, 200] {
             calls.ended(Rpc::ListContainers, Duration::from_millis(millis), false);

@@ -2,7 +2,7 @@
 //! then, and the runtime's own folders are not everywhere where we look for them.
 //!
 //! ```text
-//!   agent --every few seconds, if they changed--> /run/pleg/<endpoint>.json --> whoever starts
+//!   agent --every few seconds, if they changed--> /run/pleg/<endpoint>.json --> the next agent
 //! ```
 //!
 //! Ids and nothing else: no names, no labels, no environment.

@@ -169,7 +169,7 @@ mod tests {
         let mut none = kubelet(DAY, Some(0), DAY);
         none.host.bus.services = Fact::known(Vec::new(), "bus");
         let mut unasked = kubelet(DAY, Some(0), DAY);
-        unasked.host.bus.services = Fact::missing("silent", "bus");
+        unasked.host.bus.services = Fact::missing("no answer", "bus");
         let mut unseen = kubelet(DAY, Some(0), DAY);
         unseen.host.processes = Fact::missing("denied", "/proc");
         for facts in [kubelet(DAY, None, 10.0), none, unasked, unseen] {

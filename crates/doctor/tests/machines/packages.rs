@@ -41,8 +41,8 @@ fn a_package_that_rpm_knows_decides_whether_the_serial_numbers_are_a_danger() {
 }
 
 #[test]
-fn rpm_is_asked_once_by_names_as_nobody_and_without_our_environment() {
-    // What it was given comes back as versions.
+fn rpm_is_asked_once_by_names_without_privileges_and_without_our_environment() {
+    // The script returns what it was given as versions.
     let script = r#"
         [ "$1 $2 $3" = '-q --qf %{NAME}\t%{EVR}\n' ] || exit 1
         for name in "$@"; do [ "$name" = systemd ] && printf 'systemd\t219-67.el7\n'; done

@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_talks_to_its_agent_and_not_to_whom_everybody_does() {
+    fn a_plugin_talks_to_its_agent_and_not_to_a_service_that_all_processes_use() {
         let processes = [
             process(1, 0, "systemd"),
             process(10, 1, "containerd"),

@@ -56,7 +56,7 @@ pub enum Lease {
 pub enum ApiAnswer {
     /// An HTTP response, of whatever status: it can be reached.
     Answered,
-    /// Nobody listens at its address.
+    /// No process listens at its address.
     Refused,
     /// There is no answer in time, or no route.
     Unreachable(String),

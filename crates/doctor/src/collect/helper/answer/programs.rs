@@ -20,9 +20,9 @@ const RPM_BYTES: u64 = 64 * 1024;
 const JOURNAL_LINES: &str = "20000";
 /// The time to exit after SIGTERM, and after the end of the output.
 const GRACE: Duration = Duration::from_millis(200);
-/// The user nobody has no write access, so it takes no lock of the database, and killing it leaves
-/// none behind.
-const NOBODY_UID: u32 = 65_534;
+/// The unprivileged user of most distributions. A program of this user has no write access, so it
+/// takes no lock of the database, and killing it leaves none behind.
+const UNPRIVILEGED_UID: u32 = 65_534;
 
 /// The output of `rpm -q` for these packages, including errors: a line for each installed one.
 pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<String> {
@@ -31,7 +31,7 @@ pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<S
         .args(["-q", "--qf", "%{NAME}\\t%{EVR}\\n"])
         .args(packages);
     if geteuid().is_root() {
-        command.uid(NOBODY_UID).gid(NOBODY_UID);
+        command.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
     }
     run(command, RPM, RPM_BYTES)
 }

@@ -88,7 +88,7 @@ pub async fn run(
         kernel: (config.kernel_hints == KernelHints::Auto).then(|| kernel(&endpoint)),
     };
     let runtime = match &guard {
-        // One set of calls: what a kubelet asks already is not asked again.
+        // One set of calls: the agent does not repeat the calls of a kubelet.
         Some(guard) => GrpcRuntime::via(guard.connect(), config.max_message_size, OBSERVER),
         None => GrpcRuntime::new(&endpoint, config.max_message_size),
     };

@@ -1,7 +1,7 @@
 //! What the agent answers over HTTP.
 //!
 //! Two routers: everything, for the unix socket, and health and metrics alone, for TCP.
-//! `/livez` reports whether *we* are well, so it is 200 while the runtime is sick: a sick
+//! `/livez` reports whether *this agent* works, so it is 200 while the runtime does not: a failing
 //! runtime must not get its observer killed.
 
 use std::convert::Infallible;

@@ -36,7 +36,7 @@ async fn endless() -> impl IntoResponse {
     (Extension(Endless), Body::from_stream(lines))
 }
 
-/// For how long a connection lasts after this was sent, and what came until then.
+/// How long a connection lasts after this was sent, and what it received until then.
 async fn lasts(network: &Network, asked: &[u8]) -> (Duration, String) {
     let begun = Instant::now();
     let mut stream = network.send(asked).await;

@@ -110,7 +110,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     findings.sort_by_key(|finding| {
         std::cmp::Reverse((finding.verdict, finding.confidence > Confidence::Low))
     });
-    // Who has access to an agent only sees what that reports, which says nothing of the network.
+    // A user with access to an agent only sees its reports, which contain nothing about the network.
     let essential = match facts.probes.agent {
         None => &ESSENTIAL[..],
         Some(_) => &ESSENTIAL[..2],
@@ -341,7 +341,7 @@ mod tests {
         // What keeps a node from being called healthy still does.
         facts.probes.unasked = 3;
         assert_eq!(diagnose(&facts, |_| true).verdict, NodeVerdict::Unknown);
-        // And what is suspected with more confidence comes first.
+        // A suspicion with more confidence is listed first.
         let unready = node("containerd", "1.7.24").unmet("NetworkReady", "no networks found");
         let mut facts = NodeFacts {
             host: facts.host,

@@ -8,8 +8,8 @@
 //!                           \--while the guard does not respond--^
 //! ```
 //!
-//! Each question to the guard has a deadline. A guard that does not respond is reported, and is not
-//! waited for until it responds again.
+//! Each request to the guard has a deadline. A guard that does not respond is reported, and no report
+//! waits for it until it responds again.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -41,7 +41,7 @@ const REACHED_WITHIN: Duration = Duration::from_secs(1);
 /// A guard withholds an answer for five seconds while nothing changes.
 const CHANGED_WITHIN: Duration = Duration::from_secs(8);
 
-/// The pauses between two questions: to a guard that answers, to one that does not, and to none.
+/// The pauses between two requests: to a guard that answers, to one that does not, and to none.
 const ANSWERED: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_secs(1);
 const ABSENT: Duration = Duration::from_secs(2);
@@ -49,7 +49,7 @@ const ABSENT: Duration = Duration::from_secs(2);
 /// A guard that was killed is started again within this time; one that is paused goes on.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 
-/// The guard in front of one runtime, if there is one. Clones are the same.
+/// The guard in front of one runtime, if there is one. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Guard {
     client: Client,
@@ -86,7 +86,7 @@ impl Seen {
         }
     }
 
-    /// The same once it did not respond at `now`.
+    /// The state after a request that was not answered at `now`.
     fn unresponsive(&self, now: Instant) -> Self {
         match self {
             Self::Unresponsive(..) => self.clone(),
@@ -129,7 +129,7 @@ impl Guard {
         }
     }
 
-    /// Asks the guard. Whatever the answer is, it is remembered.
+    /// Asks the guard, and keeps its answer or its error.
     async fn ask(&self, request: StatusRequest, within: Duration) -> Result<Status, Error> {
         let answer = self.client.status(request, within).await;
         let now = Instant::now();

@@ -177,7 +177,7 @@ fn overrules(reason: Reason, state: HealthState, found: Reason) -> bool {
                 matches!(found, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
             state != HealthState::Unhealthy && !answers_nothing
         }
-        // What our relisting has found itself says more.
+        // The reason that our own relisting has found is more precise.
         _ => state == HealthState::Healthy,
     }
 }

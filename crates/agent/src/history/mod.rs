@@ -99,7 +99,7 @@ impl History {
                     };
                     let is_health = matches!(record, Record::Health(_));
                     feed.write(record);
-                    // The next of the reports would come up to a second later.
+                    // The next of the reports would arrive up to a second later.
                     if is_health && let Ok(report) = agent.report().await {
                         feed.report(&report, Instant::now());
                     }

@@ -67,7 +67,7 @@ pub struct Place {
 }
 
 impl Places {
-    /// So many free places. All connections end with `closed`.
+    /// `limit` free places. All connections end with `closed`.
     pub fn new(limit: usize, closed: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -126,7 +126,8 @@ impl Places {
 }
 
 impl Taken {
-    /// Makes one leave whose time is up; else says when the first one's will be.
+    /// Makes a connection leave whose time is up. If there is none, returns when the first one's time
+    /// will be up.
     fn make_room(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         let ends = |state: &State| state.time_is_up_at();
         let late = self.places.iter().filter(|(_, state)| {

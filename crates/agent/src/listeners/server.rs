@@ -47,7 +47,7 @@ const BUFFER: usize = 16 << 10;
 #[derive(Clone, Copy, Debug)]
 pub struct Endless;
 
-/// Serves for ever, at most `limit` connections at once. All connections end when this is
+/// Serves without end, at most `limit` connections at once. All connections end when this is
 /// dropped.
 pub async fn serve(mut listener: impl Listener, router: Router, limit: usize) -> Infallible {
     let closed = CancellationToken::new();

@@ -1,4 +1,4 @@
-//! The certificate by which the kubelet shows who it is has expired, is not valid yet, or is not accepted
+//! The certificate with which the kubelet authenticates has expired, is not valid yet, or is not accepted
 //! by the API server.
 
 use causes::Cause;

@@ -267,7 +267,7 @@ mod tests {
         assert_eq!(finding.sentence, "k3s-agent (500) is stopped");
     }
 
-    /// A kubelet that is so old, renewed its lease so long ago, and wrote a line so long ago.
+    /// A kubelet of this age, the seconds since it renewed its lease, and those since it wrote a line.
     fn reporting(age: f64, renewed: u64, wrote: Option<u64>) -> NodeFacts {
         let mut facts = node("containerd", "1.7.24")
             .kubelet(200, &[])

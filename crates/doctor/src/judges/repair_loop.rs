@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// A node that has been up for so long, whose kubelet is so old.
+    /// A node that has been up for this long, with a kubelet of this age.
     fn kubelet(uptime: f64, restarts: Option<u32>, age: f64) -> NodeFacts {
         let mut facts = node("containerd", "1.7.24").facts();
         let processes = vec![process(1, "systemd", uptime), process(600, "kubelet", age)];

@@ -22,7 +22,7 @@ const FILES: [&str; 6] = [
     "task/1000/stat",
 ];
 
-/// A healthy machine with so many processes more, from 1000 on.
+/// A healthy machine with `count` more processes, from 1000 on.
 fn with_tasks(count: u32) -> Machine {
     (1000..1000 + count).fold(Machine::healthy(), |machine, pid| {
         machine.task(&Task::new(pid, 1, "app").in_container())

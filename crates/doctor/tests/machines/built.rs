@@ -159,7 +159,7 @@ pub struct Machine {
     probes: ProbeFacts,
 }
 
-/// A call that was answered after so long.
+/// A call that was answered after this many seconds.
 pub fn answered(call: Rpc, seconds: f64) -> Probe {
     Probe {
         call,
@@ -302,7 +302,7 @@ impl Machine {
         self.facts_within(Host::at("/").step)
     }
 
-    /// The same, with so long for each step.
+    /// The same, with this limit for each step.
     pub fn facts_within(&self, step: Duration) -> NodeFacts {
         let root = self.folder.path();
         let mut helpers = Helpers::threads(3).expect("threads");

@@ -108,7 +108,7 @@ fn serving(
     (port, requests)
 }
 
-/// A lease that was renewed so many seconds ago.
+/// A lease that was renewed this many seconds ago.
 fn lease(seconds: u64) -> String {
     let time = WallTime::now().before(Duration::from_secs(seconds));
     let time = time.timestamp().strftime("%FT%T.%6fZ");

@@ -71,7 +71,7 @@ impl Pod {
     }
 }
 
-/// A node on which this runtime answers; its processes and folders come on top.
+/// A node on which this runtime answers; its processes and folders are added.
 pub fn node(runtime: &str, version: &str, socket: &str, daemon: &'static str) -> Machine {
     let machine = [RUNTIME, 700, 710]
         .iter()

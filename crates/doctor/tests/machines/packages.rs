@@ -94,7 +94,7 @@ fn an_rpm_that_says_anything_without_end_is_heard_for_so_long() {
         let why = versions.packages.why().expect("no packages");
         assert!(why.to_string().len() < 300, "{why}");
     }
-    // What came before the flood is not lost.
+    // The output before the flood is not lost.
     let flooded = versions(&rpm("printf 'systemd\\t252-1\\n'; exec yes"));
     assert_eq!(flooded.package("systemd"), Some("252-1"));
 }

@@ -60,7 +60,7 @@ fn the_agent_that_permits_no_access_is_named_while_its_victim_waits() {
         "{found:?}"
     );
 
-    // As the advice has it: ending the agent lets everybody go on.
+    // As the advice says, all victims continue once the agent ends.
     drop(agent);
     assert!(victim.wait().expect("to end").success());
     let seen = facts(&Host::local());

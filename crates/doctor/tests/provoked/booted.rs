@@ -49,7 +49,7 @@ struct Booted {
 }
 
 impl Keeper {
-    /// With the process id of systemd-nspawn, if it came that far.
+    /// With the process id of systemd-nspawn, if it was started.
     fn start(root: &Path) -> (Self, Option<u32>) {
         let mut shell = Command::new("sh")
             .args(["-c", BOOT, "boot"])

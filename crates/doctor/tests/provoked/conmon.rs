@@ -133,7 +133,7 @@ async fn a_container_that_has_ended_and_is_listed_as_running_for_seconds_is_repo
     assert!(finding.sentence.contains(said), "{finding:#?}");
 }
 
-/// Its container was asked for by its id, which comes after the lists.
+/// Waits until the status of a container is requested, which is done after the lists.
 async fn has_been_listed(sim: &Sim) {
     while sim.calls_made(Rpc::ContainerStatus) == 0 {
         sleep(Duration::from_millis(10)).await;

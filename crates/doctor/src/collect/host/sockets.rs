@@ -23,8 +23,8 @@ const COMMON: [&str; 4] = [
     "/var/run/dbus/",
 ];
 
-/// Who has which socket open, by inode. Of several it is the first, which the others have it
-/// from; but a service that systemd listens for has it from process 1.
+/// The process that has a socket open, by inode. Of several processes it is the first, from which the
+/// others inherited it; but a service that systemd listens for has it from process 1.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::collect) struct Holders(HashMap<u32, u32>);
 

@@ -25,7 +25,7 @@ struct Bus {
 }
 
 impl Bus {
-    /// With so many connections for one user at most.
+    /// A bus that accepts at most `connections` connections of one user.
     fn start(connections: u32) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let run = folder.path().join("run");

@@ -55,7 +55,7 @@ pub(super) fn leave_open_in_container(facts: &mut BusFacts) {
     }
 }
 
-/// What all questions together may take.
+/// The time that all requests together may take.
 struct Time {
     start: Instant,
     limit: Duration,

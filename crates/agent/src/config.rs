@@ -27,7 +27,7 @@ pub const DEFAULT_LISTEN: SocketAddr =
 /// More at once would be a flood.
 const MAX_INSPECTIONS: usize = 1000;
 
-/// gRPC cannot say a longer message's length.
+/// gRPC cannot express the length of a longer message.
 const MAX_MESSAGES: usize = u32::MAX as usize;
 
 /// No configuration is as long as this.
@@ -100,7 +100,7 @@ pub enum Remedy {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum KernelHints {
-    /// Where it can tell.
+    /// Where the kernel can report process exits.
     #[default]
     Auto,
     /// Never.
@@ -127,7 +127,7 @@ pub enum ConfigError {
         /// What and where.
         error: String,
     },
-    /// It is well written, and makes no sense.
+    /// It can be parsed, but its values make no sense.
     #[error("{0}")]
     Senseless(String),
 }

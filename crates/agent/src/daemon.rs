@@ -46,7 +46,7 @@ pub struct Daemon {
 /// Why a daemon ended without being stopped.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The event loop stopped, which is a bug. Whoever supervises us starts us again.
+    /// The event loop stopped, which is a bug. The supervisor restarts this process.
     #[error(transparent)]
     Stopped(#[from] Stopped),
     /// Nothing can be written to Kubernetes at all.
@@ -88,7 +88,7 @@ pub async fn run(
         kernel: (config.kernel_hints == KernelHints::Auto).then(|| kernel(&endpoint)),
     };
     let runtime = match &guard {
-        // One set of calls: what a kubelet asks already is not asked again.
+        // One set of calls: the agent does not repeat the calls of a kubelet.
         Some(guard) => GrpcRuntime::via(guard.connect(), config.max_message_size, OBSERVER),
         None => GrpcRuntime::new(&endpoint, config.max_message_size),
     };

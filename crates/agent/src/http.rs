@@ -1,7 +1,7 @@
 //! What the agent answers over HTTP.
 //!
 //! Two routers: everything, for the unix socket, and health and metrics alone, for TCP.
-//! `/livez` reports whether *we* are well, so it is 200 while the runtime is sick: a sick
+//! `/livez` reports whether *this agent* works, so it is 200 while the runtime does not: a failing
 //! runtime must not get its observer killed.
 
 use std::convert::Infallible;
@@ -25,10 +25,10 @@ use crate::listeners::{Endless, MAX_CONNECTIONS};
 use crate::records::Records;
 use crate::shared_answer::{Given, SharedAnswer};
 
-/// How many may read `/v1/events` at once; the other connections are for everything else.
+/// How many clients may read `/v1/events` at once; the other connections are for everything else.
 const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
 
-/// Health and metrics: what may be served to anybody.
+/// Health and metrics, which any client may read.
 pub fn health_router(agent: Agent) -> Router {
     Router::new()
         .route("/v1/node", get(node))

@@ -14,8 +14,8 @@ const RESERVED: u64 = 3 * MAX_CONNECTIONS as u64 + 128;
 /// More processes than this run on no node.
 const MOST: u64 = 100_000;
 
-/// Who knows which processes of the runtime at `endpoint` live. Raises our limit of open files as
-/// far as it goes, since each process takes one.
+/// The observer of the processes of the runtime at `endpoint`. Raises our limit of open files as
+/// far as needed and permitted, since each process takes one.
 pub fn kernel(endpoint: &Endpoint) -> Arc<dyn Kernel> {
     let limit = getrlimit(Resource::Nofile);
     let hard = limit.maximum.unwrap_or(MOST + RESERVED);

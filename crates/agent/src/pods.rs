@@ -22,8 +22,8 @@ pub fn pod_reports(pleg: &Pleg) -> Vec<PodReport> {
     reports.collect()
 }
 
-/// The same with what is known of static pods; those are among them that the runtime does not have
-/// yet.
+/// The reports, with what is known of static pods. They include the static pods that the runtime does
+/// not have yet.
 pub(crate) fn with_static_pods(reports: Vec<PodReport>, pods: &Pods) -> Vec<PodReport> {
     let now = Instant::now();
     let mut missing: BTreeMap<PodUid, _> = pods.reports.clone();

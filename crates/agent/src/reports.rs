@@ -1,4 +1,4 @@
-//! Status reports for those in this process who act on them: the doctor, the history, Kubernetes.
+//! Status reports for the parts of this process that use them: the doctor, the history, Kubernetes.
 //!
 //! ```text
 //!   health or findings change, the stream comes or goes, or something is wrong --> a report a second

@@ -1,9 +1,10 @@
-//! An answer that is long in the making: made by one at a time, and shared by all who wait.
+//! An answer that takes long to make. One request makes it at a time, and all waiting requests
+//! share it.
 //!
 //! ```text
 //!   first asks ---- makes ----+
 //!     second asks, waits      +--- makes again: nothing that was known when it asked is missing
-//!       third asks, waits     |      +--- is given the same answer, and so is whoever waits
+//!       third asks, waits     |      +--- is given the same answer, as is every request that waits
 //! ```
 
 use std::sync::{Arc, Weak};
@@ -24,13 +25,13 @@ struct Made {
 
 /// What a request is given.
 pub(crate) enum Given {
-    /// An answer whose making began after the question.
+    /// An answer whose making began after the request.
     Shared(Bytes),
     /// There is none yet: the turn to make it.
     Turn(Turn),
 }
 
-/// Whoever holds this is the only one who makes an answer.
+/// The holder of this is the only one that makes an answer.
 pub(crate) struct Turn {
     last: OwnedMutexGuard<Option<Made>>,
     begun: Instant,
@@ -53,8 +54,8 @@ impl SharedAnswer {
 }
 
 impl Turn {
-    /// Makes the answer on a thread of its own. The turn ends with it, also when nobody waits
-    /// for the answer any more.
+    /// Makes the answer on a separate thread. The turn ends with it, even if no request waits for
+    /// the answer any more.
     pub(crate) async fn make(
         mut self,
         make: impl FnOnce() -> String + Send + 'static,

@@ -29,11 +29,11 @@ use sync_loop::{Parts, Policy, SyncLoop};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
-/// Between two attempts to learn who the runtime is.
+/// The pause between two attempts to get the runtime's version.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// For so long it is waited for.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long each attempt waits for the runtime's answer.
+const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Static pods that are to be kept running.
 #[derive(Clone, Debug)]
@@ -81,7 +81,7 @@ pub enum StaticPodsError {
     Stopped,
 }
 
-/// Keeps them, for as long as it is polled.
+/// Keeps the static pods running until this future is dropped.
 pub(crate) async fn keep(
     of: StaticPods,
     pleg: Pleg,
@@ -164,7 +164,7 @@ where
     A: Future<Output = Result<T, CallFailed>>,
 {
     loop {
-        match timeout(PATIENCE, ask()).await {
+        match timeout(CALL_TIMEOUT, ask()).await {
             Ok(Ok(answer)) => return answer,
             Ok(Err(error)) => tracing::warn!("waiting for the runtime's {what}: {error}"),
             Err(_) => tracing::warn!("waiting for the runtime's {what}: it does not answer"),

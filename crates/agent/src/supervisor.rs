@@ -11,13 +11,13 @@ use pleg::kernel::Blocking;
 use sd_notify::NotifyState;
 use tokio::time::{sleep, timeout};
 
-/// The supervisor takes a word at once, or is ill itself.
-const PATIENCE: Duration = Duration::from_secs(1);
+/// How long a notification may take. A working supervisor accepts one at once.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The pause before each attempt at what we wait for.
 const AGAIN: Duration = Duration::from_secs(2);
 
-/// Our own loop turns many times in this.
+/// Our own event loop turns many times in this time.
 const TURN: Duration = Duration::from_secs(2);
 
 /// Says that we listen. The runtime need not be there.
@@ -76,7 +76,7 @@ pub(crate) async fn watchdog(pleg: &Pleg) -> Infallible {
 
 async fn notify(state: NotifyState<'static>) {
     let blocking = Blocking::default();
-    let notified = blocking.run(PATIENCE, move || sd_notify::notify(&[state]));
+    let notified = blocking.run(NOTIFY_TIMEOUT, move || sd_notify::notify(&[state]));
     if let Some(Err(error)) = notified.await {
         tracing::debug!("systemd cannot be notified: {error}");
     }

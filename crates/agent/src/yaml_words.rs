@@ -1,15 +1,14 @@
-//! What is wrong with a configuration, in words for who writes one rather than for who
-//! reads it in Rust.
+//! What is wrong with a configuration, in the words of its author and not in those of the Rust types.
 
 use std::borrow::Cow;
 
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
-/// What is wrong with a file, and the line. The library says the first twice, before the line and
-/// below it, so the list of keys comes once, at the end.
+/// What is wrong with a file, and the line. The library reports the first twice, before the line and
+/// below it, so the list of keys is shown once, at the end.
 pub fn explain(error: &Error) -> String {
     let said = error.render_with_formatter(&Words);
-    // Who calls has named the file.
+    // The caller has named the file.
     let said = said.strip_prefix("error: ").unwrap_or(&said);
     let said = said.replacen(" --> <input>:", " --> ", 1);
     match error.without_snippet() {
@@ -20,7 +19,7 @@ pub fn explain(error: &Error) -> String {
     }
 }
 
-/// Says what is wrong; where it is, the library shows.
+/// The text of what is wrong. The library adds where it is.
 struct Words;
 
 impl MessageFormatter for Words {

@@ -12,7 +12,7 @@ use pleg::out::record::Record;
 use pleg_text::GoDuration;
 use tokio::time::{sleep, timeout};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 async fn up() -> Node {
     let config = AgentConfig {
@@ -56,7 +56,7 @@ async fn a_client_learns_what_the_daemon_knows_and_what_happens() {
             }
         }
     };
-    let died = timeout(PATIENCE, died).await.unwrap();
+    let died = timeout(TEST_TIMEOUT, died).await.unwrap();
     assert_eq!(died.exit_code, Some(3));
 }
 
@@ -66,13 +66,13 @@ async fn a_shutdown_ends_event_streams_and_takes_the_socket_along() {
     let mut events = client_of(&node).await.events().await.unwrap();
     let socket = node.socket();
     node.shutdown.send(()).unwrap();
-    timeout(PATIENCE, node.daemon)
+    timeout(TEST_TIMEOUT, node.daemon)
         .await
         .unwrap()
         .unwrap()
         .unwrap();
     let end = async { while events.next().await.is_some() {} };
-    timeout(PATIENCE, end).await.unwrap();
+    timeout(TEST_TIMEOUT, end).await.unwrap();
     assert!(!socket.exists());
     let choice = AgentChoice::Named(socket.into());
     let gone = AgentClient::find(&choice, None).await.unwrap_err();
@@ -101,5 +101,5 @@ async fn the_known_ids_are_saved_for_the_next_start() {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, saved).await.unwrap();
+    timeout(TEST_TIMEOUT, saved).await.unwrap();
 }

@@ -66,7 +66,7 @@ async fn what_a_client_does_not_read_is_conflated_and_kept_nowhere() {
             _ => {}
         }
     }
-    // What the connection holds, and no more, was written before the reader came back.
+    // What the connection holds, and no more, was written before the reader continued.
     assert!(one_by_one < 200, "{one_by_one}");
     assert!(conflated as usize >= RESTARTS, "{conflated}");
 }

@@ -15,7 +15,7 @@ use recorder::store::{Range, read};
 use recorder::{Entry, Published, Recorded};
 use tokio::time::{sleep, timeout};
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 fn config(history: HistoryConfig) -> AgentConfig {
     AgentConfig {
@@ -38,13 +38,13 @@ async fn until(what: impl Fn() -> bool) {
             sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(PATIENCE, until).await.unwrap();
+    timeout(TEST_TIMEOUT, until).await.unwrap();
 }
 
 async fn end(node: Node) {
     node.shutdown.send(()).unwrap();
     let began = Instant::now();
-    timeout(PATIENCE, node.daemon)
+    timeout(TEST_TIMEOUT, node.daemon)
         .await
         .unwrap()
         .unwrap()
@@ -79,13 +79,13 @@ async fn what_happens_is_on_the_disk_when_it_has_happened() {
                 && status.report.stuck.iter().any(|call| call.container.is_some()))
     };
     until(|| has(&is_stuck)).await;
-    let is_told = |what: &Recorded| {
+    let is_recorded = |what: &Recorded| {
         matches!(what, Recorded::Published(Published { record: Record::Health(health), .. })
             if health.reason == Reason::ContainerStuck)
     };
-    assert!(has(&is_told));
+    assert!(has(&is_recorded));
     let initial = |what: &Recorded| matches!(what, Recorded::Published(Published { record: Record::Event(event), .. }) if event.initial);
-    assert!(!has(&initial), "what was there before is told by the pods");
+    assert!(!has(&initial), "what was there before is recorded as pods");
 
     // The folder goes with the node.
     let Node {
@@ -111,7 +111,7 @@ async fn no_history_is_recorded_if_that_is_off() {
 #[tokio::test]
 async fn a_disk_that_hangs_holds_up_neither_events_nor_a_shutdown() {
     let place = tempfile::tempdir().unwrap();
-    // Who opens this pipe for writing waits until somebody reads.
+    // A process that opens this pipe for writing waits until another process reads.
     let lock = place.path().join("lock");
     let made = std::process::Command::new("mkfifo").arg(&lock).status();
     assert!(made.unwrap().success());
@@ -135,7 +135,7 @@ async fn a_disk_that_hangs_holds_up_neither_events_nor_a_shutdown() {
             }
         }
     };
-    timeout(PATIENCE, died).await.unwrap();
+    timeout(TEST_TIMEOUT, died).await.unwrap();
     end(node).await;
     // Lets the thread go.
     drop(std::fs::File::open(&lock));

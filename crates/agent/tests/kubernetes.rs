@@ -34,7 +34,7 @@ async fn under_the_status_lock_the_node_and_the_pod_say_who_it_is_until_it_is_ov
     };
     until("all is well", || reason().is_some_and(|it| it == "AllSeen")).await;
     node.sim.status_lock("shop", "app");
-    until("the lock is told", || {
+    until("the lock is reported", || {
         reason().is_some_and(|it| it == "ContainerStuck")
     })
     .await;
@@ -47,7 +47,7 @@ async fn under_the_status_lock_the_node_and_the_pod_say_who_it_is_until_it_is_ov
     assert_eq!(of_pod()[0]["regarding"]["name"], "shop");
     assert_eq!(of_pod()[0]["reason"], "ContainerStuck");
     node.sim.lift_all();
-    until("the end is told", || of_pod().len() == 2).await;
+    until("the end is reported", || of_pod().len() == 2).await;
     until("all is well again", || {
         reason().is_some_and(|it| it == "AllSeen")
     })

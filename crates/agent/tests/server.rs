@@ -36,7 +36,7 @@ async fn endless() -> impl IntoResponse {
     (Extension(Endless), Body::from_stream(lines))
 }
 
-/// For how long a connection lasts after this was sent, and what came until then.
+/// How long a connection lasts after this was sent, and what it received until then.
 async fn lasts(network: &Network, asked: &[u8]) -> (Duration, String) {
     let begun = Instant::now();
     let mut stream = network.send(asked).await;
@@ -99,12 +99,12 @@ async fn a_thousand_idle_connections_do_not_starve_one_that_asks() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn headers_that_come_byte_by_byte_starve_nobody() {
+async fn headers_that_arrive_byte_by_byte_do_not_starve_other_clients() {
     let network = Arc::new(network_with_places(8));
     for _ in 0..50 {
         let network = network.clone();
         tokio::spawn(async move {
-            // Again and again, as somebody does who means it.
+            // Again and again, as an attacker does.
             loop {
                 let mut stream = network.send(b"G").await;
                 while stream.write_all(b"x").await.is_ok() {
@@ -122,7 +122,7 @@ async fn headers_that_come_byte_by_byte_starve_nobody() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn readers_who_do_not_read_give_way_when_others_wait() {
+async fn connections_that_do_not_read_their_answers_give_way_when_others_wait() {
     let network = network_with_places(8);
     let mut unread = Vec::new();
     for _ in 0..16 {
@@ -134,7 +134,7 @@ async fn readers_who_do_not_read_give_way_when_others_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn whoever_asks_is_preferred_to_the_idle_and_the_oldest_leaves_first() {
+async fn a_request_is_preferred_to_idle_connections_and_the_oldest_leaves_first() {
     let network = network_with_places(3);
     let reader = network.send(ASK_FOR_MUCH).await;
     let mut oldest = network.send(b"").await;
@@ -156,7 +156,7 @@ async fn is_closed(stream: &mut DuplexStream) -> bool {
 }
 
 #[tokio::test(start_paused = true)]
-async fn while_there_are_places_nobody_is_hurried() {
+async fn a_slow_request_is_answered_while_places_are_free() {
     let network = network_with_places(2);
     let mut slow = network.send(b"GET /answer HTTP/1.1\r\n").await;
     sleep(Duration::from_secs(4)).await;
@@ -167,12 +167,12 @@ async fn while_there_are_places_nobody_is_hurried() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_that_nobody_reads_is_given_up() {
+async fn an_answer_that_is_not_read_is_given_up() {
     let network = network_with_places(2);
     let mut unread = network.send(ASK_FOR_MUCH).await;
     sleep(Duration::from_secs(31)).await;
     let mut read = Vec::new();
-    // What was under way arrives, and then the end.
+    // What was sent already arrives, and then the end.
     let _ = unread.read_to_end(&mut read).await;
     assert!(read.len() < 1 << 20, "{}", read.len());
 }

@@ -195,7 +195,7 @@ impl<W: Write> Write for Bounded<W> {
 /// Whether a file is a bundle, by its first bytes.
 pub fn is_bundle(path: &Path) -> bool {
     const BEGINNING: u64 = 64;
-    // Opening a pipe takes it from who reads it.
+    // Opening a pipe would take its data from its reader.
     if !path.is_file() {
         return false;
     }

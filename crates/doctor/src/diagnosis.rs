@@ -19,7 +19,7 @@ mod summary;
 #[cfg(test)]
 mod restarts;
 
-use summary::{cannot_be_told, doubt, healthy, not_found};
+use summary::{cannot_judge, doubt, healthy, not_found};
 
 /// What is wrong with the node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -110,7 +110,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     findings.sort_by_key(|finding| {
         std::cmp::Reverse((finding.verdict, finding.confidence > Confidence::Low))
     });
-    // Who has access to an agent only sees what that reports, which says nothing of the network.
+    // A user with access to an agent only sees its reports, which contain nothing about the network.
     let essential = match facts.probes.agent {
         None => &ESSENTIAL[..],
         Some(_) => &ESSENTIAL[..2],
@@ -124,7 +124,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     let summary = match (verdict, findings.first(), doubt) {
         (NodeVerdict::Problem, Some(first), _) => first.said().to_owned(),
         (NodeVerdict::Unknown, _, Some(doubt)) => redacted(doubt),
-        (NodeVerdict::Unknown, _, None) => cannot_be_told(&not_checked, essential),
+        (NodeVerdict::Unknown, _, None) => cannot_judge(&not_checked, essential),
         (_, Some(first), _) if is_partial => {
             format!("suspected with low confidence only: {}", first.said())
         }
@@ -306,8 +306,8 @@ mod tests {
     }
 
     #[test]
-    fn of_a_runtime_that_answers_nothing_no_lock_is_ruled_out() {
-        let silent = node("containerd", "1.7.24")
+    fn no_lock_is_ruled_out_if_the_runtime_answers_no_call() {
+        let unresponsive = node("containerd", "1.7.24")
             .call(Rpc::Version, Outcome::Hung, 2.0)
             .call(Rpc::ListPodSandbox, Outcome::Hung, 2.0)
             .call(Rpc::ListContainers, Outcome::Hung, 2.0);
@@ -315,7 +315,7 @@ mod tests {
             .call(Rpc::Version, Outcome::Error, 0.1)
             .call(Rpc::ListPodSandbox, Outcome::Error, 0.1)
             .call(Rpc::ListContainers, Outcome::Error, 0.1);
-        for facts in [silent.facts(), failing.facts()] {
+        for facts in [unresponsive.facts(), failing.facts()] {
             for lock in [Cause::ContainerLock, Cause::ContainerStatusLock] {
                 let diagnosis = diagnose(&facts, |cause| cause == lock);
                 assert_eq!(diagnosis.verdict, NodeVerdict::Unknown, "{lock}");
@@ -341,7 +341,7 @@ mod tests {
         // What keeps a node from being called healthy still does.
         facts.probes.unasked = 3;
         assert_eq!(diagnose(&facts, |_| true).verdict, NodeVerdict::Unknown);
-        // And what is suspected with more confidence comes first.
+        // A suspicion with more confidence is listed first.
         let unready = node("containerd", "1.7.24").unmet("NetworkReady", "no networks found");
         let mut facts = NodeFacts {
             host: facts.host,

@@ -4,7 +4,7 @@
 //!   collect (probes, host: the edge) --> facts: NodeFacts, plain data
 //!                                            |
 //!                                            v
-//!        evidence: who serves, waits and suffers --> judges: one file for each cause
+//!        evidence: what serves, waits, suffers --> judges: one file for each cause
 //!                                            |
 //!                                            v
 //!                                    diagnosis: findings in order

@@ -8,7 +8,7 @@ use http::StatusCode;
 /// Why an agent cannot be asked.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
-    /// Nobody answers on the socket.
+    /// No process accepts connections on the socket.
     #[error("no agent on {}", socket.display())]
     Unreachable {
         /// The socket.
@@ -31,7 +31,7 @@ pub enum ClientError {
     /// It does not answer in time.
     #[error("the agent on {} does not answer", .0.display())]
     Silent(PathBuf),
-    /// What it speaks is not HTTP, or it breaks off.
+    /// The answer is not HTTP, or it is incomplete.
     #[error("the agent on {} does not answer", socket.display())]
     Http {
         /// The socket.
@@ -48,7 +48,7 @@ pub enum ClientError {
         /// Its answer.
         code: StatusCode,
     },
-    /// Its answer is no agent's.
+    /// The answer is not the answer of an agent.
     #[error("what answers on {} is not a pleg agent", socket.display())]
     Nonsense {
         /// The socket.

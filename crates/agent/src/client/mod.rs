@@ -5,8 +5,8 @@
 //!                                              |  no: ignored, with a warning
 //! ```
 //!
-//! Whoever may answer decides what the doctor and `pleg status` believe. So an agent is asked
-//! on a unix socket only, and only if root or our own user listens there.
+//! The process that answers decides what the doctor and `pleg status` believe. So an agent is asked
+//! on a unix socket only, and only if a process of root or of our own user listens there.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -26,7 +26,7 @@ mod request;
 pub use error::ClientError;
 pub use events::Events;
 
-/// How often to see whether an agent that has gone is back.
+/// How often the client checks whether an agent that became unreachable is back.
 const RETRY: Duration = Duration::from_secs(3);
 
 /// Which agent to ask.
@@ -59,8 +59,8 @@ pub struct AgentClient {
 }
 
 impl AgentClient {
-    /// The agent to ask, with its status: the one that is named, which must answer and watch
-    /// `endpoint`; or the one on the default socket, if it does. `None` is any endpoint.
+    /// The agent to ask, with its status: the named agent, which must answer and watch `endpoint`, or
+    /// the agent on the default socket, if it does so. `None` is any endpoint.
     pub async fn find(
         choice: &AgentChoice,
         endpoint: Option<&Endpoint>,
@@ -114,8 +114,8 @@ impl AgentClient {
         }
     }
 
-    /// Waits until an agent that has gone is back and has seen `endpoint`: one that is just
-    /// starting knows less than one that observes in its place.
+    /// Waits until an agent that became unreachable is back and has observed `endpoint`. An agent that
+    /// is just starting knows less than the caller, which observes in its place.
     pub async fn back(&self, endpoint: &Endpoint) -> (StatusReport, Events) {
         loop {
             sleep(RETRY).await;

@@ -16,10 +16,10 @@ use tokio::time::timeout;
 use super::ClientError;
 use crate::listeners::is_trusted;
 
-/// How long an agent may take to answer; it does so from memory.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// How long an agent may take to answer. It answers from memory.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// All pods of the largest node take less.
+/// The largest answer, in bytes. All pods of the largest node take less.
 const MAX_BODY: usize = 64 << 20;
 
 /// The answer to `GET path`, as the JSON that it is.
@@ -30,14 +30,14 @@ pub async fn json<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, C
         let body = body.map_err(|error| nonsense(socket, error))?;
         serde_json::from_slice(&body.to_bytes()).map_err(|error| nonsense(socket, error.into()))
     };
-    timeout(PATIENCE, answer)
+    timeout(ANSWER_TIMEOUT, answer)
         .await
         .map_err(|_| ClientError::Silent(socket.to_owned()))?
 }
 
 /// The answer to `GET path`, to be read for as long as it goes on.
 pub async fn body(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
-    timeout(PATIENCE, get(socket, path))
+    timeout(ANSWER_TIMEOUT, get(socket, path))
         .await
         .map_err(|_| ClientError::Silent(socket.to_owned()))?
 }

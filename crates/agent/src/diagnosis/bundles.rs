@@ -1,5 +1,5 @@
-//! The folder of the bundles: the newest ten stay, and no more than 50 MB. What somebody else has
-//! put there is left alone.
+//! The folder of the bundles: the newest ten stay, and no more than 50 MB. Files of other programs
+//! in it are left alone.
 
 use std::fs::{self, DirBuilder};
 use std::io;

@@ -12,13 +12,13 @@ use tokio::time::Instant;
 
 use crate::runcs::Runc;
 
-/// What is over sooner is not worth a look.
+/// Trouble that ends sooner is not diagnosed.
 const LASTS: Duration = Duration::from_secs(3);
 
 /// From the end of one diagnosis to the next.
 const PAUSE: Duration = Duration::from_secs(60);
 
-/// The first check-up: a node that has just come up has other things to do.
+/// The time until the first check-up: a node that has just started has other things to do.
 const FIRST_CHECK_UP: Duration = Duration::from_secs(600);
 
 /// From one check-up to the next.
@@ -139,7 +139,7 @@ impl Trouble {
         let health = &report.health;
         match health.state {
             HealthState::Healthy => None,
-            // A runtime may come up later than its agent.
+            // A runtime may start later than its agent.
             HealthState::Starting
                 if matches!(health.reason, Reason::Starting | Reason::RuntimeUnreachable) =>
             {

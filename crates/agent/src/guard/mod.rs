@@ -8,8 +8,8 @@
 //!                           \--while the guard does not respond--^
 //! ```
 //!
-//! Each question to the guard has a deadline. A guard that does not respond is reported, and is not
-//! waited for until it responds again.
+//! Each request to the guard has a deadline. A guard that does not respond is reported, and no report
+//! waits for it until it responds again.
 
 use std::convert::Infallible;
 use std::future::{Future, pending};
@@ -41,7 +41,7 @@ const REACHED_WITHIN: Duration = Duration::from_secs(1);
 /// A guard withholds an answer for five seconds while nothing changes.
 const CHANGED_WITHIN: Duration = Duration::from_secs(8);
 
-/// The pauses between two questions: to a guard that answers, to one that does not, and to none.
+/// The pauses between two requests: to a guard that answers, to one that does not, and to none.
 const ANSWERED: Duration = Duration::from_millis(100);
 const AGAIN: Duration = Duration::from_secs(1);
 const ABSENT: Duration = Duration::from_secs(2);
@@ -49,7 +49,7 @@ const ABSENT: Duration = Duration::from_secs(2);
 /// A guard that was killed is started again within this time; one that is paused goes on.
 const BACK_WITHIN: Duration = Duration::from_secs(2);
 
-/// The guard in front of one runtime, if there is one. Clones are the same.
+/// The guard in front of one runtime, if there is one. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Guard {
     client: Client,
@@ -86,7 +86,7 @@ impl Seen {
         }
     }
 
-    /// The same once it did not respond at `now`.
+    /// The state after a request that was not answered at `now`.
     fn unresponsive(&self, now: Instant) -> Self {
         match self {
             Self::Unresponsive(..) => self.clone(),
@@ -94,7 +94,7 @@ impl Seen {
         }
     }
 
-    /// The same after this answer, which arrived at `now`, to one who observes this runtime.
+    /// The state after `answer`, which arrived at `now`, for an agent that observes this `runtime`.
     fn after(&self, answer: &Result<Status, Error>, runtime: &Path, now: Instant) -> Self {
         match answer {
             Ok(status) => match View::of(status.clone(), now) {
@@ -129,7 +129,7 @@ impl Guard {
         }
     }
 
-    /// Asks the guard. Whatever the answer is, it is remembered.
+    /// Asks the guard, and keeps its answer or its error.
     async fn ask(&self, request: StatusRequest, within: Duration) -> Result<Status, Error> {
         let answer = self.client.status(request, within).await;
         let now = Instant::now();
@@ -166,7 +166,7 @@ impl Guard {
         self.look().await != Seen::Absent
     }
 
-    /// Asks the guard for as long as this is polled, so that each change is known at once.
+    /// Asks the guard until this future is dropped, so that each change is known at once.
     pub(crate) async fn follow(&self) -> Infallible {
         loop {
             let seen = self.seen.borrow().view().map(|view| view.revision);
@@ -417,9 +417,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_guard_that_was_there_and_does_not_respond_is_reported_as_such() {
         let answers = after(&Seen::Absent, &Ok(status(1, 1)));
-        let silent = Err(Error::Silent("/run/guard.sock".into()));
+        let overdue = Err(Error::Silent("/run/guard.sock".into()));
         for seen in [&Seen::Absent, &answers] {
-            assert!(matches!(after(seen, &silent), Seen::Unresponsive(..)));
+            assert!(matches!(after(seen, &overdue), Seen::Unresponsive(..)));
             let gone = after(seen, &unreachable(io::ErrorKind::NotFound));
             assert_eq!(gone, Seen::Absent, "it was removed");
         }

@@ -45,7 +45,7 @@ impl View {
             health.since = now.back_at(since).wall;
         }
         report.guard = self.status(&report.stuck, now.instant);
-        // Without a client no list is overdue by which the guard itself could tell.
+        // Without a client, the guard sees no overdue list and cannot detect this itself.
         report.guard.runtime_silent |= report.health.reason == Reason::RuntimeSilent;
     }
 
@@ -78,7 +78,8 @@ impl View {
         };
     }
 
-    /// What it does now, and for whom: those whose calls are stuck.
+    /// What the guard does now, and the containers and pods that it guards because their calls are
+    /// `stuck`.
     fn status(&self, stuck: &[StuckCall], now: Instant) -> GuardStatus {
         let since = match self.phase {
             Phase::Guarding { since } => Some(now.saturating_duration_since(since).as_secs_f64()),
@@ -157,9 +158,9 @@ fn view_behind(
     Some(guarded_kubelet_view(now, listed, lists))
 }
 
-/// When a kubelet behind the guard was last told both lists; none if there is no such kubelet, and
-/// what the runtime does decides. One relists every second until the fault, and does not wait for
-/// any call for longer than two minutes; whoever asked once is none.
+/// When a kubelet behind the guard last received both lists. `None` if there is no such kubelet;
+/// then the runtime's own state decides. A kubelet relists every second until the fault, and does
+/// not wait for any call for longer than two minutes. A client that listed only once is not a kubelet.
 fn listed_to_a_kubelet(report: &View, since: Instant, now: Instant) -> Option<Instant> {
     let listed = report.listed.filter(|it| *it + GUARDED_LISTS >= since)?;
     let asked = report.asked?;
@@ -169,13 +170,14 @@ fn listed_to_a_kubelet(report: &View, since: Instant, now: Instant) -> Option<In
 /// Whether the guard's reason takes the place of what our relisting has found.
 fn overrules(reason: Reason, state: HealthState, found: Reason) -> bool {
     match reason {
-        // A kubelet's Ready depends on the guard. Of a runtime that answers nothing nothing is known
-        // that could be answered.
+        // A kubelet's Ready depends on the guard. If the runtime answers no call, the guard knows
+        // nothing that it could answer.
         Reason::Guarding => {
-            let is_silent = matches!(found, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
-            state != HealthState::Unhealthy && !is_silent
+            let answers_nothing =
+                matches!(found, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
+            state != HealthState::Unhealthy && !answers_nothing
         }
-        // What our relisting has found itself says more.
+        // The reason that our own relisting has found is more precise.
         _ => state == HealthState::Healthy,
     }
 }
@@ -193,7 +195,8 @@ fn message(reason: Reason, state: HealthState, found: &str) -> String {
     }
 }
 
-/// Whose calls are stuck, as our relisting knows and as the guard does, which may know it sooner.
+/// The stuck calls that our relisting has found, and those that the guard has found, which may be
+/// sooner.
 fn culprits(report: &View, stuck: &[StuckCall], now: Instant) -> Vec<StuckCall> {
     let of_ids = stuck.iter().filter(|call| call.id.is_some());
     let mut culprits: Vec<StuckCall> = of_ids.cloned().collect();
@@ -205,7 +208,7 @@ fn culprits(report: &View, stuck: &[StuckCall], now: Instant) -> Vec<StuckCall> 
     culprits
 }
 
-/// Names whom a call is about, where the rows know more: they survive a restart.
+/// Adds the pod and the container of a call from the rows, if they know more: they survive a restart.
 fn name(call: &mut StuckCall, shown: &View) {
     let mut known = shown.stuck.iter().map(|known| &known.about);
     if call.pod.is_none()
@@ -307,7 +310,7 @@ mod tests {
         // The guard cannot answer it.
         assert_eq!(kubelet(Some(998), Some(1199)), Some(at(998)));
         assert_eq!(kubelet(None, Some(1199)), None);
-        // Somebody listed once, long before the fault or just before it.
+        // A client listed once, long before the fault or just before it.
         assert_eq!(kubelet(Some(800), Some(800)), None);
         assert_eq!(kubelet(Some(998), Some(998)), None);
     }

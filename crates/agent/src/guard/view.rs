@@ -23,10 +23,10 @@ pub(crate) struct View {
     pub(super) socket: String,
     pub(super) phase: Phase,
     pub(super) stuck: Vec<OutstandingCall>,
-    /// When a client was last given lists of both kinds, and last asked for them.
+    /// When a client last received lists of both kinds, and last requested them.
     pub(super) listed: Option<Instant>,
     pub(super) asked: Option<Instant>,
-    /// Since when no client has asked for both lists.
+    /// Since when no client has requested both lists.
     pub(super) idle: Instant,
     pub(super) answers: BTreeMap<Rpc, u64>,
     pub(super) given_up: BTreeMap<Rpc, u64>,

@@ -1,4 +1,4 @@
-//! How long lists took, since that was last asked.
+//! How long lists took since the last time that this was read.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,7 +39,7 @@ impl ListCalls {
         }
     }
 
-    /// A list of so many bytes came.
+    /// An answer to a list call with this many bytes arrived.
     pub(crate) fn received(&self, call: Rpc, bytes: usize) {
         let mut all = self.lock();
         let calls = all.entry(call).or_default();
@@ -80,7 +80,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_times_of_each_list_are_told_once() {
+    fn the_times_of_each_list_are_reported_once() {
         let calls = ListCalls::default();
         for millis in [300, 100, 200] {
             calls.ended(Rpc::ListContainers, Duration::from_millis(millis), false);

@@ -1,5 +1,5 @@
 //! The flight recorder in the daemon: what subscribers receive and what reports contain is recorded
-//! on disk, for whoever looks into an incident afterwards.
+//! on disk, to investigate an incident afterwards.
 //!
 //! ```text
 //!   events, health, gaps (a subscription) ---\
@@ -32,14 +32,14 @@ pub(crate) mod lists;
 
 pub use config::{HistoryConfig, HistoryFolder};
 
-/// How often all pods are recorded, besides at the beginning of a segment: events alone do not
-/// tell all of a pod.
+/// How often all pods are recorded, besides at the beginning of a segment: events do not contain
+/// all fields of a pod.
 const PODS: Duration = Duration::from_secs(3600);
 
 /// How often the times of lists are recorded.
 const LISTS: Duration = Duration::from_secs(60);
 
-/// Who records.
+/// The recorder, and where it gets its figures from.
 pub(crate) struct History {
     recorder: Recorder,
     figures: HistoryFigures,
@@ -99,7 +99,7 @@ impl History {
                     };
                     let is_health = matches!(record, Record::Health(_));
                     feed.write(record);
-                    // The next of the reports would come up to a second later.
+                    // The next of the reports would arrive up to a second later.
                     if is_health && let Ok(report) = agent.report().await {
                         feed.report(&report, Instant::now());
                     }

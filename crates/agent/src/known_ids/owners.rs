@@ -1,5 +1,5 @@
-//! Whose an id is, by the OCI specification that containerd and CRI-O keep in its directory: a list
-//! that hangs from the start names nobody.
+//! The pod and the container of an id, from the OCI specification that containerd and CRI-O keep in
+//! its directory. A list that hangs from the start gives no names.
 //!
 //! ```text
 //!   <directory>/<id>/config.json             containerd's running tasks
@@ -20,8 +20,8 @@ use serde::Deserialize;
 /// A specification is some ten kilobytes long.
 const LONGEST: u64 = 1 << 20;
 
-/// How many are read at a time: lists hang for longer than a second, and whoever is not named the
-/// first time is the next time.
+/// How many specifications are read at a time. A list hangs for longer than a second, so an id that
+/// is not named the first time is named the next time.
 const MOST: usize = 200;
 
 /// Where a specification is below an id's directory.
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_has_no_container_and_an_old_containerd_tells_no_uid() {
+    fn a_sandbox_has_no_container_and_an_old_containerd_notes_no_uid() {
         let crio = json!({"annotations": {
             "io.kubernetes.container.name": "POD", "io.kubernetes.pod.uid": "u",
             "io.kubernetes.pod.name": "db", "io.kubernetes.pod.namespace": "default"}});

@@ -2,7 +2,7 @@
 //! then, and the runtime's own folders are not everywhere where we look for them.
 //!
 //! ```text
-//!   agent --every few seconds, if they changed--> /run/pleg/<endpoint>.json --> whoever starts
+//!   agent --every few seconds, if they changed--> /run/pleg/<endpoint>.json --> the next agent
 //! ```
 //!
 //! Ids and nothing else: no names, no labels, no environment.
@@ -26,13 +26,13 @@ use tokio::time::sleep;
 /// A node has some hundred containers; what is longer than this is none of ours.
 const LONGEST: u64 = 16 << 20;
 
-/// As many ids are asked for in a hundred seconds.
+/// The statuses of this many ids are requested in a hundred seconds.
 const MOST: usize = 20_000;
 
-/// How often is looked whether the ids are others.
+/// How often the agent checks whether the ids have changed.
 const PERIOD: Duration = Duration::from_secs(10);
 
-/// The same before any were saved.
+/// The time until the first check, before any ids were saved.
 const FIRST: Duration = Duration::from_millis(500);
 
 /// How long the disk may take.
@@ -100,7 +100,7 @@ impl SavedSet {
     }
 
     /// Keeps the set as `pleg` knows it, until that stops. A folder that cannot be written
-    /// is said once, and is no reason to stop.
+    /// is reported once, and is no reason to stop.
     pub async fn keep(self, pleg: Pleg) -> Stopped {
         let set = Arc::new(self);
         let blocking = Blocking::default();

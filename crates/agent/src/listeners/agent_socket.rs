@@ -68,10 +68,10 @@ impl AgentSocket {
         &self.path
     }
 
-    /// The kernel has let only those connect whom the file's mode admits. The user is checked
-    /// besides, in case somebody changed the mode. For members of the group the mode stands
-    /// alone: the kernel checked all their groups when they connected, while
-    /// `/proc/PID/status` may by now show another process, or one of another namespace.
+    /// The kernel lets only those users connect that the file's mode admits. The user is checked
+    /// as well, in case the mode was changed. For members of the group, only the mode is checked:
+    /// the kernel checked all their groups when they connected, while `/proc/PID/status` may by now
+    /// show another process, or one of another namespace.
     fn admits(&self, stream: &UnixStream) -> bool {
         match stream.peer_cred() {
             Ok(peer) if self.is_for_group || is_trusted(&peer) => true,

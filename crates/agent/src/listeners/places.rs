@@ -1,4 +1,4 @@
-//! The places of a server: so many connections at once, and none of them by sitting still.
+//! The places of a server limit the connections at once. An idle connection cannot keep its place.
 //!
 //! ```text
 //!   asking (50 ms) --request--> answering (200 ms) --answer--> the place is free
@@ -7,11 +7,11 @@
 //!                                 for as long as it is read
 //! ```
 //!
-//! While places are free nobody is hurried. When all are taken and somebody comes, the
-//! connection whose time is up leaves, first the oldest that has not sent its request. So a
-//! newcomer waits 200 ms at most, whatever the others do, and still has 50 ms for a request
-//! that usually came with it. Endless answers keep their places; whoever gives them limits
-//! their number.
+//! While places are free, no connection has to leave. If all are taken and a new connection
+//! arrives, a connection whose time is up leaves, first the oldest that has not sent its request.
+//! So a new connection waits 200 ms at most, whatever the others do, and has 50 ms for a request
+//! that usually arrives with it. Endless answers keep their places; the handler that gives them
+//! limits their number.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -67,7 +67,7 @@ pub struct Place {
 }
 
 impl Places {
-    /// So many free places. All connections end with `closed`.
+    /// `limit` free places. All connections end with `closed`.
     pub fn new(limit: usize, closed: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -126,7 +126,8 @@ impl Places {
 }
 
 impl Taken {
-    /// Makes one leave whose time is up; else says when the first one's will be.
+    /// Makes a connection leave whose time is up. If there is none, returns when the first one's time
+    /// will be up.
     fn make_room(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         let ends = |state: &State| state.time_is_up_at();
         let late = self.places.iter().filter(|(_, state)| {
@@ -174,7 +175,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let left = self.places.taken().places.remove(&self.number);
-        // Whoever had to leave has given the place away already.
+        // A connection that had to leave has given its place away already.
         if left.is_some() {
             self.places.freed.notify_one();
         }

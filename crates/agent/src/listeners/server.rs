@@ -42,12 +42,12 @@ const LIFETIME: Duration = Duration::from_secs(30);
 /// How much of a request or an answer is kept for a connection; the kernel keeps the rest.
 const BUFFER: usize = 16 << 10;
 
-/// Marks, as an extension, an answer that goes on for as long as it is read. Whoever gives
-/// such answers limits their number to less than there are places.
+/// Marks, as an extension, an answer that goes on for as long as it is read. The handler that gives
+/// such answers limits their number to less than the number of places.
 #[derive(Clone, Copy, Debug)]
 pub struct Endless;
 
-/// Serves for ever, at most `limit` connections at once. All connections end when this is
+/// Serves without end, at most `limit` connections at once. All connections end when this is
 /// dropped.
 pub async fn serve(mut listener: impl Listener, router: Router, limit: usize) -> Infallible {
     let closed = CancellationToken::new();

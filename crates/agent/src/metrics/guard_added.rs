@@ -9,7 +9,7 @@ use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 const NAME: &str = "pleg_guard_added_seconds";
 const HELP: &str = "What the guard added to a call that it passed to the runtime at once.";
 
-/// The histogram of the guard; absent without one. Clones are the same.
+/// The histogram of the guard; absent without one. Clones share it.
 #[derive(Clone)]
 pub(super) struct GuardAdded {
     desc: Desc,

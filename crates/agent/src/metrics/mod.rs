@@ -42,7 +42,7 @@ pub struct Metrics {
     stream: Stream,
 }
 
-/// Whether there is an event stream, for who waits for that to change.
+/// Whether there is an event stream, and a notification when that changes.
 #[derive(Default)]
 struct Stream {
     is_open: AtomicBool,
@@ -86,7 +86,7 @@ impl Metrics {
         self.lists.take()
     }
 
-    /// Waits until the event stream has come or gone.
+    /// Waits until the event stream starts or ends.
     pub(crate) async fn stream_turned(&self) {
         self.stream.turned.notified().await;
     }
@@ -109,7 +109,7 @@ impl Metrics {
         Some(family.get_metric().first()?.get_gauge().get_value())
     }
 
-    /// `/metrics`: our own names. What is true only now (health, ages of calls) comes from
+    /// `/metrics`: our own names. Values that change with time (health, ages of calls) are taken from
     /// the report.
     pub fn own_text(&self, now: &StatusReport) -> prometheus::Result<String> {
         self.own.show(now);

@@ -1,5 +1,5 @@
-//! Looks for runcs that do not return: what a kubelet wants of a pod is not done then, although all
-//! calls are answered.
+//! Finds runcs that do not return. While one hangs, a kubelet's change of a pod is not done, although
+//! all calls are answered.
 //!
 //! ```text
 //!   every 15 s: new ids in /proc --> scan (pure): their names --> runcs that are too old

@@ -71,7 +71,7 @@ pub(super) trait Processes {
 
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// The newest ids of the scan before the last one, and of the last one: each process is looked at
+    /// The newest ids of the scan before the last one, and of the last one: each process is examined
     /// twice, as it may have had the name of its parent the first time.
     newest: [Option<u32>; 2],
     runcs: Vec<Known>,
@@ -110,7 +110,7 @@ impl Runc {
 }
 
 impl Scan {
-    /// Looks at all new processes, and at the known runcs; returns the time until the next scan.
+    /// Examines all new processes and the known runcs. Returns the time until the next scan.
     pub(super) fn scan(&mut self, processes: &mut impl Processes) -> Duration {
         self.runcs.retain_mut(|runc| runc.lives(processes));
         self.deletions

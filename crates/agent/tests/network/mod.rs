@@ -36,7 +36,7 @@ impl Listener for Channel {
 pub struct Network(UnboundedSender<DuplexStream>);
 
 impl Network {
-    /// A server of `router` that takes so many connections.
+    /// A server of `router` that accepts `places` connections.
     pub fn of(router: Router, places: usize) -> Self {
         Self::with_server(router, places).1
     }

@@ -40,7 +40,7 @@ impl Node {
             });
         }
         let listeners = Listeners::bind(&config).await.unwrap();
-        let (shutdown, told) = oneshot::channel();
+        let (shutdown, requested) = oneshot::channel();
         let daemon = Daemon {
             endpoint,
             config,
@@ -50,7 +50,7 @@ impl Node {
             static_pods: None,
         };
         let daemon = tokio::spawn(run(daemon, listeners, async {
-            let _ = told.await;
+            let _ = requested.await;
         }));
         Self {
             sim,

@@ -45,7 +45,7 @@ pub(super) fn bounded_version(version: RuntimeVersion) -> RuntimeVersion {
     }
 }
 
-/// The same for its conditions, of which only so many are kept.
+/// The same for its conditions, of which at most `MAX_CONDITIONS` are kept.
 pub(super) fn bounded_conditions(mut all: Conditions) -> Conditions {
     all.conditions.truncate(MAX_CONDITIONS);
     for condition in &mut all.conditions {

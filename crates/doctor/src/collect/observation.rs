@@ -23,7 +23,7 @@ use tokio::time::{Instant, sleep};
 use super::observed::Observed;
 use crate::limits::{HANGS_AFTER, MAX_OUTSTANDING, OBSERVING, OBSERVING_AGAIN, RESTARTS_WITHIN};
 
-/// Where reports come from.
+/// A source of reports.
 pub trait Source: Send + Sync {
     /// How often to ask for one.
     const INTERVAL: Duration;

@@ -119,9 +119,9 @@ impl Observed {
     }
 
     /// Whether nothing that matters can be learned by waiting: every pod was observed, or is
-    /// reported with a call that hangs or fails, and no other call is overdue. Without a list all
-    /// known pods are polled, if any is known. A runtime that answers nothing may answer again, so
-    /// that is never certain before the time is up.
+    /// reported with a call that hangs or fails, and no other call is overdue. Without a list, a
+    /// sweep requests all known pods, if any is known. An unresponsive runtime may answer again, so
+    /// the observation is never complete before the time is up.
     pub(super) fn is_complete(&self) -> bool {
         let is_without_a_list = LISTS.iter().any(|list| !self.is_answered(*list));
         let has_swept = self.status.relist.last_kind == Some(PassKind::Sweep);
@@ -272,9 +272,9 @@ pub(super) mod tests {
         more.status.pods = 2;
         assert_eq!(more.unobserved(), 1);
         assert!(!more.is_complete());
-        let mut silent = healthy();
-        silent.status.health.reason = Reason::RuntimeSilent;
-        assert!(!silent.is_complete());
+        let mut unresponsive = healthy();
+        unresponsive.status.health.reason = Reason::RuntimeSilent;
+        assert!(!unresponsive.is_complete());
         let mut gone = healthy();
         gone.status.relist.last_failure = Some(CallError::connection_refused());
         assert!(!gone.is_complete());

@@ -399,14 +399,15 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_answers_nothing_is_told_from_one_that_pauses() {
+    fn an_unresponsive_runtime_is_distinguished_from_one_that_pauses() {
         for (seconds, expected) in [(9.0, OtherCalls::Hang), (4.0, OtherCalls::Unknown)] {
-            let mut silent = healthy().waits(Rpc::ContainerStatus, Some("c1"), seconds, false);
-            silent.status.health.reason = Reason::RuntimeSilent;
-            let facts = facts_of(&silent);
+            let mut unresponsive =
+                healthy().waits(Rpc::ContainerStatus, Some("c1"), seconds, false);
+            unresponsive.status.health.reason = Reason::RuntimeSilent;
+            let facts = facts_of(&unresponsive);
             assert_eq!(facts.outcome(Rpc::Version), Some(Outcome::Hung));
             assert_eq!(facts.besides_version, expected);
-            assert!(facts.may_be_silent());
+            assert!(facts.may_be_unresponsive());
         }
         let answers = facts_of(&healthy().waits(Rpc::Version, None, 4.0, false));
         assert_eq!(answers.besides_version, OtherCalls::Answered);

@@ -17,8 +17,8 @@ use crate::facts::host::process::is_stopped;
 use crate::facts::stacks::Stacks;
 use crate::limits::WRITING_STACKS;
 
-/// A hundred thousand goroutines are not written in a single write.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
+/// How often the file is checked. A hundred thousand goroutines are not written in a single write.
+const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Makes the runtime dump its goroutines, and reads which one blocks the others.
 pub(super) fn ask(proc: &Path, runtime: u32) -> Fact<Stacks> {
@@ -58,11 +58,11 @@ fn file(proc: &Path, pid: u32) -> PathBuf {
 /// Waits until the file is newer than `asked` and does not grow any more.
 fn written(file: &Path, asked: SystemTime) -> bool {
     // A file system's clock is coarser than ours.
-    let asked = asked - POLL_INTERVAL;
+    let asked = asked - CHECK_INTERVAL;
     let begun = Instant::now();
     let mut before = None;
     while begun.elapsed() < WRITING_STACKS {
-        std::thread::sleep(POLL_INTERVAL);
+        std::thread::sleep(CHECK_INTERVAL);
         let found = fs::metadata(file).ok();
         let new = found.filter(|found| found.modified().is_ok_and(|time| time >= asked));
         let length = new.map(|found| found.len()).filter(|length| *length > 0);

@@ -8,7 +8,7 @@ use pleg::out::words::counted;
 use pleg_text::GoDuration;
 
 use super::NotChecked;
-use crate::evidence::who::{subject, unanswered};
+use crate::evidence::who::{not_answered, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, Probe, ProbeFacts};
 use crate::limits::SLOW_CALL_SECONDS;
@@ -23,8 +23,9 @@ pub(super) fn not_found(causes: &[Cause]) -> String {
     )
 }
 
-/// The first that could not be judged of the `essential` causes is the reason, whatever else is not known.
-pub(super) fn cannot_be_told(not_checked: &[NotChecked], essential: &[Cause]) -> String {
+/// The summary if the state is not known. The reason is that of the first of the `essential` causes
+/// that could not be judged, whatever else is not known.
+pub(super) fn cannot_judge(not_checked: &[NotChecked], essential: &[Cause]) -> String {
     let lacks = |cause: &Cause| not_checked.iter().find(|not| not.cause == *cause);
     let first = essential.iter().find_map(lacks);
     match first.or(not_checked.first()) {
@@ -64,7 +65,7 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
         ));
     }
     if let Some(hung) = probes.calls.iter().find(|probe| probe.end == End::Hung) {
-        return Some(format!("the runtime responds, but {}", unanswered(hung)));
+        return Some(format!("the runtime responds, but {}", not_answered(hung)));
     }
     for call in [Rpc::ListPodSandbox, Rpc::ListContainers] {
         let list = probes.node(call);

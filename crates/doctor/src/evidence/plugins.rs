@@ -40,7 +40,7 @@ pub(crate) fn plugins(facts: &NodeFacts) -> Result<Vec<Plugin<'_>>, String> {
         .collect())
 }
 
-/// Whether one has been running for so long that other calls wait for it.
+/// Whether a plugin has been running long enough for other calls to wait for it.
 pub(crate) fn is_any_old(facts: &NodeFacts) -> bool {
     let plugins = plugins(facts).unwrap_or_default();
     plugins

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_a_debugger_has_stopped_only_the_debugger_can_let_go_on() {
+    fn only_the_debugger_can_resume_a_process_that_it_has_stopped() {
         let node = hung("containerd", "1.7.24")
             .shim(99, true, &["c1"])
             .in_state(99, 't');
@@ -295,7 +295,7 @@ mod tests {
                 .process(200, 99, "runc")
                 .aged(200, age)
         };
-        // Whoever acts on the process that is named harms no pod.
+        // An action on the named process harms no pod.
         assert_eq!(finding(node(22.0)).culprit.pid, Some(200));
         let young = first_advice(node(3.0));
         assert!(

@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_folder_of_tasks_control_groups_tell_whom_a_shim_serves() {
+    fn without_a_task_folder_control_groups_show_which_containers_a_shim_serves() {
         let id = "c".repeat(64);
         let mut facts = node("cri-o", "1.29.1")
             .status(Rpc::ContainerStatus, &id, "shop", "web", "app")

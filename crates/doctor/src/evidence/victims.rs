@@ -10,7 +10,7 @@ use crate::evidence::owner::is_in_a_pod;
 use crate::evidence::plugins::is_any_old;
 use crate::evidence::shims::shims;
 use crate::evidence::waits::blocked_in;
-use crate::evidence::who::{go, subject, unanswered};
+use crate::evidence::who::{go, not_answered, subject};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
@@ -53,7 +53,7 @@ fn victims(facts: &NodeFacts, of: Cause) -> Vec<String> {
     let calls = probes.calls.iter();
     let calls = calls.filter(|probe| !is_explained(facts, probe));
     // If it is not known that others are answered, no container is blamed.
-    let calls = calls.filter(|probe| probe.id.is_none() || !probes.may_be_silent());
+    let calls = calls.filter(|probe| probe.id.is_none() || !probes.may_be_unresponsive());
     let mut victims: Vec<String> = calls.filter_map(of_call).collect();
     victims.extend(kubelet(probes));
     // A thread that is blocked in the kernel does not wait for a CPU.
@@ -110,7 +110,7 @@ fn of_call(probe: &Probe) -> Option<String> {
     };
     let seconds = go(probe.seconds);
     match &probe.end {
-        End::Hung => Some(unanswered(probe)),
+        End::Hung => Some(not_answered(probe)),
         End::Failed(error) => Some(format!("{call} failed: {error}")),
         End::Answered => {
             (probe.seconds > SLOW_CALL_SECONDS).then(|| format!("{call} took {seconds}"))

@@ -25,7 +25,7 @@ pub(crate) fn subject(probe: &Probe) -> String {
 }
 
 /// The evidence that a call has not been answered.
-pub(crate) fn unanswered(probe: &Probe) -> String {
+pub(crate) fn not_answered(probe: &Probe) -> String {
     let (call, seconds) = (probe.call.name(), go(probe.seconds));
     let call = match probe.id {
         Some(_) => format!("{call} of {}", subject(probe)),

@@ -73,7 +73,7 @@ pub struct HostFacts {
     pub cni: Fact<Vec<CniNetwork>>,
     /// The files that a kubelet is configured by.
     pub kubelet_files: Fact<KubeletFiles>,
-    /// The certificate by which the kubelet shows who it is.
+    /// The certificate with which the kubelet authenticates.
     pub client_certificate: Fact<ClientCertificate>,
     /// The API server that the kubelet reports to.
     pub api_server: Fact<ApiServer>,

@@ -356,9 +356,9 @@ impl ProbeFacts {
         self.calls.iter().any(is_answer) || !self.costs.is_empty()
     }
 
-    /// Whether the runtime as a whole may be silent: then a call that hangs does not blame its
-    /// container.
-    pub fn may_be_silent(&self) -> bool {
+    /// Whether the runtime as a whole may be unresponsive. If so, a call that hangs is no evidence
+    /// against its container.
+    pub fn may_be_unresponsive(&self) -> bool {
         let others = self.while_version_hangs();
         others.is_some_and(|others| others != OtherCalls::Answered)
     }

@@ -58,7 +58,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             let advice = init
                 .is_stopped()
                 .then(|| "run `kill -CONT 1` to resume systemd".to_owned());
-            silent(host, init)
+            unresponsive(host, init)
                 .map(|(confidence, says)| (confidence, culprit(init), vec![says], advice))
         }
     };
@@ -102,14 +102,14 @@ fn trouble(host: &HostFacts) -> Option<(Confidence, String)> {
 
 /// systemd owns its name but answers neither on the bus nor on its private socket, without
 /// being busy: it is stopped, has frozen, or waits in the kernel.
-fn silent(host: &HostFacts, init: &Process) -> Option<(Confidence, String)> {
-    let is_silent = |ping: Option<&Ping>| matches!(ping, Some(Ping::Silent { .. }));
+fn unresponsive(host: &HostFacts, init: &Process) -> Option<(Confidence, String)> {
+    let is_overdue = |ping: Option<&Ping>| matches!(ping, Some(Ping::Silent { .. }));
     let stopped = matches!(init.state, 'D' | 'T' | 't' | 'Z');
     let idle = init.cpu_share.is_none_or(|share| share < BUSY_CPU_SHARE);
-    if !is_silent(host.bus.ping.value()) || !idle {
+    if !is_overdue(host.bus.ping.value()) || !idle {
         return None;
     }
-    let confidence = match (is_silent(host.bus.private.value()), stopped) {
+    let confidence = match (is_overdue(host.bus.private.value()), stopped) {
         (true, true) => Confidence::Certain,
         (true, false) | (false, true) => Confidence::High,
         (false, false) => return None,

@@ -201,7 +201,7 @@ mod tests {
             .answered(Rpc::PodSandboxStatus, 7, 0.002)
     }
 
-    /// Nobody is to be killed, and who goes on is this one.
+    /// The advice is to resume this process, and to kill none.
     #[track_caller]
     fn lets_go_on(finding: &Finding, pid: u32) {
         assert_eq!(finding.culprit.pid, Some(pid), "{finding:?}");

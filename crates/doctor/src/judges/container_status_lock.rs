@@ -9,7 +9,7 @@ use crate::evidence::disk::runtime_waits_for_disk;
 use crate::evidence::lack::NOT_ANSWERED;
 use crate::evidence::remedy::{blame, look_for};
 use crate::evidence::shims::{Shim, ShimFault, serving, shims};
-use crate::evidence::who::{culprit, go, stacks, subject, unanswered};
+use crate::evidence::who::{culprit, go, not_answered, stacks, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
 
@@ -28,7 +28,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         }
         Some(Outcome::Hung) => {}
     }
-    if probes.may_be_silent() {
+    if probes.may_be_unresponsive() {
         return Opinion::CannotTell(NOT_ANSWERED.to_owned());
     }
     if !probes.may_be_containerd() || probes.hung(Rpc::ContainerStatus).count() > MAX_SINGLED_OUT {
@@ -71,14 +71,14 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>) -> Finding {
         (_, _, Some(wait)) => format!(" while it waits for {}", wait.disk()),
         _ => String::new(),
     };
-    let innocent = match (shim, fault) {
+    let not_the_shim = match (shim, fault) {
         (Some(_), None) => "; its shim is not shown to be at fault",
         _ => "",
     };
     finding.sentence =
-        format!("{lock}{why}, so listing containers hangs for the whole node{innocent}");
+        format!("{lock}{why}, so listing containers hangs for the whole node{not_the_shim}");
     finding.evidence = lists(probes);
-    finding.evidence.push(unanswered(probe));
+    finding.evidence.push(not_answered(probe));
     finding.evidence.extend(others(probes));
     finding.evidence.extend(stacks(probes));
     match shim {
@@ -108,7 +108,7 @@ fn confidence(probes: &ProbeFacts) -> Confidence {
 }
 
 fn lists(probes: &ProbeFacts) -> Vec<String> {
-    let hangs = probes.node(Rpc::ListContainers).map(unanswered);
+    let hangs = probes.node(Rpc::ListContainers).map(not_answered);
     let answers = probes
         .node(Rpc::ListPodSandbox)
         .map(|probe| match probe.by_agent {
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_answers_is_not_this_and_of_one_that_hangs_as_a_whole_it_cannot_be_told() {
+    fn a_node_that_answers_is_clear_and_one_where_every_call_hangs_cannot_be_judged() {
         assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
         let facts = node("containerd", "1.7.24")
             .call(Rpc::ListContainers, Outcome::Hung, 2.0)

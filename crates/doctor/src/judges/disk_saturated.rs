@@ -55,7 +55,7 @@ fn of_machine(facts: &NodeFacts) -> Opinion {
         .value()
         .into_iter()
         .flatten()
-        .find(|disk| is_slow(disk) || is_silent(disk));
+        .find(|disk| is_slow(disk) || completes_nothing(disk));
     let confidence = match (stalled, slow) {
         (Some(true), Some(_)) => Confidence::High,
         (Some(true), None) => Confidence::Medium,
@@ -101,7 +101,7 @@ fn is_slow(disk: &Disk) -> bool {
 }
 
 /// Requests are in flight, and none completed between the two samples.
-fn is_silent(disk: &Disk) -> bool {
+fn completes_nothing(disk: &Disk) -> bool {
     disk.in_flight > 0 && disk.in_flight_before > 0 && disk.completed_per_second == 0.0
 }
 

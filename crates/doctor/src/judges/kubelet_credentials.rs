@@ -1,4 +1,4 @@
-//! The certificate by which the kubelet shows who it is has expired, is not valid yet, or is not accepted
+//! The certificate with which the kubelet authenticates has expired, is not valid yet, or is not accepted
 //! by the API server.
 
 use causes::Cause;
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_not_accepted_is_told_from_rights_that_are_missing() {
+    fn a_rejected_certificate_is_distinguished_from_missing_rights() {
         for (lease, confidence, said) in [
             (Lease::Unauthorized, Confidence::High, "(401 Unauthorized)"),
             (Lease::Forbidden, Confidence::Medium, "(403 Forbidden)"),

@@ -61,7 +61,7 @@ fn reporting(facts: &NodeFacts) -> Option<Finding> {
     }
     match server.lease.value()? {
         Lease::Renewed { seconds_ago } if *seconds_ago >= LEASE_OVERDUE_SECONDS => {
-            Some(silent(facts, kubelet, server, *seconds_ago))
+            Some(lease_overdue(facts, kubelet, server, *seconds_ago))
         }
         Lease::Other(NOT_FOUND) => Some(unregistered(facts, kubelet, server)),
         _ => None,
@@ -106,8 +106,13 @@ fn unregistered(facts: &NodeFacts, kubelet: &Process, server: &ApiServer) -> Fin
     found
 }
 
-/// One that does not renew its lease. That is no proof: its clock may have been set.
-fn silent(facts: &NodeFacts, kubelet: &Process, server: &ApiServer, seconds_ago: u64) -> Finding {
+/// A kubelet that does not renew its lease. That is no proof: its clock may have been set.
+fn lease_overdue(
+    facts: &NodeFacts,
+    kubelet: &Process,
+    server: &ApiServer,
+    seconds_ago: u64,
+) -> Finding {
     let host = &facts.host;
     let for_long = go(seconds_ago as f64);
     let mut found = Finding::new(Cause::KubeletInternal, Confidence::Medium);
@@ -117,7 +122,7 @@ fn silent(facts: &NodeFacts, kubelet: &Process, server: &ApiServer, seconds_ago:
         server.address
     )];
     let wrote = host.logs.value().map(|logs| logs.kubelet_wrote);
-    let silent = match wrote {
+    let logs_nothing = match wrote {
         Some(Some(wrote)) => {
             let ago = facts.taken.since(wrote).as_secs();
             let line = format!("its last log line was written {} ago", go(ago as f64));
@@ -131,7 +136,11 @@ fn silent(facts: &NodeFacts, kubelet: &Process, server: &ApiServer, seconds_ago:
         }
         None => false,
     };
-    let and_logs = if silent { " and logs nothing" } else { "" };
+    let and_logs = if logs_nothing {
+        " and logs nothing"
+    } else {
+        ""
+    };
     found.sentence = format!(
         "{} runs, but has not renewed its lease for {for_long}{and_logs}",
         kubelet.label()
@@ -161,7 +170,7 @@ fn sync_loop(facts: &NodeFacts) -> Opinion {
         }
     };
     let syncloop = health.failed.iter().any(|check| check == "syncloop");
-    let silent = health.code.is_none();
+    let is_overdue = health.code.is_none();
     let slowest = probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max);
     // An agent reports no single calls, but the duration of its last relist.
     let relist = probes.agent.as_ref().map(|agent| agent.relist_seconds);
@@ -170,7 +179,7 @@ fn sync_loop(facts: &NodeFacts) -> Opinion {
         && probes.outcome(Rpc::ListContainers) == Some(Outcome::Ok)
         && probes.outcome(Rpc::ListPodSandbox) == Some(Outcome::Ok)
         && slowest < SLOW_CALL_SECONDS;
-    if !quick || !(syncloop || silent) {
+    if !quick || !(syncloop || is_overdue) {
         return Opinion::Clear;
     }
     let (confidence, what) = match syncloop {
@@ -258,7 +267,7 @@ mod tests {
         assert_eq!(finding.sentence, "k3s-agent (500) is stopped");
     }
 
-    /// A kubelet that is so old, renewed its lease so long ago, and wrote a line so long ago.
+    /// A kubelet of this age, the seconds since it renewed its lease, and those since it wrote a line.
     fn reporting(age: f64, renewed: u64, wrote: Option<u64>) -> NodeFacts {
         let mut facts = node("containerd", "1.7.24")
             .kubelet(200, &[])
@@ -305,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_that_renews_its_lease_or_has_just_been_started_is_not_silent() {
+    fn a_kubelet_that_renews_its_lease_or_was_just_started_is_not_reported() {
         // A healthy kubelet may log nothing for long.
         for (age, renewed, wrote) in [(5000.0, 12, None), (20.0, 340, None)] {
             let opinion = judge(&reporting(age, renewed, wrote));

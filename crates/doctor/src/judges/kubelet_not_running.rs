@@ -151,7 +151,7 @@ mod tests {
         );
     }
 
-    /// A kubelet that is so old, on a machine that has been up for an hour.
+    /// A kubelet of this age, on a machine that has been up for an hour.
     fn running(restarts: u32, age: f64) -> NodeFacts {
         let mut facts = without_kubelet(&[], &[("kubelet.service", "running", restarts)]);
         facts.host.uptime_seconds = Fact::known(3600.0, "/proc/uptime");
@@ -179,7 +179,7 @@ mod tests {
              stay up"
         );
         assert!(found.advice[0].contains("journalctl -u kubelet.service"));
-        // It has come out of it, or something repairs it every few minutes.
+        // The kubelet has recovered, or something repairs it every few minutes.
         assert_eq!(judge(&running(300, 60.0)), Opinion::Clear);
         assert_eq!(judge(&running(12, 2.0)), Opinion::Clear);
     }

@@ -1,4 +1,4 @@
-//! How judges come to an opinion.
+//! How judges form an opinion.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};

@@ -54,7 +54,7 @@ mod tests {
         }
     }
 
-    /// A node that has been up for so long, whose kubelet is so old.
+    /// A node that has been up for this long, with a kubelet of this age.
     fn kubelet(uptime: f64, restarts: Option<u32>, age: f64) -> NodeFacts {
         let mut facts = node("containerd", "1.7.24").facts();
         let processes = vec![process(1, "systemd", uptime), process(600, "kubelet", age)];
@@ -169,7 +169,7 @@ mod tests {
         let mut none = kubelet(DAY, Some(0), DAY);
         none.host.bus.services = Fact::known(Vec::new(), "bus");
         let mut unasked = kubelet(DAY, Some(0), DAY);
-        unasked.host.bus.services = Fact::missing("silent", "bus");
+        unasked.host.bus.services = Fact::missing("no answer", "bus");
         let mut unseen = kubelet(DAY, Some(0), DAY);
         unseen.host.processes = Fact::missing("denied", "/proc");
         for facts in [kubelet(DAY, None, 10.0), none, unasked, unseen] {

@@ -28,7 +28,7 @@ mod tests {
     use crate::facts::Fact;
     use crate::node::{found, node};
 
-    /// A node that has been up for an hour, whose runtime is so old.
+    /// A node that has been up for an hour, with a runtime of this age.
     fn containerd(restarts: u32, age: f64) -> NodeFacts {
         let node = node("containerd", "1.7.24").aged(10, age);
         let mut facts = node.facts();

@@ -1,4 +1,5 @@
-//! The runtime as a whole does not respond: stopped, gone, not accepting, or silent.
+//! The runtime as a whole does not respond: it is stopped, has ended, accepts no connection, or
+//! answers no call.
 
 use std::borrow::Cow;
 
@@ -20,12 +21,12 @@ use crate::facts::probes::{End, OtherCalls, Probe, ProbeFacts};
 mod behind;
 mod failing;
 mod lists;
-mod silent;
 mod starting;
+mod version_hangs;
 
 use lists::lists;
-use silent::{all_but_version, is_kept_from_running, perhaps_all, silent};
 use starting::starting;
+use version_hangs::{all_but_version, is_kept_from_running, no_call_answered, perhaps_all};
 
 /// The symptom: `Version`, which takes no lock, is not answered.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -44,7 +45,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             Some(OtherCalls::Unknown) if !is_kept_from_running(facts) => {
                 perhaps_all(facts, version)
             }
-            _ => silent(facts, version),
+            _ => no_call_answered(facts, version),
         }]),
         End::Answered => match facts.runtime_process() {
             // A debugger stops it for a moment, again and again.
@@ -221,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_answers_all_but_version_is_not_called_silent() {
+    fn a_runtime_that_answers_all_but_version_is_not_called_unresponsive() {
         let facts = node("containerd", "1.7.24").call(Rpc::Version, Outcome::Hung, 6.0);
         let others = facts.call(Rpc::ListPodSandbox, Outcome::Ok, 0.002);
         let mut facts = others.facts();
@@ -237,7 +238,7 @@ mod tests {
             let sentence = &found(judge(&facts))[0].sentence;
             assert!(sentence.contains(said), "{sentence}");
             assert_eq!(
-                facts.probes.may_be_silent(),
+                facts.probes.may_be_unresponsive(),
                 besides != OtherCalls::Answered
             );
         }

@@ -9,7 +9,7 @@ use crate::evidence::exits::says;
 use crate::evidence::lack::{NOT_PROBED, lack};
 use crate::evidence::remedy::{blame, look_for, resume};
 use crate::evidence::shims::{Shim, serving, shims};
-use crate::evidence::who::{culprit, go, short, subject, unanswered};
+use crate::evidence::who::{culprit, go, not_answered, short, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Outcome, Probe};
 use crate::limits::SLOW_CALL_SECONDS;
@@ -53,7 +53,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         let mut finding = Finding::new(Cause::ShimUnresponsive, confidence);
         finding.culprit = culprit(probe, shim);
         finding.sentence = sentence;
-        finding.evidence.push(unanswered(probe));
+        finding.evidence.push(not_answered(probe));
         match shim {
             Some(shim) => blame(&mut finding, shim, facts),
             None => finding.advise_first(look_for(probe, probes)),
@@ -120,7 +120,7 @@ fn of_stopped(facts: &NodeFacts, shim: &Shim) -> Finding {
     finding.evidence.extend(
         slow.filter(|probe| probe.id.as_deref().is_some_and(|id| shim.serves(id)))
             .map(|probe| match probe.outcome() {
-                Outcome::Hung => unanswered(probe),
+                Outcome::Hung => not_answered(probe),
                 _ => format!("{} for it took {}", probe.call.name(), go(probe.seconds)),
             }),
     );
@@ -170,11 +170,11 @@ mod tests {
     }
 
     #[test]
-    fn where_no_sandbox_is_answered_for_or_all_are_slow_no_shim_is_accused() {
-        let silent = node("containerd", "1.6.20")
+    fn no_shim_is_a_finding_if_no_sandbox_status_is_answered_or_all_are_slow() {
+        let hung = node("containerd", "1.6.20")
             .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
             .shim(99, false, &["s1"]);
-        assert_eq!(judge(&silent.facts()), Opinion::Clear);
+        assert_eq!(judge(&hung.facts()), Opinion::Clear);
         let slow = node("containerd", "1.6.20")
             .answered(Rpc::PodSandboxStatus, 7, 30.0)
             .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")

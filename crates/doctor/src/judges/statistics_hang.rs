@@ -11,7 +11,7 @@ use crate::evidence::exits::who;
 use crate::evidence::lack::{NOT_ANSWERED, NOT_PROBED};
 use crate::evidence::runc::hung_runcs;
 use crate::evidence::shims::{Shim, ShimFault, shims};
-use crate::evidence::who::{go, short, unanswered};
+use crate::evidence::who::{go, not_answered, short};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{End, Outcome, Probe, STATISTICS};
@@ -43,7 +43,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 fn of(facts: &NodeFacts, hung: &[&Probe]) -> Finding {
     let names: Vec<&str> = hung.iter().map(|probe| probe.call.name()).collect();
     let longest = hung.iter().map(|probe| probe.seconds).fold(0.0, f64::max);
-    let mut evidence: Vec<String> = hung.iter().copied().map(unanswered).collect();
+    let mut evidence: Vec<String> = hung.iter().copied().map(not_answered).collect();
     evidence.push("both lists are answered".to_owned());
     let held_by = held_by(facts);
     let (confidence, culprit, held_by) = match held_by {

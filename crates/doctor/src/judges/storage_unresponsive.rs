@@ -18,7 +18,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let mut findings: Vec<Finding> = Vec::new();
     findings.extend(waiting(facts));
     findings.extend(fuse(facts));
-    findings.extend(silent_root(host));
+    findings.extend(unresponsive_root(host));
     if findings.is_empty()
         && let Some((confidence, lines)) = kernel_says(facts, Cause::StorageUnresponsive)
     {
@@ -123,7 +123,7 @@ fn is_of_fuse(function: &str) -> bool {
     function.starts_with("fuse") || function == "request_wait_answer"
 }
 
-/// Unanswered requests in both samples.
+/// FUSE connections that had outstanding requests in both samples.
 ///
 /// A server in use always has some: it is reported only if a thread is blocked on it, or if a
 /// component that the node needs is affected.
@@ -172,13 +172,13 @@ fn fuse(facts: &NodeFacts) -> Vec<Finding> {
 }
 
 /// A local file system whose free space could not be read because the read did not return.
-fn silent_root(host: &HostFacts) -> Vec<Finding> {
+fn unresponsive_root(host: &HostFacts) -> Vec<Finding> {
     let roots = host.filesystems.iter();
-    let silent = roots.filter_map(|root| {
+    let blocked = roots.filter_map(|root| {
         let why = root.why().filter(|why| why.is_blocked())?;
         Some((root, why))
     });
-    let findings = silent.map(|(root, why)| {
+    let findings = blocked.map(|(root, why)| {
         let evidence = vec![format!(
             "reading the free space of {}: {why}",
             root.source()

@@ -22,7 +22,7 @@ const LAST_SERIAL: f64 = 4_294_967_295.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum SerialsLeft {
-    /// So many seconds, at the present rate.
+    /// The seconds until the last number, at the present rate.
     Seconds(f64),
     /// This systemd continues after the last number.
     Unlimited,

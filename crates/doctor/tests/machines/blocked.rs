@@ -22,7 +22,7 @@ const FILES: [&str; 6] = [
     "task/1000/stat",
 ];
 
-/// A healthy machine with so many processes more, from 1000 on.
+/// A healthy machine with `count` more processes, from 1000 on.
 fn with_tasks(count: u32) -> Machine {
     (1000..1000 + count).fold(Machine::healthy(), |machine, pid| {
         machine.task(&Task::new(pid, 1, "app").in_container())
@@ -98,7 +98,7 @@ fn where_a_lock_keeps_all_of_a_kind_the_rest_is_still_read() {
     assert!(gaps.iter().all(|gap| gap.file.ends_with("/cgroup")));
     assert_eq!(seen.host.gaps.processes, 0);
     assert_eq!(process(&seen, 1059).thread_count, 1);
-    // Whoever asks where processes are cannot say that all is well.
+    // A judge that needs the groups of processes cannot say that the cause is absent.
     let diagnosis = diagnose(&seen, |cause| cause == Cause::RuncInitFrozen);
     let why = &diagnosis.not_checked[0].why;
     assert!(why.contains("/cgroup: the kernel did not return"), "{why}");

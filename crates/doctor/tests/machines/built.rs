@@ -159,7 +159,7 @@ pub struct Machine {
     probes: ProbeFacts,
 }
 
-/// A call that was answered after so long.
+/// A call that was answered after this many seconds.
 pub fn answered(call: Rpc, seconds: f64) -> Probe {
     Probe {
         call,
@@ -236,9 +236,9 @@ impl Machine {
             .args([machine.path("script"), target])
             .status();
         assert!(installed.is_ok_and(|status| status.success()));
-        // It is run as nobody.
-        let everybody = fs::Permissions::from_mode(0o755);
-        fs::set_permissions(machine.folder.path(), everybody).expect("a folder");
+        // An unprivileged user runs it.
+        let readable = fs::Permissions::from_mode(0o755);
+        fs::set_permissions(machine.folder.path(), readable).expect("a folder");
         machine
     }
 
@@ -271,13 +271,13 @@ impl Machine {
         self
     }
 
-    /// What its runtime answers is changed, and who that is.
+    /// With a change of what its runtime answers, and of which runtime it is.
     pub fn asked(mut self, change: impl FnOnce(&mut ProbeFacts)) -> Self {
         change(&mut self.probes);
         self
     }
 
-    /// Whose runtime makes others wait.
+    /// With a runtime that makes its clients wait.
     pub fn suffering(mut self) -> Self {
         self.probes.calls[1].seconds = 3.2;
         self
@@ -287,7 +287,7 @@ impl Machine {
         self.folder.path().join(path)
     }
 
-    /// With a pipe in the place of this file, from which nobody ever reads anything.
+    /// With a pipe in the place of this file. A read of it never returns.
     pub fn blocked(self, path: &str) -> Self {
         let machine = self.without(path);
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
@@ -302,7 +302,7 @@ impl Machine {
         self.facts_within(Host::at("/").step)
     }
 
-    /// The same, with so long for each step.
+    /// The same, with this limit for each step.
     pub fn facts_within(&self, step: Duration) -> NodeFacts {
         let root = self.folder.path();
         let mut helpers = Helpers::threads(3).expect("threads");
@@ -361,9 +361,9 @@ impl Machine {
         findings.remove(0)
     }
 
-    /// Nothing of this cause.
+    /// There is no finding of this cause.
     #[track_caller]
-    pub fn is_silent(&self, cause: Cause) {
+    pub fn has_no_finding(&self, cause: Cause) {
         assert_eq!(self.findings(cause), []);
     }
 }

@@ -8,7 +8,7 @@ use doctor::facts::probes::{End, ProbeFacts};
 use crate::built::{Machine, Task, advises, shows};
 use crate::others::{
     DB, Pod, RUNTIME, WEB, failing, hung, is_well_and_its_shims_were_seen, node, only, said,
-    silent, stopped, task,
+    stopped, task, unresponsive,
 };
 
 const DOCKERD: u32 = 510;
@@ -55,7 +55,7 @@ fn container(machine: Machine, pod: Pod, id: &str, shim: u32) -> Machine {
         .file(&format!("{tasks}/{id}/init.pid"), &(shim + 1).to_string())
 }
 
-/// Everybody's status hangs, some of whom were answered before.
+/// The status calls of all pods hang. Some of them were answered before.
 fn all_hang(probes: &mut ProbeFacts) {
     for call in [Rpc::PodSandboxStatus, Rpc::ContainerStatus] {
         for pod in [WEB, DB] {
@@ -70,7 +70,7 @@ fn all_hang(probes: &mut ProbeFacts) {
 }
 
 #[test]
-fn a_healthy_chain_of_daemons_is_silent_and_its_shims_were_looked_at() {
+fn a_healthy_chain_of_daemons_has_no_finding_and_its_shims_were_examined() {
     is_well_and_its_shims_were_seen(&healthy());
 }
 
@@ -109,7 +109,7 @@ fn a_dockerd_that_was_killed_is_one_finding_with_how_to_start_it() {
 }
 
 #[test]
-fn a_containerd_that_was_killed_behind_dockerd_is_told() {
+fn a_containerd_that_was_killed_behind_dockerd_is_reported() {
     let machine = healthy().without(&format!("proc/{CONTAINERD}"));
     let finding = only(&machine, Cause::RuntimeUnresponsive);
     assert!(finding.sentence.starts_with("containerd, on which"));
@@ -139,7 +139,7 @@ fn a_sandbox_whose_status_hangs_costs_no_shim() {
 }
 
 #[test]
-fn a_stopped_shim_is_told_with_what_its_end_costs() {
+fn a_stopped_shim_is_reported_with_the_cost_of_its_end() {
     let shim = task(SHIM, 1, "containerd-shim", "/system.slice/docker.service");
     let finding = only(&healthy().task(&stopped(shim)), Cause::ShimUnresponsive);
     assert_eq!(finding.culprit.pid, Some(SHIM));
@@ -151,7 +151,7 @@ fn a_stopped_cri_dockerd_is_named_itself() {
     let shim = "/system.slice/cri-docker.service";
     let machine = healthy()
         .task(&stopped(task(RUNTIME, 1, "cri-dockerd", shim)))
-        .asked(silent);
+        .asked(unresponsive);
     let finding = only(&machine, Cause::RuntimeUnresponsive);
     assert_eq!(finding.culprit.pid, Some(RUNTIME));
     advises(&finding, &format!("`kill -CONT {RUNTIME}`"));

@@ -8,8 +8,8 @@ use doctor::facts::probes::{End, ProbeFacts};
 
 use crate::built::{Machine, Task, advises, shows};
 use crate::others::{
-    DB, Pod, RUNTIME, WEB, dead, hung, is_well_and_its_shims_were_seen, node, only, silent,
-    stopped, task,
+    DB, Pod, RUNTIME, WEB, dead, hung, is_well_and_its_shims_were_seen, node, only, stopped, task,
+    unresponsive,
 };
 
 /// The conmon of the container of `web`, and its process.
@@ -62,7 +62,7 @@ fn web_app_dead(machine: Machine) -> Machine {
 }
 
 #[test]
-fn a_healthy_cri_o_is_silent_and_its_conmons_were_looked_at() {
+fn a_healthy_cri_o_has_no_finding_and_its_conmons_were_examined() {
     is_well_and_its_shims_were_seen(&healthy());
 }
 
@@ -87,7 +87,7 @@ fn with_pod_events_the_status_of_a_sandbox_alone_leads_to_the_stopped_conmon() {
 }
 
 #[test]
-fn a_stopped_conmon_that_nobody_waits_for_yet_is_told() {
+fn a_stopped_conmon_that_no_call_waits_for_yet_is_reported() {
     let finding = only(&web_conmon_stopped(), Cause::ShimUnresponsive);
     assert_eq!(finding.confidence, Confidence::Certain);
     assert_eq!(finding.culprit.pid, Some(CONMON));
@@ -97,7 +97,7 @@ fn a_stopped_conmon_that_nobody_waits_for_yet_is_told() {
 }
 
 #[test]
-fn statuses_of_four_seconds_are_told_beside_the_conmon_that_they_waited_for() {
+fn statuses_of_four_seconds_are_reported_beside_the_conmon_that_they_waited_for() {
     let slow = |probes: &mut ProbeFacts| {
         let status = WEB.call(Rpc::ContainerStatus, End::Answered, 3.76);
         probes.calls.push(status);
@@ -148,7 +148,7 @@ fn a_runc_create_that_was_stopped_below_its_conmon_is_to_go_on() {
 #[test]
 fn a_stopped_cri_o_is_named_and_no_container() {
     let crio = task(RUNTIME, 1, "crio", "/system.slice/crio.service");
-    let machine = healthy().task(&stopped(crio)).asked(silent);
+    let machine = healthy().task(&stopped(crio)).asked(unresponsive);
     let finding = only(&machine, Cause::RuntimeUnresponsive);
     assert_eq!(finding.culprit.pid, Some(RUNTIME));
     advises(&finding, &format!("`kill -CONT {RUNTIME}`"));

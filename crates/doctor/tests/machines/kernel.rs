@@ -8,7 +8,7 @@ use crate::built::{Machine, Task, advises, shows};
 const RELEASE: &str = "proc/sys/kernel/osrelease";
 
 #[test]
-fn a_lock_of_the_network_that_many_wait_for_is_told_with_the_kernels_own_words() {
+fn a_network_lock_that_many_tasks_wait_for_is_reported_in_the_kernels_own_words() {
     let piled = || {
         (0..7).fold(Machine::healthy(), |machine, at| {
             machine.task(&Task::new(930 + at, 500, "bridge").blocked_in("rtnl_lock"))
@@ -23,7 +23,7 @@ fn a_lock_of_the_network_that_many_wait_for_is_told_with_the_kernels_own_words()
     let finding = piled().file("dev/kmsg", line).finding(Cause::RtnlStuck);
     assert_eq!(finding.confidence, Confidence::Certain);
     shows(&finding, "waiting for lo to become free");
-    Machine::healthy().is_silent(Cause::RtnlStuck);
+    Machine::healthy().has_no_finding(Cause::RtnlStuck);
 }
 
 fn pair_in(machine: Machine, place: &'static str) -> Machine {
@@ -51,12 +51,12 @@ fn two_sleepers_on_a_kernel_that_loses_wake_ups_are_named_with_the_repaired_rele
 }
 
 #[test]
-fn a_release_of_the_table_alone_accuses_nobody_and_nor_do_sleepers_alone() {
+fn a_release_of_the_table_alone_is_no_finding_and_neither_are_sleepers_alone() {
     let bad = || Machine::healthy().file(RELEASE, "5.4.0-132-generic\n");
-    bad().is_silent(Cause::KernelRegression);
-    pair(Machine::healthy()).is_silent(Cause::KernelRegression);
+    bad().has_no_finding(Cause::KernelRegression);
+    pair(Machine::healthy()).has_no_finding(Cause::KernelRegression);
     // Sleepers that wait for something else, and tasks that are blocked elsewhere.
-    pair_in(bad(), "unix_stream_read_generic").is_silent(Cause::KernelRegression);
+    pair_in(bad(), "unix_stream_read_generic").has_no_finding(Cause::KernelRegression);
     Machine::healthy()
         .file(RELEASE, "6.1.115-126.197.amzn2023.x86_64\n")
         .task(
@@ -64,19 +64,19 @@ fn a_release_of_the_table_alone_accuses_nobody_and_nor_do_sleepers_alone() {
                 .in_container()
                 .blocked_in("rpc_wait_bit_killable"),
         )
-        .is_silent(Cause::KernelRegression);
-    // Who is in the kernel waits for something else.
+        .has_no_finding(Cause::KernelRegression);
+    // A thread that is blocked in the kernel waits for something else.
     pair(bad())
         .task(
             &Task::new(910, 900, "runc:[2:INIT]")
                 .aged(600)
                 .blocked_in("rpc_wait_bit_killable"),
         )
-        .is_silent(Cause::KernelRegression);
+        .has_no_finding(Cause::KernelRegression);
 }
 
 #[test]
-fn blocked_threads_on_a_kernel_that_is_known_for_them_are_told() {
+fn blocked_threads_on_a_kernel_that_is_known_for_them_are_reported() {
     let release = "6.1.115-126.197.amzn2023.x86_64\n";
     let machine = Machine::healthy().file(RELEASE, release).task(
         &Task::new(710, 700, "node")

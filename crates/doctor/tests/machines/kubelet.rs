@@ -1,4 +1,5 @@
-//! Whom the kubelet reports to: the API server of its kubeconfig, and the certificate it shows there.
+//! The API server that the kubelet reports to, from its kubeconfig, and the certificate that the
+//! kubelet shows there.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -107,7 +108,7 @@ fn serving(
     (port, requests)
 }
 
-/// A lease that was renewed so many seconds ago.
+/// A lease that was renewed this many seconds ago.
 fn lease(seconds: u64) -> String {
     let time = WallTime::now().before(Duration::from_secs(seconds));
     let time = time.timestamp().strftime("%FT%T.%6fZ");
@@ -128,7 +129,7 @@ const ANSWER: &str = "HTTP/1.1 401 Unauthorized\r\nDate: Fri, 10 Nov 2023 22:13:
 fn an_api_server_that_answers_whatever_is_reached() {
     let server = api_server(&reporting_to(answering(ANSWER)));
     assert_eq!(server.answer, ApiAnswer::Answered);
-    let clock = server.clock.expect("it told its time");
+    let clock = server.clock.expect("the time of the server");
     assert!(clock.is_ahead && clock.seconds > 86_400, "{clock:?}");
 }
 
@@ -157,7 +158,7 @@ fn an_api_server_that_accepts_and_says_nothing_is_given_up_in_time() {
 }
 
 #[test]
-fn an_api_server_of_another_authority_is_told_from_one_that_cannot_be_reached() {
+fn an_api_server_of_another_authority_is_distinguished_from_one_that_cannot_be_reached() {
     let machine = reporting_to(answering(ANSWER)).file("etc/kubernetes/pki/ca.crt", EXPIRED);
     let server = api_server(&machine);
     assert!(
@@ -265,7 +266,7 @@ fn found_now(machine: &Machine, cause: Cause) -> Vec<causes::finding::Finding> {
 }
 
 #[test]
-fn an_api_server_that_does_not_know_the_certificate_is_told_from_one_that_ends_the_connection() {
+fn an_unknown_certificate_is_distinguished_from_a_server_that_ends_the_connection() {
     let (port, _requests) = serving(KUBELET, |_| ANSWER.to_owned());
     let machine = reporting_to(port).file(KUBELET_FILE, KUBELET);
     let found = found_now(&machine, Cause::KubeletCredentials);

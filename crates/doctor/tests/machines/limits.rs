@@ -21,7 +21,7 @@ fn a_daemon_at_its_limit_of_descriptors_is_named_with_both_numbers() {
     containerd.fd_limit = 128;
     Machine::healthy()
         .task(&containerd)
-        .is_silent(Cause::FdOrInotifyExhausted);
+        .has_no_finding(Cause::FdOrInotifyExhausted);
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn instances_of_inotify_are_counted_by_user_and_the_greediest_is_named() {
     advises(&finding, raised);
     Machine::healthy()
         .task(&other)
-        .is_silent(Cause::FdOrInotifyExhausted);
+        .has_no_finding(Cause::FdOrInotifyExhausted);
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_machine_without_free_process_ids_is_certain() {
         "there are 32700 tasks; kernel.pid_max allows 32768",
     );
     advises(&finding, "`sysctl -w kernel.pid_max=65536`");
-    Machine::healthy().is_silent(Cause::PidsExhausted);
+    Machine::healthy().has_no_finding(Cause::PidsExhausted);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn control_groups_that_are_gone_and_held_are_counted_against_the_folders() {
     shows(&finding, "leaks memory cgroups with every container");
     let other = counted("5.10.0-8-amd64\n", 20_000).finding(Cause::MemoryCgroupLeak);
     assert_eq!(other.confidence, Confidence::Medium);
-    counted(leaking, 300).is_silent(Cause::MemoryCgroupLeak);
+    counted(leaking, 300).has_no_finding(Cause::MemoryCgroupLeak);
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn on_version_2_the_kernel_itself_says_how_many_are_dying() {
     shows(&finding, "64000 of them leaked");
     assert_eq!(finding.confidence, Confidence::Medium);
     assert!(!finding.advice.join("").contains("65535"), "{finding:?}");
-    counted(400, 40).is_silent(Cause::MemoryCgroupLeak);
-    counted(64_000, 40).is_silent(Cause::MemoryCgroupLeak);
+    counted(400, 40).has_no_finding(Cause::MemoryCgroupLeak);
+    counted(64_000, 40).has_no_finding(Cause::MemoryCgroupLeak);
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn a_runtime_near_the_memory_limit_of_its_slice_is_about_to_be_killed() {
     let finding = machine("536870912").finding(Cause::RuntimeLeak);
     assert_eq!(finding.culprit.pid, Some(500));
     shows(&finding, "500 MiB of memory, and is killed at 512 MiB");
-    machine(unlimited.trim()).is_silent(Cause::RuntimeLeak);
+    machine(unlimited.trim()).has_no_finding(Cause::RuntimeLeak);
     // 8,000,000 KiB of the machine.
     let large = stat.replace(&pages.to_string(), &(pages * 5).to_string());
     let finding = Machine::healthy().file("proc/500/stat", &large);

@@ -13,7 +13,7 @@ use crate::built::{Machine, kubelet, shows};
 
 const LAST_WORDS: &str = r#"run.go:72] "command failed" err="failed to validate kubelet configuration, error: kubelet is configured to not run on a host using cgroup v1""#;
 
-/// A line that a kubelet wrote so many minutes ago, as the journal shows it.
+/// A line that a kubelet wrote this many minutes ago, as the journal shows it.
 fn minutes_ago(minutes: u64, text: &str) -> String {
     let time = WallTime::now().before(Duration::from_secs(60 * minutes));
     let time = time.timestamp().strftime("%FT%T+0000").to_string();

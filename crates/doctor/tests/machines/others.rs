@@ -71,7 +71,7 @@ impl Pod {
     }
 }
 
-/// A node on which this runtime answers; its processes and folders come on top.
+/// A node on which this runtime answers; its processes and folders are added.
 pub fn node(runtime: &str, version: &str, socket: &str, daemon: &'static str) -> Machine {
     let machine = [RUNTIME, 700, 710]
         .iter()
@@ -135,13 +135,13 @@ pub fn dead(mut task: Task) -> Task {
     task
 }
 
-/// A call that hangs as long as the doctor waits for any.
+/// A call that hangs for the longest time that the doctor waits.
 pub fn hung(pod: Pod, call: Rpc) -> impl FnOnce(&mut ProbeFacts) {
     move |probes| probes.calls.push(pod.call(call, End::Hung, 6.0))
 }
 
-/// Nothing is answered at all.
-pub fn silent(probes: &mut ProbeFacts) {
+/// The runtime answers no call.
+pub fn unresponsive(probes: &mut ProbeFacts) {
     probes.costs.clear();
     for call in &mut probes.calls {
         (call.end, call.seconds) = (End::Hung, 6.0);
@@ -164,12 +164,12 @@ pub fn failing(probes: &mut ProbeFacts, why: &str) {
     }
 }
 
-/// What the whole doctor says.
+/// The diagnosis of all causes.
 pub fn said(machine: &Machine) -> Diagnosis {
     diagnose(&machine.facts(), |_| true)
 }
 
-/// The only finding, which costs nobody anything: nothing is advised to be killed.
+/// The only finding. Its advice is harmless: it does not kill a process.
 #[track_caller]
 pub fn only(machine: &Machine, cause: Cause) -> Finding {
     let mut findings = said(machine).findings;
@@ -182,7 +182,7 @@ pub fn only(machine: &Machine, cause: Cause) -> Finding {
     findings.remove(0)
 }
 
-/// Nothing is found, and not for want of a look at the shims or conmons.
+/// Nothing is found, although the shims or conmons were examined.
 #[track_caller]
 pub fn is_well_and_its_shims_were_seen(machine: &Machine) {
     let said = said(machine);

@@ -41,8 +41,8 @@ fn a_package_that_rpm_knows_decides_whether_the_serial_numbers_are_a_danger() {
 }
 
 #[test]
-fn rpm_is_asked_once_by_names_as_nobody_and_without_our_environment() {
-    // What it was given comes back as versions.
+fn rpm_is_asked_once_by_names_without_privileges_and_without_our_environment() {
+    // The script returns what it was given as versions.
     let script = r#"
         [ "$1 $2 $3" = '-q --qf %{NAME}\t%{EVR}\n' ] || exit 1
         for name in "$@"; do [ "$name" = systemd ] && printf 'systemd\t219-67.el7\n'; done
@@ -94,7 +94,7 @@ fn an_rpm_that_says_anything_without_end_is_heard_for_so_long() {
         let why = versions.packages.why().expect("no packages");
         assert!(why.to_string().len() < 300, "{why}");
     }
-    // What came before the flood is not lost.
+    // The output before the flood is not lost.
     let flooded = versions(&rpm("printf 'systemd\\t252-1\\n'; exec yes"));
     assert_eq!(flooded.package("systemd"), Some("252-1"));
 }

@@ -29,8 +29,8 @@ fn a_kubelet_that_waits_for_a_processor_is_named_with_how_long() {
         &finding,
         "set-property --runtime containerd.service CPUWeight=1000",
     );
-    // The same, and everybody is served.
-    machine().is_silent(Cause::CpuStarved);
+    // The same pressure, but every call is answered in time.
+    machine().has_no_finding(Cause::CpuStarved);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn a_busy_second_is_no_starvation() {
         )
         .later("proc/stat", "cpu  1100 0 1090 8010 0 0 0 0 0 0\n")
         .task_later(kubelet)
-        .is_silent(Cause::CpuStarved);
+        .has_no_finding(Cause::CpuStarved);
 }
 
 #[test]
@@ -57,15 +57,15 @@ fn a_busy_machine_whose_daemons_run_when_they_want_to_is_well() {
             "some avg10=90.00 avg60=85.00 avg300=60.00 total=1\n",
         )
         .later("proc/stat", "cpu  1100 0 1090 8010 0 0 0 0 0 0\n")
-        .is_silent(Cause::CpuStarved);
+        .has_no_finding(Cause::CpuStarved);
 }
 
 #[test]
-fn time_that_the_hypervisor_takes_is_told() {
+fn time_that_the_hypervisor_takes_is_reported() {
     let machine = || Machine::healthy().later("proc/stat", "cpu  1050 0 1000 8050 0 0 0 100 0 0\n");
     let finding = machine().suffering().finding(Cause::CpuStarved);
     shows(&finding, "hypervisor took 50 %");
-    machine().is_silent(Cause::CpuStarved);
+    machine().has_no_finding(Cause::CpuStarved);
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn memory_that_is_thrown_away_and_read_again_is_thrashing() {
     let finding = machine().suffering().finding(Cause::MemoryThrash);
     assert_eq!(finding.confidence, Confidence::High);
     shows(&finding, "35 % of the last 10 s");
-    machine().is_silent(Cause::MemoryThrash);
+    machine().has_no_finding(Cause::MemoryThrash);
 
     let short = "MemTotal: 8000000 kB\nMemAvailable: 100000 kB\n";
     let old = || {
@@ -87,13 +87,13 @@ fn memory_that_is_thrown_away_and_read_again_is_thrashing() {
     let read_again = || old().later("proc/vmstat", "workingset_refault 20100\n");
     let finding = read_again().suffering().finding(Cause::MemoryThrash);
     assert_eq!(finding.confidence, Confidence::Medium);
-    read_again().is_silent(Cause::MemoryThrash);
-    // Full of what nobody misses.
-    old().suffering().is_silent(Cause::MemoryThrash);
+    read_again().has_no_finding(Cause::MemoryThrash);
+    // The memory is full, but nothing is read again.
+    old().suffering().has_no_finding(Cause::MemoryThrash);
 }
 
 #[test]
-fn a_runtime_that_the_kernel_killed_is_told_while_it_is_new() {
+fn a_runtime_that_the_kernel_killed_is_reported_while_the_kill_is_recent() {
     let killed = |seconds: u64, name: &str| {
         let line = format!("3,7,{seconds}000000,-;Out of memory: Killed process 500 ({name})\n");
         Machine::healthy().file("dev/kmsg", &line)
@@ -101,15 +101,15 @@ fn a_runtime_that_the_kernel_killed_is_told_while_it_is_new() {
     let finding = killed(999_900, "containerd").finding(Cause::MemoryThrash);
     shows(&finding, "(containerd)");
     assert_eq!(finding.culprit.process.as_deref(), Some("containerd"));
-    killed(500_000, "containerd").is_silent(Cause::MemoryThrash);
+    killed(500_000, "containerd").has_no_finding(Cause::MemoryThrash);
     // A workload harms itself, unless the node is seen to suffer.
-    killed(999_900, "java").is_silent(Cause::MemoryThrash);
+    killed(999_900, "java").has_no_finding(Cause::MemoryThrash);
     let finding = killed(999_900, "java").suffering();
     shows(&finding.finding(Cause::MemoryThrash), "(java)");
 }
 
 #[test]
-fn whoever_passes_the_limit_of_its_own_group_harms_its_pod_alone() {
+fn a_process_that_exceeds_the_limit_of_its_own_group_harms_its_pod_alone() {
     let said = |text: &str| {
         let line = format!("3,7,999900000000,-;{text}\n");
         Machine::healthy().file("dev/kmsg", &line)
@@ -119,7 +119,7 @@ fn whoever_passes_the_limit_of_its_own_group_harms_its_pod_alone() {
         "Memory cgroup out of memory: Killed process 900 (containerd)",
         "Out of memory: Killed process 900 (containerd-shim)",
     ] {
-        said(text).is_silent(Cause::MemoryThrash);
+        said(text).has_no_finding(Cause::MemoryThrash);
         let finding = said(text).suffering().finding(Cause::MemoryThrash);
         assert_eq!(finding.culprit.pid, None, "{text}");
         advises(&finding, "check /proc/pressure/memory");

@@ -34,7 +34,7 @@ fn a_frozen_init_is_named_with_the_file_that_thaws_it() {
     Machine::healthy()
         .file(&state, "THAWED\n")
         .task(&init('S', "ep_poll"))
-        .is_silent(Cause::RuncInitFrozen);
+        .has_no_finding(Cause::RuncInitFrozen);
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn where_no_group_could_be_read_the_kernel_is_not_accused() {
 }
 
 #[test]
-fn a_pod_that_is_frozen_with_nobody_of_runc_in_it_is_only_suspected() {
+fn a_frozen_pod_without_a_process_of_runc_is_only_suspected() {
     let state = format!("sys/fs/cgroup/freezer{POD}/{ID}/freezer.state");
     let machine = Machine::healthy().file(&state, "FROZEN\n");
     let finding = machine.finding(Cause::RuncInitFrozen);
@@ -96,12 +96,12 @@ fn runc_of_the_wrong_candidate_that_writes_into_its_pipe_is_certain() {
     advises(&finding, "`kill -KILL 910`");
     version("1.0.0-rc94")
         .task(&init('S', "pipe_write"))
-        .is_silent(Cause::RuncSeccompPipe);
-    version("1.0.0-rc93").is_silent(Cause::RuncSeccompPipe);
+        .has_no_finding(Cause::RuncSeccompPipe);
+    version("1.0.0-rc93").has_no_finding(Cause::RuncSeccompPipe);
 }
 
 #[test]
-fn pipes_that_near_their_limit_are_told_before_that_candidate_hangs() {
+fn pipes_that_near_their_limit_are_reported_before_that_candidate_hangs() {
     let limit = "proc/sys/fs/pipe-user-pages-soft";
     let machine = version("1.0.0-rc93").file(limit, "50\n");
     let finding = machine.finding(Cause::RuncSeccompPipe);
@@ -109,11 +109,11 @@ fn pipes_that_near_their_limit_are_told_before_that_candidate_hangs() {
     advises(&finding, "`sysctl -w fs.pipe-user-pages-soft=200`");
     version("1.1.12")
         .file(limit, "50\n")
-        .is_silent(Cause::RuncSeccompPipe);
+        .has_no_finding(Cause::RuncSeccompPipe);
 }
 
 #[test]
-fn an_exec_that_never_returns_is_told_by_version_and_by_its_lack_of_children() {
+fn an_exec_that_never_returns_is_recognized_by_version_and_by_its_lack_of_children() {
     let left = |machine: Machine| machine.task(&Task::new(900, 700, "runc").aged(300));
     let finding = left(version("1.3.2")).finding(Cause::RuncShortExecStuck);
     assert_eq!(finding.confidence, Confidence::High);
@@ -121,14 +121,14 @@ fn an_exec_that_never_returns_is_told_by_version_and_by_its_lack_of_children() {
     shows(&finding, "version of runc: 1.3.2");
     advises(&finding, "`kill -KILL 900`");
 
-    left(version("1.3.6")).is_silent(Cause::RuncShortExecStuck);
-    version("1.3.2").is_silent(Cause::RuncShortExecStuck);
+    left(version("1.3.6")).has_no_finding(Cause::RuncShortExecStuck);
+    version("1.3.2").has_no_finding(Cause::RuncShortExecStuck);
     // It still has something to wait for.
     left(version("1.3.2"))
         .task(&Task::new(901, 900, "runc:[2:INIT]"))
-        .is_silent(Cause::RuncShortExecStuck);
+        .has_no_finding(Cause::RuncShortExecStuck);
     // By hand, in a terminal, it may last for days.
     version("1.3.2")
         .task(&Task::new(900, 1, "runc").aged(300))
-        .is_silent(Cause::RuncShortExecStuck);
+        .has_no_finding(Cause::RuncShortExecStuck);
 }

@@ -64,13 +64,13 @@ fn who_runs_between_the_looks_is_not_blocked() {
     shim.switches += 1;
     machine
         .task_later(shim)
-        .is_silent(Cause::StorageUnresponsive);
+        .has_no_finding(Cause::StorageUnresponsive);
     // Asleep in the same function, but to be woken by anything.
     let mut asleep = Task::new(700, 1, "containerd-shim");
     asleep.wchan = "fuse_dev_do_read";
     Machine::healthy()
         .task(&asleep)
-        .is_silent(Cause::StorageUnresponsive);
+        .has_no_finding(Cause::StorageUnresponsive);
 }
 
 #[test]
@@ -100,20 +100,21 @@ fn a_fuse_server_that_answers_nothing_is_named_with_what_gives_it_up() {
     shows(finding, "of s3fs at /mnt/s3");
     advises(finding, "s3fs, mounted at /mnt/s3");
     advises(finding, "`echo 1 > /sys/fs/fuse/connections/61/abort`");
-    // Busy for readers who go on: not to be cut off, and no finding if all are served.
+    // The server is busy but still answers: its connection is not to be aborted, and there is no
+    // finding if no component of the node waits.
     let finding = machine().suffering().finding(Cause::StorageUnresponsive);
     shows(&finding, "ListContainers took 3.2s");
     advises(&finding, "s3fs, mounted at /mnt/s3, still works");
     assert!(!finding.advice[0].contains("abort"), "{finding:?}");
-    machine().is_silent(Cause::StorageUnresponsive);
+    machine().has_no_finding(Cause::StorageUnresponsive);
     Machine::healthy()
         .file(waiting, "4\n")
         .later(waiting, "0\n")
-        .is_silent(Cause::StorageUnresponsive);
+        .has_no_finding(Cause::StorageUnresponsive);
 }
 
 #[test]
-fn who_waits_for_a_fuse_server_is_told_which_and_not_of_the_kernels_own_folder() {
+fn a_wait_for_a_fuse_server_names_the_server_and_not_the_kernels_own_folder() {
     let shim = Task::new(700, 1, "containerd-shim").blocked_in("request_wait_answer");
     let finding = Machine::healthy()
         .task(&shim)
@@ -127,7 +128,7 @@ fn who_waits_for_a_fuse_server_is_told_which_and_not_of_the_kernels_own_folder()
 }
 
 #[test]
-fn the_agent_that_permits_nobody_is_the_culprit_and_not_its_victims() {
+fn the_agent_that_permits_no_access_is_the_culprit_and_not_its_victims() {
     let mut agent = Task::new(800, 1, "twistlock");
     agent.fds = vec!["anon_inode:[eventpoll]", "anon_inode:[fanotify]"];
     let marks = "pos:\t0\nflags:\t04002\nfanotify flags:4 event-flags:8000\n\
@@ -148,11 +149,11 @@ fn the_agent_that_permits_nobody_is_the_culprit_and_not_its_victims() {
     );
     shows(&finding, "kubelet (600) waits in fanotify_handle_event");
     advises(&finding, "`kill -KILL 800`");
-    agent().is_silent(Cause::FanotifyBlocked);
+    agent().has_no_finding(Cause::FanotifyBlocked);
 }
 
 #[test]
-fn a_listener_that_nobody_waits_for_is_shown_and_not_to_be_killed() {
+fn a_listener_that_no_process_waits_for_is_shown_and_not_to_be_killed() {
     let mut watcher = Task::new(800, 1, "watcher");
     watcher.fds = vec!["anon_inode:[eventpoll]", "anon_inode:[fanotify]"];
     let marks = "pos:\t0\nflags:\t04002\nfanotify flags:600 event-flags:0\n\
@@ -174,7 +175,7 @@ const STALLED: &str = "some avg10=90.00 avg60=80.00 avg300=9.00 total=1\n\
 const SLOW: &str = "   8       0 sda 1010 0 0 6000 1020 0 0 11000 12 2000 9000\n";
 
 #[test]
-fn a_disk_that_everybody_waits_for_is_told_with_what_lies_on_it() {
+fn a_disk_that_all_tasks_wait_for_is_reported_with_what_lies_on_it() {
     let machine = || {
         Machine::healthy()
             .file("proc/pressure/io", STALLED)
@@ -186,32 +187,35 @@ fn a_disk_that_everybody_waits_for_is_told_with_what_lies_on_it() {
     shows(&finding, "sda (holds /, /var/lib/containerd");
     shows(&finding, "500 ms per request, 12 in flight");
     shows(&finding, "ListContainers took 3.2s");
-    // Busy, and nobody minds: neither whom a node needs, nor anybody at all.
-    machine().is_silent(Cause::DiskSaturated);
+    // The disk is busy, but no component that the node needs waits for it, nor does any other task.
+    machine().has_no_finding(Cause::DiskSaturated);
     Machine::healthy()
         .suffering()
         .later("proc/diskstats", SLOW)
-        .is_silent(Cause::DiskSaturated);
+        .has_no_finding(Cause::DiskSaturated);
 }
 
 #[test]
 fn a_kernel_that_counts_no_pressure_has_its_disks_judged_by_their_answers() {
-    let silent = "   8       0 sda 1000 0 0 1000 1000 0 0 1000 7 2000 2000\n";
+    let in_flight = "   8       0 sda 1000 0 0 1000 1000 0 0 1000 7 2000 2000\n";
     let old = || Machine::healthy().without("proc/pressure");
     let stuck = || {
         old()
-            .file("proc/diskstats", &silent.replace("2000 2000", "1000 1000"))
-            .later("proc/diskstats", silent)
+            .file(
+                "proc/diskstats",
+                &in_flight.replace("2000 2000", "1000 1000"),
+            )
+            .later("proc/diskstats", in_flight)
     };
     let finding = stuck().suffering().finding(Cause::DiskSaturated);
     assert_eq!(finding.confidence, Confidence::Medium);
     shows(&finding, "none completed, 7 in flight");
-    stuck().is_silent(Cause::DiskSaturated);
-    old().suffering().is_silent(Cause::DiskSaturated);
+    stuck().has_no_finding(Cause::DiskSaturated);
+    old().suffering().has_no_finding(Cause::DiskSaturated);
 }
 
 #[test]
-fn a_full_file_system_is_told_by_space_or_inodes_but_not_where_it_must_be_full() {
+fn a_full_file_system_is_recognized_by_space_or_inodes_but_not_where_it_must_be_full() {
     let root = |bytes_available, inodes_available, read_only| Filesystem {
         path: "/run".to_owned(),
         bytes: 100 << 20,

@@ -29,7 +29,7 @@ fn counted(machine: Machine, serial: u32) -> Machine {
     })
 }
 
-fn silent(machine: Machine) -> Machine {
+fn overdue(machine: Machine) -> Machine {
     machine.bus(|bus| {
         bus.ping = Fact::known(Ping::Silent { seconds: 5.0 }, "ping");
         let answered = Ping::Answered {
@@ -41,7 +41,7 @@ fn silent(machine: Machine) -> Machine {
 }
 
 #[test]
-fn serial_numbers_that_run_out_are_told_with_the_time_that_is_left() {
+fn serial_numbers_that_run_out_are_reported_with_the_time_that_is_left() {
     let machine = counted(rhel("219-62.el7"), 0xf000_0000);
     let finding = machine.finding(Cause::SystemdCookieOverflow);
     assert_eq!(finding.confidence, Confidence::Certain);
@@ -76,19 +76,19 @@ fn the_time_that_is_left_is_known_long_before_it_is_a_finding() {
         });
         assert_eq!(left(unreachable), None);
     }
-    assert_eq!(left(silent(rhel("219-62.el7"))), None);
+    assert_eq!(left(overdue(rhel("219-62.el7"))), None);
 }
 
 #[test]
 fn a_large_serial_number_is_harmless_on_a_systemd_that_goes_on() {
     for machine in [rhel("219-78.el7_9.3"), Machine::healthy()] {
-        counted(machine, 0xf000_0000).is_silent(Cause::SystemdCookieOverflow);
+        counted(machine, 0xf000_0000).has_no_finding(Cause::SystemdCookieOverflow);
     }
-    counted(rhel("219-62.el7"), 0x7000_0000).is_silent(Cause::SystemdCookieOverflow);
+    counted(rhel("219-62.el7"), 0x7000_0000).has_no_finding(Cause::SystemdCookieOverflow);
 }
 
 #[test]
-fn an_update_that_was_installed_and_never_started_helps_nobody() {
+fn an_installed_update_that_was_never_started_does_not_help() {
     let machine = counted(rhel("219-78.el7_9.3"), 0xf000_0000);
     std::os::unix::fs::symlink(
         "/usr/lib/systemd/systemd (deleted)",
@@ -104,11 +104,11 @@ fn an_update_that_was_installed_and_never_started_helps_nobody() {
 
 #[test]
 fn behind_the_edge_the_private_socket_still_answers() {
-    let finding = silent(rhel("219-62.el7")).finding(Cause::SystemdCookieOverflow);
+    let finding = overdue(rhel("219-62.el7")).finding(Cause::SystemdCookieOverflow);
     assert_eq!(finding.confidence, Confidence::High);
     shows(&finding, "private socket");
-    // A repaired one that is silent is silent for another reason.
-    silent(Machine::healthy()).is_silent(Cause::SystemdCookieOverflow);
+    // A repaired systemd that does not answer has another cause.
+    overdue(Machine::healthy()).has_no_finding(Cause::SystemdCookieOverflow);
 }
 
 fn busy(machine: Machine) -> Machine {
@@ -138,15 +138,15 @@ fn a_systemd_that_reads_mounts_all_day_is_named_with_the_runc_that_makes_them() 
     let quick = busy(Machine::healthy()).suffering();
     let quick = quick.finding(Cause::SystemdOverloaded);
     assert_eq!(quick.confidence, Confidence::Medium);
-    busy(Machine::healthy()).is_silent(Cause::SystemdOverloaded);
+    busy(Machine::healthy()).has_no_finding(Cause::SystemdOverloaded);
     // Slow and idle is another cause's.
-    slow(Machine::healthy()).is_silent(Cause::SystemdOverloaded);
+    slow(Machine::healthy()).has_no_finding(Cause::SystemdOverloaded);
 }
 
 #[test]
 fn a_bus_without_systemd_or_without_room_is_unavailable() {
-    let nobody = Machine::healthy().bus(|bus| bus.owner = Fact::known(None, "bus"));
-    let finding = nobody.finding(Cause::BusUnavailable);
+    let without_owner = Machine::healthy().bus(|bus| bus.owner = Fact::known(None, "bus"));
+    let finding = without_owner.finding(Cause::BusUnavailable);
     assert_eq!(finding.confidence, Confidence::Certain);
     assert_eq!(finding.culprit.pid, Some(400));
 
@@ -168,11 +168,11 @@ fn a_bus_without_systemd_or_without_room_is_unavailable() {
 }
 
 #[test]
-fn where_process_1_is_not_systemd_nobody_misses_the_bus() {
+fn the_bus_is_not_needed_where_process_1_is_not_systemd() {
     Machine::healthy()
         .task(&Task::new(1, 0, "machined"))
         .bus(|bus| bus.reach = Fact::known(Reach::NoSocket, "bus"))
-        .is_silent(Cause::BusUnavailable);
+        .has_no_finding(Cause::BusUnavailable);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_kubelet_that_systemd_restarts_and_restarts_is_an_effect_of_what_else_is_fou
         &finding,
         "its main process, kubelet (600), has been running for 1m40s",
     );
-    restarted(4000, 5000).is_silent(Cause::RepairLoop);
+    restarted(4000, 5000).has_no_finding(Cause::RepairLoop);
 
     let both = machine.bus(|bus| bus.owner = Fact::known(None, "bus"));
     let found = doctor::diagnosis::diagnose(&both.facts(), |_| true).findings;

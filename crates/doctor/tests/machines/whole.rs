@@ -211,7 +211,7 @@ fn numbers_that_no_machine_has_break_no_judge() {
     let mut judged = 0;
     for number in [u32::MAX.into(), u64::MAX.into(), (-1e308).into()] {
         with_each_number(&facts, &number, &mut |changed| {
-            // Another type than the place has is damage, which is told elsewhere.
+            // A value of another type is damage, which other tests cover.
             if let Ok(facts) = serde_json::from_value::<NodeFacts>(changed) {
                 diagnose(&facts, |_| true);
                 judged += 1;

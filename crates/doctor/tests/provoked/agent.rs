@@ -10,7 +10,7 @@ use doctor::collect::host::Host;
 
 use crate::local::{Mount, Running, about, await_ready, facts, skipped};
 
-/// Asks to permit opens below one mount, and then reads none of the questions.
+/// Registers to permit opens below one mount, and then reads no request.
 const AGENT: &str = "
 import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -24,7 +24,7 @@ sys.stdin.read()
 ";
 
 #[test]
-fn the_agent_that_permits_nobody_is_named_while_its_victim_waits() {
+fn the_agent_that_permits_no_access_is_named_while_its_victim_waits() {
     let Some(mount) = Mount::small() else {
         return;
     };
@@ -60,7 +60,7 @@ fn the_agent_that_permits_nobody_is_named_while_its_victim_waits() {
         "{found:?}"
     );
 
-    // As the advice has it: ending the agent lets everybody go on.
+    // As the advice says, all victims continue once the agent ends.
     drop(agent);
     assert!(victim.wait().expect("to end").success());
     let seen = facts(&Host::local());

@@ -12,7 +12,7 @@ groups_of() {
     done
 }
 
-# Kills until nobody is left, since what is being killed may still be starting others.
+# Kills until no process is left, since a process that is being killed may still start others.
 take_away() {
     for _ in $(seq 200); do
         folders=$(groups_of "$1" | xargs -I {} find {} -depth -type d 2>/dev/null) || true

@@ -49,7 +49,7 @@ struct Booted {
 }
 
 impl Keeper {
-    /// With the process id of systemd-nspawn, if it came that far.
+    /// With the process id of systemd-nspawn, if it was started.
     fn start(root: &Path) -> (Self, Option<u32>) {
         let mut shell = Command::new("sh")
             .args(["-c", BOOT, "boot"])
@@ -165,7 +165,7 @@ fn child(parent: u32, name: &str) -> Option<u32> {
 }
 
 #[test]
-fn a_real_systemd_is_asked_and_its_silence_and_that_of_its_bus_are_told_apart() {
+fn a_real_systemd_that_does_not_answer_is_distinguished_from_its_bus_that_does_not() {
     let Some(booted) = Booted::start() else {
         return;
     };
@@ -179,7 +179,7 @@ fn a_real_systemd_is_asked_and_its_silence_and_that_of_its_bus_are_told_apart() 
     }
     let bus = &seen.host.bus;
     assert_eq!(bus.reach.value(), Some(&Reach::Connected));
-    // Its private socket takes nobody from outside of its namespace of processes.
+    // Its private socket accepts no connection from outside of its PID namespace.
     assert_eq!(bus.private.value(), None);
     let version = bus.systemd.value().expect("a version");
     assert!(
@@ -286,7 +286,7 @@ fn a_kubelet_that_systemd_starts_again_and_again_is_named_until_it_runs() {
     let read = doctor::bundle::read(&file).expect("a bundle");
     assert_eq!(loops(&read), found);
 
-    // One that just runs, and whose control group alone tells its unit.
+    // A kubelet that just runs, and whose unit is known from its control group alone.
     booted.systemctl(&["stop", "kubelet.service"]);
     let runs = "printf k3s-server > /proc/self/comm; sleep 1000";
     booted.service("k3s.service", again, runs);

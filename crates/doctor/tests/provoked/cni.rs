@@ -17,7 +17,7 @@ $0 = "terway";
 sysread $agent, my $answer, 1;
 "#;
 
-/// Listens, and answers nobody; with a second argument it does not even accept.
+/// Listens, and answers no request. With a second argument, it does not even accept connections.
 const AGENT: &str = r#"
 use Socket;
 socket(my $asked, PF_UNIX, SOCK_STREAM, 0) or die;
@@ -56,7 +56,7 @@ fn the_agent_that_a_plugin_waits_for_is_named_whether_it_accepted_it_or_not() {
     for ((kubelet, _), (agent, socket)) in kubelets.iter().zip(agents.iter().zip(asked)) {
         let mut children = seen.host.children(kubelet.pid());
         let plugin = children.next().expect("a plugin");
-        // The oldest is the one that is told of: of each by itself.
+        // Only the oldest plugin is reported, so each is examined alone.
         let mut seen = seen.clone();
         let doctor::facts::Fact::Known { value, .. } = &mut seen.host.processes else {
             panic!("processes");

@@ -124,7 +124,7 @@ async fn a_conmon_that_is_stopped_is_named_by_its_note() {
 }
 
 #[tokio::test]
-async fn a_container_that_has_ended_and_is_listed_as_running_for_seconds_is_told() {
+async fn a_container_that_has_ended_and_is_listed_as_running_for_seconds_is_reported() {
     let node = Node::new();
     node.note(ended(), ended());
     let finding = node.finding().await;
@@ -133,7 +133,7 @@ async fn a_container_that_has_ended_and_is_listed_as_running_for_seconds_is_told
     assert!(finding.sentence.contains(said), "{finding:#?}");
 }
 
-/// Its container was asked for by its id, which comes after the lists.
+/// Waits until the status of a container is requested, which is done after the lists.
 async fn has_been_listed(sim: &Sim) {
     while sim.calls_made(Rpc::ContainerStatus) == 0 {
         sleep(Duration::from_millis(10)).await;
@@ -141,7 +141,7 @@ async fn has_been_listed(sim: &Sim) {
 }
 
 #[tokio::test]
-async fn a_container_that_has_ended_is_told_where_the_next_list_is_late() {
+async fn a_container_that_has_ended_is_reported_even_if_the_next_list_is_slow() {
     for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         let node = Node::new();
         node.note(ended(), ended());

@@ -1,4 +1,4 @@
-//! A `runc init` in a frozen group, and one that writes into a pipe that nobody empties.
+//! A `runc init` in a frozen group, and one that writes into a pipe that no process reads.
 
 use std::thread::sleep;
 use std::time::Duration;
@@ -28,7 +28,7 @@ fn a_frozen_init_is_found_with_what_thaws_it_and_is_let_go_once_thawed() {
     let thaw = format!("echo THAWED > /sys/fs/cgroup/freezer{}", group.path());
     assert!(young.advice[0].contains(&thaw), "{:?}", young.advice);
 
-    // Nobody waits half a minute in a test: the same facts, later.
+    // The same facts half a minute later, without waiting that long.
     let processes = match &mut seen.host.processes {
         doctor::facts::Fact::Known { value, .. } => value,
         missing => panic!("{missing:?}"),

@@ -14,7 +14,7 @@ use crate::local::{Group, Mount, Running, about, facts, findings};
 
 #[test]
 fn a_daemon_that_has_no_descriptor_left_is_found_and_its_twin_is_not() {
-    // Whoever started the test may have left some of them open.
+    // The process that started the test may have left some of them open.
     let close = "exec 3<&- 4<&- 5<&- 6<&- 7<&- 8<&-";
     let open = "exec 3</dev/null 4</dev/null 5</dev/null 6</dev/null 7</dev/null 8</dev/null";
     let daemon = |limit: u32| {
@@ -57,7 +57,7 @@ fn a_group_that_may_not_fork_is_found_until_its_limit_is_raised() {
         let of_ours = |line: &String| line == &format!("{} has 4 of at most 4 tasks", group.path());
         found.iter().any(|one| one.evidence.iter().any(of_ours))
     };
-    // Nobody whom the node needs is in it.
+    // No process that the node needs is in the group.
     assert!(!full(&Host::local()));
     drop(other);
     let _daemon = sleeper("containerd");

@@ -10,14 +10,14 @@ use doctor::collect::host::Host;
 
 use crate::local::{Mount, Running, facts, findings, skipped};
 
-/// Mounts FUSE, reads none of the requests, and starts somebody who looks into it: the
-/// number of the connection and the victim are told.
+/// Mounts FUSE, reads none of the requests, and starts a process that reads a file in it. Prints the
+/// number of the connection and the PID of this victim.
 const SERVER: &str = "
 import ctypes, os, subprocess, sys
 libc = ctypes.CDLL(None, use_errno=True)
 requests = os.open('/dev/fuse', os.O_RDWR)
 options = f'fd={requests},rootmode=40000,user_id=0,group_id=0'
-if libc.mount(b'silent', sys.argv[1].encode(), b'fuse', 0, options.encode()) != 0:
+if libc.mount(b'unresponsive', sys.argv[1].encode(), b'fuse', 0, options.encode()) != 0:
     sys.exit(os.strerror(ctypes.get_errno()))
 table = open('/proc/self/mountinfo').read().splitlines()
 device = next(row.split()[2] for row in table if row.split()[4] == sys.argv[1])
@@ -28,7 +28,7 @@ sys.stdin.read()
 ";
 
 #[test]
-fn whoever_waits_for_a_silent_file_system_is_named_and_so_is_its_connection() {
+fn a_process_that_waits_for_an_unresponsive_file_system_is_named_and_so_is_the_connection() {
     let folder = tempfile::tempdir().expect("a folder");
     let mount = folder.path().join("mount");
     let connections = folder.path().join("sys/fs/fuse/connections");

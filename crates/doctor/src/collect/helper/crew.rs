@@ -1,10 +1,10 @@
-//! Reads many files, of which some may never return. One worker reads and is polled. If a read
-//! does not return, the worker is abandoned, and the next one continues without that file.
+//! Reads many files, of which some may never return. One worker reads and is checked regularly. If
+//! a read does not return, the worker is abandoned, and the next one continues without that file.
 //!
 //! ```text
-//!   items --> worker --announces each read--> board <-- polled every 10 ms
-//!               |                                            |
-//!               +-- hangs: abandoned, a new one starts <-----+
+//!   items --> worker --announces each read--> board <-- checked every 10 ms
+//!               |                                             |
+//!               +-- hangs: abandoned, a new one starts <------+
 //! ```
 
 use std::collections::{BTreeMap, HashSet};
@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 use crate::facts::Missing;
 use crate::facts::host::{Gap, Gaps};
 
-/// A read takes microseconds. If the same read is seen at this many polls in a row, it does not
-/// return. Polls are counted, not timed: on a busy machine, the poller is delayed as much as the
-/// reader.
-const MAX_POLLS: u32 = 50;
+/// A read takes microseconds. If the same read is seen at this many checks in a row, it does not
+/// return. Checks are counted, not timed: on a busy machine, the checking thread is delayed as much
+/// as the reader.
+const MAX_CHECKS: u32 = 50;
 
 /// The same for a kind of file of which a read did not return before.
-const MAX_POLLS_AGAIN: u32 = 10;
+const MAX_CHECKS_AGAIN: u32 = 10;
 
 /// If this many workers were abandoned, files of a kind that did not return are not read any more.
 const MAX_LEFT_PER_KIND: usize = 24;
@@ -31,8 +31,8 @@ const MAX_LEFT_PER_KIND: usize = 24;
 /// If this many workers were abandoned, nothing more is read.
 const MAX_LEFT: usize = 32;
 
-/// How often the worker is polled.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// How often the worker is checked.
+const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
 /// Workers read small files, and many may be abandoned.
 const STACK_BYTES: usize = 256 << 10;
@@ -80,10 +80,10 @@ where
         if !is_hired || Instant::now() >= until {
             break;
         }
-        let waited = desk.changed.wait_timeout(board, POLL_INTERVAL);
+        let waited = desk.changed.wait_timeout(board, CHECK_INTERVAL);
         board = waited.unwrap_or_else(PoisonError::into_inner).0;
-        if let Some((_, glances)) = &mut board.reading {
-            *glances += 1;
+        if let Some((_, checks)) = &mut board.reading {
+            *checks += 1;
         }
     }
     // Workers that are still reading find that their results are not needed.
@@ -107,7 +107,7 @@ struct Board {
     worker: usize,
     /// The first item that is not done.
     next: usize,
-    /// What it reads, and at how many polls.
+    /// The file that it reads, and at how many checks in a row.
     reading: Option<(PathBuf, u32)>,
     /// The abandoned workers that have not returned, with the file that they read.
     left: BTreeMap<usize, PathBuf>,
@@ -126,13 +126,13 @@ impl Board {
     fn is_stuck(&self) -> bool {
         self.reading
             .as_ref()
-            .is_some_and(|(path, glances)| *glances >= self.patience(path))
+            .is_some_and(|(path, checks)| *checks >= self.max_checks(path))
     }
 
-    fn patience(&self, path: &Path) -> u32 {
+    fn max_checks(&self, path: &Path) -> u32 {
         match self.is_of_blocked_kind(path) {
-            true => MAX_POLLS_AGAIN,
-            false => MAX_POLLS,
+            true => MAX_CHECKS_AGAIN,
+            false => MAX_CHECKS,
         }
     }
 
@@ -146,7 +146,7 @@ impl Board {
         if let Some((path, _)) = self.reading.take() {
             self.gaps.add(Gap {
                 file: path.display().to_string(),
-                why: Missing::blocked(POLL_INTERVAL * self.patience(&path)),
+                why: Missing::blocked(CHECK_INTERVAL * self.max_checks(&path)),
             });
             self.blocked.insert(path.clone());
             self.left.insert(self.worker, path);
@@ -182,7 +182,7 @@ impl Reads {
         }
         let is_refused = board.left.len() >= MAX_LEFT_PER_KIND && board.is_of_blocked_kind(path);
         if board.blocked.contains(path) {
-            return Err(Missing::blocked(POLL_INTERVAL * MAX_POLLS));
+            return Err(Missing::blocked(CHECK_INTERVAL * MAX_CHECKS));
         }
         if is_refused {
             let why = "it was not read, because reads of this file did not return for other \

@@ -121,7 +121,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // Waiting for one that sleeps uninterruptibly would be waiting for ever.
+        // A wait for a process that sleeps uninterruptibly might never return.
         if let Some(child) = &mut self.child {
             let _ = child.kill();
             let _ = child.try_wait();

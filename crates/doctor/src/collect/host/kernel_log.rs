@@ -21,7 +21,7 @@ pub(super) fn read(host: &Host) -> Fact<Vec<KernelLine>> {
     let path = host.dev.join("kmsg");
     let source = path.display().to_string();
     match records(&path) {
-        Ok(records) => Fact::known(telling(&records), source),
+        Ok(records) => Fact::known(relevant(&records), source),
         Err(error) => Fact::missing(error, source),
     }
 }
@@ -46,7 +46,7 @@ fn records(path: &Path) -> std::io::Result<Vec<u8>> {
 }
 
 /// `6,339,5140900,-;text`: the third field is the time since boot in microseconds.
-fn telling(records: &[u8]) -> Vec<KernelLine> {
+fn relevant(records: &[u8]) -> Vec<KernelLine> {
     let search = LineSearch::active();
     let mut kept = Vec::new();
     for record in records.split(|byte| *byte == b'\n') {

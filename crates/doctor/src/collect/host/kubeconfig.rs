@@ -44,7 +44,7 @@ struct NamedCluster {
     cluster: Cluster,
 }
 
-/// The API server, and who vouches for it.
+/// The API server, and the authority that signs its certificate.
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) struct Cluster {

@@ -31,7 +31,7 @@ const IN_VAR: [&str; 8] = [
     "log/messages",
 ];
 
-/// The lines of the last so many seconds, and when one of these `kubelets` wrote last.
+/// The lines of the last `lately`, and when one of these `kubelets` wrote last.
 pub(super) fn read(
     host: &Host,
     helpers: &mut Helpers,

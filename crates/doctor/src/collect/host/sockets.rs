@@ -23,8 +23,8 @@ const COMMON: [&str; 4] = [
     "/var/run/dbus/",
 ];
 
-/// Who has which socket open, by inode. Of several it is the first, which the others have it
-/// from; but a service that systemd listens for has it from process 1.
+/// The process that has a socket open, by inode. Of several processes it is the first, from which the
+/// others inherited it; but a service that systemd listens for has it from process 1.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::collect) struct Holders(HashMap<u32, u32>);
 
@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_talks_to_its_agent_and_not_to_whom_everybody_does() {
+    fn a_plugin_talks_to_its_agent_and_not_to_a_service_that_all_processes_use() {
         let processes = [
             process(1, 0, "systemd"),
             process(10, 1, "containerd"),

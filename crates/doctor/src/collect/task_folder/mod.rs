@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_tells_its_pod_and_its_first_process() {
+    fn a_task_names_its_pod_and_its_first_process() {
         let root = tempfile::tempdir().unwrap();
         let folder = folder(&root, "containerd/containerd.sock");
         assert!(folder.noted().is_empty());
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn of_cri_o_the_notes_tell_the_first_process_and_the_conmon_of_each_container() {
+    fn the_notes_of_cri_o_name_the_first_process_and_the_conmon_of_each_container() {
         let root = tempfile::tempdir().unwrap();
         let folder = folder(&root, "crio/crio.sock");
         let containers = root

@@ -34,7 +34,7 @@ pub struct ApiServer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is", content = "it")]
 pub enum Lease {
-    /// The lease, which the kubelet renewed so many seconds before.
+    /// The lease, and how many seconds ago the kubelet renewed it.
     #[serde(rename_all = "camelCase")]
     Renewed {
         /// By the clock of this machine, which is the kubelet's.
@@ -56,7 +56,7 @@ pub enum Lease {
 pub enum ApiAnswer {
     /// An HTTP response, of whatever status: it can be reached.
     Answered,
-    /// Nobody listens at its address.
+    /// No process listens at its address.
     Refused,
     /// There is no answer in time, or no route.
     Unreachable(String),
@@ -87,7 +87,7 @@ impl ClockDifference {
     }
 }
 
-/// The certificate by which a kubelet shows who it is.
+/// The certificate with which a kubelet authenticates.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientCertificate {

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_containerd_behind_dockerd_that_does_not_run_is_told() {
+    fn a_containerd_behind_dockerd_that_does_not_run_is_reported() {
         let alone = node("docker", "20.10.24").process(20, 1, "dockerd");
         let findings = found(judge(&alone.facts()));
         assert_eq!(findings.len(), 1);

@@ -4,7 +4,7 @@ use causes::finding::{Confidence, Finding};
 use pleg::runtime::Rpc;
 
 use super::finding;
-use crate::evidence::who::{subject, unanswered};
+use crate::evidence::who::{not_answered, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Failures, MAX_SINGLED_OUT, Probe, WentAway};
 
@@ -76,7 +76,7 @@ fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Find
     let hung = facts.probes.hung(first.call);
     found
         .evidence
-        .extend(hung.take(MAX_SINGLED_OUT).map(unanswered));
+        .extend(hung.take(MAX_SINGLED_OUT).map(not_answered));
     if failed == 1 {
         name(&mut found, first);
     }
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_hangs_while_all_others_fail_is_told_with_them() {
+    fn a_call_that_hangs_while_all_others_fail_is_reported_with_them() {
         let why = CallError::Refused("Unknown: no".into());
         let facts = node("containerd", "1.7.24")
             .failing(Rpc::ContainerStatus, &["c1", "c2"], 2, &why)
@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_cannot_tell_its_own_status_is_suspected() {
+    fn a_runtime_that_cannot_report_its_own_status_is_suspected() {
         let why = CallError::Refused("Internal: no".into());
         let facts = node("containerd", "1.7.24").failed(Rpc::Status, why);
         let findings = found(judge(&facts.facts()));

@@ -5,7 +5,7 @@ use pleg::runtime::{CallError, Rpc};
 
 use super::{Opinion, failing, finding, name};
 use crate::evidence::plugins::is_any_old;
-use crate::evidence::who::{go, unanswered};
+use crate::evidence::who::{go, not_answered};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{MAX_SINGLED_OUT, Outcome};
 
@@ -32,7 +32,7 @@ pub(super) fn lists(facts: &NodeFacts) -> Opinion {
         };
         let mut found = finding(facts, Confidence::High, sentence);
         let one = probes.singled_out(Rpc::ContainerStatus);
-        found.evidence.extend(node.chain(one).map(unanswered));
+        found.evidence.extend(node.chain(one).map(not_answered));
         return Opinion::Found(vec![found]);
     }
     let failed = failed.filter_map(|call| probes.node(call));
@@ -103,11 +103,11 @@ fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
     let name = name(probes);
     let sentence = format!("{name} answers Version, but not {call}");
     let mut found = finding(facts, Confidence::Medium, sentence);
-    found.evidence.push(unanswered(probe));
+    found.evidence.push(not_answered(probe));
     Some(found)
 }
 
-/// No status call of one kind is answered: then no container is singled out.
+/// No status call of one kind is answered, so no container is singled out.
 fn no_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let probes = &facts.probes;
     if probes.agent.is_some() {
@@ -119,8 +119,8 @@ fn no_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();
     // An error is an answer.
     let fails = |call: Rpc| probes.failures.iter().any(|it| it.call == call);
-    let mut silent = calls.filter(|call| probes.cost(*call).is_none() && !fails(*call));
-    let call = silent.find(|call| probes.hung(*call).next().is_some())?;
+    let mut never_answered = calls.filter(|call| probes.cost(*call).is_none() && !fails(*call));
+    let call = never_answered.find(|call| probes.hung(*call).next().is_some())?;
     if is_list_hung && is_few(call) {
         return None;
     }
@@ -148,7 +148,7 @@ fn many_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let sentence = format!("{runtime} does not answer {call} for {count} ids at the same time");
     let mut found = finding(facts, Confidence::Medium, sentence);
     let examples = probes.hung(call).take(MAX_SINGLED_OUT + 1);
-    found.evidence.extend(examples.map(unanswered));
+    found.evidence.extend(examples.map(not_answered));
     found.evidence.push(
         "a call that hangs for several ids is usually blocked by a daemon or a disk, not by each \
          container"

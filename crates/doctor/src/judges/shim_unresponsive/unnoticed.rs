@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn an_exit_that_a_full_disk_keeps_from_being_recorded_is_told_with_the_disk() {
+    fn an_exit_that_a_full_disk_keeps_from_being_recorded_is_reported_with_the_disk() {
         let mut facts = node("containerd", "1.7.24")
             .shim(99, false, &["c1"])
             .listed_without_task("c1")

@@ -1,4 +1,4 @@
-//! A real dbus-daemon of the test's own, and on it a systemd that counts as it is told.
+//! A real dbus-daemon that the test starts, and on it a systemd whose counter the test sets.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -25,7 +25,7 @@ struct Bus {
 }
 
 impl Bus {
-    /// With so many connections for one user at most.
+    /// A bus that accepts at most `connections` connections of one user.
     fn start(connections: u32) -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let run = folder.path().join("run");
@@ -156,7 +156,7 @@ fn how_often_systemd_has_restarted_the_kubelet_is_asked_and_nothing_is_loaded_fo
 }
 
 #[test]
-fn behind_its_last_number_it_is_silent_on_the_bus_and_talks_over_its_own_socket() {
+fn past_its_last_number_systemd_answers_on_its_own_socket_and_not_on_the_bus() {
     let Some(bus) = Bus::start(64) else { return };
     // Past the last number there is no answer.
     let counter = Arc::new(AtomicU32::new(u32::MAX));
@@ -184,11 +184,11 @@ fn behind_its_last_number_it_is_silent_on_the_bus_and_talks_over_its_own_socket(
 }
 
 #[test]
-fn a_bus_without_systemd_without_room_or_without_a_daemon_is_told_apart() {
+fn a_bus_without_systemd_without_room_or_without_a_daemon_is_distinguished() {
     let Some(mut bus) = Bus::start(1) else { return };
-    let nobody = bus.facts("252");
-    assert_eq!(nobody.host.bus.owner.value(), Some(&None));
-    let found = findings(&nobody, Cause::BusUnavailable);
+    let without_owner = bus.facts("252");
+    assert_eq!(without_owner.host.bus.owner.value(), Some(&None));
+    let found = findings(&without_owner, Cause::BusUnavailable);
     assert_eq!(found[0].confidence, Confidence::Certain, "{found:?}");
 
     let service = Service::on_bus(&bus.socket(), Arc::new(AtomicU32::new(40)));

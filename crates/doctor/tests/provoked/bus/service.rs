@@ -14,7 +14,7 @@ pub struct Service {
     asked: Arc<Mutex<Vec<Asked>>>,
 }
 
-/// A call as it came in.
+/// A call as it arrived.
 #[derive(Clone)]
 pub struct Asked {
     /// Its member and its arguments.

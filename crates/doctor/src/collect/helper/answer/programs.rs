@@ -20,9 +20,9 @@ const RPM_BYTES: u64 = 64 * 1024;
 const JOURNAL_LINES: &str = "20000";
 /// The time to exit after SIGTERM, and after the end of the output.
 const GRACE: Duration = Duration::from_millis(200);
-/// The user nobody has no write access, so it takes no lock of the database, and killing it leaves
-/// none behind.
-const NOBODY_UID: u32 = 65_534;
+/// The unprivileged user of most distributions. A program of this user has no write access, so it
+/// takes no lock of the database, and killing it leaves none behind.
+const UNPRIVILEGED_UID: u32 = 65_534;
 
 /// The output of `rpm -q` for these packages, including errors: a line for each installed one.
 pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<String> {
@@ -31,7 +31,7 @@ pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<S
         .args(["-q", "--qf", "%{NAME}\\t%{EVR}\\n"])
         .args(packages);
     if geteuid().is_root() {
-        command.uid(NOBODY_UID).gid(NOBODY_UID);
+        command.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
     }
     run(command, RPM, RPM_BYTES)
 }
@@ -52,7 +52,7 @@ pub(in super::super) fn journal(
     run(command, JOURNAL, MAX_JOURNAL_BYTES)
 }
 
-/// The output and the errors of a program, of so many bytes.
+/// The output and the errors of a program, at most `most` bytes.
 fn run(mut command: Command, limit: Duration, most: u64) -> io::Result<String> {
     let name = Path::new(command.get_program())
         .file_name()
@@ -80,7 +80,7 @@ fn run(mut command: Command, limit: Duration, most: u64) -> io::Result<String> {
     said
 }
 
-/// What it says until its end, if that comes in time.
+/// The output of a program until it ends, if it ends in time.
 fn read(
     output: impl Read + Send + 'static,
     limit: Duration,
@@ -115,7 +115,7 @@ fn has_ended(child: &mut Child, limit: Duration) -> bool {
 /// Ends it and what it has started. One that sleeps in the kernel ends when that lets it.
 fn end(child: &mut Child) {
     let group = Pid::from_child(child);
-    // Until it is waited for, no other process has its PID.
+    // No other process gets its PID before `wait` reaps it.
     let _ = kill_process_group(group, Signal::TERM);
     sleep(GRACE);
     let _ = kill_process_group(group, Signal::KILL);

@@ -55,7 +55,7 @@ pub(super) fn leave_open_in_container(facts: &mut BusFacts) {
     }
 }
 
-/// What all questions together may take.
+/// The time that all requests together may take.
 struct Time {
     start: Instant,
     limit: Duration,
@@ -115,9 +115,9 @@ fn over_bus<'a>(
     if !time.is_for(1) {
         return Some(services);
     }
-    // After both pings: questions between them would count as the traffic of others.
+    // After both pings: requests between them would count as the traffic of others.
     let asked = services::ask(&mut bus, Some(SYSTEMD), services);
-    // Who is silent to a question is not asked it once more.
+    // A bus that did not answer the request is not asked again.
     let is_open = matches!(&asked, Err(failure) if !matches!(failure, Failure::Silent(_)));
     facts.services = services::fact(asked);
     is_open.then_some(services)

@@ -44,8 +44,8 @@ fn parse(text: &str) -> Vec<CgroupPath> {
     found
 }
 
-/// Systemd's own groups begin where it stands itself: of one in a container, and for whoever
-/// looks out of one, something else comes before that.
+/// Removes the prefix before systemd's own groups, so that they begin with the group of systemd.
+/// There is a prefix if systemd or the doctor runs in a container.
 pub(super) fn name_as_init(processes: &mut [Process]) {
     let init = processes.first().filter(|process| process.pid == 1);
     let groups = init.into_iter().flat_map(|init| &init.cgroups);

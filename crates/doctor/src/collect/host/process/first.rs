@@ -9,7 +9,7 @@ use base::host::ProcessStatus;
 
 use super::read_text::read_text;
 use super::room::Room;
-use super::stat::poll_stat;
+use super::stat::stat_by_worker;
 use super::{Before, Census, cgroups, fds, threads};
 use crate::collect::helper::{Reads, read_all};
 use crate::collect::host::file::word;
@@ -68,7 +68,7 @@ fn with<R>(room: &Mutex<Room>, keep: impl FnOnce(&mut Room) -> R) -> R {
 
 fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) -> Option<Seen> {
     let folder = proc.join(pid.to_string());
-    let stat = poll_stat(reads, &folder).ok()?;
+    let stat = stat_by_worker(reads, &folder).ok()?;
     let kernel = stat.flags & KERNEL_THREAD != 0 || pid == 2;
     let status = read_text(reads, &folder.join("status")).unwrap_or_default();
     let status = ProcessStatus::parse(&status);
@@ -95,7 +95,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         let cmdline = read_text(reads, &folder.join("cmdline")).unwrap_or_default();
         process.runc = RuncCommand::parse(&cmdline);
     }
-    // Nobody holds the room while he reads: he may never come back.
+    // `room` is not locked during a read, which may never return.
     let serves = process.serves_containers();
     let most = with(room, |room| room.for_threads(serves));
     process.threads = threads::of(reads, &folder, serves, most);
@@ -106,7 +106,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     if !kernel {
         process.fds = fds::count(reads, &folder, |inode| sockets.push(inode));
         if let Fact::Known { value: fds, .. } = &mut process.fds {
-            // Whoever else has such a file open is no runtime.
+            // Another process that has such a file open is not a runtime.
             let root = fds.root.take().filter(|_| serves && process.uid == 0);
             fds.root = with(room, |room| room.root(root));
         }

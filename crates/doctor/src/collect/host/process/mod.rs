@@ -79,8 +79,8 @@ impl Census {
         std::mem::take(&mut self.holders)
     }
 
-    /// The second look, `seconds` later. Who has ended since waits for nobody; who could not
-    /// be looked at again stays as at the first.
+    /// The second sample, `seconds` later. A process that has ended since waits for nothing and is
+    /// removed. A process that could not be read again stays as in the first sample.
     pub(super) fn look_again(
         mut self,
         host: &Host,
@@ -131,7 +131,7 @@ impl Before {
         if now.start != self.start {
             return false;
         }
-        // One that goes on again is not held by anybody, and one that was stopped since is.
+        // A process that runs again is not stopped any more, and one that was stopped since is.
         if process.is_stopped() != is_stopped(now.state) {
             process.was_resumed = process.is_stopped();
             process.state = now.state;
@@ -208,7 +208,7 @@ mod tests {
             ("T", Some("S"), Some(false)),
             ("S", Some("T"), Some(true)),
             ("S", Some("R"), Some(false)),
-            // One that has gone since is nobody.
+            // A process that has ended since is removed.
             ("T", None, None),
         ] {
             stand(first);

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
-use super::stat::poll_stat;
+use super::stat::stat_by_worker;
 use super::{MAX_THREADS, threads};
 use crate::collect::helper::{Reads, read_all};
 use crate::facts::Missing;
@@ -77,12 +77,12 @@ pub(in crate::collect) fn second_look(
     let waits = AtomicUsize::new(0);
     let outcome = read_all(at, until, move |reads, at: &LookAt| {
         let folder = proc.join(at.pid.to_string());
-        let mut stat = poll_stat(reads, &folder);
+        let mut stat = stat_by_worker(reads, &folder);
         if stat.as_ref().is_ok_and(|stat| is_stopped(stat.state))
             && waits.fetch_add(1, Ordering::Relaxed) < MOST_WAITS
         {
             std::thread::sleep(STOPPED_FOR);
-            stat = poll_stat(reads, &folder);
+            stat = stat_by_worker(reads, &folder);
         }
         let stat = match stat {
             Ok(stat) => stat,
@@ -94,7 +94,7 @@ pub(in crate::collect) fn second_look(
             let task = folder.join("task").join(tid.to_string());
             Some(ThreadAgain {
                 tid: *tid,
-                state: poll_stat(reads, &task).ok()?.state,
+                state: stat_by_worker(reads, &task).ok()?.state,
                 switches: threads::switches(reads, &folder, *tid)?,
             })
         });

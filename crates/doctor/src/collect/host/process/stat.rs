@@ -15,8 +15,8 @@ pub(in crate::collect) fn read_stat(folder: &Path) -> Option<ProcessStat> {
     parse(&text(&folder.join("stat")).ok()?)
 }
 
-/// The same, by a worker that is polled.
-pub(super) fn poll_stat(reads: &Reads, folder: &Path) -> Result<ProcessStat, Missing> {
+/// The same, read by a worker that is abandoned if the read does not return.
+pub(super) fn stat_by_worker(reads: &Reads, folder: &Path) -> Result<ProcessStat, Missing> {
     let text = read_text(reads, &folder.join("stat"))?;
     parse(&text).ok_or_else(|| Missing::System("the expected field is missing".to_owned()))
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::read_text::read_text;
-use super::stat::poll_stat;
+use super::stat::stat_by_worker;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::printable;
 use crate::facts::host::Thread;
@@ -22,7 +22,7 @@ pub(super) fn of(reads: &Reads, folder: &Path, all: bool, most: usize) -> Vec<Th
     let mut threads = Vec::new();
     for task in tasks(reads, folder) {
         let folder = folder.join("task").join(task.to_string());
-        let Ok(stat) = poll_stat(reads, &folder) else {
+        let Ok(stat) = stat_by_worker(reads, &folder) else {
             continue;
         };
         if (all || stat.state == 'D') && threads.len() < most {

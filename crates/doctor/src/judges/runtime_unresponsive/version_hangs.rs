@@ -1,11 +1,12 @@
-//! A runtime that does not answer `Version`: it answers nothing, or other calls, or that was not seen.
+//! A runtime that does not answer `Version`. It answers no call, or it answers other calls, or that
+//! was not observed.
 
 use causes::finding::{Confidence, Finding};
 use pleg::runtime::Rpc;
 
 use super::{finding, queue};
 use crate::evidence::remedy::{resume_daemon, thaw};
-use crate::evidence::who::{go, unanswered};
+use crate::evidence::who::{go, not_answered};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{End, Probe};
 
@@ -25,21 +26,21 @@ pub(super) fn all_but_version(facts: &NodeFacts, version: &Probe) -> Finding {
     let sentence = format!("the container runtime answers other calls, but not {names}");
     let mut finding = finding(facts, Confidence::Medium, sentence);
     let hung = [version].into_iter().chain(others);
-    finding.evidence.extend(hung.map(unanswered));
+    finding.evidence.extend(hung.map(not_answered));
     finding
 }
 
-/// There was no time, or it was answered only now and then.
+/// There was no time to observe other calls, or they were answered only now and then.
 pub(super) fn perhaps_all(facts: &NodeFacts, version: &Probe) -> Finding {
     let sentence = "the container runtime does not answer Version; whether it answers other calls \
                     now was not seen"
         .to_owned();
     let mut finding = finding(facts, Confidence::Medium, sentence);
-    finding.evidence.push(unanswered(version));
+    finding.evidence.push(not_answered(version));
     finding
 }
 
-pub(super) fn silent(facts: &NodeFacts, version: &Probe) -> Finding {
+pub(super) fn no_call_answered(facts: &NodeFacts, version: &Probe) -> Finding {
     let at = &facts.probes.endpoint;
     let listener = facts.runtime_process();
     let stopped = listener.filter(|process| process.is_stopped());

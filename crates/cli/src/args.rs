@@ -232,7 +232,7 @@ Each line of a scenario has a time and an action:
   20s   status-lock web/nginx             # ListContainers hangs
   +5s   lift all                          # five seconds after the previous line
   40s   churn 5/s for 1m                  # exit, restart, stop, remove
-  40s   events drop every 3               # duplicate, swap, delay, scatter, stop
+  40s   events drop every 3               # swap, delay, scatter, stop
   2m    restart-runtime for 3s
 
 Without a scenario, a container restarts every five seconds. The simulation

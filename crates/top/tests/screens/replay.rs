@@ -126,7 +126,7 @@ fn j_and_k_step_through_the_recording() {
     assert!(replayed.screen.line("Health").contains("Healthy"));
     replayed.press("j");
     replayed.screen.line("(ContainerStuck for 30s)");
-    assert!(replayed.screen.line("default/db ").contains("Stuck"));
+    assert!(replayed.screen.line("default/db  ").contains("Stuck"));
     replayed.press("k");
     assert!(replayed.screen.line("Health").contains("Healthy"));
     for _ in 0..9 {

@@ -74,7 +74,7 @@ async fn an_unresponsive_runtime_makes_the_node_degraded_at_once_and_unhealthy_a
         first.starts_with(
             "3.000 Degraded: ListPodSandbox has not answered for 2s; \
              ListContainers has not answered for 2s; \
-             polling known pods one by one, new pods may be missed"
+             sweeping known pods, new pods may be missed"
         ),
         "{degraded}"
     );

@@ -29,9 +29,9 @@ async fn under_the_status_lock_exits_of_other_pods_and_the_culprit_are_reported(
     node.at(3.5).await;
     node.assert_reported(
         "3.000 Degraded: ListContainers has not answered for 2s; \
-         polling containers one by one, new containers may be missed
+         sweeping containers, new containers may be missed
          3.010 Degraded: container app of default/locked is stuck and blocks ListContainers (1s); \
-         polling containers one by one, new containers may be missed",
+         sweeping containers, new containers may be missed",
     );
     for round in 0..20 {
         let at = 4.0 + f64::from(round);
@@ -328,7 +328,7 @@ async fn sandboxes_that_cannot_be_listed_are_swept_too() {
     let reported = node.reported();
     assert!(
         reported.starts_with(
-            "3.000 Degraded: ListPodSandbox has not answered for 2s; polling sandboxes one by one"
+            "3.000 Degraded: ListPodSandbox has not answered for 2s; sweeping sandboxes"
         ),
         "{reported}"
     );
@@ -384,7 +384,7 @@ async fn a_list_that_is_too_large_is_replaced_by_a_sweep_and_rarely_requested() 
     assert!(
         reported.contains("1.000 Degraded: ListContainers is unavailable: \
          the answer is larger than the receive limit: found 17000000 bytes, the limit is: 16777216 bytes; \
-         polling containers one by one, new containers may be missed"),
+         sweeping containers, new containers may be missed"),
         "{reported}"
     );
     assert_eq!(

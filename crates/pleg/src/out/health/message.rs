@@ -1,7 +1,7 @@
 //! The sentence for a state and its reason. It begins with the culprit, if there is one.
 //!
 //! ```text
-//!   container app of default/web is stuck and blocks ListContainers (10s); polling containers one by one
+//!   container app of default/web is stuck and blocks ListContainers (10s); sweeping containers
 //!   \_______________________ problems, at most three _________________/  \______ consequence _______/
 //! ```
 //!
@@ -80,23 +80,23 @@ fn consequence(coverage: &Coverage) -> Option<&'static str> {
     use ListState::{Comes, Slow, Unavailable};
     let is_blind = |what| coverage.blind.contains(&what);
     Some(match (coverage.sandboxes, coverage.containers) {
-        (Unavailable, Unavailable) => "polling known pods one by one, new pods may be missed",
+        (Unavailable, Unavailable) => "sweeping known pods, new pods may be missed",
         (Unavailable, Slow) => {
-            "polling known pods one by one, new containers may be missed until ListContainers is \
+            "sweeping known pods, new containers may be missed until ListContainers is \
              answered"
         }
         (Slow, Unavailable) => {
-            "polling known pods one by one, new pods may be missed until ListPodSandbox is answered"
+            "sweeping known pods, new pods may be missed until ListPodSandbox is answered"
         }
-        (Unavailable, Comes) => "polling sandboxes one by one, new pods may be missed",
+        (Unavailable, Comes) => "sweeping sandboxes, new pods may be missed",
         (Comes, Unavailable) if is_blind(Blind::NewPods) => {
-            "polling known pods one by one, new pods may be missed until the next ListPodSandbox"
+            "sweeping known pods, new pods may be missed until the next ListPodSandbox"
         }
         (Comes, Unavailable) if is_blind(Blind::NewContainers) => {
-            "polling containers one by one, new containers may be missed"
+            "sweeping containers, new containers may be missed"
         }
         // New containers are observed without it.
-        (Comes, Unavailable) => "polling containers one by one",
+        (Comes, Unavailable) => "sweeping containers",
         _ if is_blind(Blind::NewPods) => {
             "new pods and containers may be missed until the next list"
         }

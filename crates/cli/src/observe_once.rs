@@ -66,7 +66,9 @@ pub async fn observe_once(endpoint: &Endpoint) -> anyhow::Result<Observation> {
         }
         progress.advance(status.relist.progress);
         let hung = status.stuck.iter().any(|stuck| stuck.id.is_none());
-        let cannot_sweep = hung && !status.relist.sweeping && begun.elapsed() > list_enough;
+        // Between two sweeps some pods are known.
+        let has_nothing_to_sweep = status.pods == 0 && !status.relist.sweeping;
+        let cannot_sweep = hung && has_nothing_to_sweep && begun.elapsed() > list_enough;
         if status.relist.count > 0 {
             let relisted = *relisted.get_or_insert_with(Instant::now);
             // A relist completes without the answer to Version, whose absence is to be reported.

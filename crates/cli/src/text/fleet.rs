@@ -181,7 +181,7 @@ fn advice(page: &mut String, node: &NodeView) {
     let steps: Vec<String> = match (known, node.state) {
         (Some(cause), _) => {
             let about = cause.about();
-            let steps = about.advice.iter().map(|step| (*step).to_owned());
+            let steps = about.advice.iter().map(|advice| advice.text.clone());
             let more = format!("Details: pleg explain {}", cause.id());
             let _ = writeln!(page, "\n{}: {}", styled(BOLD, cause.id()), about.title);
             steps.chain([more]).collect()

@@ -123,7 +123,7 @@ fn under_a_status_lock_the_stuck_pod_is_first_and_its_call_has_a_bar() {
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:47 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
 Health    Degraded: container app of default/db is stuck and blocks
-          ListContainers (42s); known containers are swept, new containers may …
+          ListContainers (42s); known containers are s… (ContainerStuck for 41s)
 Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
@@ -220,7 +220,7 @@ fn the_page_of_a_pod() {
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:47 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
 Health    Degraded: container app of default/db is stuck and blocks
-          ListContainers (42s); known containers are swept, new containers may …
+          ListContainers (42s); known containers are s… (ContainerStuck for 41s)
 Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
@@ -287,7 +287,7 @@ fn the_doctors_findings() {
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:51 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
 Health    Degraded: container app of default/db is stuck and blocks
-          ListContainers (42s); known containers are swept, new containers may …
+          ListContainers (42s); known containers are s… (ContainerStuck for 45s)
 Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
@@ -318,7 +318,7 @@ problem  certain   containerd holds the status lock of container app of pod def�
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:51 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
 Health    Degraded: container app of default/db is stuck and blocks
-          ListContainers (42s); known containers are swept, new containers may …
+          ListContainers (42s); known containers are s… (ContainerStuck for 45s)
 Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes
@@ -355,7 +355,7 @@ fn the_help() {
 pleg top  containerd 1.7.24 at unix:///run/containerd/containerd.…  03:04:47 UTC
 Source    agent at /run/pleg/agent.sock · 3 pods, 3 running, 1 exited
 Health    Degraded: container app of default/db is stuck and blocks
-          ListContainers (42s); known containers are swept, new containers may …
+          ListContainers (42s); known containers are s… (ContainerStuck for 41s)
 Kubelet   would be NotReady in 2m17s: list calls are stuck or failing
 Relist    generic, every 1s, 3ms by list, seen 400ms ago                       █
 Guard     off  Stream  live, 12 events, 0 missed  Kernel  live, 5 processes

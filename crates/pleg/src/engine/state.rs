@@ -262,7 +262,15 @@ impl Engine {
             return;
         }
         let is_rare = self.period() > self.config.relist_period;
-        if is_rare && self.ledger.has_suspect_status(now.instant) {
+        // A runtime that contradicts the kernel may have missed other changes too.
+        let is_contradicted = self
+            .sources
+            .processes
+            .contradictions(now.instant)
+            .next()
+            .is_some();
+        let is_suspect = is_rare && self.ledger.has_suspect_status(now.instant);
+        if is_suspect || is_contradicted {
             self.hurry(now);
         }
         let limit = self

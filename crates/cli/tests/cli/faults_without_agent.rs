@@ -4,18 +4,8 @@ use pleg::runtime::{CallError, NoConnection, Rpc};
 use serde_json::Value;
 use sim::{Fault, Malformation};
 
-use crate::support::{
-    Agent, Ended, FakeRuntime, Pleg, assert_keys, assert_status_shape, eventually,
-};
-
-fn pods(runtime: &FakeRuntime, more: &[&str]) -> Ended {
-    Pleg::new(&[&["pods", "-r", &runtime.path()], more].concat()).run()
-}
-
-fn status(runtime: &FakeRuntime, more: &[&str]) -> Ended {
-    let path = runtime.path();
-    Pleg::new(&[&["status", "-r", &path, "--agent", "off"], more].concat()).run()
-}
+use crate::support::{Agent, FakeRuntime, Pleg, assert_keys, assert_status_shape, eventually};
+use crate::without_agent::{pods, status};
 
 #[test]
 fn a_stuck_status_call_is_reported_with_exit_code_1() {

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 
 use crate::support::{Ended, FakeRuntime, Pleg, assert_keys, assert_status_shape, assert_time};
 
-fn pods(runtime: &FakeRuntime, more: &[&str]) -> Ended {
+pub fn pods(runtime: &FakeRuntime, more: &[&str]) -> Ended {
     Pleg::new(&[&["pods", "-r", &runtime.path()], more].concat()).run()
 }
 
-fn status(runtime: &FakeRuntime, more: &[&str]) -> Ended {
+pub fn status(runtime: &FakeRuntime, more: &[&str]) -> Ended {
     let path = runtime.path();
     Pleg::new(&[&["status", "-r", &path, "--agent", "off"], more].concat()).run()
 }

@@ -9,6 +9,16 @@ use crate::episodes::{Episodes, Regarding};
 mod conflicts;
 mod events;
 
+/// The plan of the only agent, which also writes the taint.
+fn tainting_plan(began: Instant) -> Plan {
+    let config = KubernetesConfig {
+        agents: 1,
+        taint: vec![crate::TaintWhen::Unhealthy],
+        ..KubernetesConfig::default()
+    };
+    Plan::new(&config, "node-1", began, Rng::with_seed(1))
+}
+
 fn busy() -> Failure {
     Failure::Busy {
         code: 503,
@@ -152,17 +162,10 @@ async fn a_change_of_one_node_is_written_within_a_second() {
     assert_eq!(written(&mut plan, began, 20.8), [Kind::Condition]);
 }
 
-/// A report of one stuck container in a separate pod.
-
 #[tokio::test(start_paused = true)]
 async fn to_a_recreated_node_everything_is_written_at_once_despite_earlier_failures() {
     let began = Instant::now();
-    let config = KubernetesConfig {
-        agents: 1,
-        taint: vec![crate::TaintWhen::Unhealthy],
-        ..KubernetesConfig::default()
-    };
-    let mut plan = Plan::new(&config, "node-1", began, Rng::with_seed(1));
+    let mut plan = tainting_plan(began);
     plan.on_node(node(), at(began, 0.0));
     plan.on_report(&report("Unhealthy", "ListStuck"), at(began, 0.0));
     let writes = written(&mut plan, began, 5.0);

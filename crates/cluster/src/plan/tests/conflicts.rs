@@ -76,12 +76,7 @@ async fn an_event_that_is_always_refused_delays_no_other() {
 #[tokio::test(start_paused = true)]
 async fn a_taint_that_another_client_removes_is_set_again_at_most_once_a_minute() {
     let began = Instant::now();
-    let config = KubernetesConfig {
-        agents: 1,
-        taint: vec![crate::TaintWhen::Unhealthy],
-        ..KubernetesConfig::default()
-    };
-    let mut plan = Plan::new(&config, "node-1", began, Rng::with_seed(1));
+    let mut plan = tainting_plan(began);
     let bare = || node_with(json!([]), json!([]));
     plan.on_node(bare(), at(began, 0.0));
     let mut taints = 0;

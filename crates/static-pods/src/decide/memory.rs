@@ -27,7 +27,7 @@ pub(crate) const MIN_GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// The state of a pod from one decision to the next.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Only views as of a time after this can be complete.
+    /// Views as of an earlier time may show the previous pod with this UID, and are ignored.
     created_at: Instant,
     pub(super) visibility: Visibility,
     /// The unobserved containers, and why they are not observed.
@@ -117,12 +117,12 @@ impl Memory {
     pub(super) fn observe(&mut self, view: &View, now: Instant) {
         let as_of = view.as_of;
         for shown in &view.status.containers {
-            if !self.was_removed_since(&shown.id, as_of) {
+            if self.may_exist(&shown.id, as_of) {
                 self.slot(&shown.name).observe(shown, as_of, now);
             }
         }
         for shown in &view.status.sandboxes {
-            if !self.was_removed_since(&shown.id, as_of) {
+            if self.may_exist(&shown.id, as_of) {
                 self.sandboxes.observe(shown, as_of, now);
             }
         }
@@ -159,8 +159,10 @@ impl Memory {
         self.complete_as_of.is_some()
     }
 
-    fn was_removed_since(&self, id: &Id, as_of: Option<Instant>) -> bool {
-        self.removed.get(id).is_some_and(|at| Some(*at) >= as_of)
+    /// Whether what a view as of this time shows is of this pod and was not removed since.
+    fn may_exist(&self, id: &Id, as_of: Option<Instant>) -> bool {
+        let removed = self.removed.get(id).copied();
+        as_of > removed.max(Some(self.created_at))
     }
 
     /// The time after which a complete view is needed, if one is.

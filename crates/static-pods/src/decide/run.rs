@@ -160,8 +160,12 @@ impl Memory {
             }
         };
         for (position, container) in init.iter().enumerate() {
-            let is_kept = position == next || (position < next && container.role == Role::Sidecar);
-            if is_kept {
+            let is_unknown = self
+                .current(container)
+                .is_some_and(|known| known.life == Life::Unknown);
+            // An init container of unknown state may still run beside the containers after it.
+            let is_kept = container.role == Role::Sidecar || is_unknown;
+            if position == next || (position < next && is_kept) {
                 self.plan_container((spec, container), target, health, draft);
             } else if position > next {
                 draft.container_waits(&container.name.as_str().into(), Why::PodInitializing);

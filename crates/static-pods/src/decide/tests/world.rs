@@ -278,6 +278,11 @@ impl World {
         names
     }
 
+    pub(super) fn runs(&self, name: &str) -> bool {
+        let runs = |it: &Container| *it.name == *name && it.state == ContainerState::Running;
+        self.containers.iter().any(runs)
+    }
+
     pub(super) fn exit(&mut self, name: &str, code: i32) {
         let mut all = self.containers.iter_mut();
         let found = all.find(|it| &*it.name == name && it.state == ContainerState::Running);

@@ -66,5 +66,5 @@ mod pleg;
 
 pub use base::host::{IdSource, no_ids};
 pub use config::{Config, Environment, Mode};
-pub use observer::{NoObserver, Observer};
+pub use observer::{Measurement, NoObserver, Observer};
 pub use pleg::Pleg;

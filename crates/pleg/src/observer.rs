@@ -7,62 +7,80 @@ use crate::model::snapshot::Counts;
 use crate::out::coverage::Pass;
 use crate::runtime::{CallError, Rpc};
 
-/// Receives what happens. Called from the task that does the work: return quickly.
+/// Receives each [`Measurement`]. Called from the task that does the work: return quickly.
 ///
 /// ```
 /// use std::sync::atomic::{AtomicU64, Ordering};
-/// use std::time::Duration;
 ///
-/// use pleg::Observer;
-/// use pleg::runtime::{CallError, Rpc};
+/// use pleg::{Measurement, Observer};
 ///
 /// #[derive(Default)]
 /// struct FailedCalls(AtomicU64);
 ///
 /// impl Observer for FailedCalls {
-///     fn call_ended(&self, _call: Rpc, _took: Duration, error: Option<&CallError>) {
-///         self.0.fetch_add(u64::from(error.is_some()), Ordering::Relaxed);
+///     fn observe(&self, measurement: &Measurement) {
+///         if let Measurement::CallEnded { error: Some(_), .. } = measurement {
+///             self.0.fetch_add(1, Ordering::Relaxed);
+///         }
 ///     }
 /// }
 /// ```
 pub trait Observer: Send + Sync {
-    /// A call was answered, or failed.
-    fn call_ended(&self, _call: Rpc, _took: Duration, _error: Option<&CallError>) {}
-
-    /// A list of this many bytes was received.
-    fn list_received(&self, _call: Rpc, _bytes: usize) {}
-
-    /// A relist failed to list. Others end in [`Self::seen`]; together they are the kubelet's
-    /// `relist_duration`.
-    fn relist_failed(&self, _took: Duration) {}
-
-    /// A relist began this long after the last successful one. The kubelet's `relist_interval`.
-    fn relist_interval(&self, _since_last: Duration) {}
-
-    /// One pod was inspected because of a hint that arrived this long ago.
-    fn pod_relist_ended(&self, _took: Duration) {}
-
-    /// A relist or sweep is complete, with these counts. Its beginning is `last_seen`.
-    fn seen(&self, _look: &Pass, _counts: Counts) {}
-
-    /// An event was reported, this long after the runtime's own time stamp, if there is one.
-    fn event(&self, _event_type: EventType, _source: Source, _latency: Option<Duration>) {}
-
-    /// The event stream was opened.
-    fn stream_opened(&self) {}
-
-    /// The event stream could not be opened, or ended.
-    fn stream_failed(&self) {}
-
-    /// An event of the stream arrived, this long after the runtime created it.
-    fn stream_event(&self, _latency: Option<Duration>) {}
-
-    /// This many events were merged for a slow subscriber.
-    fn conflated(&self, _events: u64) {}
+    /// Receives a measurement.
+    fn observe(&self, measurement: &Measurement);
 }
 
-/// Counts nothing.
+/// Something that happened, with its figures.
+#[derive(Clone, Debug)]
+pub enum Measurement {
+    /// A call was answered, or failed with an error.
+    CallEnded {
+        /// Which call.
+        call: Rpc,
+        /// The time since it was sent.
+        took: Duration,
+        /// Why it failed.
+        error: Option<CallError>,
+    },
+    /// A list was received.
+    ListReceived {
+        /// Which list.
+        call: Rpc,
+        /// Its size.
+        bytes: usize,
+    },
+    /// A relist failed to list, after this time. Others end in [`Self::Seen`]; together they are the
+    /// kubelet's `relist_duration`.
+    RelistFailed(Duration),
+    /// A relist began, this long after the last successful one. The kubelet's `relist_interval`.
+    RelistBegan(Duration),
+    /// One pod was inspected because of a hint that arrived this long ago.
+    PodRelistEnded(Duration),
+    /// A relist or sweep is complete, with these counts. Its beginning is `last_seen`.
+    Seen(Pass, Counts),
+    /// An event was reported.
+    Event {
+        /// What it is.
+        event_type: EventType,
+        /// Which source caused it.
+        source: Source,
+        /// The time since the runtime's own time stamp, if there is one.
+        latency: Option<Duration>,
+    },
+    /// The event stream was opened.
+    StreamOpened,
+    /// The event stream could not be opened, or ended.
+    StreamFailed,
+    /// An event of the stream arrived, this long after the runtime created it.
+    StreamEvent(Option<Duration>),
+    /// This many events were merged for a slow subscriber.
+    Conflated(u64),
+}
+
+/// Measures nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoObserver;
 
-impl Observer for NoObserver {}
+impl Observer for NoObserver {
+    fn observe(&self, _: &Measurement) {}
+}

@@ -5,12 +5,11 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use pleg::Observer;
-use pleg::model::event::{EventType, Source};
 use pleg::model::snapshot::Counts;
 use pleg::out::coverage::{Pass, PassKind};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
+use pleg::{Measurement, Observer};
 use prometheus::{Registry, TextEncoder};
 use recorder::ListTimes;
 use tokio::sync::Notify;
@@ -131,67 +130,67 @@ impl Stream {
 }
 
 impl Observer for Metrics {
-    fn call_ended(&self, call: Rpc, took: Duration, error: Option<&CallError>) {
-        self.lists.ended(call, took, error.is_some());
-        self.own.operations.ended(call, took, error);
-        self.kubelet.operations.ended(call, took, error);
+    fn observe(&self, measurement: &Measurement) {
+        match measurement {
+            Measurement::CallEnded { call, took, error } => {
+                self.lists.ended(*call, *took, error.is_some());
+                self.own.operations.ended(*call, *took, error.as_ref());
+                self.kubelet.operations.ended(*call, *took, error.as_ref());
+            }
+            Measurement::ListReceived { call, bytes } => {
+                self.lists.received(*call, *bytes);
+                self.own.list_received(*call, *bytes);
+            }
+            Measurement::RelistFailed(took) => {
+                self.own.relist_duration.observe(took.as_secs_f64());
+                self.kubelet.relist_duration.observe(took.as_secs_f64());
+            }
+            Measurement::RelistBegan(since_last) => {
+                let interval = &self.kubelet.relist_interval;
+                interval.observe(since_last.as_secs_f64());
+            }
+            Measurement::PodRelistEnded(took) => {
+                let duration = &self.kubelet.pod_relist_duration;
+                duration.observe(took.as_secs_f64());
+            }
+            Measurement::Seen(pass, counts) => self.seen(pass, *counts),
+            Measurement::Event {
+                event_type,
+                source,
+                latency,
+            } => self.own.event(*event_type, *source, *latency),
+            Measurement::StreamOpened => {
+                self.kubelet.stream_opened.inc();
+                self.stream.turn(true);
+            }
+            Measurement::StreamFailed => {
+                self.kubelet.stream_errors.inc();
+                self.stream.turn(false);
+            }
+            Measurement::StreamEvent(latency) => {
+                if let Some(latency) = latency {
+                    self.kubelet.stream_latency.observe(latency.as_secs_f64());
+                }
+            }
+            Measurement::Conflated(events) => {
+                self.own.conflated.inc_by(*events);
+                self.kubelet.discarded.inc_by(*events);
+            }
+        }
     }
+}
 
-    fn list_received(&self, call: Rpc, bytes: usize) {
-        self.lists.received(call, bytes);
-        self.own.list_received(call, bytes);
-    }
-
-    fn relist_failed(&self, took: Duration) {
-        self.own.relist_duration.observe(took.as_secs_f64());
-        self.kubelet.relist_duration.observe(took.as_secs_f64());
-    }
-
-    fn relist_interval(&self, since_last: Duration) {
-        self.kubelet
-            .relist_interval
-            .observe(since_last.as_secs_f64());
-    }
-
-    fn pod_relist_ended(&self, took: Duration) {
-        self.kubelet.pod_relist_duration.observe(took.as_secs_f64());
-    }
-
-    fn seen(&self, look: &Pass, counts: Counts) {
-        let took = look.took.as_secs_f64();
+impl Metrics {
+    fn seen(&self, pass: &Pass, counts: Counts) {
+        let took = pass.took.as_secs_f64();
         self.own.relist_duration.observe(took);
         // A kubelet makes no sweeps.
-        if look.kind == PassKind::List {
+        if pass.kind == PassKind::List {
             self.kubelet.relist_duration.observe(took);
         }
-        let time = look.begun.wall;
+        let time = pass.begun.wall;
         self.own.last_seen.set(time.as_unix_seconds());
         self.kubelet.seen(time, counts);
-    }
-
-    fn event(&self, event_type: EventType, source: Source, latency: Option<Duration>) {
-        self.own.event(event_type, source, latency);
-    }
-
-    fn stream_opened(&self) {
-        self.kubelet.stream_opened.inc();
-        self.stream.turn(true);
-    }
-
-    fn stream_failed(&self) {
-        self.kubelet.stream_errors.inc();
-        self.stream.turn(false);
-    }
-
-    fn stream_event(&self, latency: Option<Duration>) {
-        if let Some(latency) = latency {
-            self.kubelet.stream_latency.observe(latency.as_secs_f64());
-        }
-    }
-
-    fn conflated(&self, events: u64) {
-        self.own.conflated.inc_by(events);
-        self.kubelet.discarded.inc_by(events);
     }
 }
 

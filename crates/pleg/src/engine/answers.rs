@@ -12,6 +12,7 @@ use crate::model::id::{Id, PodRef, PodUid};
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, Status};
 use crate::model::wall_time::Moment;
+use crate::observer::Measurement;
 use crate::records::{Hint, Interval};
 use crate::runtime::{About, CallError, NoConnection, OutstandingCall, Rpc};
 
@@ -53,7 +54,11 @@ impl Engine {
             None => answer,
         };
         let took = now.instant.duration_since(begun);
-        self.out.observer.call_ended(key.0, took, answer.error());
+        self.measure(Measurement::CallEnded {
+            call: key.0,
+            took,
+            error: answer.error().cloned(),
+        });
         // A stuck call that ends shows how long the fault lasted, not what such a call costs.
         if !was_stuck || took < OVERDUE_AT_LATEST {
             self.record_cost(key.0, begun, &answer, now.instant);

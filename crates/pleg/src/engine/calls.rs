@@ -10,6 +10,8 @@ use super::state::{Action, Engine};
 use super::sweeper::about;
 use crate::model::listed::ListedPod;
 use crate::model::wall_time::Moment;
+use crate::observer::Measurement;
+use crate::out::record::Record;
 use crate::runtime::{About, Rpc};
 
 impl Engine {
@@ -66,7 +68,7 @@ impl Engine {
             && let Some(last) = self.relister.last_good()
         {
             let since = now.instant.duration_since(last);
-            self.out.observer.relist_interval(since);
+            self.measure(Measurement::RelistBegan(since));
         }
         let about = About::node(request.key().0);
         Some((Call { request, purpose }, about))
@@ -153,5 +155,13 @@ impl Engine {
 
     pub(super) fn act(&mut self, action: Action) {
         self.out.actions.push(action);
+    }
+
+    pub(super) fn measure(&mut self, measurement: Measurement) {
+        self.act(Action::Measure(measurement));
+    }
+
+    pub(super) fn publish(&mut self, record: Record) {
+        self.act(Action::Publish(record));
     }
 }

@@ -11,6 +11,7 @@ use crate::model::id::{Id, PodUid};
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
+use crate::observer::Measurement;
 use crate::out::cache::{Confirmed, Inspection};
 use crate::out::health::Blind;
 use crate::out::record::{Record, events_of};
@@ -68,7 +69,7 @@ impl Engine {
                 };
                 if let Some(hint) = &commit.hint {
                     let took = now.instant.duration_since(hint.at);
-                    self.out.observer.pod_relist_ended(took);
+                    self.measure(Measurement::PodRelistEnded(took));
                 }
                 self.unobserved.differing.remove(uid);
                 // Each id that the pod still has was answered after `begun`.
@@ -264,8 +265,8 @@ impl Engine {
         for event in events_of(commit, status, now.wall, is_first_pass) {
             self.expect_hint(&event, commit, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
-            self.notify_observer(&event, announced, status);
-            self.publish(&Record::Event(event));
+            self.measure(measured(&event, announced, status));
+            self.publish(Record::Event(event));
         }
         self.watch_processes(commit, status, now.instant);
     }
@@ -273,35 +274,11 @@ impl Engine {
     /// A reliable stream announces this change.
     fn expect_hint(&mut self, event: &Event, commit: &Commit, now: Instant) {
         let listed = self.relister.good_before(commit.begun);
-        if let (Some(proof), Some(id), Some(listed)) =
-            (self.sources.streaming.proof(), &event.id, listed)
+        if let (Some(trust), Some(id), Some(listed)) =
+            (self.sources.streaming.trust(), &event.id, listed)
         {
-            proof.on_change(id, commit.since, listed, now);
+            trust.on_change(id, commit.since, listed, now);
         }
-    }
-
-    fn notify_observer(
-        &self,
-        event: &Event,
-        announced: Option<WallTime>,
-        status: Option<&PodStatus>,
-    ) {
-        let container = || status?.container(event.id.as_ref()?);
-        let happened = match (event.subject, event.event_type) {
-            _ if event.initial => None,
-            _ if event.source == Source::Stream => announced,
-            (Some(Subject::Container), EventType::ContainerStarted) => {
-                container().and_then(|container| container.started_at)
-            }
-            (Some(Subject::Container), EventType::ContainerDied) => {
-                container().and_then(|container| container.finished_at)
-            }
-            _ => None,
-        };
-        let latency = happened.map(|happened| event.time.since(happened));
-        self.out
-            .observer
-            .event(event.event_type, event.source, latency);
     }
 
     /// Watches the running containers of an inspected pod, and stops watching the changed ones. One
@@ -329,11 +306,25 @@ impl Engine {
             }
         }
     }
+}
 
-    pub(super) fn publish(&mut self, record: &Record) {
-        let conflated = self.out.subscribers.publish(record);
-        if conflated > 0 {
-            self.out.observer.conflated(conflated);
+/// The event as a measurement, with the time since it happened.
+fn measured(event: &Event, announced: Option<WallTime>, status: Option<&PodStatus>) -> Measurement {
+    let container = || status?.container(event.id.as_ref()?);
+    let happened = match (event.subject, event.event_type) {
+        _ if event.initial => None,
+        _ if event.source == Source::Stream => announced,
+        (Some(Subject::Container), EventType::ContainerStarted) => {
+            container().and_then(|container| container.started_at)
         }
+        (Some(Subject::Container), EventType::ContainerDied) => {
+            container().and_then(|container| container.finished_at)
+        }
+        _ => None,
+    };
+    Measurement::Event {
+        event_type: event.event_type,
+        source: event.source,
+        latency: happened.map(|happened| event.time.since(happened)),
     }
 }

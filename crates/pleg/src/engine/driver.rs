@@ -23,10 +23,17 @@ use crate::config::{Config, Environment};
 use crate::model::id::{Id, PodUid};
 use crate::model::run_clock::RunClock;
 use crate::model::wall_time::Moment;
+use crate::observer::Measurement;
 use crate::out::cache::{Cache, CacheWriter};
+use crate::out::health::HealthState;
+use crate::out::record::Record;
 use crate::out::status_report::StatusReport;
-use crate::out::subscribers::{Lifeline, Subscription};
+use crate::out::subscribers::{Lifeline, Subscribers, Subscription};
 use crate::runtime::{Announced, CallError, Runtime};
+
+/// The target of log lines about health. A process that reports health in another way can filter
+/// it.
+const HEALTH_LOG: &str = "pleg::health";
 
 /// A command of a handle.
 pub(crate) enum Command {
@@ -43,6 +50,7 @@ pub(crate) struct Driver<R> {
     clock: RunClock,
     engine: Engine,
     tasks: JoinSet<()>,
+    subscribers: Subscribers,
     /// The tasks that wait for the end of a container's process.
     watches: HashMap<Id, AbortHandle>,
     reports: mpsc::UnboundedSender<Input>,
@@ -90,7 +98,6 @@ impl<R: Runtime> Driver<R> {
         let engine = Engine::new(
             config,
             environment.endpoint.clone(),
-            environment.observer.clone(),
             environment.kernel.is_some(),
             cache,
             now,
@@ -100,6 +107,7 @@ impl<R: Runtime> Driver<R> {
             environment,
             clock,
             engine,
+            subscribers: Subscribers::default(),
             tasks: JoinSet::new(),
             watches: HashMap::new(),
             reports,
@@ -240,8 +248,11 @@ impl<R: Runtime> Driver<R> {
         // The receiver may be gone; ignore the error.
         match command {
             Command::Subscribe(lifeline, answer) => {
-                let (clock, now) = (self.environment.clock.clone(), self.now());
-                let _ = answer.send(self.engine.subscribe(lifeline, clock, now));
+                let now = self.now();
+                let (cache, first) = (self.engine.cache(), self.engine.first_records(now));
+                let clock = self.environment.clock.clone();
+                let subscription = self.subscribers.subscribe(lifeline, cache, first, clock);
+                let _ = answer.send(subscription);
             }
             Command::Status(answer) => {
                 // Make the report current.
@@ -288,6 +299,27 @@ impl<R: Runtime> Driver<R> {
                     watch.abort();
                 }
             }
+            Action::Publish(record) => self.publish(&record),
+            Action::Measure(measurement) => self.environment.observer.observe(&measurement),
+        }
+    }
+
+    fn publish(&mut self, record: &Record) {
+        if let Record::Health(report) = record {
+            let text = format!("{} ({}): {}", report.state, report.reason, report.message);
+            match report.state {
+                HealthState::Starting | HealthState::Healthy => {
+                    tracing::info!(target: HEALTH_LOG, "{text}")
+                }
+                HealthState::Degraded | HealthState::Unhealthy => {
+                    tracing::warn!(target: HEALTH_LOG, "{text}")
+                }
+            }
+        }
+        let conflated = self.subscribers.publish(record);
+        if conflated > 0 {
+            let observer = &self.environment.observer;
+            observer.observe(&Measurement::Conflated(conflated));
         }
     }
 

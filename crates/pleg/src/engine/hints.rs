@@ -6,6 +6,7 @@ use crate::config::Mode;
 use crate::model::event::Source;
 use crate::model::id::PodRef;
 use crate::model::wall_time::Moment;
+use crate::observer::Measurement;
 use crate::records::{Hint, Met};
 use crate::runtime::{Announced, AnnouncedSandbox, CallError};
 
@@ -19,7 +20,7 @@ impl Engine {
             is_removal,
         } = announced;
         let latency = created_at.map(|created| now.wall.since(created));
-        self.out.observer.stream_event(latency);
+        self.measure(Measurement::StreamEvent(latency));
         self.sources.streaming.announced(&id, now.instant);
         let cost = match &sandbox {
             Some(sandbox) => self.cost_of(&sandbox.pod),
@@ -100,14 +101,14 @@ impl Engine {
 
     pub(super) fn stream_opened(&mut self, now: Moment) {
         if self.sources.streaming.mark_open() {
-            self.out.observer.stream_opened();
+            self.measure(Measurement::StreamOpened);
             // Changes before this moment were not announced.
             self.relister.request(now.instant);
         }
     }
 
     pub(super) fn on_stream_ended(&mut self, result: Result<(), CallError>, now: Moment) {
-        self.out.observer.stream_failed();
+        self.measure(Measurement::StreamFailed);
         let was_live = self.sources.streaming.ended(&result, now.instant);
         let why = match result {
             Ok(()) => "the runtime ended it".to_owned(),
@@ -131,8 +132,8 @@ impl Engine {
 
     /// The stream has to prove itself again, and the next relist is soon.
     pub(super) fn distrust_stream(&mut self, now: Moment) {
-        if let Some(proof) = self.sources.streaming.proof() {
-            proof.reset();
+        if let Some(trust) = self.sources.streaming.trust() {
+            trust.reset();
             self.hurry(now);
         }
     }

@@ -25,12 +25,12 @@ use crate::config::Config;
 use crate::kernel::{Birth, Unwatched};
 use crate::model::id::{HostId, Id, PodUid};
 use crate::model::wall_time::Moment;
-use crate::observer::Observer;
+use crate::observer::Measurement;
 use crate::out::cache::{Cache, CacheWriter};
 use crate::out::call_costs::CallCosts;
 use crate::out::coverage::Coverage;
 use crate::out::health::INSPECTIONS_FAIL;
-use crate::out::subscribers::Subscribers;
+use crate::out::record::Record;
 use crate::out::words::counted;
 use crate::records::Records;
 use crate::runtime::{Announced, CallError, Rpc};
@@ -75,6 +75,10 @@ pub(crate) enum Action {
     Watch { id: Id, pid: u32 },
     /// Stop watching the process.
     Unwatch(Id),
+    /// Deliver this to all subscribers.
+    Publish(Record),
+    /// Report this to the observer.
+    Measure(Measurement),
 }
 
 /// The whole state of the engine.
@@ -122,13 +126,11 @@ pub(super) struct Reporting {
     pub(super) costs: CallCosts,
 }
 
-/// The receivers of what the engine learns, and the actions of the current step.
+/// The cache, whose only writer is the engine, and the actions of the current step.
 pub(super) struct Outputs {
     pub(super) endpoint: Arc<str>,
-    pub(super) observer: Arc<dyn Observer>,
     pub(super) cache: CacheWriter,
     pub(super) reader: Cache,
-    pub(super) subscribers: Subscribers,
     pub(super) actions: Vec<Action>,
 }
 
@@ -136,7 +138,6 @@ impl Engine {
     pub(crate) fn new(
         config: Config,
         endpoint: Arc<str>,
-        observer: Arc<dyn Observer>,
         watches_processes: bool,
         (cache, reader): (CacheWriter, Cache),
         now: Moment,
@@ -170,10 +171,8 @@ impl Engine {
             },
             out: Outputs {
                 endpoint,
-                observer,
                 cache,
                 reader,
-                subscribers: Subscribers::default(),
                 actions: Vec::new(),
             },
             config,
@@ -200,6 +199,10 @@ impl Engine {
     /// Until when status requests are held after a pause.
     pub(crate) fn status_held_until(&self) -> Option<Instant> {
         self.reporting.settling.held_until()
+    }
+
+    pub(crate) fn cache(&self) -> Cache {
+        self.out.reader.clone()
     }
 
     pub(crate) fn has_outstanding_calls(&self) -> bool {

@@ -16,7 +16,7 @@ use super::limits::{
     FIRST_STREAM_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, SUSPECT, UNSUPPORTED_STREAM_PAUSE,
 };
 use super::losses::Losses;
-use super::proof::Proof;
+use super::stream_trust::StreamTrust;
 use crate::config::Mode;
 use crate::model::backoff::Backoff;
 use crate::model::id::Id;
@@ -48,7 +48,7 @@ enum State {
         since: Instant,
     },
     Live {
-        proof: Proof,
+        trust: StreamTrust,
     },
     /// It is opened again at `next`, or earlier if the runtime answers. It is not opened before
     /// `withheld_until`.
@@ -99,7 +99,7 @@ impl Streaming {
         match &mut self.state {
             State::Opening { since } if now >= *since + SUSPECT => Due::Opened,
             State::Retrying { next, .. } | State::Unsupported { next } if now >= *next => Due::Open,
-            State::Live { proof } => match proof.advance(now) {
+            State::Live { trust } => match trust.advance(now) {
                 0 => Due::Nothing,
                 missed => {
                     self.missed += missed;
@@ -120,8 +120,8 @@ impl Streaming {
         let State::Opening { since } = self.state else {
             return false;
         };
-        let proof = Proof::new(since);
-        self.state = State::Live { proof };
+        let trust = StreamTrust::new(since);
+        self.state = State::Live { trust };
         if std::mem::replace(&mut self.was_live, true) {
             self.reconnects += 1;
         }
@@ -131,15 +131,15 @@ impl Streaming {
     /// An event arrived.
     pub(super) fn announced(&mut self, id: &Id, now: Instant) {
         self.events += 1;
-        if let Some(proof) = self.proof() {
-            proof.on_announced(id, now);
+        if let Some(trust) = self.trust() {
+            trust.on_announced(id, now);
         }
     }
 
     /// The stream ended or was refused. Returns whether it was live.
     pub(super) fn ended(&mut self, result: &Result<(), CallError>, now: Instant) -> bool {
         let lived = match &self.state {
-            State::Live { proof } => Some(proof.age(now)),
+            State::Live { trust } => Some(trust.age(now)),
             _ => None,
         };
         if lived > Some(MAX_RETRY_PAUSE) {
@@ -187,10 +187,10 @@ impl Streaming {
         matches!(self.state, State::Unsupported { .. })
     }
 
-    /// The proof, while the stream is live.
-    pub(super) fn proof(&mut self) -> Option<&mut Proof> {
+    /// The trust, while the stream is live.
+    pub(super) fn trust(&mut self) -> Option<&mut StreamTrust> {
         match &mut self.state {
-            State::Live { proof } => Some(proof),
+            State::Live { trust } => Some(trust),
             _ => None,
         }
     }
@@ -203,7 +203,7 @@ impl Streaming {
         is_all_watched: bool,
     ) -> Duration {
         match &self.state {
-            State::Live { proof } => proof.period(shortest, ceiling, is_all_watched),
+            State::Live { trust } => trust.period(shortest, ceiling, is_all_watched),
             _ => shortest,
         }
     }
@@ -217,7 +217,7 @@ impl Streaming {
         match &self.state {
             State::Off => None,
             State::Opening { since } => Some(*since + SUSPECT),
-            State::Live { proof } => proof.due(),
+            State::Live { trust } => trust.due(),
             State::Retrying { next, .. } | State::Unsupported { next } => Some(*next),
         }
     }

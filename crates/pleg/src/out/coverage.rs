@@ -10,18 +10,19 @@
 //! **A pass counts only if it observed a pod.** A pass in which the calls of every pod failed or were
 //! stuck observed nothing.
 //!
-//! An [`Observer`](crate::Observer) is given each completed pass:
+//! An [`Observer`](crate::Observer) receives each completed pass:
 //!
 //! ```
-//! use pleg::Observer;
-//! use pleg::model::snapshot::Counts;
-//! use pleg::out::coverage::{Pass, PassKind};
+//! use pleg::out::coverage::PassKind;
+//! use pleg::{Measurement, Observer};
 //!
 //! struct Sweeps;
 //!
 //! impl Observer for Sweeps {
-//!     fn seen(&self, pass: &Pass, counts: Counts) {
-//!         if pass.kind == PassKind::Sweep {
+//!     fn observe(&self, measurement: &Measurement) {
+//!         if let Measurement::Seen(pass, counts) = measurement
+//!             && pass.kind == PassKind::Sweep
+//!         {
 //!             println!("a sweep of {} pods took {:?}", counts.pods, pass.took);
 //!         }
 //!     }

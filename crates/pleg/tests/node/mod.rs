@@ -14,13 +14,13 @@ use pleg::model::id::{HostId, Id, Owner, PodRef, PodUid};
 use pleg::model::listed::ContainerState;
 use pleg::model::snapshot::Counts;
 use pleg::model::wall_time::WallTime;
-use pleg::out::coverage::{Pass, PassKind};
+use pleg::out::coverage::PassKind;
 use pleg::out::health::{HealthReport, HealthState, StuckCall};
 use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
 use pleg::runtime::{CallError, Rpc, Runtime};
-use pleg::{Config, Environment, IdSource, Mode, Observer, Pleg, no_ids};
+use pleg::{Config, Environment, IdSource, Measurement, Mode, Observer, Pleg, no_ids};
 use sim::{Fault, Sim};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, advance, sleep, sleep_until, timeout};
@@ -97,10 +97,8 @@ impl Counter {
     pub fn make_turns_take(&self, time: Duration) {
         *self.turn.lock().unwrap() = time;
     }
-}
 
-impl Observer for Counter {
-    fn call_ended(&self, _call: Rpc, _took: Duration, _error: Option<&CallError>) {
+    fn take_a_turn(&self) {
         let turn = *self.turn.lock().unwrap();
         if turn > Duration::ZERO {
             // The first `poll()` advances the clock.
@@ -109,15 +107,20 @@ impl Observer for Counter {
             let _ = advance.poll(&mut context);
         }
     }
+}
 
-    fn seen(&self, look: &Pass, counts: Counts) {
-        *self.counts.lock().unwrap() = counts;
-        self.seen.lock().unwrap().push(look.begun.wall);
-        *self.relists.lock().unwrap() += usize::from(look.kind == PassKind::List);
-    }
-
-    fn relist_failed(&self, _took: Duration) {
-        *self.relists.lock().unwrap() += 1;
+impl Observer for Counter {
+    fn observe(&self, measurement: &Measurement) {
+        match measurement {
+            Measurement::CallEnded { .. } => self.take_a_turn(),
+            Measurement::Seen(pass, counts) => {
+                *self.counts.lock().unwrap() = *counts;
+                self.seen.lock().unwrap().push(pass.begun.wall);
+                *self.relists.lock().unwrap() += usize::from(pass.kind == PassKind::List);
+            }
+            Measurement::RelistFailed(_) => *self.relists.lock().unwrap() += 1,
+            _ => {}
+        }
     }
 }
 

@@ -13,13 +13,10 @@ use super::unobserved::UnobservedReason;
 use crate::model::id::PodUid;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
+use crate::observer::Measurement;
 use crate::out::coverage::{Lists, PassKind};
-use crate::out::health::{Blind, HealthState};
+use crate::out::health::Blind;
 use crate::out::record::Record;
-
-/// The target of log lines about health. A process that reports health in another way can filter
-/// it.
-const HEALTH_LOG: &str = "pleg::health";
 
 impl Engine {
     /// Begins a pass: its lists or its sweep are taken in, and the pods that differ are being
@@ -87,10 +84,10 @@ impl Engine {
                     PassKind::List => self.relister.counts(),
                     PassKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
                 };
-                self.out.observer.seen(&pass, counts);
+                self.measure(Measurement::Seen(pass, counts));
                 if is_first {
                     let synced = self.synced(now);
-                    self.publish(&synced);
+                    self.publish(synced);
                 }
             }
         }
@@ -195,16 +192,7 @@ impl Engine {
             .reporter
             .review(&self.reporting.coverage, progress, now);
         if let Some(report) = report {
-            let text = format!("{} ({}): {}", report.state, report.reason, report.message);
-            match report.state {
-                HealthState::Starting | HealthState::Healthy => {
-                    tracing::info!(target: HEALTH_LOG, "{text}")
-                }
-                HealthState::Degraded | HealthState::Unhealthy => {
-                    tracing::warn!(target: HEALTH_LOG, "{text}")
-                }
-            }
-            self.publish(&Record::Health(report));
+            self.publish(Record::Health(report));
         }
     }
 

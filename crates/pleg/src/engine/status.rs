@@ -8,23 +8,17 @@ use super::state::Engine;
 use crate::model::listed::ContainerState;
 use crate::model::run_clock::RunClock;
 use crate::model::snapshot::Counts;
-use crate::model::wall_time::{Moment, WallClock};
+use crate::model::wall_time::Moment;
 use crate::out::kubelet_view::kubelet_view;
 use crate::out::record::Record;
 use crate::out::status_report::{
     GuardStatus, HealthStatus, InFlight, Progress, RelistStatus, RuntimeStatus, StatusReport,
 };
-use crate::out::subscribers::{Lifeline, Subscription};
 
 impl Engine {
-    /// Begins a subscription with the current state. Before the first pass is complete, the rest of
-    /// the pods follows as it is found.
-    pub(crate) fn subscribe(
-        &mut self,
-        lifeline: Lifeline,
-        clock: WallClock,
-        now: Moment,
-    ) -> Subscription {
+    /// The records with which a subscription begins, after the pods in the cache. Before the first
+    /// pass is complete, the rest of the pods follows as it is found.
+    pub(crate) fn first_records(&self, now: Moment) -> Vec<Record> {
         let mut then = Vec::new();
         let synced = self.reporting.passes.completed() > 0;
         if synced {
@@ -43,9 +37,7 @@ impl Engine {
                 .report(&self.reporting.coverage, now);
             then.push(Record::Health(health));
         }
-        self.out
-            .subscribers
-            .subscribe(lifeline, self.out.reader.clone(), then, clock)
+        then
     }
 
     pub(crate) fn status(&self, now: Moment, clock: &RunClock) -> StatusReport {

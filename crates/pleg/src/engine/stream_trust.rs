@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   announced(id) --\
-//!                    both within 2 s: a proof     after ten proofs, the period doubles
+//!                    both within 2 s: confirmed    after ten, the period doubles
 //!   changed(id) ----/                             with each good relist
-//!   changed alone: missed ------> no proof is left, and the period is the shortest
+//!   changed alone: missed ------> trust is lost, and the period is the shortest
 //! ```
 //!
 //! A stream has no heartbeat: a broken stream looks like a node without changes. So it is trusted
@@ -23,7 +23,7 @@ use crate::model::id::Id;
 
 /// What the stream on this connection has announced so far.
 #[derive(Debug)]
-pub(super) struct Proof {
+pub(super) struct StreamTrust {
     /// When the stream was opened. Earlier changes could not be announced.
     opened: Instant,
     /// The ids that were announced, and when.
@@ -40,7 +40,7 @@ pub(super) struct Proof {
     next_cleanup: Instant,
 }
 
-impl Proof {
+impl StreamTrust {
     pub(super) fn new(opened: Instant) -> Self {
         Self {
             opened,
@@ -112,7 +112,7 @@ impl Proof {
             .map(|changed| *changed + SETTLED_AFTER)
     }
 
-    /// Forgets all proofs.
+    /// Forgets what was announced.
     pub(super) fn reset(&mut self) {
         self.announced = 0;
         self.doubled = 0;
@@ -151,7 +151,7 @@ mod tests {
     const CEILING: Duration = Duration::from_secs(30);
 
     struct Stream {
-        proof: Proof,
+        trust: StreamTrust,
         now: Instant,
         is_all_watched: bool,
     }
@@ -160,7 +160,7 @@ mod tests {
         fn new() -> Self {
             let now = Instant::now();
             Self {
-                proof: Proof::new(now),
+                trust: StreamTrust::new(now),
                 now,
                 is_all_watched: false,
             }
@@ -168,21 +168,21 @@ mod tests {
 
         fn wait(&mut self, seconds: u64) -> u64 {
             self.now += Duration::from_secs(seconds);
-            self.proof.advance(self.now)
+            self.trust.advance(self.now)
         }
 
         fn announce(&mut self, changes: usize) {
             for change in 0..changes {
                 let id = Id::from(format!("{change}"));
-                self.proof.on_announced(&id, self.now);
-                self.proof.on_change(&id, None, self.now, self.now);
+                self.trust.on_announced(&id, self.now);
+                self.trust.on_change(&id, None, self.now, self.now);
             }
         }
 
         fn periods(&mut self, relists: usize) -> Vec<u64> {
             let period = |_| {
-                self.proof.on_relist();
-                self.proof
+                self.trust.on_relist();
+                self.trust
                     .period(SHORTEST, CEILING, self.is_all_watched)
                     .as_secs()
             };
@@ -205,9 +205,9 @@ mod tests {
         stream.announce(10);
         stream.periods(9);
         stream
-            .proof
+            .trust
             .on_change(&"missed".into(), None, stream.now, stream.now);
-        assert_eq!(stream.proof.due(), Some(stream.now + SETTLED_AFTER));
+        assert_eq!(stream.trust.due(), Some(stream.now + SETTLED_AFTER));
         assert_eq!((stream.wait(1), stream.wait(1)), (0, 1));
         assert_eq!(stream.periods(2), [1, 1]);
         assert_eq!(stream.wait(60), 0, "it is counted once");
@@ -219,10 +219,10 @@ mod tests {
     fn a_hint_may_arrive_a_little_later_than_the_change() {
         let mut stream = Stream::new();
         stream
-            .proof
+            .trust
             .on_change(&"late".into(), None, stream.now, stream.now);
         stream.wait(1);
-        stream.proof.on_announced(&"late".into(), stream.now);
+        stream.trust.on_announced(&"late".into(), stream.now);
         assert_eq!(stream.wait(60), 0);
     }
 
@@ -231,17 +231,17 @@ mod tests {
         let mut stream = Stream::new();
         let before = stream.now.checked_sub(Duration::from_secs(1)).unwrap();
         stream
-            .proof
+            .trust
             .on_change(&"before".into(), None, before, stream.now);
-        assert_eq!((stream.proof.due(), stream.wait(60)), (None, 0));
+        assert_eq!((stream.trust.due(), stream.wait(60)), (None, 0));
     }
 
     #[test]
     fn a_period_that_is_longer_than_the_ceiling_stays_as_it_is() {
         let stream = Stream::new();
         let long = Duration::from_secs(60);
-        assert_eq!(stream.proof.period(long, CEILING, false), long);
-        assert_eq!(stream.proof.period(long, CEILING, true), long);
+        assert_eq!(stream.trust.period(long, CEILING, false), long);
+        assert_eq!(stream.trust.period(long, CEILING, true), long);
     }
 
     #[test]
@@ -251,11 +251,11 @@ mod tests {
         assert_eq!(stream.periods(1), [30]);
         let change = |stream: &mut Stream, id: &str| {
             let now = stream.now;
-            stream.proof.on_change(&id.into(), None, now, now);
+            stream.trust.on_change(&id.into(), None, now, now);
         };
         change(&mut stream, "late");
         assert_eq!(stream.periods(1), [1], "it is not announced yet");
-        stream.proof.on_announced(&"late".into(), stream.now);
+        stream.trust.on_announced(&"late".into(), stream.now);
         assert_eq!(stream.periods(1), [30]);
         change(&mut stream, "missed");
         assert_eq!(stream.wait(2), 1);

@@ -13,6 +13,7 @@ use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox};
 use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
+use crate::observer::Measurement;
 use crate::out::cache::Confirmation;
 use crate::out::coverage::PassKind;
 use crate::records::{Interval, Part};
@@ -27,9 +28,10 @@ impl Engine {
     ) {
         match answer {
             Ok(listing) => {
-                self.out
-                    .observer
-                    .list_received(R::LIST.rpc(), listing.bytes);
+                self.measure(Measurement::ListReceived {
+                    call: R::LIST.rpc(),
+                    bytes: listing.bytes,
+                });
                 self.relister.received(listing, now.instant);
             }
             Err(error) => {
@@ -41,7 +43,7 @@ impl Engine {
             .relister
             .failed_relist(R::LIST, interval.begun, now.instant);
         if let Some(took) = failed {
-            self.out.observer.relist_failed(took);
+            self.measure(Measurement::RelistFailed(took));
         }
         self.take_in_lists(now);
         let period = self.period();
@@ -98,7 +100,7 @@ impl Engine {
             }
             Err(error) => {
                 if self.relister.version_failed(&error, begun, now.instant) {
-                    self.out.observer.relist_failed(Duration::ZERO);
+                    self.measure(Measurement::RelistFailed(Duration::ZERO));
                 }
             }
         }
@@ -149,9 +151,9 @@ impl Engine {
         });
         self.begin_pass(begun, PassKind::List, last_ticket_before, now);
         if !self.relister.are_late()
-            && let Some(proof) = self.sources.streaming.proof()
+            && let Some(trust) = self.sources.streaming.trust()
         {
-            proof.on_relist();
+            trust.on_relist();
         }
     }
 

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   --from FILE..., or the recording --> read: episodes, causes --> Picture
-//!                                          html | svg | json | intervals | text <--/
+//!                                            html | svg | json | intervals | text <--/
 //! ```
 
 mod read;

@@ -54,6 +54,6 @@ dist: ## A release for amd64 and arm64, in target/dist: binaries, .deb, images, 
 	@packaging/dist
 
 .PHONY: clean
-clean: ## End all instances of the test bed and remove what was built
+clean: ## Remove all instances of the testbed, and everything that was built
 	-testbed/testbed down --all
 	$(CARGO) clean

@@ -1,7 +1,7 @@
-//! Both lists over a bare socket: HTTP/2 as far as the lengths of its frames.
+//! Both lists over a bare socket: of HTTP/2, only the lengths of frames are read.
 //!
-//! Not a client: it reads nothing of what comes, and takes every answer for a good one.
-//! It shows what is left of a relist's cost when everything that can be left out is.
+//! This is not a complete client: it ignores the contents of answers, and their errors. It shows the
+//! cost of a relist without everything that can be left out.
 
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -24,7 +24,7 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
-/// A whole answer fits, so that the runtime never has to wait for us.
+/// A complete answer fits, so that the runtime never waits for this client.
 const WINDOW: u32 = 1 << 20;
 
 pub struct Node {
@@ -36,11 +36,11 @@ pub struct Node {
 impl Node {
     pub fn connect(endpoint: &Endpoint) -> anyhow::Result<Self> {
         let mut socket = UnixStream::connect(endpoint.path())?;
-        let mut hello = PREFACE.to_vec();
+        let mut greeting = PREFACE.to_vec();
         let initial_window_size = [&[0, 4][..], &WINDOW.to_be_bytes()].concat();
-        frame(&mut hello, SETTINGS, 0, 0, &initial_window_size);
-        frame(&mut hello, WINDOW_UPDATE, 0, 0, &WINDOW.to_be_bytes());
-        socket.write_all(&hello)?;
+        frame(&mut greeting, SETTINGS, 0, 0, &initial_window_size);
+        frame(&mut greeting, WINDOW_UPDATE, 0, 0, &WINDOW.to_be_bytes());
+        socket.write_all(&greeting)?;
         Ok(Self {
             socket,
             buffer: vec![0; 1 << 18],
@@ -48,7 +48,7 @@ impl Node {
         })
     }
 
-    /// Asks for both lists and reads until both answers have ended.
+    /// Requests both lists, and reads until both answers have ended.
     pub fn relist(&mut self) -> anyhow::Result<()> {
         let mut requests = Vec::new();
         for call in [Rpc::ListPodSandbox, Rpc::ListContainers] {
@@ -78,7 +78,7 @@ impl Node {
                     HEADERS if flags & END_STREAM != 0 => ended += 1,
                     SETTINGS if flags & ACK == 0 => frame(&mut reply, SETTINGS, ACK, 0, &[]),
                     PING if flags & ACK == 0 => frame(&mut reply, PING, ACK, 0, payload),
-                    GOAWAY => anyhow::bail!("the runtime wants no more of this"),
+                    GOAWAY => anyhow::bail!("the runtime closes the connection (GOAWAY)"),
                     _ => {}
                 }
             }
@@ -86,7 +86,7 @@ impl Node {
             self.buffer.copy_within(filled - left..filled, 0);
             filled = left;
             if ended == 2 {
-                let received = u32::try_from(received).context("a huge answer")?;
+                let received = u32::try_from(received).context("the answers are too large")?;
                 frame(&mut reply, WINDOW_UPDATE, 0, 0, &received.to_be_bytes());
             }
             self.socket.write_all(&reply)?;
@@ -102,8 +102,8 @@ fn frame(out: &mut Vec<u8>, kind: u8, flags: u8, stream: u32, payload: &[u8]) {
     out.extend(payload);
 }
 
-/// Type, flags and payload of the first frame, and what follows it; `None` while it is
-/// not there whole.
+/// Type, flags and payload of the first frame, and the bytes after it. `None` while the frame is not
+/// complete.
 fn split(bytes: &[u8]) -> Option<(u8, u8, &[u8], &[u8])> {
     let (header, rest) = bytes.split_at_checked(FRAME_HEADER)?;
     let length = u32::from_be_bytes([0, header[0], header[1], header[2]]);
@@ -118,7 +118,7 @@ fn headers(call: Rpc) -> Vec<u8> {
     text(&mut block, &call.path(ApiVersion::V1));
     block.push(0x01);
     text(&mut block, "localhost");
-    // 31 is content-type: the first 15 fit beside the pattern, 16 are left.
+    // 31 is content-type: 15 fits in the first byte, and the second byte is the remaining 16.
     block.extend([0x0f, 16]);
     text(&mut block, "application/grpc");
     block.push(0);

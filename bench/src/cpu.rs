@@ -1,4 +1,4 @@
-//! Measuring: time on the CPU, medians, and where we are.
+//! Measuring: CPU time, medians, and progress.
 
 use std::hint::black_box;
 use std::io::IsTerminal;
@@ -8,11 +8,10 @@ use rustix::time::{ClockId, clock_gettime};
 
 use crate::Effort;
 
-/// How long this thread was on a CPU: wake-ups, timers and the kernel's work for it
-/// included.
+/// The CPU time of this thread, including wake-ups, timers and the kernel's work for it.
 ///
-/// The sum that `/proc/thread-self/schedstat` shows, but up to now; there it lags behind
-/// by up to a tick, which is many relists.
+/// `/proc/thread-self/schedstat` shows the same sum, but up to a tick late, and a tick is as long as many
+/// relists.
 pub fn used() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(
@@ -21,7 +20,7 @@ pub fn used() -> Duration {
     )
 }
 
-/// The middle one; a machine that was disturbed once does not move it.
+/// The median: a single disturbance does not change it.
 pub fn median(mut samples: Vec<f64>) -> f64 {
     samples.sort_by(f64::total_cmp);
     let middle = samples.len() / 2;
@@ -31,8 +30,7 @@ pub fn median(mut samples: Vec<f64>) -> f64 {
     }
 }
 
-/// Nanoseconds that `work` takes, by this thread's time on the CPU: the median of several
-/// batches.
+/// Nanoseconds of CPU time that `work` takes: the median of several batches.
 pub fn nanos<T>(effort: Effort, mut work: impl FnMut() -> T) -> f64 {
     let mut batch = |count: u32| {
         let before = used();
@@ -41,7 +39,7 @@ pub fn nanos<T>(effort: Effort, mut work: impl FnMut() -> T) -> f64 {
         }
         (used() - before).as_nanos() as f64 / f64::from(count)
     };
-    // As many as fill the time of a batch; measuring that warms up as well.
+    // Determine how many fill the time of a batch. This also warms the caches.
     let warm = Instant::now();
     let mut count = 0_u32;
     while warm.elapsed() < effort.batch {
@@ -51,27 +49,27 @@ pub fn nanos<T>(effort: Effort, mut work: impl FnMut() -> T) -> f64 {
     median((0..effort.batches).map(|_| batch(count)).collect())
 }
 
-/// Says on a terminal what is being measured; nothing into a file or a log.
+/// Shows on a terminal what is being measured. Writes nothing to a file or a log.
 #[derive(Debug)]
 pub struct Progress {
-    terminal: bool,
+    is_terminal: bool,
 }
 
 impl Progress {
     pub fn new() -> Self {
         Self {
-            terminal: std::io::stderr().is_terminal(),
+            is_terminal: std::io::stderr().is_terminal(),
         }
     }
 
-    pub fn say(&self, what: &str) {
-        if self.terminal {
-            eprint!("\r\x1b[K{what} …");
+    pub fn show(&self, step: &str) {
+        if self.is_terminal {
+            eprint!("\r\x1b[K{step} …");
         }
     }
 
     pub fn clear(&self) {
-        if self.terminal {
+        if self.is_terminal {
             eprint!("\r\x1b[K");
         }
     }

@@ -21,26 +21,26 @@ use crate::Effort;
 use crate::cpu::Progress;
 use crate::table::{Table, ratio, time};
 
-/// How many lists from records.
+/// The number of lists from records that are measured.
 const LISTS: usize = 20;
 
 pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Table> {
-    progress.say("the guard");
+    progress.show("the guard");
     let mut table = Table::new(
         "The guard in front of a simulated runtime of 110 pods x 2 containers",
         &["", "direct", "through the guard", "added", "ratio"],
     );
-    passing(effort, &mut table).await?;
-    from_records(&mut table).await?;
+    measure_passed(effort, &mut table).await?;
+    measure_records(&mut table).await?;
     table.note(
         "Client, guard and runtime are three threads of one process; direct calls and those \
-         through the guard take turns. A list from records is asked for once a second while the \
-         runtime's hangs, and compared with the runtime's before that.",
+         through the guard take turns. A list from records is requested once a second while the \
+         runtime does not answer its list, and compared with the runtime's earlier answers.",
     );
     Ok(table)
 }
 
-/// A simulated runtime with a guard before it, each in a thread of its own.
+/// A simulated runtime and a guard in front of it, each in its own thread.
 struct Guarded {
     sim: Sim,
     direct: Client,
@@ -77,46 +77,39 @@ impl Guarded {
 
 impl Drop for Guarded {
     fn drop(&mut self) {
-        // What is left lies among temporary files.
+        // If this fails, the files stay in the directory for temporary files.
         let _ = fs::remove_dir_all(&self.folder);
     }
 }
 
-/// Lists that the runtime does not answer: of a common node end to end, and of ten thousand
-/// containers what it costs to make one of what is known.
-async fn from_records(table: &mut Table) -> anyhow::Result<()> {
+/// Lists that the runtime does not answer: on a usual node, from request to answer; with ten thousand
+/// containers, the time to build a list from the records.
+async fn measure_records(table: &mut Table) -> anyhow::Result<()> {
     let guarded = Guarded::start(110)?;
-    let mut of_direct = Vec::new();
+    let mut direct = Vec::new();
     for _ in 0..LISTS {
-        of_direct.push(call(&guarded.direct, Rpc::ListContainers).await?);
+        direct.push(call(&guarded.direct, Rpc::ListContainers).await?);
         call(&guarded.through, Rpc::ListContainers).await?;
     }
     guarded.sim.fault(Rpc::ListContainers, None, Fault::Hang);
-    // The first one waits for the runtime, and for each id to be confirmed.
+    // The first list waits for the runtime, and until each id is confirmed.
     call(&guarded.through, Rpc::ListContainers).await?;
-    let mut of_guarded = Vec::new();
+    let mut through = Vec::new();
     for _ in 0..LISTS {
-        of_guarded.push(call(&guarded.through, Rpc::ListContainers).await?);
-        // As often as a kubelet asks.
+        through.push(call(&guarded.through, Rpc::ListContainers).await?);
+        // The period of a kubelet's lists.
         sleep(Duration::from_secs(1)).await;
     }
-    for (what, of) in [("p50", 50), ("p99", 99)] {
-        let (one, other) = (
-            percentile(&mut of_direct, of),
-            percentile(&mut of_guarded, of),
-        );
-        table.row([
-            format!("ListContainers from records, 220 rows, {what}"),
-            time(one),
-            time(other),
-            time(other - one),
-            ratio(other, one),
-        ]);
-    }
+    add_percentiles(
+        table,
+        "ListContainers from records, 220 rows",
+        &mut direct,
+        &mut through,
+    );
     let mut records = Records::of(10_000);
     let mut took: Vec<f64> = (0..LISTS).map(|_| records.list()).collect();
     table.row([
-        "a list made of the records of 10,000 containers".to_owned(),
+        "building a list from the records of 10,000 containers".to_owned(),
         String::new(),
         time(percentile(&mut took, 50)),
         String::new(),
@@ -125,7 +118,7 @@ async fn from_records(table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A guard's core whose runtime answers no list of containers, and every id of which is confirmed.
+/// The core of a guard whose runtime does not answer a list of containers. Each id is confirmed.
 struct Records {
     core: Guard,
     now: Instant,
@@ -142,17 +135,17 @@ impl Records {
             containers,
             calls: 0,
         };
-        records.turn(Input::Time, true);
-        records.turn_called();
-        // Until the list is overdue, and each id was asked for.
+        records.step(Input::Time, true);
+        records.call_list();
+        // Until the list is overdue, and the status of each id was requested.
         for _ in 0..5000 {
             records.now += Duration::from_millis(1);
-            records.turn(Input::Time, false);
+            records.step(Input::Time, false);
         }
         records
     }
 
-    fn turn_called(&mut self) -> bool {
+    fn call_list(&mut self) -> bool {
         self.calls += 1;
         let called = Input::Called {
             call: CallId(self.calls),
@@ -161,28 +154,30 @@ impl Records {
             from: Caller::Client,
             deadline: None,
         };
-        self.turn(called, false)
+        self.step(called, false)
     }
 
-    /// How many nanoseconds the turn takes in which a list is answered.
+    /// Nanoseconds of the step in which a list is answered.
     fn list(&mut self) -> f64 {
-        self.turn_called();
+        self.call_list();
         loop {
             self.now += Duration::from_millis(1);
             let begun = Instant::now();
-            if self.turn(Input::Time, false) {
+            if self.step(Input::Time, false) {
                 return begun.elapsed().as_nanos() as f64;
             }
         }
     }
 
-    /// One turn of the core and of all that follows; whether it has answered.
-    fn turn(&mut self, input: Input, lists: bool) -> bool {
+    /// One step of the core, and all steps that follow from it. Returns whether the core has answered.
+    /// With `can_list` the runtime answers lists of containers.
+    fn step(&mut self, input: Input, can_list: bool) -> bool {
         let mut is_answered = false;
         let mut actions = VecDeque::from(self.core.step(input, self.now));
         while let Some(action) = actions.pop_front() {
             let input = match action {
-                Action::Call(runtime_call, rpc, request) => match self.answer(rpc, &request, lists)
+                Action::Call(runtime_call, rpc, request) => match self
+                    .answer(rpc, &request, can_list)
                 {
                     Some(answer) => Input::Answered(runtime_call, Outcome::Messages(vec![answer])),
                     None => continue,
@@ -199,17 +194,18 @@ impl Records {
         is_answered
     }
 
-    fn answer(&self, rpc: Rpc, request: &Bytes, lists: bool) -> Option<Bytes> {
-        let asked = v1::ContainerStatusRequest::decode(request.clone()).unwrap_or_default();
+    fn answer(&self, rpc: Rpc, request: &Bytes, can_list: bool) -> Option<Bytes> {
+        let status_request =
+            v1::ContainerStatusRequest::decode(request.clone()).unwrap_or_default();
         let message = match rpc {
-            Rpc::ListContainers if !lists => return None,
+            Rpc::ListContainers if !can_list => return None,
             Rpc::ListContainers => v1::ListContainersResponse {
                 containers: (0..self.containers).map(row).collect(),
             }
             .encode_to_vec(),
             Rpc::ContainerStatus => v1::ContainerStatusResponse {
                 status: Some(v1::ContainerStatus {
-                    id: asked.container_id,
+                    id: status_request.container_id,
                     state: v1::ContainerState::ContainerRunning.into(),
                     ..Default::default()
                 }),
@@ -223,7 +219,7 @@ impl Records {
     }
 }
 
-/// A row as large as a kubelet's.
+/// A row as large as those of a kubelet's containers.
 fn row(number: usize) -> v1::Container {
     let label = |key: &str, value: String| (format!("io.kubernetes.{key}"), value);
     v1::Container {
@@ -253,8 +249,8 @@ fn row(number: usize) -> v1::Container {
     }
 }
 
-/// Calls that pass, and what they take of the guard's thread.
-async fn passing(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
+/// Calls that the guard passes, and their CPU time in the guard's thread.
+async fn measure_passed(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     let guarded = Guarded::start(110)?;
     let Guarded {
         direct, through, ..
@@ -265,28 +261,16 @@ async fn passing(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
         ("ContainerStatus", Rpc::ContainerStatus),
         ("ListContainers, 220 rows", Rpc::ListContainers),
     ] {
-        let (mut of_direct, mut of_guarded) = (Vec::new(), Vec::new());
+        let (mut direct_times, mut through_times) = (Vec::new(), Vec::new());
         call(direct, rpc).await?;
         call(through, rpc).await?;
         let before = used_by_guard()?;
         for _ in 0..calls {
-            of_direct.push(call(direct, rpc).await?);
-            of_guarded.push(call(through, rpc).await?);
+            direct_times.push(call(direct, rpc).await?);
+            through_times.push(call(through, rpc).await?);
         }
         let each = (used_by_guard()? - before).as_nanos() as f64 / calls as f64;
-        for (what, of) in [("p50", 50), ("p99", 99)] {
-            let (one, other) = (
-                percentile(&mut of_direct, of),
-                percentile(&mut of_guarded, of),
-            );
-            table.row([
-                format!("{name}, {what}"),
-                time(one),
-                time(other),
-                time(other - one),
-                ratio(other, one),
-            ]);
-        }
+        add_percentiles(table, name, &mut direct_times, &mut through_times);
         table.row([
             format!("{name}, CPU of the guard"),
             String::new(),
@@ -298,8 +282,22 @@ async fn passing(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Adds a row for p50, and one for p99.
+fn add_percentiles(table: &mut Table, name: &str, direct: &mut [f64], through: &mut [f64]) {
+    for percent in [50, 99] {
+        let (direct, through) = (percentile(direct, percent), percentile(through, percent));
+        table.row([
+            format!("{name}, p{percent}"),
+            time(direct),
+            time(through),
+            time(through - direct),
+            ratio(through, direct),
+        ]);
+    }
+}
+
 async fn call(client: &Client, rpc: Rpc) -> anyhow::Result<f64> {
-    let asked = Instant::now();
+    let sent = Instant::now();
     match rpc {
         Rpc::Version => {
             let request = v1::VersionRequest::default();
@@ -317,15 +315,15 @@ async fn call(client: &Client, rpc: Rpc) -> anyhow::Result<f64> {
             let _: v1::ListContainersResponse = client.unary(ApiVersion::V1, rpc, request).await?;
         }
     }
-    Ok(asked.elapsed().as_nanos() as f64)
+    Ok(sent.elapsed().as_nanos() as f64)
 }
 
-fn percentile(samples: &mut [f64], of: usize) -> f64 {
+fn percentile(samples: &mut [f64], percent: usize) -> f64 {
     samples.sort_by(f64::total_cmp);
-    samples[(samples.len() * of / 100).min(samples.len() - 1)]
+    samples[(samples.len() * percent / 100).min(samples.len() - 1)]
 }
 
-/// A runtime in a thread of its own.
+/// Serves a simulated runtime from its own thread.
 fn serve_simulation(path: &Path, pods: usize) -> anyhow::Result<Sim> {
     let listener = StdUnixListener::bind(path)?;
     listener.set_nonblocking(true)?;
@@ -346,18 +344,15 @@ fn serve_simulation(path: &Path, pods: usize) -> anyhow::Result<Sim> {
     Ok(sim)
 }
 
-/// How long the guard's thread was on a CPU.
+/// The CPU time of the guard's thread.
 fn used_by_guard() -> anyhow::Result<Duration> {
     for task in fs::read_dir("/proc/self/task")? {
         let task = task?.path();
         if fs::read_to_string(task.join("comm"))?.trim() == "guard" {
             let stat = fs::read_to_string(task.join("schedstat"))?;
-            let used = stat
-                .split(' ')
-                .next()
-                .context("schedstat has a first number")?;
+            let used = stat.split(' ').next().context("schedstat is empty")?;
             return Ok(Duration::from_nanos(used.parse()?));
         }
     }
-    anyhow::bail!("the guard has no thread")
+    anyhow::bail!("there is no thread of the guard")
 }

@@ -1,15 +1,15 @@
 //! A relist of a node on which nothing happens, against a real containerd.
 //!
-//! Four contestants ask the same two lists over sockets of their own, in turns:
+//! Four clients request the same two lists in turns, each over its own socket:
 //!
 //! ```text
-//!   bare socket      the same bytes by hand, blocking: what the kernel takes
-//!   gRPC, no decode  cri::Client::list, every item thrown away: what the transport takes
-//!   tonic and prost  as they come: every row becomes a message
-//!   pleg             Pleg::start: rows read in place and compared, health reviewed
+//!   bare socket      reads only the lengths of HTTP/2 frames: the cost of the kernel
+//!   gRPC, no decode  cri::Client::list, discarding every item: the cost of the transport
+//!   tonic and prost  both libraries used as usual: every row becomes a message
+//!   pleg             Pleg::start: rows are read in place and compared, and health is reviewed
 //! ```
 //!
-//! The CPU time is this thread's, so it counts everything that a relist causes in the
+//! The CPU time is that of the whole thread, so it includes everything that a relist causes in the
 //! process: wake-ups, timers, and the kernel's copying.
 
 use std::hint::black_box;
@@ -24,25 +24,25 @@ use testbed_driver::{Driver, PodSpec, Testbed};
 use tokio::time::sleep;
 
 use crate::cpu::{Progress, median, used};
-use crate::node::{CALM, PODS, config, environment};
+use crate::node::{PODS, SETTLING_TIME, config, environment};
 use crate::table::{Table, ratio, time};
-use crate::{Effort, bare, latency, memory, proven};
+use crate::{Effort, bare, latency, memory, watched};
 
 pub const TITLE: &str = "Idle relist, 100 pods x 2 containers, containerd 1.7";
 
-/// What a node pays: the kubelet's period.
+/// The kubelet's period, so the cost on a node.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// As soon as the last has ended.
-const AT_ONCE: Duration = Duration::from_nanos(1);
+/// A relist begins as soon as the last one has ended.
+const BACK_TO_BACK: Duration = Duration::from_nanos(1);
 
-/// Brings a node up and gives the tables about it; `latencies` gets its row.
+/// Starts a node and returns its tables. Adds a row to `latencies`.
 pub async fn measure(
     effort: Effort,
     progress: &Progress,
     latencies: &mut Table,
 ) -> anyhow::Result<Vec<Table>> {
-    progress.say("containerd comes up");
+    progress.show("containerd starts");
     let testbed = Testbed::up("1.7", "bench").await?;
     let endpoint = testbed.endpoint();
     let spec = |pod| {
@@ -51,20 +51,20 @@ pub async fn measure(
             .container("side")
     };
     let specs: Vec<PodSpec> = (0..PODS).map(spec).collect();
-    let running = |pods| progress.say(&format!("{pods} of {PODS} pods run"));
+    let running = |pods| progress.show(&format!("{pods} of {PODS} pods run"));
     Driver::new(&endpoint)?.run_pods(&specs, running).await?;
-    sleep(CALM).await;
+    sleep(SETTLING_TIME).await;
 
-    progress.say("the memory of a process that watches");
-    let peak = memory::of_a_child(&endpoint, 5)?;
+    progress.show("the memory of a process that watches");
+    let peak = memory::measure_child(&endpoint, 5)?;
     let compare = |period, relists, rounds| compare(&endpoint, period, relists, rounds, progress);
     let slow = compare(PERIOD, effort.slow_relists, effort.rounds).await?;
     let rounds = effort.rounds * 3;
-    let fast = compare(AT_ONCE, effort.fast_relists, rounds).await?;
-    // These restart containers, so the node is no longer as it was.
+    let fast = compare(BACK_TO_BACK, effort.fast_relists, rounds).await?;
+    // This restarts containers, so it follows what measures the unchanged node.
     latency::measure_containerd(&endpoint, effort.restarts, progress, latencies).await?;
-    let proven = proven::measure(&testbed, effort, progress).await?;
-    Ok(vec![cpu_table(&slow, &fast), memory_table(peak), proven])
+    let watched = watched::measure(&testbed, effort, progress).await?;
+    Ok(vec![cpu_table(&slow, &fast), memory_table(peak), watched])
 }
 
 fn cpu_table(slow: &[f64], fast: &[f64]) -> Table {
@@ -76,28 +76,31 @@ fn cpu_table(slow: &[f64], fast: &[f64]) -> Table {
         "ratio",
     ];
     let mut table = Table::new(TITLE, &head);
-    for (index, contestant) in Contestant::ALL.iter().enumerate() {
+    for (index, client) in ListClient::ALL.iter().enumerate() {
         table.row([
-            contestant.name().to_owned(),
+            client.name().to_owned(),
             time(slow[index]),
-            ratio(slow[index], slow[Contestant::BASE]),
+            ratio(slow[index], slow[ListClient::BASE]),
             time(fast[index]),
-            ratio(fast[index], fast[Contestant::BASE]),
+            ratio(fast[index], fast[ListClient::BASE]),
         ]);
     }
     table.note(
-        "Measured elsewhere, so to be compared with care: the kubelet 3.3 ms, the gRPC floor \
-         0.14 ms, the target 0.25 ms.",
+        "On other machines the kubelet took 3.3 ms, and gRPC at least 0.14 ms: compare with care. The \
+         target is 0.25 ms.",
     );
     table
 }
 
 fn memory_table(peak: u64) -> Table {
-    let mut table = Table::new("Memory", &["process", "peak RSS", "of the 10 MB target"]);
+    let mut table = Table::new(
+        "Memory",
+        &["process", "peak RSS", "ratio to the 10 MB target"],
+    );
     let bytes = peak as f64 * 1024.0;
     let megabytes = format!("{:.1} MB", bytes / 1e6);
     table.row([
-        "watches these pods".to_owned(),
+        "one that watches these pods".to_owned(),
         megabytes,
         ratio(bytes, 10e6),
     ]);
@@ -105,17 +108,17 @@ fn memory_table(peak: u64) -> Table {
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Contestant {
+enum ListClient {
     Bare,
     Undecoded,
     FullDecode,
     Pleg,
 }
 
-impl Contestant {
+impl ListClient {
     const ALL: [Self; 4] = [Self::Bare, Self::Undecoded, Self::FullDecode, Self::Pleg];
 
-    /// Where in `ALL` the one is that the others are compared with.
+    /// The index in `ALL` of the client with which the others are compared.
     const BASE: usize = 1;
 
     fn name(self) -> &'static str {
@@ -127,8 +130,8 @@ impl Contestant {
         }
     }
 
-    /// Nanoseconds of CPU that one of so many relists took.
-    async fn turn(
+    /// Makes this many relists. Returns the nanoseconds of CPU time of each.
+    async fn relist(
         self,
         endpoint: &Endpoint,
         period: Duration,
@@ -147,7 +150,7 @@ impl Contestant {
     }
 }
 
-/// The contestants in turns; the median of each one's rounds, in the order of `ALL`.
+/// Measures the clients in turns. Returns the median of the rounds of each, in the order of `ALL`.
 async fn compare(
     endpoint: &Endpoint,
     period: Duration,
@@ -155,19 +158,18 @@ async fn compare(
     rounds: usize,
     progress: &Progress,
 ) -> anyhow::Result<Vec<f64>> {
-    let mut samples = Contestant::ALL.map(|_| Vec::with_capacity(rounds));
+    let mut samples = ListClient::ALL.map(|_| Vec::with_capacity(rounds));
     for round in 1..=rounds {
-        for (contestant, samples) in Contestant::ALL.into_iter().zip(&mut samples) {
-            let name = contestant.name();
-            progress.say(&format!("idle relists, round {round} of {rounds}: {name}"));
-            samples.push(contestant.turn(endpoint, period, relists).await?);
+        for (client, samples) in ListClient::ALL.into_iter().zip(&mut samples) {
+            let name = client.name();
+            progress.show(&format!("idle relists, round {round} of {rounds}: {name}"));
+            samples.push(client.relist(endpoint, period, relists).await?);
         }
     }
     Ok(samples.into_iter().map(median).collect())
 }
 
-/// Relists with the same pause after each as pleg makes; the first, which connects, does
-/// not count.
+/// Relists with the same pauses as pleg. The first relist, which connects, is not measured.
 async fn repeat(
     period: Duration,
     relists: u32,
@@ -176,7 +178,7 @@ async fn repeat(
     relist().await?;
     let before = used();
     for _ in 0..relists {
-        if period > AT_ONCE {
+        if period > BACK_TO_BACK {
             sleep(period).await;
         }
         relist().await?;
@@ -186,7 +188,7 @@ async fn repeat(
 
 async fn undecoded(client: &Client) -> anyhow::Result<()> {
     let list = |call: Rpc| async move {
-        // Neither request says anything: both messages are empty.
+        // Both requests are empty messages.
         let request = v1::ListContainersRequest::default();
         client.list(ApiVersion::V1, call, request, |_| Ok(())).await
     };
@@ -211,14 +213,14 @@ async fn pleg(endpoint: &Endpoint, period: Duration, relists: u32) -> anyhow::Re
     while pleg.status().await?.relist.count == 0 {
         sleep(Duration::from_millis(10)).await;
     }
-    // From pause to pause, so that no relist is cut in two.
+    // Begin and end in a pause, so that only complete relists are measured.
     sleep(period / 2).await;
     let first = pleg.status().await?.relist.count;
     let before = used();
     let enough = first + u64::from(relists);
     let mut now = first;
     while now < enough {
-        // A request wakes the process: ask once, when it should be over.
+        // A status request wakes the process: send one when the relists should be complete.
         sleep((period + Duration::from_millis(1)) * (enough - now) as u32).await;
         now = pleg.status().await?.relist.count;
     }

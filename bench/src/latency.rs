@@ -1,5 +1,4 @@
-//! How late events are while the runtime announces them: from the time that the runtime
-//! put on its event to our record.
+//! The latency of events while the stream is healthy: from the runtime's timestamp to pleg's event.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -21,26 +20,26 @@ use crate::table::{Table, time};
 
 const TITLE: &str = "An event with a healthy stream, from the runtime's timestamp to pleg's event";
 
-/// containerd 1.7 first sends the events that it kept without a reader.
-const SETTLED: Duration = Duration::from_secs(5);
+/// Within this time containerd 1.7 has sent the events that it kept while nothing read them.
+const OLD_EVENTS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Between two restarts of the simulator's containers.
+/// The time between two restarts of the simulator's containers.
 const PAUSE: Duration = Duration::from_millis(2);
 
 const SIMULATED_PODS: usize = 100;
 
-/// Notes the latencies of events of the stream, and their parts.
+/// Records the latencies of the stream's events, and their parts.
 #[derive(Default)]
 struct Listener {
     events: Mutex<Vec<Duration>>,
-    /// Until the runtime's event was here.
+    /// From the runtime's timestamp until its event arrived.
     arrivals: Mutex<Vec<Duration>>,
-    /// From there until the pod was looked at.
-    looks: Mutex<Vec<Duration>>,
+    /// From the arrival until the pod was inspected.
+    inspections: Mutex<Vec<Duration>>,
     calls: Mutex<Vec<Duration>>,
 }
 
-fn note(times: &Mutex<Vec<Duration>>, time: Option<Duration>) {
+fn record(times: &Mutex<Vec<Duration>>, time: Option<Duration>) {
     let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
     times.extend(time);
 }
@@ -48,38 +47,38 @@ fn note(times: &Mutex<Vec<Duration>>, time: Option<Duration>) {
 impl Observer for Listener {
     fn event(&self, _event_type: EventType, source: Source, latency: Option<Duration>) {
         if source == Source::Stream {
-            note(&self.events, latency);
+            record(&self.events, latency);
         }
     }
 
     fn stream_event(&self, latency: Option<Duration>) {
-        note(&self.arrivals, latency);
+        record(&self.arrivals, latency);
     }
 
     fn pod_relist_ended(&self, took: Duration) {
-        note(&self.looks, Some(took));
+        record(&self.inspections, Some(took));
     }
 
     fn call_ended(&self, call: Rpc, took: Duration, _error: Option<&CallError>) {
         if matches!(call, Rpc::ContainerStatus | Rpc::PodSandboxStatus) {
-            note(&self.calls, Some(took));
+            record(&self.calls, Some(took));
         }
     }
 }
 
 impl Listener {
-    /// Everything up to now does not count.
+    /// Forgets everything until now.
     fn begin(&self) {
         self.take();
     }
 
-    /// The events, the arrivals, the looks and the calls.
+    /// Takes the times of events, arrivals, inspections and calls.
     fn take(&self) -> [Latencies; 4] {
-        [&self.events, &self.arrivals, &self.looks, &self.calls].map(|noted| {
-            let mut noted = noted.lock().unwrap_or_else(PoisonError::into_inner);
-            let noted = std::mem::take(&mut *noted);
-            let count = noted.len();
-            Latencies::new(noted, count)
+        [&self.events, &self.arrivals, &self.inspections, &self.calls].map(|times| {
+            let mut times = times.lock().unwrap_or_else(PoisonError::into_inner);
+            let times = std::mem::take(&mut *times);
+            let count = times.len();
+            Latencies::new(times, count)
         })
     }
 }
@@ -103,15 +102,15 @@ fn row(table: &mut Table, runtime: &str, events: &Latencies) {
     ]);
 }
 
-/// The simulator, in this process and in real time: what our own part takes.
+/// Measures with the simulator, in this process and in real time: the latency of pleg itself.
 pub async fn measure_simulator(restarts: usize, progress: &Progress, table: &mut Table) {
-    progress.say("events of the simulator's stream");
+    progress.show("events of the simulator's stream");
     let sim = Sim::new();
     for pod in 0..SIMULATED_PODS {
         sim.run(&format!("load-{pod}"), &["main", "side"]);
     }
     let (listener, _pleg) = watch(sim.clone(), sim.clock());
-    sleep(SETTLED).await;
+    sleep(OLD_EVENTS_WITHIN).await;
     listener.begin();
     for restart in 0..restarts {
         let now = sim.now();
@@ -124,7 +123,7 @@ pub async fn measure_simulator(restarts: usize, progress: &Progress, table: &mut
     row(table, "simulator, through the trait", &events);
 }
 
-/// A real containerd with pods named `load-0` and so on.
+/// Measures with a containerd whose pods are named `load-0` and so on.
 pub async fn measure_containerd(
     endpoint: &Endpoint,
     restarts: usize,
@@ -134,10 +133,10 @@ pub async fn measure_containerd(
     let driver = Driver::new(endpoint)?;
     let runtime = GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE);
     let (listener, _pleg) = watch(runtime, node::environment().clock);
-    sleep(SETTLED).await;
+    sleep(OLD_EVENTS_WITHIN).await;
     listener.begin();
     for restart in 0..restarts {
-        progress.say(&format!(
+        progress.show(&format!(
             "events of containerd: restart {restart} of {restarts}"
         ));
         let pod = driver
@@ -146,21 +145,21 @@ pub async fn measure_containerd(
         driver.restart_container(&pod, "main").await?;
     }
     sleep(Duration::from_secs(1)).await;
-    let [events, arrivals, looks, calls] = listener.take();
+    let [events, arrivals, inspections, calls] = listener.take();
     row(table, "containerd 1.7", &events);
     let half = |times: &Latencies| time(times.quantile(0.5).as_nanos() as f64);
     table.note(format!(
         "On containerd, half of the events arrive within {}; an inspection takes {} (p50): {:.1} \
          status calls, one after the other (mean), of {} each (p50).",
         half(&arrivals),
-        half(&looks),
-        calls.delivered() as f64 / looks.delivered().max(1) as f64,
+        half(&inspections),
+        calls.delivered() as f64 / inspections.delivered().max(1) as f64,
         half(&calls),
     ));
     Ok(())
 }
 
-/// By the stream alone: an event that the kernel reports first would not be counted.
+/// Starts pleg without pidfds: an event that the kernel reports first would not be counted.
 fn watch<R: Runtime>(runtime: R, clock: WallClock) -> (Arc<Listener>, Pleg) {
     let listener = Arc::<Listener>::default();
     let environment = Environment {

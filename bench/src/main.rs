@@ -1,18 +1,18 @@
 //! What pleg costs.
 //!
 //! ```text
-//!   arguments --> idle, latency, proven (a real containerd) --\
-//!             --> guard (the simulator on a socket) --------------+
+//!   arguments --> idle, latency, watched (a real containerd) --\
+//!             --> guard (the simulator on a socket) -----------+
 //!             --> static_pods (pleg run on a real containerd) -+
 //!             --> scaling (from memory) -----------------------+--> table, as Markdown
-//!             --> micro (one function) ------------------------|
+//!             --> micro (one function) ------------------------+
 //!             --> scenarios (the simulator, virtual time) -----/
 //! ```
 //!
-//! Machines are noisy and differ, so every figure stands beside another of the same
-//! process and minute, and the ratio of the two is what is worth comparing.
+//! Timings vary between machines and between runs. So each figure is shown next to a reference figure
+//! of the same process and minute, and the ratio of the two is what to compare.
 
-// Progress and the last words of a command go to standard error.
+// Progress and errors go to standard error.
 #![allow(clippy::print_stderr)]
 
 use std::fmt::Display;
@@ -31,12 +31,12 @@ mod latency;
 mod memory;
 mod micro;
 mod node;
-mod proven;
 mod rows;
 mod scaling;
 mod scenarios;
 mod static_pods;
 mod table;
+mod watched;
 
 use cpu::Progress;
 
@@ -47,24 +47,24 @@ Exit codes: 0 everything was measured, 1 something was left out, 2 the command f
 #[derive(Debug, Parser)]
 #[command(after_help = AFTER_HELP)]
 struct Arguments {
-    /// Less of everything: three minutes in place of nine, and rougher figures.
+    /// Measure for three minutes instead of nine; the figures are less exact.
     #[arg(long)]
     quick: bool,
-    /// Leave out the section that brings a containerd up, which needs root.
+    /// Leave out the sections that start a containerd, which need root.
     #[arg(long)]
     no_testbed: bool,
     #[command(subcommand)]
-    errand: Option<Errand>,
+    section: Option<Section>,
 }
 
 #[derive(Debug, Subcommand)]
-enum Errand {
-    /// Only what the guard costs: passing calls, and lists from its records.
+enum Section {
+    /// Only what the guard costs: calls that it passes, and lists from its records.
     Guard,
     /// Only what `pleg run` costs: 100 pods on a containerd, and containers that exit. Needs root,
     /// and target/release/pleg.
     StaticPods,
-    /// What the benchmark runs as its own child, to weigh a process that only watches.
+    /// The child process whose memory the benchmark measures.
     #[command(hide = true)]
     Memory { endpoint: Endpoint, seconds: u64 },
 }
@@ -72,22 +72,22 @@ enum Errand {
 /// How much to measure.
 #[derive(Clone, Copy, Debug)]
 struct Effort {
-    /// How often the contestants take turns.
+    /// The number of turns of each client.
     rounds: usize,
-    /// Relists of one turn at a period of a second.
+    /// Relists in one turn, one per second.
     slow_relists: u32,
-    /// Relists of one turn back to back.
+    /// Relists in one turn, back to back.
     fast_relists: u32,
-    /// Of how many batches a median is taken.
+    /// The number of batches of which the median is taken.
     batches: usize,
     /// How long one batch takes.
     batch: Duration,
-    /// Restarts of containers whose events are waited for.
+    /// Restarts of containers, and exits of static pods, that are measured.
     restarts: usize,
-    /// For how long a quiet node is listed each second.
+    /// How long a quiet node is listed every second.
     idle_lists: Duration,
-    /// For how long it is left alone under a proven stream.
-    idle_proven: Duration,
+    /// How long a quiet node is observed while everything is watched.
+    idle_watched: Duration,
 }
 
 impl Effort {
@@ -99,7 +99,7 @@ impl Effort {
         batch: Duration::from_millis(40),
         restarts: 125,
         idle_lists: Duration::from_secs(20),
-        idle_proven: Duration::from_secs(300),
+        idle_watched: Duration::from_secs(300),
     };
     const QUICK: Self = Self {
         rounds: 1,
@@ -109,13 +109,13 @@ impl Effort {
         batch: Duration::from_millis(10),
         restarts: 30,
         idle_lists: Duration::from_secs(10),
-        idle_proven: Duration::from_secs(60),
+        idle_watched: Duration::from_secs(60),
     };
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // One thread, as the command `pleg` has; what it uses is what a relist costs.
+    // One thread, like the command `pleg`: its CPU time is the cost of a relist.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();
@@ -125,7 +125,7 @@ fn main() -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::from(1),
-        // The reader of the tables may have gone.
+        // The reader of the tables may be gone.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("bench: {error:#}");
@@ -134,7 +134,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ctrl-C ends it in order: a containerd with a hundred pods is not left behind.
+/// Ctrl-C ends it in an orderly way: a containerd with a hundred pods must not stay behind.
 async fn run_or_be_interrupted(arguments: &Arguments) -> anyhow::Result<bool> {
     tokio::select! {
         done = run(arguments) => done,
@@ -147,8 +147,8 @@ async fn run_or_be_interrupted(arguments: &Arguments) -> anyhow::Result<bool> {
 
 /// Whether everything was measured.
 async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
-    if let Some(Errand::Memory { endpoint, seconds }) = &arguments.errand {
-        print(memory::of_a_watcher(endpoint, *seconds).await?)?;
+    if let Some(Section::Memory { endpoint, seconds }) = &arguments.section {
+        print(memory::measure_own(endpoint, *seconds).await?)?;
         return Ok(true);
     }
     let effort = if arguments.quick {
@@ -157,11 +157,11 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
         Effort::FULL
     };
     let progress = Progress::new();
-    if let Some(Errand::Guard) = arguments.errand {
+    if let Some(Section::Guard) = arguments.section {
         print(guard::measure(effort, &progress).await?)?;
         return Ok(true);
     }
-    if let Some(Errand::StaticPods) = arguments.errand {
+    if let Some(Section::StaticPods) = arguments.section {
         let tables = static_pods::measure(effort, &progress).await?;
         progress.clear();
         tables.iter().try_for_each(print)?;
@@ -192,19 +192,19 @@ async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     Ok(complete)
 }
 
-/// Why no containerd is brought up, if none is.
+/// Why no containerd is started; `None` if one is.
 fn reason_to_leave_out(arguments: &Arguments) -> Option<&'static str> {
     if arguments.no_testbed {
-        Some("as asked")
+        Some("--no-testbed is given")
     } else if !rustix::process::geteuid().is_root() {
-        Some("a containerd of our own needs root")
+        Some("starting a containerd needs root")
     } else {
         None
     }
 }
 
-fn print(what: impl Display) -> anyhow::Result<()> {
-    Ok(writeln!(stdout(), "{what}")?)
+fn print(output: impl Display) -> anyhow::Result<()> {
+    Ok(writeln!(stdout(), "{output}")?)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -1,4 +1,4 @@
-//! The weight of a process that does nothing but watch: this one, run again as a child.
+//! The memory of a process that only watches: this program, run again as a child.
 
 use std::process::Command;
 use std::sync::Arc;
@@ -12,20 +12,20 @@ use tokio::time::{sleep, timeout};
 
 use crate::node;
 
-/// Runs a child that relists for some seconds; gives its peak resident memory in KiB.
-pub fn of_a_child(endpoint: &Endpoint, seconds: u64) -> anyhow::Result<u64> {
+/// Runs a child that relists for some seconds. Returns its peak resident memory in KiB.
+pub fn measure_child(endpoint: &Endpoint, seconds: u64) -> anyhow::Result<u64> {
     let output = Command::new(std::env::current_exe()?)
         .args(["memory", &endpoint.to_string(), &seconds.to_string()])
         .output()?;
-    let said = String::from_utf8_lossy(&output.stderr);
-    ensure!(output.status.success(), "the child failed: {said}");
+    let error = String::from_utf8_lossy(&output.stderr);
+    ensure!(output.status.success(), "the child failed: {error}");
     let peak = String::from_utf8(output.stdout)?;
     peak.trim().parse().context("the child's peak memory")
 }
 
-/// The child: relists ten times a second with a subscriber, as `pleg watch` has one, and
-/// gives its own peak resident memory in KiB.
-pub async fn of_a_watcher(endpoint: &Endpoint, seconds: u64) -> anyhow::Result<u64> {
+/// Runs in the child: relists ten times a second with a subscriber, like `pleg watch`. Returns its own
+/// peak resident memory in KiB.
+pub async fn measure_own(endpoint: &Endpoint, seconds: u64) -> anyhow::Result<u64> {
     let runtime = Arc::new(GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE));
     let period = Duration::from_millis(100);
     let pleg = Pleg::start(runtime, node::config(period), node::environment());
@@ -33,8 +33,8 @@ pub async fn of_a_watcher(endpoint: &Endpoint, seconds: u64) -> anyhow::Result<u
     let watch = async { while subscription.next().await.is_some() {} };
     let _ = timeout(Duration::from_secs(seconds), watch).await;
     let status = pleg.status().await?;
-    ensure!(status.pods > 0, "the child saw no pods");
-    // Let the subscription's last records go before the look.
+    ensure!(status.pods > 0, "the child observed no pods");
+    // Until the last records of the subscription are freed.
     sleep(period).await;
     peak()
 }

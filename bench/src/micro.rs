@@ -1,4 +1,4 @@
-//! The parts of a relist, one function each.
+//! The parts of a relist, one function at a time.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, RandomState};
@@ -20,18 +20,18 @@ use crate::rows::{Node, container, pod_ref};
 use crate::table::{Table, ratio, time};
 
 pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Table>> {
-    progress.say("diff");
+    progress.show("diff");
     let diff = diffs(effort);
     // Ctrl-C is handled only here.
     yield_now().await;
-    progress.say("snapshots and records");
+    progress.show("snapshots and records");
     let pods = pods(effort);
     yield_now().await;
-    progress.say("reading a list");
+    progress.show("reading a list");
     Ok(vec![diff, pods, reading(effort)?])
 }
 
-/// Rows of what took how long, each against the first.
+/// A table of CPU times, each with its ratio to the first.
 fn table(title: &str, figures: &[(&str, f64)]) -> Table {
     let mut table = Table::new(title, &["", "CPU time", "ratio"]);
     for (name, nanos) in figures {
@@ -46,24 +46,27 @@ fn table(title: &str, figures: &[(&str, f64)]) -> Table {
 
 fn diffs(effort: Effort) -> Table {
     let running = pod(2, ContainerState::Running);
-    // Of another list, its rows shared: what an unchanged pod of a changed node is.
+    // From another list, with shared rows, like an unchanged pod of a changed node.
     let same = ListedPod::clone(&running);
     let mut died = same.clone();
     died.containers[0] = container(0, 0, ContainerState::Exited);
     let many = pod(1_000, ContainerState::Exited);
-    let mut one_more = many.clone();
-    one_more
+    let mut one_added = many.clone();
+    one_added
         .containers
         .push(container(1_000, 0, ContainerState::Running));
-    let took = |old: &ListedPod, new: &ListedPod| {
+    let cost = |old: &ListedPod, new: &ListedPod| {
         nanos(effort, || diff(black_box(Some(old)), black_box(Some(new))))
     };
     table(
         "diff of one pod",
         &[
-            ("2 containers, one has died", took(&running, &died)),
-            ("2 containers, nothing changed", took(&running, &same)),
-            ("1,000 exited containers, one more", took(&many, &one_more)),
+            ("2 containers, one died", cost(&running, &died)),
+            ("2 containers, nothing changed", cost(&running, &same)),
+            (
+                "1,000 exited containers, one added",
+                cost(&many, &one_added),
+            ),
         ],
     )
 }
@@ -97,7 +100,7 @@ fn pods(effort: Effort) -> Table {
     )
 }
 
-/// A node of which every pod changes at every relist.
+/// A node on which every pod changes at every relist.
 fn records(effort: Effort) -> f64 {
     let node = Node::new(110, 2);
     let changed = node.with_change_in(110);
@@ -134,7 +137,7 @@ fn reading(effort: Effort) -> anyhow::Result<Table> {
         .map(Message::encode_to_vec)
         .collect();
     let decoded = v1::ListContainersResponse::decode(&bytes[..])?;
-    anyhow::ensure!(decoded == answer, "prost reads what prost wrote");
+    anyhow::ensure!(decoded == answer, "prost decodes its own encoding");
 
     let full = nanos(effort, || {
         v1::ListContainersResponse::decode(black_box(&bytes[..]))
@@ -163,7 +166,7 @@ fn reading(effort: Effort) -> anyhow::Result<Table> {
     Ok(table)
 }
 
-/// A container as containerd lists one that a kubelet has made.
+/// A container of a kubelet, as containerd lists it.
 fn listed(number: usize) -> v1::Container {
     let row = container(number, number / 2, ContainerState::Running);
     let pod = pod_ref(number / 2);

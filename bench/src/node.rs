@@ -1,4 +1,4 @@
-//! The node that is measured, and how it is watched.
+//! The node that is measured, and the configuration of the library that watches it.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,8 +8,8 @@ use pleg::{Config, Environment, Mode, NoObserver};
 
 pub const PODS: usize = 100;
 
-/// After a pod was started the runtime is still busy with it.
-pub const CALM: Duration = Duration::from_secs(5);
+/// How long the runtime is busy after a pod was started.
+pub const SETTLING_TIME: Duration = Duration::from_secs(5);
 
 pub fn config(relist_period: Duration) -> Config {
     Config {
@@ -21,7 +21,7 @@ pub fn config(relist_period: Duration) -> Config {
 
 pub fn environment() -> Environment {
     Environment {
-        endpoint: "the test bed".into(),
+        endpoint: "the testbed".into(),
         clock: system_clock(),
         observer: Arc::new(NoObserver),
         ids: pleg::no_ids(),

@@ -1,4 +1,4 @@
-//! Rows of a made-up node, with names as long as a real one's.
+//! Rows of an artificial node, with names as long as those of a real one.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -8,35 +8,35 @@ use pleg::model::listed::{ContainerState, ListedContainer, ListedSandbox, Sandbo
 use pleg::model::status::{ContainerStatus, SandboxStatus};
 use pleg::model::wall_time::WallTime;
 
-/// What both lists of a node say.
+/// Both lists of a node.
 #[derive(Clone, Debug)]
 pub struct Node {
     pub sandboxes: Vec<Arc<ListedSandbox>>,
     pub containers: Vec<Arc<ListedContainer>>,
-    containers_of_a_pod: usize,
+    containers_per_pod: usize,
 }
 
 impl Node {
-    /// `pods` that run, each with so many containers that run.
-    pub fn new(pods: usize, containers_of_a_pod: usize) -> Self {
-        let containers = (0..pods * containers_of_a_pod).map(|number| {
-            let pod = number / containers_of_a_pod;
+    /// Running pods, each with this many running containers.
+    pub fn new(pods: usize, containers_per_pod: usize) -> Self {
+        let containers = (0..pods * containers_per_pod).map(|number| {
+            let pod = number / containers_per_pod;
             container(number, pod, ContainerState::Running)
         });
         Self {
             sandboxes: (0..pods).map(sandbox).collect(),
             containers: containers.collect(),
-            containers_of_a_pod,
+            containers_per_pod,
         }
     }
 
-    /// The containers after the first one of each of so many pods has died. The other rows
-    /// are shared, as those of two lists are.
+    /// The containers after the first one in each of this many pods has died. The other rows are
+    /// shared, like unchanged rows of two lists.
     pub fn with_change_in(&self, pods: usize) -> Vec<Arc<ListedContainer>> {
         let mut containers = self.containers.clone();
         for row in containers
             .iter_mut()
-            .step_by(self.containers_of_a_pod)
+            .step_by(self.containers_per_pod)
             .take(pods)
         {
             *row = Arc::new(ListedContainer {
@@ -110,7 +110,7 @@ pub fn pod_ref(pod: usize) -> PodRef {
     }
 }
 
-/// 64 digits that differ early, as hashes do.
+/// 64 digits that differ at the beginning, like those of hashes.
 fn id(kind: &str, number: usize) -> Id {
     let digits = (number as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     format!("{digits:016x}{kind:0>48}").into()

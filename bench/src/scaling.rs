@@ -1,7 +1,7 @@
-//! How a relist grows with the number of containers.
+//! The cost of a relist by the number of containers.
 //!
-//! The lists come ready from memory, so what is measured is ours alone: the snapshot, the
-//! records, the inspections, the cache.
+//! The lists are read from memory, so only pleg's own work is measured: the snapshot, the records, the
+//! inspections, the cache.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -23,8 +23,8 @@ use crate::node;
 use crate::rows::Node;
 use crate::table::{Table, ratio, time};
 
-/// Of so many pods one changes.
-const ONE_OF: usize = 100;
+/// One pod of this many changes.
+const PODS_PER_CHANGE: usize = 100;
 
 pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Table> {
     let mut table = Table::new(
@@ -34,12 +34,12 @@ pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Tabl
             "nothing changed",
             "1 % of pods changed",
             "per container",
-            "against 100",
+            "ratio to 100",
         ],
     );
     let mut first = None;
     for (containers, name) in [(100, "100"), (1_000, "1,000"), (10_000, "10,000")] {
-        progress.say(&format!("a relist of {name} containers"));
+        progress.show(&format!("a relist of {name} containers"));
         let idle = relist(effort, containers, false).await?;
         let changed = relist(effort, containers, true).await?;
         let each = changed / containers as f64;
@@ -60,7 +60,7 @@ pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Tabl
     Ok(table)
 }
 
-/// Nanoseconds on the CPU that a relist with all its inspections takes.
+/// Nanoseconds of CPU time that a relist with all its inspections takes.
 async fn relist(effort: Effort, containers: usize, changing: bool) -> anyhow::Result<f64> {
     let runtime = Arc::new(Memory::new(containers / 2, changing));
     let ended = Arc::new(Ended::default());
@@ -68,14 +68,14 @@ async fn relist(effort: Effort, containers: usize, changing: bool) -> anyhow::Re
         observer: ended.clone(),
         ..node::environment()
     };
-    // Only on request, and each to its end, inspections included.
+    // Relist only on request. Each request waits until the relist and its inspections are complete.
     let config = Config {
         mode: Mode::Generic,
         relist_period: Duration::from_secs(3600),
         ..Config::default()
     };
     let pleg = Pleg::start(runtime, config, environment);
-    // The first finds everything new; the second has warmed up what the others need.
+    // In the first relist everything is new. The first batch warms the caches, and is discarded.
     ended.0.notified().await;
     let mut samples = Vec::new();
     for _ in 0..=effort.batches {
@@ -92,7 +92,7 @@ async fn relist(effort: Effort, containers: usize, changing: bool) -> anyhow::Re
     let listed: usize = status.containers.values().sum();
     anyhow::ensure!(
         listed == containers,
-        "{listed} of {containers} containers are seen"
+        "only {listed} of {containers} containers are observed"
     );
     samples.remove(0);
     Ok(median(samples))
@@ -103,15 +103,15 @@ async fn relist(effort: Effort, containers: usize, changing: bool) -> anyhow::Re
 struct Ended(Notify);
 
 impl Observer for Ended {
-    fn seen(&self, _look: &Pass, _counts: Counts) {
+    fn seen(&self, _pass: &Pass, _counts: Counts) {
         self.0.notify_one();
     }
 }
 
-/// A runtime whose answers lie ready.
+/// A runtime whose answers are in memory.
 struct Memory {
     sandboxes: Arc<[Arc<ListedSandbox>]>,
-    /// Before and after the changes; every other list is the other one.
+    /// The lists before and after the changes. They are returned in turns.
     containers: [Arc<[Arc<ListedContainer>]>; 2],
     changing: bool,
     changed: AtomicBool,
@@ -122,7 +122,7 @@ struct Memory {
 impl Memory {
     fn new(pods: usize, changing: bool) -> Self {
         let node = Node::new(pods, 2);
-        let changed = node.with_change_in(pods.div_ceil(ONE_OF));
+        let changed = node.with_change_in(pods.div_ceil(PODS_PER_CHANGE));
         Self {
             sandbox_statuses: node.sandbox_statuses(),
             container_statuses: node.container_statuses(),

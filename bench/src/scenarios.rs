@@ -1,5 +1,5 @@
-//! Bad days on a simulated node, in virtual time: figures that no machine changes, and
-//! that `crates/pleg/tests/figures.rs` holds.
+//! Faults on a simulated node, in virtual time: figures that do not depend on the machine.
+//! `crates/pleg/tests/figures.rs` checks them.
 
 use std::thread;
 use std::time::Duration;
@@ -13,11 +13,11 @@ use sim::figures::{
 use crate::table::Table;
 
 const MODES: [(&str, Mode); 2] = [
-    ("lists alone", Mode::Generic),
+    ("lists only", Mode::Generic),
     ("with the stream", Mode::Auto),
 ];
 
-/// In a thread of its own, since virtual time is a property of a tokio runtime.
+/// Runs in a separate thread, because virtual time is a property of a tokio runtime.
 pub fn measure() -> anyhow::Result<Vec<Table>> {
     let in_virtual_time = thread::spawn(|| {
         let runtime = tokio::runtime::Builder::new_current_thread()
@@ -32,11 +32,12 @@ pub fn measure() -> anyhow::Result<Vec<Table>> {
 
 async fn tables() -> Vec<Table> {
     let head = ["110 pods x 2 containers", "delivered", "p50", "p99", "max"];
-    let mut late = Table::new("Events of pods that do not hang, in virtual time", &head);
-    let mut row = |what: String, latencies: &Latencies| {
+    let title = "Latency of events of pods without a stuck call, in virtual time";
+    let mut latency_table = Table::new(title, &head);
+    let mut row = |name: String, latencies: &Latencies| {
         let ms = |latency: Duration| format!("{} ms", latency.as_millis());
-        late.row([
-            what,
+        latency_table.row([
+            name,
             format!("{} of {}", latencies.delivered(), latencies.changes),
             ms(latencies.quantile(0.5)),
             ms(latencies.quantile(0.99)),
@@ -44,14 +45,16 @@ async fn tables() -> Vec<Table> {
         ]);
     };
     for (name, mode) in MODES {
-        for hung in [0, 1, 2, 20] {
-            let latencies = restarts_beside_hung_pods(mode, hung).await;
-            let what = format!("10 restarts/s, {hung} ContainerStatus hung, {name}");
-            row(what, &latencies);
+        for stuck in [0, 1, 2, 20] {
+            let latencies = restarts_beside_hung_pods(mode, stuck).await;
+            row(
+                format!("10 restarts/s, {stuck} ContainerStatus calls stuck, {name}"),
+                &latencies,
+            );
         }
         let latencies = all_restart_at_once(mode, Duration::from_millis(20)).await;
         row(
-            format!("all restart at once, status 20 ms, {name}"),
+            format!("all restart at once, 20 ms per status, {name}"),
             &latencies,
         );
     }
@@ -61,16 +64,16 @@ async fn tables() -> Vec<Table> {
         "events",
         "delivered",
         "counted",
-        "right in the end",
+        "correct at the end",
     ];
-    let mut stopped = Table::new("A reader that stopped, once it reads again", &head);
+    let mut stopped = Table::new("A reader that stops, and later reads again", &head);
     let received = restarts_before_a_stopped_reader(800).await;
     stopped.row([
-        "reader stopped".to_owned(),
+        "the reader is stopped".to_owned(),
         received.events.to_string(),
         received.delivered.to_string(),
         received.conflated.to_string(),
         format!("{} of {} pods", received.correct, received.pods),
     ]);
-    vec![late, stopped]
+    vec![latency_table, stopped]
 }

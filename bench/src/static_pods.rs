@@ -1,8 +1,8 @@
-//! What `pleg run` costs with a hundred pods on a real containerd: until all of them run, its
-//! memory, and from an exit to the request that replaces the container.
+//! What `pleg run` costs with a hundred pods on a real containerd: the time until all of them run, its
+//! memory, and the time from an exit to the request that replaces the container.
 //!
 //! ```text
-//!   driver: each pod by the same calls, one after the other --> serial time
+//!   driver: the same calls for each pod, one after the other --> serial time
 //!   pleg run --manifests, a child --lines--> all Ready, CreateContainer
 //!   /proc/PID/status of the child --> anonymous memory
 //! ```
@@ -30,25 +30,25 @@ use crate::table::{Table, ratio, time};
 
 const PODS: usize = 100;
 
-/// As `pleg run` labels its pods.
-const OURS: (&str, &str) = ("pleg.dev/owner", "pleg-run");
+/// The label of pods of `pleg run`.
+const LABEL: (&str, &str) = ("pleg.dev/owner", "pleg-run");
 
-/// All that is waited for comes within this time.
+/// How long to wait for a line of `pleg run`.
 const WAIT_LIMIT: Duration = Duration::from_secs(120);
 
-/// After the start, until the memory is what it stays at.
-const SETTLED: Duration = Duration::from_secs(20);
+/// Within this time after the start, memory reaches its constant size.
+const MEMORY_SETTLES_WITHIN: Duration = Duration::from_secs(20);
 
 /// A line of `pleg run -o json`.
 #[derive(Debug, Deserialize)]
 struct Line {
     time: WallTime,
-    pod: Option<Named>,
+    pod: Option<Pod>,
     action: String,
 }
 
 #[derive(Debug, Deserialize)]
-struct Named {
+struct Pod {
     name: String,
 }
 
@@ -73,7 +73,10 @@ impl Run {
             .arg(manifests)
             .stdout(Stdio::piped())
             .spawn()?;
-        let output = child.stdout.take().context("it has a pipe")?;
+        let output = child
+            .stdout
+            .take()
+            .context("pleg run has no standard output")?;
         let (sender, lines) = mpsc::unbounded_channel();
         thread::spawn(move || {
             for line in BufReader::new(output).lines().map_while(Result::ok) {
@@ -88,7 +91,7 @@ impl Run {
         Ok(Self { child, lines })
     }
 
-    /// The next line about this.
+    /// The next line with this action and, if given, about this pod.
     async fn next(&mut self, action: &str, pod: Option<&str>) -> anyhow::Result<Line> {
         let next = async {
             loop {
@@ -99,28 +102,28 @@ impl Run {
                 }
             }
         };
-        let late = || format!("no {action} within {WAIT_LIMIT:?}");
-        timeout(WAIT_LIMIT, next).await.with_context(late)?
+        let timed_out = || format!("no {action} within {WAIT_LIMIT:?}");
+        timeout(WAIT_LIMIT, next).await.with_context(timed_out)?
     }
 
-    /// Its anonymous memory in kB.
+    /// The anonymous memory of the process, in KiB.
     fn memory(&self) -> anyhow::Result<u64> {
         let status = fs::read_to_string(format!("/proc/{}/status", self.child.id()))?;
         let line = status
             .lines()
             .find_map(|line| line.strip_prefix("RssAnon:"));
-        let size = line.context("no RssAnon in its status")?;
+        let size = line.context("no RssAnon in /proc/PID/status")?;
         Ok(size.trim().trim_end_matches(" kB").parse()?)
     }
 }
 
-/// Brings a node up and gives the tables about it.
+/// Starts a node and returns its tables.
 pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<[Table; 2]> {
     let program = program()?;
-    progress.say("containerd comes up");
+    progress.show("containerd starts");
     let testbed = Testbed::up("1.7", "bench-run").await?;
     let driver = Driver::new(&testbed.endpoint())?;
-    let serial = serially(&driver, progress).await?;
+    let serial = start_serially(&driver, progress).await?;
 
     let place = tempfile::tempdir()?;
     let manifests = place.path().join("manifests");
@@ -129,26 +132,26 @@ pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<[Tab
         fs::write(manifests.join(format!("p{pod}.yaml")), manifest(pod))?;
     }
     let command = || command(&program, &testbed, &place);
-    progress.say("pleg run starts 100 pods");
+    progress.show("pleg run starts 100 pods");
     let began = Instant::now();
     let mut run = Run::start(command(), &manifests)?;
     for _ in 0..PODS {
         run.next("Ready", None).await?;
     }
     let started = began.elapsed();
-    sleep(SETTLED).await;
+    sleep(MEMORY_SETTLES_WITHIN).await;
     let after_start = run.memory()?;
-    let exits = exits(effort, &driver, &mut run, progress).await?;
+    let exits = measure_exits(effort, &driver, &mut run, progress).await?;
     drop(run);
-    progress.say("pleg run adopts 100 pods");
+    progress.show("pleg run adopts 100 pods");
     let mut run = Run::start(command(), &manifests)?;
     for _ in 0..PODS {
         run.next("Ready", None).await?;
     }
-    sleep(SETTLED).await;
+    sleep(MEMORY_SETTLES_WITHIN).await;
     let after_adoption = run.memory()?;
     drop(run);
-    progress.say("all pods end");
+    progress.show("pleg run --down removes 100 pods");
     let ended = command().arg("--down").stdout(Stdio::null()).status()?;
     ensure!(ended.success(), "pleg run --down failed");
     Ok([
@@ -157,10 +160,11 @@ pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<[Tab
     ])
 }
 
-/// The command beside this one: it is measured as it is shipped, in a process of its own.
+/// The program `pleg` in the directory of this one. It is measured as it is shipped, as a separate
+/// process.
 fn program() -> anyhow::Result<PathBuf> {
-    let here = std::env::current_exe()?;
-    let program = here.with_file_name("pleg");
+    let bench = std::env::current_exe()?;
+    let program = bench.with_file_name("pleg");
     ensure!(
         program.exists(),
         "{} does not exist: build it with cargo build --release -p pleg-cli",
@@ -198,12 +202,14 @@ fn manifest(pod: usize) -> String {
     )
 }
 
-/// How long the runtime takes for the same pods, each call after the answer of the one before.
-async fn serially(driver: &Driver, progress: &Progress) -> anyhow::Result<Duration> {
+/// How long the runtime takes for the same pods if each call is sent after the answer to the last one.
+async fn start_serially(driver: &Driver, progress: &Progress) -> anyhow::Result<Duration> {
     let began = Instant::now();
     let mut pods = Vec::new();
     for pod in 0..PODS {
-        progress.say(&format!("{pod} of {PODS} pods run, one after the other"));
+        progress.show(&format!(
+            "{pod} of {PODS} pods are started, one after the other"
+        ));
         let app = ContainerSpec::new("app", &["sleep", "100000"]);
         let spec = PodSpec::new(format!("p{pod}")).container(app);
         pods.push(driver.run_pod(&spec).await?);
@@ -219,7 +225,7 @@ fn start_table(serial: Duration, started: Duration, [start, adoption]: [u64; 2])
     let seconds = |time: Duration| format!("{:.1} s", time.as_secs_f64());
     let to_serial = ratio(started.as_secs_f64(), serial.as_secs_f64());
     table.row([
-        "the runtime, one call after the other".to_owned(),
+        "the runtime alone, one call after the other".to_owned(),
         seconds(serial),
         ratio(1.0, 1.0),
     ]);
@@ -228,23 +234,23 @@ fn start_table(serial: Duration, started: Duration, [start, adoption]: [u64; 2])
         seconds(started),
         to_serial,
     ]);
-    let whose = ["of this run", "of one that adopts its pods"];
-    for (whose, size) in whose.into_iter().zip([start, adoption]) {
+    let later = MEMORY_SETTLES_WITHIN.as_secs();
+    for (event, size) in [("starting", start), ("adopting", adoption)] {
         let size = size as f64 * 1024.0;
         table.row([
-            format!("anonymous memory {whose}, {} s later", SETTLED.as_secs()),
+            format!("anonymous memory {later} s after {event} the pods"),
             format!("{:.1} MB", size / 1e6),
             ratio(size, 12e6),
         ]);
     }
     table.note(
-        "The targets are 1.2 times the serial time, and 12 MB, of which the last two ratios are.",
+        "The targets are 1.2 times the serial time, and 12 MB: the ratios of the memory are to 12 MB.",
     );
     table
 }
 
 /// Kills containers that have never crashed, one after the other, each with SIGKILL.
-async fn exits(
+async fn measure_exits(
     effort: Effort,
     driver: &Driver,
     run: &mut Run,
@@ -252,10 +258,10 @@ async fn exits(
 ) -> anyhow::Result<Table> {
     let clock = system_clock();
     let count = effort.restarts.min(PODS);
-    let [mut known, mut asked, mut after] = [const { Vec::new() }; 3];
-    let pods = driver.pods_with(OURS).await?;
+    let [mut to_report, mut to_request, mut between] = [const { Vec::new() }; 3];
+    let pods = driver.pods_with(LABEL).await?;
     for (number, pod) in pods.iter().take(count).enumerate() {
-        progress.say(&format!("exit {number} of {count}"));
+        progress.show(&format!("exit {number} of {count}"));
         let id = pod.id("app")?;
         let pid = driver.pid(id).await?;
         let killed = clock();
@@ -266,31 +272,31 @@ async fn exits(
         let reported = clock();
         let create = run.next("CreateContainer", Some(&pod.name)).await?.time;
         run.next("Ready", Some(&pod.name)).await?;
-        known.push(reported.since(killed));
-        asked.push(create.since(killed));
-        after.push(create.since(reported));
+        to_report.push(reported.since(killed));
+        to_request.push(create.since(killed));
+        between.push(create.since(reported));
     }
     let head = [
-        "from SIGKILL, the first crash of a container",
+        "time from SIGKILL, first crash of a container",
         "p50",
         "p99",
         "max",
     ];
     let title = "pleg run: from an exit to the request that replaces the container";
     let mut table = Table::new(title, &head);
-    let mut row = |what: &str, times: Vec<Duration>| {
+    let mut row = |name: &str, times: Vec<Duration>| {
         let times = Latencies::new(times, count);
         let time = |latency: Duration| time(latency.as_nanos() as f64);
         table.row([
-            what.to_owned(),
+            name.to_owned(),
             time(times.quantile(0.5)),
             time(times.quantile(0.99)),
             time(times.longest()),
         ]);
     };
-    row("until containerd reports the exit", known);
-    row("until pleg run requests a new container", asked);
-    row("of this after containerd's report", after);
+    row("until containerd reports the exit", to_report);
+    row("until pleg run requests a new container", to_request);
+    row("from containerd's report to this request", between);
     table.note(format!(
         "{count} exits. Nothing replaces a container before the runtime reports its exit. The \
          target for the second row is 20 ms (p99)."

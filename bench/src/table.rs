@@ -1,8 +1,8 @@
-//! A table as Markdown, aligned, so that a terminal and a page both show it well.
+//! A table as Markdown, aligned, so that it is readable on a terminal and on a page.
 
 use std::fmt;
 
-/// One table with its title, and what has to be said about it.
+/// One table with its title and notes.
 #[derive(Debug)]
 pub struct Table {
     title: String,
@@ -71,7 +71,7 @@ pub fn ratio(figure: f64, base: f64) -> String {
     format!("{:.2} x", figure / base)
 }
 
-/// Nanoseconds, in the unit that shows them best.
+/// Formats nanoseconds in a suitable unit.
 pub fn time(nanos: f64) -> String {
     match nanos.abs() {
         size if size < 1e3 => format!("{nanos:.0} ns"),

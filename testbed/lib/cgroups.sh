@@ -1,4 +1,4 @@
-# Every process of an instance is in one cgroup, so that all are found again, whatever their parent is.
+# All processes of an instance are in one cgroup, so that all are found, even if their parent has ended.
 # shellcheck shell=bash
 
 cgroup_mounts() {
@@ -10,7 +10,7 @@ cgroup_mounts() {
     done </proc/mounts
 }
 
-# The hierarchy that both tracks and freezes: the v1 freezer where there is one, else the unified one.
+# The hierarchy that tracks and freezes processes: the v1 freezer if there is one, else the unified hierarchy.
 tracking_mount() {
     local folder type options unified=''
     while read -r _ folder type options _; do
@@ -28,12 +28,12 @@ join_cgroup() {
     echo "$BASHPID" >"$tracking/$cgroup/$1/cgroup.procs"
 }
 
-# Container ids as the instance's own folders name them.
+# The ids of containers, from the directories of the instance.
 container_ids() {
     find "$state_dir"/io.containerd.runtime.v2.task/* "$runc_root"/* -mindepth 1 -maxdepth 1 -type d -printf '%f\n' 2>/dev/null | sort -u
 }
 
-# foreign_cgroups FOLDER...: cgroups of our containers that a client put elsewhere than below ours.
+# foreign_cgroups FOLDER...: cgroups of containers of this instance that are not below the cgroup of the instance.
 foreign_cgroups() {
     local ids
     ids=$(container_ids)
@@ -42,7 +42,7 @@ foreign_cgroups() {
         awk 'NR == FNR { ours[$1]; next } $1 in ours { print $2 }' <(echo "$ids") -
 }
 
-# Folders of the tracking hierarchy that hold processes of this instance.
+# Directories of the tracking hierarchy that contain processes of this instance.
 instance_cgroups() {
     local top
     for top in "$tracking/$cgroup" $(foreign_cgroups "$tracking"); do
@@ -50,7 +50,7 @@ instance_cgroups() {
     done
 }
 
-# processes_in FOLDER...: a process outside our pid namespace reads as 0, which kill would take for ourselves.
+# processes_in FOLDER...: prints process ids. A process outside this PID namespace is shown as 0, for which kill would signal this process group.
 processes_in() { cat "${@/%//cgroup.procs}" 2>/dev/null | grep -vx 0 || true; }
 
 # freezer STATE FOLDER: STATE is frozen or thawed.
@@ -70,8 +70,8 @@ container_cgroup() {
     [[ $folder ]] && echo "$folder"
 }
 
-# A cgroup stays busy for a moment after its last process died, hence the caller waits until this succeeds.
-# Unused parents are removed, too: the kernel refuses to remove a cgroup that is in use.
+# A cgroup is busy for a short time after its last process has died, so the caller retries until this succeeds.
+# Unused parents are removed too: the kernel refuses to remove a cgroup that is in use.
 remove_cgroups() {
     local -a mounts tops
     mapfile -t mounts < <(cgroup_mounts)

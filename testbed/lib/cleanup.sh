@@ -1,7 +1,7 @@
-# Taking an instance away, whatever state it is in: nothing here asks containerd, a shim or runc for help.
+# Removes an instance in any state: containerd, shims and runc are not called.
 # shellcheck shell=bash
 
-# Kills until no process is left, since a process that is being killed may still start others. A frozen process dies when it is thawed.
+# Kills all processes. The caller retries until none is left, because a process can start others while it is killed. A frozen process dies when it is thawed.
 all_dead() {
     local -a folders pids
     mapfile -t folders < <(instance_cgroups)
@@ -16,21 +16,21 @@ all_dead() {
     return 1
 }
 
-# Innermost first.
+# Unmounts nested mounts first.
 unmount_all() {
     local -a points
     mapfile -t points < <(cut -d ' ' -f 5 /proc/self/mountinfo | grep -E "^($run_dir|$lib_dir)/" | sort -r)
     ((${#points[@]} == 0)) || umount --lazy "${points[@]}"
 }
 
-# Shims listen in a folder that all containerds of a machine share; each shim's address is in its bundle.
+# The sockets of shims are in a directory that all containerds of a machine share. The bundle of a shim has its address.
 remove_shim_sockets() {
     local shared=/run/containerd
     grep -hosE "$shared/s/[0-9a-f]+" "$state_dir"/io.containerd.runtime.v2.task/*/*/{address,bootstrap.json} |
         xargs --no-run-if-empty rm -f || true
 }
 
-# What every instance writes to goes with the last one: a shim or a CNI plugin of another may have just made sure that its folder is there.
+# Removes the shared directories with the last instance only: a shim or a CNI plugin of another instance may be about to use them.
 remove_shared_folders() {
     if [[ -z $(instances) ]]; then
         rmdir /run/containerd/s /run/containerd /var/lib/cni/results /var/lib/cni 2>/dev/null || true
@@ -54,7 +54,7 @@ down() {
     lock_testbed
     if [[ -d $run_dir || -d $lib_dir || -d $tracking/$cgroup ]]; then
         remove_instance
-        say "'$name_in_use' is down"
+        say "'$name_in_use' is removed"
     else
         say "'$name_in_use' was not up"
     fi

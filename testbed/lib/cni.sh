@@ -1,5 +1,5 @@
-# Pod networks: addresses on a bridge of the instance's own. The bridge has no address and no way out,
-# so the host gets no routes, no forwarding and no firewall rules, and all instances may use the same subnet.
+# Pod networks: addresses on a bridge of the instance. The bridge has no address and no connection to other networks,
+# so the host gets no routes, no forwarding and no firewall rules, and all instances can use the same subnet.
 # shellcheck shell=bash
 
 write_cni() {
@@ -26,7 +26,7 @@ write_cni() {
 JSON
 }
 
-# libcni keeps what plugins answered in a folder that cannot be configured; ours name a network namespace in our state folder.
+# libcni keeps the results of plugins in a directory that cannot be configured. Those of this instance name a network namespace in its state directory.
 remove_cni() {
     local results=/var/lib/cni/results
     grep -lsF "$run_dir/" "$results"/* | xargs --no-run-if-empty rm -f || true

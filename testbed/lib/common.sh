@@ -1,4 +1,4 @@
-# Words for people, waiting, and the one lock. Stdout is kept for results that scripts read.
+# Messages, waiting, and the lock. Messages go to stderr; stdout has only results that scripts read.
 # shellcheck shell=bash
 
 say() { printf 'testbed: %s\n' "$*" >&2; }
@@ -9,13 +9,13 @@ fail() {
 }
 
 misuse() {
-    say "$*; 'testbed --help' has more"
+    say "$*; see 'testbed --help'"
     exit 2
 }
 
 need_root() { ((EUID == 0)) || fail 'root is needed'; }
 
-# wait_until SECONDS COMMAND...: runs COMMAND every 20 ms until it succeeds; fails when the time is over.
+# wait_until SECONDS COMMAND...: runs COMMAND every 20 ms until it succeeds. Fails after SECONDS.
 wait_until() {
     local deadline=$((${EPOCHREALTIME/./} + $1 * 1000000))
     shift
@@ -29,7 +29,7 @@ readonly run_root=/run/pleg-testbed
 readonly lib_root=/var/lib/pleg-testbed
 readonly lock_file=$run_root/.lock
 
-# One lock for all that starts or stops something; the file is removed by the last `down`, so a lock on a removed file does not count.
+# Takes the lock that everything which starts or stops an instance needs. The last `down` removes the file, so a lock of a removed file is not valid.
 lock_testbed() {
     while true; do
         mkdir -p "$run_root"
@@ -42,5 +42,5 @@ lock_testbed() {
     done
 }
 
-# What outlives the command must not take the lock along.
+# Closes the lock in a process that outlives the command.
 forget_lock() { if [[ ${lock:-} ]]; then exec {lock}>&-; fi; }

@@ -1,7 +1,7 @@
-# The configuration of containerd. What would reach outside our folders (NRI, /opt/containerd, AppArmor profiles) is switched off.
+# The configuration of containerd. What uses anything outside the directories of the instance (NRI, /opt/containerd, AppArmor profiles) is disabled.
 # shellcheck shell=bash
 
-# Overlay does not work on top of every file system (for one, in a container of Docker's), and native always does.
+# Overlay does not work on every file system (for example not in a container of Docker). Native always works.
 choose_snapshotter() {
     local trial=$lib_dir/overlay-trial
     mkdir -p "$trial"/{lower,upper,work,merged}
@@ -29,7 +29,7 @@ disabled_plugins = ['io.containerd.nri.v1.nri', 'io.containerd.internal.v1.opt']
 TOML
 }
 
-# config_runtime PLUGIN: the part that is the same in both configuration versions.
+# config_runtime PLUGIN [LINE] [CONTAINERD_LINE] [CNI_LINE]: the part that both configuration versions share.
 config_runtime() {
     cat <<TOML
 [plugins.'$1']

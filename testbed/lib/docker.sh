@@ -1,4 +1,4 @@
-# dockerd beside an instance's containerd: no kubelet talks to it, so no CRI, but its goroutines and its clients are real.
+# dockerd beside the containerd of an instance. It has no CRI and no kubelet, but its goroutines and its clients are real.
 # shellcheck shell=bash
 
 readonly docker_packages=$cache/docker
@@ -27,7 +27,7 @@ start_dockerd() {
         (
             join_cgroup runtime
             forget_lock
-            # containerd's folder has the shim and runc.
+            # The shim and runc are in the directory of containerd.
             PATH=$docker_packages/usr/bin:$packages/usr/bin:$packages/usr/sbin:$PATH exec setsid "$docker_packages/usr/sbin/dockerd" \
                 --host "unix://$run_dir/docker.sock" --containerd "$socket" --cgroup-parent "/$cgroup/docker" \
                 --data-root "$lib_dir/docker" --exec-root "$run_dir/docker" --storage-driver vfs \
@@ -43,7 +43,7 @@ stacks_written() { grep -c 'goroutine stacks written to' "$run_dir/docker.log" |
 
 are_more_written() { (($(stacks_written) > $1)); }
 
-# The files are named by the second.
+# The name of a file has its time in seconds, so two within a second would be one file.
 docker_stacks() {
     local pid before
     pid=$(dockerd_pid) || fail "dockerd of '$name_in_use' is not running"

@@ -1,19 +1,19 @@
-# The disk of containerd's root: slow, or full.
+# Faults of the disk of containerd's root: slow, full.
 # shellcheck shell=bash
 
-# make_disk FOLDER MIB: a file system of that size at FOLDER, in a file beside it.
+# make_disk FOLDER MIB: mounts a file system of this size at FOLDER. Its data is in the file FOLDER.disk.
 make_disk() {
     mkdir "$1"
     truncate --size "$2M" "$1.disk"
     { "$lib_dir/bin/busybox" mke2fs -F "$1.disk" && mount -o loop "$1.disk" "$1"; } >>"$run_dir/faults.log" 2>&1 ||
-        fail "a file in a loop cannot be mounted here: $(tail -n 1 "$run_dir/faults.log")"
+        fail "a loop device cannot be mounted here: $(tail -n 1 "$run_dir/faults.log")"
 }
 
-# Before there are pods, whose root folders would stay where they are.
+# Only before there are pods: their root directories would stay on the old disk.
 fault_disk() {
     local root=$lib_dir/root
-    ! mountpoint -q "$root" || { echo "the root of containerd has a disk of its own already"; return; }
-    [[ -z $(shims) ]] || fail 'there are pods already: their files would stay behind'
+    ! mountpoint -q "$root" || { echo "the root of containerd has a separate disk already"; return; }
+    [[ -z $(shims) ]] || fail 'there are pods already: their files would stay on the old disk'
     lock_testbed
     signal_containerd KILL killed >/dev/null
     wait_until 10 is_gone || fail 'containerd survived SIGKILL for 10 s'
@@ -22,12 +22,12 @@ fault_disk() {
     cp -aT "$lib_dir/moved" "$root"
     rm -rf "$lib_dir/moved"
     start_containerd
-    echo "the root of containerd has a disk of its own, $(own_disk)"
+    echo "the root of containerd has a separate disk, $(own_disk)"
 }
 
 own_disk() { mountpoint -d "$lib_dir/root" 2>/dev/null; }
 
-need_disk() { mountpoint -q "$lib_dir/root" || fail "the root of '$name_in_use' has no disk of its own; 'testbed disk' makes one"; }
+need_disk() { mountpoint -q "$lib_dir/root" || fail "the root of '$name_in_use' has no separate disk; 'testbed disk' creates one"; }
 
 blkio_mount() {
     local folder type options
@@ -36,7 +36,7 @@ blkio_mount() {
     done </proc/mounts
 }
 
-# throttle BYTES: so many bytes a second are written; 0 lifts it.
+# throttle BYTES: limits writes to BYTES per second; 0 removes the limit.
 throttle() {
     local blkio folder
     blkio=$(blkio_mount)
@@ -52,7 +52,7 @@ throttle() {
     echo "$(own_disk) wbps=${1/#0/max}" >"$tracking/$cgroup/runtime/io.max"
 }
 
-# A page takes four seconds.
+# Writing a page takes four seconds.
 fault_disk_slow() {
     need_disk
     throttle 1024 || fail 'the cgroups of this machine do not throttle disks'
@@ -64,10 +64,10 @@ fault_disk_quick() {
     need_disk
     throttle 0
     rm -f "$flags/disk-slow"
-    echo 'the writes of containerd are quick again'
+    echo 'the writes of containerd are fast again'
 }
 
-# A write that fails may leave room for a smaller one.
+# After a write has failed, a smaller one may still succeed.
 fault_disk_full() {
     need_disk
     local size
@@ -81,5 +81,5 @@ fault_disk_full() {
 fault_disk_free() {
     need_disk
     rm -f "$lib_dir/root"/filler-* "$flags/disk-full"
-    echo 'the root of containerd has room again'
+    echo 'the root of containerd has free space again'
 }

@@ -1,10 +1,11 @@
-# Programs that containerd starts and that do not return: runc and the CNI plugin, which wrappers of ours stand in front of.
+# Programs that containerd starts and that do not return: runc and the CNI plugin. They are started by wrappers.
 # shellcheck shell=bash
 
-# A flag is a pipe without a writer: a process that opens it to read sleeps in the kernel until it is released.
+# A flag is a pipe without a writer: a process that opens it for reading sleeps in the kernel until the flag is released.
 raise_flag() { [[ -p $flags/$1 ]] || mkfifo "$flags/$1"; }
 
-# Takes the flag away for those who come, then opens the pipe's other end for those who sleep; held open for one who is between the two.
+# Renames the flag, so that new processes do not find it, then opens the pipe for writing, which wakes the sleeping processes. The pipe stays open for a
+# moment, for a process that has found the flag and has not opened it yet.
 release_flag() {
     [[ -p $flags/$1 ]] || return 0
     mv "$flags/$1" "$flags/.released"
@@ -16,7 +17,7 @@ release_flag() {
 
 readonly runc_verbs='checkpoint create delete events exec kill pause ps restore resume start state update'
 
-need_runc_verb() { [[ " $runc_verbs " == *" $1 "* ]] || misuse "'$1' is no verb of runc's: it is one of $runc_verbs"; }
+need_runc_verb() { [[ " $runc_verbs " == *" $1 "* ]] || misuse "'$1' is not a verb of runc; the verbs are $runc_verbs"; }
 
 fault_runc_stuck() {
     need_runc_verb "$1"
@@ -30,7 +31,7 @@ fault_runc_stop() {
     echo "runc $1 is stopped (SIGSTOP) from now on"
 }
 
-# Twice, for one that had seen the flag and was not stopped yet.
+# Twice, for a process that had found the flag and was not stopped yet.
 continue_stopped() {
     local list=$flags/.continued pid
     [[ -f $flags/$1 ]] || return 0
@@ -51,11 +52,11 @@ fault_runc_free() {
         release_flag "runc-$verb"
         continue_stopped "runc-stop-$verb"
     done
-    echo "runc ${1:+$1 }goes on"
+    echo "runc ${1:+$1 }continues"
 }
 
 fault_cni_hang() {
-    [[ ${1:-} =~ ^(add|del)?$ ]] || misuse "'cni-hang' takes nothing, add or del"
+    [[ ${1:-} =~ ^(add|del)?$ ]] || misuse "'cni-hang' takes no argument, add or del"
     raise_flag "cni${1:+-${1^^}}"
     echo "the CNI plugin hangs from now on${1:+ at ${1^^}}"
 }
@@ -65,5 +66,5 @@ fault_cni_free() {
     for flag in cni cni-ADD cni-DEL; do
         release_flag "$flag"
     done
-    echo 'the CNI plugin goes on'
+    echo 'the CNI plugin continues'
 }

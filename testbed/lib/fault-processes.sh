@@ -1,4 +1,4 @@
-# Containers whose processes do not run, or do not end.
+# Faults of containers whose processes do not run, or do not end.
 # shellcheck shell=bash
 
 change_freezer() {
@@ -19,8 +19,8 @@ init_pid() {
     cat "$state_dir"/io.containerd.runtime.v2.task/*/"$1/init.pid" 2>/dev/null || fail "'$name_in_use' has no running container $1"
 }
 
-# A debugger that stops it and reads nothing of it: a SIGKILL ends it, and it stays a zombie that its parent does not learn of.
-# Perl is on every Debian; the names of these numbers are ptrace, PTRACE_SEIZE and PTRACE_INTERRUPT.
+# A debugger that stops a process and does not wait for it: after SIGKILL the process stays a zombie, and its parent gets no signal.
+# Every Debian has perl. The numbers are ptrace, PTRACE_SEIZE and PTRACE_INTERRUPT.
 # shellcheck disable=SC2016
 readonly tracer='my ($ptrace, $pid, $ready) = @ARGV;
     for my $request (0x4206, 0x4207) { syscall($ptrace + 0, $request, $pid + 0, 0, 0) == 0 or die "ptrace: $!\n" }
@@ -45,15 +45,15 @@ fault_untrace() {
     [[ -s $flags/trace-$1 ]] || fail "no container $1 of '$name_in_use' is traced"
     kill -KILL "$(<"$flags/trace-$1")" 2>/dev/null || true
     rm -f "$flags/trace-$1"
-    echo "the debugger of container $1 is gone"
+    echo "the debugger of container $1 is killed"
 }
 
-# A process joins the container and writes to a frozen file system, for which the kernel lets it wait uninterruptibly (state D).
+# A process joins the container and writes to a frozen file system. It waits for that in state D, which no signal interrupts.
 fault_unkillable() {
     local pid folder=$lib_dir/frozen
     local -a mounts groups
     pid=$(init_pid "$1")
-    [[ ! -e $folder ]] || fail 'there is one already: killable ends it'
+    [[ ! -e $folder ]] || fail 'there is an unkillable process already: killable ends it'
     make_disk "$folder" 8
     touch "$folder/file"
     mapfile -t mounts < <(cgroup_mounts)
@@ -90,5 +90,5 @@ fault_killable() {
     ! mountpoint -q "$lib_dir/frozen" || umount --lazy "$lib_dir/frozen"
     rm -rf --one-file-system "$lib_dir/frozen" "$lib_dir/frozen.disk"
     rm -f "$flags"/unkillable-*
-    echo 'the process in state D goes on'
+    echo 'the process in state D continues'
 }

@@ -1,18 +1,18 @@
-# A containerd that has too little time.
+# The fault of a slow containerd.
 # shellcheck shell=bash
 
-# in_seconds THOUSANDTHS MS: that share of so many milliseconds.
+# in_seconds THOUSANDTHS MS: prints this share of MS milliseconds, in seconds.
 in_seconds() { printf '%d.%06d' $(($1 * $2 / 1000000)) $(($1 * $2 % 1000000)); }
 
-# slow_down THOUSANDTHS PERIOD: in each PERIOD (ms) containerd is stopped for so much of it; asks for the process anew each time, so it goes on after a restart.
+# slow_down THOUSANDTHS PERIOD: stops containerd for this share of each PERIOD (ms). Looks up the process in each period, so it continues after a restart.
 slow_down() {
     local pid next stopped running never before=''
     stopped=$(in_seconds "$1" "$2")
     running=$(in_seconds $((1000 - $1)) "$2")
-    # A busy machine would let containerd run for longer than its share, or give it no processor at all while it may run: a real-time priority counts across
-    # sessions and control groups, which a nice value does not.
+    # On a busy machine containerd would run for longer than its share, or get no processor while it may run. A real-time priority applies across sessions
+    # and control groups; a nice value does not.
     at_once 2 "$BASHPID"
-    # A pipe without a writer: waiting for it needs no process, whose start would take longer than a short period.
+    # A pipe without a writer: waiting for it needs no process. Starting one would take longer than a short period.
     exec {never}<> <(:)
     pid=$(containerd_pid) || pid=''
     while true; do
@@ -30,8 +30,8 @@ slow_down() {
     done
 }
 
-# at_once PRIORITY PID [OPTION]: all threads of it get a processor as soon as they can run; with --reset-on-fork what it starts does not. Where that is not allowed
-# they wait as all others do.
+# at_once PRIORITY PID [OPTION]: gives all threads of a process a real-time priority, so that they get a processor at once. With --reset-on-fork its children do
+# not get it. If this is not permitted, changes the nice value instead.
 at_once() { chrt "${@:3}" --all-tasks --fifo --pid "$1" "$2" || renice -n -20 "$2" || true; }
 
 slowing_processes() { processes_in "$tracking/$cgroup/slow"; }
@@ -53,7 +53,7 @@ fault_slow() {
     [[ $period =~ ^[1-9][0-9]{1,3}$ ]] || misuse "'slow' takes a period from 10 to 9999 ms"
     stop_slowing
     if [[ $1 == off ]]; then
-        echo 'containerd has all of its time again'
+        echo 'containerd is not slowed any more'
         return
     fi
     local thousandths=$1

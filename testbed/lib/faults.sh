@@ -1,4 +1,4 @@
-# Real faults of containerd and its shims, each with its way back. Each says in one line what it did; the other fault files hold the other faults.
+# Faults of containerd and its shims, and their ends. Each prints one line. The other faults are in the files fault-*.sh.
 # shellcheck shell=bash
 
 signal_containerd() {
@@ -9,14 +9,14 @@ signal_containerd() {
 }
 
 fault_stop() {
-    stop_slowing # it would resume containerd
+    stop_slowing # it would continue containerd
     signal_containerd STOP stopped
 }
 fault_cont() { signal_containerd CONT resumed; }
 
 is_dead() { ! containerd_pid >/dev/null; }
 
-# A process that dies loses its command line before its socket, which takes connections until then.
+# A dying process loses its command line before its socket, which accepts connections until then.
 is_gone() { is_dead && ! grep -qF "$socket" /proc/net/unix; }
 
 fault_crash() {
@@ -25,12 +25,12 @@ fault_crash() {
     wait_until 10 is_gone || fail 'containerd survived SIGKILL for 10 s'
 }
 
-# `start now` does not wait for what containerd may never do.
+# `start now` does not wait for containerd, which may never be ready.
 fault_start() {
-    [[ -z ${1:-} || $1 == now ]] || misuse "'start' takes nothing, or now"
+    [[ -z ${1:-} || $1 == now ]] || misuse "'start' takes no argument, or now"
     lock_testbed
     if containerd_pid >/dev/null; then
-        echo "containerd $(containerd_pid) runs already"
+        echo "containerd $(containerd_pid) is already running"
         return
     fi
     if [[ ${1:-} ]]; then
@@ -78,12 +78,12 @@ signal_shim() {
     echo "$2 shim $pid of sandbox $3"
 }
 
-need_id() { [[ $1 =~ ^[A-Za-z0-9_.-]+$ ]] || misuse "'$1' is no id"; }
+need_id() { [[ $1 =~ ^[A-Za-z0-9_.-]+$ ]] || misuse "'$1' is not an id"; }
 
 fault_shim_stop() { need_id "$1"; signal_shim STOP stopped "$1"; }
 fault_shim_cont() { need_id "$1"; signal_shim CONT resumed "$1"; }
 
-# One fault a line, as the verb that made it.
+# Prints one active fault per line, as the verb that caused it.
 active_faults() {
     local flag folder pid id
     [[ $(containerd_state) != *stopped || -n $(slowing_processes) ]] || echo stop

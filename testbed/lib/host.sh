@@ -1,10 +1,10 @@
-# Can the test bed run on this machine?
+# Checks whether the testbed can run on this machine.
 # shellcheck shell=bash
 
 check_apt() {
     local tool
     for tool in apt-get dpkg-deb; do
-        command -v "$tool" >/dev/null || fail "$tool is missing: the packages come from Debian, by apt"
+        command -v "$tool" >/dev/null || fail "$tool is missing: apt downloads the packages from Debian"
     done
     [[ -r $keyring ]] || fail "$keyring is missing: packages of other Debian suites could not be verified"
 }
@@ -22,9 +22,9 @@ check_mounts() {
 
 check_cgroups() {
     local folder
-    folder=$(tracking_mount) || fail 'neither the freezer cgroups (v1) nor unified cgroups (v2) are mounted here'
+    folder=$(tracking_mount) || fail 'neither freezer cgroups (v1) nor unified cgroups (v2) are mounted here'
     folder=$folder/pleg-testbed-check-$$
-    mkdir "$folder" 2>/dev/null || fail "cgroups cannot be made below $(tracking_mount)"
+    mkdir "$folder" 2>/dev/null || fail "cgroups cannot be created below $(tracking_mount)"
     rmdir "$folder"
 }
 
@@ -37,5 +37,5 @@ check_host() {
     [[ -z $missing ]] || check_apt
     check_mounts
     check_cgroups
-    unshare --net true 2>/dev/null || fail 'network namespaces cannot be made here'
+    unshare --net true 2>/dev/null || fail 'network namespaces cannot be created here'
 }

@@ -1,4 +1,4 @@
-# Two images of one layer, busybox, in one docker-archive: no registry is needed.
+# Two images with one layer, busybox, in one docker-archive. No registry is needed.
 # shellcheck shell=bash
 
 readonly workload_image=pleg.test/busybox:latest
@@ -22,13 +22,13 @@ image_config() {
         "$(dpkg --print-architecture)" "$2" "$1"
 }
 
-# build_images WORK TREE: makes TREE/images.tar.
+# build_images WORK TREE: creates TREE/images.tar.
 build_images() {
     local archive=$1/archive digest environment='"Env":["PATH=/bin"]'
     mkdir "$archive"
     build_layer "$1" "$2"
     read -r digest _ < <(sha256sum "$archive/layer.tar")
-    # PID 1 ignores a SIGTERM that it does not handle, so each image brings its own way to a quick end.
+    # PID 1 ignores a SIGTERM that it does not handle, so each image handles SIGTERM or sets another signal.
     image_config "$digest" "{$environment,\"Cmd\":[\"sh\",\"-c\",\"trap 'exit 0' TERM; sleep infinity & wait\"]}" >"$archive/workload.json"
     image_config "$digest" "{$environment,\"Entrypoint\":[\"sleep\",\"infinity\"],\"StopSignal\":\"SIGKILL\"}" >"$archive/sandbox.json"
     printf '[{"Config":"workload.json","RepoTags":["%s"],"Layers":["layer.tar"]},{"Config":"sandbox.json","RepoTags":["%s"],"Layers":["layer.tar"]}]' \
@@ -36,7 +36,7 @@ build_images() {
     tar -cf "$2/images.tar" -C "$archive" manifest.json workload.json sandbox.json layer.tar
 }
 
-# The CRI plugin learns of an image a moment after the import; it then adds the image's id, a name that begins with sha256.
+# The CRI plugin notices an image shortly after the import. It then adds the id of the image, a name that begins with sha256.
 images_known_to_cri() {
     local listed
     listed=$(ctr images list --quiet)
@@ -46,7 +46,7 @@ images_known_to_cri() {
 import_images() {
     local problem
     local -a how=()
-    # containerd 2 would unpack by itself, which knows no snapshotter but overlayfs.
+    # containerd 2 would unpack the images itself, but supports only the snapshotter overlayfs for this.
     [[ $(<"$lib_dir/version") != 2 ]] || how=(--local)
     problem=$(ctr images import "${how[@]}" --snapshotter "$snapshotter" "$packages/images.tar" 2>&1) ||
         fail "the images could not be imported: $(tail -n 1 <<<"$problem")"

@@ -1,9 +1,9 @@
-# One private containerd: its places, its start, what is said about it.
+# One private containerd: its paths, start and status.
 # shellcheck shell=bash
 
-# use_instance NAME: sets the variables that say where everything of this instance is.
+# use_instance NAME: sets the variables with the name and the paths of this instance.
 use_instance() {
-    [[ $1 =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$ ]] || misuse "'$1' is no name: letters, digits, dot, dash and underscore, at most 32"
+    [[ $1 =~ ^[A-Za-z0-9][A-Za-z0-9._-]{0,31}$ ]] || misuse "'$1' is not a valid name: use letters, digits, dot, dash and underscore, at most 32"
     name_in_use=$1
     run_dir=$run_root/$1
     lib_dir=$lib_root/$1
@@ -16,8 +16,8 @@ use_instance() {
     log_file=$run_dir/containerd.log
     pid_file=$run_dir/containerd.pid
     cgroup=pleg-testbed/$1
-    tracking=$(tracking_mount) || fail 'no cgroup hierarchy is mounted here that could hold processes'
-    # A network device's name has room for 15 characters.
+    tracking=$(tracking_mount) || fail 'no cgroup hierarchy that can track processes is mounted here'
+    # The name of a network device has at most 15 characters.
     bridge=$(printf 'pleg%08x' "$(cksum <<<"$1" | cut -d ' ' -f 1)")
 }
 
@@ -34,10 +34,10 @@ need_instance() {
     [[ -d $run_dir && -d $lib_dir ]] && return
     local others
     others=$(instances | paste -sd ' ')
-    fail "there is no instance '$name_in_use'; ${others:+others are: $others (choose with --name); }'testbed up' makes one"
+    fail "there is no instance '$name_in_use'; ${others:+other instances: $others (choose with --name); }'testbed up' starts one"
 }
 
-# Prints containerd's process id if it lives; only a process that was started with our configuration counts.
+# Prints the process id of containerd if it runs. It must have been started with the configuration of this instance.
 containerd_pid() {
     local pid
     local -a command=()
@@ -50,12 +50,12 @@ ctr() { "$packages/usr/bin/ctr" --address "$socket" --namespace k8s.io "$@"; }
 
 answers() { [[ -S $socket ]] && ctr --connect-timeout 1s version >/dev/null 2>&1; }
 
-# The CRI service accepts calls some time after the socket does; in all three versions this line is the last thing it logs before.
+# The CRI service accepts calls later than the socket accepts connections. In all three versions it logs this line last before that.
 ready_or_dead() {
     ! kill -0 "$started" 2>/dev/null || { grep -q 'Start streaming server' < <(tail -c "+$((log_start + 1))" "$log_file") && answers; }
 }
 
-# Starts containerd apart from us: own session, own cgroup, none of our files open.
+# Starts containerd in its own session and cgroup, without open files of this process.
 launch_containerd() {
     rm -f "$socket" "$socket.ttrpc"
     touch "$log_file"
@@ -63,7 +63,7 @@ launch_containerd() {
     (
         join_cgroup runtime
         forget_lock
-        # The PATH makes containerd find its own shim; sbin for the tools of CNI plugins.
+        # containerd finds its shim by PATH, and CNI plugins find their tools in sbin.
         PATH=$packages/usr/bin:$PATH:/usr/sbin:/sbin exec setsid "$packages/usr/bin/containerd" --config "$lib_dir/containerd.toml"
     ) </dev/null >>"$log_file" 2>&1 &
     started=$!
@@ -74,7 +74,7 @@ start_containerd() {
     local limit=${PLEG_TESTBED_TIMEOUT:-20}
     launch_containerd
     wait_until "$limit" ready_or_dead || fail "containerd did not answer within $limit s; its log is $log_file"
-    containerd_pid >/dev/null || fail "containerd ended at once: $(tail -n 1 "$log_file")"
+    containerd_pid >/dev/null || fail "containerd exited at once: $(tail -n 1 "$log_file")"
 }
 
 prepare_instance() {
@@ -97,7 +97,7 @@ up() {
     if containerd_pid >/dev/null; then
         running=$(<"$lib_dir/version")
         [[ $running == "$version" ]] || fail "the instance '$name_in_use' is up with version $running; choose another --name"
-        say "'$name_in_use' is up already"
+        say "'$name_in_use' is already up"
     else
         remove_instance
         prepare_instance "$version"

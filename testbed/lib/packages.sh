@@ -1,11 +1,11 @@
-# Debian's packages, downloaded and unpacked into the cache, never installed.
+# Downloads packages of Debian and unpacks them into the cache. They are not installed.
 # shellcheck shell=bash
 
 cache=$(realpath -m "${PLEG_TESTBED_CACHE:-$here/../target/testbed/packages}")
 readonly cache
 readonly keyring=/usr/share/keyrings/debian-archive-keyring.gpg
 
-check_version() { [[ $1 == 1.6 || $1 == 1.7 || $1 == 2 ]] || misuse "there is no version '$1': it is 1.6, 1.7 or 2"; }
+check_version() { [[ $1 == 1.6 || $1 == 1.7 || $1 == 2 ]] || misuse "there is no version '$1'; the versions are 1.6, 1.7 and 2"; }
 
 suite_of() {
     case $1 in
@@ -15,7 +15,7 @@ suite_of() {
     esac
 }
 
-# Fetched again is what came without its own libc, and what was moved: the programs name the folder of their libraries.
+# Packages without their own libc, and packages that were moved, are downloaded again: the programs contain the path of their libraries.
 is_fetched() {
     local folder=$cache/$1 program=''
     case $1 in
@@ -26,7 +26,7 @@ is_fetched() {
     [[ -z $program ]] || { grep -q '^libc6 ' "$folder/packages.txt" && "$folder/usr/bin/$program" --version >/dev/null 2>&1; }
 }
 
-# The first address in the machine's own sources that looks like the Debian archive.
+# The first address of a Debian archive in the apt sources of this machine.
 mirror() {
     local found=''
     found=$(sed -n -E '/^[[:space:]]*#/d; s#.*(https?://[^] ]+/debian)/?([[:space:]].*|$)#\1#p' \
@@ -34,7 +34,7 @@ mirror() {
     echo "${PLEG_TESTBED_MIRROR:-${found:-http://deb.debian.org/debian}}"
 }
 
-# apt with sources, lists and package states of its own, so that neither the machine's pins nor its installed versions choose for us.
+# Runs apt with separate sources, lists and package states, so that pins and installed versions of this machine have no effect.
 private_apt() {
     local suite=$1 work=$2
     shift 2
@@ -69,15 +69,15 @@ unpack() {
     done
 }
 
-# get_tool WORK PACKAGE: unpacks a package of Debian 12, which runs on this and on every later one, into WORK/tools.
+# get_tool WORK PACKAGE: unpacks a package of Debian 12, which runs on Debian 12 and later, into WORK/tools.
 get_tool() {
     mkdir -p "$1/tools"
     download "$1/tools" bookworm "$2"
     dpkg -x "$1/tools/$2"_*.deb "$1/tools"
 }
 
-# use_own_libraries WORK WHAT: the programs in WORK/tree, which will be WHAT in the cache, run on the loader and the libraries that lie beside them: those of this
-# machine may be older. They are written into the programs, since runc starts itself again, without arguments and environment of ours.
+# use_own_libraries WORK NAME: makes the programs in WORK/tree, which will be NAME in the cache, use the loader and the libraries in that directory: those of this
+# machine may be older. The paths are written into the programs, because runc starts itself again without other arguments and environment.
 use_own_libraries() {
     local tree=$1/tree final=$cache/$2 patchelf=$1/tools/usr/bin/patchelf program interpreter loader libraries
     get_tool "$1" patchelf
@@ -98,7 +98,7 @@ make_containerd() {
     download "$work" "$suite" containerd runc containernetworking-plugins libc6 libseccomp2
     unpack "$work" "$work/tree"
 
-    # The same for all versions: nothing is tested of it.
+    # All versions use the same busybox, which is not tested.
     get_tool "$work" busybox-static
     mkdir "$work/tree/bin"
     cp "$work/tools/bin/busybox" "$work/tree/bin/busybox"
@@ -107,7 +107,7 @@ make_containerd() {
     chmod 755 "$work/tree"
 }
 
-# Static Go programs, which need none of the package's dependencies, and no service.
+# The programs are static, so they need neither the dependencies of the package nor its service.
 make_prometheus() {
     say "fetching Prometheus from Debian's bookworm"
     mkdir "$1/all"
@@ -117,24 +117,24 @@ make_prometheus() {
     chmod 755 "$1/tree"
 }
 
-# Everything happens in a folder that gets its final name when it is complete, so an interrupted fetch leaves nothing half done.
+# fetch NAME: works in a directory that gets its final name when it is complete, so an interrupted fetch leaves nothing incomplete.
 fetch() {
-    local what=$1
-    is_fetched "$what" && return
+    local target=$1
+    is_fetched "$target" && return
     check_apt
     mkdir -p "$cache"
-    # What an hour-old killed fetch left behind.
+    # Remove directories of fetches that were killed more than an hour ago.
     find "$cache" -maxdepth 1 -name '.fetch-*' -mmin +60 -exec rm -rf {} +
-    work=$(mktemp -d "$cache/.fetch-$what-XXXXXX")
+    work=$(mktemp -d "$cache/.fetch-$target-XXXXXX")
     trap 'rm -rf "$work"' EXIT
     mkdir "$work/tree"
-    case $what in
-        systemd | prometheus | docker) "make_$what" "$work" ;;
-        *) make_containerd "$what" "$work" ;;
+    case $target in
+        systemd | prometheus | docker) "make_$target" "$work" ;;
+        *) make_containerd "$target" "$work" ;;
     esac
-    # Another command may have been faster; its packages are as good.
-    is_fetched "$what" || rm -rf "${cache:?}/$what"
-    mv -T "$work/tree" "$cache/$what" 2>/dev/null || is_fetched "$what" || fail "$cache/$what is in the way"
+    # Another command may have fetched the same packages meanwhile.
+    is_fetched "$target" || rm -rf "${cache:?}/$target"
+    mv -T "$work/tree" "$cache/$target" 2>/dev/null || is_fetched "$target" || fail "$cache/$target exists and cannot be replaced"
     rm -rf "$work"
     trap - EXIT
 }

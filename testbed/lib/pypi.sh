@@ -1,4 +1,4 @@
-# Prebuilt tools from PyPI, each in a virtual environment of its own below target/tools.
+# Installs prebuilt tools from PyPI, each in its own virtual environment below target/tools.
 # shellcheck shell=bash
 
 # Puts a tool on PATH. Fails if it cannot be installed.

@@ -1,7 +1,7 @@
-# A root folder from which systemd boots in a container, with its bus and with the systemd-nspawn that boots it.
+# A root directory from which systemd boots in a container, with D-Bus, and with the systemd-nspawn that boots it.
 # shellcheck shell=bash
 
-# What maintainer scripts would have made. Without a machine id it would be a first boot, which asks questions.
+# Creates files that maintainer scripts would create. Without a machine id systemd would prompt for settings at its first boot.
 write_accounts() {
     local tree=$1
     cat >"$tree/etc/passwd" <<'PASSWD'
@@ -13,7 +13,7 @@ PASSWD
     : >"$tree/etc/machine-id"
 }
 
-# Into a tree with merged /usr, as systemd wants it; `dpkg -x` would make folders of its links.
+# Unpacks into a tree with a merged /usr, which systemd needs. `dpkg -x` would replace its links by directories.
 unpack_root() {
     local tree=$2 name package
     for name in bin sbin lib lib64; do
@@ -31,9 +31,9 @@ unpack_root() {
 make_systemd() {
     need_root
     local work=$1 apt=$1/bookworm
-    say "fetching systemd, its bus and systemd-nspawn from Debian's bookworm"
+    say "fetching systemd, D-Bus and systemd-nspawn from Debian's bookworm"
     fetch_lists "$work" bookworm
-    # Of systemd-container without its dependencies: only its downloader needs them.
+    # systemd-container is downloaded without its dependencies: only its downloader needs them.
     { private_apt bookworm "$apt" install --yes --no-install-recommends --download-only \
         systemd dbus usr-is-merged base-files dash coreutils &&
         (cd "$apt/cache/archives" && private_apt bookworm "$apt" download systemd-container); } ||

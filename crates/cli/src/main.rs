@@ -8,7 +8,7 @@
 //!                      v
 //!                  text, for people | json, for scripts
 //!
-//!   started as kubectl-pleg --> commands::kubectl, which asks an API server
+//!   started as kubectl-pleg --> commands::kubectl, which queries an API server
 //!   started as kubectl_complete-pleg --> commands::kubectl::complete, for kubectl's completion
 //! ```
 
@@ -59,10 +59,15 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::parse();
     let global = Global::from(arguments.global);
-    let daemon = matches!(arguments.command, Command::Agent(_) | Command::Guard(_));
-    // A daemon writes nothing but its log.
-    let log_format = if daemon { global.output } else { Format::Text };
-    log::to_stderr(global.verbose + u8::from(daemon), log_format);
+    let is_daemon = matches!(arguments.command, Command::Agent(_) | Command::Guard(_));
+    // The log is the only output of these commands, so `-o` sets its format. `run` also prints its
+    // decisions.
+    let log_format = if is_daemon {
+        global.output
+    } else {
+        Format::Text
+    };
+    log::to_stderr(global.verbose + u8::from(is_daemon), log_format);
     finish(run(global, arguments.command), log_format)
 }
 
@@ -109,7 +114,7 @@ async fn run(global: Global, command: Command) -> anyhow::Result<Outcome> {
         Command::Guard(options) => commands::guard::run(&global, options).await,
         Command::Run(options) => commands::run::run(&global, options).await,
         Command::Doctor(options) => commands::doctor::run(&global, options).await,
-        Command::DoctorHelper => commands::doctor::help(),
+        Command::DoctorHelper => commands::doctor::serve_helper(),
         Command::Explain(options) => commands::explain::run(&global, options),
         Command::Snapshot(options) => commands::snapshot::run(&global, options).await,
         Command::Analyze(options) => commands::analyze::run(&global, options).await,

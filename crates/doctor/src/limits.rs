@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use base::host::RUNC_HANGS_AFTER;
+use base::host::RUNC_OVERDUE_AFTER;
 use pleg::engine::OVERDUE_AT_LATEST;
 
 const fn seconds(seconds: u64) -> Duration {
@@ -121,7 +121,7 @@ pub(crate) const RECENT: Duration = seconds(5 * 60);
 pub(crate) const RUNC_WAITED_FOR_SECONDS: f64 = 5.0;
 
 /// A runc of this age is a fault although no call hangs.
-pub(crate) const RUNC_ALONE_SECONDS: f64 = RUNC_HANGS_AFTER.as_secs_f64();
+pub(crate) const RUNC_ALONE_SECONDS: f64 = RUNC_OVERDUE_AFTER.as_secs_f64();
 
 // Daemons that restart, are busy, or grow.
 

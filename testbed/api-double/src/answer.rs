@@ -1,4 +1,4 @@
-//! What is answered to a request.
+//! Answers requests.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -13,10 +13,10 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
 
 use crate::write::{apply, merge, patch};
-use crate::{Asked, Double, Server, Wrong};
+use crate::{Double, Received, Server, Wrong};
 
-/// No request has a longer body.
-const LONGEST: usize = 1 << 20;
+/// The maximum size of the body of a request, in bytes.
+const MAX_BODY: usize = 1 << 20;
 
 type Parameters = BTreeMap<String, String>;
 
@@ -26,40 +26,40 @@ pub(crate) async fn answer(
     request: Request,
 ) -> Response {
     let (parts, body) = request.into_parts();
-    let body = axum::body::to_bytes(body, LONGEST).await;
+    let body = axum::body::to_bytes(body, MAX_BODY).await;
     let body = body
         .ok()
         .and_then(|body| serde_json::from_slice(&body).ok());
     let content_type = parts.headers.get(header::CONTENT_TYPE);
     let content_type = content_type.and_then(|it| it.to_str().ok());
-    let asked = Asked {
+    let received = Received {
         method: parts.method.to_string(),
         path: parts.uri.to_string(),
         content_type: content_type.unwrap_or_default().to_owned(),
         body: body.unwrap_or_default(),
     };
     let mut server = double.lock();
-    server.asked.push(asked.clone());
-    if let Some(wrong) = server.wrong(&asked.path) {
+    server.received.push(received.clone());
+    if let Some(wrong) = server.wrong(&received.path) {
         return wrong.into_response();
     }
     let path = parts.uri.path();
     match (parts.method, path.strip_prefix("/api/v1/nodes")) {
-        (Method::GET, Some("")) if query.contains_key("watch") => watched(&double, &server, &query),
+        (Method::GET, Some("")) if query.contains_key("watch") => watch(&double, &server, &query),
         (Method::GET, Some("")) => page(&server.nodes, &query).to_string().into_response(),
-        (method, Some(name)) => of_node(&double, &mut server, &method, &name[1..], &asked),
+        (method, Some(name)) => of_node(&double, &mut server, &method, &name[1..], &received),
         (Method::GET, None) => events(&server, &query).to_string().into_response(),
         (Method::POST, None) => {
-            server.events.push(asked.body.clone());
-            (StatusCode::CREATED, asked.body.to_string()).into_response()
+            server.events.push(received.body.clone());
+            (StatusCode::CREATED, received.body.to_string()).into_response()
         }
-        // Only the series of an event is ever changed.
+        // Clients change only the series of an event.
         (Method::PATCH, None) => {
             let mut events = server.events.iter_mut();
             let name = path.rsplit('/').next().unwrap_or_default();
             match events.find(|event| event["metadata"]["name"] == name) {
                 Some(event) => {
-                    event["series"] = asked.body["series"].clone();
+                    event["series"] = received.body["series"].clone();
                     event.to_string().into_response()
                 }
                 None => StatusCode::NOT_FOUND.into_response(),
@@ -74,9 +74,9 @@ fn of_node(
     server: &mut Server,
     method: &Method,
     name: &str,
-    Asked {
+    Received {
         body, content_type, ..
-    }: &Asked,
+    }: &Received,
 ) -> Response {
     let (name, is_status) = match name.strip_suffix("/status") {
         Some(name) => (name, true),
@@ -103,7 +103,7 @@ fn of_node(
     node.to_string().into_response()
 }
 
-/// As a server makes pages: `continue` says where the next one begins.
+/// One page of the Nodes. `continue` is the index at which the next page begins.
 fn page(nodes: &[Value], query: &Parameters) -> Value {
     let number = |key: &str| query.get(key).and_then(|text| text.parse::<usize>().ok());
     let from = number("continue").unwrap_or_default();
@@ -117,7 +117,7 @@ fn page(nodes: &[Value], query: &Parameters) -> Value {
     json!({"kind": "NodeList", "metadata": metadata, "items": nodes[from..to]})
 }
 
-/// Those that a field selector selects by what they regard.
+/// The events whose regarded object the field selector selects.
 fn events(server: &Server, query: &Parameters) -> Value {
     let selector = query.get("fieldSelector");
     let is_wanted = |event: &&Value| {
@@ -131,8 +131,8 @@ fn events(server: &Server, query: &Parameters) -> Value {
     json!({"kind": "EventList", "metadata": {}, "items": items})
 }
 
-/// Changes; before them the Nodes as they are, for a client that gives no version.
-fn watched(double: &Double, server: &Server, query: &Parameters) -> Response {
+/// Sends the changes of Nodes; to a client that sends no version, first the current Nodes.
+fn watch(double: &Double, server: &Server, query: &Parameters) -> Response {
     let selector = query.get("fieldSelector").cloned();
     let is_wanted = move |node: &Value| {
         let name = node["metadata"]["name"].as_str().unwrap_or_default();
@@ -147,9 +147,9 @@ fn watched(double: &Double, server: &Server, query: &Parameters) -> Response {
         .into_iter()
         .map(|node| json!({"type": "ADDED", "object": node}));
     let changes = BroadcastStream::new(double.changes.subscribe());
-    let late = server.watches_late;
+    let delay = server.watch_delay;
     let changes = changes.filter_map(Result::ok).then(move |line| async move {
-        sleep(late).await;
+        sleep(delay).await;
         line
     });
     let lines = tokio_stream::iter(known).chain(changes);

@@ -1,10 +1,10 @@
-//! A double of a Kubernetes API server, as far as pleg uses one: nodes in pages and watches of
-//! them, server-side apply, JSON Patch, events; and whatever can go wrong with one.
+//! A double of the parts of a Kubernetes API server that pleg uses: Nodes in pages, watches of Nodes,
+//! server-side apply, JSON Patch, and events. It can also answer with errors.
 //!
 //! ```text
-//!   Double (what tests say and ask) --> Server (nodes, events, what goes wrong)
-//!                                          ^
-//!   requests over HTTP --> answer ---------/--> write: apply and patch
+//!   Double (the interface for tests) --> Server (Nodes, events, errors to answer)
+//!                                            ^
+//!   requests over HTTP --> answer -----------/--> write: apply and patch
 //! ```
 
 use std::collections::VecDeque;
@@ -21,34 +21,34 @@ use tokio::time::{Instant, sleep};
 mod answer;
 mod write;
 
-/// How many changes a watch that is not read may miss before it is broken.
-const CHANGES: usize = 256;
+/// The number of changes that are kept for a watch that is not read. It loses older ones.
+const MAX_UNREAD_CHANGES: usize = 256;
 
-/// What it was asked.
+/// A request that the double received.
 #[derive(Clone, Debug)]
-pub struct Asked {
+pub struct Received {
     /// The method.
     pub method: String,
     /// The path, with its query.
     pub path: String,
-    /// The body's type.
+    /// The content type of the body.
     pub content_type: String,
-    /// The body; null if it was no JSON.
+    /// The body; null if it was not JSON.
     pub body: Value,
 }
 
-/// What it answers instead of what is right, once.
+/// A wrong answer, which is sent once.
 #[derive(Clone, Debug)]
 pub enum Wrong {
     /// This status code.
     Status(u16),
-    /// 200 and this text.
+    /// Status 200 and this text.
     Body(&'static str),
-    /// Less than it says that it will send.
+    /// A body that is shorter than its content length.
     Half,
 }
 
-/// The double; clones are the same one.
+/// The double. Clones share one server.
 #[derive(Clone)]
 pub struct Double {
     server: Arc<Mutex<Server>>,
@@ -60,22 +60,22 @@ pub struct Double {
 struct Server {
     nodes: Vec<Value>,
     events: Vec<Value>,
-    asked: Vec<Asked>,
-    /// For requests whose path holds this.
+    received: Vec<Received>,
+    /// The wrong answers to the next requests whose path contains the string.
     wrong: VecDeque<(&'static str, Wrong)>,
-    /// So long after a change watches show it.
-    watches_late: Duration,
-    /// What is refused always, by a part of its path, and how.
+    /// How long after a change watches send it.
+    watch_delay: Duration,
+    /// The status codes for all requests whose path contains the string.
     refused: Vec<(&'static str, u16)>,
 }
 
 impl Double {
-    /// It listens, and has the Node `node-1`.
+    /// Starts a double with the Node `node-1`.
     pub async fn start() -> Self {
         Self::with_nodes(vec![new_node("uid-1")]).await
     }
 
-    /// It listens, and has these Nodes.
+    /// Starts a double with these Nodes.
     pub async fn with_nodes(nodes: Vec<Value>) -> Self {
         let server = Server {
             nodes,
@@ -83,7 +83,7 @@ impl Double {
         };
         let double = Self {
             server: Arc::new(Mutex::new(server)),
-            changes: broadcast::channel(CHANGES).0,
+            changes: broadcast::channel(MAX_UNREAD_CHANGES).0,
             directory: Arc::new(tempfile::tempdir().expect("a temporary directory")),
         };
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
@@ -100,7 +100,8 @@ impl Double {
             ],
             "users": [{"name": "u", "user": {"token": "secret"}}],
         });
-        std::fs::write(double.kubeconfig(), kubeconfig.to_string()).expect("the folder is ours");
+        std::fs::write(double.kubeconfig(), kubeconfig.to_string())
+            .expect("the temporary directory is writable");
         let router = Router::new()
             .fallback(answer::answer)
             .with_state(double.clone());
@@ -108,22 +109,22 @@ impl Double {
         double
     }
 
-    /// A kubeconfig that leads here; its context `nowhere` leads nowhere.
+    /// A kubeconfig for this server. Nothing listens at the server of its context `nowhere`.
     pub fn kubeconfig(&self) -> PathBuf {
         self.directory.path().join("config")
     }
 
-    /// All that it was asked.
-    pub fn asked(&self) -> Vec<Asked> {
-        self.lock().asked.clone()
+    /// All requests that it received.
+    pub fn asked(&self) -> Vec<Received> {
+        self.lock().received.clone()
     }
 
-    /// The events that it has.
+    /// All events.
     pub fn events(&self) -> Vec<Value> {
         self.lock().events.clone()
     }
 
-    /// Gives it other events.
+    /// Replaces all events.
     pub fn set_events(&self, events: Vec<Value>) {
         self.lock().events = events;
     }
@@ -140,13 +141,13 @@ impl Double {
         conditions.iter().find(|it| it["type"] == kind).cloned()
     }
 
-    /// A Node is there, and so.
+    /// Adds or replaces a Node.
     pub fn set_node(&self, node: Value) {
         let mut server = self.lock();
         let name = &node["metadata"]["name"];
         let known = server.nodes.iter_mut();
         let mut known = known.filter(|known| known["metadata"]["name"] == *name);
-        let what = match known.next() {
+        let kind = match known.next() {
             Some(known) => {
                 known.clone_from(&node);
                 "MODIFIED"
@@ -156,41 +157,41 @@ impl Double {
                 "ADDED"
             }
         };
-        self.publish(what, node);
+        self.publish(kind, node);
     }
 
-    /// A Node is gone.
+    /// Removes a Node.
     pub fn remove_node(&self, name: &str) {
         let mut server = self.lock();
         let is_it = |node: &Value| node["metadata"]["name"] == name;
-        let gone = server.nodes.iter().position(is_it).expect("it is there");
-        let node = server.nodes.remove(gone);
+        let index = server.nodes.iter().position(is_it);
+        let node = server.nodes.remove(index.expect("the Node exists"));
         self.publish("DELETED", node);
     }
 
-    /// How many watch.
+    /// The number of open watches.
     pub fn watches(&self) -> usize {
         self.changes.receiver_count()
     }
 
-    /// The next request whose path holds this is answered wrongly.
+    /// Answers the next request whose path contains this with a wrong answer.
     pub fn go_wrong(&self, path: &'static str, wrong: Wrong) {
         self.lock().wrong.push_back((path, wrong));
     }
 
-    /// Every request whose path holds this is refused.
+    /// Refuses every request whose path contains this, with this status code.
     pub fn refuse(&self, path: &'static str, status: u16) {
         self.lock().refused.push((path, status));
     }
 
-    /// Watches that begin from now on show each change late.
-    pub fn watch_late(&self, late: Duration) {
-        self.lock().watches_late = late;
+    /// Delays each change in watches that begin from now on.
+    pub fn watch_late(&self, delay: Duration) {
+        self.lock().watch_delay = delay;
     }
 
-    fn publish(&self, what: &str, node: Value) {
-        // There may be no watcher.
-        let _ = self.changes.send(json!({"type": what, "object": node}));
+    fn publish(&self, kind: &str, node: Value) {
+        // There may be no open watch.
+        let _ = self.changes.send(json!({"type": kind, "object": node}));
     }
 
     fn lock(&self) -> MutexGuard<'_, Server> {
@@ -222,11 +223,11 @@ pub fn new_node(uid: &str) -> Value {
     })
 }
 
-/// Waits until something is so.
-pub async fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+/// Waits until a condition is met. Panics with its name after a minute.
+pub async fn until(name: &str, mut is_met: impl FnMut() -> bool) {
     let began = Instant::now();
-    while !is_so() {
-        assert!(began.elapsed() < Duration::from_secs(60), "never: {what}");
+    while !is_met() {
+        assert!(began.elapsed() < Duration::from_secs(60), "never: {name}");
         sleep(Duration::from_millis(10)).await;
     }
 }

@@ -1,12 +1,11 @@
-//! Server-side apply, strategic merge patch and JSON Patch, as far as they are used.
+//! The parts of server-side apply, strategic merge patch and JSON Patch that pleg uses.
 
 use serde_json::{Value, json};
 
-/// Applies one manager's conditions, which are the only ones with a heartbeat here, and its
-/// annotation.
+/// Applies the conditions and the annotation of one manager. Here only its conditions have a heartbeat.
 ///
-/// A manager that applies none removes what it applied, and with it, as a server does, the whole
-/// status: a kubelet that has just registered its Node owns no field of it (Kubernetes 1.36).
+/// A manager that applies no conditions removes its own. This also removes the whole status, as on a real
+/// server, because a kubelet that has just registered its Node owns no field of it (Kubernetes 1.36).
 pub(crate) fn apply(node: &mut Value, body: &Value) {
     if body["status"]["conditions"] == json!([]) {
         node["status"] = json!({});
@@ -32,33 +31,33 @@ pub(crate) fn merge(node: &mut Value, body: &Value) {
         .flatten();
     if let Some(conditions) = conditions {
         for entry in patched {
-            assert_eq!(entry["$patch"], "delete", "nothing else is used");
+            assert_eq!(entry["$patch"], "delete", "no other patch is used");
             conditions.retain(|it| it["type"] != entry["type"]);
         }
     }
     let patched = body["metadata"]["annotations"].as_object();
     if let Some(annotations) = node["metadata"]["annotations"].as_object_mut() {
         for (key, value) in patched.into_iter().flatten() {
-            assert!(value.is_null(), "nothing else is used");
+            assert!(value.is_null(), "no other patch is used");
             annotations.remove(key);
         }
     }
 }
 
-/// Says whether the tests of the patch passed.
+/// Applies a JSON Patch. Returns whether its tests passed.
 pub(crate) fn patch(node: &mut Value, operations: &Value) -> bool {
     for operation in operations.as_array().into_iter().flatten() {
         let pointer = operation["path"].as_str().expect("a path");
         let (parent, key) = pointer.rsplit_once('/').expect("a pointer");
         let key = key.replace("~1", "/");
         let parent = node.pointer_mut(parent).and_then(Value::as_object_mut);
-        let parent = parent.expect("the parent is there");
+        let parent = parent.expect("the parent exists");
         let value = operation.get("value").cloned().unwrap_or_default();
         match operation["op"].as_str() {
             Some("test") if *parent.get(&key).unwrap_or(&Value::Null) == value => {}
             Some("test") => return false,
             Some("add" | "replace") => drop(parent.insert(key, value)),
-            Some("remove") => drop(parent.remove(&key).expect("it is there")),
+            Some("remove") => drop(parent.remove(&key).expect("the key exists")),
             other => panic!("{other:?}"),
         }
     }

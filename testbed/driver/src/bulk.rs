@@ -1,4 +1,4 @@
-//! Many at once: a hundred pods for a benchmark, hundreds of dead containers for a heavy relist.
+//! Many pods at once for a benchmark, and many exited containers for a large list.
 
 use std::time::Duration;
 
@@ -9,32 +9,32 @@ use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::spec::{ContainerSpec, Pod, PodSpec};
 
-/// More at a time would only queue up within containerd, and starve what is to be measured.
-const AT_A_TIME: usize = 4;
+/// More would wait within containerd, and take CPU time from what is measured.
+const MAX_CONCURRENT: usize = 4;
 
-/// /bin/true is over at once; the runtime may be a while in noticing hundreds of ends.
-const TIME_TO_END: Duration = Duration::from_secs(20);
+/// `/bin/true` exits at once, but the runtime may need some time to notice hundreds of exits.
+const EXITED_WITHIN: Duration = Duration::from_secs(20);
 
 impl Driver {
-    /// Runs pods, four at a time; `done` gets the number of pods that are up.
+    /// Runs pods, four at a time. Calls `done` with the number of pods that run.
     pub async fn run_pods(&self, specs: &[PodSpec], done: impl FnMut(usize)) -> Result<Vec<Pod>> {
         collect(specs.iter().map(|spec| self.run_pod(spec)), done).await
     }
 
-    /// Removes pods, four at a time; `done` gets the number of removed pods.
+    /// Removes pods, four at a time. Calls `done` with the number of removed pods.
     pub async fn remove_pods(&self, pods: &[Pod], done: impl FnMut(usize)) -> Result<()> {
         collect(pods.iter().map(|pod| self.remove_pod(pod)), done).await?;
         Ok(())
     }
 
-    /// Runs `count` containers of /bin/true in a pod and waits until all have exited; `done` is
-    /// gets the number of started containers.
+    /// Runs `count` containers of `/bin/true` in a pod, and waits until all have exited. Calls `done`
+    /// with the number of started containers.
     pub async fn run_dead(&self, pod: &Pod, count: usize, done: impl FnMut(usize)) -> Result<()> {
         let specs: Vec<_> = (0..count)
             .map(|number| ContainerSpec::new(format!("dead-{number}"), &["/bin/true"]))
             .collect();
         let started = collect(specs.iter().map(|spec| self.run_container(pod, spec)), done).await?;
-        let all_ended = async {
+        let all_exited = async {
             for container in &started {
                 while self.status(&container.id).await?.state() != ContainerState::ContainerExited {
                     tokio::time::sleep(Duration::from_millis(50)).await;
@@ -42,11 +42,11 @@ impl Driver {
             }
             Ok(())
         };
-        match tokio::time::timeout(TIME_TO_END, all_ended).await {
+        match tokio::time::timeout(EXITED_WITHIN, all_exited).await {
             Ok(result) => result,
             Err(_) => Err(Error::NoAnswer {
-                what: format!("waiting for the end of {count} containers of /bin/true"),
-                after: TIME_TO_END,
+                what: format!("waiting for the exit of {count} containers of /bin/true"),
+                after: EXITED_WITHIN,
             }),
         }
     }
@@ -59,12 +59,12 @@ impl Driver {
 }
 
 async fn collect<T>(
-    work: impl Iterator<Item = impl Future<Output = Result<T>>>,
+    tasks: impl Iterator<Item = impl Future<Output = Result<T>>>,
     mut done: impl FnMut(usize),
 ) -> Result<Vec<T>> {
     let mut count = 0;
-    stream::iter(work)
-        .buffered(AT_A_TIME)
+    stream::iter(tasks)
+        .buffered(MAX_CONCURRENT)
         .inspect_ok(|_| {
             count += 1;
             done(count);

@@ -1,4 +1,4 @@
-//! The life of one container: create, start, stop, kill, remove.
+//! Creates, starts, stops, kills and removes a container.
 
 use cri::Rpc;
 use cri::v1::{
@@ -14,7 +14,7 @@ use crate::kubelet;
 use crate::spec::{Container, ContainerSpec, Pod};
 
 impl Driver {
-    /// Creates a container in `pod`, without starting it, and gives its id.
+    /// Creates a container in `pod` without starting it. Returns its id.
     pub async fn create_container(&self, pod: &Pod, spec: &ContainerSpec) -> Result<String> {
         let metadata = metadata(pod);
         let request = CreateContainerRequest {
@@ -53,24 +53,24 @@ impl Driver {
         })
     }
 
-    /// The next attempt of a container of a listed pod; the present one is stopped if it runs.
+    /// Starts the next attempt of a container of a listed pod. The current one is stopped if it runs.
     pub async fn restart_container(&self, pod: &Pod, container: &str) -> Result<Container> {
         let last = pod.newest(container)?;
-        let inside = self.inside(&last.id).await?;
+        let verbose = self.verbose_status(&last.id).await?;
         if last.state == ContainerState::ContainerRunning {
             self.stop_container(&last.id).await?;
         }
         let next = ContainerSpec {
             name: last.name.clone(),
-            command: inside.command,
+            command: verbose.command,
             attempt: last.attempt + 1,
-            network: inside.network,
+            network: verbose.network,
         };
         self.run_container(pod, &next).await
     }
 
-    /// Has the runtime end a container, at once: a workload that is PID 1 ignores a SIGTERM
-    /// which it does not handle, so that no caller waits for it.
+    /// Stops a container without a grace period: a process with PID 1 ignores a SIGTERM that it does not
+    /// handle, so waiting is useless.
     pub async fn stop_container(&self, id: &str) -> Result<()> {
         let request = StopContainerRequest {
             container_id: id.to_owned(),
@@ -88,19 +88,19 @@ impl Driver {
         Ok(())
     }
 
-    /// Kills a container's init process behind the runtime's back. For a moment picked to the
-    /// millisecond, ask [`Driver::pid`] before, and [`Driver::kill`] then.
+    /// Kills the init process of a container without the runtime. To kill it at an exact time, call
+    /// [`Driver::pid`] before, and [`Driver::kill`] at that time.
     pub async fn kill_container(&self, id: &str) -> Result<()> {
         self.kill(id, self.pid(id).await?)
     }
 
     /// The init process of a running container.
     pub async fn pid(&self, id: &str) -> Result<Pid> {
-        let inside = self.inside(id).await?;
-        inside.pid.ok_or_else(|| Error::NotRunning(id.to_owned()))
+        let verbose = self.verbose_status(id).await?;
+        verbose.pid.ok_or_else(|| Error::NotRunning(id.to_owned()))
     }
 
-    /// Sends SIGKILL to `pid`, the init process of the container `id`; asks the runtime nothing.
+    /// Sends SIGKILL to `pid`, the init process of the container `id`. Does not call the runtime.
     pub fn kill(&self, id: &str, pid: Pid) -> Result<()> {
         kill_process(pid, Signal::KILL).map_err(|errno| Error::Kill {
             id: id.to_owned(),

@@ -1,4 +1,4 @@
-//! A client of one instance of the test bed, with a deadline on each call.
+//! A client of one instance of the testbed, with a deadline for each call.
 
 use std::time::Duration;
 
@@ -8,17 +8,17 @@ use tonic::Status;
 
 use crate::error::{Error, Result};
 
-/// Longer than any call takes when nothing is broken, a pod's network included.
+/// Longer than any call takes without a fault, even with a network of the pod.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// Thousands of dead containers fit.
+/// A list of thousands of exited containers fits.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// Does to pods on the test bed what a kubelet would do. Clones share the connection.
+/// Makes the calls of a kubelet for pods on the testbed. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Driver {
     pub(crate) client: Client,
-    /// The name of the instance, a part of its pods' cgroups.
+    /// The name of the instance, which is a part of the cgroups of its pods.
     pub(crate) instance: String,
     endpoint: Endpoint,
     deadline: Duration,
@@ -37,7 +37,7 @@ impl Driver {
         })
     }
 
-    /// The same through another socket: a guard's.
+    /// A driver for the same instance through another socket, that of a guard.
     #[must_use]
     pub fn through(&self, endpoint: &Endpoint) -> Self {
         Self {
@@ -47,40 +47,40 @@ impl Driver {
         }
     }
 
-    /// The same with another deadline for each call (30 s unless said).
+    /// Sets the deadline of each call. The default is 30 s.
     #[must_use]
     pub fn with_deadline(mut self, deadline: Duration) -> Self {
         self.deadline = deadline;
         self
     }
 
-    /// The absolute cgroup of a pod: below the instance's, where `testbed down` looks.
+    /// The absolute cgroup of a pod. It is below that of the instance, which `testbed down` searches.
     pub(crate) fn cgroup(&self, uid: &str) -> String {
         format!("/pleg-testbed/{}/{uid}", self.instance)
     }
 
-    /// Calls `rpc`; `about` says for what in an error.
+    /// Calls `rpc`. Errors name its object, `about`.
     pub(crate) async fn call<Q, A>(&self, rpc: Rpc, about: &str, request: Q) -> Result<A>
     where
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
-        let what = || match about {
+        let call_name = || match about {
             "" => rpc.to_string(),
             _ => format!("{rpc} of {about}"),
         };
         let call = self.client.unary(ApiVersion::V1, rpc, request);
         match tokio::time::timeout(self.deadline, call).await {
             Ok(Ok(answer)) => Ok(answer),
-            Ok(Err(status)) => Err(self.refused(what(), status)),
+            Ok(Err(status)) => Err(self.refused(call_name(), status)),
             Err(_) => Err(Error::NoAnswer {
-                what: what(),
+                what: call_name(),
                 after: self.deadline,
             }),
         }
     }
 
-    /// Only what came from the transport has a source; the runtime's own answers have none.
+    /// A status of the transport has a source; an answer of the runtime has none.
     pub(crate) fn refused(&self, what: String, status: Status) -> Error {
         let endpoint = self.endpoint.clone();
         let no_connection = std::error::Error::source(&status).is_some();
@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_is_not_the_test_beds_is_refused() {
+    fn a_runtime_outside_the_testbed_is_refused() {
         for path in [
             "/run/containerd/containerd.sock",
             "/run/pleg-testbed/a/b/containerd.sock",
         ] {
             let error = instance(&Endpoint::new(path)).unwrap_err().to_string();
             assert!(
-                error.starts_with(&format!("unix://{path} is no endpoint")),
+                error.starts_with(&format!("unix://{path} is not an endpoint")),
                 "{error}"
             );
         }

@@ -1,26 +1,26 @@
-//! What can go wrong, each as one sentence with its cause at the end.
+//! Errors. Each is one sentence that ends with the cause.
 
 use std::time::Duration;
 
 use tonic::Status;
 
-/// The result of everything here.
+/// The result of all functions of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 /// Why something could not be done.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The endpoint is not that of a test bed instance, so nothing was done to it.
+    /// The endpoint is not one of the testbed, so it was not used.
     #[error(
-        "{0} is no endpoint of the test bed (/run/pleg-testbed/NAME/containerd.sock), and no other runtime is driven"
+        "{0} is not an endpoint of the testbed (/run/pleg-testbed/NAME/containerd.sock), and no other runtime is used"
     )]
     NotATestbed(String),
     /// The runtime cannot be reached.
     #[error("{what} failed: no connection to {endpoint}: {}", cause(.status))]
     NoConnection {
-        /// The method and what it was called for.
+        /// The method and its object.
         what: String,
-        /// Where the runtime should listen.
+        /// The endpoint at which the runtime should listen.
         endpoint: cri::Endpoint,
         /// The transport's reason, in its sources.
         status: Box<Status>,
@@ -28,15 +28,15 @@ pub enum Error {
     /// The runtime refused a call.
     #[error("{what} failed: {}", cause(.status))]
     Call {
-        /// The method and what it was called for.
+        /// The method and its object.
         what: String,
         /// The runtime's answer.
         status: Box<Status>,
     },
-    /// The runtime did not answer; under a fault that is often what was wanted.
+    /// The runtime did not answer. During a fault this is often intended.
     #[error("{what} failed: no answer within {after:?}")]
     NoAnswer {
-        /// The method and what it was called for.
+        /// The method and its object.
         what: String,
         /// The driver's deadline.
         after: Duration,
@@ -44,10 +44,10 @@ pub enum Error {
     /// No pod of this driver has that name.
     #[error("there is no pod {0:?}")]
     NoPod(String),
-    /// A pod with that name is there already.
-    #[error("there is a pod {0:?} already")]
+    /// A pod with that name exists already.
+    #[error("the pod {0:?} exists already")]
     PodExists(String),
-    /// The pod is there, the container is not.
+    /// The pod exists, but the container does not.
     #[error("the pod {pod:?} has no {kind} {container:?}")]
     NoContainer {
         /// The pod's name.
@@ -58,11 +58,11 @@ pub enum Error {
         container: String,
     },
     /// The container has no process.
-    #[error("the container {0} does not run")]
+    #[error("the container {0} is not running")]
     NotRunning(String),
-    /// An update that was to stay outstanding was answered, so no status is locked.
+    /// An update that should stay outstanding was answered, so no status is locked.
     #[error(
-        "nothing is locked: the runtime answered, since the shim of the pod {pod:?} is not stopped"
+        "no status is locked: the runtime answered, because the shim of the pod {pod:?} is not stopped"
     )]
     NotHeld {
         /// The pod's name.
@@ -78,29 +78,29 @@ pub enum Error {
         /// The kernel's reason.
         source: std::io::Error,
     },
-    /// The verbose status of a container is not what containerd's looks like.
+    /// The verbose status of a container does not have the form of containerd's.
     #[error("the verbose status of the container {0} cannot be read: {1}")]
     Info(String, serde_json::Error),
-    /// The script refused; it says why in one sentence.
+    /// The script failed. It reports the reason in one sentence.
     #[error("'testbed {verb}' failed: {reason}")]
     Script {
         /// The command line.
         verb: String,
-        /// What it said.
+        /// The last line of its standard error.
         reason: String,
     },
 }
 
-/// Transport errors say only "transport error" themselves; the reason is at the end of their chain.
+/// The message of a transport error is only "transport error". The reason is the last of its sources.
 fn cause(status: &Status) -> String {
-    let mut deepest: &dyn std::error::Error = match std::error::Error::source(status) {
+    let mut last: &dyn std::error::Error = match std::error::Error::source(status) {
         Some(source) => source,
         None => return status.message().trim_end().to_owned(),
     };
-    while let Some(source) = deepest.source() {
-        deepest = source;
+    while let Some(source) = last.source() {
+        last = source;
     }
-    deepest.to_string()
+    last.to_string()
 }
 
 #[cfg(test)]

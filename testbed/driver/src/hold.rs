@@ -1,8 +1,8 @@
-//! A call left outstanding: one half of the container status lock of containerd.
+//! Leaves a call outstanding: one half of the container status lock of containerd.
 //!
-//! UpdateContainerResources takes the container's status lock and then asks the shim. With the
-//! shim stopped (`testbed shim-stop SANDBOX_ID`, the other half) the lock is never given back,
-//! and ListContainers, which wants to read every status, hangs for everyone.
+//! UpdateContainerResources takes the status lock of the container and then calls the shim. While the
+//! shim is stopped (`testbed shim-stop SANDBOX_ID`, the other half), the lock is not released, and
+//! ListContainers, which reads every status, is not answered.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ use tokio::task::JoinHandle;
 use crate::driver::Driver;
 use crate::error::Result;
 
-/// By then a call has reached the runtime, and a running shim has answered.
-const SETTLED: Duration = Duration::from_millis(300);
+/// Within this time a call has reached the runtime, and a running shim has answered.
+const SHIM_ANSWERS_WITHIN: Duration = Duration::from_millis(300);
 
-/// An UpdateContainerResources call in a task of its own; dropping it cancels the call, and
-/// containerd then gives the lock back, shim or no shim.
+/// An UpdateContainerResources call in a separate task. Dropping it cancels the call, and containerd
+/// then releases the lock, even if the shim is still stopped.
 #[derive(Debug)]
 #[must_use = "dropping it cancels the call"]
 pub struct HeldUpdate {
@@ -27,13 +27,13 @@ pub struct HeldUpdate {
 }
 
 impl Driver {
-    /// Calls UpdateContainerResources on a container and does not wait for the answer, only
-    /// until the runtime is at it (0.3 s) or the answer is there: see [`HeldUpdate::is_held`].
+    /// Calls UpdateContainerResources on a container. Waits for the answer only for 0.3 s, until the
+    /// call has reached the shim: see [`HeldUpdate::is_held`].
     ///
-    /// The update changes nothing: it says the CPU share that a container has by default.
+    /// The update changes nothing: it sets the default CPU share.
     pub async fn hold_update(&self, id: &str) -> HeldUpdate {
         let driver = self.clone();
-        let what = format!("UpdateContainerResources of {id}");
+        let call_name = format!("UpdateContainerResources of {id}");
         let request = UpdateContainerResourcesRequest {
             container_id: id.to_owned(),
             linux: Some(LinuxContainerResources {
@@ -41,7 +41,7 @@ impl Driver {
                 ..LinuxContainerResources::default()
             }),
         };
-        // Without the driver's deadline: to have no answer is the purpose.
+        // Without a deadline of the driver: the call is meant to stay outstanding.
         let call = async move {
             let call = driver
                 .client
@@ -49,31 +49,31 @@ impl Driver {
             let answer: Result<UpdateContainerResourcesResponse, _> = call.await;
             answer
                 .map(drop)
-                .map_err(|status| driver.refused(what, status))
+                .map_err(|status| driver.refused(call_name, status))
         };
         let mut held = HeldUpdate {
             task: tokio::spawn(call),
         };
-        held.wait(SETTLED).await;
+        held.wait(SHIM_ANSWERS_WITHIN).await;
         held
     }
 }
 
 impl HeldUpdate {
-    /// Is the answer still outstanding?
+    /// Whether the call is still outstanding.
     pub fn is_held(&self) -> bool {
         !self.task.is_finished()
     }
 
     /// Waits for the answer, at most this long; [`HeldUpdate::is_held`] shows whether it arrived.
-    pub async fn wait(&mut self, most: Duration) {
-        let deadline = tokio::time::Instant::now() + most;
+    pub async fn wait(&mut self, limit: Duration) {
+        let deadline = tokio::time::Instant::now() + limit;
         while self.is_held() && tokio::time::Instant::now() < deadline {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     }
 
-    /// Waits for the answer, for as long as it takes.
+    /// Waits for the answer without a limit.
     pub async fn answered(mut self) -> Result<()> {
         match (&mut self.task).await {
             Ok(answer) => answer,

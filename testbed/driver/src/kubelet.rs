@@ -1,7 +1,6 @@
-//! Names, labels and annotations as the kubelet gives them to a runtime.
+//! The names, labels and annotations that a kubelet sends to a runtime.
 //!
-//! They are most of what a list answer weighs: a runtime that carried bare names would
-//! make every client look better than it is.
+//! They are most of the size of a list. Without them every client would seem faster than it is.
 
 use std::collections::HashMap;
 
@@ -13,17 +12,16 @@ use cri::v1::{
 
 use crate::spec::{ContainerSpec, Network};
 
-/// A label of the pod's own (a kubelet hands those on to the sandbox), by which the driver
-/// knows its pods.
-pub(crate) const OURS: (&str, &str) = ("app.kubernetes.io/managed-by", "testbed-pods");
+/// The label of the driver's pods. A kubelet copies labels of a pod to its sandbox.
+pub(crate) const LABEL: (&str, &str) = ("app.kubernetes.io/managed-by", "testbed-pods");
 
 /// The label that holds a container's name.
 pub(crate) const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
-/// The image that the test bed imports.
+/// The image that the testbed imports.
 const IMAGE: &str = "pleg.test/busybox:latest";
 
-/// A uid as the API server makes them: a random UUID, version 4.
+/// A new UID in the form of the API server's: a random UUID, version 4.
 pub(crate) fn new_uid() -> String {
     let random = fastrand::u128(..);
     let version_4 = random & !(0xf << 76) | 0x4 << 76;
@@ -68,7 +66,7 @@ pub(crate) fn sandbox_config(
     cgroup_parent: String,
 ) -> PodSandboxConfig {
     let mut labels = pod_labels(&pod);
-    labels.insert(OURS.0.into(), OURS.1.into());
+    labels.insert(LABEL.0.into(), LABEL.1.into());
     PodSandboxConfig {
         // A pod on the host's network has the host's name.
         hostname: match network {
@@ -92,7 +90,7 @@ pub(crate) fn sandbox_config(
             }),
             ..Default::default()
         }),
-        // No log folder: containerd drops what the workload says.
+        // Without a log directory containerd discards the output of the containers.
         ..PodSandboxConfig::default()
     }
 }
@@ -139,7 +137,7 @@ pub(crate) fn container_config(pod: &PodSandboxMetadata, spec: &ContainerSpec) -
     }
 }
 
-/// FNV-1a in hexadecimal, as the kubelet hashes a container's spec: the same for each attempt.
+/// FNV-1a in hexadecimal, like the kubelet's hash of a container's spec. It is equal for each attempt.
 fn hash(spec: &ContainerSpec) -> String {
     let words = std::iter::once(&spec.name).chain(&spec.command);
     let hash = words
@@ -155,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_uid_has_the_shape_of_a_random_uuid() {
+    fn a_uid_has_the_form_of_a_random_uuid() {
         let uid = new_uid();
         let lengths: Vec<_> = uid.split('-').map(str::len).collect();
         assert_eq!(lengths, [8, 4, 4, 4, 12], "{uid}");

@@ -1,4 +1,4 @@
-//! Pods on the test bed: what a kubelet would do to a runtime, without the kubelet.
+//! Pods on the testbed: makes the calls of a kubelet, without a kubelet.
 //!
 //! ```text
 //!   Testbed --- runs ---> testbed/testbed (bash) --- starts, stops, breaks ---> containerd
@@ -10,7 +10,7 @@
 //!
 //! ```no_run
 //! # use testbed_driver::{Driver, PodSpec, Testbed};
-//! # async fn story() -> testbed_driver::Result<()> {
+//! # async fn example() -> testbed_driver::Result<()> {
 //! let testbed = Testbed::up("2", "e2e").await?;
 //! let driver = Driver::new(&testbed.endpoint())?;
 //! let web = driver.run_pod(&PodSpec::new("web").container("main").container("sidecar")).await?;
@@ -21,25 +21,24 @@
 //! testbed.verb(&["shim-cont", &web.sandbox_id]).await?; //      … to here
 //! update.answered().await?;
 //! driver.remove_pod(&web).await
-//! # } // the test bed goes down when it is dropped
+//! # } // the testbed is removed when it is dropped
 //! ```
 //!
-//! The pods carry the labels and annotations of a kubelet's pods, so that the
-//! runtime's list answers weigh what they weigh on a node. Only the
-//! instances of the test bed are driven: any other endpoint is refused, since
-//! `rm --all` on a real node's runtime would be a bad day.
+//! The pods have the labels and annotations of a kubelet's pods, so that the lists of the runtime are as
+//! large as on a node. Any endpoint that is not of the testbed is refused, because `rm --all` on the
+//! runtime of a real node would remove its pods.
 
 mod bulk;
 mod containers;
 mod driver;
 mod error;
 mod hold;
-mod inside;
 mod kubelet;
 mod pods;
 mod running;
 mod spec;
 mod testbed;
+mod verbose_status;
 
 pub use driver::Driver;
 pub use error::{Error, Result};

@@ -1,4 +1,4 @@
-//! The life of a pod: run, list, stop, remove.
+//! Runs, lists, stops and removes pods.
 
 use std::collections::HashMap;
 
@@ -16,8 +16,8 @@ use crate::kubelet;
 use crate::spec::{Container, ContainerSpec, Pod, PodSpec};
 
 impl Driver {
-    /// Runs a sandbox and, one after the other, its containers. When one fails, what was made
-    /// before it stays.
+    /// Runs a sandbox and, one after the other, its containers. If one fails, the sandbox and the
+    /// containers before it stay.
     pub async fn run_pod(&self, spec: &PodSpec) -> Result<Pod> {
         let metadata = PodSandboxMetadata {
             name: spec.name.clone(),
@@ -40,7 +40,7 @@ impl Driver {
         for container in &spec.containers {
             let container = ContainerSpec {
                 network: spec.network,
-                // In a pod's next sandbox a container's name with its old attempt is still taken.
+                // Containers of the previous sandbox still have the names with lower attempts.
                 attempt: container.attempt.max(spec.attempt),
                 ..container.clone()
             };
@@ -50,12 +50,12 @@ impl Driver {
         Ok(pod)
     }
 
-    /// The driver's pods, by namespace, name and attempt of the sandbox, with all their containers.
+    /// The driver's pods with all their containers, ordered by namespace, name and attempt.
     pub async fn pods(&self) -> Result<Vec<Pod>> {
-        self.pods_with(kubelet::OURS).await
+        self.pods_with(kubelet::LABEL).await
     }
 
-    /// The same for those with this label, whichever client created them.
+    /// The pods with this label, of all clients, ordered by namespace, name and attempt.
     pub async fn pods_with(&self, label: (&str, &str)) -> Result<Vec<Pod>> {
         let mut pods = self.sandboxes_with(label).await?;
         let request = ListContainersRequest { filter: None };
@@ -82,9 +82,9 @@ impl Driver {
         Ok(pods)
     }
 
-    /// The pods without their containers, which is known even while ListContainers hangs.
+    /// The driver's pods without their containers. This works while ListContainers is stuck.
     pub async fn sandboxes(&self) -> Result<Vec<Pod>> {
-        self.sandboxes_with(kubelet::OURS).await
+        self.sandboxes_with(kubelet::LABEL).await
     }
 
     async fn sandboxes_with(&self, label: (&str, &str)) -> Result<Vec<Pod>> {
@@ -110,12 +110,12 @@ impl Driver {
         Ok(pods)
     }
 
-    /// The newest sandbox of the pod NAME or NAMESPACE/NAME, with its containers.
+    /// The newest sandbox of the pod `NAME` or `NAMESPACE/NAME`, with its containers.
     pub async fn pod(&self, name: &str) -> Result<Pod> {
         newest(self.pods().await?, name)
     }
 
-    /// Stops a sandbox and its containers; the runtime kills those that still run.
+    /// Stops a sandbox and its containers. The runtime kills containers that still run.
     pub async fn stop_pod(&self, pod: &Pod) -> Result<()> {
         let pod_sandbox_id = pod.sandbox_id.clone();
         let about = format!("the pod {:?}", pod.name);

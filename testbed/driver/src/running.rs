@@ -1,8 +1,7 @@
-//! Finding a running container by its name while ListContainers hangs.
+//! Finds a running container by its name while ListContainers is stuck.
 //!
-//! A test wants to kill one at exactly that time. The kernel shows it: below the
-//! pod's cgroup there is one per running container, named by its id, and ContainerStatus shows
-//! the name that goes with it.
+//! Tests kill a container at this time. Each running container has a cgroup below that of the pod, named
+//! after its id, and ContainerStatus returns the name of the container.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,12 +13,12 @@ use crate::error::{Error, Result};
 use crate::kubelet;
 use crate::pods::newest;
 
-/// Under the status lock the status of one container hangs; the others answer in a millisecond.
+/// During the status lock one status call is stuck. The others are answered within a millisecond.
 const STATUS_LIMIT: Duration = Duration::from_secs(1);
 
 impl Driver {
-    /// The id of the running container of that name; asks for the list of sandboxes and for
-    /// single statuses, never for the list of containers.
+    /// The id of the running container of this name. Calls ListPodSandbox and ContainerStatus, but not
+    /// ListContainers.
     pub async fn running_container(&self, pod: &str, container: &str) -> Result<String> {
         let found = newest(self.sandboxes().await?, pod)?;
         let quick = self.clone().with_deadline(STATUS_LIMIT);
@@ -31,9 +30,9 @@ impl Driver {
         for id in ids_below(&self.cgroup(&found.uid)) {
             match quick.container_status(&id, false).await {
                 Ok(answer) if is_named(&answer, container) => return Ok(id),
-                // It may be the one that is wanted.
+                // It may be the requested container.
                 Err(error @ Error::NoAnswer { .. }) => missing = error,
-                // Another container; or the sandbox, which has a cgroup too, and no container status.
+                // Another container, or the sandbox, which has a cgroup but no container status.
                 Ok(_) | Err(_) => {}
             }
         }
@@ -48,7 +47,7 @@ fn is_named(answer: &ContainerStatusResponse, name: &str) -> bool {
         .is_some_and(|label| label == name)
 }
 
-/// The folders below `cgroup`, in whichever hierarchy has it (v2 first, else any of v1).
+/// The directories below `cgroup`, in the v2 hierarchy or the first v1 hierarchy that has it.
 fn ids_below(cgroup: &str) -> Vec<String> {
     let root = PathBuf::from("/sys/fs/cgroup");
     let hierarchies = std::fs::read_dir(&root).into_iter().flatten().flatten();

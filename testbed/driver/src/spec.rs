@@ -1,4 +1,4 @@
-//! What is wanted (a spec) and what is there (a pod, a container).
+//! The specs of pods and containers, and the pods and containers that exist.
 
 use cri::v1::ContainerState;
 
@@ -7,27 +7,27 @@ use crate::error::{Error, Result};
 /// Where a pod's network comes from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Network {
-    /// The host's: quick, no CNI.
+    /// The network of the host: fast, without CNI.
     #[default]
     Host,
-    /// An address of its own, on the instance's bridge.
+    /// A separate address on the bridge of the instance.
     Pod,
 }
 
-/// A pod to be run.
+/// The spec of a pod.
 #[derive(Clone, Debug)]
 pub struct PodSpec {
     /// The pod's name.
     pub name: String,
-    /// Its namespace; "default" unless said.
+    /// Its namespace. The default is "default".
     pub namespace: String,
-    /// Random unless said; say it to give a pod a second sandbox.
+    /// The pod's UID. The default is a random one; set it to add a second sandbox to a pod.
     pub uid: Option<String>,
-    /// Of the sandbox: 0 for the first. Its containers begin with the same attempt.
+    /// The attempt of the sandbox: 0 for the first. Its containers begin with this attempt.
     pub attempt: u32,
-    /// Started in this order.
+    /// The containers, in the order in which they are started.
     pub containers: Vec<ContainerSpec>,
-    /// Of the sandbox and of all its containers.
+    /// The network of the sandbox and all its containers.
     pub network: Network,
 }
 
@@ -44,7 +44,7 @@ impl PodSpec {
         }
     }
 
-    /// Adds a container; a plain name stands for one that runs until it is stopped.
+    /// Adds a container. A container that is given only by its name runs until it is stopped.
     #[must_use]
     pub fn container(mut self, container: impl Into<ContainerSpec>) -> Self {
         self.containers.push(container.into());
@@ -52,16 +52,16 @@ impl PodSpec {
     }
 }
 
-/// A container to be created.
+/// The spec of a container.
 #[derive(Clone, Debug, Default)]
 pub struct ContainerSpec {
     /// The container's name in its pod.
     pub name: String,
-    /// Empty: the image's own command, which runs until SIGTERM.
+    /// The command. If it is empty, the command of the image, which runs until SIGTERM.
     pub command: Vec<String>,
-    /// 0 for the first container of that name.
+    /// The attempt: 0 for the first container of this name.
     pub attempt: u32,
-    /// As the pod's, which [`crate::Driver::run_pod`] puts here.
+    /// The network of the pod. [`crate::Driver::run_pod`] sets it.
     pub network: Network,
 }
 
@@ -82,22 +82,22 @@ impl From<&str> for ContainerSpec {
     }
 }
 
-/// A sandbox that is there, with its containers.
+/// An existing sandbox with its containers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pod {
-    /// The pod's uid.
+    /// The pod's UID.
     pub uid: String,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
     pub name: String,
-    /// Of the sandbox: 0 for the first.
+    /// The attempt of the sandbox: 0 for the first.
     pub attempt: u32,
     /// The sandbox's id.
     pub sandbox_id: String,
-    /// Is the sandbox ready, or has it been stopped?
+    /// Whether the sandbox is ready; false if it was stopped.
     pub ready: bool,
-    /// By name and attempt when listed, in the order of the spec when just run.
+    /// The containers: ordered by name and attempt in a list, in the order of the spec after a run.
     pub containers: Vec<Container>,
 }
 
@@ -120,7 +120,7 @@ impl Pod {
             })
     }
 
-    /// Does `reference` (NAME or NAMESPACE/NAME) mean this pod?
+    /// Whether `reference` (`NAME` or `NAMESPACE/NAME`) is this pod.
     pub fn is(&self, reference: &str) -> bool {
         match reference.split_once('/') {
             Some((namespace, name)) => self.namespace == namespace && self.name == name,
@@ -129,15 +129,15 @@ impl Pod {
     }
 }
 
-/// A container that is there.
+/// An existing container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
     /// Its name in the pod.
     pub name: String,
     /// The container's id.
     pub id: String,
-    /// 0 for the first of that name.
+    /// The attempt: 0 for the first container of this name.
     pub attempt: u32,
-    /// When it was listed.
+    /// Its state when it was listed.
     pub state: ContainerState,
 }

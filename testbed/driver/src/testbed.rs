@@ -1,4 +1,4 @@
-//! One instance of the test bed, up for as long as this value lives.
+//! One instance of the testbed. It exists until this value is dropped.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -18,10 +18,10 @@ pub struct Testbed {
 impl Testbed {
     /// Starts containerd `version` ("2", the newest, "1.7" or "1.6") as the instance `name`.
     ///
-    /// The name is the caller's alone: an instance of that name, left by a test that was
-    /// killed, is taken down first. Needs root; the first time it fetches Debian packages.
+    /// No other caller may use this name: an instance of this name, for example of a killed test, is
+    /// removed first. Needs root. The first call downloads packages of Debian.
     pub async fn up(version: &str, name: &str) -> Result<Self> {
-        // Made before the instance, so that half of one is taken down as well.
+        // Created before the instance, so that an incomplete instance is removed too.
         let testbed = Self {
             name: name.to_owned(),
         };
@@ -30,7 +30,7 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Runs a verb of the script, as in `verb(&["slow", "50"])`, and gives what it printed.
+    /// Runs a verb of the script, for example `verb(&["slow", "50"])`. Returns its output.
     pub async fn verb(&self, words: &[&str]) -> Result<String> {
         let mut command = tokio::process::Command::from(self.command(words));
         let output = command.output().await;
@@ -47,7 +47,7 @@ impl Testbed {
         &self.name
     }
 
-    /// `--name` goes before the words, since everything after `ctr` belongs to ctr.
+    /// `--name` precedes the words, because everything after `ctr` belongs to ctr.
     fn command(&self, words: &[&str]) -> Command {
         let mut command = Command::new(Path::new(SCRIPT));
         command
@@ -59,13 +59,16 @@ impl Testbed {
 }
 
 impl Drop for Testbed {
-    /// Removes the instance, whatever state it is in, with all that was made in it.
+    /// Removes the instance with everything in it, in any state.
     fn drop(&mut self) {
         let output = self.command(&["down"]).output();
-        // Only the test's output can show it.
+        // There is no other way to report it.
         #[allow(clippy::print_stderr)]
         if let Err(error) = result(&["down"], output) {
-            eprintln!("the test bed {:?} stays: {error}", self.name);
+            eprintln!(
+                "the testbed instance {:?} could not be removed: {error}",
+                self.name
+            );
         }
     }
 }
@@ -81,8 +84,9 @@ fn result(words: &[&str], output: std::io::Result<Output>) -> Result<String> {
             .trim_end()
             .to_owned());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    let last = said.lines().next_back().unwrap_or("it said nothing");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    let last = errors.lines().next_back();
+    let last = last.unwrap_or("it reported no reason");
     Err(failed(
         last.strip_prefix("testbed: ").unwrap_or(last).to_owned(),
     ))

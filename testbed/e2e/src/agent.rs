@@ -1,4 +1,4 @@
-//! An agent, for what only its status shows: the stream, the period, the kernel.
+//! Runs an agent. Only its status shows the stream, the period of lists and the kernel's events.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -10,10 +10,10 @@ use tempfile::TempDir;
 
 use crate::{Running, WAIT_LIMIT, command, pleg_json};
 
-/// What an agent logs before its socket.
+/// An agent logs this, followed by the path of its socket.
 const SERVING: &str = "serving on unix://";
 
-/// What a guard logs once it listens.
+/// A guard logs this when it listens.
 const GUARDING: &str = "guarding unix://";
 
 /// `pleg agent` on a private socket, killed when dropped.
@@ -95,18 +95,19 @@ impl Agent {
         }
     }
 
-    /// A file or folder of its state directory.
+    /// The path of a file or directory in its state directory.
     pub fn path(&self, name: &str) -> String {
         self.place.path().join(name).display().to_string()
     }
 
     /// The text of all files of its state directory whose names have this ending.
     pub fn kept(&self, ending: &str) -> String {
-        let files = std::fs::read_dir(self.place.path()).expect("the folder is ours");
-        let paths = files.map(|file| file.expect("it is there").path());
+        let files =
+            std::fs::read_dir(self.place.path()).expect("the temporary directory is writable");
+        let paths = files.map(|file| file.expect("the directory is readable").path());
         let named = paths.filter(|path| path.to_string_lossy().ends_with(ending));
         named
-            .map(|path| std::fs::read_to_string(path).expect("text"))
+            .map(|path| std::fs::read_to_string(path).expect("it is UTF-8"))
             .collect()
     }
 
@@ -115,9 +116,9 @@ impl Agent {
         pleg_json(&["status", "--agent", &self.socket])
     }
 
-    /// Waits until its status is as `wanted`.
+    /// Waits until its status is `wanted`, and returns it. `condition` names that in a panic.
     #[track_caller]
-    pub fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub fn until(&self, condition: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + WAIT_LIMIT;
         loop {
             let status = self.status();
@@ -126,13 +127,13 @@ impl Agent {
             }
             assert!(
                 Instant::now() < deadline,
-                "{what}: not within {WAIT_LIMIT:?}: {status:#}"
+                "{condition}: not within {WAIT_LIMIT:?}: {status:#}"
             );
             std::thread::sleep(Duration::from_millis(50));
         }
     }
 
-    /// `pleg watch` through it.
+    /// Starts `pleg watch` on this agent.
     pub fn watch(&self) -> Running {
         Running::start(&["watch", "-o", "json", "--agent", &self.socket])
     }
@@ -144,12 +145,12 @@ impl Drop for Agent {
     }
 }
 
-/// An agent of this runtime with these lines of configuration.
+/// The command of an agent of this runtime with these lines of configuration.
 fn configured(place: &Path, endpoint: &cri::Endpoint, lines: &str) -> Command {
     let config = place.join("config.yaml");
     let socket = place.join("agent.sock");
     let socket = format!("socket: {}\nlisten: 127.0.0.1:0\n", socket.display());
-    std::fs::write(&config, socket + lines).expect("the folder is ours");
+    std::fs::write(&config, socket + lines).expect("the temporary directory is writable");
     let mut agent = command();
     agent.env("PLEG_STATE_DIR", place).arg("agent");
     agent.args(["-r", &endpoint.to_string()]);
@@ -157,13 +158,13 @@ fn configured(place: &Path, endpoint: &cri::Endpoint, lines: &str) -> Command {
     agent
 }
 
-/// Starts it, and waits until it logs that it serves.
-fn serving(command: &mut Command, says: &str) -> Child {
+/// Starts a process, and waits until it logs `line`.
+fn serving(command: &mut Command, line: &str) -> Child {
     let mut child = command.spawn().expect("the binary was built");
     let log = BufReader::new(child.stderr.take().expect("it is piped"));
     let mut lines = log.lines().map_while(Result::ok);
-    let serves = lines.any(|line| line.contains(says));
-    assert!(serves, "it says where it serves");
+    let serves = lines.any(|logged| logged.contains(line));
+    assert!(serves, "the log has no line with {line:?}");
     // Read the log to the end: a full pipe would block the agent.
     std::thread::spawn(move || lines.for_each(drop));
     child

@@ -1,4 +1,4 @@
-//! `pleg doctor` on a runtime of the test's own, and what it found there.
+//! Runs `pleg doctor` on the runtime of a test, and checks its findings.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,30 +9,30 @@ use testbed_driver::{Driver, Pod, PodSpec, Testbed};
 
 use crate::{command, pleg, pleg_json};
 
-/// How long a run of the doctor may take, even if calls hang.
-const IN_TIME: Duration = Duration::from_secs(20);
+/// How long a run of the doctor may take, even if calls are stuck.
+const MAX_DURATION: Duration = Duration::from_secs(20);
 
 /// An address at which no kubelet listens.
 pub const NO_KUBELET: [&str; 2] = ["--kubelet-healthz", "127.0.0.1:1"];
 
-/// Its report on a test bed.
+/// The doctor's report on a testbed.
 pub fn doctor(testbed: &Testbed) -> Value {
     doctor_at(&testbed.endpoint())
 }
 
-/// Its report on the runtime at this endpoint. Panics if the doctor takes longer than the limit.
+/// The doctor's report on the runtime at this endpoint. Panics if the doctor takes longer than the limit.
 #[track_caller]
 pub fn doctor_at(endpoint: &cri::Endpoint) -> Value {
     report(endpoint, &[])
 }
 
-/// Its report on one cause. Causes that depend on how busy the machine is do not disturb it.
+/// The doctor's report on one cause. Causes that depend on the load of the machine are not checked.
 #[track_caller]
 pub fn doctor_about(testbed: &Testbed, cause: &str) -> Value {
     report(&testbed.endpoint(), &["--check", cause])
 }
 
-/// Its report on one cause. For this process alone, `/var/log` is this folder.
+/// The doctor's report on one cause. In this process `/var/log` is this folder.
 #[track_caller]
 pub fn doctor_with_logs(testbed: &Testbed, folder: &Path, cause: &str) -> Value {
     let endpoint = testbed.endpoint().to_string();
@@ -51,12 +51,12 @@ pub fn doctor_with_logs(testbed: &Testbed, folder: &Path, cause: &str) -> Value 
 }
 
 #[track_caller]
-fn report(endpoint: &cri::Endpoint, more: &[&str]) -> Value {
+fn report(endpoint: &cri::Endpoint, options: &[&str]) -> Value {
     let endpoint = endpoint.to_string();
     let arguments = ["doctor", "--agent", "off", "-r", &endpoint];
-    let begun = Instant::now();
-    let report = pleg_json(&[&arguments[..], &NO_KUBELET, more].concat());
-    assert!(begun.elapsed() < IN_TIME, "{:?}", begun.elapsed());
+    let began = Instant::now();
+    let report = pleg_json(&[&arguments[..], &NO_KUBELET, options].concat());
+    assert!(began.elapsed() < MAX_DURATION, "{:?}", began.elapsed());
     report
 }
 
@@ -75,7 +75,9 @@ pub fn healthy_line(testbed: &Testbed) -> String {
 /// Asserts that there is one finding, and that it is of this cause. Returns it.
 #[track_caller]
 pub fn only(report: &Value, cause: &str) -> Value {
-    let found = report["findings"].as_array().expect("they are a list");
+    let found = report["findings"]
+        .as_array()
+        .expect("the findings are a list");
     let causes: Vec<_> = found.iter().map(|found| &found["cause"]).collect();
     assert_eq!(causes, [cause], "{report:#}");
     found[0].clone()
@@ -90,24 +92,24 @@ pub fn assert_well(report: &Value) {
 /// Asserts that the doctor distinguishes a stopped runtime from a crashed one, and that it finds
 /// nothing once the runtime runs again.
 pub async fn assert_stop_and_crash_are_distinguished(testbed: &Testbed) {
-    let pid = testbed.verb(&["pid"]).await.expect("it can be done");
-    testbed.verb(&["stop"]).await.expect("it can be done");
+    let pid = testbed.verb(&["pid"]).await.expect("the verb succeeds");
+    testbed.verb(&["stop"]).await.expect("the verb succeeds");
     let finding = only(&doctor(testbed), "runtime-unresponsive");
     assert_eq!(finding["confidence"], "certain", "{finding:#}");
     assert_eq!(finding["culprit"]["process"], "containerd");
     assert_eq!(finding["culprit"]["pid"].to_string(), pid);
-    testbed.verb(&["cont"]).await.expect("it can be done");
+    testbed.verb(&["cont"]).await.expect("the verb succeeds");
     assert_well(&doctor(testbed));
 
-    testbed.verb(&["crash"]).await.expect("it can be done");
+    testbed.verb(&["crash"]).await.expect("the verb succeeds");
     let finding = only(&doctor(testbed), "runtime-unresponsive");
     let sentence = finding["sentence"].as_str().expect("a sentence");
     assert!(sentence.contains("is gone"), "{sentence}");
-    testbed.verb(&["start"]).await.expect("it can be done");
+    testbed.verb(&["start"]).await.expect("the verb succeeds");
     assert_well(&doctor(testbed));
 }
 
-/// `pod-0`, `pod-1`, …, each with a container `app`.
+/// Runs the pods `pod-0`, `pod-1`, …, each with a container `app`.
 pub async fn run_pods(driver: &Driver, count: usize) -> Vec<Pod> {
     let specs: Vec<_> = (0..count)
         .map(|number| PodSpec::new(format!("pod-{number}")).container("app"))

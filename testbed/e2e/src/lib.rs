@@ -1,8 +1,7 @@
-//! What the end-to-end tests share: a pleg process that is watched, and a containerd for
-//! each test.
+//! Shared by the end-to-end tests: a pleg process whose records are read, and a containerd for each test.
 //!
 //! ```text
-//!   Testbed (private containerd) <-- Driver: pods live and die, faults come and go
+//!   Testbed (private containerd) <-- Driver: starts and ends pods and faults
 //!        ^
 //!        +-- pleg watch / agent --> Running: its records, with a deadline for each wait
 //! ```
@@ -28,20 +27,20 @@ pub use agent::Agent;
 /// be busy.
 pub const WAIT_LIMIT: Duration = Duration::from_secs(40);
 
-/// The newest containerd and runc that Debian has: what nodes run.
+/// The newest containerd and runc of Debian.
 pub const NEWEST: &str = "2";
 
-/// A version past its end of life. It delivers each event to one reader only, and holds its status lock
+/// A version after its end of life. It delivers each event to one reader only, and holds its status lock
 /// while a shim is stopped.
 pub const LEGACY: &str = "1.7";
 
-/// A version without events and with v1alpha2, tested where this makes a difference.
+/// A version without events and with v1alpha2. It is tested where this matters.
 pub const WITHOUT_EVENTS: &str = "1.6";
 
 /// The versions that are tested where versions may differ.
 pub const VERSIONS: [&str; 2] = [NEWEST, LEGACY];
 
-/// `VERSIONS`, and the version that differs in what every client needs.
+/// `VERSIONS`, and the version without events.
 pub const ALL_VERSIONS: [&str; 3] = [NEWEST, LEGACY, WITHOUT_EVENTS];
 
 /// An instance of the newest version.
@@ -49,11 +48,11 @@ pub async fn newest(name: &str) -> Testbed {
     Testbed::up(NEWEST, name).await.unwrap()
 }
 
-/// The binary under test, built by `make test` into the folder of the tests.
+/// The binary under test. `make test` builds it into the directory of the tests.
 fn binary() -> PathBuf {
     let tests = std::env::current_exe().expect("a test has a path");
     let folder = tests.parent().and_then(|deps| deps.parent());
-    folder.expect("tests lie in target/debug/deps").join("pleg")
+    folder.expect("tests are in target/debug/deps").join("pleg")
 }
 
 /// The programs under test.
@@ -63,7 +62,7 @@ pub fn programs() -> soak::Programs {
     soak::Programs { pleg, guard }
 }
 
-/// The command, without arguments.
+/// A command that runs pleg, without arguments.
 pub fn command() -> Command {
     Command::new(binary())
 }
@@ -91,19 +90,19 @@ pub struct Running {
 }
 
 impl Running {
-    /// `pleg watch -o json` on an endpoint, with more arguments.
-    pub fn watch(endpoint: &cri::Endpoint, more: &[&str]) -> Self {
+    /// Starts `pleg watch -o json` on an endpoint, with these options.
+    pub fn watch(endpoint: &cri::Endpoint, options: &[&str]) -> Self {
         let endpoint = endpoint.to_string();
         let arguments = ["watch", "-o", "json", "--agent", "off", "-r", &endpoint];
-        Self::start(&[&arguments, more].concat())
+        Self::start(&[&arguments, options].concat())
     }
 
-    /// Any command that writes JSON lines, or nothing.
+    /// Starts pleg with these arguments. The command writes JSON lines, or nothing.
     pub fn start(arguments: &[&str]) -> Self {
         Self::of(command().args(arguments))
     }
 
-    /// The same with an environment.
+    /// Starts this command, which writes JSON lines, or nothing.
     pub fn of(command: &mut Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -126,10 +125,10 @@ impl Running {
         }
     }
 
-    /// The records up to the first `wanted` one, which is the last in the result. Panics with the
-    /// records that were read if there is none within the limit.
+    /// Returns the records up to the first `wanted` one, which is the last in the result. If there is none
+    /// within the limit, panics with `condition` and the records that were read.
     #[track_caller]
-    pub fn until(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Vec<(Instant, Value)> {
+    pub fn until(&self, condition: &str, wanted: impl Fn(&Value) -> bool) -> Vec<(Instant, Value)> {
         let deadline = Instant::now() + WAIT_LIMIT;
         let mut records = Vec::new();
         loop {
@@ -143,14 +142,14 @@ impl Running {
                         return records;
                     }
                 }
-                Err(error) => panic!("{what}: {error}; records: {records:#?}"),
+                Err(error) => panic!("{condition}: {error}; records: {records:#?}"),
             }
         }
     }
 
     /// The first `wanted` record among those that were read already or that follow.
     #[track_caller]
-    pub fn ever(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub fn ever(&self, condition: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         let read = self
             .history
             .borrow()
@@ -158,8 +157,12 @@ impl Running {
             .find(|record| wanted(record))
             .cloned();
         read.unwrap_or_else(|| {
-            let records = self.until(what, wanted);
-            records.into_iter().next_back().expect("until gives one").1
+            let records = self.until(condition, wanted);
+            records
+                .into_iter()
+                .next_back()
+                .expect("until returns at least one")
+                .1
         })
     }
 
@@ -181,7 +184,7 @@ impl Running {
         }
     }
 
-    /// Waits for `synced`.
+    /// Waits for the record `synced`.
     #[track_caller]
     pub fn synced(&self) {
         self.until("synced", |record| record["kind"] == "synced");
@@ -190,16 +193,23 @@ impl Running {
     /// Waits for an event of a container. Returns when it arrived, and the event.
     #[track_caller]
     pub fn event(&self, kind: &str, id: &str) -> (Instant, Value) {
-        let what = format!("{kind} of {id}");
-        let records = self.until(&what, |record| is_event(record, kind, id));
-        records.into_iter().next_back().expect("until gives one")
+        let condition = format!("{kind} of {id}");
+        let records = self.until(&condition, |record| is_event(record, kind, id));
+        records
+            .into_iter()
+            .next_back()
+            .expect("until returns at least one")
     }
 
-    /// Waits for a state of health.
+    /// Waits for a record with this state of health, and returns it.
     #[track_caller]
     pub fn health(&self, state: &str) -> Value {
         let records = self.until(state, |record| record["state"] == state);
-        records.into_iter().next_back().expect("until gives one").1
+        records
+            .into_iter()
+            .next_back()
+            .expect("until returns at least one")
+            .1
     }
 }
 

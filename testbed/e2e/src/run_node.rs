@@ -1,4 +1,4 @@
-//! A containerd on which `pleg run` keeps static pods.
+//! A containerd on which `pleg run` runs static pods.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,16 +12,16 @@ use testbed_driver::{Driver, Pod, Testbed};
 
 use crate::{Running, command};
 
-/// As everything that `pleg run` makes is labelled.
-const OURS: (&str, &str) = ("pleg.dev/owner", "pleg-run");
+/// The label of everything that `pleg run` creates.
+const LABEL: (&str, &str) = ("pleg.dev/owner", "pleg-run");
 
-/// A containerd, and a folder of manifests.
+/// A containerd and a directory of manifests.
 pub struct Node {
     /// The containerd.
     pub testbed: Testbed,
-    /// Acts on it beside the run.
+    /// A client of the containerd beside the run.
     pub driver: Driver,
-    /// Where the run keeps what is on this host, and the manifests are.
+    /// The directory of the manifests and of the files of the run.
     pub place: TempDir,
 }
 
@@ -38,12 +38,12 @@ impl Node {
         }
     }
 
-    /// Where the manifest of a pod is.
+    /// The path of a pod's manifest.
     pub fn manifest(&self, name: &str) -> PathBuf {
         self.place.path().join(format!("manifests/{name}.yaml"))
     }
 
-    /// A pod on the host's network with one container that runs this.
+    /// Writes the manifest of a pod on the host's network, with one container that runs this script.
     pub fn want(&self, name: &str, policy: &str, script: &str) {
         let script = serde_json::to_string(script).unwrap();
         let text = format!(
@@ -63,13 +63,13 @@ impl Node {
         fs::write(self.manifest(name), text).unwrap();
     }
 
-    /// The same, for ever.
+    /// Writes the manifest of a pod that runs until it is ended.
     pub fn forever(&self, name: &str) {
         self.want(name, "Always", "exec sleep 1000");
     }
 
-    /// `pleg run` with these options.
-    pub fn command(&self, more: &[&str]) -> Command {
+    /// The command `pleg run` with these options.
+    pub fn command(&self, options: &[&str]) -> Command {
         let path = |name: &str| self.place.path().join(name).display().to_string();
         let mut command = command();
         command.env("PLEG_STATE_DIR", self.place.path().join("state"));
@@ -77,22 +77,22 @@ impl Node {
         command.args(["-r", &self.testbed.endpoint().to_string()]);
         command.args(["--listen", "127.0.0.1:0", "--listen", &path("agent.sock")]);
         command.args(["--root-dir", &path("root"), "--pod-logs-dir", &path("logs")]);
-        command.args(more);
+        command.args(options);
         command
     }
 
-    /// A run of the manifests.
+    /// Starts `pleg run` on the manifests.
     pub fn run(&self) -> Running {
         let folder = self.place.path().join("manifests").display().to_string();
         Running::of(&mut self.command(&["--manifests", &folder]))
     }
 
-    /// What is there of all runs.
+    /// The pods of all runs.
     pub async fn pods(&self) -> Vec<Pod> {
-        self.driver.pods_with(OURS).await.unwrap()
+        self.driver.pods_with(LABEL).await.unwrap()
     }
 
-    /// Ends all pods, and proves that nothing is left of them.
+    /// Removes all pods, and asserts that no volume and no log of them remains.
     pub async fn down(&self) {
         let output = self.command(&["--down"]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
@@ -106,19 +106,19 @@ impl Node {
     }
 }
 
-/// Whether a line is of this action on this pod.
+/// Whether a line reports this action on this pod.
 pub fn is(line: &Value, action: &str, pod: &str) -> bool {
     line["action"] == action && line["pod"]["name"] == pod
 }
 
-/// The lines up to one of this action on this pod.
+/// Waits for a line that reports this action on this pod. Returns the lines up to it.
 #[track_caller]
 pub fn until(run: &Running, action: &str, pod: &str) -> Vec<Value> {
     let lines = run.until(&format!("{action} of {pod}"), |line| is(line, action, pod));
     lines.into_iter().map(|(_, line)| line).collect()
 }
 
-/// No two of anything: of each pod at most one sandbox and one container that runs.
+/// Asserts that each pod has at most one ready sandbox, and at most one running container of each name.
 pub fn assert_nothing_twice(pods: &[Pod]) {
     let mut ready = BTreeMap::<&str, usize>::new();
     let mut running = BTreeMap::<(&str, &str), usize>::new();

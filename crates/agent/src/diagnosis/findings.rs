@@ -14,7 +14,7 @@ pub struct Findings(watch::Sender<Known>);
 pub(crate) struct Known {
     /// Of the trouble that calls show; over once the node is Healthy.
     pub(super) leading: Option<Finding>,
-    /// Of a runc that does not return; over once it has, whatever calls show.
+    /// Of an overdue runc; removed when the runc has returned, whatever calls show.
     pub(super) of_runc: Option<(Runc, Finding)>,
     pub(super) warnings: Vec<Finding>,
 }
@@ -45,9 +45,9 @@ impl Findings {
             .send_if_modified(|known| known.leading.take().is_some());
     }
 
-    /// A runc that returned since holds up nothing.
-    pub(super) fn retain_runc(&self, is_hung: impl Fn(&Runc) -> bool) {
-        let is_over = |(runc, _): &mut (Runc, Finding)| !is_hung(runc);
+    /// Removes the finding of a runc that has returned.
+    pub(super) fn retain_runc(&self, is_overdue: impl Fn(&Runc) -> bool) {
+        let is_over = |(runc, _): &mut (Runc, Finding)| !is_overdue(runc);
         self.0
             .send_if_modified(|known| known.of_runc.take_if(is_over).is_some());
     }
@@ -82,7 +82,7 @@ mod tests {
         assert_eq!(shown(degraded.0, degraded.1).as_deref(), Some("disk-full"));
         assert_eq!(shown(healthy.0, healthy.1).as_deref(), Some("runc-hung"));
         findings.node_is_healthy();
-        findings.retain_runc(|hung| *hung == runc);
+        findings.retain_runc(|other| *other == runc);
         assert_eq!(shown(degraded.0, degraded.1).as_deref(), Some("runc-hung"));
         findings.retain_runc(|_| false);
         assert_eq!(shown(healthy.0, healthy.1), None);

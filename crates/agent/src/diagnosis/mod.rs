@@ -28,7 +28,7 @@ use self::occasions::{Occasion, Occasions};
 use crate::history::History;
 use crate::metrics::{Diagnosed, Metrics};
 use crate::reports::Reports;
-use crate::runcs::{self, Hung, Runc};
+use crate::runcs::{self, Runc, RuncId};
 
 mod bundles;
 mod doctor;
@@ -120,10 +120,10 @@ impl Diagnosis {
 
     /// Diagnoses by these reports for as long as they are made, and by the runcs of this machine.
     pub(crate) async fn run(&self, outputs: Outputs<'_>, reports: Reports) {
-        let hung = watch::Sender::default();
+        let overdue = watch::Sender::default();
         tokio::select! {
-            never = runcs::watch("/proc".into(), &hung) => match never {},
-            () = self.diagnose_by(outputs, reports, hung.subscribe()) => {}
+            never = runcs::watch("/proc".into(), &overdue) => match never {},
+            () = self.diagnose_by(outputs, reports, overdue.subscribe()) => {}
         }
     }
 
@@ -142,26 +142,26 @@ impl Diagnosis {
             if !is_open {
                 return;
             }
-            let hung = runcs.borrow_and_update().clone();
-            outputs.findings.retain_runc(|runc| hung.contains(runc));
+            let overdue = runcs.borrow_and_update().clone();
+            outputs.findings.retain_runc(|runc| overdue.contains(runc));
             let occasion = {
                 let report = reports.borrow_and_update();
                 let state = report.as_ref().map(|report| report.health.state);
                 if state == Some(HealthState::Healthy) {
                     outputs.findings.node_is_healthy();
                 }
-                occasions.next(report.as_ref(), &hung, Instant::now())
+                occasions.next(report.as_ref(), &overdue, Instant::now())
             };
             if let Some(occasion) = occasion {
-                self.diagnose(occasion, &hung, outputs).await;
+                self.diagnose(occasion, &overdue, outputs).await;
             }
         }
     }
 
-    async fn diagnose(&self, occasion: Occasion, hung: &BTreeSet<Runc>, outputs: Outputs<'_>) {
+    async fn diagnose(&self, occasion: Occasion, overdue: &BTreeSet<Runc>, outputs: Outputs<'_>) {
         let time = system_clock()();
         let place = match occasion {
-            Occasion::Trouble | Occasion::HungRunc => self.place(time).await,
+            Occasion::Trouble | Occasion::OverdueRunc => self.place(time).await,
             // The bundle of a healthy node is not kept.
             Occasion::CheckUp => None,
         };
@@ -180,16 +180,17 @@ impl Diagnosis {
             return;
         };
         outputs.systemd_cookie(report.systemd_cookie_left_seconds, time);
-        if let (Some(history), Occasion::Trouble | Occasion::HungRunc) = (outputs.history, occasion)
+        if let (Some(history), Occasion::Trouble | Occasion::OverdueRunc) =
+            (outputs.history, occasion)
         {
             history.diagnosed(report.recorded(time, bundle.as_deref()));
         }
-        let of_runc = report.of_runc(hung, occasion);
+        let of_runc = report.of_runc(overdue, occasion);
         let findings: Vec<_> = report.into_findings(time, bundle.as_deref()).collect();
         let of_runc = of_runc.and_then(|(runc, at)| Some((runc, findings.get(at)?.clone())));
         match occasion {
             Occasion::CheckUp => outputs.findings.change(|known| known.warnings = findings),
-            Occasion::HungRunc => {
+            Occasion::OverdueRunc => {
                 log(of_runc.as_ref().map(|(_, finding)| finding));
                 outputs.findings.change(|known| known.of_runc = of_runc);
             }
@@ -250,18 +251,18 @@ fn log(finding: Option<&Finding>) {
 }
 
 impl DoctorReport {
-    /// Which finding is about one of these runcs. One that was looked for is explained by the first, if
-    /// none names it.
-    fn of_runc(&self, hung: &BTreeSet<Runc>, occasion: Occasion) -> Option<(Runc, usize)> {
+    /// The runc that a finding is about, and the index of the finding. If no finding names the runc for
+    /// which the node was diagnosed, the first one explains it.
+    fn of_runc(&self, overdue: &BTreeSet<Runc>, occasion: Occasion) -> Option<(Runc, usize)> {
         let findings = self.findings.iter().enumerate();
         let mut named = findings.filter_map(|(at, finding)| {
-            let mut hung = hung.iter();
-            let runc = hung.find(|runc| is_about(finding, runc))?;
+            let mut overdue = overdue.iter();
+            let runc = overdue.find(|runc| is_about(finding, runc))?;
             Some((runc.clone(), at))
         });
         let first = || {
-            let first = hung.first().filter(|_| !self.findings.is_empty())?;
-            (occasion == Occasion::HungRunc).then(|| (first.clone(), 0))
+            let first = overdue.first().filter(|_| !self.findings.is_empty())?;
+            (occasion == Occasion::OverdueRunc).then(|| (first.clone(), 0))
         };
         named.next().or_else(first)
     }
@@ -291,9 +292,9 @@ impl DoctorReport {
 
 fn is_about(finding: &recorder::Finding, runc: &Runc) -> bool {
     let culprit = &finding.culprit;
-    match &runc.what {
-        Hung::Process(pid) => culprit.pid == Some(*pid),
-        Hung::Deletion(container) => culprit.id.as_ref() == Some(container),
+    match &runc.id {
+        RuncId::Process(pid) => culprit.pid == Some(*pid),
+        RuncId::Deletion(container) => culprit.id.as_ref() == Some(container),
     }
 }
 
@@ -306,17 +307,18 @@ mod tests {
     use crate::sample_report::report;
 
     #[test]
-    fn a_hung_runc_is_reported_by_the_finding_that_names_it() {
+    fn an_overdue_runc_is_reported_by_the_finding_that_names_it() {
         let json = r#"{"findings":[{"cause":"disk-full","culprit":{}},
             {"cause":"runc-hung","culprit":{"pid":200}}]}"#;
         let report: DoctorReport = serde_json::from_str(json).unwrap();
-        let hung = |pids: &[u32]| pids.iter().map(|pid| Runc::of_test(*pid)).collect();
-        let at = |pids: &[u32], occasion| report.of_runc(&hung(pids), occasion).map(|(_, at)| at);
+        let overdue = |pids: &[u32]| pids.iter().map(|pid| Runc::of_test(*pid)).collect();
+        let at =
+            |pids: &[u32], occasion| report.of_runc(&overdue(pids), occasion).map(|(_, at)| at);
         assert_eq!(at(&[100, 200], Occasion::Trouble), Some(1));
         assert_eq!(at(&[100], Occasion::Trouble), None);
         // What explains it may name something else.
-        assert_eq!(at(&[100], Occasion::HungRunc), Some(0));
-        assert_eq!(at(&[], Occasion::HungRunc), None);
+        assert_eq!(at(&[100], Occasion::OverdueRunc), Some(0));
+        assert_eq!(at(&[], Occasion::OverdueRunc), None);
     }
 
     #[tokio::test]
@@ -339,7 +341,7 @@ mod tests {
             history: None,
         };
         let (healthy, reports) = watch::channel(Some(report("Healthy", "AllSeen", &[])));
-        let (hung, runcs) = watch::channel(BTreeSet::from([Runc::of_test(200)]));
+        let (overdue, runcs) = watch::channel(BTreeSet::from([Runc::of_test(200)]));
         let shown = || {
             let mut report = report("Healthy", "AllSeen", &[]);
             findings.show(&mut report);
@@ -347,11 +349,11 @@ mod tests {
         };
         let happens = async {
             let mut changes = findings.changes();
-            hung.send_replace(BTreeSet::from([Runc::of_test(200)]));
+            overdue.send_replace(BTreeSet::from([Runc::of_test(200)]));
             changes.changed().await.unwrap();
             assert_eq!(shown().as_deref(), Some("runc-hung"));
             healthy.send_modify(|_| {});
-            hung.send_replace(BTreeSet::new());
+            overdue.send_replace(BTreeSet::new());
             changes.changed().await.unwrap();
             assert_eq!(shown(), None);
         };

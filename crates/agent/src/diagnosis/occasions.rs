@@ -1,5 +1,5 @@
-//! When the node is to be diagnosed: once for each trouble that lasts, at most once a minute; the same
-//! for runcs that do not return; and once a day while all is well.
+//! When the node is diagnosed: once for each trouble that lasts and once for overdue runcs, each at most
+//! once a minute; and once a day while the node is healthy.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -29,8 +29,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(super) enum Occasion {
     /// Something is wrong.
     Trouble,
-    /// A runc does not return, whatever calls show.
-    HungRunc,
+    /// A runc is overdue, whatever calls show.
+    OverdueRunc,
     /// A day has passed.
     CheckUp,
 }
@@ -50,7 +50,7 @@ pub(super) struct Occasions {
     /// The one that was diagnosed.
     diagnosed: Option<Trouble>,
     last: Option<Instant>,
-    /// The runcs that did not return at the last diagnosis.
+    /// The runcs that were overdue at the last diagnosis.
     runcs: BTreeSet<Runc>,
     last_of_runcs: Option<Instant>,
     check_up: Option<Instant>,
@@ -73,14 +73,14 @@ impl Occasions {
     pub(super) fn next(
         &mut self,
         report: Option<&StatusReport>,
-        hung: &BTreeSet<Runc>,
+        overdue: &BTreeSet<Runc>,
         now: Instant,
     ) -> Option<Occasion> {
         let of_report = report.and_then(|report| self.of_report(report, now));
         if of_report.is_some() {
             self.last = Some(now);
         }
-        of_report.or_else(|| self.of_runcs(hung, now))
+        of_report.or_else(|| self.of_runcs(overdue, now))
     }
 
     fn of_report(&mut self, report: &StatusReport, now: Instant) -> Option<Occasion> {
@@ -96,17 +96,17 @@ impl Occasions {
     }
 
     /// At most once a minute, whatever else is diagnosed: a runc is to be reported soon.
-    fn of_runcs(&mut self, hung: &BTreeSet<Runc>, now: Instant) -> Option<Occasion> {
-        if hung.is_empty() {
+    fn of_runcs(&mut self, overdue: &BTreeSet<Runc>, now: Instant) -> Option<Occasion> {
+        if overdue.is_empty() {
             self.runcs.clear();
         }
         let may = self.last_of_runcs.is_none_or(|last| now >= last + PAUSE);
-        if !may || *hung == self.runcs {
+        if !may || *overdue == self.runcs {
             return None;
         }
-        self.runcs.clone_from(hung);
+        self.runcs.clone_from(overdue);
         self.last_of_runcs = Some(now);
-        Some(Occasion::HungRunc)
+        Some(Occasion::OverdueRunc)
     }
 
     fn in_trouble(&mut self, trouble: Trouble, now: Instant) -> Option<Occasion> {
@@ -209,9 +209,9 @@ mod tests {
     }
 
     #[test]
-    fn runcs_that_do_not_return_are_diagnosed_at_once_and_others_a_minute_later() {
+    fn overdue_runcs_are_diagnosed_at_once_and_more_of_them_a_minute_later() {
         let runcs = |pids: &[u32]| pids.iter().map(|pid| Runc::of_test(*pid)).collect();
-        let hung: [(u64, BTreeSet<Runc>); 5] = [
+        let overdue: [(u64, BTreeSet<Runc>); 5] = [
             (0, runcs(&[])),
             (10, runcs(&[1])),
             (20, runcs(&[1, 2])),
@@ -223,14 +223,14 @@ mod tests {
         let mut occasions = Occasions::new(false, began);
         let mut taken = Vec::new();
         for second in 0..300 {
-            let (_, hung) = hung.iter().rfind(|(from, _)| *from <= second).unwrap();
+            let (_, overdue) = overdue.iter().rfind(|(from, _)| *from <= second).unwrap();
             let report = (second >= 12).then_some(&degraded);
-            let next = occasions.next(report, hung, began + Duration::from_secs(second));
+            let next = occasions.next(report, overdue, began + Duration::from_secs(second));
             taken.extend(next.map(|occasion| (second, occasion)));
         }
-        // The trouble does not wait for that of a runc.
+        // A diagnosis of trouble is not delayed by one of a runc.
         let trouble = (15, Occasion::Trouble);
-        let [first, second, third] = [10, 70, 150].map(|second| (second, Occasion::HungRunc));
+        let [first, second, third] = [10, 70, 150].map(|second| (second, Occasion::OverdueRunc));
         assert_eq!(taken, [first, trouble, second, third]);
     }
 

@@ -1,11 +1,11 @@
-//! Finds runcs that do not return. While one hangs, a kubelet's change of a pod is not done, although
+//! Finds overdue runcs. While a runc does not return, a kubelet's change of a pod is not done, although
 //! all calls are answered.
 //!
 //! ```text
-//!   every 15 s: new ids in /proc --> scan (pure): their names --> runcs that are too old
+//!   every 15 s: new PIDs in /proc --> scan (pure): their names --> overdue runcs
 //! ```
 //!
-//! Reading all ids took 0.3 ms with 630 processes, and 0.02 ms a second is what this may use.
+//! Reading all PIDs took 0.3 ms with 630 processes; the limit for all of this is 0.02 ms per second.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;
@@ -22,13 +22,13 @@ use self::scan::{PERIOD, Scan};
 mod proc;
 mod scan;
 
-pub(crate) use scan::{Hung, Runc};
+pub(crate) use scan::{Runc, RuncId};
 
 /// How long one scan may take.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Keeps `hung` up to date: the runcs below a daemon or shim that do not return.
-pub(crate) async fn watch(proc: PathBuf, hung: &watch::Sender<BTreeSet<Runc>>) -> Infallible {
+/// Keeps `overdue` up to date: the overdue runcs that a daemon or shim has started.
+pub(crate) async fn watch(proc: PathBuf, overdue: &watch::Sender<BTreeSet<Runc>>) -> Infallible {
     let blocking = Blocking::one_at_a_time();
     let new = || (Scan::default(), Proc::at(proc.clone()));
     let mut state = new();
@@ -41,15 +41,15 @@ pub(crate) async fn watch(proc: PathBuf, hung: &watch::Sender<BTreeSet<Runc>>) -
         let next;
         (state, next) = match blocking.run(DEADLINE, step).await {
             Some((state, next)) => {
-                let found = state.0.hung();
-                hung.send_if_modified(|known| {
+                let found = state.0.overdue();
+                overdue.send_if_modified(|known| {
                     let is_new = *known != found;
                     *known = found;
                     is_new
                 });
                 (state, next)
             }
-            // It may be that of a runc which cannot be read: what was found stays found.
+            // Reading an overdue runc may be what does not return, so the result stays.
             None => (new(), PERIOD),
         };
         sleep(next).await;

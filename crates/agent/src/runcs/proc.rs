@@ -11,18 +11,18 @@ use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, open, seek};
 
 use base::host::{ProcessStat, RuncCommand};
 
-use super::scan::{CommandLine, Life, Processes};
+use super::scan::{CommandLine, LiveProcess, Processes};
 
-/// Where runc keeps its records if its command line does not name another place.
+/// Where runc keeps its records if its command line does not name another directory.
 const DEFAULT_ROOT: &str = "/run/runc";
 
-/// What is read of the directory at once: some forty processes.
+/// Bytes of the directory that are read at once: about forty processes.
 const BUFFER: usize = 1024;
 
 pub(super) struct Proc {
     root: PathBuf,
-    /// The place of a process in the directory, less its id, which the kernel has for all the same
-    /// (`proc_pid_readdir`); found by the places of two that follow each other.
+    /// The position of a process in the directory, minus its PID. It is the same for all processes
+    /// (`proc_pid_readdir`), and is computed from two neighbours.
     offset: Option<u64>,
 }
 
@@ -31,8 +31,8 @@ impl Proc {
         Self { root, offset: None }
     }
 
-    /// The ids in this range. They are in order, so reading begins and ends there.
-    fn read_ids(&mut self, range: &RangeInclusive<u32>) -> io::Result<Vec<u32>> {
+    /// The PIDs in this range. The directory is in the order of PIDs, so only this range is read.
+    fn read_pids(&mut self, range: &RangeInclusive<u32>) -> io::Result<Vec<u32>> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = open(&self.root, flags, Mode::empty())?;
         if let Some(offset) = self.offset.filter(|_| *range.start() > 1) {
@@ -78,15 +78,15 @@ impl Processes for Proc {
     }
 
     fn pids(&mut self, range: RangeInclusive<u32>) -> Vec<u32> {
-        self.read_ids(&range).unwrap_or_default()
+        self.read_pids(&range).unwrap_or_default()
     }
 
     fn name(&self, pid: u32) -> Option<String> {
         Some(self.read(pid, "comm")?.trim_end().to_owned())
     }
 
-    fn life(&self, pid: u32) -> Option<Life> {
-        life(&self.read(pid, "stat")?)
+    fn live_process(&self, pid: u32) -> Option<LiveProcess> {
+        live_process(&self.read(pid, "stat")?)
     }
 
     fn command_line(&self, pid: u32) -> Option<CommandLine> {
@@ -112,10 +112,10 @@ impl Processes for Proc {
     }
 }
 
-fn life(stat: &str) -> Option<Life> {
+fn live_process(stat: &str) -> Option<LiveProcess> {
     let stat = ProcessStat::parse(stat)?;
     let started = stat.start as f64 / rustix::param::clock_ticks_per_second() as f64;
-    (!stat.has_ended()).then_some(Life {
+    (!stat.has_ended()).then_some(LiveProcess {
         parent: stat.ppid,
         started: Duration::try_from_secs_f64(started).ok()?,
     })
@@ -126,33 +126,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_a_process_the_parent_and_the_start_are_known_until_it_has_ended() {
+    fn the_parent_and_the_start_of_a_process_are_read_until_it_has_ended() {
         let stat = |state: char| {
             format!("77 (a) R 1 (b)) {state} 12 7 7 0 -1 0 0 0 0 0 1 1 0 0 20 0 3 0 9900 1 2")
         };
-        let alive = life(&stat('D')).unwrap();
+        let alive = live_process(&stat('D')).unwrap();
         assert_eq!((alive.parent, alive.started.as_secs()), (12, 99));
-        assert_eq!(life(&stat('Z')), None);
-        assert_eq!(life("77 (runc"), None);
+        assert_eq!(live_process(&stat('Z')), None);
+        assert_eq!(live_process("77 (runc"), None);
     }
 
     #[test]
     fn this_process_is_read_as_it_is() {
         let proc = Proc::at("/proc".into());
         let this = std::process::id();
-        let life = proc.life(this).unwrap();
-        assert_eq!(life.parent, std::os::unix::process::parent_id());
-        assert!(life.started <= proc.uptime());
+        let live = proc.live_process(this).unwrap();
+        assert_eq!(live.parent, std::os::unix::process::parent_id());
+        assert!(live.started <= proc.uptime());
         assert!(proc.name(this).is_some());
     }
 
     #[test]
-    fn of_the_ids_a_part_is_read_as_it_is_among_all() {
+    fn a_range_of_pids_is_read_as_it_is_among_all() {
         let mut proc = Proc::at("/proc".into());
         let this = std::process::id();
         let all = proc.pids(1..=u32::MAX);
         assert!(all.contains(&this) && all.is_sorted() && proc.offset.is_some());
-        // Others start and end meanwhile, but none gets an id that is used.
+        // Other processes start and end meanwhile, but none gets a PID that is in use.
         for (start, end) in [(1, this), (this, this), (this, u32::MAX), (2, this)] {
             let part = proc.pids(start..=end);
             assert!(part.contains(&this), "{start} to {end}: {part:?}");
@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_command_of_a_runc_and_the_place_of_its_records_are_read() {
+    fn the_command_of_a_runc_and_the_directory_of_its_records_are_read() {
         let folder = tempfile::tempdir().unwrap();
         let proc = Proc::at(folder.path().into());
         for (command, expected) in [

@@ -1,27 +1,26 @@
-//! Which runcs do not return (pure): the names of processes that are new, and the ages of those that are
-//! runcs.
+//! Finds overdue runcs (pure): reads the name of each new process, and the age of each runc.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use base::host::{RUNC_HANGS_AFTER, RuncCommand, is_runc, is_shim};
+use base::host::{RUNC_OVERDUE_AFTER, RuncCommand, is_runc, is_shim};
 
-/// From one scan to the next. A runc is seen while it is young, and looked at again when it is not.
+/// The time between two scans. A runc is found while it is young, and judged when its limit has passed.
 pub(super) const PERIOD: Duration = Duration::from_secs(15);
 
-/// A command of runc that does not return.
+/// A command of runc that is overdue.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Runc {
-    /// When it was started, since the machine was: a PID may be used again.
+    /// Its start, as time since boot. It distinguishes processes that reuse a PID.
     started: Duration,
-    pub(crate) what: Hung,
+    pub(crate) id: RuncId,
 }
 
-/// What identifies it.
+/// What identifies an overdue command.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Hung {
+pub(crate) enum RuncId {
     /// A process.
     Process(u32),
     /// The deletion of a container: containerd ends such a runc after ten seconds and, after growing
@@ -29,11 +28,11 @@ pub(crate) enum Hung {
     Deletion(String),
 }
 
-/// A process that lives.
+/// The parent and the start of a process that has not ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Life {
+pub(super) struct LiveProcess {
     pub(super) parent: u32,
-    /// Since the machine was started.
+    /// As time since boot.
     pub(super) started: Duration,
 }
 
@@ -47,22 +46,22 @@ pub(super) struct CommandLine {
 
 /// What is read of processes.
 pub(super) trait Processes {
-    /// The id that was given last. After the largest one, the kernel begins again.
+    /// The PID that was assigned last. After the largest PID, the kernel continues with small ones.
     fn newest(&self) -> Option<u32>;
 
-    /// The ids of those in this range; none if they cannot be read.
+    /// The PIDs in this range; none if they cannot be read.
     fn pids(&mut self, range: RangeInclusive<u32>) -> Vec<u32>;
 
-    /// The name of one.
+    /// The name of a process.
     fn name(&self, pid: u32) -> Option<String>;
 
-    /// One that lives: not of one that has ended and was not waited for.
-    fn life(&self, pid: u32) -> Option<Life>;
+    /// The parent and the start of a process; `None` if it has ended, even if it is a zombie.
+    fn live_process(&self, pid: u32) -> Option<LiveProcess>;
 
-    /// What a runc is to do.
+    /// The command line of a runc.
     fn command_line(&self, pid: u32) -> Option<CommandLine>;
 
-    /// Whether a directory may be there.
+    /// Whether a directory exists; true if that is unknown.
     fn may_exist(&self, directory: &Path) -> bool;
 
     /// How long the machine has been up.
@@ -71,32 +70,33 @@ pub(super) trait Processes {
 
 #[derive(Debug, Default)]
 pub(super) struct Scan {
-    /// The newest ids of the scan before the last one, and of the last one: each process is examined
-    /// twice, as it may have had the name of its parent the first time.
+    /// The newest PIDs at the last two scans, the older one first. Each process is examined twice,
+    /// because at first it may have the name of its parent.
     newest: [Option<u32>; 2],
-    runcs: Vec<Known>,
+    runcs: Vec<KnownRunc>,
     /// By container.
     deletions: BTreeMap<String, Deletion>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct KnownRunc {
     pid: u32,
     started: Duration,
-    /// The container that it is to delete.
+    /// The container that it deletes.
     deletes: Option<String>,
-    /// Whether it is too old, and not a session or of something else than a runtime: decided once.
-    is_hung: Option<bool>,
+    /// Whether it is overdue, was started by a runtime, and is not a session. `None` before its limit;
+    /// then decided once.
+    is_overdue: Option<bool>,
 }
 
-/// The deletion of a container, by one runc after the other.
+/// The deletion of a container, by one or more runcs in turn.
 #[derive(Debug)]
 struct Deletion {
     /// When the first runc was started.
     started: Duration,
     /// runc's records of the container, which a deletion removes.
     records: PathBuf,
-    is_hung: bool,
+    is_overdue: bool,
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ impl Runc {
     pub(crate) fn of_test(pid: u32) -> Self {
         Self {
             started: Duration::ZERO,
-            what: Hung::Process(pid),
+            id: RuncId::Process(pid),
         }
     }
 }
@@ -112,7 +112,7 @@ impl Runc {
 impl Scan {
     /// Examines all new processes and the known runcs. Returns the time until the next scan.
     pub(super) fn scan(&mut self, processes: &mut impl Processes) -> Duration {
-        self.runcs.retain_mut(|runc| runc.lives(processes));
+        self.runcs.retain_mut(|runc| runc.is_alive(processes));
         self.deletions
             .retain(|_, deletion| processes.may_exist(&deletion.records));
         self.add_new(processes);
@@ -128,14 +128,14 @@ impl Scan {
             let left = runc.judge(now, since, processes);
             next = next.min(left.unwrap_or(PERIOD));
             if let Some(deletion) = deletion {
-                deletion.is_hung |= runc.is_hung == Some(true);
+                deletion.is_overdue |= runc.is_overdue == Some(true);
             }
         }
         next
     }
 
     fn add_new(&mut self, processes: &mut impl Processes) {
-        // Before the ids are read: those that are given meanwhile belong to the next scan.
+        // Read the newest PID first: a process that starts during this scan belongs to the next one.
         let newest = processes.newest();
         let ranges = match (self.newest[0], newest) {
             (Some(last), Some(newest)) if last <= newest => vec![last + 1..=newest],
@@ -151,19 +151,19 @@ impl Scan {
             if is_known || !is_runc() {
                 continue;
             }
-            if let Some(Life { started, .. }) = processes.life(pid) {
+            if let Some(LiveProcess { started, .. }) = processes.live_process(pid) {
                 let deletes = self.deletion_by(pid, started, processes);
-                self.runcs.push(Known {
+                self.runcs.push(KnownRunc {
                     pid,
                     started,
                     deletes,
-                    is_hung: None,
+                    is_overdue: None,
                 });
             }
         }
     }
 
-    /// The container that this runc is to delete, if it is to delete one.
+    /// The container that this runc deletes, if it deletes one.
     fn deletion_by(
         &mut self,
         pid: u32,
@@ -176,59 +176,59 @@ impl Scan {
         deletion.or_insert_with(|| Deletion {
             started,
             records: root.join(&container),
-            is_hung: false,
+            is_overdue: false,
         });
         Some(container)
     }
 
-    /// Those that do not return.
-    pub(super) fn hung(&self) -> BTreeSet<Runc> {
-        let is_of_deletion = |runc: &&Known| {
+    /// The overdue commands.
+    pub(super) fn overdue(&self) -> BTreeSet<Runc> {
+        let is_of_deletion = |runc: &&KnownRunc| {
             let deletes = runc.deletes.as_ref();
             deletes.is_some_and(|id| self.deletions.contains_key(id))
         };
         let runcs = self.runcs.iter().filter(|runc| !is_of_deletion(runc));
-        let runcs = runcs.filter(|runc| runc.is_hung == Some(true));
+        let runcs = runcs.filter(|runc| runc.is_overdue == Some(true));
         let runcs = runcs.map(|runc| Runc {
             started: runc.started,
-            what: Hung::Process(runc.pid),
+            id: RuncId::Process(runc.pid),
         });
-        let deletions = self.deletions.iter().filter(|(_, it)| it.is_hung);
+        let deletions = self.deletions.iter().filter(|(_, it)| it.is_overdue);
         let deletions = deletions.map(|(container, deletion)| Runc {
             started: deletion.started,
-            what: Hung::Deletion(container.clone()),
+            id: RuncId::Deletion(container.clone()),
         });
         runcs.chain(deletions).collect()
     }
 }
 
-impl Known {
-    fn lives(&self, processes: &impl Processes) -> bool {
-        let life = processes.life(self.pid);
-        life.is_some_and(|life| life.started == self.started)
+impl KnownRunc {
+    fn is_alive(&self, processes: &impl Processes) -> bool {
+        let live = processes.live_process(self.pid);
+        live.is_some_and(|live| live.started == self.started)
     }
 
-    /// Decides whether what goes on `since` then is hung; before it is old enough for that, returns how
-    /// long that takes.
+    /// Decides whether a command that began at `since` is overdue. Before its limit, returns the
+    /// remaining time.
     fn judge(
         &mut self,
         now: Duration,
         since: Duration,
         processes: &impl Processes,
     ) -> Option<Duration> {
-        if self.is_hung.is_some() {
+        if self.is_overdue.is_some() {
             return None;
         }
-        let left = RUNC_HANGS_AFTER.saturating_sub(now.saturating_sub(since));
+        let left = RUNC_OVERDUE_AFTER.saturating_sub(now.saturating_sub(since));
         if !left.is_zero() {
             return Some(left);
         }
-        let parent = processes.life(self.pid).map(|life| life.parent);
+        let parent = processes.live_process(self.pid).map(|live| live.parent);
         let parent = parent.and_then(|parent| processes.name(parent));
         let is_ours = parent.is_some_and(|name| starts_runcs(&name));
         let line = processes.command_line(self.pid);
         let is_session = line.is_some_and(|line| line.command.is_session());
-        self.is_hung = Some(is_ours && !is_session);
+        self.is_overdue = Some(is_ours && !is_session);
         None
     }
 }
@@ -247,7 +247,7 @@ mod tests {
 
     struct Process {
         name: &'static str,
-        life: Life,
+        live: LiveProcess,
         command: &'static str,
     }
 
@@ -265,7 +265,7 @@ mod tests {
             let started = self.now.get();
             let process = Process {
                 name,
-                life: Life { parent, started },
+                live: LiveProcess { parent, started },
                 command: "start",
             };
             self.all.borrow_mut().insert(pid, process);
@@ -291,8 +291,8 @@ mod tests {
             Some(self.all.borrow().get(&pid)?.name.to_owned())
         }
 
-        fn life(&self, pid: u32) -> Option<Life> {
-            Some(self.all.borrow().get(&pid)?.life)
+        fn live_process(&self, pid: u32) -> Option<LiveProcess> {
+            Some(self.all.borrow().get(&pid)?.live)
         }
 
         fn command_line(&self, pid: u32) -> Option<CommandLine> {
@@ -314,7 +314,7 @@ mod tests {
         }
     }
 
-    /// That of the container.
+    /// Stands for the deletion, which has no PID.
     const DELETION: u32 = 0;
 
     fn node() -> World {
@@ -325,8 +325,8 @@ mod tests {
         world
     }
 
-    /// Looks whenever it is due, in virtual time; `happen` changes the world before each second. Gives
-    /// the second and the pids of each change of what is found.
+    /// Scans whenever a scan is due, in virtual time. `happen` changes the world before each second.
+    /// Returns each change of the result: the second, and the PIDs.
     fn changes(
         mut world: &World,
         seconds: u32,
@@ -341,11 +341,11 @@ mod tests {
                 continue;
             }
             due = world.now.get() + scan.scan(&mut world);
-            let hung = scan.hung().into_iter();
-            let found: Vec<u32> = hung
-                .map(|runc| match runc.what {
-                    Hung::Process(pid) => pid,
-                    Hung::Deletion(_) => DELETION,
+            let overdue = scan.overdue().into_iter();
+            let found: Vec<u32> = overdue
+                .map(|runc| match runc.id {
+                    RuncId::Process(pid) => pid,
+                    RuncId::Deletion(_) => DELETION,
                 })
                 .collect();
             if found != known {
@@ -357,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runc_that_does_not_return_is_found_when_it_is_thirty_seconds_old_and_until_it_ends() {
+    fn a_runc_is_overdue_from_its_thirtieth_second_until_it_ends() {
         for start in 1..=PERIOD.as_secs() as u32 {
             let seen = changes(&node(), 200, |world, second| {
                 if second == start {
@@ -377,13 +377,13 @@ mod tests {
     }
 
     #[test]
-    fn sessions_and_runcs_of_others_are_not_waited_for() {
+    fn sessions_and_runcs_that_no_runtime_started_are_not_overdue() {
         let seen = changes(&node(), 120, |world, second| {
             if second == 3 {
                 for (pid, name, parent) in [
                     (200, "runc", 30),
                     (201, "bash", 20),
-                    // Of a person.
+                    // Started by hand.
                     (202, "runc", 1),
                     (203, "crun", 30),
                 ] {
@@ -396,9 +396,10 @@ mod tests {
         assert_eq!(seen, [(33, vec![203])]);
     }
 
-    /// As containerd does: it ends each after ten seconds, and starts another one after a growing pause.
+    /// As containerd does: it ends each runc after ten seconds, and starts another one after a growing
+    /// pause.
     #[test]
-    fn a_deletion_that_is_ended_and_begun_again_is_found_by_its_container_until_it_is_done() {
+    fn a_deletion_that_is_retried_is_overdue_as_one_command_until_it_is_done() {
         let starts = [3, 15, 28, 43, 61, 87, 129];
         let seen = changes(&node(), 400, |world, second| {
             for (pid, start) in (200..).zip(starts) {
@@ -433,22 +434,22 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_old_before_the_first_look_is_found_at_once() {
+    fn a_runc_that_is_overdue_at_the_first_scan_is_found_at_once() {
         let world = node();
         world.add(200, "runc", 20);
         world.now.set(Duration::from_secs(600));
         let mut scan = Scan::default();
         scan.scan(&mut &world);
-        assert_eq!(scan.hung().len(), 1);
+        assert_eq!(scan.overdue().len(), 1);
     }
 
     #[test]
-    fn a_runc_is_found_after_the_kernel_has_begun_again_with_small_ids_and_under_a_used_one() {
+    fn a_runc_is_found_after_pids_have_wrapped_around_and_under_a_reused_pid() {
         let seen = changes(&node(), 120, |world, second| match second {
             1 => world.add(200, "runc", 20),
             20 => world.newest.set(32_000),
             41 => world.add(100, "runc", 20),
-            // That of the same id has ended.
+            // The process that had this PID has ended.
             42 => world.add(200, "runc", 20),
             _ => {}
         });
@@ -462,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_had_the_name_of_its_parent_at_first_is_looked_at_again() {
+    fn a_process_that_had_the_name_of_its_parent_at_first_is_examined_again() {
         let seen = changes(&node(), 60, |world, second| match second {
             15 => world.add(200, "containerd-shim", 20),
             16 => {

@@ -6,9 +6,10 @@ use serde::{Deserialize, Serialize};
 
 use super::is_id;
 
-/// How long a command of runc that is no session may take. It normally takes less than a second. A slow
-/// disk may hold one up for longer than a call may wait for it, and killing it then would do harm.
-pub const RUNC_HANGS_AFTER: Duration = Duration::from_secs(30);
+/// How long a command of runc that is not a session may take. It normally takes less than a second. On
+/// a slow disk it may take longer than the limit of the call that waits for it, and killing it then
+/// would do harm.
+pub const RUNC_OVERDUE_AFTER: Duration = Duration::from_secs(30);
 
 /// The fields of `/proc/PID/stat` that are of use.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,7 +11,7 @@ use clap::Args;
 use doctor::diagnosis::{NodeVerdict, diagnose};
 use indicatif::{ProgressBar, ProgressStyle};
 use pleg::model::wall_time::system_clock;
-use recorder::store::is_history;
+use recorder::store::is_recording_file;
 
 use super::rules::RulesOption;
 use crate::args::{Format, Global};
@@ -36,11 +36,12 @@ pub struct Analyze {
 
 pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Outcome> {
     options.rules.install()?;
-    // A history has no log lines, so the result would be that no problem was found.
-    if let Some(file) = options.files.iter().find(|it| is_history(Path::new(it))) {
+    // A recording has no log lines, so the result would be that no problem was found.
+    let mut files = options.files.iter();
+    if let Some(file) = files.find(|file| is_recording_file(Path::new(file))) {
         let file = text::printable(file);
         bail!(
-            "{file} is the history of an agent: `pleg timeline --from {file}` draws it, and `pleg \
+            "{file} is the recording of an agent: `pleg timeline --from {file}` draws it, and `pleg \
              top --from {file}` steps through it"
         );
     }

@@ -20,7 +20,7 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use self::node::{COLLECT_LIMIT, What, facts};
-pub use self::node::{collect_facts, diagnose_with_agent, help};
+pub use self::node::{collect_facts, diagnose_with_agent, serve_helper};
 use super::explain::{CauseArgument, CauseParser};
 use super::rules::RulesOption;
 use crate::args::{AgentOption, Format, Global};

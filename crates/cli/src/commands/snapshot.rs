@@ -10,6 +10,7 @@ use clap::Args;
 use cri::Endpoint;
 use doctor::bundle;
 use pleg::model::wall_time::{WallTime, system_clock};
+use pleg::out::words::counted;
 use pleg_text::GoDuration;
 use recorder::Recorded;
 use recorder::snapshot::{self, Head, Parts};
@@ -144,10 +145,7 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Outcome> 
 
 fn page(report: &Report) -> String {
     let file = shown(report.file);
-    let entries = match report.entries {
-        1 => "1 entry".to_owned(),
-        count => format!("{count} entries"),
-    };
+    let entries = counted(report.entries as usize, "entry");
     let mut page = format!("Wrote {file}: {entries} of history\n");
     for missing in report.missing {
         page.push_str(&format!("Missing: {}\n", text::sentence(missing)));

@@ -65,7 +65,7 @@ Exit codes: 0 quit, 2 the screen could not be shown.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub struct Top {
-    /// Step through what was recorded, instead of watching this node: the history of an agent
+    /// Step through what was recorded, instead of watching this node: the recording of an agent
     /// (/var/lib/pleg/history) or a snapshot.
     #[arg(long, value_name = "FILE")]
     pub from: Option<PathBuf>,

@@ -1,5 +1,5 @@
 //! A real systemd as process 1 of a container, with its own bus: on top of a folder that
-//! the test bed fetches, else of this machine's files, of which it changes none.
+//! the testbed fetches, else of this machine's files, of which it changes none.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;

@@ -25,6 +25,6 @@ pub(crate) use clock::Now;
 pub(crate) use frame::Framer;
 pub use limits::Limits;
 pub use read::{Range, Reader, Skipped, read};
-pub use segment::{DIRECTORY, is_history};
-pub use write::is_recording;
+pub use segment::{DIRECTORY, is_recording_file};
+pub use write::is_being_recorded;
 pub(crate) use write::{Store, Unsynced, WriteError};

@@ -121,8 +121,8 @@ fn is_segment(path: &Path) -> bool {
     read.is_ok() && magic == MAGIC
 }
 
-/// Whether it is a segment, or a folder of segments.
-pub fn is_history(path: &Path) -> bool {
+/// Whether this is a recording: a segment, or a folder of segments.
+pub fn is_recording_file(path: &Path) -> bool {
     match path.is_dir() {
         true => list(path).is_ok_and(|segments| !segments.is_empty()),
         // Reading from a pipe would take bytes from its reader.

@@ -220,7 +220,7 @@ impl Current {
 
 /// Whether an agent records in this folder now: it holds the lock. An agent that starts during this
 /// check finds the lock taken, and retries a second later.
-pub fn is_recording(folder: &Path) -> bool {
+pub fn is_being_recorded(folder: &Path) -> bool {
     let lock = File::open(folder.join(LOCK));
     lock.is_ok_and(|lock| matches!(lock.try_lock_shared(), Err(TryLockError::WouldBlock)))
 }

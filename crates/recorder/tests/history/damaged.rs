@@ -8,7 +8,7 @@ use std::path::Path;
 use flate2::Compression;
 use flate2::write::DeflateEncoder;
 use proptest::prelude::*;
-use recorder::store::{Limits, is_history};
+use recorder::store::{Limits, is_recording_file};
 
 use crate::support::{all, death, number, numbers, recorder, segments, status, stop, time, write};
 
@@ -173,7 +173,7 @@ fn other_files_are_counted_and_neither_followed_nor_waited_for() {
     assert_eq!(number(&entries[0]), Some(0));
     assert_eq!(reader.skipped().newer_segments, 1);
     assert_eq!(reader.skipped().unreadable_segments, 6);
-    assert!(is_history(&place("0000000008-h.plegrec")));
-    assert!(!is_history(&place("0000000003-c.plegrec")));
+    assert!(is_recording_file(&place("0000000008-h.plegrec")));
+    assert!(!is_recording_file(&place("0000000003-c.plegrec")));
     assert!(recorder::store::read(Path::new("/nowhere"), Default::default()).is_err());
 }

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use recorder::store::{Limits, is_recording};
+use recorder::store::{Limits, is_being_recorded};
 use recorder::{Loss, Recorded};
 
 use crate::support::{all, death, numbers, recorder, segments, status, stop, time, until, write};
@@ -170,10 +170,10 @@ fn only_the_owner_reads_the_history() {
 #[test]
 fn a_folder_in_which_an_agent_records_is_recognised() {
     let folder = tempfile::tempdir().unwrap();
-    assert!(!is_recording(folder.path()));
+    assert!(!is_being_recorded(folder.path()));
     let recorder = recorder(folder.path(), Limits::default());
     write(&recorder, [death(1)]);
-    assert!(is_recording(folder.path()));
+    assert!(is_being_recorded(folder.path()));
     stop(recorder);
-    until(|| !is_recording(folder.path()));
+    until(|| !is_being_recorded(folder.path()));
 }

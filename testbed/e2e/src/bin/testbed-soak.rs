@@ -1,6 +1,6 @@
-//! `testbed/soak`: hours of a node's work behind a guard, with faults.
+//! `testbed/soak`: runs a node with churn and faults behind a guard, for hours.
 
-// What it measures is its output.
+// The measurements are the output of this command.
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::path::PathBuf;
@@ -10,21 +10,21 @@ use std::time::Duration;
 use e2e::soak::{Plan, Programs, cost, run};
 
 const HELP: &str = "\
-A node at work behind a guard, with faults, on a containerd of its own. Needs root.
+Runs a node with churn and faults behind a guard, on a private containerd. Needs root.
 
   testbed/soak --minutes N | --hours N [OPTIONS]
   testbed/soak cost RUNTIME_SOCKET PLEG_GUARD BARE_PROXY [CALLS]
 
   --containerd VERSION  2 (the newest; the default), 1.7 or 1.6
-  --pods N              pods of two containers each (default: 10)
-  --pleg PATH           pleg (default: beside this program)
-  --guard PATH          pleg-guard (default: beside pleg)
+  --pods N              pods with two containers each (default: 10)
+  --pleg PATH           pleg (default: in the directory of this program)
+  --guard PATH          pleg-guard (default: in the directory of pleg)
 
-`cost` measures what a guard costs a call that passes, beside a proxy that decides nothing
+`cost` compares calls that a guard passes with direct calls, and with calls through a bare proxy
 (cargo build --release -p pleg-guard --bins --example bare-proxy).
 
-Half of the time is in mode guard, half in mode shadow. Exit codes: 0 nothing is wrong, 1 something is,
-2 the soak failed.
+Half of the time the guard is in mode guard, half in mode shadow. Exit codes: 0 no problem was found,
+1 a problem was found, 2 the soak failed.
 ";
 
 fn main() -> ExitCode {
@@ -40,8 +40,8 @@ fn main() -> ExitCode {
             print!("{HELP}");
             return ExitCode::SUCCESS;
         }
-        Err(why) => {
-            eprintln!("soak: {why}; --help shows the options");
+        Err(error) => {
+            eprintln!("soak: {error}; --help shows the options");
             return ExitCode::from(2);
         }
     };
@@ -58,9 +58,11 @@ fn main() -> ExitCode {
     match runtime.block_on(run(plan)) {
         Ok(report) => {
             println!("{report}");
-            let wrong = report.faults_found();
-            wrong.iter().for_each(|what| println!("WRONG: {what}"));
-            match wrong.is_empty() {
+            let problems = report.problems();
+            problems
+                .iter()
+                .for_each(|problem| println!("PROBLEM: {problem}"));
+            match problems.is_empty() {
                 true => ExitCode::SUCCESS,
                 false => ExitCode::from(1),
             }
@@ -130,6 +132,6 @@ fn plan(mut words: impl Iterator<Item = String>) -> Result<Option<Plan>, String>
         time: Duration::from_secs_f64(minutes * 60.0),
         calm: Duration::from_secs(15),
         fault: Duration::from_secs(20),
-        say: |line| println!("{line}"),
+        log: |line| println!("{line}"),
     }))
 }

@@ -1,5 +1,5 @@
-//! What happens on a node by itself: pods come and go, containers die, and another client uses the
-//! runtime's own socket.
+//! The churn of a node: pods are added and deleted, containers die, and another client uses the socket of
+//! the runtime.
 
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -13,19 +13,19 @@ use super::client::Caller;
 use super::journal::Kind;
 use super::kubelet::Wanted;
 
-/// The pod whose container is stuck during some faults. It is left alone.
+/// The pod whose container is stuck during some faults. Churn does not affect it.
 pub(super) const LOCKED: &str = "locked";
 
 /// The namespace of the kubelet's pods.
 const NAMESPACE: &str = "soak";
 
-/// How many pods of the other client exist at once.
-const FOREIGN: usize = 2;
+/// The maximum number of pods of the other client.
+const MAX_FOREIGN_PODS: usize = 2;
 
-/// How long after a removal its id is remembered.
-const REMEMBERED: Duration = Duration::from_secs(120);
+/// How long an id is remembered after its removal.
+const REMEMBER_REMOVED_FOR: Duration = Duration::from_secs(120);
 
-/// A pod that the kubelet is to run: each third one has a network of its own.
+/// A pod for the kubelet to run. Every third pod has its own network.
 pub(super) fn wanted(number: usize) -> Wanted {
     let spec = PodSpec::new(format!("pod-{number}"))
         .container("app")
@@ -63,7 +63,7 @@ fn with_uid(spec: PodSpec) -> PodSpec {
     }
 }
 
-/// Every few seconds a container dies, or a pod is deleted and another one is wanted.
+/// Every few seconds kills a container, or replaces a pod by a new one.
 pub(super) async fn churn(world: Rc<World>, direct: Driver) {
     let quick = direct.with_deadline(Duration::from_secs(2));
     let mut next = world.wanted.borrow().len();
@@ -93,7 +93,7 @@ pub(super) async fn churn(world: Rc<World>, direct: Driver) {
     }
 }
 
-/// Kills a container behind the runtime's back, as the kernel does.
+/// Kills a container without the runtime, like the kernel.
 async fn kill(world: &Rc<World>, direct: &Driver) {
     let Some(id) = world.any_running() else {
         return;
@@ -109,7 +109,7 @@ async fn kill(world: &Rc<World>, direct: &Driver) {
     world.clone().confirm_end(Kind::Container, id).await;
 }
 
-/// Another client of the runtime's own socket: it lists, and has pods of its own.
+/// Another client of the socket of the runtime. It lists, and runs its own pods.
 pub(super) async fn second_client(world: Rc<World>, caller: Caller, direct: Driver) {
     let mut pods: VecDeque<Pod> = VecDeque::new();
     let mut number = 0;
@@ -117,7 +117,7 @@ pub(super) async fn second_client(world: Rc<World>, caller: Caller, direct: Driv
         sleep(Duration::from_secs(2)).await;
         let _ = caller.sandboxes().await;
         let _ = caller.containers().await;
-        if let Some(remembered) = Instant::now().checked_sub(REMEMBERED) {
+        if let Some(remembered) = Instant::now().checked_sub(REMEMBER_REMOVED_FOR) {
             world.journal.borrow_mut().forget_gone(remembered);
         }
         if fastrand::u8(..3) != 0 || world.is_quiet.get() {
@@ -134,7 +134,7 @@ pub(super) async fn second_client(world: Rc<World>, caller: Caller, direct: Driv
             drop(journal);
             pods.push_back(pod);
         }
-        if pods.len() > FOREIGN
+        if pods.len() > MAX_FOREIGN_PODS
             && let Some(pod) = pods.pop_front()
         {
             let ids = || {

@@ -1,4 +1,4 @@
-//! Calls to a runtime, or to a guard in front of it, each of whose answers is checked.
+//! Calls to a runtime, or to a guard in front of it. Each answer is checked.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -16,19 +16,19 @@ use tonic::Code;
 use super::World;
 use super::journal::{Contradiction, Interval, Kind, Rule, State};
 
-/// How long the runtime is asked whether it says the same as the guard.
+/// The deadline of the calls that check whether the runtime itself answers like the guard.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(2);
 
-/// Over which socket a client makes its calls.
+/// The socket of a client's calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Path {
     /// Through the guard.
     Guard,
-    /// On the runtime's own socket.
+    /// Over the socket of the runtime.
     Runtime,
 }
 
-/// Why there is no answer.
+/// Why a call returned no result.
 #[derive(Clone, Debug)]
 pub(super) enum NoAnswer {
     Deadline,
@@ -67,7 +67,7 @@ impl Caller {
         }
     }
 
-    /// One call. Its end is counted.
+    /// Makes a call, and counts its end.
     pub(super) async fn call<Q, A>(&self, rpc: Rpc, request: Q) -> Result<A, NoAnswer>
     where
         Q: Message + 'static,
@@ -87,37 +87,37 @@ impl Caller {
         answer
     }
 
-    /// All sandboxes.
+    /// Lists all sandboxes, and checks the list.
     pub(super) async fn sandboxes(&self) -> Result<Vec<PodSandbox>, NoAnswer> {
-        let asked = Instant::now();
+        let sent = Instant::now();
         let request = ListPodSandboxRequest { filter: None };
         let list: ListPodSandboxResponse = self.call(Rpc::ListPodSandbox, request).await?;
         let rows = list.items.iter();
         let rows = rows.map(|row| (row.id.clone(), of_sandbox(row.state())));
-        let interval = (asked, Instant::now());
+        let interval = (sent, Instant::now());
         self.check(Kind::Sandbox, &rows.collect::<Vec<_>>(), interval)
             .await;
         Ok(list.items)
     }
 
-    /// All containers.
+    /// Lists all containers, and checks the list.
     pub(super) async fn containers(&self) -> Result<Vec<Container>, NoAnswer> {
-        let asked = Instant::now();
+        let sent = Instant::now();
         let request = ListContainersRequest { filter: None };
         let list: ListContainersResponse = self.call(Rpc::ListContainers, request).await?;
         let rows = list.containers.iter();
         let rows = rows.map(|row| (row.id.clone(), of_container(row.state())));
-        let interval = (asked, Instant::now());
+        let interval = (sent, Instant::now());
         self.check(Kind::Container, &rows.collect::<Vec<_>>(), interval)
             .await;
         Ok(list.containers)
     }
 
-    /// The state of one id; `None` if the runtime does not have it.
+    /// Requests the state of one id, and checks it. `None` if the runtime does not have the id.
     pub(super) async fn state(&self, kind: Kind, id: &str) -> Result<Option<State>, NoAnswer> {
-        let asked = Instant::now();
+        let sent = Instant::now();
         let shown = self.unchecked_state(kind, id).await?;
-        let interval = (asked, Instant::now());
+        let interval = (sent, Instant::now());
         let found = self.world.check_status(kind, id, shown, interval);
         self.world.counts.borrow_mut().statuses += 1;
         if let Some(found) = found {
@@ -156,8 +156,8 @@ impl Caller {
         }
     }
 
-    /// Whether this client is answered the same now.
-    async fn says(&self, found: &Contradiction) -> bool {
+    /// Whether a status or a list on this client's socket shows this contradiction now.
+    async fn shows(&self, found: &Contradiction) -> bool {
         let status = self.unchecked_state(found.kind, &found.id).await;
         if status.is_ok_and(|state| state == found.shown) {
             return true;
@@ -194,14 +194,14 @@ impl Caller {
         }
     }
 
-    /// Counts a contradiction: as the runtime's own if it says the same by itself, in a status or in a list.
-    /// containerd 2 lists a sandbox as READY of which its status says NOTREADY.
+    /// Counts a contradiction. It is the runtime's own if a status or a list of the runtime itself shows
+    /// it: containerd 2 lists a sandbox as READY while the status is NOTREADY.
     async fn judge(&self, found: Contradiction) {
         let direct = self.world.direct.borrow().clone();
         let is_own = match (self.path, direct) {
             (Path::Runtime, _) => true,
             (Path::Guard, Some(direct)) if found.rule != Rule::Doubled => {
-                Box::pin(direct.with_deadline(CONFIRMED_WITHIN).says(&found)).await
+                Box::pin(direct.with_deadline(CONFIRMED_WITHIN).shows(&found)).await
             }
             (Path::Guard, _) => false,
         };
@@ -209,16 +209,15 @@ impl Caller {
             .counts
             .borrow_mut()
             .contradicted(found.rule, is_own);
-        let whose = if is_own {
-            "the runtime's own"
-        } else {
-            "DANGEROUS"
+        let kind = match is_own {
+            true => "contradiction of the runtime itself",
+            false => "DANGEROUS",
         };
-        self.world.say(&format!("{whose}: {found:?}"));
+        self.world.log(&format!("{kind}: {found:?}"));
     }
 }
 
-/// How calls ended, by reason.
+/// The number of calls, by result.
 pub(super) type Ends = BTreeMap<String, u64>;
 
 fn of_sandbox(state: PodSandboxState) -> State {

@@ -1,4 +1,4 @@
-//! What a guard costs a call that passes, beside a proxy that decides nothing.
+//! Measures the cost of calls that a guard passes, compared with direct calls and a bare proxy.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -15,17 +15,17 @@ use tonic::Status;
 
 use super::node::usage;
 
-/// How often a guard is started.
+/// The number of measured starts of a guard.
 const STARTS: usize = 20;
 
-/// A process between a client and the runtime; killed when dropped.
-struct Between {
+/// A guard or bare proxy between a client and the runtime. It is killed when dropped.
+struct Proxy {
     process: Child,
     client: Client,
 }
 
-impl Between {
-    /// Starts it, and waits until it answers; returns how long that took.
+impl Proxy {
+    /// Starts the process and waits until it answers. Returns how long that took.
     async fn start(mut command: Command, socket: &Path) -> (Self, Duration) {
         let began = Instant::now();
         command.stdin(Stdio::null()).stderr(Stdio::null());
@@ -37,7 +37,7 @@ impl Between {
         (Self { process, client }, began.elapsed())
     }
 
-    /// What it has used until now.
+    /// What the process has used until now.
     fn work(&self) -> Work {
         let process = format!("/proc/{}", self.process.id());
         let tasks = fs::read_dir(format!("{process}/task")).expect("it runs");
@@ -63,20 +63,20 @@ impl Between {
 #[derive(Clone, Copy, Debug, Default)]
 struct Work {
     nanos: f64,
-    /// How often it waited, and was woken.
+    /// The number of times that it waited and was woken.
     waits: f64,
     reads: f64,
     writes: f64,
 }
 
-/// The number behind this name at the beginning of a line.
+/// The number in the line that begins with this name; 0 if there is none.
 fn number(text: &str, name: &str) -> f64 {
     let line = text.lines().find_map(|line| line.strip_prefix(name));
     line.and_then(|line| line.trim().parse().ok())
         .unwrap_or(0.0)
 }
 
-impl Drop for Between {
+impl Drop for Proxy {
     fn drop(&mut self) {
         // It may have ended by itself.
         let _ = self.process.kill();
@@ -107,7 +107,7 @@ async fn status(client: &Client, id: &str) -> Result<(), Status> {
     answer.map(|_: ContainerStatusResponse| ())
 }
 
-/// Measures `calls` of each method on this runtime; the result is a text.
+/// Measures this many calls of each method on this runtime. Returns a text.
 pub async fn cost(
     runtime: &Endpoint,
     guard: &Path,
@@ -123,7 +123,7 @@ pub async fn cost(
             .args(["-r", &runtime.to_string(), "--listen"])
             .arg(&socket);
         command.env("PLEG_STATE_DIR", place.path());
-        Between::start(command, &socket).await
+        Proxy::start(command, &socket).await
     };
     let mut text = String::new();
     let mut starts = Vec::new();
@@ -134,14 +134,14 @@ pub async fn cost(
     let (guarded, _) = start_guard(STARTS).await;
     let mut command = Command::new(bare);
     command.arg(runtime.path()).arg(socket("bare.sock"));
-    let (bare, _) = Between::start(command, &socket("bare.sock")).await;
+    let (bare, _) = Proxy::start(command, &socket("bare.sock")).await;
     let direct = Client::new(runtime, 64 << 20);
     let ids = list(&direct).await?;
     let id = ids.first().map_or("", String::as_str);
-    // What a guard learns at its start is not a part of a call.
+    // The calls of a guard after its start must not be measured.
     tokio::time::sleep(Duration::from_secs(5)).await;
     for method in ["Version", "ContainerStatus", "ListContainers"] {
-        let mut took = [const { Vec::new() }; 3];
+        let mut times = [const { Vec::new() }; 3];
         let clients = [&direct, &bare.client, &guarded.client];
         for turn in 0..=calls {
             for (place, client) in clients.iter().enumerate() {
@@ -152,30 +152,33 @@ pub async fn cost(
                     _ => drop(list(client).await?),
                 }
                 if turn > 0 {
-                    took[place].push(began.elapsed());
+                    times[place].push(began.elapsed());
                 }
             }
         }
-        for (name, took) in ["direct", "bare proxy", "guard"].into_iter().zip(&mut took) {
-            write_line(&mut text, &format!("{method}, {name}"), took);
+        for (name, times) in ["direct", "bare proxy", "guard"]
+            .into_iter()
+            .zip(&mut times)
+        {
+            write_line(&mut text, &format!("{method}, {name}"), times);
         }
-        // Without other calls beside them, as CPU time is that of the process.
-        for (name, between) in [("bare proxy", &bare), ("guard", &guarded)] {
-            let before = between.work();
+        // CPU time is that of the whole process, so no other calls are made meanwhile.
+        for (name, proxy) in [("bare proxy", &bare), ("guard", &guarded)] {
+            let before = proxy.work();
             for _ in 0..calls {
                 match method {
-                    "Version" => version(&between.client).await?,
-                    "ContainerStatus" => status(&between.client, id).await?,
-                    _ => drop(list(&between.client).await?),
+                    "Version" => version(&proxy.client).await?,
+                    "ContainerStatus" => status(&proxy.client, id).await?,
+                    _ => drop(list(&proxy.client).await?),
                 }
             }
-            let after = between.work();
+            let after = proxy.work();
             let each = |of: fn(&Work) -> f64| (of(&after) - of(&before)) / calls as f64;
-            let what = format!("{method}, {name}");
+            let title = format!("{method}, {name}");
             // Writing to a string cannot fail.
             let _ = writeln!(
                 text,
-                "{what:40} CPU {:.1} us a call, {:.1} waits, {:.1} reads, {:.1} writes",
+                "{title:40} CPU {:.1} us per call, {:.1} waits, {:.1} reads, {:.1} writes",
                 each(|work| work.nanos) / 1e3,
                 each(|work| work.waits),
                 each(|work| work.reads),
@@ -194,14 +197,14 @@ pub async fn cost(
     Ok(text)
 }
 
-fn write_line(text: &mut String, what: &str, took: &mut [Duration]) {
-    took.sort_unstable();
-    let at = |percent: usize| took[(took.len() * percent / 100).min(took.len() - 1)];
+fn write_line(text: &mut String, title: &str, times: &mut [Duration]) {
+    times.sort_unstable();
+    let at = |percent: usize| times[(times.len() * percent / 100).min(times.len() - 1)];
     let [p50, p99] = [50, 99].map(|percent| at(percent).as_secs_f64() * 1e3);
     // Writing to a string cannot fail.
     let _ = writeln!(
         text,
-        "{what:40} p50 {p50:.3} ms, p99 {p99:.3} ms, {} times",
-        took.len()
+        "{title:40} p50 {p50:.3} ms, p99 {p99:.3} ms, {} times",
+        times.len()
     );
 }

@@ -1,4 +1,4 @@
-//! The faults of a soak, each with its end.
+//! The faults of a soak.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use tokio::time::sleep;
 use super::churn::LOCKED;
 use super::node::Node;
 
-/// In this order, again and again.
+/// The faults in their order, which is repeated.
 pub(super) const FAULTS: [Fault; 10] = [
     Fault::StatusLock,
     Fault::GuardKilledInStatusLock,
@@ -23,14 +23,14 @@ pub(super) const FAULTS: [Fault; 10] = [
     Fault::GuardKilled,
 ];
 
-/// What goes wrong.
+/// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Fault {
     /// One shim is stopped while containerd holds the status lock of its container.
     StatusLock,
-    /// The same, and the guard is killed in the middle of it.
+    /// `StatusLock`, during which the guard is killed and started again.
     GuardKilledInStatusLock,
-    /// The same, and the guard is replaced in the middle of it.
+    /// `StatusLock`, during which the guard is ended with SIGTERM and started again.
     GuardUpgradedInStatusLock,
     /// containerd is killed and started again.
     RuntimeRestarted,
@@ -40,26 +40,26 @@ pub enum Fault {
     RuncHangs,
     /// A CNI plugin hangs.
     NetworkPluginHangs,
-    /// SIGTERM, and a new guard on the same socket.
+    /// The guard is ended with SIGTERM, and a new one takes its socket.
     GuardUpgraded,
-    /// SIGKILL, and a new guard on the same socket.
+    /// The guard is ended with SIGKILL, and a new one takes its socket.
     GuardKilled,
-    /// SIGKILL, and a new agent.
+    /// The agent is ended with SIGKILL and started again.
     AgentKilled,
 }
 
 impl Fault {
-    fn locks(self) -> bool {
-        let locks = [
+    fn needs_lock(self) -> bool {
+        let with_lock = [
             Self::StatusLock,
             Self::GuardKilledInStatusLock,
             Self::GuardUpgradedInStatusLock,
         ];
-        locks.contains(&self)
+        with_lock.contains(&self)
     }
 
-    /// How the guard ends in the middle of it, if it does.
-    fn ends_guard(self) -> Option<Signal> {
+    /// The signal that ends the guard during the fault, if one does.
+    fn guard_signal(self) -> Option<Signal> {
         match self {
             Self::GuardKilled | Self::GuardKilledInStatusLock => Some(Signal::KILL),
             Self::GuardUpgraded | Self::GuardUpgradedInStatusLock => Some(Signal::TERM),
@@ -67,8 +67,8 @@ impl Fault {
         }
     }
 
-    /// Lets it begin, last for `time`, and end. Returns whether it took place.
-    pub(super) async fn pass(
+    /// Begins the fault, waits for `time`, and ends it. Returns whether the fault had an effect.
+    pub(super) async fn perform(
         self,
         node: &mut Node,
         direct: &Driver,
@@ -82,7 +82,7 @@ impl Fault {
             Self::NetworkPluginHangs => (&["cni-hang"], &["cni-free"]),
             _ => (&[], &[]),
         };
-        let lock = match self.locks() {
+        let lock = match self.needs_lock() {
             true => Some(Lock::take(node, direct).await?),
             false => None,
         };
@@ -93,7 +93,7 @@ impl Fault {
             node.replace_agent();
         }
         sleep(time / 2).await;
-        if let Some(signal) = self.ends_guard() {
+        if let Some(signal) = self.guard_signal() {
             node.replace_guard(signal, mode).await;
         }
         sleep(time / 2).await;
@@ -107,7 +107,7 @@ impl Fault {
     }
 }
 
-/// The status lock of the container in the pod that is left alone.
+/// The status lock of the container in the pod `LOCKED`.
 struct Lock {
     sandbox: String,
     update: HeldUpdate,

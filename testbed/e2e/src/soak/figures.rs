@@ -1,4 +1,4 @@
-//! What a soak counts, and how that is shown.
+//! The figures of a soak, and their output.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,57 +9,63 @@ use super::faults::Fault;
 use super::journal::Rule;
 use super::node::Usage;
 
-/// What is counted while a soak runs.
+/// The counts of a soak.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Complete lists that were checked, by socket.
     pub lists: BTreeMap<Path, u64>,
-    /// The slowest of them.
+    /// The longest time of a list, by socket.
     pub slowest_list: BTreeMap<Path, Duration>,
     /// Statuses that were checked.
     pub statuses: u64,
-    /// Answers through the guard that contradict what is true, and what the runtime says itself.
+    /// Answers through the guard that contradict the journal and the runtime's own answers.
     pub dangerous: BTreeMap<Rule, u64>,
-    /// The runtime's own contradictions.
+    /// Answers that contradict the journal, and that the runtime itself gives.
     pub runtimes_own: BTreeMap<Rule, u64>,
-    /// Containers or sandboxes that were lost once a fault had ended.
+    /// Containers and sandboxes that did not run after a fault had ended.
     pub lost: Vec<String>,
-    /// Of which two ran.
+    /// Containers and sandboxes of which two ran after a fault had ended.
     pub doubled: Vec<String>,
-    /// Sandboxes that the kubelet made again because its list showed none that was ready.
+    /// Sandboxes that the kubelet created again, because its list showed no ready one.
     pub sandboxes_made_again: u64,
-    /// Containers that the kubelet made.
+    /// Containers that the kubelet created.
     pub containers_made: u64,
     /// Containers that were killed.
     pub killed: u64,
     /// Pods that were deleted.
     pub pods_deleted: u64,
-    /// Tries of the kubelet's pod workers that failed; it tries again.
+    /// Attempts of the kubelet's pod workers that failed. They are repeated.
     pub work_failed: u64,
-    /// Probes while there was no fault.
+    /// Probes without a fault.
     pub probes: u64,
-    /// Those of them that failed.
+    /// Probes without a fault that failed.
     pub probes_failed: u64,
     /// Relists of the kubelet.
     pub relists: u64,
-    /// The longest time between two relists, by what happened.
+    /// The longest time between two relists, by mode and fault.
     pub longest_gap: BTreeMap<String, Duration>,
+    /// The current mode and fault.
     pub(super) during: String,
-    /// How calls ended, by socket.
+    /// The number of calls, by socket and result.
     pub ends: BTreeMap<Path, Ends>,
-    /// How often each fault took place.
+    /// How often each fault had an effect.
     pub faults: BTreeMap<Fault, u64>,
 }
 
 impl Counts {
     pub(super) fn ended(&mut self, path: Path, error: Option<&NoAnswer>) {
-        let how = match error {
+        let result = match error {
             None => "answered".to_owned(),
             Some(NoAnswer::Deadline) => "no answer".to_owned(),
             Some(NoAnswer::NotFound) => "NotFound".to_owned(),
             Some(NoAnswer::Refused(code)) => format!("{code:?}"),
         };
-        *self.ends.entry(path).or_default().entry(how).or_default() += 1;
+        *self
+            .ends
+            .entry(path)
+            .or_default()
+            .entry(result)
+            .or_default() += 1;
     }
 
     pub(super) fn listed(&mut self, path: Path, took: Duration) {
@@ -88,10 +94,10 @@ impl Counts {
     }
 }
 
-/// A process over time.
+/// The resources that a process uses, over time.
 #[derive(Clone, Debug, Default)]
 pub struct Usages {
-    /// One sample a second, of one process or its successors.
+    /// One sample per second, of the process or of the one that replaced it.
     samples: Vec<Usage>,
 }
 
@@ -103,15 +109,15 @@ impl Usages {
     }
 
     /// The largest values.
-    pub fn most(&self) -> Usage {
+    pub fn peak(&self) -> Usage {
         let samples = self.samples.iter();
-        samples.fold(Usage::default(), |most, usage| Usage {
-            anonymous: most.anonymous.max(usage.anonymous),
-            descriptors: most.descriptors.max(usage.descriptors),
+        samples.fold(Usage::default(), |peak, usage| Usage {
+            anonymous: peak.anonymous.max(usage.anonymous),
+            descriptors: peak.descriptors.max(usage.descriptors),
         })
     }
 
-    /// The medians of the first and of the last third: what grows shows here.
+    /// The medians of the first and of the last third, which show growth.
     pub fn trend(&self) -> [Usage; 2] {
         let third = self.samples.len() / 3;
         let last = self.samples.len() - third;
@@ -129,7 +135,7 @@ impl Usages {
     }
 }
 
-/// Pairs of the same call on both sockets, while there is no fault.
+/// The latencies of a call on both sockets, in pairs, without a fault.
 #[derive(Clone, Debug, Default)]
 pub struct Latencies {
     direct: Vec<Duration>,
@@ -142,8 +148,8 @@ impl Latencies {
         self.guarded.push(guarded);
     }
 
-    fn percentile(of: &[Duration], percent: usize) -> Duration {
-        let mut sorted = of.to_vec();
+    fn percentile(times: &[Duration], percent: usize) -> Duration {
+        let mut sorted = times.to_vec();
         sorted.sort_unstable();
         let place = (sorted.len() * percent / 100).min(sorted.len().saturating_sub(1));
         sorted.get(place).copied().unwrap_or_default()
@@ -157,42 +163,42 @@ pub struct Report {
     pub lasted: Duration,
     /// What was counted.
     pub counts: Counts,
-    /// The guard's own counts, of all guards that ran.
+    /// The calls that guards answered, by method: the sum of their own counts.
     pub answered: BTreeMap<String, u64>,
-    /// Changes that it reported as done.
+    /// The calls that guards completed, by method.
     pub completed: BTreeMap<String, u64>,
-    /// Lists that it compared in shadow mode.
+    /// The lists that guards compared in shadow mode.
     pub compared: u64,
-    /// Differences that it found.
+    /// The differences that they found.
     pub differences: u64,
     /// What the guard used.
     pub guard: Usages,
     /// What the agent used.
     pub agent: Usages,
-    /// How long calls took, by method.
+    /// The latencies of calls, by method.
     pub latencies: BTreeMap<&'static str, Latencies>,
-    /// Panics in the guard's log.
-    pub complaints: Vec<String>,
-    /// Whether the machine runs this process in time: the longest pause of it.
+    /// The panics in the guard's log.
+    pub panics: Vec<String>,
+    /// The longest pause of this process. If it is long, the machine was busy.
     pub longest_pause: Duration,
 }
 
 impl Report {
-    /// What is wrong; nothing after a good run.
-    pub fn faults_found(&self) -> Vec<String> {
+    /// The problems that the soak found.
+    pub fn problems(&self) -> Vec<String> {
         let mut found = Vec::new();
         for (rule, count) in &self.counts.dangerous {
-            // A kubelet skips what it then does not find.
+            // A kubelet skips an id whose status is NotFound.
             if *rule != Rule::Stale {
                 found.push(format!("{count} dangerous answers: {rule:?}"));
             }
         }
-        found.extend(self.counts.lost.iter().map(|what| format!("lost: {what}")));
+        found.extend(self.counts.lost.iter().map(|name| format!("lost: {name}")));
         found.extend(
             self.counts
                 .doubled
                 .iter()
-                .map(|what| format!("doubled: {what}")),
+                .map(|name| format!("doubled: {name}")),
         );
         if self.differences > 0 {
             found.push(format!("{} differences in shadow mode", self.differences));
@@ -200,19 +206,19 @@ impl Report {
         let [first, last] = self.guard.trend();
         if last.descriptors > first.descriptors + 10 {
             found.push(format!(
-                "descriptors of the guard: {first:?}, then {last:?}"
+                "descriptors of the guard grew: {first:?}, then {last:?}"
             ));
         }
-        found.extend(self.complaints.clone());
+        found.extend(self.panics.clone());
         found
     }
 
     pub(super) fn add_guard(&mut self, status: &guard_api::Status) {
-        for (total, of) in [
+        for (total, counts) in [
             (&mut self.answered, &status.answered),
             (&mut self.completed, &status.completed),
         ] {
-            for (method, count) in of {
+            for (method, count) in counts {
                 *total.entry(method.clone()).or_default() += count;
             }
         }
@@ -224,12 +230,12 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let counts = &self.counts;
-        writeln!(f, "lasted                    {:?}", self.lasted)?;
+        writeln!(f, "duration                  {:?}", self.lasted)?;
         writeln!(f, "faults                    {:?}", counts.faults)?;
         writeln!(
             f,
-            "churn                     {} containers made, {} killed, {} pods deleted, {} tries failed, {} \
-             sandboxes made again",
+            "churn                     {} containers created, {} killed, {} pods deleted, {} attempts failed, \
+             {} sandboxes created again",
             counts.containers_made,
             counts.killed,
             counts.pods_deleted,
@@ -239,7 +245,7 @@ impl fmt::Display for Report {
         writeln!(f, "lists checked             {:?}", counts.lists)?;
         writeln!(f, "statuses checked          {}", counts.statuses)?;
         writeln!(f, "dangerous answers         {:?}", counts.dangerous)?;
-        writeln!(f, "the runtime's own         {:?}", counts.runtimes_own)?;
+        writeln!(f, "runtime's contradictions  {:?}", counts.runtimes_own)?;
         writeln!(
             f,
             "lost, doubled             {:?}, {:?}",
@@ -254,7 +260,7 @@ impl fmt::Display for Report {
         writeln!(f, "completed by the guard    {:?}", self.completed)?;
         writeln!(
             f,
-            "probes in calm, failed    {}, {}",
+            "probes, failed            {}, {}",
             counts.probes, counts.probes_failed
         )?;
         writeln!(f, "calls                     {:?}", counts.ends)?;
@@ -262,31 +268,31 @@ impl fmt::Display for Report {
         for (during, gap) in &counts.longest_gap {
             writeln!(
                 f,
-                "longest without one       {:.1} s ({during})",
+                "longest relist gap        {:.1} s ({during})",
                 gap.as_secs_f64()
             )?;
         }
-        for (what, usages) in [("guard", &self.guard), ("agent", &self.agent)] {
-            let ([first, last], most) = (usages.trend(), usages.most());
+        for (name, usages) in [("guard", &self.guard), ("agent", &self.agent)] {
+            let ([first, last], peak) = (usages.trend(), usages.peak());
             writeln!(
                 f,
-                "{what}, anonymous memory   {} KiB in the first third, {} KiB in the last, {} KiB at most",
-                first.anonymous, last.anonymous, most.anonymous
+                "{name}, anonymous memory   {} KiB in the first third, {} KiB in the last, {} KiB at most",
+                first.anonymous, last.anonymous, peak.anonymous
             )?;
             writeln!(
                 f,
-                "{what}, descriptors        {}, {}, {}",
-                first.descriptors, last.descriptors, most.descriptors
+                "{name}, descriptors        {}, {}, {}",
+                first.descriptors, last.descriptors, peak.descriptors
             )?;
         }
-        for (what, pairs) in &self.latencies {
+        for (method, pairs) in &self.latencies {
             for percent in [50, 99] {
                 let direct = Latencies::percentile(&pairs.direct, percent);
                 let guarded = Latencies::percentile(&pairs.guarded, percent);
                 let added = guarded.as_secs_f64() - direct.as_secs_f64();
                 writeln!(
                     f,
-                    "{what} p{percent}  direct {direct:?}, through the guard {guarded:?}, added {:.3} ms ({} pairs)",
+                    "{method} p{percent}  direct {direct:?}, through the guard {guarded:?}, added {:.3} ms ({} pairs)",
                     added * 1e3,
                     pairs.direct.len()
                 )?;

@@ -1,31 +1,31 @@
-//! What is true of each sandbox and container because this process has made it so, and which answers
-//! contradict that.
+//! Records the true state of each sandbox and container, which this process has changed itself, and finds
+//! answers that contradict it.
 //!
 //! ```text
 //!   made ------------- may end ---- ended --- may vanish ---- gone
 //!    | exists and runs    | either    | exited    | either      | does not exist
 //! ```
 //!
-//! An answer holds at some time between its request and its arrival, so a rule applies only if the
-//! journal has one value throughout this interval.
+//! An answer was true at some time between its request and its arrival. So a rule applies only if the
+//! journal has one value during this whole interval.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::{Duration, Instant};
 
-/// The guard may show what was confirmed this long before the list was requested (docs/guard.md).
-const FRESH: Duration = Duration::from_secs(1);
+/// A guard may list a state that was confirmed at most this long before the request (docs/guard.md).
+const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// An id that another client removed is omitted after two answers without it.
+/// A guard omits an id that another client removed after two answers without it.
 const OMITTED_WITHIN: Duration = Duration::from_secs(5);
 
-/// What a list or a status is about.
+/// The kind of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Sandbox,
     Container,
 }
 
-/// The states of both kinds, as far as they differ in consequence.
+/// The states of both kinds that a kubelet distinguishes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     /// CREATED or UNKNOWN.
@@ -39,17 +39,17 @@ pub(super) enum State {
 /// How an answer contradicts the journal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Rule {
-    /// A list lacks what exists.
+    /// A list does not contain an existing id.
     Omitted,
-    /// A list has an id twice.
+    /// A list contains an id twice.
     Doubled,
-    /// A state that the id does not have.
+    /// An answer shows a state that the id does not have.
     FalseState,
-    /// An exited container, or a stopped sandbox, is shown as it was before.
+    /// An answer shows an exited container, or a stopped sandbox, as running.
     Aged,
     /// A status is NotFound although the id exists.
     FalseNotFound,
-    /// A list has what was removed. It costs a kubelet one status call.
+    /// A list contains a removed id. A kubelet then makes one more status call.
     Stale,
 }
 
@@ -72,21 +72,21 @@ struct Life {
     gone: Option<Instant>,
 }
 
-/// From the request to the answer.
+/// The times of the request and the answer.
 pub(super) type Interval = (Instant, Instant);
 
 impl Life {
-    fn exists_throughout(&self, (asked, answered): Interval) -> bool {
-        self.made <= asked && self.may_vanish.is_none_or(|time| answered < time)
+    fn exists_throughout(&self, (sent, answered): Interval) -> bool {
+        self.made <= sent && self.may_vanish.is_none_or(|time| answered < time)
     }
 
-    fn runs_throughout(&self, (asked, answered): Interval) -> bool {
-        self.made <= asked && self.may_end.is_none_or(|time| answered < time)
+    fn runs_throughout(&self, (sent, answered): Interval) -> bool {
+        self.made <= sent && self.may_end.is_none_or(|time| answered < time)
     }
 
-    /// The rule that this state breaks. `fresh` is how old the answer may be.
-    fn broken_by(&self, shown: State, interval: Interval, fresh: Duration) -> Option<Rule> {
-        let ended_before = |ended: Instant| ended + fresh <= interval.0;
+    /// The rule that this state breaks. The state may be as old as `max_age`.
+    fn broken_by(&self, shown: State, interval: Interval, max_age: Duration) -> Option<Rule> {
+        let ended_before = |ended: Instant| ended + max_age <= interval.0;
         match shown {
             State::Runs if self.ended.is_some_and(ended_before) => Some(Rule::Aged),
             State::Ended | State::Other if self.runs_throughout(interval) => Some(Rule::FalseState),
@@ -95,14 +95,14 @@ impl Life {
     }
 }
 
-/// What this process has done to all sandboxes and containers.
+/// The changes of all sandboxes and containers by this process.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
     lives: BTreeMap<String, Life>,
 }
 
 impl Journal {
-    /// It exists and runs from now on.
+    /// The id exists and runs from now on.
     pub(super) fn made(&mut self, kind: Kind, id: &str) {
         let life = Life {
             kind,
@@ -115,23 +115,23 @@ impl Journal {
         self.lives.insert(id.to_owned(), life);
     }
 
-    /// From now on it may have ended.
+    /// The id may end from now on.
     pub(super) fn may_end(&mut self, id: &str) {
         self.note(id, |life| &mut life.may_end);
     }
 
-    /// The runtime itself has reported its end.
+    /// The runtime itself has reported the end of the id.
     pub(super) fn ended(&mut self, id: &str) {
         self.note(id, |life| &mut life.ended);
     }
 
-    /// From now on it may have been removed.
+    /// The id may be removed from now on.
     pub(super) fn may_vanish(&mut self, id: &str) {
         self.may_end(id);
         self.note(id, |life| &mut life.may_vanish);
     }
 
-    /// Its removal was answered.
+    /// The removal of the id was answered.
     pub(super) fn gone(&mut self, id: &str) {
         self.may_vanish(id);
         self.note(id, |life| &mut life.gone);
@@ -143,20 +143,20 @@ impl Journal {
         }
     }
 
-    /// Whether it runs, and nothing was done to end it.
-    pub(super) fn runs(&self, id: &str) -> bool {
+    /// Whether the id runs, and no change has begun that ends it.
+    pub(super) fn is_running(&self, id: &str) -> bool {
         self.lives
             .get(id)
             .is_some_and(|life| life.may_end.is_none())
     }
 
-    /// Forgets what was removed long ago.
+    /// Forgets ids that were removed before this time.
     pub(super) fn forget_gone(&mut self, before: Instant) {
         self.lives
             .retain(|_, life| life.gone.is_none_or(|gone| gone >= before));
     }
 
-    /// How a complete list contradicts what is known.
+    /// Finds the contradictions of a complete list.
     pub(super) fn check_list(
         &self,
         kind: Kind,
@@ -180,7 +180,7 @@ impl Journal {
             let Some(life) = self.lives.get(id) else {
                 continue;
             };
-            if let Some(rule) = life.broken_by(*shown, interval, FRESH) {
+            if let Some(rule) = life.broken_by(*shown, interval, MAX_AGE) {
                 add(rule, id, Some(*shown));
             }
             if life
@@ -199,7 +199,7 @@ impl Journal {
         found
     }
 
-    /// How a status contradicts what is known; `None` is NotFound.
+    /// Finds the contradiction of a status. A state of `None` is NotFound.
     pub(super) fn check_status(
         &self,
         kind: Kind,
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn while_something_changes_either_answer_is_right_and_afterwards_only_one() {
+    fn during_a_change_both_answers_are_right_and_after_it_only_one() {
         let mut journal = Journal::default();
         journal.made(Kind::Container, "a");
         let before = Instant::now();
@@ -265,7 +265,7 @@ mod tests {
             assert_eq!(broken(&journal, &[("a", state)], interval), []);
         }
         journal.ended("a");
-        let later = Instant::now() + FRESH;
+        let later = Instant::now() + MAX_AGE;
         let aged = broken(&journal, &[("a", State::Runs)], (later, later));
         assert_eq!(aged, [Rule::Aged]);
         journal.may_vanish("a");
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_denies_what_exists_is_false() {
+    fn a_status_that_is_not_found_for_an_existing_id_is_false() {
         let mut journal = Journal::default();
         journal.made(Kind::Container, "a");
         let check = |journal: &Journal, shown| {

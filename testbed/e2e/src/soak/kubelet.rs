@@ -1,5 +1,5 @@
-//! A client that works as a kubelet does: it relists each second, and makes what it finds true of the
-//! pods that it is to run.
+//! A client that works like a kubelet: it relists every second, and starts or deletes what differs from
+//! the pods that it should run.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -23,17 +23,18 @@ use super::journal::Kind;
 /// The kubelet's relist period.
 const RELIST: Duration = Duration::from_secs(1);
 
-/// How often it requests statistics, and the runtime's status and version.
+/// The period of requests for statistics, and for the runtime's status and version.
 const STATISTICS: Duration = Duration::from_secs(10);
 
-/// How often one of its containers is probed.
+/// The period of probes. Each is of one container.
 const PROBE: Duration = Duration::from_secs(1);
 
-/// The label by which a container's name is known.
+/// The label that holds a container's name.
 const NAME: &str = "io.kubernetes.container.name";
+/// The label that holds the UID of a pod.
 const UID: &str = "io.kubernetes.pod.uid";
 
-/// A pod that is to run, or to go.
+/// A pod that the kubelet should run or delete.
 #[derive(Clone, Debug)]
 pub(super) struct Wanted {
     pub(super) spec: PodSpec,
@@ -50,11 +51,11 @@ pub(super) struct Kubelet {
     world: Rc<World>,
     caller: Caller,
     driver: Driver,
-    /// The pods at which a worker is busy, by UID.
+    /// The UIDs of pods with a busy worker.
     busy: RefCell<BTreeSet<String>>,
 }
 
-/// What a relist has shown of one pod.
+/// The rows of one pod in a relist.
 #[derive(Debug)]
 struct Shown {
     sandboxes: Vec<PodSandbox>,
@@ -111,13 +112,13 @@ impl Kubelet {
             };
             if let Err(error) = done {
                 kubelet.world.counts.borrow_mut().work_failed += 1;
-                kubelet.world.say(&format!("{}: {error}", wanted.spec.name));
+                kubelet.world.log(&format!("{}: {error}", wanted.spec.name));
             }
             kubelet.busy.borrow_mut().remove(&uid);
         });
     }
 
-    /// Makes what lacks of a pod.
+    /// Creates the missing parts of a pod.
     async fn run(&self, wanted: &Wanted, shown: &Shown) -> testbed_driver::Result<()> {
         let ready = shown.sandboxes.iter();
         let ready = ready.filter(|row| row.state() == PodSandboxState::SandboxReady);
@@ -136,7 +137,7 @@ impl Kubelet {
                 };
                 if attempt.is_some() {
                     self.world
-                        .say(&format!("{}: a sandbox is made again", spec.name));
+                        .log(&format!("{}: a sandbox is created again", spec.name));
                     self.world.counts.borrow_mut().sandboxes_made_again += 1;
                 }
                 let pod = self.driver.run_pod(&spec).await?;
@@ -178,7 +179,7 @@ impl Kubelet {
             .borrow_mut()
             .made(Kind::Container, &made.id);
         self.world.counts.borrow_mut().containers_made += 1;
-        // One dead container is left, as a kubelet's garbage collection does.
+        // Like a kubelet's garbage collection, leave one exited container.
         rows.pop();
         for row in rows {
             self.remove_container(&row.id).await?;
@@ -229,7 +230,7 @@ impl Kubelet {
         Ok(())
     }
 
-    /// The calls that a kubelet makes for the node as a whole.
+    /// Makes the calls of a kubelet that are about the whole node.
     async fn observe_node(self: Rc<Self>) {
         loop {
             sleep(STATISTICS / 2).await;
@@ -247,7 +248,7 @@ impl Kubelet {
         }
     }
 
-    /// A probe, and the status of one container after the other.
+    /// Requests the status of one container at a time, and probes it.
     async fn probe(self: Rc<Self>) {
         let quick = self.caller.with_deadline(Duration::from_secs(5));
         loop {
@@ -263,7 +264,7 @@ impl Kubelet {
             };
             let answer: Result<ExecSyncResponse, _> = quick.call(Rpc::ExecSync, request).await;
             let succeeds = answer.is_ok_and(|answer| answer.exit_code == 0);
-            if self.world.is_calm.get() && self.world.journal.borrow().runs(&id) {
+            if self.world.is_calm.get() && self.world.journal.borrow().is_running(&id) {
                 self.world.counts.borrow_mut().probed(succeeds);
             }
         }
@@ -291,18 +292,18 @@ fn pod_of(wanted: &Wanted, row: &PodSandbox) -> Pod {
     }
 }
 
-/// How the containers of the wanted pods differ from what the runtime has: those that do not run, and
-/// those of which two run.
+/// The differences between the wanted pods and the runtime: what does not run, and what runs twice or
+/// should not run.
 pub(super) fn compare(
     wanted: &BTreeMap<String, Wanted>,
     sandboxes: &[PodSandbox],
     containers: &[Container],
 ) -> (Vec<String>, Vec<String>) {
     let (mut lost, mut doubled) = (Vec::new(), Vec::new());
-    let mut add = |what: String, count: usize| match count {
-        0 => lost.push(what),
+    let mut add = |name: String, count: usize| match count {
+        0 => lost.push(name),
         1 => {}
-        _ => doubled.push(what),
+        _ => doubled.push(name),
     };
     for pod in wanted.values().filter(|pod| !pod.is_deleted) {
         let of_uid = of_pod(sandboxes, pod.uid(), |row| &row.labels);
@@ -327,11 +328,11 @@ pub(super) fn compare(
     };
     for row in containers {
         let runs = row.state() == ContainerState::ContainerRunning;
-        let is_soaks = row
+        let is_of_soak = row
             .labels
             .get("io.kubernetes.pod.namespace")
             .is_some_and(|it| it == "soak");
-        if runs && is_soaks && !is_wanted(row.labels.get(UID)) {
+        if runs && is_of_soak && !is_wanted(row.labels.get(UID)) {
             doubled.push(format!("{} runs although its pod was deleted", row.id));
         }
     }

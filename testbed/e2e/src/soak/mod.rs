@@ -1,16 +1,16 @@
-//! A soak: a node at work for minutes or hours behind a guard, while faults come and go.
+//! A soak: a node with churn runs behind a guard for minutes or hours, with faults.
 //!
 //! ```text
 //!   kubelet ---------> guard ---> containerd <--- second client
-//!      | relists, probes,  ^           ^               | lists, has pods of its own
-//!      | makes pods        |           |               |
+//!      | relists, probes,  ^           ^               | lists, runs its own pods
+//!      | creates pods      |           |               |
 //!      |                 agent      faults             |
 //!      v                                               v
-//!   journal: what is true <-- each answer is checked --/
+//!   journal: true states <--- each answer is checked --/
 //! ```
 //!
-//! Each round is a calm time, one fault, and a quiet time after which everything that is wanted must
-//! run, once.
+//! Each round is a time without a fault, a fault, and a time without churn, at the end of which each wanted
+//! pod and container must run exactly once.
 
 mod churn;
 mod client;
@@ -46,72 +46,72 @@ pub use figures::{Counts, Latencies, Report, Usages};
 pub use journal::Rule;
 pub use node::{Programs, Usage};
 
-/// A kubelet waits this long for an answer (runtimeRequestTimeout).
-const KUBELETS_DEADLINE: Duration = Duration::from_secs(120);
+/// The deadline of a kubelet's calls (runtimeRequestTimeout).
+const KUBELET_DEADLINE: Duration = Duration::from_secs(120);
 
-/// The second client does not wait for a list that hangs.
+/// The deadline of the second client's calls: it does not wait for a stuck list.
 const SECOND_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long it may take after a fault until everything runs.
+/// How long after a fault everything must run.
 const QUIET_WITHIN: Duration = Duration::from_secs(60);
 
-/// What a soak does.
+/// The options of a soak.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The name of the test bed's instance.
+    /// The name of the testbed's instance.
     pub name: String,
     /// The version of containerd.
     pub version: String,
-    /// The programs that run.
+    /// The programs under test.
     pub programs: Programs,
-    /// How many pods, of two containers each.
+    /// The number of pods, each with two containers.
     pub pods: usize,
-    /// How long it lasts: half of it in each mode.
+    /// The duration of the soak. Half of it is in each mode.
     pub time: Duration,
-    /// How long each calm time lasts.
+    /// The time without a fault in each round.
     pub calm: Duration,
-    /// How long each fault lasts.
+    /// The duration of each fault.
     pub fault: Duration,
     /// Receives a line for each step.
-    pub say: fn(&str),
+    pub log: fn(&str),
 }
 
-/// What all clients share.
+/// The state that all clients share.
 struct World {
     journal: RefCell<Journal>,
     counts: RefCell<Counts>,
     wanted: RefCell<BTreeMap<String, Wanted>>,
     direct: RefCell<Option<Caller>>,
-    /// There is no fault.
+    /// Whether there is no fault.
     is_calm: Cell<bool>,
-    /// Nothing is to change now.
+    /// Whether churn pauses.
     is_quiet: Cell<bool>,
     latencies: RefCell<BTreeMap<&'static str, Latencies>>,
     longest_pause: Cell<Duration>,
-    /// The ids of containers that the kubelet's last list has shown as running.
+    /// The ids of containers that run in the last list of the kubelet.
     running: RefCell<Vec<String>>,
     began: Instant,
-    say: fn(&str),
+    log: fn(&str),
 }
 
 impl World {
-    fn say(&self, text: &str) {
+    fn log(&self, text: &str) {
         let seconds = self.began.elapsed().as_secs_f64();
-        (self.say)(&format!("{seconds:7.1} s  {text}"));
+        (self.log)(&format!("{seconds:7.1} s  {text}"));
     }
 
-    /// Any container that is wanted, runs, and is not to be left alone.
+    /// A random running container, except that of the pod `LOCKED`.
     fn any_running(&self) -> Option<String> {
         let running = self.running.borrow();
         let journal = self.journal.borrow();
         let mut of_kubelet: Vec<&String> = running.iter().collect();
-        of_kubelet.retain(|id| journal.runs(id));
+        of_kubelet.retain(|id| journal.is_running(id));
         let place = (!of_kubelet.is_empty()).then(|| fastrand::usize(..of_kubelet.len()));
         place.map(|place| of_kubelet[place].clone())
     }
 
-    /// Notes that it has ended once the runtime itself reports it: containerd 2 answers
-    /// `StopPodSandbox` of a sandbox that was made under its status lock, and keeps it READY.
+    /// Notes the end of an id when the runtime itself reports it. containerd 2 answers `StopPodSandbox` of
+    /// a sandbox that was created during its status lock, but the sandbox stays READY.
     async fn confirm_end(self: Rc<Self>, kind: Kind, id: String) {
         let direct = self.direct.borrow().clone();
         let Some(direct) = direct else { return };
@@ -163,7 +163,7 @@ async fn run_in_set(plan: Plan) -> testbed_driver::Result<Report> {
         longest_pause: Cell::default(),
         running: RefCell::default(),
         began: Instant::now(),
-        say: plan.say,
+        log: plan.log,
     });
     let driver = Driver::new(&endpoint)?;
     let direct = Caller::new(world.clone(), &endpoint, Path::Runtime, SECOND_DEADLINE);
@@ -171,7 +171,7 @@ async fn run_in_set(plan: Plan) -> testbed_driver::Result<Report> {
         world.clone(),
         &node.guarded(),
         Path::Guard,
-        KUBELETS_DEADLINE,
+        KUBELET_DEADLINE,
     );
     *world.direct.borrow_mut() = Some(direct.clone());
     let pods = (0..plan.pods).map(churn::wanted).chain([churn::locked()]);
@@ -196,7 +196,7 @@ async fn run_in_set(plan: Plan) -> testbed_driver::Result<Report> {
     while world.began.elapsed() < plan.time {
         if mode == "guard" && world.began.elapsed() >= plan.time / 2 {
             mode = "shadow";
-            world.say("mode shadow");
+            world.log("mode shadow");
             node.set_mode(guard_api::Mode::Shadow).await;
             faults = FAULTS.into_iter().cycle();
         }
@@ -206,15 +206,15 @@ async fn run_in_set(plan: Plan) -> testbed_driver::Result<Report> {
         world.is_quiet.set(false);
         world.counts.borrow_mut().during = format!("{mode}, no fault");
         watch(&mut report, &node, sleep(plan.calm)).await;
-        // A guard that ends takes its counts along.
+        // The counts of a guard are lost when it ends.
         let before = node.guard_status().await;
-        world.say(&format!("{fault:?}"));
+        world.log(&format!("{fault:?}"));
         world.is_calm.set(false);
         world.counts.borrow_mut().during = format!("{mode}, {fault:?}");
-        match fault.pass(&mut node, &driver, mode, plan.fault).await {
+        match fault.perform(&mut node, &driver, mode, plan.fault).await {
             Ok(true) => *world.counts.borrow_mut().faults.entry(fault).or_default() += 1,
-            Ok(false) => world.say("it did not take place"),
-            Err(error) => world.say(&format!("it did not take place: {error}")),
+            Ok(false) => world.log("the fault had no effect"),
+            Err(error) => world.log(&format!("the fault failed: {error}")),
         }
         world.is_quiet.set(true);
         watch(&mut report, &node, settle(&world, &format!("{fault:?}"))).await;
@@ -230,14 +230,14 @@ async fn run_in_set(plan: Plan) -> testbed_driver::Result<Report> {
         report.add_guard(&status);
     }
     report.lasted = world.began.elapsed();
-    report.complaints = node.complaints();
+    report.panics = node.panics();
     report.counts = world.counts.take();
     report.latencies = world.latencies.take();
     report.longest_pause = world.longest_pause.get();
     Ok(report)
 }
 
-/// Samples what the processes use until `until` ends.
+/// Samples the resources of the processes until `until` ends.
 async fn watch(report: &mut Report, node: &Node, until: impl Future<Output = ()>) {
     let mut until = std::pin::pin!(until);
     while timeout(Duration::from_secs(1), &mut until).await.is_err() {
@@ -247,7 +247,7 @@ async fn watch(report: &mut Report, node: &Node, until: impl Future<Output = ()>
     }
 }
 
-/// Waits until everything that is wanted runs, once; otherwise it is lost or doubled.
+/// Waits until everything that is wanted runs exactly once. Otherwise counts what is lost or doubled.
 async fn settle(world: &Rc<World>, after: &str) {
     let began = Instant::now();
     let direct = world.direct.borrow().clone();
@@ -263,13 +263,15 @@ async fn settle(world: &Rc<World>, after: &str) {
         };
         let is_deleting = world.wanted.borrow().values().any(|pod| pod.is_deleted);
         if lost.is_empty() && doubled.is_empty() && !is_deleting {
-            return world.say(&format!(
-                "quiet {:.1} s after {after}",
+            return world.log(&format!(
+                "everything runs {:.1} s after {after}",
                 began.elapsed().as_secs_f64()
             ));
         }
         if began.elapsed() >= QUIET_WITHIN {
-            world.say(&format!("not quiet after {after}: {lost:?}, {doubled:?}"));
+            world.log(&format!(
+                "after {after}, lost: {lost:?}, doubled: {doubled:?}"
+            ));
             let mut counts = world.counts.borrow_mut();
             counts.lost.extend(lost);
             return counts.doubled.extend(doubled);
@@ -290,20 +292,20 @@ fn note_running(world: &World, containers: &[cri::v1::Container]) {
     *world.running.borrow_mut() = running.map(|row| row.id.clone()).collect();
 }
 
-/// The same call on both sockets, one after the other, in changing order.
+/// Makes each call on both sockets, one after the other, in alternating order.
 async fn measure_latency(world: Rc<World>, direct: Caller, guarded: Caller) {
-    let mut is_first = false;
+    let mut is_direct_first = false;
     loop {
         sleep(Duration::from_millis(250)).await;
         if !world.is_calm.get() || world.is_quiet.get() {
             continue;
         }
-        is_first = !is_first;
+        is_direct_first = !is_direct_first;
         let id = world.any_running();
-        for what in ["Version", "ContainerStatus"] {
+        for method in ["Version", "ContainerStatus"] {
             let time = async |caller: &Caller| -> Result<Duration, NoAnswer> {
-                let asked = Instant::now();
-                match (what, &id) {
+                let sent = Instant::now();
+                match (method, &id) {
                     ("ContainerStatus", Some(id)) => {
                         caller.state(Kind::Container, id).await?;
                     }
@@ -312,24 +314,24 @@ async fn measure_latency(world: Rc<World>, direct: Caller, guarded: Caller) {
                         let _: VersionResponse = caller.call(Rpc::Version, request).await?;
                     }
                 }
-                Ok(asked.elapsed())
+                Ok(sent.elapsed())
             };
-            let (one, other) = match is_first {
+            let (direct, guarded) = match is_direct_first {
                 true => (time(&direct).await, time(&guarded).await),
                 false => {
                     let guarded = time(&guarded).await;
                     (time(&direct).await, guarded)
                 }
             };
-            if let (Ok(one), Ok(other)) = (one, other)
+            if let (Ok(direct), Ok(guarded)) = (direct, guarded)
                 && world.is_calm.get()
             {
                 world
                     .latencies
                     .borrow_mut()
-                    .entry(what)
+                    .entry(method)
                     .or_default()
-                    .add(one, other);
+                    .add(direct, guarded);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The processes of the node: a containerd, a guard on a socket that is held for it, and an agent.
+//! The processes of the node: a containerd, a guard on a socket that this process keeps open, and an agent.
 
 use std::fs::{self, File};
 use std::os::fd::OwnedFd;
@@ -12,23 +12,23 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use testbed_driver::Testbed;
 
-/// A guard answers for its status at once.
+/// How long a guard may take to answer for its status.
 const STATUS_WITHIN: Duration = Duration::from_secs(5);
 
-/// A guard that is asked to end does so within this time.
+/// How long a guard may take to end after SIGTERM.
 const ENDS_WITHIN: Duration = Duration::from_secs(5);
 
 pub(super) struct Node {
     pub(super) testbed: Testbed,
     programs: Programs,
-    /// As systemd holds it (pleg-guard.socket): callers wait while the guard restarts.
+    /// Kept open as by systemd (pleg-guard.socket): callers wait while the guard restarts.
     listener: UnixListener,
     guard: Child,
     agent: Child,
     place: TempDir,
 }
 
-/// Where the programs are.
+/// The paths of the programs under test.
 #[derive(Clone, Debug)]
 pub struct Programs {
     /// `pleg`.
@@ -37,7 +37,7 @@ pub struct Programs {
     pub guard: PathBuf,
 }
 
-/// What a process uses.
+/// The resources that a process uses.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Usage {
     /// Anonymous memory in KiB.
@@ -66,7 +66,7 @@ impl Node {
         cri::Endpoint::new(self.place.path().join("cri.sock"))
     }
 
-    /// What the guard has done since it started.
+    /// The status of the guard, with its counts since its start.
     pub(super) async fn guard_status(&self) -> Option<guard_api::Status> {
         let client = guard_api::Client::new(self.place.path().join("cri.sock"));
         let status = client.status(StatusRequest::default(), STATUS_WITHIN).await;
@@ -76,10 +76,10 @@ impl Node {
     pub(super) async fn set_mode(&self, mode: Mode) {
         let client = guard_api::Client::new(self.place.path().join("cri.sock"));
         let set = client.set_mode(mode, STATUS_WITHIN).await;
-        set.expect("the guard takes its mode");
+        set.expect("the guard changes its mode");
     }
 
-    /// Ends the guard with this signal, and starts the next one, as systemd does.
+    /// Ends the guard with this signal, and starts a new one, like systemd.
     pub(super) async fn replace_guard(&mut self, signal: Signal, mode: &str) {
         if signal == Signal::TERM {
             terminate(&self.guard);
@@ -99,16 +99,16 @@ impl Node {
         self.agent = start_agent(&self.programs, self.place.path(), &self.testbed);
     }
 
-    /// What the guard and the agent use now.
+    /// The current usage of the guard and the agent.
     pub(super) fn usage(&self) -> [Usage; 2] {
         [&self.guard, &self.agent].map(|process| usage(process.id()))
     }
 
-    /// The lines of the guard's log that are no information.
-    pub(super) fn complaints(&self) -> Vec<String> {
+    /// The panics in the guard's log.
+    pub(super) fn panics(&self) -> Vec<String> {
         let log = fs::read_to_string(self.place.path().join("guard.log")).unwrap_or_default();
-        let complaints = log.lines().filter(|line| line.contains("panicked"));
-        complaints.map(str::to_owned).collect()
+        let panics = log.lines().filter(|line| line.contains("panicked"));
+        panics.map(str::to_owned).collect()
     }
 }
 
@@ -136,7 +136,7 @@ fn terminate(process: &Child) {
 fn log(place: &Path, name: &str) -> File {
     let path = place.join(name);
     let log = File::options().create(true).append(true).open(path);
-    log.expect("the directory is ours")
+    log.expect("the temporary directory is writable")
 }
 
 fn start_guard(
@@ -146,8 +146,8 @@ fn start_guard(
     testbed: &Testbed,
     mode: &str,
 ) -> Child {
-    let held = listener.try_clone().expect("there are descriptors");
-    // A supervisor puts the socket at the descriptor 3 (sd_listen_fds(3)).
+    let held = listener.try_clone().expect("a descriptor is free");
+    // A supervisor passes the socket as descriptor 3 (sd_listen_fds(3)).
     let script = "exec 3<&0 0</dev/null; LISTEN_FDS=1 LISTEN_PID=$$ exec \"$@\"";
     Command::new("sh")
         .args(["-c", script, "sh"])
@@ -160,7 +160,7 @@ fn start_guard(
         .stdout(Stdio::null())
         .stderr(log(place, "guard.log"))
         .spawn()
-        .expect("sh is there")
+        .expect("sh is installed")
 }
 
 fn start_agent(programs: &Programs, place: &Path, testbed: &Testbed) -> Child {
@@ -168,7 +168,7 @@ fn start_agent(programs: &Programs, place: &Path, testbed: &Testbed) -> Child {
     let (socket, guard) = (place.join("agent.sock"), place.join("cri.sock"));
     let (socket, guard) = (socket.display(), guard.display());
     let lines = format!("socket: {socket}\nguard: {guard}\nlisten: 127.0.0.1:0\n");
-    fs::write(&config, lines).expect("the directory is ours");
+    fs::write(&config, lines).expect("the temporary directory is writable");
     Command::new(&programs.pleg)
         .args(["agent", "-r", &testbed.endpoint().to_string(), "--config"])
         .arg(config)
@@ -180,7 +180,7 @@ fn start_agent(programs: &Programs, place: &Path, testbed: &Testbed) -> Child {
         .expect("pleg was built")
 }
 
-/// What a process uses; nothing if it has ended.
+/// The current usage of a process; zero if it has ended.
 pub(super) fn usage(pid: u32) -> Usage {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let line = status

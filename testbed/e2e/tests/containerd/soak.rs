@@ -16,11 +16,11 @@ async fn a_node_behind_the_guard_loses_and_doubles_nothing_while_faults_come_and
         time: Duration::from_secs(75),
         calm: Duration::from_secs(3),
         fault: Duration::from_secs(6),
-        say: |line| println!("{line}"),
+        log: |line| println!("{line}"),
     });
     let report = report.await.unwrap();
     println!("{report}");
-    assert_eq!(report.faults_found(), [""; 0]);
+    assert_eq!(report.problems(), [""; 0]);
     // It has really tested something.
     assert!(report.counts.faults.len() >= 4, "{report}");
     assert!(report.counts.lists[&Path::Guard] > 30, "{report}");

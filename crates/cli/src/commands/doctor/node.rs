@@ -133,7 +133,7 @@ impl Source for Agent {
 }
 
 /// Serves as a helper process of the doctor.
-pub fn help() -> anyhow::Result<Outcome> {
+pub fn serve_helper() -> anyhow::Result<Outcome> {
     output::written(helper::serve(std::io::stdin().lock(), std::io::stdout()))?;
     Ok(Outcome::Done)
 }

@@ -1,8 +1,8 @@
 //! `pleg timeline`: a picture of an incident.
 //!
 //! ```text
-//!   --from FILE..., or the history --> read: episodes, causes --> Picture
-//!                                          html | svg | json | intervals | text <--/
+//!   --from FILE..., or the recording --> read: episodes, causes --> Picture
+//!                                            html | svg | json | intervals | text <--/
 //! ```
 
 mod read;
@@ -38,7 +38,7 @@ Without both it is text on a terminal, and html otherwise.
 The page works without a network. Drag to zoom; j and k step through the
 episodes; 0 shows everything; the address contains the range that is shown.";
 
-/// The default of --since for the history on this node.
+/// The default of --since for the recording on this node.
 const DEFAULT_SINCE: Duration = Duration::from_secs(86_400);
 
 /// The width of the picture for a terminal.
@@ -51,12 +51,12 @@ pub struct Timeline {
     /// The same as --from
     #[arg(value_name = "FILE")]
     files: Vec<String>,
-    /// What to draw: the history of an agent, a snapshot, a bundle, and everything that `pleg
-    /// analyze` reads; - for standard input [default: the history on this node, /var/lib/pleg/history]
+    /// What to draw: the recording of an agent, a snapshot, a bundle, and everything that `pleg
+    /// analyze` reads; - for standard input [default: the recording on this node, /var/lib/pleg/history]
     #[arg(long, value_name = "FILE", num_args = 1..)]
     from: Vec<String>,
-    /// Only this period before the end; for the history on this node, before now [default: 24h for
-    /// the history on this node, otherwise all]
+    /// Only this period before the end; for the recording on this node, before now [default: 24h for
+    /// the recording on this node, otherwise all]
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub since: Option<Duration>,
     /// Output format

@@ -1,7 +1,7 @@
 //! Reads everything that can be drawn, and makes a picture of it.
 //!
 //! ```text
-//!   a history, a snapshot --> entries --fold--> episodes ----\
+//!   a recording, a snapshot --> entries --fold--> episodes --\
 //!   a bundle, a snapshot's --> facts --diagnose--> causes ----+--> Picture
 //!   logs, dumps, ... --> analysis --> episodes, causes ------/
 //! ```
@@ -27,7 +27,7 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::words::counted;
 use pleg_text::GoDuration;
 use recorder::fold::Fold;
-use recorder::store::{Range, Skipped, is_history, is_recording};
+use recorder::store::{Range, Skipped, is_being_recorded, is_recording_file};
 use timeline::{Advice, Picture};
 
 use self::times::{Times, apart};
@@ -56,7 +56,7 @@ struct Read {
     times: Vec<Times>,
 }
 
-/// Reads all paths; without any, the history of this node since `since`. An error if there is
+/// Reads all paths; without any, the recording of this node since `since`. An error if there is
 /// nothing to draw.
 pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow::Result<Picture> {
     let mut read = Read::default();
@@ -77,7 +77,7 @@ pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow:
             continue;
         }
         let result = match place {
-            _ if is_history(place) => read.history(path, range, now),
+            _ if is_recording_file(place) => read.recording(path, range, now),
             _ if recorder::snapshot::is_snapshot(place) => read.snapshot(path),
             _ if bundle::is_bundle(place) => read.bundle(path),
             _ => {
@@ -89,7 +89,8 @@ pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow:
     }
     if std::ptr::eq(paths, &own) && !files.is_empty() {
         bail!(
-            "there is no history in {}: an agent or a guard records one; --from draws saved files",
+            "there is no recording in {}: `pleg agent` and `pleg run` make one; to draw saved files, \
+             use --from",
             printable(&own[0])
         );
     }
@@ -103,12 +104,12 @@ pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow:
         .iter()
         .map(|error| format!("Not complete: {}.", sentence(error)));
     read.notes.extend(incomplete);
-    read.picture()
+    read.into_picture()
 }
 
 impl Read {
-    /// A folder of segments, or one.
-    fn history(&mut self, path: &str, range: Range, now: WallTime) -> anyhow::Result<()> {
+    /// Reads a recording: a folder of segments, or one segment.
+    fn recording(&mut self, path: &str, range: Range, now: WallTime) -> anyhow::Result<()> {
         let mut entries = recorder::store::read(Path::new(path), range)
             .with_context(|| printable(path).into_owned())?;
         let (mut fold, mut count) = (Fold::default(), 0);
@@ -116,12 +117,12 @@ impl Read {
             fold.take(entry);
             count += 1;
         }
-        if is_recording(Path::new(path)) {
+        if is_being_recorded(Path::new(path)) {
             fold.runs_at(now);
         }
-        self.folded(path, fold);
-        self.sources
-            .push(format!("{path} (history, {count} entries)"));
+        self.add_fold(path, fold);
+        let count = counted(count, "entry");
+        self.sources.push(format!("{path} (recording, {count})"));
         self.notes.extend(skipped(entries.skipped()));
         Ok(())
     }
@@ -129,10 +130,9 @@ impl Read {
     fn snapshot(&mut self, path: &str) -> anyhow::Result<()> {
         let mut read = recorder::snapshot::open(Path::new(path))
             .with_context(|| printable(path).into_owned())?;
-        let count = read.entries.len();
-        self.folded(path, read.fold());
-        self.sources
-            .push(format!("{path} (snapshot, {count} entries)"));
+        let count = counted(read.entries.len(), "entry");
+        self.add_fold(path, read.fold());
+        self.sources.push(format!("{path} (snapshot, {count})"));
         if !read.is_complete {
             self.notes
                 .push(format!("{path} is cut off: its end is missing."));
@@ -143,7 +143,7 @@ impl Read {
                 .push(format!("The bundle in {path} cannot be read: {error}."));
         }
         if let Some(facts) = read.parts.facts {
-            self.diagnosed(path, &facts);
+            self.add_diagnosis(path, &facts);
         }
         Ok(())
     }
@@ -151,14 +151,14 @@ impl Read {
     fn bundle(&mut self, path: &str) -> anyhow::Result<()> {
         let facts = bundle::read(Path::new(path)).with_context(|| printable(path).into_owned())?;
         self.sources.push(format!("{path} (bundle)"));
-        self.reaches(path, Some(facts.taken), Some(facts.taken));
-        self.diagnosed(path, &facts);
+        self.note_times(path, Some(facts.taken), Some(facts.taken));
+        self.add_diagnosis(path, &facts);
         Ok(())
     }
 
-    fn folded(&mut self, path: &str, fold: Fold) {
+    fn add_fold(&mut self, path: &str, fold: Fold) {
         self.findings.extend(fold.findings());
-        self.reaches(path, fold.read_from(), fold.read_until());
+        self.note_times(path, fold.read_from(), fold.read_until());
         if let Some(by) = fold.set_back() {
             let by = GoDuration(Duration::from_secs(by.as_secs()));
             self.notes.push(format!(
@@ -167,12 +167,12 @@ impl Read {
             ));
         }
         let (episodes, dropped) = fold.finish();
-        self.dropped(path, dropped);
+        self.note_dropped(path, dropped);
         self.episodes.extend(episodes);
     }
 
     /// Adds the findings of a bundle, at the time when it was taken.
-    fn diagnosed(&mut self, path: &str, facts: &NodeFacts) {
+    fn add_diagnosis(&mut self, path: &str, facts: &NodeFacts) {
         let diagnosis = diagnose(facts, |_| true);
         let source = Source {
             file: path.to_owned(),
@@ -189,7 +189,7 @@ impl Read {
                 .written(source.clone())
         });
         self.episodes.extend(episodes);
-        self.found(diagnosis.findings, diagnosis.summary);
+        self.add_findings(diagnosis.findings, diagnosis.summary);
     }
 
     /// Reads logs, dumps and everything else. Returns the errors.
@@ -213,10 +213,10 @@ impl Read {
             let why = input.error.as_ref()?;
             Some(format!("{} was {why}.", input.path))
         }));
-        self.dropped("the files", analysis.dropped.episodes);
+        self.note_dropped("the files", analysis.dropped.episodes);
         let inputs = || analysis.inputs.iter().filter(was_read);
         for input in inputs() {
-            self.reaches(&input.path, input.read_from, input.read_until);
+            self.note_times(&input.path, input.read_from, input.read_until);
         }
         let timeless = inputs().filter(|input| input.read_until.is_none());
         let timeless: Vec<&str> = timeless.map(|input| input.path.as_str()).collect();
@@ -265,13 +265,13 @@ impl Read {
         } = analysis;
         self.episodes.extend(episodes);
         if has_problem {
-            self.found(findings, summary);
+            self.add_findings(findings, summary);
         }
         unreadable.into_iter().map(Into::into).collect()
     }
 
     /// Notes that a source has times from `from` to `until`.
-    fn reaches(&mut self, path: &str, from: Option<WallTime>, until: Option<WallTime>) {
+    fn note_times(&mut self, path: &str, from: Option<WallTime>, until: Option<WallTime>) {
         if let Some((from, until)) = from.zip(until) {
             self.times.push(Times {
                 path: path.to_owned(),
@@ -282,27 +282,29 @@ impl Read {
         }
     }
 
-    fn found(&mut self, findings: Vec<Finding>, summary: String) {
+    fn add_findings(&mut self, findings: Vec<Finding>, summary: String) {
         if findings.is_empty() && !summary.is_empty() {
             self.summary.get_or_insert(summary);
         }
         self.findings.extend(findings);
     }
 
-    fn dropped(&mut self, path: &str, dropped: u64) {
+    fn note_dropped(&mut self, path: &str, dropped: u64) {
         if dropped > 0 {
             self.notes.push(format!(
-                "{path} has {dropped} more episodes than can be kept; they are missing here."
+                "{path}: there are more episodes than can be kept; the picture lacks {}.",
+                counted(dropped as usize, "episode")
             ));
         }
     }
 
-    fn picture(mut self) -> anyhow::Result<Picture> {
+    fn into_picture(mut self) -> anyhow::Result<Picture> {
         self.findings
             .sort_by_key(|finding| (finding.past, Reverse(finding.confidence)));
         let mut findings: Vec<Finding> = Vec::new();
         for finding in self.findings {
-            // Of several findings of the same fault, only the last is shown.
+            // Of several findings of one fault, keep the first: current before past, then the highest
+            // confidence.
             let is_again = |known: &Finding| match finding.found_at {
                 Some(_) => known.is_same_fault(&finding),
                 None => known.cause == finding.cause && known.said() == finding.said(),
@@ -331,7 +333,7 @@ impl Read {
             let read = printable(&sources.join(", ")).into_owned();
             match until {
                 Some(_) => bail!(
-                    "there is nothing to draw: {read} shows no call that hung, and no effect on the node; \
+                    "there is nothing to draw: {read} shows no stuck call, and no effect on the node; \
                      `pleg analyze` may find more"
                 ),
                 None => bail!(
@@ -347,7 +349,9 @@ impl Read {
         let sentences: Vec<String> = happened.into_iter().chain(cause).collect();
         Ok(Picture {
             summary: match sentences.is_empty() {
-                true => "No call hung, and nothing shows that the node was affected.".to_owned(),
+                true => {
+                    "No call was stuck, and nothing shows that the node was affected.".to_owned()
+                }
                 false => sentences.join(" "),
             },
             // Logs of several nodes have no single node.
@@ -360,9 +364,9 @@ impl Read {
     }
 }
 
-/// The causes that are as probable as the first one, in one sentence. If the episodes are known, a
-/// suspicion is only in the list of causes.
-fn probable(findings: &[Finding], is_known_what_happened: bool) -> Option<String> {
+/// The causes that are as probable as the first one, in one sentence. If episodes already explain what
+/// happened, suspected causes are left to the list of causes.
+fn probable(findings: &[Finding], has_episode_summary: bool) -> Option<String> {
     let first = findings.first()?;
     let is_as_probable = |it: &&Finding| (it.past, it.confidence) == (first.past, first.confidence);
     let mut said: Vec<&str> = Vec::new();
@@ -378,7 +382,7 @@ fn probable(findings: &[Finding], is_known_what_happened: bool) -> Option<String
         more => format!("; and {more} more"),
     };
     let which = match (first.verdict, said.len()) {
-        (Verdict::Suspect, _) if is_known_what_happened => return None,
+        (Verdict::Suspect, _) if has_episode_summary => return None,
         (Verdict::Suspect, _) => "Suspected",
         (Verdict::Problem, 1) => "Cause",
         (Verdict::Problem, _) => "Causes",
@@ -402,7 +406,7 @@ fn advice(finding: &Finding) -> Advice {
     }
 }
 
-/// A sentence about the parts of a history that could not be read.
+/// A sentence about the parts of a recording that could not be read.
 fn skipped(skipped: Skipped) -> Option<String> {
     let Skipped {
         damaged_bytes,
@@ -414,16 +418,16 @@ fn skipped(skipped: Skipped) -> Option<String> {
         unreadable_segments,
     } = skipped;
     let parts = [
-        (damaged_bytes, "damaged bytes"),
-        (unknown_entries, "entries of a newer pleg"),
-        (newer_segments, "segments of a newer pleg"),
-        (removed_segments, "segments that were removed meanwhile"),
-        (unreadable_segments, "segments that cannot be read"),
+        (damaged_bytes, "damaged byte", ""),
+        (unknown_entries, "entry", " of a newer pleg"),
+        (newer_segments, "segment", " of a newer pleg"),
+        (removed_segments, "segment", " removed meanwhile"),
+        (unreadable_segments, "unreadable segment", ""),
     ];
-    let parts = parts.into_iter().filter(|(count, _)| *count > 0);
+    let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
     let parts: Vec<String> = parts
-        .map(|(count, what)| format!("{count} {what}"))
+        .map(|(count, noun, more)| counted(count as usize, noun) + more)
         .collect();
     let list = parts.join(", ");
-    (!list.is_empty()).then(|| format!("Skipped in the history: {list}."))
+    (!list.is_empty()).then(|| format!("Skipped in the recording: {list}."))
 }

@@ -1,4 +1,4 @@
-//! A history or a snapshot as a recording, for `pleg top --from`.
+//! A recording, or the one in a snapshot, for `pleg top --from`.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use doctor::diagnosis::diagnose;
 use doctor::facts::NodeFacts;
 use pleg::model::wall_time::WallTime;
-use recorder::store::{Range, is_history};
+use recorder::store::{Range, is_recording_file};
 use recorder::{Entry, replay};
 use top::recording::Recording;
 use top::state::events::MAX_ENTRIES;
@@ -22,12 +22,12 @@ struct Recorded {
     findings: Option<Update>,
 }
 
-/// Reads a history, or the one in a snapshot.
+/// Reads a recording, or the one in a snapshot.
 pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
     let place = printable(&path.display().to_string()).into_owned();
     check_permission(path)?;
     let (entries, facts) = match () {
-        () if is_history(path) => {
+        () if is_recording_file(path) => {
             let entries = recorder::store::read(path, Range::default());
             (entries.with_context(|| place.clone())?.collect(), None)
         }
@@ -39,11 +39,11 @@ pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
         }
         () => {
             path.metadata().with_context(|| place.clone())?;
-            bail!("{place} is neither a history of an agent nor a snapshot of `pleg snapshot`");
+            bail!("{place} is neither a recording of an agent nor a snapshot of `pleg snapshot`");
         }
     };
     let recording = replay::Recording::new(entries)
-        .with_context(|| format!("{place} has no history to step through"))?;
+        .with_context(|| format!("{place} has no recording to step through"))?;
     let findings = facts.as_ref().map(findings).transpose()?;
     Ok(Recorded {
         recording,

@@ -1,4 +1,4 @@
-//! The history of an agent as a picture.
+//! The recording of an agent as a picture.
 
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
@@ -20,7 +20,7 @@ fn without_from_the_history_of_this_node_is_drawn() {
         Pleg::new(&args).env("PLEG_STATE_DIR", state).run()
     };
     let sentence = timeline(&[]).sentence();
-    assert!(sentence.contains("no history in"), "{sentence}");
+    assert!(sentence.contains("no recording in"), "{sentence}");
 
     let history = folder.path().join("history").display().to_string();
     let lines = format!("history:\n  directory: {history}\n");
@@ -45,7 +45,7 @@ fn without_from_the_history_of_this_node_is_drawn() {
         "{value:#}"
     );
     let by_path = timeline(&["--from", &history]);
-    assert!(by_path.assert_code(0).out.contains("(history, "));
+    assert!(by_path.assert_code(0).out.contains("(recording, "));
 
     // An agent on a quiet node records a status per minute; an open episode lasts until now.
     std::thread::sleep(Duration::from_secs(4));
@@ -119,6 +119,6 @@ fn a_history_without_permission_is_not_reported_as_absent() {
         let said = format!("{history}: permission denied: only the user of the agent may read it");
         assert!(sentence.contains(&said), "{sentence}");
         assert!(sentence.contains("run this command as root"), "{sentence}");
-        assert!(!sentence.contains("no history"), "{sentence}");
+        assert!(!sentence.contains("no recording"), "{sentence}");
     }
 }

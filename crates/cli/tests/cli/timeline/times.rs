@@ -83,5 +83,5 @@ fn a_file_without_a_problem_is_not_reported_as_without_times() {
     )
     .unwrap();
     let stderr = timeline(&path, &[]).sentence();
-    assert!(stderr.contains("no call that hung"), "{stderr}");
+    assert!(stderr.contains("no stuck call"), "{stderr}");
 }

@@ -1,4 +1,4 @@
-//! The command line's words, and the help that teaches them.
+//! The arguments of the command line, and their help.
 
 use std::time::Duration;
 
@@ -11,31 +11,31 @@ const EXAMPLES: &str = "\
 Examples, after 'testbed up':
   testbed-pods run web --container main --container sidecar
   testbed-pods run load --count 100       # load-0 to load-99, prints their sandbox ids
-  testbed-pods kill web main              # as the OOM killer would
-  testbed-pods restart web main           # as the kubelet would then
-  testbed-pods dead 500                   # a heavy list of containers
+  testbed-pods kill web main              # like the OOM killer
+  testbed-pods restart web main           # like the kubelet after it
+  testbed-pods dead 500                   # a large list of containers
   testbed-pods rm --all
 
-The container status lock of containerd, ListContainers hanging for 30 s:
+The container status lock of containerd; ListContainers is stuck for 30 s:
   sandbox=$(testbed-pods run victim)
   testbed shim-stop $sandbox
   testbed-pods lock victim main --for 30s &
-  testbed-pods kill web main              # works all the same, and the kubelet would not notice
+  testbed-pods kill web main              # works, and a kubelet would not notice
   wait; testbed shim-cont $sandbox
 
-A POD is NAME or NAMESPACE/NAME. Only pods that were made by this command (or by its library)
-are seen, and only instances of the test bed are touched.
+A POD is NAME or NAMESPACE/NAME. Only pods that this command (or its library) has created are
+listed, and only instances of the testbed are used.
 
-Exit codes: 0 done, 1 could not be done (stderr says why in one sentence), 2 bad usage";
+Exit codes: 0 done, 1 failed (stderr has the reason in one sentence), 2 usage error";
 
-/// The container of a pod that is run without any said.
+/// The container of a pod if none is given.
 pub(crate) const CONTAINER: &str = "main";
 
-/// Pods on the test bed: run them, end them, break them
+/// Run, stop and break pods on the testbed
 #[derive(Debug, Parser)]
 #[command(after_help = EXAMPLES, styles = Styles::plain(), max_term_width = 100)]
 pub(crate) struct Args {
-    /// CRI endpoint of the instance, as 'testbed endpoint' prints it
+    /// CRI endpoint of the instance, which 'testbed endpoint' prints
     #[arg(
         short,
         long,
@@ -51,13 +51,13 @@ pub(crate) struct Args {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Verb {
-    /// Run a pod, or many; prints the id of each sandbox
+    /// Run one or more pods; prints the id of each sandbox
     Run(Run),
-    /// Start the next attempt of a container, ending the present one; prints its id
+    /// Start the next attempt of a container, and stop the current one; prints the new id
     Restart(One),
-    /// SIGKILL a container's init process, behind the runtime's back
+    /// SIGKILL the init process of a container, without the runtime
     Kill(One),
-    /// Have the runtime end a container, at once (StopContainer)
+    /// Stop a container at once with StopContainer
     Exit(One),
     /// Stop and remove pods with all their containers
     #[command(group = clap::ArgGroup::new("which").required(true))]
@@ -65,38 +65,38 @@ pub(crate) enum Verb {
         /// Pods to remove
         #[arg(value_name = "POD", group = "which")]
         pods: Vec<String>,
-        /// All pods of this command in this instance
+        /// All pods that this command has created in this instance
         #[arg(long, group = "which")]
         all: bool,
     },
     /// Show pods and containers
     List {
-        /// Ids in full, as 'testbed shim-stop' wants them
+        /// Complete ids, which 'testbed shim-stop' needs
         #[arg(long)]
         full: bool,
     },
-    /// Hold an UpdateContainerResources call, which keeps the container's status locked
+    /// Keep an UpdateContainerResources call outstanding, which locks the status of the container
     ///
-    /// Stop the pod's shim first (testbed shim-stop SANDBOX_ID), else the call is answered at
-    /// once. The end of this call frees the lock, and so does resuming the shim.
+    /// Stop the shim of the pod first (testbed shim-stop SANDBOX_ID); otherwise the call is answered
+    /// at once. The end of this call, or of the stop, releases the lock.
     Lock {
         #[command(flatten)]
         one: One,
-        /// How long, as in 500ms, 30s, 4m30s
+        /// Duration, for example 500ms, 30s, 4m30s
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         r#for: Duration,
     },
-    /// Compare a kubelet alone with one behind a guard: both relist, and start a container again
-    /// that is killed in a pod of each
+    /// Compare a kubelet without a guard with one behind a guard: both relist, and restart a
+    /// container that is killed in a pod of each
     Compare {
-        /// The pod of the kubelet alone, which has the container `main`
+        /// The pod of the kubelet without a guard; it has the container `main`
         alone: String,
-        /// The pod of the kubelet behind the guard, likewise
+        /// The pod of the kubelet behind the guard; it has the container `main`
         guarded: String,
         /// CRI endpoint of the guard
         #[arg(long, value_name = "ENDPOINT")]
         guard: Endpoint,
-        /// How long, as in 500ms, 30s, 4m30s
+        /// Duration, for example 500ms, 30s, 4m30s
         #[arg(long, value_name = "DURATION", value_parser = duration)]
         r#for: Duration,
     },
@@ -111,16 +111,16 @@ pub(crate) struct Run {
     /// Namespace of the pod
     #[arg(long, value_name = "NS", default_value = "default")]
     pub(crate) namespace: String,
-    /// A container; may be given several times
+    /// Name of a container; can be repeated
     #[arg(long = "container", value_name = "NAME", default_value = CONTAINER)]
     pub(crate) containers: Vec<String>,
-    /// What each container runs, as a shell's line; without, it waits for SIGTERM
+    /// Shell command that each container runs [default: wait for SIGTERM]
     #[arg(long, value_name = "LINE")]
     pub(crate) command: Option<String>,
-    /// So many pods, made four at a time
+    /// Number of pods, which are created four at a time
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) count: Option<u16>,
-    /// Network of the pod: the host's, or its own by CNI
+    /// Network of the pod: that of the host, or a separate one by CNI
     #[arg(
         long,
         value_name = "host|pod",
@@ -132,7 +132,7 @@ pub(crate) struct Run {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Dead {
-    /// How many containers
+    /// Number of containers
     #[arg(value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) count: u16,
     /// Name of the pod
@@ -140,7 +140,7 @@ pub(crate) struct Dead {
     pub(crate) pod: String,
 }
 
-/// A container, by names.
+/// A container, by its name and that of its pod.
 #[derive(Debug, clap::Args)]
 pub(crate) struct One {
     /// Name of the pod
@@ -175,12 +175,12 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn the_command_line_is_sound() {
+    fn the_command_line_is_valid() {
         Args::command().debug_assert();
     }
 
     #[test]
-    fn durations_are_written_as_go_writes_them() {
+    fn durations_have_the_format_of_go() {
         assert_eq!(duration("4m30s"), Ok(Duration::from_secs(270)));
         assert_eq!(duration("500ms"), Ok(Duration::from_millis(500)));
         assert!(duration("-1s").is_err() && duration("30").is_err());

@@ -1,7 +1,7 @@
-//! Two kubelets at work on one runtime, as far as pods live by them: one alone, one behind a guard.
+//! Two imitated kubelets on one runtime: one without a guard, and one behind a guard.
 //!
-//! Each relists every second, and starts its own container again once it sees that it exited. In
-//! the middle of a fault the containers of both are killed.
+//! Each relists every second, and restarts its own container after a relist shows that it exited. During
+//! a fault the containers of both are killed.
 
 use std::cell::RefCell;
 use std::io::Write;
@@ -13,22 +13,23 @@ use testbed_driver::{ContainerState, Driver, Error};
 use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep};
 
-/// A kubelet's relist period, and after how long without one its node is NotReady.
+/// A kubelet's relist period.
 const PERIOD: Duration = Duration::from_secs(1);
+/// The node is NotReady if its kubelet has not relisted for this long.
 const THRESHOLD: Duration = Duration::from_secs(180);
 
-/// How often a line is printed.
-const LINE: Duration = Duration::from_secs(5);
+/// The time between two lines of output.
+const LINE_PERIOD: Duration = Duration::from_secs(5);
 
-/// What one kubelet has done.
-struct Seen {
+/// The progress of one kubelet.
+struct Progress {
     relisted: Instant,
-    /// When its container was killed, and how long it took until it ran again.
+    /// When its container was killed, and how long after that it was restarted.
     killed: Option<Instant>,
     restarted: Option<Duration>,
 }
 
-/// Compares for a time; `pods` are the pods of the kubelet alone and of that behind `guard`.
+/// Compares for this time. `pods` are the pods of the kubelet without a guard and of that behind `guard`.
 pub(crate) async fn compare(
     driver: &Driver,
     guard: &Endpoint,
@@ -36,54 +37,59 @@ pub(crate) async fn compare(
     container: &str,
     time: Duration,
 ) -> Result<(), Error> {
-    // As patient as a kubelet is.
+    // The deadline of a kubelet's calls.
     let alone = driver.clone().with_deadline(Duration::from_secs(120));
     let behind = alone.through(guard);
     let start = Instant::now();
-    let seen = [alone, behind].map(|driver| {
-        let seen = Seen {
+    let progress = [alone, behind].map(|driver| {
+        let progress = Progress {
             relisted: start,
             killed: None,
             restarted: None,
         };
-        (driver, Rc::new(RefCell::new(seen)))
+        (driver, Rc::new(RefCell::new(progress)))
     });
-    for ((driver, seen), pod) in seen.iter().zip(pods) {
-        let (driver, seen) = (driver.clone(), seen.clone());
-        spawn_local(relist(driver, seen, pod.to_owned(), container.to_owned()));
+    for ((driver, progress), pod) in progress.iter().zip(pods) {
+        let (driver, progress) = (driver.clone(), progress.clone());
+        spawn_local(relist(
+            driver,
+            progress,
+            pod.to_owned(),
+            container.to_owned(),
+        ));
     }
     print(&["", "kubelet alone", "kubelet behind pleg guard"]);
     while start.elapsed() < time {
-        sleep(LINE).await;
-        if seen[0].1.borrow().killed.is_none() {
-            for ((_, seen), pod) in seen.iter().zip(pods) {
+        sleep(LINE_PERIOD).await;
+        if progress[0].1.borrow().killed.is_none() {
+            for ((_, progress), pod) in progress.iter().zip(pods) {
                 let id = driver.running_container(pod, container).await?;
                 driver.kill(&id, driver.pid(&id).await?)?;
-                seen.borrow_mut().killed = Some(Instant::now());
+                progress.borrow_mut().killed = Some(Instant::now());
             }
-            let what = "one container killed";
-            print(&["", what, what]);
+            let event = "one container killed";
+            print(&["", event, event]);
         }
         let seconds = format!("{:3} s", start.elapsed().as_secs());
-        let [alone, behind] = [0, 1].map(|of: usize| seen[of].1.borrow().line());
+        let [alone, behind] = [0, 1].map(|kubelet: usize| progress[kubelet].1.borrow().line());
         print(&[&seconds, &alone, &behind]);
     }
-    let [alone, behind] = [0, 1].map(|of: usize| seen[of].1.borrow().end());
+    let [alone, behind] = [0, 1].map(|kubelet: usize| progress[kubelet].1.borrow().end());
     let end = format!(
         "\nOne container is stuck. The kubelet alone {alone}; the kubelet behind the guard {behind}.\n"
     );
-    say(&end);
+    write(&end);
     Ok(())
 }
 
-async fn relist(driver: Driver, seen: Rc<RefCell<Seen>>, pod: String, container: String) {
+async fn relist(driver: Driver, progress: Rc<RefCell<Progress>>, pod: String, container: String) {
     loop {
         sleep(PERIOD).await;
-        let asked = Instant::now();
+        let began = Instant::now();
         let Ok(pods) = driver.pods().await else {
             continue;
         };
-        seen.borrow_mut().relisted = asked;
+        progress.borrow_mut().relisted = began;
         let Some(found) = pods.into_iter().find(|found| found.is(&pod)) else {
             continue;
         };
@@ -91,14 +97,14 @@ async fn relist(driver: Driver, seen: Rc<RefCell<Seen>>, pod: String, container:
             .newest(&container)
             .is_ok_and(|newest| newest.state == ContainerState::ContainerExited);
         if exited && driver.restart_container(&found, &container).await.is_ok() {
-            let mut seen = seen.borrow_mut();
-            seen.restarted = seen.killed.map(|killed| killed.elapsed());
+            let mut progress = progress.borrow_mut();
+            progress.restarted = progress.killed.map(|killed| killed.elapsed());
         }
     }
 }
 
-impl Seen {
-    /// For how long no relist was good.
+impl Progress {
+    /// For how long no relist has succeeded.
     fn age(&self) -> Duration {
         self.relisted.elapsed().saturating_sub(PERIOD)
     }
@@ -143,11 +149,11 @@ impl Seen {
 
 fn print(cells: &[&str; 3]) {
     let [time, alone, behind] = cells;
-    say(&format!("{time:5}  {alone:48}  {behind}\n"));
+    write(&format!("{time:5}  {alone:48}  {behind}\n"));
 }
 
-fn say(text: &str) {
-    // A reader that has seen enough is no error.
+fn write(text: &str) {
+    // A reader may close its end early.
     let _ = std::io::stdout().write_all(text.as_bytes());
     let _ = std::io::stdout().flush();
 }

@@ -1,18 +1,18 @@
-//! The table of `list`: a line for each container, and for a pod without any.
+//! The table of `list`: a line for each container, and for each pod without containers.
 
 use std::io::Write;
 
 use testbed_driver::{Container, ContainerState, Driver, Error, Pod};
 
-/// As many characters of an id as crictl shows.
-const SHORT: usize = 13;
+/// The number of characters of an id that crictl shows.
+const SHORT_ID: usize = 13;
 
 type Row = [String; 7];
 
 pub(crate) async fn list(driver: &Driver, full: bool) -> Result<(), Error> {
     let pods = driver.pods().await?;
     let table = table(&pods, full);
-    // A reader that has seen enough (`list | head`) is no error.
+    // A reader may close its end early, for example in `list | head`.
     let _ = std::io::stdout().write_all(table.as_bytes());
     Ok(())
 }
@@ -49,7 +49,7 @@ fn table(pods: &[Pod], full: bool) -> String {
 fn row(pod: &Pod, container: Option<&Container>, full: bool) -> Row {
     let id = |id: &str| match full {
         true => id.to_owned(),
-        false => id.chars().take(SHORT).collect(),
+        false => id.chars().take(SHORT_ID).collect(),
     };
     let of = |text: fn(&Container) -> String| container.map_or_else(|| "-".into(), text);
     [

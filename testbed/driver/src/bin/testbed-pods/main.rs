@@ -1,9 +1,9 @@
-//! Pods on the test bed, by hand: the command line of [`testbed_driver`].
+//! The command line of [`testbed_driver`]: pods on the testbed by hand.
 
 #![allow(
     clippy::print_stdout,
     clippy::print_stderr,
-    reason = "a command line speaks there"
+    reason = "the output of a command"
 )]
 
 mod args;
@@ -41,8 +41,8 @@ async fn run(args: Args) -> Result<(), Error> {
 async fn perform(args: Args) -> Result<(), Error> {
     let driver = Driver::new(&args.runtime_endpoint)?;
     match args.verb {
-        Verb::Run(wanted) => verbs::run(&driver, &wanted).await,
-        Verb::Dead(wanted) => verbs::dead(&driver, &wanted).await,
+        Verb::Run(options) => verbs::run(&driver, &options).await,
+        Verb::Dead(options) => verbs::dead(&driver, &options).await,
         Verb::Restart(one) => verbs::restart(&driver, &one).await,
         Verb::Kill(one) => verbs::kill(&driver, &one).await,
         Verb::Exit(one) => verbs::exit(&driver, &one).await,

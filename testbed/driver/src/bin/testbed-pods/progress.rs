@@ -1,31 +1,35 @@
-//! One line on a terminal that counts; nothing without a terminal.
+//! A line with a count, on a terminal only.
 
 use std::io::IsTerminal;
 
 pub(crate) struct Progress {
-    what: &'static str,
+    noun: &'static str,
     total: usize,
-    shown: bool,
+    is_shown: bool,
 }
 
 impl Progress {
-    /// Counts `what` up to `total`; a single one is not worth a line.
-    pub(crate) fn new(what: &'static str, total: usize) -> Self {
-        let shown = total > 1 && std::io::stderr().is_terminal();
-        Self { what, total, shown }
+    /// Counts up to `total`. A total of one is not shown.
+    pub(crate) fn new(noun: &'static str, total: usize) -> Self {
+        let is_shown = total > 1 && std::io::stderr().is_terminal();
+        Self {
+            noun,
+            total,
+            is_shown,
+        }
     }
 
     pub(crate) fn show(&self, done: usize) {
-        if self.shown {
-            eprint!("\r{done} of {} {}", self.total, self.what);
+        if self.is_shown {
+            eprint!("\r{done} of {} {}", self.total, self.noun);
         }
     }
 }
 
 impl Drop for Progress {
-    /// Leaves the line to what comes next, an error for one.
+    /// Clears the line for the next output, for example an error.
     fn drop(&mut self) {
-        if self.shown {
+        if self.is_shown {
             eprint!("\r\x1b[K");
         }
     }

@@ -1,4 +1,4 @@
-//! What each verb does, in terms of the library.
+//! The verbs, as calls of the library.
 
 use std::time::{Duration, Instant};
 
@@ -7,8 +7,8 @@ use testbed_driver::{ContainerSpec, Driver, Error, Pod, PodSpec};
 use crate::args::{Dead, One, Run};
 use crate::progress::Progress;
 
-pub(crate) async fn run(driver: &Driver, wanted: &Run) -> Result<(), Error> {
-    let specs = specs(wanted);
+pub(crate) async fn run(driver: &Driver, options: &Run) -> Result<(), Error> {
+    let specs = specs(options);
     refuse_second(driver, &specs).await?;
     let progress = Progress::new("pods", specs.len());
     let pods = driver.run_pods(&specs, |done| progress.show(done)).await?;
@@ -19,11 +19,11 @@ pub(crate) async fn run(driver: &Driver, wanted: &Run) -> Result<(), Error> {
     Ok(())
 }
 
-pub(crate) async fn dead(driver: &Driver, wanted: &Dead) -> Result<(), Error> {
-    let spec = PodSpec::new(&wanted.pod);
+pub(crate) async fn dead(driver: &Driver, options: &Dead) -> Result<(), Error> {
+    let spec = PodSpec::new(&options.pod);
     refuse_second(driver, std::slice::from_ref(&spec)).await?;
     let pod = driver.run_pod(&spec).await?;
-    let count = usize::from(wanted.count);
+    let count = usize::from(options.count);
     let progress = Progress::new("containers", count);
     driver
         .run_dead(&pod, count, |done| progress.show(done))
@@ -60,7 +60,7 @@ pub(crate) async fn lock(driver: &Driver, one: &One, time: Duration) -> Result<(
             pod: one.pod.clone(),
         });
     }
-    eprintln!("UpdateContainerResources is outstanding; it is given up after {time:?}");
+    eprintln!("UpdateContainerResources is outstanding; it is cancelled after {time:?}");
     update.wait(time.saturating_sub(begin.elapsed())).await;
     if update.is_held() {
         return Ok(());
@@ -69,36 +69,38 @@ pub(crate) async fn lock(driver: &Driver, one: &One, time: Duration) -> Result<(
     update.answered().await
 }
 
-/// No pods: all of them. A pod with several sandboxes is removed as a whole.
+/// Removes the named pods, or all pods if none is named. Removes all sandboxes of a pod.
 pub(crate) async fn rm(driver: &Driver, names: &[String]) -> Result<(), Error> {
-    let mut there = driver.sandboxes().await?;
+    let mut existing = driver.sandboxes().await?;
     if let Some(missing) = names
         .iter()
-        .find(|name| !there.iter().any(|pod| pod.is(name)))
+        .find(|name| !existing.iter().any(|pod| pod.is(name)))
     {
         return Err(Error::NoPod(missing.clone()));
     }
-    let is_meant = |pod: &Pod| names.is_empty() || names.iter().any(|name| pod.is(name));
-    there.retain(is_meant);
-    let progress = Progress::new("pods removed", there.len());
-    driver.remove_pods(&there, |done| progress.show(done)).await
+    let is_named = |pod: &Pod| names.is_empty() || names.iter().any(|name| pod.is(name));
+    existing.retain(is_named);
+    let progress = Progress::new("pods removed", existing.len());
+    driver
+        .remove_pods(&existing, |done| progress.show(done))
+        .await
 }
 
-fn specs(wanted: &Run) -> Vec<PodSpec> {
-    let names = match wanted.count {
-        None => vec![wanted.name.clone()],
+fn specs(options: &Run) -> Vec<PodSpec> {
+    let names = match options.count {
+        None => vec![options.name.clone()],
         Some(count) => (0..count)
-            .map(|number| format!("{}-{number}", wanted.name))
+            .map(|number| format!("{}-{number}", options.name))
             .collect(),
     };
-    let command: Vec<&str> = match &wanted.command {
+    let command: Vec<&str> = match &options.command {
         None => Vec::new(),
         Some(line) => vec!["sh", "-c", line],
     };
     let spec = |name| PodSpec {
-        namespace: wanted.namespace.clone(),
-        network: wanted.network.into(),
-        containers: wanted
+        namespace: options.namespace.clone(),
+        network: options.network.into(),
+        containers: options
             .containers
             .iter()
             .map(|container| ContainerSpec::new(container, &command))
@@ -108,16 +110,16 @@ fn specs(wanted: &Run) -> Vec<PodSpec> {
     names.into_iter().map(spec).collect()
 }
 
-/// The runtime would take a second pod of the same name, since its uid differs; no command
-/// could distinguish the two then.
+/// The runtime accepts a second pod of this name, because its UID differs. But no command could
+/// distinguish the two.
 async fn refuse_second(driver: &Driver, specs: &[PodSpec]) -> Result<(), Error> {
-    let there = driver.sandboxes().await?;
-    let is_there = |spec: &&PodSpec| {
-        there
+    let existing = driver.sandboxes().await?;
+    let exists = |spec: &&PodSpec| {
+        existing
             .iter()
             .any(|pod| (&pod.namespace, &pod.name) == (&spec.namespace, &spec.name))
     };
-    match specs.iter().find(is_there) {
+    match specs.iter().find(exists) {
         Some(second) => Err(Error::PodExists(second.name.clone())),
         None => Ok(()),
     }

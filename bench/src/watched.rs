@@ -1,5 +1,5 @@
-//! A quiet node of which births, processes and the stream are watched: what we take of a CPU, and what
-//! the runtime takes because of us.
+//! A quiet node on which new tasks, processes and the event stream are watched: the CPU time of pleg,
+//! and of the runtime.
 
 use std::fs;
 use std::sync::Arc;
@@ -17,19 +17,20 @@ use crate::cpu::{Progress, used};
 use crate::table::{Table, ratio, time};
 use crate::{Effort, node};
 
-/// By then births, processes and the stream are watched, and lists are as rare as they become.
+/// Within this time everything is watched, and the period of lists is the longest.
 const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
-/// The kernel is asked for the death of every container, as `pleg watch` does by default.
-const MOST_PIDFDS: usize = 512;
+/// Every container has a pidfd, as with `pleg watch` by default.
+const MAX_PIDFDS: usize = 512;
 
-/// A share of a CPU, as nanoseconds a second.
+/// CPU time, in nanoseconds per second.
 struct Cpu {
-    ours: f64,
+    pleg: f64,
     runtime: f64,
 }
 
-/// Compares a node without a client, one that is listed each second, and one of which all is watched.
+/// Compares a node without a client, one that is listed every second, and one on which everything is
+/// watched.
 pub async fn measure(
     testbed: &Testbed,
     effort: Effort,
@@ -39,50 +40,56 @@ pub async fn measure(
     let pid = testbed.verb(&["pid"]).await?;
     let tasks = format!("/proc/{}/task", pid.trim());
 
-    progress.say("containerd by itself");
+    progress.show("containerd without a client");
     let no_client = observe(&tasks, effort.idle_lists).await?;
 
-    progress.say("idle, listed each second");
+    progress.show("idle, listed every second");
     let pleg = start(&endpoint, Mode::Generic);
-    sleep(node::CALM).await;
+    sleep(node::SETTLING_TIME).await;
     let lists = observe(&tasks, effort.idle_lists).await?;
     drop(pleg);
 
     let pleg = start(&endpoint, Mode::Auto);
     let period = settle(&pleg).await?;
-    let minutes = effort.idle_proven.as_secs_f64() / 60.0;
-    progress.say(&format!("idle while all is watched, for {minutes} min"));
-    let proven = observe(&tasks, effort.idle_proven).await?;
+    let minutes = effort.idle_watched.as_secs_f64() / 60.0;
+    progress.show(&format!(
+        "idle while everything is watched, for {minutes} min"
+    ));
+    let watched = observe(&tasks, effort.idle_watched).await?;
     let now = pleg.status().await?.relist.period_seconds;
     ensure!(
         now == period,
-        "the stream failed meanwhile: lists each {now} s"
+        "the stream failed meanwhile: lists are requested every {now} s"
     );
 
     let head = [
-        "CPU time in a second",
-        "ours",
-        "of the target",
-        "containerd's",
+        "CPU time per second",
+        "pleg",
+        "ratio to target",
+        "containerd",
     ];
     let mut table = Table::new("Idle, 100 pods x 2 containers, containerd 1.7", &head);
-    let mut row = |what: String, cpu: Cpu, watched: bool| {
-        let ours = if watched { time(cpu.ours) } else { "-".into() };
-        let share = if watched {
-            ratio(cpu.ours, 50e3)
+    let mut row = |name: String, cpu: Cpu, has_pleg: bool| {
+        let pleg = if has_pleg { time(cpu.pleg) } else { "-".into() };
+        let share = if has_pleg {
+            ratio(cpu.pleg, 50e3)
         } else {
             "-".into()
         };
-        table.row([what, ours, share, time(cpu.runtime)]);
+        table.row([name, pleg, share, time(cpu.runtime)]);
     };
     row("no client".into(), no_client, false);
-    row("lists each second".into(), lists, true);
-    row(format!("all watched, lists each {period} s"), proven, true);
+    row("listed every second".into(), lists, true);
+    row(
+        format!("everything watched, listed every {period} s"),
+        watched,
+        true,
+    );
     table.note(format!(
-        "Over {} s, {} s and {} s. The target is 0.05 ms a second while all is watched.",
+        "Measured over {} s, {} s and {} s. The target while everything is watched is 0.05 ms per second.",
         effort.idle_lists.as_secs(),
         effort.idle_lists.as_secs(),
-        effort.idle_proven.as_secs(),
+        effort.idle_watched.as_secs(),
     ));
     Ok(table)
 }
@@ -94,13 +101,13 @@ fn start(endpoint: &Endpoint, mode: Mode) -> Pleg {
         ..Config::default()
     };
     let environment = Environment {
-        kernel: Some(Arc::new(Pidfds::new("/proc", endpoint.path(), MOST_PIDFDS))),
+        kernel: Some(Arc::new(Pidfds::new("/proc", endpoint.path(), MAX_PIDFDS))),
         ..node::environment()
     };
     Pleg::start(runtime, config, environment)
 }
 
-/// Waits until lists are as rare as they become; gives their period.
+/// Waits until the period of lists is the longest, and returns it.
 async fn settle(pleg: &Pleg) -> anyhow::Result<f64> {
     let ceiling = Config::default().relist_ceiling.as_secs_f64();
     let begun = Instant::now();
@@ -113,7 +120,7 @@ async fn settle(pleg: &Pleg) -> anyhow::Result<f64> {
     }
     let status = pleg.status().await?;
     anyhow::bail!(
-        "lists are not rare: {:?}, {:?}",
+        "the period of lists is not the longest one: {:?}, {:?}",
         status.stream,
         status.kernel
     )
@@ -122,15 +129,15 @@ async fn settle(pleg: &Pleg) -> anyhow::Result<f64> {
 async fn observe(tasks: &str, time: Duration) -> anyhow::Result<Cpu> {
     let before = (Instant::now(), used(), of_tasks(tasks)?);
     sleep(time).await;
-    let (ours, runtime) = (used() - before.1, of_tasks(tasks)? - before.2);
+    let (pleg, runtime) = (used() - before.1, of_tasks(tasks)? - before.2);
     let seconds = before.0.elapsed().as_secs_f64();
     Ok(Cpu {
-        ours: ours.as_nanos() as f64 / seconds,
+        pleg: pleg.as_nanos() as f64 / seconds,
         runtime: runtime / seconds,
     })
 }
 
-/// Nanoseconds that the threads of a process have run for. Go's threads do not end.
+/// Nanoseconds that the threads of a process have run. Threads of a Go program do not end.
 fn of_tasks(tasks: &str) -> anyhow::Result<f64> {
     let mut sum = 0.0;
     for task in fs::read_dir(tasks).context("containerd's threads")? {

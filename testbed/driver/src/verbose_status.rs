@@ -1,4 +1,4 @@
-//! What only containerd's verbose status shows: the process, and its command line.
+//! What only the verbose status of containerd contains: the process, and its command line.
 
 use cri::Rpc;
 use cri::v1::{ContainerStatusRequest, ContainerStatusResponse, NamespaceMode};
@@ -9,17 +9,17 @@ use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::spec::Network;
 
-/// The few things that are wanted of a long JSON; the rest, environment included, is dropped.
+/// The parts of the verbose status that are used. The rest, for example the environment, is dropped.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Inside {
-    /// None for a container that does not run.
+pub(crate) struct VerboseStatus {
+    /// `None` for a container that is not running.
     pub(crate) pid: Option<Pid>,
     pub(crate) command: Vec<String>,
     pub(crate) network: Network,
 }
 
 impl Driver {
-    pub(crate) async fn inside(&self, id: &str) -> Result<Inside> {
+    pub(crate) async fn verbose_status(&self, id: &str) -> Result<VerboseStatus> {
         let answer = self.container_status(id, true).await?;
         let text = answer.info.get("info").map_or("{}", String::as_str);
         let info = serde_json::from_str(text).map_err(|error| Error::Info(id.into(), error))?;
@@ -40,11 +40,11 @@ impl Driver {
     }
 }
 
-fn read(info: &Value) -> Inside {
+fn read(info: &Value) -> VerboseStatus {
     let command = info["config"]["command"].as_array().into_iter().flatten();
     let mode = &info["config"]["linux"]["security_context"]["namespace_options"]["network"];
-    Inside {
-        // 0 after the end of the process; kill(2) would take that for our own process group.
+    VerboseStatus {
+        // 0 after the process has ended. kill(2) would signal the process group of the caller.
         pid: info["pid"]
             .as_i64()
             .and_then(|pid| i32::try_from(pid).ok())
@@ -75,7 +75,7 @@ mod tests {
         });
         assert_eq!(
             read(&info),
-            Inside {
+            VerboseStatus {
                 pid: Pid::from_raw(42),
                 command: ["sh", "-c", "true"].map(str::to_owned).into(),
                 network: Network::Host,
@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_that_would_kill_more_than_a_container_is_no_pid() {
+    fn a_pid_that_would_kill_more_than_a_container_is_ignored() {
         for pid in [-1, 0, 1] {
             assert_eq!(read(&serde_json::json!({ "pid": pid })).pid, None);
         }

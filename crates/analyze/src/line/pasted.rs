@@ -104,12 +104,13 @@ fn without_no_breaks(line: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// `   12  `, `12: `, `12| `: the number, and what is behind it.
+/// `   12  `, `12: `, `12| `, `12 | `: the number, and what is behind it.
 fn number(line: &[u8]) -> Option<(u64, &[u8])> {
     let line = line.trim_ascii_start();
     let end = line.iter().position(|byte| !byte.is_ascii_digit())?;
     let number = std::str::from_utf8(&line[..end]).ok()?.parse().ok()?;
     match &line[end..] {
+        [b' ', b'|', b' ', rest @ ..] => Some((number, rest)),
         [b' ' | b'\t' | b':' | b'|', rest @ ..] => Some((number, rest)),
         _ => None,
     }
@@ -195,6 +196,7 @@ mod tests {
             "LINE<br>",
             "* `LINE`<br/>",
             "17:LINE",
+            "17 | LINE",
             "   17  LINE",
             "/var/log/messages:LINE",
             "kubelet.log:1204:LINE",

@@ -15,6 +15,7 @@
 //! assert_eq!(said, Some((b'E', &b"skipping"[..])));
 //! ```
 
+pub mod calendar;
 pub(crate) mod forms;
 pub mod klog;
 pub(crate) mod pasted;

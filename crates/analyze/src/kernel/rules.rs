@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::KernelStack;
 use crate::proof::Proof;
-use crate::rules::{Of, Rules, Shown, Texts, is_like};
+use crate::rules::{Of, Rules, Texts, is_like};
 use crate::table::TableRow;
 
 /// Functions in which a blocked task waits.
@@ -141,7 +141,7 @@ impl KernelStackRule {
 pub fn proofs(stack: &KernelStack) -> Vec<Proof> {
     let mut proofs = match entry_of(stack) {
         Some((function, of)) => vec![of_function(stack, function, of)],
-        None => row(stack).map(|row| by_rules(&row)).unwrap_or_default(),
+        None => row(stack).map_or_else(Vec::new, |row| Rules::active().proofs(&row)),
     };
     // The release of the kernel counts only if the stack shows a fault that it has.
     if let Some(fault) = known_fault(stack) {
@@ -154,16 +154,9 @@ pub fn proofs(stack: &KernelStack) -> Vec<Proof> {
         let row = row.text("text", &*format!("{says}{fault}"));
         let row = row.text("process", stack.process.as_deref());
         let pid = stack.pid.map(|pid| pid.to_string());
-        proofs.extend(by_rules(&row.text("pid", pid.as_deref())));
+        proofs.extend(Rules::active().proofs(&row.text("pid", pid.as_deref())));
     }
     proofs
-}
-
-fn by_rules(row: &TableRow) -> Vec<Proof> {
-    match Rules::active().of_row(row) {
-        Shown::Proofs(proofs) => proofs,
-        Shown::Failure(_) | Shown::Nothing => Vec::new(),
-    }
 }
 
 /// The function that decides, and its rule.
@@ -239,7 +232,7 @@ pub fn held_up(stack: &KernelStack) -> Vec<Proof> {
     };
     let task = stack.task().unwrap_or_else(|| "a task".to_owned());
     let row = TableRow::new("kernel-locks", stack.line).text("task", &*task);
-    by_rules(&row.text("long", &*long(stack)).text("function", function))
+    Rules::active().proofs(&row.text("long", &*long(stack)).text("function", function))
 }
 
 /// A task that waits, of which no rule says more.

@@ -108,7 +108,7 @@ impl MetricsReading {
     pub fn is_slow(&self) -> bool {
         self.relist
             .p99_seconds
-            .is_some_and(|seconds| seconds >= facts().limits.slow_relist_seconds)
+            .is_some_and(|seconds| seconds >= facts().limits["slowRelistSeconds"])
     }
 }
 

@@ -15,6 +15,7 @@
 //! assert_eq!(proofs(&rows)[0].cause.id(), "storage-unresponsive");
 //! ```
 
+mod columns;
 mod row;
 mod rules;
 

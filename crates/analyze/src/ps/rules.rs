@@ -64,8 +64,9 @@ pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     proofs
 }
 
-/// What they show together, while this many calls that wait for a CNI plugin are late.
-pub fn tables(rows: &[Row], late_calls: u64) -> Vec<TableRow> {
+/// What they show together, while this many calls that wait for a CNI plugin are late, on a node with
+/// this version of runc.
+pub fn tables(rows: &[Row], late_calls: u64, runc: Option<&str>) -> Vec<TableRow> {
     let found = [
         uninterruptible(rows),
         sleeping_runcs(rows),
@@ -76,7 +77,15 @@ pub fn tables(rows: &[Row], late_calls: u64) -> Vec<TableRow> {
         blocked_in_driver(rows),
         blocked_elsewhere(rows),
     ];
-    found.into_iter().flatten().collect()
+    let idle = runc.and_then(|runc| idle_runcs(rows, runc));
+    let inits = rows.iter().filter(|row| is_runc_init(row));
+    let inits = inits.filter_map(|row| runc_init(row, runc?));
+    found
+        .into_iter()
+        .flatten()
+        .chain(idle)
+        .chain(inits)
+        .collect()
 }
 
 fn name(row: &Row) -> &str {
@@ -277,6 +286,44 @@ fn sleeping_runcs(rows: &[Row]) -> Option<TableRow> {
     let pairs: Vec<&Row> = rows.iter().filter(sleeping).collect();
     let row = table("sleeping-runcs", pairs.first()?);
     Some(row.number("count", pairs.len() as f64))
+}
+
+/// A `runc init` that waits in the kernel.
+fn runc_init(row: &Row, runc: &str) -> Option<TableRow> {
+    let function = row.wchan.as_deref()?;
+    let found = table("runc-inits", row).number("seconds", row.age.seconds());
+    Some(found.text("function", function).text("runc", runc))
+}
+
+/// Under a shim, runc exits as soon as the process that it starts is running: those that have been there
+/// for a minute, have no child, and are neither stopped nor blocked.
+fn idle_runcs(rows: &[Row], runc: &str) -> Option<TableRow> {
+    let by_pid: HashMap<u32, &Row> = rows.iter().map(|row| (row.pid, row)).collect();
+    let is_of_shim = |row: &Row| {
+        let parent = row.ppid.and_then(|pid| by_pid.get(&pid));
+        parent.is_some_and(|parent| name(parent).starts_with("containerd-shim"))
+    };
+    let runs = |row: &&Row| !is_in(row, 'Z');
+    let parents: Vec<u32> = rows
+        .iter()
+        .filter(runs)
+        .filter_map(|row| row.ppid)
+        .collect();
+    let is_idle = |row: &&Row| {
+        is_exec(row)
+            && row.age >= Age::Minutes
+            && is_in(row, 'S')
+            && is_of_shim(row)
+            && !parents.contains(&row.pid)
+    };
+    let idle: Vec<&Row> = rows.iter().filter(is_idle).collect();
+    let row = table("idle-runcs", idle.first()?).text("runc", runc);
+    let pids: Vec<String> = idle.iter().map(|row| row.pid.to_string()).collect();
+    let seconds = idle.iter().map(|row| row.age).min()?.seconds();
+    let row = row
+        .number("count", idle.len() as f64)
+        .number("seconds", seconds);
+    Some(row.text("pids", &*pids.join(" ")))
 }
 
 fn is_exec(row: &Row) -> bool {

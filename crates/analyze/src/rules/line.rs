@@ -1,7 +1,7 @@
 //! Rules on single lines: those that support a cause, and those that only show a failure.
 
 use causes::finding::Confidence;
-use causes::versions::{RuncFault, kernel_faults, runc_has};
+use causes::versions::{Fault, has_fault, kernel_faults};
 use serde::Deserialize;
 
 use super::texts::Texts;
@@ -24,7 +24,7 @@ pub struct LineRule {
     #[serde(default)]
     pub without: Texts,
     /// Behind the text is a version of runc that has this fault.
-    pub runc: Option<RuncFault>,
+    pub runc: Option<Fault>,
     /// The program that writes such lines.
     pub writer: Writer,
     /// How sure it is.
@@ -135,7 +135,7 @@ impl LineRule {
                 let mut places = memchr::memmem::find_iter(line, &self.text);
                 places.any(|at| {
                     let version = until(&line[at + self.text.len()..], b" ,\"\\");
-                    std::str::from_utf8(version).is_ok_and(|it| runc_has(fault, it) == Some(true))
+                    std::str::from_utf8(version).is_ok_and(|it| has_fault(fault, it) == Some(true))
                 })
             })
     }

@@ -55,10 +55,4 @@ impl Proof {
         self.culprit = culprit;
         self
     }
-
-    /// The same, with what it shows of this node.
-    pub fn headed(mut self, headline: impl Into<String>) -> Self {
-        self.headline = Some(headline.into());
-        self
-    }
 }

@@ -152,9 +152,8 @@ pub fn proofs(stack: &KernelStack) -> Vec<Proof> {
         let row = TableRow::new("kernel-faults", stack.line).text("shown", cause);
         let row = row.text("confidence", confidence.as_str());
         let row = row.text("text", &*format!("{says}{fault}"));
-        let row = row.text("process", stack.process.as_deref());
-        let pid = stack.pid.map(|pid| pid.to_string());
-        proofs.extend(Rules::active().proofs(&row.text("pid", pid.as_deref())));
+        let row = row.process(stack.process.as_deref(), stack.pid);
+        proofs.extend(Rules::active().proofs(&row));
     }
     proofs
 }
@@ -178,8 +177,7 @@ fn has_crashed(stack: &KernelStack) -> bool {
 
 /// What is known of a task of which no function that waits is known.
 fn row(stack: &KernelStack) -> Option<TableRow> {
-    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
-    let of = |table| TableRow::new(table, stack.line).text("task", &*task);
+    let of = |table| TableRow::new(table, stack.line).text("task", &*task(stack));
     // For a while the host of a virtual machine may keep its processor from running.
     if let Some(seconds) = stack.locked_up_seconds.filter(|_| stack.is_running) {
         let function = stack.instruction.iter().chain(&stack.functions).next();
@@ -198,11 +196,8 @@ fn row(stack: &KernelStack) -> Option<TableRow> {
     let seconds = stack.blocked_seconds.filter(|_| !is_known)?;
     let row = of("blocked-tasks").number("seconds", seconds as f64);
     let decides = stack.decides_on_files.then_some("yes");
-    let row = row
-        .text("decides", decides)
-        .text("process", stack.process.as_deref());
-    let pid = stack.pid.map(|pid| pid.to_string());
-    Some(row.text("pid", pid.as_deref()))
+    let row = row.text("decides", decides);
+    Some(row.process(stack.process.as_deref(), stack.pid))
 }
 
 /// The fault of this kernel's release that the stack shows.
@@ -230,21 +225,19 @@ pub fn held_up(stack: &KernelStack) -> Vec<Proof> {
     let Some(function) = kernel_lock(stack).filter(|_| may_be_hung) else {
         return Vec::new();
     };
-    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
-    let row = TableRow::new("kernel-locks", stack.line).text("task", &*task);
+    let row = TableRow::new("kernel-locks", stack.line).text("task", &*task(stack));
     Rules::active().proofs(&row.text("long", &*long(stack)).text("function", function))
 }
 
 /// A task that waits, of which no rule says more.
 pub fn waiting(stack: &KernelStack) -> TableRow {
-    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
     // The first process of a container, once it has to end.
     let init = stack
         .functions
         .iter()
         .find(|name| *name == "zap_pid_ns_processes");
     let function = init.map(String::as_str).or_else(|| kernel_lock(stack));
-    let row = TableRow::new("waiting-tasks", stack.line).text("task", &*task);
+    let row = TableRow::new("waiting-tasks", stack.line).text("task", &*task(stack));
     let seconds = stack.blocked_seconds.map(|seconds| seconds as f64);
     row.text("function", function).number("seconds", seconds)
 }
@@ -264,9 +257,13 @@ fn long(stack: &KernelStack) -> String {
     }
 }
 
+fn task(stack: &KernelStack) -> String {
+    stack.task().unwrap_or_else(|| "a task".to_owned())
+}
+
 fn waits(stack: &KernelStack, place: &str) -> String {
-    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
-    format!("{task} waits{}{place} in the kernel", long(stack))
+    let (task, long) = (task(stack), long(stack));
+    format!("{task} waits{long}{place} in the kernel")
 }
 
 fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) -> Proof {
@@ -276,10 +273,9 @@ fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) ->
         process: stack.process.clone(),
         ..Culprit::default()
     };
-    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
     let headline = of.rule.headline.as_ref().map(|headline| {
         let headline = headline
-            .replace("{task}", &task)
+            .replace("{task}", &task(stack))
             .replace("{long}", &long(stack));
         headline.replace("{function}", function)
     });

@@ -143,7 +143,7 @@ fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
         let (host, ident) = match (second, third) {
             (None, _) => (&line[..0], first),
             (Some(ident), None) => (first, ident),
-            _ => return known_word(line, carried),
+            _ => return None,
         };
         let is_of_kernel = host.is_empty() && KERNEL_WORDS.contains(&ident);
         if !is_ident(ident) || is_of_kernel {
@@ -163,14 +163,6 @@ fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     carried.host = host;
     (carried.ident, carried.pid) = ident_and_pid(ident);
     Some(&line[line.len()..])
-}
-
-/// `kubelet skipping …`, as in reports that were typed by hand.
-fn known_word<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
-    let word = super::until(line, b" ");
-    crate::kind::Writer::of_ident(word)?;
-    carried.ident = word;
-    Some(&line[word.len()..])
 }
 
 /// `kubelet[3694]: ` without a time, or `kubelet: ` for a known writer.
@@ -334,13 +326,6 @@ mod tests {
             "kubelet",
             "",
             "sync.(*Mutex).Lock()",
-        );
-        check(
-            "17:08:22.299597 kubelet skipping pod - [P: x]",
-            "",
-            "kubelet",
-            "",
-            " skipping pod - [P: x]",
         );
         check(
             "[pod/felix-1/felix] goroutine 1 [idle]:",

@@ -43,90 +43,79 @@ const WEEKDAYS: [&[u8; 3]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat",
 
 /// The time at the start of the line, and what follows it.
 pub fn take(line: &[u8]) -> Option<(Stamp, &[u8])> {
-    let mut at = Cursor(line);
-    let stamp = match line {
-        [b'0'..=b'9', ..] => iso(&mut at)
-            .or_else(|| of_unix(&mut at))
-            .or_else(|| clock_only(&mut at))
-            .or_else(|| named(&mut at))?,
-        [b'A'..=b'Z' | b'a'..=b'z' | 0x80.., ..] => named(&mut at)?,
+    let at = Cursor(line);
+    let (stamp, rest) = match line {
+        [b'0'..=b'9', ..] => iso(at)
+            .or_else(|| of_unix(at))
+            .or_else(|| clock_only(at))
+            .or_else(|| named(at))?,
+        [b'A'..=b'Z' | b'a'..=b'z' | 0x80.., ..] => named(at)?,
         _ => return None,
     };
-    Some((stamp, at.0))
+    Some((stamp, rest.0))
 }
 
+/// A time, and what follows it.
+type Taken<'a> = Option<(Stamp, Cursor<'a>)>;
+
 /// `2021-01-09T19:48:52.460628029+08:00` and similar, also with slashes as in Go's log.
-fn iso(at: &mut Cursor) -> Option<Stamp> {
-    let mut try_at = *at;
-    let year = try_at.number(4, 4)?;
-    let dash = if try_at.eat(b'-').is_some() {
-        b'-'
-    } else {
-        b'/'
+fn iso(mut at: Cursor<'_>) -> Taken<'_> {
+    let year = at.number(4, 4)?;
+    let dash = match at.eat(b'-') {
+        Some(()) => b'-',
+        None => at.eat(b'/').map(|()| b'/')?,
     };
-    if dash == b'/' {
-        try_at.eat(b'/')?;
-    }
-    let month = try_at.number(2, 2)?;
-    try_at.eat(dash)?;
-    let day = try_at.number(2, 2)?;
-    try_at.eat(b'T').or_else(|| try_at.eat(b' '))?;
-    let (second, nanos) = clock(&mut try_at)?;
-    let offset = zone(&mut try_at);
-    *at = try_at;
-    Some(Stamp {
+    let month = at.number(2, 2)?;
+    at.eat(dash)?;
+    let day = at.number(2, 2)?;
+    at.eat(b'T').or_else(|| at.eat(b' '))?;
+    let (second, nanos) = clock(&mut at)?;
+    let stamp = Stamp {
         year: i16::try_from(year).ok(),
         day: Some((i8::try_from(month).ok()?, i8::try_from(day).ok()?)),
         second,
         nanos,
-        offset,
-    })
+        offset: zone(&mut at),
+    };
+    Some((stamp, at))
 }
 
 /// `May 05 13:59:56.872`, `Jan 4 11:56:31`, `Mon 2024-05-06 13:59:56 UTC`, `Mon May  5 13:59:56 2017`.
-fn named(at: &mut Cursor) -> Option<Stamp> {
-    let mut try_at = *at;
-    let word = try_at.0.first_chunk::<3>()?;
+fn named(mut at: Cursor<'_>) -> Taken<'_> {
+    let word = at.0.first_chunk::<3>()?;
     if WEEKDAYS.contains(&word) {
-        try_at.0 = &try_at.0[3..];
-        let _ = try_at.eat(b',');
-        if try_at.spaces() == 0 {
+        at.0 = &at.0[3..];
+        let _ = at.eat(b',');
+        if at.spaces() == 0 {
             return None;
         }
-        if let Some(stamp) = iso(&mut try_at) {
-            *at = try_at;
-            return Some(stamp);
+        if let Some(taken) = iso(at) {
+            return Some(taken);
         }
-    } else if let Some(rest) = behind_weekday(try_at.0) {
-        try_at.0 = rest;
-        let stamp = iso(&mut try_at)?;
-        *at = try_at;
-        return Some(stamp);
+    } else if let Some(rest) = behind_weekday(at.0) {
+        return iso(Cursor(rest));
     }
-    let (month, rest) = months::take(try_at.0)?;
-    try_at.0 = rest;
-    if try_at.spaces() == 0 {
+    let (month, rest) = months::take(at.0)?;
+    at.0 = rest;
+    if at.spaces() == 0 {
         return None;
     }
-    let day = try_at.number(1, 2)?;
-    if try_at.spaces() == 0 {
+    let day = at.number(1, 2)?;
+    if at.spaces() == 0 {
         return None;
     }
-    let (second, nanos) = clock(&mut try_at)?;
-    let mut year_at = try_at;
-    let year = year_at.eat(b' ').and_then(|()| year_at.number(4, 4));
+    let (second, nanos) = clock(&mut at)?;
+    let mut behind = at;
+    let year = behind.eat(b' ').and_then(|()| behind.number(4, 4));
     let year = year.filter(|year| (1990..2200).contains(year));
-    if year.is_some() {
-        try_at = year_at;
-    }
-    *at = try_at;
-    Some(Stamp {
+    let stamp = Stamp {
         year: year.and_then(|year| i16::try_from(year).ok()),
         day: Some((month, i8::try_from(day).ok()?)),
         second,
         nanos,
         offset: None,
-    })
+    };
+    Some((stamp, if year.is_some() { behind } else { at }))
 }
 
 /// What follows the weekday in `Di 2024-05-07 13:59:56 CEST` and `mar. 2024-05-07 13:59:56 CEST`, as
@@ -143,23 +132,22 @@ fn behind_weekday(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// `1714917596.123456`, as `journalctl -o short-unix` prints it.
-fn of_unix(at: &mut Cursor) -> Option<Stamp> {
-    let mut try_at = *at;
-    let seconds = try_at.number(10, 10)?;
-    try_at.eat(b'.')?;
-    let nanos = try_at.nanos();
-    let stamp = Stamp::of_unix_nanos(i64::from(seconds) * 1_000_000_000 + i64::from(nanos))?;
-    *at = try_at;
-    Some(stamp)
+fn of_unix(mut at: Cursor<'_>) -> Taken<'_> {
+    let seconds = at.number(10, 10)?;
+    at.eat(b'.')?;
+    let nanos = i64::from(at.nanos());
+    let stamp = Stamp::of_unix_nanos(i64::from(seconds) * SECOND + nanos)?;
+    Some((stamp, at))
 }
 
-fn clock_only(at: &mut Cursor) -> Option<Stamp> {
-    let (second, nanos) = clock(at)?;
-    Some(Stamp {
+fn clock_only(mut at: Cursor<'_>) -> Taken<'_> {
+    let (second, nanos) = clock(&mut at)?;
+    let stamp = Stamp {
         second,
         nanos,
         ..Stamp::default()
-    })
+    };
+    Some((stamp, at))
 }
 
 /// `13:59:56.872880`, in seconds since midnight and nanoseconds.

@@ -180,10 +180,7 @@ fn cause(row: &Row, wchan: &str) -> Option<(Cause, Confidence)> {
 
 /// A row of a table about this process.
 fn table(table: &'static str, row: &Row) -> TableRow {
-    let pid = row.pid.to_string();
-    TableRow::new(table, row.line)
-        .text("process", &*row.command)
-        .text("pid", &*pid)
+    TableRow::new(table, row.line).process(Some(&row.command), Some(row.pid))
 }
 
 /// Processes in uninterruptible sleep, if the listing does not show where they wait.

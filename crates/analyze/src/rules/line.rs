@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::texts::Texts;
 use crate::kind::Writer;
-use crate::line::{after, text, until};
+use crate::line::{after, number_after, text, until};
 
 /// A line that supports a cause.
 #[derive(Debug, Deserialize)]
@@ -73,13 +73,10 @@ fn no_limit() -> u64 {
 
 impl Number {
     fn holds(&self, line: &[u8]) -> bool {
-        let digits = after(line, &self.behind).map(|rest| {
-            let end = rest.iter().position(|byte| !byte.is_ascii_digit());
-            &rest[..end.unwrap_or(rest.len())]
-        });
-        let number = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
-        let is_within = |number: u64| (self.least..=self.most).contains(&number);
-        number.map_or(self.least == 0, is_within)
+        let number = number_after(line, &self.behind);
+        number.map_or(self.least == 0, |number| {
+            (self.least..=self.most).contains(&number)
+        })
     }
 }
 

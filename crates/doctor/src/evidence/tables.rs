@@ -127,11 +127,9 @@ fn runc_inits(facts: &NodeFacts) -> Vec<TableRow> {
 }
 
 fn of_process(table: &'static str, process: &Process) -> TableRow {
-    let pid = process.pid.to_string();
     TableRow::new(table, 0)
         .of(culprit(process))
-        .text("process", &*process.comm)
-        .text("pid", &*pid)
+        .process(Some(&process.comm), Some(process.pid))
 }
 
 /// The number of pages of a new pipe, which has two ends.

@@ -115,13 +115,7 @@ impl Input {
 
     /// Moves complete stacks to the results.
     pub(super) fn drain(&mut self, results: &mut Results) {
-        if !self.stacks.has_done() && !self.profile.has_done() && !self.kernel.has_done() {
-            return;
-        }
-        for stack in self.stacks.take_done() {
-            results.groups.add(stack, &self.path);
-        }
-        for stack in self.profile.take_done() {
+        for stack in self.stacks.take_done().chain(self.profile.take_done()) {
             results.groups.add(stack, &self.path);
         }
         for stack in self.kernel.take_done() {

@@ -125,11 +125,6 @@ impl StackReader {
         self.seen_header
     }
 
-    /// Whether a stack is complete.
-    pub fn has_done(&self) -> bool {
-        !self.done.is_empty()
-    }
-
     /// The stacks that are complete.
     pub fn take_done(&mut self) -> std::vec::Drain<'_, Stack> {
         self.done.drain(..)

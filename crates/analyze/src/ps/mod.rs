@@ -18,6 +18,8 @@
 mod columns;
 mod row;
 mod rules;
+mod tables;
 
 pub use row::{PsReader, Row};
-pub use rules::{ProcessRule, is_runc_asleep, proofs, tables};
+pub use rules::{ProcessRule, proofs};
+pub use tables::{is_runc_asleep, tables};

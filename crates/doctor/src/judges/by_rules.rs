@@ -102,3 +102,80 @@ fn missing(facts: &NodeFacts, cause: Cause, tables: Option<Tables>) -> [Option<S
         None => [lack(&host.logs), None, None],
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Fact;
+    use crate::facts::host::MemoryCgroups;
+    use crate::node::{Node, found, node};
+
+    fn runc(version: Option<&str>) -> Node {
+        let node = node("containerd", "1.7.24").shim(99, false, &["c1"]);
+        match version {
+            Some(version) => node.package("runc", version),
+            None => node,
+        }
+    }
+
+    fn execs(version: Option<&str>) -> Opinion {
+        let node = (200..207).fold(runc(version), |node, pid| {
+            node.process(pid, 99, "runc").aged(pid, 90.0)
+        });
+        judge(&node.facts(), Cause::RuncShortExecStuck)
+    }
+
+    #[test]
+    fn many_processes_of_runc_are_one_finding_that_ends_the_first() {
+        let [ref finding] = found(execs(Some("1.3.2")))[..] else {
+            panic!("one finding")
+        };
+        assert_eq!(finding.culprit.pid, Some(200));
+        let command = "run `kill -KILL 200 201 202 203 204` to end these runc processes";
+        assert!(finding.advice[0].starts_with(command), "{finding:?}");
+        assert!(finding.evidence[0].contains("(7 in total)"), "{finding:?}");
+        assert_eq!(execs(Some("1.3.6")), Opinion::Clear);
+        assert!(matches!(execs(None), Opinion::CannotTell(why) if why.contains("runc (200)")));
+    }
+
+    #[test]
+    fn each_blocked_init_of_runc_is_a_finding_of_its_own() {
+        let inits = |version| {
+            let node = [300, 301].into_iter().fold(runc(version), |node, pid| {
+                let node = node.process(pid, 99, "runc:[2:INIT]").aged(pid, 30.0);
+                node.waiting(pid, "pipe_write")
+            });
+            judge(&node.facts(), Cause::RuncSeccompPipe)
+        };
+        let sure = |version| {
+            let found = found(inits(version)).into_iter();
+            let sure = found.map(|finding| (finding.culprit.pid, finding.confidence));
+            sure.collect::<Vec<_>>()
+        };
+        let [certain, medium] = [Confidence::Certain, Confidence::Medium]
+            .map(|sure| vec![(Some(300), sure), (Some(301), sure)]);
+        assert_eq!(sure(Some("1.0.0-rc93")), certain);
+        assert_eq!(sure(None), medium);
+        assert_eq!(inits(Some("1.1.12")), Opinion::Clear);
+    }
+
+    #[test]
+    fn ids_that_are_nearly_used_up_are_certain_and_more_evidence_stands_beside() {
+        let mut facts = node("containerd", "1.7.24").facts();
+        let groups = MemoryCgroups {
+            counted: 61_000,
+            left_over: 60_000,
+            version: 1,
+            ..MemoryCgroups::default()
+        };
+        facts.host.cgroups.memory = Fact::known(groups, "/proc/cgroups");
+        let [ref finding] = found(judge(&facts, Cause::MemoryCgroupLeak))[..] else {
+            panic!("one finding")
+        };
+        assert_eq!(finding.confidence, Confidence::Certain);
+        let advice = "drain and reboot this node before all 65535 ids are used; 61000 are used now";
+        assert_eq!(finding.advice[0], advice);
+        let says = "the kernel counts 61000 memory cgroups, 60000 of them leaked";
+        assert_eq!(finding.evidence[1], says);
+    }
+}

@@ -26,14 +26,14 @@ pub struct Facts {
     pub kernel_locks: Vec<String>,
     /// Texts by which a line is read further, by what it is then.
     pub lines: BTreeMap<String, Vec<String>>,
-    /// What goroutines wait for.
-    pub goroutines: Goroutines,
+    /// Functions and states of goroutines, by what they show of their wait.
+    pub goroutines: BTreeMap<String, Vec<String>>,
     /// Commands that are recognised at a prompt even if only `#` or `$` precedes them.
     pub shell_commands: Vec<String>,
     /// Limits from which on something is reported, by name.
     pub limits: BTreeMap<String, f64>,
-    /// Which lines about a connection that failed are about the runtime.
-    pub runtime_connections: RuntimeConnections,
+    /// Texts of lines about a connection that failed, by whether it is one to the runtime.
+    pub runtime_connections: BTreeMap<String, Vec<String>>,
     /// Programs that write to the journal, by what they are.
     pub writers: BTreeMap<String, Vec<String>>,
     /// Types of conditions of a node.
@@ -63,46 +63,6 @@ impl Facts {
         let mut beginnings = self.beginnings[kind].iter();
         beginnings.any(|beginning| line.starts_with(beginning.as_bytes()))
     }
-}
-
-/// Functions and states of goroutines that show what they wait for.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Goroutines {
-    /// States of the Go runtime's own goroutines.
-    pub idle_states: Vec<String>,
-    /// Functions in which servers, watchers and workers wait for their next task.
-    pub idle_functions: Vec<String>,
-    /// Loops that call a worker function: they are idle only if they wait themselves.
-    pub idle_loops: Vec<String>,
-    /// Functions of connections, which always wait for the network.
-    pub connections: Vec<String>,
-    /// Functions that wait for the kernel's reply.
-    pub netlink: Vec<String>,
-    /// Functions that wait for a child process to exit.
-    pub processes: Vec<String>,
-    /// Functions that wait for a shim.
-    pub shims: Vec<String>,
-    /// Functions that wait for a reply on the system bus.
-    pub bus: Vec<String>,
-    /// Functions that wait for the response to a call.
-    pub calls: Vec<String>,
-    /// Functions that wait for a file system.
-    pub storage: Vec<String>,
-    /// What lines around stacks begin with.
-    pub around: Vec<String>,
-}
-
-/// Texts by which a line about a failed connection is about the runtime.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RuntimeConnections {
-    /// Parts of messages about the runtime.
-    pub about: Vec<String>,
-    /// Parts of messages that are about something else.
-    pub others: Vec<String>,
-    /// The ends of the names of sockets.
-    pub sockets: Vec<String>,
 }
 
 static FACTS: LazyLock<Facts> = LazyLock::new(|| {

@@ -323,7 +323,7 @@ const REQUESTED: [&str; 2] = ["SIGABRT: ", "SIGQUIT: "];
 
 /// Lines around stacks: the reason for the dump, omitted frames, registers.
 fn is_around(line: &str, seen_header: bool) -> bool {
-    let mut around = facts().goroutines.around.iter();
+    let mut around = facts().goroutines["around"].iter();
     if around.any(|start| line.starts_with(start)) || line.ends_with("frames elided...") {
         return true;
     }

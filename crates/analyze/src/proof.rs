@@ -27,6 +27,8 @@ pub struct Proof {
     pub culprit: Culprit,
     /// What it shows of this node, in a short sentence in place of the title of the cause.
     pub headline: Option<String>,
+    /// What to do with this node first.
+    pub advice: Option<String>,
     /// It counts only beside other evidence of the cause.
     pub is_beside: bool,
     /// Its line in the input; 0 if it is of all of it.
@@ -42,6 +44,7 @@ impl Proof {
             says: says.into(),
             culprit: Culprit::default(),
             headline: None,
+            advice: None,
             is_beside: false,
             line,
         }
@@ -50,12 +53,6 @@ impl Proof {
     /// The same, of this one.
     pub fn of(mut self, culprit: Culprit) -> Self {
         self.culprit = culprit;
-        self
-    }
-
-    /// The same, with what it shows of this node.
-    pub fn headed(mut self, headline: impl Into<String>) -> Self {
-        self.headline = Some(headline.into());
         self
     }
 }

@@ -68,6 +68,12 @@ impl TableRow {
         self.with(name, text)
     }
 
+    /// The same of a process.
+    pub fn process(self, name: Option<&str>, pid: Option<u32>) -> Self {
+        let pid = pid.map(|pid| pid.to_string());
+        self.text("process", name).text("pid", pid.as_deref())
+    }
+
     fn with(mut self, name: &'static str, cell: Option<Cell>) -> Self {
         debug_assert!(self.has(name), "{}: {name}", self.table);
         self.cells.extend(cell.map(|cell| (name, cell)));

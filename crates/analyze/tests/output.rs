@@ -3,6 +3,7 @@
 mod read;
 
 use analyze::kind::Kind;
+use causes::finding::Confidence;
 use read::{causes, text};
 
 /// What this output is, and which causes it shows.
@@ -428,4 +429,33 @@ fn a_known_fault_of_the_kernel_is_claimed_only_if_release_and_stack_match() {
     assert!(claims(&affected));
     let elsewhere = affected.replace("move_expired_inodes", "napi_poll");
     assert!(!claims(&elsewhere));
+}
+
+/// What a sample of a cause shows of it: how sure, and what to do.
+#[track_caller]
+fn of_sample(cause: &str, sample: &str) -> (Confidence, String) {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../causes/causes");
+    let page = std::fs::read(format!("{folder}/{cause}/samples/hit/{sample}")).unwrap();
+    let mut findings = text(page).findings.into_iter();
+    let found = findings
+        .find(|finding| finding.cause.id() == cause)
+        .unwrap();
+    (found.confidence, found.advice.join("\n"))
+}
+
+#[test]
+fn the_version_of_runc_and_a_listing_show_more_together_than_each_alone() {
+    let (sure, advice) = of_sample("runc-short-exec-stuck", "idle.txt");
+    assert_eq!(sure, Confidence::High);
+    assert!(advice.starts_with("run `kill -KILL 900`"), "{advice}");
+    let (sure, advice) = of_sample("runc-seccomp-pipe", "pipe.txt");
+    assert_eq!(sure, Confidence::Certain);
+    assert!(advice.starts_with("run `kill -KILL 910`"), "{advice}");
+}
+
+#[test]
+fn a_count_of_control_groups_comes_with_what_is_left_to_do() {
+    let (sure, advice) = of_sample("memory-cgroup-leak", "counts.txt");
+    assert_eq!(sure, Confidence::Certain);
+    assert!(advice.contains("61102 are used now"), "{advice}");
 }

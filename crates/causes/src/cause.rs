@@ -19,12 +19,6 @@ macro_rules! causes {
             Site(SiteCause),
         }
 
-        /// The place of a built-in cause in [`Cause::ALL`].
-        #[derive(Clone, Copy)]
-        enum Place {
-            $($variant,)+
-        }
-
         impl Cause {
             /// All built-in causes, from systemd through the runtime to the disk.
             pub const ALL: [Self; [$($id),+].len()] = [$(Self::$variant),+];
@@ -34,14 +28,6 @@ macro_rules! causes {
                 match self {
                     $(Self::$variant => $id,)+
                     Self::Site(cause) => cause.id(),
-                }
-            }
-
-            /// Its place in [`Cause::ALL`].
-            pub(crate) fn place(self) -> Result<usize, SiteCause> {
-                match self {
-                    $(Self::$variant => Ok(Place::$variant as usize),)+
-                    Self::Site(cause) => Err(cause),
                 }
             }
 

@@ -12,7 +12,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::versions::{KernelFault, Runc, SystemdSerials};
+use crate::versions::{Fault, KernelFault, Range, SystemdSerials};
 
 /// The facts of the catalogue.
 #[derive(Debug, Deserialize)]
@@ -26,14 +26,14 @@ pub struct Facts {
     pub kernel_locks: Vec<String>,
     /// Texts by which a line is read further, by what it is then.
     pub lines: BTreeMap<String, Vec<String>>,
-    /// What goroutines wait for.
-    pub goroutines: Goroutines,
+    /// Functions and states of goroutines, by what they show of their wait.
+    pub goroutines: BTreeMap<String, Vec<String>>,
     /// Commands that are recognised at a prompt even if only `#` or `$` precedes them.
     pub shell_commands: Vec<String>,
-    /// Limits from which on something is reported.
-    pub limits: Limits,
-    /// Which lines about a connection that failed are about the runtime.
-    pub runtime_connections: RuntimeConnections,
+    /// Limits from which on something is reported, by name.
+    pub limits: BTreeMap<String, f64>,
+    /// Texts of lines about a connection that failed, by whether it is one to the runtime.
+    pub runtime_connections: BTreeMap<String, Vec<String>>,
     /// Programs that write to the journal, by what they are.
     pub writers: BTreeMap<String, Vec<String>>,
     /// Types of conditions of a node.
@@ -44,7 +44,7 @@ pub struct Facts {
     pub go_programs: BTreeMap<String, Vec<String>>,
     /// Texts of lines around the stacks in the log of the kernel.
     pub around_kernel_stacks: Vec<String>,
-    pub(crate) runc: Runc,
+    pub(crate) runc: BTreeMap<Fault, Vec<Range>>,
     pub(crate) systemd_serials: SystemdSerials,
     pub(crate) kernels: Vec<KernelFault>,
     /// Methods of calls to the runtime, by texts in what a kubelet reports of them.
@@ -62,83 +62,6 @@ impl Facts {
     pub fn begins(&self, kind: &str, line: &[u8]) -> bool {
         let mut beginnings = self.beginnings[kind].iter();
         beginnings.any(|beginning| line.starts_with(beginning.as_bytes()))
-    }
-}
-
-/// Functions and states of goroutines that show what they wait for.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Goroutines {
-    /// States of the Go runtime's own goroutines.
-    pub idle_states: Vec<String>,
-    /// Functions in which servers, watchers and workers wait for their next task.
-    pub idle_functions: Vec<String>,
-    /// Loops that call a worker function: they are idle only if they wait themselves.
-    pub idle_loops: Vec<String>,
-    /// Functions of connections, which always wait for the network.
-    pub connections: Vec<String>,
-    /// Functions that wait for the kernel's reply.
-    pub netlink: Vec<String>,
-    /// Functions that wait for a child process to exit.
-    pub processes: Vec<String>,
-    /// Functions that wait for a shim.
-    pub shims: Vec<String>,
-    /// Functions that wait for a reply on the system bus.
-    pub bus: Vec<String>,
-    /// Functions that wait for the response to a call.
-    pub calls: Vec<String>,
-    /// Functions that wait for a file system.
-    pub storage: Vec<String>,
-    /// What lines around stacks begin with.
-    pub around: Vec<String>,
-}
-
-/// Texts by which a line about a failed connection is about the runtime.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct RuntimeConnections {
-    /// Parts of messages about the runtime.
-    pub about: Vec<String>,
-    /// Parts of messages that are about something else.
-    pub others: Vec<String>,
-    /// The ends of the names of sockets.
-    pub sockets: Vec<String>,
-}
-
-/// Limits from which on something is reported.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Limits {
-    /// The percentage of the last minute in which some task waited for a CPU, where a daemon of the node
-    /// waited, too.
-    pub cpu_pressure_of_delayed_daemon: f64,
-    /// The same where nothing else is known.
-    pub cpu_pressure_alone: f64,
-    /// The percentage of the time in which all tasks waited at once, for memory or for disks.
-    pub all_wait_percent: f64,
-    /// The percentage of a limit of processes, files or watches from which on it counts as used up.
-    pub used_up_percent: f64,
-    /// The number of memory control groups from which on their ids are nearly used up.
-    pub memory_cgroups_nearly_used_up: f64,
-    /// The number of control groups that were removed and are not freed which is many.
-    pub many_leaked_cgroups: f64,
-    /// The seconds that one in a hundred relists takes where the usual alert fires.
-    pub slow_relist_seconds: f64,
-}
-
-impl Limits {
-    /// The limit of this name in `facts.yaml`.
-    pub fn named(&self, name: &str) -> Option<f64> {
-        Some(match name {
-            "cpuPressureOfDelayedDaemon" => self.cpu_pressure_of_delayed_daemon,
-            "cpuPressureAlone" => self.cpu_pressure_alone,
-            "allWaitPercent" => self.all_wait_percent,
-            "usedUpPercent" => self.used_up_percent,
-            "memoryCgroupsNearlyUsedUp" => self.memory_cgroups_nearly_used_up,
-            "manyLeakedCgroups" => self.many_leaked_cgroups,
-            "slowRelistSeconds" => self.slow_relist_seconds,
-            _ => return None,
-        })
     }
 }
 

@@ -102,23 +102,22 @@ fn of_a_site() -> String {
     "site".to_owned()
 }
 
-/// In the order of [`Cause::ALL`].
-static PAGES: LazyLock<Vec<About>> = LazyLock::new(|| {
+/// Those of the built-in causes.
+static PAGES: LazyLock<BTreeMap<Cause, About>> = LazyLock::new(|| {
     let pages: Result<BTreeMap<Cause, About>, _> = serde_json::from_str(PAGES_AS_JSON);
-    let pages = pages.unwrap_or_else(|error| panic!("the pages: {error}"));
-    let with_text = |(cause, about): (Cause, About)| {
-        let (_, text) = cause.source().split_once("\n---\n\n").unwrap_or_default();
-        About { text, ..about }
-    };
-    pages.into_iter().map(with_text).collect()
+    let mut pages = pages.unwrap_or_else(|error| panic!("the pages: {error}"));
+    for (cause, about) in &mut pages {
+        (_, about.text) = cause.source().split_once("\n---\n\n").unwrap_or_default();
+    }
+    pages
 });
 
 impl Cause {
     /// What is known of it.
     pub fn about(self) -> &'static About {
-        match self.place() {
-            Ok(place) => &PAGES[place],
-            Err(site) => site.about(),
+        match self {
+            Self::Site(cause) => cause.about(),
+            known => &PAGES[&known],
         }
     }
 

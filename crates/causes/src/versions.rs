@@ -1,10 +1,10 @@
 //! Which versions have which fault, by the tables in `facts.yaml`.
 //!
 //! ```
-//! use causes::versions::{RuncFault, SerialOverflow, runc_has, serial_overflow};
+//! use causes::versions::{Fault, SerialOverflow, has_fault, serial_overflow};
 //!
-//! assert_eq!(runc_has(RuncFault::ShortExec, "1.3.4"), Some(true));
-//! assert_eq!(runc_has(RuncFault::ShortExec, "1.3.6"), Some(false));
+//! assert_eq!(has_fault(Fault::ShortExec, "1.3.4"), Some(true));
+//! assert_eq!(has_fault(Fault::ShortExec, "1.3.6"), Some(false));
 //! assert_eq!(serial_overflow("219", None), SerialOverflow::Unknown);
 //! assert_eq!(serial_overflow("252", None), SerialOverflow::Repaired);
 //! ```
@@ -24,44 +24,35 @@ pub(crate) struct Range {
     fixed: Version,
 }
 
-/// The versions of runc with each fault.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct Runc {
-    seccomp_pipe: Vec<Range>,
-    short_exec: Vec<Range>,
-    mounts_for_exec: Vec<Range>,
-}
-
 /// Whether a version is older than a release; also if either is no version.
 pub fn is_older(version: &str, release: &str) -> bool {
     let versions = Version::parse(version).zip(Version::parse(release));
     versions.is_none_or(|(version, release)| version < release)
 }
 
-/// A fault of some versions of runc.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+/// A fault of some versions of a program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum RuncFault {
+pub enum Fault {
     /// runc waits forever on its own seccomp pipe.
     SeccompPipe,
     /// `runc exec` of a process that exits quickly does not return.
     ShortExec,
     /// Each `runc exec` mounts and unmounts its own program, and systemd reads all mounts each time.
     MountsForExec,
+    /// The kernel never frees some memory control groups.
+    MemoryCgroupLeak,
 }
 
-/// Whether a version of runc has a fault; `None` if it is not a version.
-pub fn runc_has(fault: RuncFault, version: &str) -> Option<bool> {
+/// Whether a version of runc, or for [`Fault::MemoryCgroupLeak`] a release of the kernel, has a fault;
+/// `None` if it is not a version.
+pub fn has_fault(fault: Fault, version: &str) -> Option<bool> {
+    if fault == Fault::MemoryCgroupLeak {
+        return Some(leaks_memory_cgroups(version));
+    }
     let version = Version::parse(version)?;
-    let runc = &facts().runc;
-    let ranges = match fault {
-        RuncFault::SeccompPipe => &runc.seccomp_pipe,
-        RuncFault::ShortExec => &runc.short_exec,
-        RuncFault::MountsForExec => &runc.mounts_for_exec,
-    };
     let has = |range: &Range| range.first <= version && version < range.fixed;
-    Some(ranges.iter().any(has))
+    Some(facts().runc[&fault].iter().any(has))
 }
 
 /// Which versions of systemd start their serial numbers again at half of them.
@@ -185,7 +176,7 @@ pub fn kernel_faults(release: &str) -> Vec<&'static KernelFault> {
 }
 
 /// Whether this kernel leaks control groups of memory.
-pub fn leaks_memory_cgroups(release: &str) -> bool {
+fn leaks_memory_cgroups(release: &str) -> bool {
     release.starts_with("3.10.0-")
         && number::words(release) < number::words(&facts().memory_cgroups_fixed)
 }

@@ -194,9 +194,7 @@ fn next(groups: &[Group], at: usize, way: &[usize]) -> Option<usize> {
 
 fn says(group: &Group, before: Option<&Group>) -> String {
     let function = short(group.function());
-    let program = group
-        .program
-        .map_or("a process".to_owned(), |program| program.to_string());
+    let program = program(group);
     let waits_for_minutes = match group.oldest.minutes {
         Some(minutes) => format!("has been waiting for {minutes} minutes"),
         None => "waits".to_owned(),
@@ -243,10 +241,15 @@ fn says(group: &Group, before: Option<&Group>) -> String {
     }
 }
 
+fn program(group: &Group) -> String {
+    group
+        .program
+        .map_or("a process".to_owned(), |program| program.to_string())
+}
+
 /// What a chain ends in: a program, and the function of it.
 fn end_of(last: &Group, before: Option<&Group>, kernel: Option<&KernelStack>) -> [String; 2] {
-    let program = last.program;
-    let program = program.map_or("a process".to_owned(), |program| program.to_string());
+    let program = program(last);
     if let Some(stack) = kernel {
         let process = stack.process.clone();
         return [process.unwrap_or(program), shown_function(stack).to_owned()];
@@ -262,8 +265,7 @@ fn end_of(last: &Group, before: Option<&Group>, kernel: Option<&KernelStack>) ->
 
 /// As much of the two ends as fits a headline: what is at the end, before how long it has lasted.
 fn shortest(first: &Group, [end, function]: &[String; 2]) -> String {
-    let program = first.program;
-    let program = program.map_or("a process".to_owned(), |program| program.to_string());
+    let program = program(first);
     let method = method(first);
     let begin = match (is_relist(first), method) {
         (true, Some(method)) => format!("{program}'s relist waits in {method}"),

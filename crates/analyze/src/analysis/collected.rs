@@ -16,6 +16,7 @@ struct Evidence {
     confidence: Confidence,
     culprit: Culprit,
     headline: Option<(Confidence, String)>,
+    advice: Option<(Confidence, String)>,
     said: Vec<String>,
     more: u64,
 }
@@ -41,6 +42,7 @@ impl Collected {
             confidence,
             culprit: Culprit::default(),
             headline: None,
+            advice: None,
             said: Vec::new(),
             more: 0,
         });
@@ -63,16 +65,15 @@ impl Collected {
         }
         self.add(proof.cause, proof.confidence, said, proof.culprit);
         self.head(proof.cause, proof.confidence, proof.headline);
+        if let Some(evidence) = self.0.get_mut(&proof.cause) {
+            keep_surest(&mut evidence.advice, proof.confidence, proof.advice);
+        }
     }
 
     /// Says in place of the cause's title what is known of this node. The surest sentence counts.
     pub fn head(&mut self, cause: Cause, confidence: Confidence, headline: Option<String>) {
-        let (Some(evidence), Some(headline)) = (self.0.get_mut(&cause), headline) else {
-            return;
-        };
-        let is_surer = |known: &(Confidence, String)| known.0 < confidence;
-        if evidence.headline.as_ref().is_none_or(is_surer) {
-            evidence.headline = Some((confidence, headline));
+        if let Some(evidence) = self.0.get_mut(&cause) {
+            keep_surest(&mut evidence.headline, confidence, headline);
         }
     }
 
@@ -106,6 +107,9 @@ impl Collected {
                 .headline
                 .map(|(_, it)| headline(&it))
                 .unwrap_or_default();
+            if let Some((_, advice)) = evidence.advice {
+                finding.advise_first(advice);
+            }
             finding.evidence = evidence.said;
             if evidence.more > 0 {
                 finding
@@ -121,6 +125,18 @@ impl Collected {
             (std::cmp::Reverse(confidence), cause.about().general, cause)
         });
         findings
+    }
+}
+
+/// Of sentences that are equally sure, the first counts.
+fn keep_surest(
+    kept: &mut Option<(Confidence, String)>,
+    confidence: Confidence,
+    sentence: Option<String>,
+) {
+    let is_surer = kept.as_ref().is_none_or(|(known, _)| *known < confidence);
+    if let Some(sentence) = sentence.filter(|_| is_surer) {
+        *kept = Some((confidence, sentence));
     }
 }
 

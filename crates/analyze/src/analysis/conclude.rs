@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding, Verdict, headline, leave_out_superseded};
+use causes::finding::{Confidence, Culprit, Verdict, leave_out_superseded};
 use pleg_text::GoDuration;
 use pleg_text::redacted;
 
@@ -13,9 +13,10 @@ use super::episodes;
 use super::errors;
 use super::late_calls;
 use super::outages;
+use super::summary::summary;
 use super::unexplained;
-use super::{Analysis, InputReport, Quote, Results};
-use crate::goroutines::{self, Context, Goroutines, Group, short};
+use super::{Analysis, Quote, Results};
+use crate::goroutines::{self, Context, Goroutines, Group};
 use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
 use crate::metrics::{self, MetricsReading};
@@ -259,6 +260,7 @@ fn of_kernel(results: &mut Results) {
 /// Collects what listings of processes show; returns whether a runc and its `runc init` sleep.
 fn of_listings(results: &mut Results) -> bool {
     let mut is_runc_asleep = false;
+    let runc = results.runc();
     let rows = std::mem::take(&mut results.rows);
     for listing in rows.chunk_by(|(one, _), (other, _)| one == other) {
         let file = results
@@ -272,7 +274,7 @@ fn of_listings(results: &mut Results) -> bool {
             .map(|method| results.calls.lines(*method))
             .sum();
         let path = file.as_deref().unwrap_or_default();
-        for row in ps::tables(&rows, late) {
+        for row in ps::tables(&rows, late, runc.as_deref()) {
             results.row(path, &row);
         }
         for proof in ps::proofs(&rows) {
@@ -349,105 +351,4 @@ fn of_chain(results: &mut Results, chain: Option<&chain::Found>, groups: &[Group
         results.collected.confirm(cause, Confidence::Certain);
     }
     results.collected.lead(cause, found.chain.sentence.clone());
-}
-
-fn summary(analysis: &Analysis, chain: Option<String>) -> String {
-    let fault = analysis
-        .pleg
-        .as_ref()
-        .filter(|pleg| pleg.pattern.is_fault());
-    if let Some(chain) = chain {
-        return capital(chain) + ".";
-    }
-    let leading = analysis.leading().map(|finding| {
-        let word = match finding.verdict {
-            Verdict::Problem => "",
-            Verdict::Suspect => "suspected: ",
-        };
-        let said = finding.said();
-        let whole = match finding.sentence.is_empty() {
-            true => format!("{word}{said}{}", culprit_of(finding)),
-            false => format!("{word}{said}"),
-        };
-        // A name that is cut is none.
-        match headline(&whole) == whole {
-            true => whole,
-            false => headline(&format!("{word}{said}")),
-        }
-    });
-    match (leading, fault) {
-        (Some(title), _) => capital(title) + ".",
-        (None, Some(pleg)) => headline(pleg.reading.trim_end_matches('.')) + ".",
-        (None, None) => match analysis
-            .goroutines
-            .as_ref()
-            .and_then(|all| all.likely_holder.as_ref())
-        {
-            Some(holder) => {
-                let function = short(&holder.function);
-                let said = format!("{function} probably blocks the others: {}", holder.why);
-                capital(headline(&said)) + "."
-            }
-            None if analysis.unexplained.is_empty() => nothing_found(analysis),
-            None => {
-                let first = &analysis.unexplained[0];
-                let says = first.split_once(": ").map_or(&**first, |(_, says)| says);
-                let lead = "There is a problem, but the input does not show its cause";
-                headline(&format!("{lead}: {says}")) + "."
-            }
-        },
-    }
-}
-
-/// Says no more than what was read.
-fn nothing_found(analysis: &Analysis) -> String {
-    let is_read = |input: &InputReport| input.unread_lines < input.lines;
-    if !analysis.inputs.iter().any(is_read) {
-        return "Nothing in the input was recognised, so it shows no problem and no health."
-            .to_owned();
-    }
-    let lines: u64 = analysis.inputs.iter().map(|input| input.lines).sum();
-    let unread: u64 = analysis.inputs.iter().map(|input| input.unread_lines).sum();
-    let kinds = analysis.errors.iter().map(|error| error.lines);
-    match kinds.sum::<u64>() + analysis.other_errors {
-        0 if unread * 2 > lines => format!(
-            "Only {} of {lines} lines were recognised; they show no problem.",
-            lines - unread
-        ),
-        0 => "No problem was found in the input.".to_owned(),
-        1 => "Nothing conclusive: one line reports an error.".to_owned(),
-        lines => format!("Nothing conclusive: {lines} lines report errors."),
-    }
-}
-
-fn culprit_of(finding: &Finding) -> String {
-    let culprit = &finding.culprit;
-    let pod = culprit.pod.as_ref().and_then(|pod| {
-        Some(format!(
-            "pod {}/{}",
-            pod.namespace.as_deref()?,
-            pod.name.as_deref()?
-        ))
-    });
-    let process = culprit
-        .process
-        .as_ref()
-        .and_then(|process| match culprit.pid {
-            Some(pid) => Some(format!("{process} ({pid})")),
-            // "The fault is inside the kubelet: kubelet" says nothing twice.
-            None if finding.title.contains(process.as_str()) => None,
-            None => Some(process.clone()),
-        });
-    let id = culprit.id.as_ref().map(|id| id.chars().take(13).collect());
-    pod.or(process)
-        .or(id)
-        .map(|name| format!(": {name}"))
-        .unwrap_or_default()
-}
-
-fn capital(mut text: String) -> String {
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text
 }

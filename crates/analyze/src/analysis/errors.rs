@@ -39,9 +39,9 @@ pub(super) struct Errors {
 impl Errors {
     /// A line of a log whose level is error or fatal.
     pub(super) fn line(&mut self, body: &[u8], place: impl FnOnce() -> String) {
-        let (kind, message) = match klog::begins(body).then(|| klog::place(body)) {
-            Some(([], message)) => (start(message), message),
-            Some(place) => place,
+        let (kind, message) = match klog::parse(body) {
+            Some(klog) if klog.place.is_empty() => (start(klog.message), klog.message),
+            Some(klog) => (klog.place, klog.message),
             None => {
                 let quoted = ["msg=\"", "\"msg\":\"", "\"message\":\""];
                 let message = quoted.iter().find_map(|lead| after(body, lead));

@@ -13,8 +13,9 @@ use super::stalls::Stalls;
 use crate::goroutines::{ProfileReader, StackReader};
 use crate::kernel::KernelStackReader;
 use crate::kind::Kind;
+use crate::line::calendar::Calendar;
 use crate::line::pasted::Pasted;
-use crate::line::stamp::{Calendar, Stamp};
+use crate::line::stamp::Stamp;
 use crate::metrics::Exposition;
 use crate::output::OutputReader;
 use crate::ps::PsReader;
@@ -114,13 +115,7 @@ impl Input {
 
     /// Moves complete stacks to the results.
     pub(super) fn drain(&mut self, results: &mut Results) {
-        if !self.stacks.has_done() && !self.profile.has_done() && !self.kernel.has_done() {
-            return;
-        }
-        for stack in self.stacks.take_done() {
-            results.groups.add(stack, &self.path);
-        }
-        for stack in self.profile.take_done() {
+        for stack in self.stacks.take_done().chain(self.profile.take_done()) {
             results.groups.add(stack, &self.path);
         }
         for stack in self.kernel.take_done() {

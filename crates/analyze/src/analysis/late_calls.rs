@@ -2,7 +2,7 @@
 
 use super::Results;
 use super::calls::{Calls, Late, Method};
-use crate::rules::{Rules, Shown};
+use crate::rules::Rules;
 use crate::table::TableRow;
 
 pub(super) fn conclude(results: &mut Results) {
@@ -16,10 +16,7 @@ pub(super) fn conclude(results: &mut Results) {
     for (method, late) in &calls.late {
         let row = row(*method, late, calls).text("found", &*found);
         let row = row.text("down", around.runtime_down.then_some("yes"));
-        let Shown::Proofs(proofs) = Rules::active().of_row(&row) else {
-            continue;
-        };
-        for proof in proofs {
+        for proof in Rules::active().proofs(&row) {
             let cause = proof.cause;
             collected.prove("", proof);
             for quote in &late.quotes {

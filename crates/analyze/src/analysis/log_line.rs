@@ -13,9 +13,8 @@ use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
 use crate::line::{after, has, klog, until};
 use crate::rules::{Counted, FATAL, Found, Interest, Rules};
-use crate::series::{Intervals, Said};
+use crate::series::{Intervals, SECOND, Said};
 
-const SECOND: i64 = 1_000_000_000;
 /// A kubelet up to 1.14 reports the runtime as down until its first check of it, and it checks
 /// every five seconds.
 const FIRST_CHECK: i64 = 15 * SECOND;

@@ -46,6 +46,8 @@ mod results;
 mod route;
 mod services;
 mod stalls;
+mod structured;
+mod summary;
 mod unexplained;
 mod wrapped_lines;
 

@@ -90,8 +90,8 @@ const ANOTHER_START: i64 = 60 * SECOND;
 /// Whether a line about a failed connection is about the runtime.
 pub(super) fn is_about_the_runtime(line: &[u8]) -> bool {
     let known = &facts().runtime_connections;
-    known.about.iter().any(|text| has(line, text))
-        && !known.others.iter().any(|text| has(line, text))
+    known["about"].iter().any(|text| has(line, text))
+        && !known["others"].iter().any(|text| has(line, text))
         && !dials_another(line)
 }
 
@@ -105,7 +105,7 @@ fn dials_another(line: &[u8]) -> bool {
         .split(|byte| b":\\\" ".contains(byte))
         .next()
         .unwrap_or(path);
-    let mut sockets = facts().runtime_connections.sockets.iter();
+    let mut sockets = facts().runtime_connections["sockets"].iter();
     !sockets.any(|socket| path.ends_with(socket.as_bytes()))
 }
 

@@ -1,6 +1,6 @@
 //! The results: of each input while it is read, and of all together afterwards.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use causes::finding::Culprit;
 use episodes::Collector as Episodes;
@@ -55,6 +55,8 @@ pub(super) struct Results {
     pub(super) outages: Vec<Outage>,
     /// The longest time by which a line's carrier was later than the line, and where.
     pub(super) lateness: Option<(i64, Quote)>,
+    /// The versions of runc, of which only one says anything of the listings.
+    runc_versions: BTreeSet<String>,
 }
 
 /// A failure, as often as it was seen.
@@ -118,6 +120,26 @@ impl Results {
         if let Some(late) = other.lateness.filter(longer) {
             self.lateness = Some(late);
         }
+        for version in other.runc_versions {
+            self.runc_is(version);
+        }
+    }
+
+    /// Takes a version of runc.
+    pub(super) fn runc_is(&mut self, version: String) {
+        // With a second one, it is not known which of them runs.
+        if self.runc_versions.len() < 2 {
+            self.runc_versions.insert(version);
+        }
+    }
+
+    /// The version of runc, if only one is known.
+    pub(super) fn runc(&self) -> Option<String> {
+        let mut versions = self.runc_versions.iter();
+        versions
+            .next()
+            .filter(|_| self.runc_versions.len() == 1)
+            .cloned()
     }
 
     /// Takes a row of this input: what the rules say of it.

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 
 use super::call::{is_library, receiver_type};
 use super::waits::LockCalls;
-use super::{Calls, Program, ShownGroup, Stack, Wait, idle};
+use super::{Program, ShownGroup, Stack, Wait, idle};
 
 /// Where a group was first seen.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -214,7 +214,9 @@ impl Group {
 
     /// The function that shows the purpose: the first outside of Go's standard library.
     pub fn function(&self) -> &str {
-        function_of(&self.oldest.calls)
+        let calls = &self.oldest.calls;
+        let own = calls.iter().find(|call| !is_library(call.function));
+        own.or(calls.get(0)).map_or("", |call| call.function)
     }
 
     /// Whether a function with one of these in its name is among its calls.
@@ -282,10 +284,4 @@ impl Group {
 fn age(stack: &Stack) -> (Option<u64>, std::cmp::Reverse<u64>) {
     let number = stack.id.unwrap_or(u64::MAX);
     (stack.minutes, std::cmp::Reverse(number))
-}
-
-/// The first call outside of Go's standard library, or the innermost call.
-pub fn function_of(calls: &Calls) -> &str {
-    let own = calls.iter().find(|call| !is_library(call.function));
-    own.or(calls.get(0)).map_or("", |call| call.function)
 }

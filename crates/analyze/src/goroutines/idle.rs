@@ -10,7 +10,7 @@ use super::waits::contains;
 pub fn is_idle(state: Option<&str>, calls: &Calls, created_by: Option<&str>) -> bool {
     let known = &facts().goroutines;
     let state = state.unwrap_or_default();
-    if known.idle_states.iter().any(|idle| idle == state) || state.starts_with("GC ") {
+    if known["idle-states"].iter().any(|idle| idle == state) || state.starts_with("GC ") {
         return true;
     }
     let waits = super::Wait::of(Some(state).filter(|state| !state.is_empty()), calls);
@@ -21,11 +21,11 @@ pub fn is_idle(state: Option<&str>, calls: &Calls, created_by: Option<&str>) -> 
     let near = calls
         .iter()
         .take(7)
-        .any(|call| contains(call.function, &known.idle_functions));
+        .any(|call| contains(call.function, &known["idle-functions"]));
     let waits_itself = calls
         .iter()
         .find(|call| !super::call::is_library(call.function));
-    let in_loop = waits_itself.is_some_and(|call| contains(call.function, &known.idle_loops));
+    let in_loop = waits_itself.is_some_and(|call| contains(call.function, &known["idle-loops"]));
     let is_loop =
         calls.len() <= 3 && matches!(state, "select" | "chan receive" | "IO wait" | "syscall");
     let own_loop = is_loop
@@ -51,6 +51,6 @@ pub fn is_idle(state: Option<&str>, calls: &Calls, created_by: Option<&str>) -> 
 
 /// Connections always wait for the network; the calls over them are made by other goroutines.
 fn of_connection(calls: &Calls) -> bool {
-    let known = &facts().goroutines.connections;
+    let known = &facts().goroutines["connections"];
     calls.iter().any(|call| contains(call.function, known))
 }

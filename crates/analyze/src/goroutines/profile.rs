@@ -84,11 +84,6 @@ impl ProfileReader {
         self.current.is_some()
     }
 
-    /// Whether a stack is complete.
-    pub fn has_done(&self) -> bool {
-        !self.done.is_empty()
-    }
-
     /// The stacks that are complete.
     pub fn take_done(&mut self) -> Vec<Stack> {
         std::mem::take(&mut self.done)

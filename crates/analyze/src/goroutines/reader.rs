@@ -125,11 +125,6 @@ impl StackReader {
         self.seen_header
     }
 
-    /// Whether a stack is complete.
-    pub fn has_done(&self) -> bool {
-        !self.done.is_empty()
-    }
-
     /// The stacks that are complete.
     pub fn take_done(&mut self) -> std::vec::Drain<'_, Stack> {
         self.done.drain(..)
@@ -328,7 +323,7 @@ const REQUESTED: [&str; 2] = ["SIGABRT: ", "SIGQUIT: "];
 
 /// Lines around stacks: the reason for the dump, omitted frames, registers.
 fn is_around(line: &str, seen_header: bool) -> bool {
-    let mut around = facts().goroutines.around.iter();
+    let mut around = facts().goroutines["around"].iter();
     if around.any(|start| line.starts_with(start)) || line.ends_with("frames elided...") {
         return true;
     }

@@ -49,12 +49,12 @@ impl Wait {
         }
         let known = &facts().goroutines;
         let outside = [
-            (&known.netlink, NEAR, Self::Netlink),
-            (&known.processes, NEAR, Self::Process),
-            (&known.shims, usize::MAX, Self::Shim),
-            (&known.bus, usize::MAX, Self::Bus),
-            (&known.calls, NEAR, Self::Rpc),
-            (&known.storage, NEAR, Self::Storage),
+            (&known["netlink"], NEAR, Self::Netlink),
+            (&known["processes"], NEAR, Self::Process),
+            (&known["shims"], usize::MAX, Self::Shim),
+            (&known["bus"], usize::MAX, Self::Bus),
+            (&known["calls"], NEAR, Self::Rpc),
+            (&known["storage"], NEAR, Self::Storage),
         ];
         let mut outside = outside.into_iter();
         let found = outside.find(|(texts, depth, _)| {

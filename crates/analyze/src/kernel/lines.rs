@@ -50,36 +50,31 @@ pub(super) fn below_path(line: &str) -> Option<(Option<u32>, &str)> {
 }
 
 pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
-    let stack = KernelStack {
+    let of = |process: &str, pid: &str| KernelStack {
+        process: Some(first_chars(process, 100).to_owned()),
+        pid: pid.parse().ok(),
         line: number,
         ..KernelStack::default()
     };
     if TASK.find(line.as_bytes()).is_some() {
         let task = HungTask::of_line(line)?;
         return Some(KernelStack {
-            process: Some(task.process),
             pid: task.pid,
             blocked_seconds: task.seconds,
-            ..stack
+            ..of(&task.process, "")
         });
     }
     // task:dockerd  state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000
     if let Some(rest) = line.strip_prefix("task:") {
         let (process, rest) = rest.split_once("state:")?;
         let pid = behind(rest, " pid:")?.split_ascii_whitespace().next()?;
-        return Some(KernelStack {
-            process: Some(first_chars(process.trim(), 100).to_owned()),
-            pid: pid.parse().ok(),
-            ..stack
-        });
+        return Some(of(process.trim(), pid));
     }
     // CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0, in front of what a CPU was just doing
     if let Some((process, pid)) = running(line) {
         return Some(KernelStack {
-            process: Some(first_chars(process, 100).to_owned()),
-            pid: Some(pid),
             is_running: true,
-            ..stack
+            ..of(process, pid)
         });
     }
     // BUG: soft lockup - CPU#3 stuck for 23s! [java:30112], perhaps without what a mail has left on the
@@ -89,33 +84,25 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     if let Some(rest) = locked_up {
         let (long, task) = rest.split_once(" stuck for ")?.1.split_once("s! [")?;
         // Perhaps with "(repeating)" behind it.
-        let (task, _) = task.split_once(']')?;
-        let (process, pid) = task.rsplit_once(':')?;
+        let (process, pid) = task.split_once(']')?.0.rsplit_once(':')?;
         return Some(KernelStack {
-            process: Some(first_chars(process, 100).to_owned()),
-            pid: pid.parse().ok(),
             is_running: true,
             locked_up_seconds: Some(long.parse().ok()?),
-            ..stack
+            ..of(process, pid)
         });
     }
     // PID: 19246  TASK: ffff880951f70fd0  CPU: 16  COMMAND: "terwayd"
     if let Some(rest) = line.strip_prefix("PID: ") {
         let command = behind(rest, "COMMAND: ")?.trim_matches('"');
-        let pid = rest.split_ascii_whitespace().next()?;
-        return Some(KernelStack {
-            process: Some(first_chars(command, 100).to_owned()),
-            pid: pid.parse().ok(),
-            ..stack
-        });
+        return Some(of(command, rest.split_ascii_whitespace().next()?));
     }
     // # cat /proc/14378/stack, or with /task/14379 in it
     let at = PROC.find(line.as_bytes())?;
     let (path, _) = line[at + PROC.needle().len()..].split_once("/stack")?;
-    let pid = path.rsplit('/').next()?.parse().ok()?;
     Some(KernelStack {
-        pid: Some(pid),
-        ..stack
+        pid: Some(path.rsplit('/').next()?.parse().ok()?),
+        line: number,
+        ..KernelStack::default()
     })
 }
 
@@ -147,21 +134,14 @@ pub(super) fn release(line: &str) -> Option<String> {
         .map(|release| first_chars(release, 100).to_owned())
 }
 
-/// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`, or up to 3.9 of
-/// `Pid: 20417, comm: exe Not tainted 3.0.58`.
-fn running(line: &str) -> Option<(&str, u32)> {
-    let old = line
-        .strip_prefix("Pid: ")
-        .and_then(|rest| rest.split_once(", comm: "));
-    let new = || {
-        let (before, name) = line.strip_prefix("CPU: ")?.split_once(" Comm: ")?;
-        Some((behind(before, "PID: ")?.split(' ').next()?, name))
-    };
-    let (pid, behind_name) = old.or_else(new)?;
+/// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`.
+fn running(line: &str) -> Option<(&str, &str)> {
+    let (before, behind_name) = line.strip_prefix("CPU: ")?.split_once(" Comm: ")?;
+    let pid = behind(before, "PID: ")?.split(' ').next()?;
     let ends = [" Not tainted", " Tainted: ", " Kdump: "];
     let end = ends.iter().filter_map(|end| behind_name.find(end)).min();
     let name = &behind_name[..end.unwrap_or(behind_name.len())];
-    Some((name, pid.parse().ok()?))
+    pid.parse::<u32>().is_ok().then_some((name, pid))
 }
 
 /// The function, and whether it was surely called: of `[<0>] __refrigerator+0x4c/0x130`, ` ? schedule+0x67/0x90 [xfs]` or

@@ -221,11 +221,6 @@ impl KernelStackReader {
         self.current.is_some()
     }
 
-    /// Whether a stack is complete.
-    pub fn has_done(&self) -> bool {
-        !self.done.is_empty()
-    }
-
     /// The stacks that are complete.
     pub fn take_done(&mut self) -> Vec<KernelStack> {
         std::mem::take(&mut self.done)

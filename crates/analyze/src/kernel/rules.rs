@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::KernelStack;
 use crate::proof::Proof;
-use crate::rules::{Of, Rules, Shown, Texts, is_like};
+use crate::rules::{Of, Rules, Texts, is_like};
 use crate::table::TableRow;
 
 /// Functions in which a blocked task waits.
@@ -141,7 +141,7 @@ impl KernelStackRule {
 pub fn proofs(stack: &KernelStack) -> Vec<Proof> {
     let mut proofs = match entry_of(stack) {
         Some((function, of)) => vec![of_function(stack, function, of)],
-        None => row(stack).map(|row| by_rules(&row)).unwrap_or_default(),
+        None => row(stack).map_or_else(Vec::new, |row| Rules::active().proofs(&row)),
     };
     // The release of the kernel counts only if the stack shows a fault that it has.
     if let Some(fault) = known_fault(stack) {
@@ -152,18 +152,10 @@ pub fn proofs(stack: &KernelStack) -> Vec<Proof> {
         let row = TableRow::new("kernel-faults", stack.line).text("shown", cause);
         let row = row.text("confidence", confidence.as_str());
         let row = row.text("text", &*format!("{says}{fault}"));
-        let row = row.text("process", stack.process.as_deref());
-        let pid = stack.pid.map(|pid| pid.to_string());
-        proofs.extend(by_rules(&row.text("pid", pid.as_deref())));
+        let row = row.process(stack.process.as_deref(), stack.pid);
+        proofs.extend(Rules::active().proofs(&row));
     }
     proofs
-}
-
-fn by_rules(row: &TableRow) -> Vec<Proof> {
-    match Rules::active().of_row(row) {
-        Shown::Proofs(proofs) => proofs,
-        Shown::Failure(_) | Shown::Nothing => Vec::new(),
-    }
 }
 
 /// The function that decides, and its rule.
@@ -185,8 +177,7 @@ fn has_crashed(stack: &KernelStack) -> bool {
 
 /// What is known of a task of which no function that waits is known.
 fn row(stack: &KernelStack) -> Option<TableRow> {
-    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
-    let of = |table| TableRow::new(table, stack.line).text("task", &*task);
+    let of = |table| TableRow::new(table, stack.line).text("task", &*task(stack));
     // For a while the host of a virtual machine may keep its processor from running.
     if let Some(seconds) = stack.locked_up_seconds.filter(|_| stack.is_running) {
         let function = stack.instruction.iter().chain(&stack.functions).next();
@@ -205,11 +196,8 @@ fn row(stack: &KernelStack) -> Option<TableRow> {
     let seconds = stack.blocked_seconds.filter(|_| !is_known)?;
     let row = of("blocked-tasks").number("seconds", seconds as f64);
     let decides = stack.decides_on_files.then_some("yes");
-    let row = row
-        .text("decides", decides)
-        .text("process", stack.process.as_deref());
-    let pid = stack.pid.map(|pid| pid.to_string());
-    Some(row.text("pid", pid.as_deref()))
+    let row = row.text("decides", decides);
+    Some(row.process(stack.process.as_deref(), stack.pid))
 }
 
 /// The fault of this kernel's release that the stack shows.
@@ -237,21 +225,19 @@ pub fn held_up(stack: &KernelStack) -> Vec<Proof> {
     let Some(function) = kernel_lock(stack).filter(|_| may_be_hung) else {
         return Vec::new();
     };
-    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
-    let row = TableRow::new("kernel-locks", stack.line).text("task", &*task);
-    by_rules(&row.text("long", &*long(stack)).text("function", function))
+    let row = TableRow::new("kernel-locks", stack.line).text("task", &*task(stack));
+    Rules::active().proofs(&row.text("long", &*long(stack)).text("function", function))
 }
 
 /// A task that waits, of which no rule says more.
 pub fn waiting(stack: &KernelStack) -> TableRow {
-    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
     // The first process of a container, once it has to end.
     let init = stack
         .functions
         .iter()
         .find(|name| *name == "zap_pid_ns_processes");
     let function = init.map(String::as_str).or_else(|| kernel_lock(stack));
-    let row = TableRow::new("waiting-tasks", stack.line).text("task", &*task);
+    let row = TableRow::new("waiting-tasks", stack.line).text("task", &*task(stack));
     let seconds = stack.blocked_seconds.map(|seconds| seconds as f64);
     row.text("function", function).number("seconds", seconds)
 }
@@ -271,9 +257,13 @@ fn long(stack: &KernelStack) -> String {
     }
 }
 
+fn task(stack: &KernelStack) -> String {
+    stack.task().unwrap_or_else(|| "a task".to_owned())
+}
+
 fn waits(stack: &KernelStack, place: &str) -> String {
-    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
-    format!("{task} waits{}{place} in the kernel", long(stack))
+    let (task, long) = (task(stack), long(stack));
+    format!("{task} waits{long}{place} in the kernel")
 }
 
 fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) -> Proof {
@@ -283,10 +273,9 @@ fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) ->
         process: stack.process.clone(),
         ..Culprit::default()
     };
-    let task = stack.task().unwrap_or_else(|| "a task".to_owned());
     let headline = of.rule.headline.as_ref().map(|headline| {
         let headline = headline
-            .replace("{task}", &task)
+            .replace("{task}", &task(stack))
             .replace("{long}", &long(stack));
         headline.replace("{function}", function)
     });

@@ -15,6 +15,7 @@
 //! assert_eq!(said, Some((b'E', &b"skipping"[..])));
 //! ```
 
+pub mod calendar;
 pub(crate) mod forms;
 pub mod klog;
 pub(crate) mod pasted;
@@ -54,6 +55,14 @@ pub fn has(line: &[u8], text: &str) -> bool {
 /// The rest of the line after the text.
 pub fn after<'a>(line: &'a [u8], text: &str) -> Option<&'a [u8]> {
     memmem::find(line, text.as_bytes()).map(|at| &line[at + text.len()..])
+}
+
+/// The whole number directly behind the text.
+pub fn number_after(line: &[u8], text: &str) -> Option<u64> {
+    let digits = after(line, text)?;
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit());
+    let digits = &digits[..end.unwrap_or(digits.len())];
+    std::str::from_utf8(digits).ok()?.parse().ok()
 }
 
 /// The position of the first colon that is followed by a space. For two bytes, a scan is faster

@@ -29,19 +29,16 @@ const BREAKS: [&[u8]; 3] = [b"<br>", b"<br/>", b"<br />"];
 const MAX_PATH: usize = 160;
 
 /// The lines of one input.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Pasted {
-    numbers: Numbers,
+    /// The number of the next line, if each until now has begun with its number.
+    number: Option<u64>,
 }
 
-/// Whether each line until now has begun with its number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Numbers {
-    #[default]
-    Unknown,
-    /// The number of the next line.
-    Next(u64),
-    None,
+impl Default for Pasted {
+    fn default() -> Self {
+        Self { number: Some(1) }
+    }
 }
 
 impl Pasted {
@@ -66,12 +63,8 @@ impl Pasted {
     }
 
     fn without_number<'a>(&mut self, line: &'a [u8]) -> &'a [u8] {
-        if self.numbers == Numbers::None {
+        let Some(expected) = self.number.take() else {
             return line;
-        }
-        let expected = match self.numbers {
-            Numbers::Next(number) => number,
-            Numbers::Unknown | Numbers::None => 1,
         };
         let numbered = number(line).filter(|(number, rest)| {
             // The first processes of a listing are numbered, too: behind those stands one space.
@@ -79,16 +72,11 @@ impl Pasted {
                 !line[..line.len() - rest.len()].ends_with(b" ") || rest.starts_with(b" ");
             *number == expected && is_padded && !rest.trim_ascii_start().starts_with(b"?")
         });
-        match numbered {
-            Some((number, rest)) => {
-                self.numbers = Numbers::Next(number + 1);
-                rest.strip_prefix(b" ").unwrap_or(rest)
-            }
-            None => {
-                self.numbers = Numbers::None;
-                line
-            }
-        }
+        let Some((number, rest)) = numbered else {
+            return line;
+        };
+        self.number = Some(number + 1);
+        rest.strip_prefix(b" ").unwrap_or(rest)
     }
 }
 
@@ -104,12 +92,13 @@ fn without_no_breaks(line: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// `   12  `, `12: `, `12| `: the number, and what is behind it.
+/// `   12  `, `12: `, `12| `, `12 | `: the number, and what is behind it.
 fn number(line: &[u8]) -> Option<(u64, &[u8])> {
     let line = line.trim_ascii_start();
     let end = line.iter().position(|byte| !byte.is_ascii_digit())?;
     let number = std::str::from_utf8(&line[..end]).ok()?.parse().ok()?;
     match &line[end..] {
+        [b' ', b'|', b' ', rest @ ..] => Some((number, rest)),
         [b' ' | b'\t' | b':' | b'|', rest @ ..] => Some((number, rest)),
         _ => None,
     }
@@ -195,6 +184,7 @@ mod tests {
             "LINE<br>",
             "* `LINE`<br/>",
             "17:LINE",
+            "17 | LINE",
             "   17  LINE",
             "/var/log/messages:LINE",
             "kubelet.log:1204:LINE",

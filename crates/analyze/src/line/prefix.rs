@@ -50,9 +50,7 @@ fn layer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     match *line.first()? {
         b'<' => priority(line),
         b'[' => bracketed(line, carried),
-        b'0'..=b'9' => stamped(line, carried)
-            .or_else(|| numbered(line))
-            .or_else(|| addressed(line, carried)),
+        b'0'..=b'9' => stamped(line, carried).or_else(|| addressed(line, carried)),
         b'A'..=b'Z' if !super::klog::begins(line) => {
             stamped(line, carried).or_else(|| named(line, carried))
         }
@@ -60,30 +58,11 @@ fn layer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
             // The kubelet's own log format for containers: `stderr F text`.
             matches!(line.get(7..9)?, b"F " | b"P ").then(|| &line[9..])
         }
-        b'a'..=b'z' => stamped(line, carried)
-            .or_else(|| of_file(line))
-            .or_else(|| named(line, carried)),
+        b'a'..=b'z' => stamped(line, carried).or_else(|| named(line, carried)),
         0x80.. => stamped(line, carried),
         b'_' | b'(' => named(line, carried),
-        b'/' | b'.' => of_file(line),
         _ => None,
     }
-}
-
-/// `kubelet.log:`, or with the line's number `messages:17:`, which `grep` puts before a line of one
-/// of several files: the kubelet's, or of syslog.
-fn of_file(line: &[u8]) -> Option<&[u8]> {
-    let near = &line[..line.len().min(200)];
-    let colon = memchr::memchr(b':', near)?;
-    let rest = &line[colon + 1..];
-    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let rest = match rest.get(digits) {
-        Some(b':') if digits > 0 => &rest[digits + 1..],
-        _ => rest,
-    };
-    let is_name = !line[..colon].contains(&b' ');
-    let begins = super::klog::begins(rest) || stamp::take(rest).is_some();
-    (is_name && begins).then_some(rest)
 }
 
 /// The priority of syslog: `<30>`.
@@ -164,7 +143,7 @@ fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
         let (host, ident) = match (second, third) {
             (None, _) => (&line[..0], first),
             (Some(ident), None) => (first, ident),
-            _ => return known_word(line, carried),
+            _ => return None,
         };
         let is_of_kernel = host.is_empty() && KERNEL_WORDS.contains(&ident);
         if !is_ident(ident) || is_of_kernel {
@@ -184,14 +163,6 @@ fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     carried.host = host;
     (carried.ident, carried.pid) = ident_and_pid(ident);
     Some(&line[line.len()..])
-}
-
-/// `kubelet skipping …`, as in reports that were typed by hand.
-fn known_word<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
-    let word = super::until(line, b" ");
-    crate::kind::Writer::of_ident(word)?;
-    carried.ident = word;
-    Some(&line[word.len()..])
 }
 
 /// `kubelet[3694]: ` without a time, or `kubelet: ` for a known writer.
@@ -259,27 +230,6 @@ fn of_facility<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]
         carried.ident = b"kernel";
     }
     Some(rest)
-}
-
-/// Line numbers, as in `1 | `.
-fn numbered(line: &[u8]) -> Option<&[u8]> {
-    let digits = line
-        .iter()
-        .take(7)
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
-    let rest = &line[digits..];
-    // `cat -n`
-    if digits > 0 && rest.starts_with(b"\t") {
-        return Some(&rest[1..]);
-    }
-    if digits > 0
-        && (rest.starts_with(b" [ ")
-            || rest.starts_with(b" [") && rest.get(2).is_some_and(u8::is_ascii_digit))
-    {
-        return Some(&rest[1..]);
-    }
-    rest.strip_prefix(b" | ")
 }
 
 fn is_ident(word: &[u8]) -> bool {
@@ -376,20 +326,6 @@ mod tests {
             "kubelet",
             "",
             "sync.(*Mutex).Lock()",
-        );
-        check(
-            "1 | Mar 1 15:52:28 k8s-node-1 kubelet: E0301 x",
-            "k8s-node-1",
-            "kubelet",
-            "",
-            "E0301 x",
-        );
-        check(
-            "17:08:22.299597 kubelet skipping pod - [P: x]",
-            "",
-            "kubelet",
-            "",
-            " skipping pod - [P: x]",
         );
         check(
             "[pod/felix-1/felix] goroutine 1 [idle]:",

@@ -7,7 +7,7 @@
 //!            (t=36894712 jiffies g=1234567 q=12)                      a stall, or a paused machine
 //! ```
 
-use super::{after, has};
+use super::{has, number_after};
 
 /// A stall that lasted for this long was none: no kernel waits for hours, so the host had paused the
 /// machine. `cpu-starved` and `kernel-stall` have rules with the same number.
@@ -21,14 +21,8 @@ pub fn begins_stall(line: &[u8]) -> bool {
 
 /// Whether a line shows that what seemed to be a stall was a pause of the whole machine.
 pub fn shows_pause(line: &[u8]) -> bool {
-    let jiffies = after(line, "(t=").or_else(|| after(line, " t="));
-    let Some(jiffies) = jiffies.filter(|_| has(line, " jiffies")) else {
-        return false;
-    };
-    let end = jiffies.iter().position(|byte| !byte.is_ascii_digit());
-    let digits = std::str::from_utf8(&jiffies[..end.unwrap_or(jiffies.len())]);
-    let count = digits.ok().and_then(|digits| digits.parse::<u64>().ok());
-    count.is_some_and(|count| count >= PAUSED_JIFFIES)
+    let jiffies = number_after(line, "(t=").or_else(|| number_after(line, " t="));
+    has(line, " jiffies") && jiffies.is_some_and(|count| count >= PAUSED_JIFFIES)
 }
 
 #[cfg(test)]

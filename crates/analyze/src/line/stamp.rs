@@ -1,5 +1,5 @@
 //! Times in lines: often without a year, sometimes without a date, mostly without a time zone. A
-//! [`Calendar`] adds what is missing, from the rest of the input.
+//! [`Calendar`](super::calendar::Calendar) adds what is missing, from the rest of the input.
 //!
 //! ```
 //! use analyze::line::stamp;
@@ -9,12 +9,14 @@
 //! assert_eq!(time, Some((Some(2021), Some((1, 9)), Some(8 * 3600))));
 //! ```
 
+use jiff::civil::Date;
 use jiff::tz::Offset;
 use pleg_text::WallTime;
 
 use super::cursor::Cursor;
 use super::months;
 
+pub(super) const SECOND: i64 = 1_000_000_000;
 /// Zones differ by whole half hours, but for three of them.
 const HALF_HOUR: i64 = 1800;
 /// The zones farthest apart: UTC-12 and UTC+14.
@@ -41,90 +43,79 @@ const WEEKDAYS: [&[u8; 3]; 7] = [b"Mon", b"Tue", b"Wed", b"Thu", b"Fri", b"Sat",
 
 /// The time at the start of the line, and what follows it.
 pub fn take(line: &[u8]) -> Option<(Stamp, &[u8])> {
-    let mut at = Cursor(line);
-    let stamp = match line {
-        [b'0'..=b'9', ..] => iso(&mut at)
-            .or_else(|| of_unix(&mut at))
-            .or_else(|| clock_only(&mut at))
-            .or_else(|| named(&mut at))?,
-        [b'A'..=b'Z' | b'a'..=b'z' | 0x80.., ..] => named(&mut at)?,
+    let at = Cursor(line);
+    let (stamp, rest) = match line {
+        [b'0'..=b'9', ..] => iso(at)
+            .or_else(|| of_unix(at))
+            .or_else(|| clock_only(at))
+            .or_else(|| named(at))?,
+        [b'A'..=b'Z' | b'a'..=b'z' | 0x80.., ..] => named(at)?,
         _ => return None,
     };
-    Some((stamp, at.0))
+    Some((stamp, rest.0))
 }
 
+/// A time, and what follows it.
+type Taken<'a> = Option<(Stamp, Cursor<'a>)>;
+
 /// `2021-01-09T19:48:52.460628029+08:00` and similar, also with slashes as in Go's log.
-fn iso(at: &mut Cursor) -> Option<Stamp> {
-    let mut try_at = *at;
-    let year = try_at.number(4, 4)?;
-    let dash = if try_at.eat(b'-').is_some() {
-        b'-'
-    } else {
-        b'/'
+fn iso(mut at: Cursor<'_>) -> Taken<'_> {
+    let year = at.number(4, 4)?;
+    let dash = match at.eat(b'-') {
+        Some(()) => b'-',
+        None => at.eat(b'/').map(|()| b'/')?,
     };
-    if dash == b'/' {
-        try_at.eat(b'/')?;
-    }
-    let month = try_at.number(2, 2)?;
-    try_at.eat(dash)?;
-    let day = try_at.number(2, 2)?;
-    try_at.eat(b'T').or_else(|| try_at.eat(b' '))?;
-    let (second, nanos) = clock(&mut try_at)?;
-    let offset = zone(&mut try_at);
-    *at = try_at;
-    Some(Stamp {
+    let month = at.number(2, 2)?;
+    at.eat(dash)?;
+    let day = at.number(2, 2)?;
+    at.eat(b'T').or_else(|| at.eat(b' '))?;
+    let (second, nanos) = clock(&mut at)?;
+    let stamp = Stamp {
         year: i16::try_from(year).ok(),
         day: Some((i8::try_from(month).ok()?, i8::try_from(day).ok()?)),
         second,
         nanos,
-        offset,
-    })
+        offset: zone(&mut at),
+    };
+    Some((stamp, at))
 }
 
 /// `May 05 13:59:56.872`, `Jan 4 11:56:31`, `Mon 2024-05-06 13:59:56 UTC`, `Mon May  5 13:59:56 2017`.
-fn named(at: &mut Cursor) -> Option<Stamp> {
-    let mut try_at = *at;
-    let word = try_at.0.first_chunk::<3>()?;
+fn named(mut at: Cursor<'_>) -> Taken<'_> {
+    let word = at.0.first_chunk::<3>()?;
     if WEEKDAYS.contains(&word) {
-        try_at.0 = &try_at.0[3..];
-        let _ = try_at.eat(b',');
-        if try_at.spaces() == 0 {
+        at.0 = &at.0[3..];
+        let _ = at.eat(b',');
+        if at.spaces() == 0 {
             return None;
         }
-        if let Some(stamp) = iso(&mut try_at) {
-            *at = try_at;
-            return Some(stamp);
+        if let Some(taken) = iso(at) {
+            return Some(taken);
         }
-    } else if let Some(rest) = behind_weekday(try_at.0) {
-        try_at.0 = rest;
-        let stamp = iso(&mut try_at)?;
-        *at = try_at;
-        return Some(stamp);
+    } else if let Some(rest) = behind_weekday(at.0) {
+        return iso(Cursor(rest));
     }
-    let (month, rest) = months::take(try_at.0)?;
-    try_at.0 = rest;
-    if try_at.spaces() == 0 {
+    let (month, rest) = months::take(at.0)?;
+    at.0 = rest;
+    if at.spaces() == 0 {
         return None;
     }
-    let day = try_at.number(1, 2)?;
-    if try_at.spaces() == 0 {
+    let day = at.number(1, 2)?;
+    if at.spaces() == 0 {
         return None;
     }
-    let (second, nanos) = clock(&mut try_at)?;
-    let mut year_at = try_at;
-    let year = year_at.eat(b' ').and_then(|()| year_at.number(4, 4));
+    let (second, nanos) = clock(&mut at)?;
+    let mut behind = at;
+    let year = behind.eat(b' ').and_then(|()| behind.number(4, 4));
     let year = year.filter(|year| (1990..2200).contains(year));
-    if year.is_some() {
-        try_at = year_at;
-    }
-    *at = try_at;
-    Some(Stamp {
+    let stamp = Stamp {
         year: year.and_then(|year| i16::try_from(year).ok()),
         day: Some((month, i8::try_from(day).ok()?)),
         second,
         nanos,
         offset: None,
-    })
+    };
+    Some((stamp, if year.is_some() { behind } else { at }))
 }
 
 /// What follows the weekday in `Di 2024-05-07 13:59:56 CEST` and `mar. 2024-05-07 13:59:56 CEST`, as
@@ -141,23 +132,22 @@ fn behind_weekday(text: &[u8]) -> Option<&[u8]> {
 }
 
 /// `1714917596.123456`, as `journalctl -o short-unix` prints it.
-fn of_unix(at: &mut Cursor) -> Option<Stamp> {
-    let mut try_at = *at;
-    let seconds = try_at.number(10, 10)?;
-    try_at.eat(b'.')?;
-    let nanos = try_at.nanos();
-    let stamp = Stamp::of_unix_nanos(i64::from(seconds) * 1_000_000_000 + i64::from(nanos))?;
-    *at = try_at;
-    Some(stamp)
+fn of_unix(mut at: Cursor<'_>) -> Taken<'_> {
+    let seconds = at.number(10, 10)?;
+    at.eat(b'.')?;
+    let nanos = i64::from(at.nanos());
+    let stamp = Stamp::of_unix_nanos(i64::from(seconds) * SECOND + nanos)?;
+    Some((stamp, at))
 }
 
-fn clock_only(at: &mut Cursor) -> Option<Stamp> {
-    let (second, nanos) = clock(at)?;
-    Some(Stamp {
+fn clock_only(mut at: Cursor<'_>) -> Taken<'_> {
+    let (second, nanos) = clock(&mut at)?;
+    let stamp = Stamp {
         second,
         nanos,
         ..Stamp::default()
-    })
+    };
+    Some((stamp, at))
 }
 
 /// `13:59:56.872880`, in seconds since midnight and nanoseconds.
@@ -248,9 +238,10 @@ impl Stamp {
 
     /// Its clock on that day as it would be in UTC, in nanoseconds since 1970; `None` for a day that
     /// does not exist.
-    fn nanos_on(&self, year: i16, (month, day): (i8, i8)) -> Option<i64> {
-        let seconds = days(year, month, day)? * 86_400 + i64::from(self.second);
-        let nanos = seconds.checked_mul(SECOND)?;
+    pub(super) fn nanos_on(&self, year: i16, (month, day): (i8, i8)) -> Option<i64> {
+        let midnight = Date::new(year, month, day).ok()?.at(0, 0, 0, 0);
+        let midnight = Offset::UTC.to_timestamp(midnight).ok()?.as_second();
+        let nanos = (midnight + i64::from(self.second)).checked_mul(SECOND)?;
         nanos.checked_add(i64::from(self.nanos))
     }
 
@@ -286,97 +277,10 @@ impl Stamp {
     }
 }
 
-/// The number of days from 1970 to a day, if it exists. Every line of a log needs this, so it is
-/// arithmetic, in years that begin in March: the leap day is the last one.
-fn days(year: i16, month: i8, day: i8) -> Option<i64> {
-    let is_leap = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0);
-    let last = match month {
-        2 => 28 + i8::from(is_leap),
-        4 | 6 | 9 | 11 => 30,
-        1..=12 => 31,
-        _ => return None,
-    };
-    if !(1..=last).contains(&day) {
-        return None;
-    }
-    let (year, month) = (i64::from(year), i64::from(month));
-    let (year, month) = if month > 2 {
-        (year, month - 3)
-    } else {
-        (year - 1, month + 9)
-    };
-    let leap_days = year.div_euclid(4) - year.div_euclid(100) + year.div_euclid(400);
-    // 719,468 days from the first of March of the year 0 to 1970.
-    Some(365 * year + leap_days + (153 * month + 2) / 5 + i64::from(day) - 1 - 719_468)
-}
-
-/// The year and the time zone that an input shows for lines without them.
-#[derive(Clone, Copy, Debug)]
-pub struct Calendar {
-    /// When the file was last modified, or now, in nanoseconds: no line is much later.
-    latest: i64,
-    /// The day of it.
-    latest_day: (i16, i8, i8),
-    /// The year in the last line that had one.
-    year: Option<i16>,
-    /// The offset in the last line that had one.
-    offset: Option<i32>,
-}
-
-const SECOND: i64 = 1_000_000_000;
-const DAY: i64 = 86_400 * SECOND;
-
-impl Calendar {
-    /// A calendar of an input whose last line is not much later than this.
-    pub fn until(latest: WallTime) -> Self {
-        let day = Offset::UTC.to_datetime(latest.timestamp());
-        Self {
-            latest: latest.as_unix_nanos(),
-            latest_day: (day.year(), day.month(), day.day()),
-            year: None,
-            offset: None,
-        }
-    }
-
-    /// Whether a line contained the year.
-    pub fn has_year(&self) -> bool {
-        self.year.is_some()
-    }
-
-    /// Remembers the year and the offset of a line for lines without them.
-    pub fn learn(&mut self, stamp: &Stamp) {
-        self.year = stamp.year.or(self.year);
-        self.offset = stamp.offset.or(self.offset);
-    }
-
-    /// Nanoseconds since 1970, with missing parts added; `None` for a day that does not exist.
-    pub fn resolve(&self, stamp: &Stamp) -> Option<i64> {
-        let (latest_year, month, day) = self.latest_day;
-        let day = stamp.day.unwrap_or((month, day));
-        let at = |year: i16| {
-            let offset = i64::from(stamp.offset.or(self.offset).unwrap_or(0));
-            stamp.nanos_on(year, day)?.checked_sub(offset * SECOND)
-        };
-        if stamp.day.is_none() {
-            // The latest such time before `now`.
-            let today = at(latest_year)?;
-            return Some(if today > self.latest {
-                today - DAY
-            } else {
-                today
-            });
-        }
-        if let Some(year) = stamp.year.or(self.year) {
-            return at(year);
-        }
-        let this_year = at(latest_year).filter(|time| *time <= self.latest.saturating_add(DAY));
-        this_year.or_else(|| at(latest_year - 1))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::line::calendar::Calendar;
 
     fn resolved(line: &str) -> String {
         let latest = WallTime::from_unix_nanos(1_700_000_000_000_000_000).unwrap();
@@ -467,37 +371,6 @@ mod tests {
     }
 
     #[test]
-    fn every_day_is_where_the_calendar_has_it() {
-        let epoch = jiff::civil::date(1970, 1, 1);
-        for date in epoch
-            .saturating_sub(jiff::Span::new().days(3000))
-            .series(jiff::Span::new().days(1))
-            .take(80_000)
-        {
-            let expected = epoch.until(date).unwrap().get_days();
-            let found = days(date.year(), date.month(), date.day());
-            assert_eq!(found, Some(i64::from(expected)), "{date}");
-        }
-        for (year, month, day) in [
-            (2023, 2, 29),
-            (1900, 2, 29),
-            (2024, 4, 31),
-            (2024, 0, 1),
-            (2024, 1, 0),
-        ] {
-            assert_eq!(days(year, month, day), None, "{year} {month} {day}");
-        }
-    }
-
-    #[test]
-    fn a_date_without_a_year_is_not_in_the_future() {
-        assert_eq!(
-            resolved("Dec 30 00:00:01 x"),
-            "2022-12-30T00:00:01.000000000Z"
-        );
-    }
-
-    #[test]
     fn what_is_no_time_is_none() {
         for line in [
             "",
@@ -510,11 +383,5 @@ mod tests {
         ] {
             assert_eq!(take(line.as_bytes()), None, "{line}");
         }
-        let nonsense = Stamp {
-            day: Some((13, 40)),
-            ..Stamp::default()
-        };
-        let calendar = Calendar::until(WallTime::from_unix_nanos(1).unwrap());
-        assert_eq!(calendar.resolve(&nonsense), None);
     }
 }

@@ -15,8 +15,11 @@
 //! assert_eq!(proofs(&rows)[0].cause.id(), "storage-unresponsive");
 //! ```
 
+mod columns;
 mod row;
 mod rules;
+mod tables;
 
 pub use row::{PsReader, Row};
-pub use rules::{ProcessRule, is_runc_asleep, proofs, tables};
+pub use rules::{ProcessRule, proofs};
+pub use tables::{is_runc_asleep, tables};

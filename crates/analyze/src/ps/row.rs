@@ -2,6 +2,8 @@
 
 use serde::Deserialize;
 
+use super::columns::{by_columns, guessed, is_command, is_header};
+
 /// What a listing shows of the age of a process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -14,6 +16,17 @@ pub enum Age {
     Minutes,
     /// More than an hour.
     Hours,
+}
+
+impl Age {
+    /// How many seconds it is at least.
+    pub(super) fn seconds(self) -> Option<f64> {
+        match self {
+            Self::Unknown => None,
+            Self::Minutes => Some(60.0),
+            Self::Hours => Some(3600.0),
+        }
+    }
 }
 
 /// A process.
@@ -49,7 +62,6 @@ pub struct PsReader {
 }
 
 const MAX_ROWS: usize = 8000;
-const MAX_COMMAND_CHARS: usize = 300;
 
 impl PsReader {
     /// Parses a line; returns whether it belongs to a listing.
@@ -136,204 +148,6 @@ fn may_be_row(line: &str) -> bool {
     words.next().is_some_and(is_number)
         || words.next().is_some_and(is_number)
         || memchr::memmem::find(line.as_bytes(), b"PID").is_some()
-}
-
-fn is_header(words: &[&str]) -> bool {
-    words.contains(&"PID") && words.iter().any(|word| is_command(word))
-}
-
-fn is_command(column: &str) -> bool {
-    matches!(column, "COMMAND" | "CMD" | "COMM" | "ARGS")
-}
-
-/// `Tue Mar 12 22:01:40 2019`.
-const LSTART_WORDS: usize = 5;
-
-/// The first `words` words, and what is behind them.
-fn behind(text: &str, words: usize) -> Option<(&str, &str)> {
-    let rest = behind_words(text, words)?;
-    let end = text.len() - rest.len();
-    Some((text[..end].trim_end(), rest))
-}
-
-/// How many words these columns have at the end of a row: `lstart` is `STARTED` in a header.
-fn words_of(columns: &[impl AsRef<str>], row: &str) -> usize {
-    let is_year = |word: &str| word.len() == 4 && word.starts_with("20");
-    let ends_with_year = row.split_ascii_whitespace().last().is_some_and(is_year);
-    let words = columns.iter().map(|column| match column.as_ref() {
-        "LSTART" => LSTART_WORDS,
-        "STARTED" if ends_with_year => LSTART_WORDS,
-        _ => 1,
-    });
-    words.sum()
-}
-
-/// What is before the last `words` words, and they.
-fn before(text: &str, words: usize) -> Option<(&str, &str)> {
-    let mut end = text.trim_end().len();
-    for _ in 0..words {
-        end = text[..end].rfind(' ')?;
-        end = text[..end].trim_end().len();
-    }
-    Some(text.split_at(end))
-}
-
-/// Parses a row by its header; the last column takes the rest of the line.
-fn by_columns(columns: &[impl AsRef<str>], line: &str) -> Option<Row> {
-    let mut row = Row::default();
-    let mut rest = line;
-    for (at, name) in columns.iter().map(AsRef::as_ref).enumerate() {
-        let trimmed = rest.trim_start();
-        let last = at + 1 == columns.len();
-        let word_and_rest = match name {
-            "LSTART" => behind(trimmed, LSTART_WORDS),
-            // Its arguments stand in front of the columns behind it.
-            name if is_command(name) => before(trimmed, words_of(&columns[at + 1..], trimmed)),
-            _ => trimmed.split_once(' '),
-        };
-        let (word, after) = match word_and_rest {
-            // The indentation of a tree is part of the command.
-            _ if last && is_command(name) => (rest.strip_prefix(' ').unwrap_or(rest), ""),
-            Some(split) => split,
-            None => (trimmed.trim_end(), ""),
-        };
-        rest = after;
-        match name {
-            "PID" => row.pid = word.parse().ok()?,
-            "PPID" => row.ppid = Some(word.parse().ok()?),
-            "S" | "STAT" | "STATE" => row.state = Some(shortened(word)),
-            "WCHAN" => row.wchan = wchan(word),
-            // `top` prints that of its last interval.
-            "%CPU" | "PCPU" if !columns.iter().any(|name| name.as_ref() == "TIME+") => {
-                row.cpu = word.parse().ok();
-            }
-            "RSS" | "RES" => row.memory_kib = kib(word),
-            "STIME" | "START" | "STARTED" => row.age = row.age.max(since(word)),
-            "ELAPSED" | "ETIME" => row.age = row.age.max(elapsed(word)),
-            "ETIMES" => row.age = row.age.max(of_seconds(word.parse().unwrap_or(0))),
-            "COMMAND" | "CMD" | "COMM" | "ARGS" => row.command = shortened(word),
-            _ => {}
-        }
-    }
-    (row.pid > 0 && !row.command.is_empty()).then_some(row)
-}
-
-/// An amount of memory in KiB; `top` writes `39.6g`.
-fn kib(word: &str) -> Option<u64> {
-    let number = word.trim_end_matches(['k', 'm', 'g', 't']);
-    let factor = match &word[number.len()..] {
-        "" | "k" => 1,
-        "m" => 1 << 10,
-        "g" => 1 << 20,
-        "t" => 1 << 30,
-        _ => return None,
-    };
-    Some((number.parse::<f64>().ok()? * f64::from(factor)) as u64)
-}
-
-/// The columns of rows without a header: of `ps aux`, `-elf`, `-el`, `axl`, `ax` and `-ef`.
-const LAYOUTS: [&[&str]; 6] = [
-    &[
-        "USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND",
-    ],
-    &[
-        "F", "S", "UID", "PID", "PPID", "C", "PRI", "NI", "ADDR", "SZ", "WCHAN", "STIME", "TTY",
-        "TIME", "CMD",
-    ],
-    &[
-        "F", "S", "UID", "PID", "PPID", "C", "PRI", "NI", "ADDR", "SZ", "WCHAN", "TTY", "TIME",
-        "CMD",
-    ],
-    &[
-        "F", "UID", "PID", "PPID", "PRI", "NI", "VSZ", "RSS", "WCHAN", "STAT", "TTY", "TIME",
-        "COMMAND",
-    ],
-    &["PID", "TTY", "STAT", "TIME", "COMMAND"],
-    &["UID", "PID", "PPID", "C", "STIME", "TTY", "TIME", "CMD"],
-];
-
-/// Parses a row without a header.
-fn guessed(words: &[&str], line: &str) -> Option<Row> {
-    let fits = |layout: &&&[&str]| {
-        words.len() >= layout.len()
-            && layout
-                .iter()
-                .zip(words)
-                .all(|(name, word)| may_be(name, word))
-    };
-    by_columns(LAYOUTS.iter().find(fits)?, line)
-}
-
-/// Whether a word may be in this column.
-fn may_be(column: &str, word: &str) -> bool {
-    let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
-    match column {
-        "%CPU" | "%MEM" => word.contains('.') && word.parse::<f32>().is_ok(),
-        "PID" | "PPID" | "VSZ" | "RSS" | "F" | "C" => is_number(word),
-        "S" => word.len() == 1 && is_state(word),
-        "STAT" => is_state(word),
-        "TTY" => word == "?" || word.starts_with("pts/") || word.starts_with("tty"),
-        "TIME" => word.contains(':'),
-        _ => true,
-    }
-}
-
-/// The rest of the line after this many words, with the indentation of a tree.
-fn behind_words(line: &str, count: usize) -> Option<&str> {
-    let mut rest = line.trim_start();
-    for _ in 0..count {
-        rest = rest.trim_start();
-        rest = &rest[rest.find(' ')?..];
-    }
-    let rest = rest.strip_prefix(' ').unwrap_or(rest);
-    (!rest.trim().is_empty()).then_some(rest)
-}
-
-fn is_state(word: &str) -> bool {
-    let first = word.starts_with(['D', 'R', 'S', 'T', 't', 'W', 'X', 'Z', 'I']);
-    first
-        && word.len() <= 6
-        && word
-            .chars()
-            .all(|c| c.is_ascii_alphabetic() || c == '<' || c == '+')
-}
-
-/// `ps` shows the time of a start within the last day, and the date of an earlier one.
-fn since(word: &str) -> Age {
-    match !word.contains(':') && word.chars().any(|c| c.is_ascii_digit()) {
-        true => Age::Hours,
-        false => Age::Unknown,
-    }
-}
-
-/// `02-03:04:05`, `03:04:05` or `11:44`, which is minutes and seconds; or seconds alone, of `etimes`.
-fn elapsed(word: &str) -> Age {
-    if let Ok(seconds) = word.parse() {
-        return of_seconds(seconds);
-    }
-    if word.contains('-') || word.matches(':').count() > 1 {
-        return Age::Hours;
-    }
-    let minutes = word
-        .split_once(':')
-        .and_then(|(minutes, _)| minutes.parse::<u64>().ok());
-    of_seconds(minutes.unwrap_or(0) * 60)
-}
-
-fn of_seconds(seconds: u64) -> Age {
-    match seconds {
-        3601.. => Age::Hours,
-        60.. => Age::Minutes,
-        _ => Age::Unknown,
-    }
-}
-
-fn wchan(word: &str) -> Option<String> {
-    (!matches!(word, "-" | "0" | "*" | "?")).then(|| shortened(word))
-}
-
-fn shortened(text: &str) -> String {
-    text.trim_end().chars().take(MAX_COMMAND_CHARS).collect()
 }
 
 #[cfg(test)]

@@ -1,9 +1,6 @@
 //! What a listing of processes proves.
 
-use std::collections::{BTreeMap, HashMap};
-
 use causes::Cause;
-use causes::facts::facts;
 use causes::finding::{Confidence, Culprit};
 
 use serde::Deserialize;
@@ -12,7 +9,6 @@ use super::row::{Age, Row};
 use crate::kernel::{KernelStack, cause_in};
 use crate::proof::Proof;
 use crate::rules::{Rules, Texts, is_like};
-use crate::table::TableRow;
 
 /// Processes of a listing.
 #[derive(Debug, Deserialize)]
@@ -52,9 +48,6 @@ fn one() -> usize {
     1
 }
 
-/// Between the process ids of a command and of what it starts.
-const MAX_DISTANCE: u32 = 64;
-
 /// What these rows show by themselves.
 pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     let mut proofs: Vec<Proof> = rows.iter().filter_map(blocked).collect();
@@ -64,33 +57,18 @@ pub fn proofs(rows: &[Row]) -> Vec<Proof> {
     proofs
 }
 
-/// What they show together, while this many calls that wait for a CNI plugin are late.
-pub fn tables(rows: &[Row], late_calls: u64) -> Vec<TableRow> {
-    let found = [
-        uninterruptible(rows),
-        sleeping_runcs(rows),
-        dead_children(rows),
-        ending(rows),
-        plugins(rows, late_calls),
-        rows.windows(2).find_map(dead_exec),
-        blocked_in_driver(rows),
-        blocked_elsewhere(rows),
-    ];
-    found.into_iter().flatten().collect()
-}
-
-fn name(row: &Row) -> &str {
+pub(super) fn name(row: &Row) -> &str {
     let first = row.command.split(' ').next().unwrap_or_default();
     first.rsplit('/').next().unwrap_or_default()
 }
 
-fn is_in(row: &Row, state: char) -> bool {
+pub(super) fn is_in(row: &Row, state: char) -> bool {
     row.state
         .as_deref()
         .is_some_and(|states| states.starts_with(state))
 }
 
-fn is_runc_init(row: &Row) -> bool {
+pub(super) fn is_runc_init(row: &Row) -> bool {
     name(row) == "runc" && row.command.ends_with(" init")
         || row.command.starts_with("runc:[2:INIT]")
 }
@@ -161,192 +139,10 @@ fn culprit(row: &Row) -> Culprit {
     }
 }
 
-fn cause(row: &Row, wchan: &str) -> Option<(Cause, Confidence)> {
+pub(super) fn cause(row: &Row, wchan: &str) -> Option<(Cause, Confidence)> {
     let stack = KernelStack {
         process: Some(name(row).to_owned()),
         ..KernelStack::default()
     };
     cause_in(wchan.trim_start_matches("__"), &stack, is_in(row, 'D'))
-}
-
-/// A row of a table about this process.
-fn table(table: &'static str, row: &Row) -> TableRow {
-    let pid = row.pid.to_string();
-    TableRow::new(table, row.line)
-        .text("process", &*row.command)
-        .text("pid", &*pid)
-}
-
-/// Processes in uninterruptible sleep, if the listing does not show where they wait.
-fn uninterruptible(rows: &[Row]) -> Option<TableRow> {
-    let waits = |row: &&Row| {
-        is_in(row, 'D')
-            && row.wchan.is_none()
-            && !row.command.starts_with('[')
-            && !is_of_gpu_driver(row)
-    };
-    let blocked: Vec<&Row> = rows.iter().filter(waits).collect();
-    let mounts = |row: &&&Row| {
-        matches!(name(row), "umount" | "mount" | "df" | "sync" | "s6-sync")
-            || name(row).starts_with("mount.")
-    };
-    let row = blocked.iter().find(mounts).or(blocked.first())?;
-    let mounting = blocked.iter().filter(mounts).count();
-    let row = table("uninterruptible-processes", row).number("count", blocked.len() as f64);
-    Some(row.number("mounts", mounting as f64))
-}
-
-/// A program of the GPU driver in uninterruptible sleep: it waits for the driver, not for a disk.
-fn blocked_in_driver(rows: &[Row]) -> Option<TableRow> {
-    let waits = |row: &&Row| is_in(row, 'D') && row.wchan.is_none() && is_of_gpu_driver(row);
-    let row = table("blocked-processes", rows.iter().find(waits)?);
-    Some(row.text("driver", "GPU"))
-}
-
-/// A process in uninterruptible sleep in a function of the kernel that shows no cause.
-fn blocked_elsewhere(rows: &[Row]) -> Option<TableRow> {
-    let waiting = rows.iter().filter(|row| is_in(row, 'D'));
-    let mut waiting = waiting.filter_map(|row| Some((row, row.wchan.as_deref()?)));
-    let (row, function) = waiting.find(|(row, wchan)| cause(row, wchan).is_none())?;
-    Some(table("blocked-processes", row).text("function", function))
-}
-
-fn is_of_gpu_driver(row: &Row) -> bool {
-    let name = name(row);
-    name.starts_with("nvidia-") || name.starts_with("nvc:")
-}
-
-/// The shim with the most children that have ended. A healthy one reaps them within milliseconds. Those
-/// whose other threads are still alive (`l`) cannot be reaped yet, so they are not counted.
-fn dead_children(rows: &[Row]) -> Option<TableRow> {
-    let dead = |row: &&Row| {
-        let state = row.state.as_deref().unwrap_or_default();
-        state.starts_with('Z') && !state.contains('l')
-    };
-    let mut of_shims: BTreeMap<u32, Vec<&Row>> = BTreeMap::new();
-    let is_shim = |row: &&Row| name(row).contains("containerd-shim");
-    of_shims.extend(rows.iter().filter(is_shim).map(|row| (row.pid, Vec::new())));
-    for row in rows.iter().filter(dead) {
-        if let Some(children) = row.ppid.and_then(|pid| of_shims.get_mut(&pid)) {
-            children.push(row);
-        }
-    }
-    let all = of_shims.values().flatten();
-    let runcs = all.filter(|row| row.command.contains("[runc]")).count();
-    let age = |children: &Vec<&Row>| children.iter().any(|row| row.age == Age::Hours);
-    let most = |(_, children): &(&u32, &Vec<&Row>)| (children.len(), age(children));
-    let (pid, children) = of_shims.iter().max_by_key(most)?;
-    let shim = rows.iter().find(|row| row.pid == *pid)?;
-    let old = of_shims
-        .values()
-        .flatten()
-        .find(|row| row.age == Age::Hours);
-    let row = table("dead-children", shim).text("name", name(shim));
-    let row = row
-        .number("count", children.len() as f64)
-        .number("runcs", runcs as f64);
-    Some(row.text("old", old.map(|row| &*row.command)))
-}
-
-/// Whether a runc and a `runc init` have been asleep for minutes, and no process is blocked in the
-/// kernel: on a kernel that loses epoll wake-ups, that is what it looks like.
-pub fn is_runc_asleep(rows: &[Row]) -> bool {
-    let is_asleep = |row: &&Row| is_in(row, 'S') && row.age >= Age::Minutes;
-    let asleep = || rows.iter().filter(is_asleep);
-    asleep().any(is_runc_init)
-        && asleep().any(|row| name(row) == "runc" && !is_runc_init(row))
-        && !rows.iter().any(|row| is_in(row, 'D'))
-}
-
-/// `runc create` and its `runc init` have both been asleep for long, and no process is blocked in the
-/// kernel.
-fn sleeping_runcs(rows: &[Row]) -> Option<TableRow> {
-    let by_pid: HashMap<u32, &Row> = rows.iter().map(|row| (row.pid, row)).collect();
-    let parent = |row: &Row| row.ppid.and_then(|pid| by_pid.get(&pid).copied());
-    if rows.iter().any(|row| is_in(row, 'D')) {
-        return None;
-    }
-    let sleeping = |row: &&Row| {
-        let shape = is_runc_init(row) && row.age == Age::Hours && is_in(row, 'S');
-        let runc = parent(row).filter(|runc| name(runc) == "runc" && is_in(runc, 'S'));
-        shape
-            && runc
-                .and_then(parent)
-                .is_some_and(|shim| name(shim).starts_with("containerd-shim"))
-    };
-    let pairs: Vec<&Row> = rows.iter().filter(sleeping).collect();
-    let row = table("sleeping-runcs", pairs.first()?);
-    Some(row.number("count", pairs.len() as f64))
-}
-
-fn is_exec(row: &Row) -> bool {
-    name(row) == "runc" && row.command.contains(" exec ")
-}
-
-/// `runc exec` is still there although what it started, the next process of the listing, is dead.
-fn dead_exec(rows: &[Row]) -> Option<TableRow> {
-    let [exec, child] = rows else {
-        return None;
-    };
-    let is_child = match child.ppid {
-        Some(parent) => parent == exec.pid,
-        None => (1..=MAX_DISTANCE).contains(&child.pid.wrapping_sub(exec.pid)),
-    };
-    let is_dead = is_in(child, 'Z') && !child.command.starts_with("[runc]");
-    let is_stuck = is_exec(exec) && !is_in(exec, 'Z') && is_child && is_dead;
-    is_stuck.then(|| table("dead-execs", exec).text("child", &*child.command))
-}
-
-/// The first process of a container that has no memory any more and has not ended: it waits until all
-/// others of its PID namespace have ended, which takes a moment.
-fn ending(rows: &[Row]) -> Option<TableRow> {
-    let is_shim = |row: &&Row| name(row).contains("containerd-shim");
-    let shims: Vec<u32> = rows.iter().filter(is_shim).map(|row| row.pid).collect();
-    // The brackets are of what has no command line; threads of the kernel have no such parent.
-    let is_ending = |row: &&Row| {
-        row.command.starts_with('[')
-            && !is_in(row, 'Z')
-            && row.state.is_some()
-            && row.ppid.is_some_and(|parent| shims.contains(&parent))
-    };
-    Some(table("ending-processes", rows.iter().find(is_ending)?))
-}
-
-/// Whether a program is a known CNI plugin.
-fn is_plugin_name(name: &str) -> bool {
-    facts().cni_plugins.iter().any(|plugin| plugin == name)
-}
-
-/// What a runtime or a kubelet has started by the name of a plugin, or from their directory. Other
-/// programs have such names, too: `bridge` is of iproute2.
-fn running_plugins(rows: &[Row]) -> Vec<&Row> {
-    let by_pid: HashMap<u32, &Row> = rows.iter().map(|row| (row.pid, row)).collect();
-    let parent = |row: &&Row| by_pid.get(&row.ppid?).copied();
-    let is_started = |row: &Row| {
-        // Rows of several listings may contain a cycle.
-        let above = std::iter::successors(parent(&row), parent).take(rows.len());
-        above.into_iter().any(|row| {
-            facts()
-                .plugin_starters
-                .iter()
-                .any(|starter| starter == name(row))
-        })
-    };
-    let is_plugin = |row: &&Row| {
-        let is_named = || is_plugin_name(name(row)) && is_started(row);
-        row.command.contains("/opt/cni/bin/") || is_named()
-    };
-    rows.iter().filter(is_plugin).collect()
-}
-
-fn plugins(rows: &[Row], late_calls: u64) -> Option<TableRow> {
-    let plugins = running_plugins(rows);
-    let is_old = |row: &&&Row| row.age >= Age::Minutes;
-    let old = plugins.iter().filter(is_old).count();
-    let row = plugins.iter().find(is_old).or(plugins.first())?;
-    let row = table("cni-plugins", row).number("count", plugins.len() as f64);
-    Some(
-        row.number("old", old as f64)
-            .number("late-calls", late_calls as f64),
-    )
 }

@@ -41,6 +41,8 @@ pub enum Interest {
     Registered,
     /// The program that wrote the line calls it an error.
     Error,
+    /// The version of runc.
+    RuncVersion,
 }
 
 /// The texts of all interests.
@@ -59,7 +61,8 @@ pub(super) fn interests() -> &'static [(&'static str, Interest)] {
 pub(super) const OF_FORM: u32 = Interest::OtherProgram.bit()
     | Interest::Carrier.bit()
     | Interest::Dump.bit()
-    | Interest::Error.bit();
+    | Interest::Error.bit()
+    | Interest::RuncVersion.bit();
 
 impl Interest {
     pub(super) const fn bit(self) -> u32 {

@@ -1,12 +1,12 @@
 //! Rules on single lines: those that support a cause, and those that only show a failure.
 
 use causes::finding::Confidence;
-use causes::versions::{RuncFault, kernel_faults, runc_has};
+use causes::versions::{Fault, has_fault, kernel_faults};
 use serde::Deserialize;
 
 use super::texts::Texts;
 use crate::kind::Writer;
-use crate::line::{after, text, until};
+use crate::line::{after, number_after, text, until};
 
 /// A line that supports a cause.
 #[derive(Debug, Deserialize)]
@@ -24,7 +24,7 @@ pub struct LineRule {
     #[serde(default)]
     pub without: Texts,
     /// Behind the text is a version of runc that has this fault.
-    pub runc: Option<RuncFault>,
+    pub runc: Option<Fault>,
     /// The program that writes such lines.
     pub writer: Writer,
     /// How sure it is.
@@ -73,13 +73,10 @@ fn no_limit() -> u64 {
 
 impl Number {
     fn holds(&self, line: &[u8]) -> bool {
-        let digits = after(line, &self.behind).map(|rest| {
-            let end = rest.iter().position(|byte| !byte.is_ascii_digit());
-            &rest[..end.unwrap_or(rest.len())]
-        });
-        let number = digits.and_then(|digits| std::str::from_utf8(digits).ok()?.parse().ok());
-        let is_within = |number: u64| (self.least..=self.most).contains(&number);
-        number.map_or(self.least == 0, is_within)
+        let number = number_after(line, &self.behind);
+        number.map_or(self.least == 0, |number| {
+            (self.least..=self.most).contains(&number)
+        })
     }
 }
 
@@ -135,7 +132,7 @@ impl LineRule {
                 let mut places = memchr::memmem::find_iter(line, &self.text);
                 places.any(|at| {
                     let version = until(&line[at + self.text.len()..], b" ,\"\\");
-                    std::str::from_utf8(version).is_ok_and(|it| runc_has(fault, it) == Some(true))
+                    std::str::from_utf8(version).is_ok_and(|it| has_fault(fault, it) == Some(true))
                 })
             })
     }

@@ -223,8 +223,11 @@ impl Rules {
                     );
                 }
             }
-            if self.lines.len() + self.failures.len() + interests().len() > MAX_TEXTS {
-                return error("there are too many rules on lines");
+            let texts = self.lines.len() + self.failures.len() + interests().len();
+            if texts > MAX_TEXTS {
+                return error(&format!(
+                    "there are too many rules on lines: with the built-in ones, {MAX_TEXTS} are possible"
+                ));
             }
         }
         Ok(())

@@ -80,11 +80,11 @@ fn wrong(sample: &Sample, now: WallTime) -> Option<Error> {
         .map(|finding| finding.cause.id())
         .collect();
     let others = match others.is_empty() {
-        true => "nothing is".to_owned(),
-        false => others.join(", "),
+        true => "no other cause is".to_owned(),
+        false => format!("these are: {}", others.join(", ")),
     };
     let says = match (sample.hits, is_found) {
-        (true, false) => format!("{cause} is not found in this sample; found: {others}"),
+        (true, false) => format!("{cause} is not found in this sample, and {others}"),
         (false, true) => format!("{cause} is found in this sample, and should not be"),
         _ => return None,
     };

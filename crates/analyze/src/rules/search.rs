@@ -25,6 +25,9 @@ pub(super) const MIN_TEXT: usize = PIECE + STRIDE - 1;
 /// How many texts a search has at most: a bit for each notes that it was found.
 pub(super) const MAX_TEXTS: usize = 2048;
 
+/// Of a long text, the pieces behind these are not considered.
+const MAX_CANDIDATES: usize = 1024;
+
 const PIECES: usize = 1 << 16;
 const BUCKETS: usize = 1 << 12;
 
@@ -73,18 +76,18 @@ impl Search {
         assert!(texts.len() <= MAX_TEXTS, "too many texts");
         let usual: HashSet<[u8; PIECE]> = USUAL.iter().flat_map(|line| windows(line)).collect();
         let mut pieces: Vec<Piece> = Vec::with_capacity(texts.len() * STRIDE);
-        for (number, text) in texts.iter().enumerate() {
+        for (number, text) in (0..).zip(&texts) {
             assert!(text.len() >= MIN_TEXT, "{text:?} is too short");
-            let all: Vec<[u8; PIECE]> = windows(text).collect();
+            let all: Vec<[u8; PIECE]> = windows(text).take(MAX_CANDIDATES).collect();
             let is_usual = |piece: &&[u8; PIECE]| usual.contains(*piece);
             let begin = (0..=all.len() - STRIDE)
                 .min_by_key(|at| all[*at..][..STRIDE].iter().filter(is_usual).count());
             let begin = begin.unwrap_or(0);
-            let chosen = all.iter().enumerate().skip(begin).take(STRIDE);
+            let chosen = (0..).zip(&all).skip(begin).take(STRIDE);
             pieces.extend(chosen.map(|(offset, bytes)| Piece {
                 bytes: *bytes,
-                text: u16::try_from(number).expect("few texts"),
-                offset: u16::try_from(offset).expect("short texts"),
+                text: number,
+                offset,
             }));
         }
         pieces.sort_by_key(|piece| bucket(hash(piece.bytes)));
@@ -196,6 +199,13 @@ mod tests {
         for short in ["", "a", "aaaaaaaa"] {
             assert_eq!(found(&search, short), [0; 0]);
         }
+    }
+
+    #[test]
+    fn a_text_of_any_length_is_found() {
+        let usual = USUAL[0].repeat((1 << 16) / USUAL[0].len() + 1);
+        let text: &str = Box::leak(format!("{usual} the array is lost").into_boxed_str());
+        assert_eq!(found(&Search::new(vec![text]), text), [0]);
     }
 
     #[test]

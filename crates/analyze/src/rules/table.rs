@@ -6,6 +6,7 @@ use std::fmt;
 use causes::Cause;
 use causes::facts::facts;
 use causes::finding::Confidence;
+use causes::versions::{Fault, has_fault};
 use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
@@ -27,6 +28,8 @@ pub struct TableRule {
     says: String,
     /// What a finding says in place of the title, filled in likewise, if all these cells are known.
     headline: Option<String>,
+    /// What to do with this node first, filled in likewise.
+    advice: Option<String>,
     /// It counts only beside other evidence of the cause.
     #[serde(default)]
     beside: bool,
@@ -42,6 +45,7 @@ pub(super) struct FigureRule {
     confidence: Option<Confidence>,
     says: String,
     headline: Option<String>,
+    advice: Option<String>,
     #[serde(default)]
     beside: bool,
 }
@@ -59,13 +63,14 @@ impl From<FigureRule> for TableRule {
             confidence: rule.confidence,
             says: rule.says,
             headline: rule.headline,
+            advice: rule.advice,
             beside: rule.beside,
         }
     }
 }
 
-/// What a cell contains. A row without the cell does not hold if it needs one: `least`, `above`, `is` or
-/// `any`; a row with it does not if it must be `absent`.
+/// What a cell contains. A row without the cell does not hold if it needs one: `least`, `above`, `is`,
+/// `any` or `fault`; a row with it does not if it must be `absent`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Condition {
@@ -84,6 +89,8 @@ pub(super) struct Condition {
     /// None of these is in it.
     #[serde(default)]
     pub(super) without: Texts,
+    /// It is a version that has this fault.
+    fault: Option<Fault>,
 }
 
 /// A number, or `$name` of a limit in `facts.yaml`.
@@ -116,8 +123,8 @@ impl<'de> Deserialize<'de> for Limit {
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Limit, E> {
                 let named = text
                     .strip_prefix('$')
-                    .and_then(|name| facts().limits.named(name));
-                named.map(Limit).ok_or_else(|| {
+                    .and_then(|name| facts().limits.get(name));
+                named.copied().map(Limit).ok_or_else(|| {
                     E::custom(format!(
                         "{text:?} is neither a number nor a limit in facts.yaml"
                     ))
@@ -148,10 +155,14 @@ impl Condition {
                 (self.is.is_empty() || self.is.iter().any(|pattern| is_like(text, pattern)))
                     && (self.any.is_empty() || self.any.iter().any(has))
                     && !self.without.iter().any(has)
+                    && self
+                        .fault
+                        .is_none_or(|fault| has_fault(fault, text) == Some(true))
             }
             None => {
                 let needs_number = self.least.is_some() || self.above.is_some();
-                !needs_number && self.is.is_empty() && self.any.is_empty()
+                let needs_text = !self.is.is_empty() || !self.any.is_empty();
+                !needs_number && !needs_text && self.fault.is_none()
             }
         }
     }
@@ -206,7 +217,11 @@ impl TableRule {
             }
             _ => {}
         }
-        let sentences = [Some(&self.says), self.headline.as_ref()];
+        let sentences = [
+            Some(&self.says),
+            self.headline.as_ref(),
+            self.advice.as_ref(),
+        ];
         let filled = sentences.into_iter().flatten().flat_map(|it| filled(it));
         let mut named = self.cells.keys().map(String::as_str).chain(filled);
         match named.find(|name| !cells.iter().any(|cell| cell == name)) {
@@ -226,12 +241,16 @@ impl TableRule {
 
     fn proof(&self, cause: Cause, row: &TableRow) -> Proof {
         let confidence = self.confidence.unwrap_or(Confidence::Low);
-        let headline = self.headline.as_deref();
-        let headline = headline.filter(|it| filled(it).all(|name| row.cell(name).is_some()));
+        let if_filled = |sentence: &Option<String>| {
+            let sentence = sentence.as_deref();
+            let known = sentence.filter(|it| filled(it).all(|name| row.cell(name).is_some()));
+            known.map(|it| row.fill(it))
+        };
         let proof = Proof::new(cause, confidence, row.line, row.fill(&self.says));
         Proof {
             culprit: row.culprit(),
-            headline: headline.map(|it| row.fill(it)),
+            headline: if_filled(&self.headline),
+            advice: if_filled(&self.advice),
             is_beside: self.beside,
             ..proof
         }
@@ -249,10 +268,21 @@ pub(crate) enum Shown {
 }
 
 impl Rules {
+    /// The causes that a row supports.
+    pub fn proofs(&self, row: &TableRow) -> Vec<Proof> {
+        let rules = self.tables.iter().filter(|of| of.rule.holds(row));
+        rules.map(|of| of.rule.proof(of.cause, row)).collect()
+    }
+
+    /// Whether a rule of the cause is about such rows.
+    pub fn reads(&self, cause: Cause, table: &str) -> bool {
+        let mut rules = self.tables.iter();
+        rules.any(|of| of.cause == cause && of.rule.table == table)
+    }
+
     /// What a row shows: that something failed only if it supports no cause.
     pub(crate) fn of_row(&self, row: &TableRow) -> Shown {
-        let rules = self.tables.iter().filter(|of| of.rule.holds(row));
-        let proofs: Vec<Proof> = rules.map(|of| of.rule.proof(of.cause, row)).collect();
+        let proofs = self.proofs(row);
         let mut failures = self.failed_tables.iter();
         match failures.find(|rule| proofs.is_empty() && rule.holds(row)) {
             _ if !proofs.is_empty() => Shown::Proofs(proofs),

@@ -6,6 +6,7 @@ use analyze::rules::{Checked, Error, Rules};
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use pleg::model::wall_time::system_clock;
+use pleg::out::words::counted;
 use serde_json::json;
 
 use crate::args::{Format, Global};
@@ -58,6 +59,20 @@ fn lines(errors: &[Error]) -> String {
     errors.join("\n")
 }
 
+/// Says that there is no error.
+fn valid(rules: usize, samples: usize) -> String {
+    let are = if rules == 1 { "is" } else { "are" };
+    let give = if samples == 1 { "gives" } else { "give" };
+    let checked = match samples {
+        0 => "; samples are missing: a file in samples/hit shows that a cause is found".to_owned(),
+        _ => format!(
+            ", and {} {give} the expected findings",
+            counted(samples, "sample")
+        ),
+    };
+    format!("{} {are} valid{checked}\n", counted(rules, "rule"))
+}
+
 pub fn run(global: &Global, options: RulesCommand) -> anyhow::Result<Outcome> {
     let Of::Check { folders } = options.command;
     let checked = install(&folders)?.check(system_clock()());
@@ -72,11 +87,14 @@ pub fn run(global: &Global, options: RulesCommand) -> anyhow::Result<Outcome> {
             output::json(&json!({"rules": rules, "samples": samples, "errors": errors}))?;
         }
         Format::Text if errors.is_empty() => {
-            output::text(&format!(
-                "{rules} rules are valid, and {samples} samples give the expected findings\n"
-            ))?;
+            output::text(&valid(*rules, *samples))?;
         }
-        Format::Text => output::text(&format!("{}\n", lines(errors)))?,
+        Format::Text => {
+            let (errors, of) = (lines(errors), counted(errors.len(), "error"));
+            let rules = counted(*rules, "rule");
+            let samples = counted(*samples, "sample");
+            output::text(&format!("{errors}\n{of} in {rules} and {samples}\n"))?;
+        }
     }
     Ok(match errors.is_empty() {
         true => Outcome::Done,

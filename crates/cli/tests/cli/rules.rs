@@ -71,6 +71,30 @@ fn the_example_of_the_documentation_works() {
     assert!(list.contains("acme-csi-hang"), "{list}");
 }
 
+#[test]
+fn what_is_counted_is_in_the_singular_or_in_the_plural() {
+    let folder = example();
+    let cause = folder.path().join("rules/acme-csi-hang");
+    let rules = fs::read_to_string(cause.join("rules.yaml")).unwrap();
+    let (_, of_stacks) = rules.split_once("\n# The driver's kernel module").unwrap();
+    fs::write(cause.join("rules.yaml"), format!("#{of_stacks}")).unwrap();
+    fs::remove_dir_all(cause.join("samples/miss")).unwrap();
+    fs::remove_file(cause.join("samples/hit/driver.log")).unwrap();
+    let out = check(&folder).assert_code(0).out;
+    let one = "1 rule is valid, and 1 sample gives the expected findings\n";
+    assert_eq!(out, one);
+    fs::write(cause.join("samples/hit/dmesg.txt"), "nothing\n").unwrap();
+    let out = check(&folder).assert_code(1).out;
+    let none = "acme-csi-hang is not found in this sample, and no other cause is\n1 error in 1 rule and 1 sample\n";
+    assert!(out.ends_with(none), "{out}");
+    fs::remove_dir_all(cause.join("samples")).unwrap();
+    let out = check(&folder).assert_code(0).out;
+    assert!(
+        out.starts_with("1 rule is valid; samples are missing"),
+        "{out}"
+    );
+}
+
 /// A mistake, and parts of the error: file and line are among them.
 #[track_caller]
 fn mistake(file: &str, from: &str, to: &str, code: i32, says: &[&str]) {

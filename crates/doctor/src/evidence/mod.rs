@@ -11,6 +11,7 @@ pub(crate) mod remedy;
 pub(crate) mod rights;
 pub(crate) mod runc;
 pub(crate) mod shims;
+pub(crate) mod tables;
 pub(crate) mod victims;
 pub(crate) mod waits;
 pub(crate) mod who;

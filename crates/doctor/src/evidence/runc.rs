@@ -1,12 +1,15 @@
 //! runc processes that do not return. CRI-O starts, stops and inspects containers with runc;
 //! containerd and dockerd leave that to shims.
 
+use cri::Rpc;
+
 use super::remedy::release_runc;
 use super::shims::shims;
 use super::who::names;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::host::process::RuncCommand;
+use crate::facts::probes::Outcome;
 use crate::limits::{RUNC_ALONE_SECONDS, RUNC_WAITED_FOR_SECONDS};
 
 /// Those that the runtime itself has started and waits for, and that make no progress: stopped,
@@ -52,6 +55,50 @@ fn runcs(facts: &NodeFacts) -> impl Iterator<Item = &Process> {
         })
 }
 
+/// Under a shim, runc exits as soon as the process that it starts is running.
+const IDLE_SECONDS: f64 = 60.0;
+
+/// Those that a shim has started a minute ago or earlier, and that have no child and are neither stopped
+/// nor blocked. Some versions miss the exit of a short-lived process that they have started.
+pub(crate) fn idle_runcs(facts: &NodeFacts) -> Vec<&Process> {
+    let host = &facts.host;
+    let is_idle = |runc: &&Process| {
+        let mut children = host.children(runc.pid);
+        runc.is_runc()
+            && runc.age_seconds > IDLE_SECONDS
+            && host.process(runc.ppid).is_some_and(Process::is_shim)
+            && !runc.is_stopped()
+            && children.all(|child| child.state == 'Z')
+            && runc.threads.iter().all(|thread| thread.state != 'D')
+            && !is_update(facts, runc)
+    };
+    host.all_processes().iter().filter(is_idle).collect()
+}
+
+/// An update waits for systemd, and containerd holds the status lock of its container meanwhile,
+/// for which the list of containers waits. An `exec` takes no such lock and does not call systemd
+/// once its process has been started.
+fn is_update(facts: &NodeFacts, runc: &Process) -> bool {
+    let sockets = facts.host.sockets.value();
+    let mut talks = sockets
+        .into_iter()
+        .flat_map(|sockets| sockets.talks_of(runc.pid));
+    let calls_systemd = talks.any(|talk| is_of_systemd(&talk.to));
+    let probes = &facts.probes;
+    let is_list_hung = probes.outcome(Rpc::ListContainers) == Some(Outcome::Hung);
+    let shims = shims(facts).unwrap_or_default();
+    let shim = shims.iter().find(|shim| shim.process.pid == runc.ppid);
+    let holds_lock = shim.is_some_and(|shim| {
+        let mut hung = probes.hung(Rpc::ContainerStatus);
+        hung.any(|probe| probe.id.as_deref().is_some_and(|id| shim.serves(id)))
+    });
+    calls_systemd || is_list_hung && holds_lock
+}
+
+fn is_of_systemd(socket: &str) -> bool {
+    socket.ends_with("/dbus/system_bus_socket") || socket.ends_with("/systemd/private")
+}
+
 /// How to restart the runtime, by its unit if that is known.
 pub(crate) fn restart_runtime(facts: &NodeFacts) -> String {
     let process = facts.runtime_process();
@@ -90,7 +137,9 @@ pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::node::node;
+    use crate::facts::Fact;
+    use crate::facts::host::{Talk, UnixSockets};
+    use crate::node::{Node, node};
 
     #[test]
     fn a_session_of_exec_is_not_taken_for_a_runc_that_is_stuck() {
@@ -102,5 +151,40 @@ mod tests {
             .facts();
         let pids: Vec<u32> = stuck_runcs(&facts).iter().map(|runc| runc.pid).collect();
         assert_eq!(pids, [310]);
+    }
+
+    fn old_runc() -> Node {
+        node("containerd", "1.7.24")
+            .package("runc", "1.3.2")
+            .shim(99, false, &["c1"])
+            .process(200, 99, "runc")
+            .aged(200, 90.0)
+    }
+
+    #[test]
+    fn a_runc_for_which_the_list_of_containers_waits_is_an_update_and_no_short_exec() {
+        assert_eq!(idle_runcs(&old_runc().facts())[0].pid, 200);
+        let update = old_runc()
+            .call(Rpc::ListContainers, Outcome::Hung, 20.0)
+            .status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
+        assert!(idle_runcs(&update.facts()).is_empty());
+    }
+
+    #[test]
+    fn a_runc_that_waits_for_systemd_or_is_stopped_is_no_short_exec() {
+        let mut facts = old_runc().facts();
+        let talk = Talk {
+            pid: 200,
+            to: "/run/dbus/system_bus_socket".to_owned(),
+            ..Talk::default()
+        };
+        let sockets = UnixSockets {
+            talks: vec![talk],
+            ..UnixSockets::default()
+        };
+        facts.host.sockets = Fact::known(sockets, "sock_diag(7)");
+        assert!(idle_runcs(&facts).is_empty());
+        let stopped = old_runc().in_state(200, 'T');
+        assert!(idle_runcs(&stopped.facts()).is_empty());
     }
 }

@@ -1,14 +1,16 @@
-//! A cause without a judge of its own, by the rules that it has for the kernel: its log, and where
-//! threads wait.
+//! A cause without a judge of its own, by its rules for what a live node shows: tables, the kernel's log,
+//! and where threads wait.
 
+use analyze::proof::Proof;
 use analyze::rules::Rules;
 use causes::Cause;
-use causes::finding::{Confidence, Culprit};
+use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::{lack, lack_of_processes};
 use crate::evidence::owner::culprit;
+use crate::evidence::tables::{Tables, tables};
 use crate::evidence::waits::{examples, kernel_says, unseen, waits};
 use crate::facts::NodeFacts;
 
@@ -16,6 +18,55 @@ use crate::facts::NodeFacts;
 const MIN_THREADS: usize = 3;
 
 pub(super) fn judge(facts: &NodeFacts, cause: Cause) -> Opinion {
+    let tables = tables(facts, cause);
+    let rows = tables.as_ref().map_or(&[][..], |tables| &tables.rows);
+    let proofs = rows.iter().flat_map(|row| Rules::active().proofs(row));
+    let mut findings = of_proofs(cause, proofs.filter(|proof| proof.cause == cause));
+    if let Some(shown) = by_kernel(facts, cause) {
+        match findings.first_mut() {
+            Some(first) => {
+                first.evidence.extend(shown.evidence);
+                surer(first, shown.confidence);
+            }
+            None => findings.push(shown),
+        }
+    }
+    Opinion::of(findings, missing(facts, cause, tables))
+}
+
+/// A finding for each culprit.
+fn of_proofs(cause: Cause, proofs: impl Iterator<Item = Proof>) -> Vec<Finding> {
+    let mut proofs: Vec<Proof> = proofs.collect();
+    // The surest says what the finding says and advises.
+    proofs.sort_by_key(|proof| (proof.is_beside, std::cmp::Reverse(proof.confidence)));
+    let mut findings: Vec<Finding> = Vec::new();
+    for proof in proofs {
+        let mut known = findings.iter_mut();
+        match known.find(|known| known.culprit == proof.culprit) {
+            Some(known) => known.evidence.push(proof.says),
+            None if proof.is_beside => {}
+            None => {
+                let found = finding(cause, proof.confidence, proof.culprit, vec![proof.says]);
+                let found = Finding {
+                    sentence: proof.headline.unwrap_or_default(),
+                    ..found
+                };
+                findings.push(match proof.advice {
+                    Some(advice) => found.advising(advice),
+                    None => found,
+                });
+            }
+        }
+    }
+    findings
+}
+
+fn surer(finding: &mut Finding, confidence: Confidence) {
+    finding.confidence = finding.confidence.max(confidence);
+    finding.verdict = finding.confidence.verdict();
+}
+
+fn by_kernel(facts: &NodeFacts, cause: Cause) -> Option<Finding> {
     let waits = waits(facts, cause);
     let said = kernel_says(facts, cause);
     let most = match waits.len() {
@@ -28,23 +79,103 @@ pub(super) fn judge(facts: &NodeFacts, cause: Cause) -> Opinion {
         // Two sources that do not depend on each other.
         (Some(_), Some(Confidence::High)) => Some(Confidence::Certain),
         (by_waits, by_log) => by_waits.max(by_log),
-    };
-    let Some(confidence) = confidence else {
-        let host = &facts.host;
-        // What the kernel does not show, only the logs do.
-        let missing = match Rules::active().asks_the_kernel(cause) {
-            true => [
-                lack_of_processes(host),
-                lack(&host.kernel_log),
-                unseen(facts),
-            ],
-            false => [lack(&host.logs), None, None],
-        };
-        return Opinion::of(None, missing);
-    };
+    }?;
     let mut evidence = examples(&waits.iter().collect::<Vec<_>>());
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
     let first = waits.first();
     let who = first.map_or_else(Culprit::default, |wait| culprit(wait.process));
-    Opinion::Found(vec![finding(cause, confidence, who, evidence)])
+    Some(finding(cause, confidence, who, evidence))
+}
+
+/// Why the cause may not be seen.
+fn missing(facts: &NodeFacts, cause: Cause, tables: Option<Tables>) -> [Option<String>; 3] {
+    let host = &facts.host;
+    match tables {
+        // The kernel only adds to what they show.
+        Some(tables) => [tables.lack, None, None],
+        None if Rules::active().asks_the_kernel(cause) => [
+            lack_of_processes(host),
+            lack(&host.kernel_log),
+            unseen(facts),
+        ],
+        // What the kernel does not show, only the logs do.
+        None => [lack(&host.logs), None, None],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::Fact;
+    use crate::facts::host::MemoryCgroups;
+    use crate::node::{Node, found, node};
+
+    fn runc(version: Option<&str>) -> Node {
+        let node = node("containerd", "1.7.24").shim(99, false, &["c1"]);
+        match version {
+            Some(version) => node.package("runc", version),
+            None => node,
+        }
+    }
+
+    fn execs(version: Option<&str>) -> Opinion {
+        let node = (200..207).fold(runc(version), |node, pid| {
+            node.process(pid, 99, "runc").aged(pid, 90.0)
+        });
+        judge(&node.facts(), Cause::RuncShortExecStuck)
+    }
+
+    #[test]
+    fn many_processes_of_runc_are_one_finding_that_ends_the_first() {
+        let [ref finding] = found(execs(Some("1.3.2")))[..] else {
+            panic!("one finding")
+        };
+        assert_eq!(finding.culprit.pid, Some(200));
+        let command = "run `kill -KILL 200 201 202 203 204` to end these runc processes";
+        assert!(finding.advice[0].starts_with(command), "{finding:?}");
+        assert!(finding.evidence[0].contains("(7 in total)"), "{finding:?}");
+        assert_eq!(execs(Some("1.3.6")), Opinion::Clear);
+        assert!(matches!(execs(None), Opinion::CannotTell(why) if why.contains("runc (200)")));
+    }
+
+    #[test]
+    fn each_blocked_init_of_runc_is_a_finding_of_its_own() {
+        let inits = |version| {
+            let node = [300, 301].into_iter().fold(runc(version), |node, pid| {
+                let node = node.process(pid, 99, "runc:[2:INIT]").aged(pid, 30.0);
+                node.waiting(pid, "pipe_write")
+            });
+            judge(&node.facts(), Cause::RuncSeccompPipe)
+        };
+        let sure = |version| {
+            let found = found(inits(version)).into_iter();
+            let sure = found.map(|finding| (finding.culprit.pid, finding.confidence));
+            sure.collect::<Vec<_>>()
+        };
+        let [certain, medium] = [Confidence::Certain, Confidence::Medium]
+            .map(|sure| vec![(Some(300), sure), (Some(301), sure)]);
+        assert_eq!(sure(Some("1.0.0-rc93")), certain);
+        assert_eq!(sure(None), medium);
+        assert_eq!(inits(Some("1.1.12")), Opinion::Clear);
+    }
+
+    #[test]
+    fn ids_that_are_nearly_used_up_are_certain_and_more_evidence_stands_beside() {
+        let mut facts = node("containerd", "1.7.24").facts();
+        let groups = MemoryCgroups {
+            counted: 61_000,
+            left_over: 60_000,
+            version: 1,
+            ..MemoryCgroups::default()
+        };
+        facts.host.cgroups.memory = Fact::known(groups, "/proc/cgroups");
+        let [ref finding] = found(judge(&facts, Cause::MemoryCgroupLeak))[..] else {
+            panic!("one finding")
+        };
+        assert_eq!(finding.confidence, Confidence::Certain);
+        let advice = "drain and reboot this node before all 65535 ids are used; 61000 are used now";
+        assert_eq!(finding.advice[0], advice);
+        let says = "the kernel counts 61000 memory cgroups, 60000 of them leaked";
+        assert_eq!(finding.evidence[1], says);
+    }
 }

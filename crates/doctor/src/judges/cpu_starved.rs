@@ -75,7 +75,7 @@ fn throttled(host: &HostFacts) -> Vec<Finding> {
 
 fn delayed(host: &HostFacts) -> Option<Finding> {
     let pressure = host.pressure.cpu.value().map(|cpu| cpu.some.avg60);
-    let short = pressure.is_some_and(|some| some >= facts().limits.cpu_pressure_of_delayed_daemon);
+    let short = pressure.is_some_and(|some| some >= facts().limits["cpuPressureOfDelayedDaemon"]);
     let least = match pressure {
         // One busy second is not starvation.
         Some(_) if !short => return None,

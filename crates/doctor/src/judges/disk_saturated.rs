@@ -48,7 +48,7 @@ fn of_machine(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let full = host.pressure.io.value().and_then(|io| io.full);
     let stalled = full.map(|io| {
-        io.avg10 >= STALLED_PERCENT && io.avg60 >= causes::facts::facts().limits.all_wait_percent
+        io.avg10 >= STALLED_PERCENT && io.avg60 >= causes::facts::facts().limits["allWaitPercent"]
     });
     let slow = host
         .disks

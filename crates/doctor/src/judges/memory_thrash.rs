@@ -21,7 +21,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let full = host.pressure.memory.value().and_then(|memory| memory.full);
     let stalled =
-        full.is_some_and(|memory| memory.avg10 >= causes::facts::facts().limits.all_wait_percent);
+        full.is_some_and(|memory| memory.avg10 >= causes::facts::facts().limits["allWaitPercent"]);
     let thrashing = thrashing(host);
     let mut said = kernel_lines(facts, Cause::MemoryThrash);
     // Daemons that the node needs are quoted first, however many others were killed.

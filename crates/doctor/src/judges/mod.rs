@@ -26,7 +26,6 @@ mod kubelet_credentials;
 mod kubelet_internal;
 pub(crate) mod kubelet_not_running;
 mod list_exceeds_grpc_limit;
-mod memory_cgroup_leak;
 mod memory_thrash;
 mod opinion;
 mod pids_exhausted;
@@ -34,8 +33,6 @@ mod repair_loop;
 mod restarts;
 mod runc_hung;
 mod runc_init_frozen;
-mod runc_seccomp_pipe;
-mod runc_short_exec_stuck;
 mod runtime_leak;
 mod runtime_restart_loop;
 mod runtime_unresponsive;
@@ -60,49 +57,70 @@ pub enum Opinion {
 /// Judges a node for one cause.
 pub type Judge = fn(&NodeFacts) -> Opinion;
 
-/// The causes that have a judge of their own, root causes first: if several are found, an earlier one
-/// explains the later ones.
-pub const JUDGES: &[(Cause, Judge)] = &[
-    (Cause::DiskFull, disk_full::judge),
-    (Cause::PidsExhausted, pids_exhausted::judge),
-    (Cause::FdOrInotifyExhausted, fd_or_inotify_exhausted::judge),
-    (Cause::KernelRegression, kernel_regression::judge),
-    (Cause::MemoryCgroupLeak, memory_cgroup_leak::judge),
-    (Cause::FanotifyBlocked, fanotify_blocked::judge),
-    (Cause::StorageUnresponsive, storage_unresponsive::judge),
-    (Cause::DiskSaturated, disk_saturated::judge),
-    (Cause::MemoryThrash, memory_thrash::judge),
-    (Cause::CpuStarved, cpu_starved::judge),
-    (Cause::RtnlStuck, |facts| {
-        by_rules::judge(facts, Cause::RtnlStuck)
-    }),
-    (Cause::SystemdCookieOverflow, systemd_cookie_overflow::judge),
-    (Cause::BusUnavailable, bus_unavailable::judge),
-    (Cause::SystemdOverloaded, systemd_overloaded::judge),
-    (Cause::KubeletNotRunning, kubelet_not_running::judge),
-    (Cause::KubeletCredentials, kubelet_credentials::judge),
-    (Cause::ApiServerUnreachable, api_server_unreachable::judge),
-    (Cause::RuncInitFrozen, runc_init_frozen::judge),
-    (Cause::RuncSeccompPipe, runc_seccomp_pipe::judge),
-    (Cause::RuncShortExecStuck, runc_short_exec_stuck::judge),
-    (Cause::RuntimeRestartLoop, runtime_restart_loop::judge),
-    (Cause::RuntimeUnresponsive, runtime_unresponsive::judge),
-    (Cause::ListExceedsGrpcLimit, list_exceeds_grpc_limit::judge),
-    (Cause::CniPluginHang, cni_plugin_hang::judge),
-    (Cause::CniNotReady, cni_not_ready::judge),
-    (Cause::ContainerNotListed, container_not_listed::judge),
-    (Cause::ContainerStatusLock, container_status_lock::judge),
-    (Cause::ShimUnresponsive, shim_unresponsive::judge),
-    (Cause::ContainerLock, container_lock::judge),
+const BY_RULES: Option<Judge> = None;
+
+/// The causes that are judged by what they show now, root causes first: if several are found, an earlier
+/// one explains the later ones. Those without a judge of their own are judged by their rules.
+pub const JUDGES: &[(Cause, Option<Judge>)] = &[
+    (Cause::DiskFull, Some(disk_full::judge)),
+    (Cause::PidsExhausted, Some(pids_exhausted::judge)),
+    (
+        Cause::FdOrInotifyExhausted,
+        Some(fd_or_inotify_exhausted::judge),
+    ),
+    (Cause::KernelRegression, Some(kernel_regression::judge)),
+    (Cause::MemoryCgroupLeak, BY_RULES),
+    (Cause::FanotifyBlocked, Some(fanotify_blocked::judge)),
+    (
+        Cause::StorageUnresponsive,
+        Some(storage_unresponsive::judge),
+    ),
+    (Cause::DiskSaturated, Some(disk_saturated::judge)),
+    (Cause::MemoryThrash, Some(memory_thrash::judge)),
+    (Cause::CpuStarved, Some(cpu_starved::judge)),
+    (Cause::RtnlStuck, BY_RULES),
+    (
+        Cause::SystemdCookieOverflow,
+        Some(systemd_cookie_overflow::judge),
+    ),
+    (Cause::BusUnavailable, Some(bus_unavailable::judge)),
+    (Cause::SystemdOverloaded, Some(systemd_overloaded::judge)),
+    (Cause::KubeletNotRunning, Some(kubelet_not_running::judge)),
+    (Cause::KubeletCredentials, Some(kubelet_credentials::judge)),
+    (
+        Cause::ApiServerUnreachable,
+        Some(api_server_unreachable::judge),
+    ),
+    (Cause::RuncInitFrozen, Some(runc_init_frozen::judge)),
+    (Cause::RuncSeccompPipe, BY_RULES),
+    (Cause::RuncShortExecStuck, BY_RULES),
+    (Cause::RuntimeRestartLoop, Some(runtime_restart_loop::judge)),
+    (
+        Cause::RuntimeUnresponsive,
+        Some(runtime_unresponsive::judge),
+    ),
+    (
+        Cause::ListExceedsGrpcLimit,
+        Some(list_exceeds_grpc_limit::judge),
+    ),
+    (Cause::CniPluginHang, Some(cni_plugin_hang::judge)),
+    (Cause::CniNotReady, Some(cni_not_ready::judge)),
+    (Cause::ContainerNotListed, Some(container_not_listed::judge)),
+    (
+        Cause::ContainerStatusLock,
+        Some(container_status_lock::judge),
+    ),
+    (Cause::ShimUnresponsive, Some(shim_unresponsive::judge)),
+    (Cause::ContainerLock, Some(container_lock::judge)),
     // A call that waits for it says more.
-    (Cause::RuncHung, runc_hung::judge),
-    (Cause::ContainerNotDying, container_not_dying::judge),
-    (Cause::StatisticsHang, statistics_hang::judge),
-    (Cause::RuntimeLeak, runtime_leak::judge),
-    (Cause::KubeletInternal, kubelet_internal::judge),
-    (Cause::TooManyContainers, too_many_containers::judge),
+    (Cause::RuncHung, Some(runc_hung::judge)),
+    (Cause::ContainerNotDying, Some(container_not_dying::judge)),
+    (Cause::StatisticsHang, Some(statistics_hang::judge)),
+    (Cause::RuntimeLeak, Some(runtime_leak::judge)),
+    (Cause::KubeletInternal, Some(kubelet_internal::judge)),
+    (Cause::TooManyContainers, Some(too_many_containers::judge)),
     // Whatever causes the restarts is the root cause.
-    (Cause::RepairLoop, repair_loop::judge),
+    (Cause::RepairLoop, Some(repair_loop::judge)),
 ];
 
 /// All causes that are judged, root causes first. Those of a site are specific, so they explain others.
@@ -119,8 +137,8 @@ pub fn judged() -> impl Iterator<Item = Cause> {
 /// What the judge of this cause says about a node, or what its rules say if it has none.
 pub fn opinion(facts: &NodeFacts, cause: Cause) -> Opinion {
     match JUDGES.iter().find(|(judged, _)| *judged == cause) {
-        Some((_, judge)) => judge(facts),
-        None => by_rules::judge(facts, cause),
+        Some((_, Some(judge))) => judge(facts),
+        _ => by_rules::judge(facts, cause),
     }
 }
 

@@ -55,7 +55,7 @@ fn whole_machine(node: &NodeFacts) -> Option<Finding> {
         .into_iter()
         .filter_map(|(max, name)| Some((*max?, name)));
     let (max, name) = known.min_by_key(|(max, _)| *max)?;
-    if (tasks as f64) < max as f64 * facts().limits.used_up_percent / 100.0 {
+    if (tasks as f64) < max as f64 * facts().limits["usedUpPercent"] / 100.0 {
         return None;
     }
     let mut evidence = vec![format!("there are {tasks} tasks; {name} allows {max}")];
@@ -97,7 +97,7 @@ fn zombies(host: &HostFacts) -> Option<(&Process, String)> {
 }
 
 fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
-    if (group.current as f64) < group.max as f64 * facts().limits.used_up_percent / 100.0 {
+    if (group.current as f64) < group.max as f64 * facts().limits["usedUpPercent"] / 100.0 {
         return None;
     }
     let mut evidence = vec![format!(

@@ -2,7 +2,7 @@
 
 use causes::Cause;
 use causes::finding::Confidence;
-use causes::versions::{RuncFault, runc_has};
+use causes::versions::{Fault, has_fault};
 
 use super::Opinion;
 use super::opinion::finding;
@@ -49,7 +49,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     )];
     evidence.extend(answer);
     if let Some(runc) = host.versions.runc()
-        && runc_has(RuncFault::MountsForExec, runc) == Some(true)
+        && has_fault(Fault::MountsForExec, runc) == Some(true)
     {
         evidence.push(format!(
             "runc {runc} mounts and unmounts its own binary for every exec"

@@ -132,7 +132,7 @@ fn on_version_2_the_kernel_itself_says_how_many_are_dying() {
     };
     // One that was removed holds no id: many of them only slow the statistics down.
     let finding = counted(400, 64_000).finding(Cause::MemoryCgroupLeak);
-    shows(&finding, "64000 of them leaked");
+    shows(&finding, "64000 cgroups were removed and are not freed");
     assert_eq!(finding.confidence, Confidence::Medium);
     assert!(!finding.advice.join("").contains("65535"), "{finding:?}");
     counted(400, 40).has_no_finding(Cause::MemoryCgroupLeak);

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use analyze::line::calendar::Calendar;
 use analyze::line::klog;
 use analyze::line::prefix::{self, Carried};
-use analyze::line::stamp::{self, Calendar, Stamp};
+use analyze::line::stamp::{self, Stamp};
 use analyze::rules::LineSearch;
 use jiff::tz::TimeZone;
 use pleg_text::WallTime;

@@ -1,0 +1,216 @@
+//! Lines that mean something together: dumps, profiles, stacks, listings, metrics and what commands print.
+
+use causes::facts::facts;
+
+use super::input::Input;
+use super::{Quote, Results, episodes};
+use crate::goroutines::{Header, Took};
+use crate::kernel::HungTask;
+use crate::kind::{Kind, Writer};
+use crate::line::forms::{is_uptime, without_caller};
+use crate::line::prefix::Carried;
+use crate::line::{lossy, quoted};
+use crate::output;
+use crate::rules::Found;
+
+impl Input {
+    /// Most lines within a dump belong to it, and need no search for anything else.
+    pub(super) fn line_of_dump(&mut self, line: &[u8], results: &mut Results) -> bool {
+        if self.stacks.frame(line) {
+            self.read_as(Kind::GoroutineDump);
+            return true;
+        }
+        let is_between = self.stacks.seen_header()
+            && !self.output.is_inside()
+            && !self.profile.is_inside()
+            && !self.kernel.is_inside();
+        if !is_between {
+            return false;
+        }
+        if line.is_empty() && self.stacks.is_inside() {
+            self.stacks.line("", self.lines, "");
+            self.drain(results);
+            return true;
+        }
+        let is_header = self.stacks.header(line, self.lines);
+        if is_header {
+            self.read_last_head();
+            self.heads.forget();
+            self.drain(results);
+            self.read_as(Kind::GoroutineDump);
+        }
+        is_header
+    }
+
+    /// What the kernel says of a task that does not get on, behind whatever. Says whether that is so.
+    pub(super) fn blocked_task(&mut self, text: &str) -> bool {
+        let at = memchr::memmem::find(text.as_bytes(), b"INFO: task ");
+        let Some(at) = at.filter(|_| text.contains(" blocked for more than ")) else {
+            return false;
+        };
+        self.kernel.line(&text[at..], self.lines);
+        true
+    }
+
+    /// What a command printed, and its prompt.
+    pub(super) fn output_line(
+        &mut self,
+        line: &[u8],
+        carried: &Carried,
+        found: &Found,
+        results: &mut Results,
+    ) -> bool {
+        let is_logged = carried.time.is_some() && !carried.ident.is_empty();
+        if is_logged || self.stacks.is_inside() {
+            return false;
+        }
+        if begins_dump(carried.body) {
+            self.output.ends();
+            return false;
+        }
+        let text = lossy(line);
+        match self.output.line(&text, self.lines) {
+            output::Took::No => return false,
+            output::Took::Around => {
+                self.ps.asked(&text);
+                self.read_as(Kind::Unknown);
+            }
+            output::Took::Yes(kind) => {
+                self.read_as(kind);
+                // node-problem-detector's events quote the kernel's log.
+                self.blocked_task(&text);
+                if self.output.lists_processes() {
+                    self.ps.line(&text, self.lines);
+                }
+                if !found.is_nothing() {
+                    self.relevant(line, carried, None, found, results);
+                }
+            }
+        }
+        self.drain(results);
+        true
+    }
+
+    /// Dumps, profiles, kernel stacks, listings and metrics.
+    pub(super) fn structured(&mut self, carried: &Carried, results: &mut Results) -> bool {
+        let text = lossy(carried.body);
+        let text = text.trim_end();
+        if text.is_empty() {
+            self.stacks.line("", self.lines, "");
+            self.drain(results);
+            return true;
+        }
+        let number = self.lines;
+        let ident = lossy(carried.ident);
+        // Within a stack its next line is the likeliest.
+        let inside = self.stacks.is_inside();
+        let other = |input: &mut Self| {
+            let profile = input
+                .profile
+                .line(text, number)
+                .then_some(Kind::GoroutineProfile);
+            profile.or_else(|| input.kernel.line(text, number).then_some(Kind::KernelStack))
+        };
+        let before = if inside { None } else { other(self) };
+        let kind = match before {
+            Some(kind) => kind,
+            None => match self.stacks.line(text, number, &ident) {
+                Took::Yes(earlier) => {
+                    self.read_after_all(Kind::GoroutineDump, earlier);
+                    Kind::GoroutineDump
+                }
+                Took::Perhaps => {
+                    self.unread += 1;
+                    self.drain(results);
+                    return true;
+                }
+                Took::No => {
+                    self.drain(results);
+                    let after = if inside { other(self) } else { None };
+                    let after = after.or_else(|| self.metrics.line(text).then_some(Kind::Metrics));
+                    match after.or_else(|| self.ps.line(text, number).then_some(Kind::Ps)) {
+                        Some(kind) => kind,
+                        None => return false,
+                    }
+                }
+            },
+        };
+        let kind = match kind {
+            Kind::KernelStack => {
+                self.blocked(carried.body, text, carried, results);
+                self.kernel.kind()
+            }
+            other => other,
+        };
+        self.read_as(kind);
+        self.drain(results);
+        true
+    }
+
+    /// A task that the kernel reports as blocked, if the line has a time of day.
+    fn blocked(&self, line: &[u8], text: &str, carried: &Carried, results: &mut Results) {
+        let Some(task) = HungTask::of_line(text) else {
+            return;
+        };
+        let time = carried.time.and_then(|time| self.calendar.resolve(&time));
+        let quote = Quote::new(&self.path, self.lines, time, line);
+        if let Some(episode) = episodes::blocked(task, quote) {
+            results.episodes.add(episode);
+        }
+    }
+
+    pub(super) fn kernel_line(
+        &mut self,
+        line: &[u8],
+        carried: &Carried,
+        found: &Found,
+        results: &mut Results,
+    ) {
+        let body = match is_uptime(carried.body) {
+            true => memchr::memchr(b']', carried.body)
+                .map_or(carried.body, |end| &carried.body[end + 1..]),
+            false => carried.body,
+        };
+        let body = without_caller(body);
+        // Most lines of a kernel's log are no stack; the forms of one are cheap to recognise.
+        let text = lossy(body);
+        self.kernel.log_line(&text, self.lines);
+        self.output.kernel_line(&text);
+        self.drain(results);
+        self.blocked(line, &text, carried, results);
+        self.log(line, carried, Some(Writer::Kernel), found, results);
+    }
+
+    pub(super) fn end_stack(&mut self, results: &mut Results) {
+        if self.stacks.is_inside() {
+            self.stacks.finish();
+            self.drain(results);
+        }
+    }
+
+    /// A dump inside of one message, with its line ends escaped.
+    pub(super) fn quoted_dump(&mut self, carried: &Carried, results: &mut Results) {
+        let message = quoted::value(carried.body, "msg");
+        let message = message.map_or_else(Vec::new, |message| message.into_owned());
+        self.dump_of(&message, carried, results);
+    }
+
+    pub(super) fn dump_of(&mut self, message: &[u8], carried: &Carried, results: &mut Results) {
+        let ident = lossy(carried.ident).into_owned();
+        for line in message.split(|byte| *byte == b'\n') {
+            self.stacks.line(&lossy(line), self.lines, &ident);
+        }
+        self.stacks.finish();
+        self.drain(results);
+        self.read_by_form_as(Kind::GoroutineDump);
+        // The message is also a line of the program's log.
+        self.read_as(Kind::GoroutineDump);
+    }
+}
+
+/// A dump begins, or what stands in front of one.
+pub(super) fn begins_dump(body: &[u8]) -> bool {
+    let begins = facts().begins("dumps", body);
+    let profile = body.starts_with(b"goroutine profile: total");
+    begins && (profile || !body.starts_with(b"goroutine ") || Header::begins(&lossy(body)))
+}

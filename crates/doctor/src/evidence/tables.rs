@@ -1,0 +1,164 @@
+//! Rows of tables that rules read: what they show of a node decides by comparison alone.
+
+use analyze::rules::Rules;
+use analyze::table::TableRow;
+use causes::Cause;
+use causes::versions::{Fault, Version, has_fault};
+
+use super::lack::{lack, lack_of_processes};
+use super::owner::culprit;
+use super::runc::idle_runcs;
+use super::who::{MAX_EXAMPLES, names};
+use crate::facts::NodeFacts;
+use crate::facts::host::{HostFacts, Process, Thread};
+
+/// A table of a live node.
+struct Table {
+    name: &'static str,
+    rows: fn(&NodeFacts) -> Vec<TableRow>,
+    /// Why a row may be missing.
+    lack: fn(&NodeFacts) -> Option<String>,
+}
+
+const TABLES: [Table; 5] = [
+    Table {
+        name: "memory-cgroups",
+        rows: memory_cgroups,
+        lack: |facts| lack(&facts.host.cgroups.memory),
+    },
+    Table {
+        name: "dying-cgroups",
+        rows: dying_cgroups,
+        lack: |facts| lack(&facts.host.cgroups.memory),
+    },
+    Table {
+        name: "runc-inits",
+        rows: runc_inits,
+        lack: |facts| match runc(&facts.host).and_then(|it| has_fault(Fault::SeccompPipe, it)) {
+            // Whatever processes of other versions wait for, it is not this.
+            Some(false) => None,
+            _ => lack_of_processes(&facts.host),
+        },
+    },
+    Table {
+        name: "pipe-pages",
+        rows: |facts| pipe_pages(&facts.host).into_iter().collect(),
+        lack: |_| None,
+    },
+    Table {
+        name: "idle-runcs",
+        rows: |facts| idle(facts).into_iter().collect(),
+        lack: |facts| {
+            let idle = idle_runcs(facts);
+            let is_unknown = !idle.is_empty() && runc(&facts.host).is_none();
+            let unknown = is_unknown.then(|| {
+                let names = names(idle);
+                format!("the version of runc is not known; without a child process: {names}")
+            });
+            lack_of_processes(&facts.host).or(unknown)
+        },
+    },
+];
+
+/// What the rules of a cause read of the tables of a live node.
+pub(crate) struct Tables {
+    /// Their rows.
+    pub(crate) rows: Vec<TableRow>,
+    /// Why some may be missing.
+    pub(crate) lack: Option<String>,
+}
+
+/// The tables that the rules of a cause read; `None` if they read none that a live node has.
+pub(crate) fn tables(facts: &NodeFacts, cause: Cause) -> Option<Tables> {
+    let rules = Rules::active();
+    let read = TABLES.iter().filter(|table| rules.reads(cause, table.name));
+    let read: Vec<&Table> = read.collect();
+    (!read.is_empty()).then(|| Tables {
+        rows: read.iter().flat_map(|table| (table.rows)(facts)).collect(),
+        lack: read.iter().find_map(|table| (table.lack)(facts)),
+    })
+}
+
+fn memory_cgroups(facts: &NodeFacts) -> Vec<TableRow> {
+    let groups = facts.host.cgroups.memory.value();
+    // In version 2 a group that was removed holds no id.
+    let groups = groups.filter(|groups| groups.version != 2);
+    let kernel = facts.host.versions.kernel.value().map(String::as_str);
+    let row = groups.map(|groups| {
+        TableRow::new("memory-cgroups", 0)
+            .number("count", groups.counted as f64)
+            .number("leaked", groups.left_over as f64)
+            .text("kernel", kernel)
+    });
+    row.into_iter().collect()
+}
+
+fn dying_cgroups(facts: &NodeFacts) -> Vec<TableRow> {
+    let groups = facts.host.cgroups.memory.value();
+    let groups = groups.filter(|groups| groups.version == 2);
+    let row = groups.map(|groups| TableRow::figure("dying-cgroups", groups.left_over, 0));
+    row.into_iter().collect()
+}
+
+/// The version of runc, if it is one.
+fn runc(host: &HostFacts) -> Option<&str> {
+    let version = host.versions.runc();
+    version.filter(|version| Version::parse(version).is_some())
+}
+
+/// The functions in which the threads of a `runc init` wait, each once.
+fn runc_inits(facts: &NodeFacts) -> Vec<TableRow> {
+    let host = &facts.host;
+    let inits = host.all_processes().iter().filter(|it| it.is_runc_init());
+    let rows = inits.flat_map(|process| {
+        let threads = process.threads.iter();
+        let waits = threads.filter_map(|thread: &Thread| thread.functions().next());
+        let mut waits: Vec<&str> = process.wchan.as_deref().into_iter().chain(waits).collect();
+        waits.sort_unstable();
+        waits.dedup();
+        waits.into_iter().map(|function| {
+            of_process("runc-inits", process)
+                .text("function", function)
+                .number("seconds", process.age_seconds.floor())
+                .text("runc", runc(host))
+        })
+    });
+    rows.collect()
+}
+
+fn of_process(table: &'static str, process: &Process) -> TableRow {
+    TableRow::new(table, 0)
+        .of(culprit(process))
+        .process(Some(&process.comm), Some(process.pid))
+}
+
+/// The number of pages of a new pipe, which has two ends.
+const PAGES_PER_PIPE: u64 = 16;
+
+fn pipe_pages(host: &HostFacts) -> Option<TableRow> {
+    let most = *host.limits.pipe_pages_soft.value()?;
+    let of_root = host.all_processes().iter().filter(|it| it.uid == 0);
+    let ends: u64 = of_root
+        .filter_map(|process| process.fds.value())
+        .fold(0, |sum, fds| sum.saturating_add(fds.pipes));
+    let used = (ends / 2).saturating_mul(PAGES_PER_PIPE);
+    let row = TableRow::new("pipe-pages", 0)
+        .number("used", used as f64)
+        .number("most", most as f64)
+        .number("more", most.saturating_mul(4) as f64)
+        .text("runc", runc(host));
+    // 0 is no limit.
+    (most > 0).then(|| row.number("percent", used as f64 * 100.0 / most as f64))
+}
+
+fn idle(facts: &NodeFacts) -> Option<TableRow> {
+    let idle = idle_runcs(facts);
+    let pids = idle.iter().take(MAX_EXAMPLES);
+    let pids: Vec<String> = pids.map(|process| process.pid.to_string()).collect();
+    let ages = idle.iter().map(|process| process.age_seconds);
+    let row = of_process("idle-runcs", idle.first()?)
+        .number("count", idle.len() as f64)
+        .number("seconds", ages.fold(f64::INFINITY, f64::min).floor())
+        .text("pids", &*pids.join(" "));
+    Some(row.text("runc", runc(&facts.host)))
+}

@@ -7,7 +7,7 @@ use base::id::Id;
 use tokio::time::Instant;
 
 use super::Guard;
-use super::rows::Known;
+use super::known::Known;
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
 
@@ -18,7 +18,7 @@ const MIN_STUCK_TIME: Duration = Duration::from_millis(250);
 impl Guard {
     /// Replaces the prefix of a sandbox's id, which runtimes accept too, by the whole id.
     pub(super) fn with_whole_ids<'a>(&self, filter: &'a Filter) -> Cow<'a, Filter> {
-        let begins = |id| Some((id, self.sandboxes.only_one_that_begins(id)?));
+        let begins = |id| Some((id, self.rows.sandboxes.only_one_that_begins(id)?));
         match filter.sandbox().and_then(begins) {
             Some((id, whole)) if id != whole => Cow::Owned(filter.in_sandbox(whole)),
             _ => Cow::Borrowed(filter),
@@ -45,7 +45,7 @@ impl Guard {
         since: Instant,
         now: Instant,
     ) -> Option<impl Iterator<Item = &Known>> {
-        let rows = self.rows(kind);
+        let rows = &self.rows[kind];
         rows.complete_since()?;
         let mut all = rows.iter();
         let is_any_confirmed = all.any(|(_, known)| known.is_confirmed(since));

@@ -24,9 +24,7 @@ use super::driver::{Call, Driver};
 use super::refused::{Calls, Watched};
 use super::tasks::{LocalExecutor, spawn};
 use super::upstream::Upstream;
-use super::{
-    Body, MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESETS, Proxy, WINDOW, records_file, service,
-};
+use super::{Body, MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESETS, Proxy, WINDOW, service};
 use crate::core::{Caller, Mode, is_intercepted};
 use cri::frame::message_of;
 
@@ -40,21 +38,15 @@ pub(super) async fn serve(
     mode: Mode,
     mut stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
-    let saved = match proxy.state.clone() {
-        Some(path) => records_file::read(path).await,
-        None => None,
-    };
-    let driver = Driver::new(&proxy, mode, saved);
+    let driver = Driver::new(proxy, mode).await;
     spawn(driver.clone().tick());
-    if let Some(path) = proxy.state.clone() {
-        spawn(driver.clone().save_records(path));
-    }
+    spawn(driver.clone().save_records());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = &mut stopped => {
-                if let Some(path) = proxy.state {
-                    driver.keep_last(path).await;
+                if let Err(why) = driver.save_now().await {
+                    tracing::warn!("{why}");
                 }
                 return Ok(());
             }

@@ -18,10 +18,11 @@ use hyper::body::Incoming;
 use prost::Message;
 use tokio::time::{Instant, timeout};
 
+use super::Body;
 use super::answer::{Answer, INVALID_ARGUMENT, UNIMPLEMENTED};
 use super::driver::Driver;
+use super::report::Report;
 use super::upstream::NoAnswer;
-use super::{Body, Report};
 use crate::core::{Caller, Mode, Phase, Reply};
 
 /// The longest request.

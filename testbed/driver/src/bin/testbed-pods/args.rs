@@ -10,30 +10,31 @@ use testbed_driver::Network;
 const EXAMPLES: &str = "\
 Examples, after 'testbed up':
   testbed-pods run web --container main --container sidecar
-  testbed-pods run load --count 100       # load-0 to load-99, prints their sandbox ids
-  testbed-pods kill web main              # as the OOM killer would
-  testbed-pods restart web main           # as the kubelet would then
-  testbed-pods dead 500                   # a heavy list of containers
+  testbed-pods run load --count 100  # load-0 to load-99, prints the sandbox ids
+  testbed-pods kill web main         # as the OOM killer would
+  testbed-pods restart web main      # as the kubelet would then
+  testbed-pods dead 500              # a heavy list of containers
   testbed-pods rm --all
 
 The container status lock of containerd, ListContainers hanging for 30 s:
   sandbox=$(testbed-pods run victim)
   testbed shim-stop $sandbox
   testbed-pods lock victim main --for 30s &
-  testbed-pods kill web main              # works all the same, and the kubelet would not notice
+  testbed-pods kill web main         # works; the kubelet would not notice
   wait; testbed shim-cont $sandbox
 
-A POD is NAME or NAMESPACE/NAME. Only pods that were made by this command (or by its library)
-are seen, and only instances of the test bed are touched.
+A POD is NAME or NAMESPACE/NAME. Only pods that were made by this command (or by
+its library) are seen, and only instances of the test bed are touched.
 
-Exit codes: 0 done, 1 could not be done (stderr says why in one sentence), 2 bad usage";
+Exit codes: 0 done, 1 could not be done (stderr says why in one sentence), 2 bad
+usage";
 
 /// The container of a pod that is run without any said.
 pub(crate) const CONTAINER: &str = "main";
 
 /// Pods on the test bed: run them, end them, break them
 #[derive(Debug, Parser)]
-#[command(after_help = EXAMPLES, styles = Styles::plain(), max_term_width = 100)]
+#[command(after_help = EXAMPLES, styles = Styles::plain(), max_term_width = 80)]
 pub(crate) struct Args {
     /// CRI endpoint of the instance, as 'testbed endpoint' prints it
     #[arg(
@@ -177,6 +178,20 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_of_80_columns() {
+        let mut command = Args::command();
+        command.build();
+        let verbs = command.get_subcommands_mut();
+        let mut helps: Vec<String> = verbs
+            .map(|verb| verb.render_long_help().to_string())
+            .collect();
+        helps.push(command.render_long_help().to_string());
+        for line in helps.iter().flat_map(|help| help.lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Performs the actions of the core: passes calls on, sends calls, answers callers, cancels calls.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::future::pending;
 use std::path::Path;
 use std::rc::Rc;
@@ -69,8 +69,6 @@ pub(super) struct Driver {
     turned: Notify,
     added: Added,
     reports: Reports,
-    /// Whether it was logged that a client is refused.
-    has_refused: Cell<bool>,
 }
 
 /// When a client last requested lists of both kinds, and last received them.
@@ -121,7 +119,6 @@ impl Driver {
                 added: Added::default(),
                 // No revision of an earlier guard, and not 0.
                 reports: Reports::new(started(&proxy).max(1), mode),
-                has_refused: Cell::new(false),
                 proxy,
             }
         })
@@ -166,16 +163,6 @@ impl Driver {
         let phase = self.guard.borrow().phase(Instant::now());
         self.report(phase);
         tracing::info!("the guard is switched: {mode:?}");
-    }
-
-    /// All calls of a client were refused. Logged once, because a kubelet retries for ever.
-    pub(super) fn refused_a_client(&self) {
-        if !self.has_refused.replace(true) {
-            tracing::error!(
-                "a client was refused: its calls are not valid HTTP/2. Kubelets before 1.31 cannot use the \
-                 guard, because they send the path of the socket as the authority of each call"
-            );
-        }
     }
 
     /// The current report, and its changes.

@@ -29,6 +29,7 @@ mod server;
 mod service;
 mod tasks;
 mod upstream;
+mod watched;
 
 use std::io;
 use std::path::PathBuf;

@@ -131,7 +131,7 @@ async fn unreachable(driver: &Driver) -> Option<Unreachable> {
         .err()?;
     let errno = match &why {
         NoAnswer::Unreachable(error) => error.raw_os_error().unwrap_or_default(),
-        NoAnswer::Lost(_) | NoAnswer::StreamEnded | NoAnswer::Reset(_) => 0,
+        NoAnswer::Lost(_) | NoAnswer::NotHttp2 | NoAnswer::StreamEnded | NoAnswer::Reset(_) => 0,
     };
     let message = match why {
         NoAnswer::Unreachable(error) => error.to_string(),

@@ -1,6 +1,6 @@
 //! Performs the actions of the core: passes calls on, sends calls, answers callers, cancels calls.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::future::pending;
 use std::path::Path;
 use std::rc::Rc;
@@ -66,7 +66,9 @@ pub(super) struct Driver {
     /// observers, which would lose their own without the guard.
     lost: watch::Sender<u64>,
     records: Option<RecordsFile>,
-    turned: Notify,
+    /// When [`Self::tick`] calls the core next.
+    next_tick: Cell<Option<Instant>>,
+    is_due_sooner: Notify,
     added: Added,
     reports: Reports,
 }
@@ -115,7 +117,8 @@ impl Driver {
                 ours,
                 lost,
                 records,
-                turned: Notify::new(),
+                next_tick: Cell::new(None),
+                is_due_sooner: Notify::new(),
                 added: Added::default(),
                 // No revision of an earlier guard, and not 0.
                 reports: Reports::new(started(&proxy).max(1), mode),
@@ -253,6 +256,7 @@ impl Driver {
         self.step(Input::Time, None);
         loop {
             let alarm = self.guard.borrow().alarm(Instant::now());
+            self.next_tick.set(alarm);
             let time = async {
                 match alarm {
                     Some(alarm) => sleep_until(alarm).await,
@@ -266,7 +270,7 @@ impl Driver {
             };
             tokio::select! {
                 () = time => self.step(Input::Time, None),
-                () = self.turned.notified() => {}
+                () = self.is_due_sooner.notified() => {}
             }
         }
     }
@@ -310,7 +314,12 @@ impl Driver {
         if acts || phase != self.reports.phase() {
             self.report(phase);
         }
-        self.turned.notify_one();
+        // Most calls change no alarm, or to a later time: then the core may be called in vain.
+        let alarm = self.guard.borrow().alarm(now);
+        let next = self.next_tick.get();
+        if alarm.is_some_and(|alarm| next.is_none_or(|next| alarm < next)) {
+            self.is_due_sooner.notify_one();
+        }
     }
 
     /// Updates the report, if it has changed.

@@ -13,7 +13,8 @@ use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::added::{Added, Passage};
-use super::answer::{Answer, whole};
+use super::answer::Answer;
+use super::call_upstream::CallUpstream;
 use super::calls::Calls;
 use super::events::EventHub;
 use super::records_file::RecordsFile;
@@ -59,8 +60,12 @@ pub(super) struct Driver {
     began: Instant,
     guard: RefCell<Guard>,
     calls: RefCell<Calls>,
-    theirs: Upstream,
-    ours: Upstream,
+    /// The connections for the calls on which the core decides: those of clients, and those of observers and
+    /// of the guard itself.
+    theirs: CallUpstream,
+    ours: CallUpstream,
+    /// The connection for the event stream, and for other calls of observers.
+    streams: Upstream,
     events: Rc<EventHub>,
     /// Counts the connections to the runtime that have ended. Each time, the guard closes the connections of
     /// observers, which would lose their own without the guard.
@@ -101,7 +106,8 @@ impl Driver {
                     driver.step(Input::Disconnected, None);
                 }
             });
-            let ours = Upstream::new(proxy.runtime.clone(), on_lost.clone());
+            let runtime = || proxy.runtime.clone();
+            let streams = Upstream::new(runtime(), on_lost.clone());
             let of = driver.clone();
             let on_event = move |id| {
                 if let Some(driver) = of.upgrade() {
@@ -112,9 +118,10 @@ impl Driver {
                 began,
                 guard: RefCell::new(guard),
                 calls: RefCell::default(),
-                theirs: Upstream::new(proxy.runtime.clone(), on_lost),
-                events: Rc::new(EventHub::new(ours.clone(), on_event)),
-                ours,
+                theirs: CallUpstream::new(runtime(), on_lost.clone()),
+                ours: CallUpstream::new(runtime(), on_lost),
+                events: Rc::new(EventHub::new(streams.clone(), on_event)),
+                streams,
                 lost,
                 records,
                 next_tick: Cell::new(None),
@@ -130,15 +137,12 @@ impl Driver {
     /// A connection for the calls of one client on which the core does not decide. Its end is no evidence
     /// about the runtime.
     pub(super) fn upstream_for_one(&self) -> Upstream {
-        self.theirs.another(Rc::new(|| {}))
+        Upstream::new(self.proxy.runtime.clone(), Rc::new(|| {}))
     }
 
-    /// The connection for the calls on which the core decides.
-    pub(super) fn upstream(&self, from: Caller) -> &Upstream {
-        match from {
-            Caller::Client => &self.theirs,
-            Caller::Observer => &self.ours,
-        }
+    /// The connection for such calls of observers.
+    pub(super) fn upstream_for_observers(&self) -> &Upstream {
+        &self.streams
     }
 
     /// The runtime's events.
@@ -332,8 +336,11 @@ impl Driver {
             Action::Pass(runtime_call, call) => {
                 let passed = self.calls.borrow_mut().pass(call);
                 if let Some((request, from)) = passed {
-                    let upstream = self.upstream(from).clone();
-                    self.send(runtime_call, upstream, request, Some(call));
+                    let upstream = match from {
+                        Caller::Client => &self.theirs,
+                        Caller::Observer => &self.ours,
+                    };
+                    self.send(runtime_call, upstream.clone(), request, Some(call));
                 }
             }
             Action::Call(runtime_call, rpc, message) => {
@@ -377,7 +384,7 @@ impl Driver {
     fn send(
         self: &Rc<Self>,
         runtime_call: RuntimeCallId,
-        upstream: Upstream,
+        upstream: CallUpstream,
         request: Request<Bytes>,
         call: Option<CallId>,
     ) {
@@ -388,10 +395,7 @@ impl Driver {
                     driver.calls.borrow_mut().sent(call);
                 }
             };
-            let answer = match upstream.send(request.map(whole), on_sent).await {
-                Ok(response) => Answer::read(response).await,
-                Err(why) => Err(why),
-            };
+            let answer = upstream.call(request, on_sent).await;
             driver.calls.borrow_mut().end(runtime_call);
             let (answer, outcome) = match answer {
                 Ok(answer) => {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   kubelet --> server --all other methods--------------> upstream of this client, streamed
-//!                  |-----one of the core's methods------> driver: core --> upstream (theirs, ours)
+//!                  |-----one of the core's methods------> driver: core --> call_upstream (theirs, ours)
 //!                  |                                         ^                 |
 //!                  |                                         \---- answers ----/
 //!                  \-----the guard's own service--------> service: status, mode
@@ -19,6 +19,7 @@
 
 mod added;
 mod answer;
+mod call_upstream;
 mod calls;
 mod driver;
 mod events;

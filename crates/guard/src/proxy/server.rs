@@ -139,7 +139,7 @@ async fn serve_call(
     }
     let upstream = match from {
         Caller::Client => upstream,
-        Caller::Observer => driver.upstream(from).clone(),
+        Caller::Observer => driver.upstream_for_observers().clone(),
     };
     let rpc = method_of(request.uri().path());
     if rpc == Some(Rpc::GetContainerEvents) {

@@ -23,7 +23,7 @@ use super::answer::{Answer, INVALID_ARGUMENT, UNIMPLEMENTED};
 use super::driver::Driver;
 use super::report::Report;
 use super::upstream::NoAnswer;
-use crate::core::{Caller, Mode, Phase, Reply};
+use crate::core::{Mode, Phase, Reply};
 
 /// The longest request.
 const MAX_REQUEST_BYTES: usize = 1 << 16;
@@ -124,7 +124,7 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
 
 /// Why the runtime is unreachable, if it is.
 async fn unreachable(driver: &Driver) -> Option<Unreachable> {
-    let upstream = driver.upstream(Caller::Observer);
+    let upstream = driver.upstream_for_observers();
     let why = timeout(CONNECT_TIMEOUT, upstream.connected())
         .await
         .ok()?

@@ -1,8 +1,8 @@
-//! A connection to the runtime, opened on demand, and again after it has ended.
+//! A connection to the runtime for streams, opened on demand, and again after it has ended.
 
 use std::cell::RefCell;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -31,7 +31,7 @@ pub(super) enum NoAnswer {
     Unreachable(std::io::Error),
     /// The connection ended before the answer.
     #[error("the connection to the runtime was lost: {0}")]
-    Lost(hyper::Error),
+    Lost(Box<dyn Error>),
     /// What listens on the runtime's socket is no gRPC server.
     #[error("what the runtime sends is not HTTP/2, on which gRPC is based")]
     NotHttp2,
@@ -45,18 +45,32 @@ pub(super) enum NoAnswer {
 
 impl From<hyper::Error> for NoAnswer {
     fn from(error: hyper::Error) -> Self {
-        let reset = error.source().and_then(|source| source.downcast_ref());
-        let reset = reset.filter(|error: &&h2::Error| error.is_reset() && error.is_remote());
-        match reset.and_then(h2::Error::reason) {
+        let source = error.source().and_then(|source| source.downcast_ref());
+        match source.and_then(reset) {
             Some(reason) => Self::Reset(reason),
-            None => Self::Lost(error),
+            None => Self::Lost(error.into()),
         }
     }
 }
 
+impl From<h2::Error> for NoAnswer {
+    fn from(error: h2::Error) -> Self {
+        match reset(&error) {
+            Some(reason) => Self::Reset(reason),
+            None => Self::Lost(error.into()),
+        }
+    }
+}
+
+/// Why the runtime ended a call alone, if it did.
+fn reset(error: &h2::Error) -> Option<h2::Reason> {
+    let is_reset = error.is_reset() && error.is_remote();
+    error.reason().filter(|_| is_reset)
+}
+
 /// The first frame that a runtime sends. Each HTTP/2 server begins with SETTINGS (RFC 9113, section 3.4).
 #[derive(Debug, Default)]
-struct FirstFrame(RefCell<Vec<u8>>);
+pub(super) struct FirstFrame(RefCell<Vec<u8>>);
 
 impl FirstFrame {
     /// These bytes were received.
@@ -67,10 +81,28 @@ impl FirstFrame {
     }
 
     /// Whether what the runtime sends is not HTTP/2.
-    fn is_foreign(&self) -> bool {
+    pub(super) fn is_foreign(&self) -> bool {
         let header = self.0.borrow();
         header.get(3).is_some_and(|kind| *kind != SETTINGS)
     }
+}
+
+/// Connects to the runtime.
+pub(super) async fn open_stream(
+    path: &Path,
+) -> Result<
+    (
+        Watched<Connection, impl FnMut(&[u8]) + use<>>,
+        Rc<FirstFrame>,
+    ),
+    NoAnswer,
+> {
+    let stream = Connection::open(path.to_owned()).await;
+    let stream = stream.map_err(NoAnswer::Unreachable)?;
+    let first = Rc::new(FirstFrame::default());
+    let seen = first.clone();
+    let see = move |bytes: &[u8]| seen.read(bytes);
+    Ok((Watched::new(stream, see), first))
 }
 
 /// A connection that is open.
@@ -80,7 +112,7 @@ struct Open {
     first: Rc<FirstFrame>,
 }
 
-/// A connection to the runtime. Clones share it.
+/// A connection to the runtime for requests and answers that are streamed. Clones share it.
 #[derive(Clone)]
 pub(super) struct Upstream {
     path: Rc<PathBuf>,
@@ -99,11 +131,6 @@ impl Upstream {
             connecting: Rc::default(),
             on_lost,
         }
-    }
-
-    /// A separate connection to the same runtime.
-    pub(super) fn another(&self, on_lost: Rc<dyn Fn()>) -> Self {
-        Self::new(PathBuf::clone(&self.path), on_lost)
     }
 
     /// Sends a request, and calls `on_sent` once it is sent. The body of the returned response may be
@@ -145,11 +172,7 @@ impl Upstream {
         if let Some(open) = self.current() {
             return Ok(open);
         }
-        let stream = Connection::open(PathBuf::clone(&self.path)).await;
-        let stream = stream.map_err(NoAnswer::Unreachable)?;
-        let first = Rc::new(FirstFrame::default());
-        let seen = first.clone();
-        let stream = Watched::new(stream, move |bytes: &[u8]| seen.read(bytes));
+        let (stream, first) = open_stream(&self.path).await?;
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .initial_stream_window_size(WINDOW)

@@ -8,16 +8,14 @@ use std::sync::Arc;
 
 use cluster::Reporter;
 use cri::Endpoint;
-use guard_api::OBSERVER;
 use pleg::model::wall_time::system_clock;
 use pleg::out::cache::Stopped;
-use pleg::runtime::grpc::GrpcRuntime;
 use pleg::{Environment, Pleg};
 use tokio::sync::watch;
 
 use crate::agent::Agent;
 use crate::diagnosis::{Diagnosis, Findings, Outputs};
-use crate::guard::Guard;
+use crate::guard::{Guard, Through};
 use crate::history::{self, History, HistoryConfig};
 use crate::http::{health_router, router};
 use crate::known_ids::{SavedSet, known_ids};
@@ -87,11 +85,7 @@ pub async fn run(
         ids: known_ids(&endpoint, &state_directory),
         kernel: (config.kernel_hints == KernelHints::Auto).then(|| kernel(&endpoint)),
     };
-    let runtime = match &guard {
-        // One set of calls: the agent does not repeat the calls of a kubelet.
-        Some(guard) => GrpcRuntime::via(guard.connect(), config.max_message_size, OBSERVER),
-        None => GrpcRuntime::new(&endpoint, config.max_message_size),
-    };
+    let runtime = Through::new(&endpoint, guard.clone(), config.max_message_size);
     let runtime = Arc::new(runtime);
     let pleg = Pleg::start(runtime.clone(), config.library(), environment);
     let (ready, is_ready) = watch::channel(None);

@@ -17,7 +17,6 @@ use std::time::Duration;
 use cri::Endpoint;
 use pleg::Pleg;
 use pleg::model::wall_time::system_clock;
-use pleg::runtime::grpc::GrpcRuntime;
 use static_pods::folder::Folder;
 use static_pods::logs::{Limits, LogFolders};
 use static_pods::pods::Pods;
@@ -28,6 +27,8 @@ use sync_loop::ready_condition::ReadyCondition;
 use sync_loop::{Parts, Policy, SyncLoop};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
+
+use crate::guard::Through;
 
 /// The pause between two attempts to get the runtime's version.
 const AGAIN: Duration = Duration::from_secs(1);
@@ -85,7 +86,7 @@ pub enum StaticPodsError {
 pub(crate) async fn keep(
     of: StaticPods,
     pleg: Pleg,
-    runtime: Arc<GrpcRuntime>,
+    runtime: Arc<Through>,
     shown: watch::Sender<Option<ReadyCondition>>,
 ) -> Result<Infallible, StaticPodsError> {
     let client = Arc::new(RuntimeClient::new(&of.guard));

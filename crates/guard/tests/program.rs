@@ -1,11 +1,12 @@
 //! The program `pleg-guard`, as a kubelet and an administrator use it.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixStream;
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
+use cri::{ApiVersion, Endpoint, Rpc};
 use guard_api::{Client, Mode, StatusRequest};
 use tempfile::TempDir;
 
@@ -151,6 +152,60 @@ async fn a_refused_kubelet_before_1_31_is_logged_with_the_reason() {
     drop((good, bad));
     let line = guard.logs("a client was refused");
     assert!(line.contains("Kubelets before 1.31"), "{line}");
+}
+
+/// What other protocols send first.
+const NO_HTTP2: [&[u8]; 4] = [
+    b"GET /v1.43/version HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03 a ClientHello of TLS",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n and then no frame of any known kind",
+    &[0; 64],
+];
+
+#[tokio::test]
+async fn a_client_that_sends_no_http2_is_disconnected_and_logged_with_the_reason() {
+    for bytes in NO_HTTP2 {
+        let mut guard = Guard::start(&[]);
+        guard.answers().await;
+        let mut stream = UnixStream::connect(guard.socket()).unwrap();
+        stream.set_read_timeout(Some(SECOND * 5)).unwrap();
+        stream.write_all(bytes).unwrap();
+        let mut rest = Vec::new();
+        // If the guard did not read everything, the connection is reset.
+        let ended = stream.read_to_end(&mut rest).map_err(|error| error.kind());
+        assert!(
+            matches!(ended, Ok(_) | Err(ErrorKind::ConnectionReset)),
+            "{ended:?}"
+        );
+        guard.answers().await;
+        let line = guard.logs("a client was refused");
+        assert!(line.contains("not HTTP/2"), "{line}");
+    }
+}
+
+#[tokio::test]
+async fn a_runtime_that_answers_no_http2_is_an_error_that_says_so() {
+    for bytes in NO_HTTP2 {
+        let guard = Guard::start(&[]);
+        guard.answers().await;
+        let runtime = UnixListener::bind(guard.folder.path().join("runtime.sock")).unwrap();
+        std::thread::spawn(move || {
+            for stream in runtime.incoming() {
+                let mut stream = stream.unwrap();
+                // The guard may have gone; then so has the test.
+                let _ = stream.write_all(bytes);
+                let _ = std::io::copy(&mut stream, &mut std::io::sink());
+            }
+        });
+        let client = cri::Client::new(&Endpoint::new(guard.socket()), 1 << 20);
+        for rpc in [Rpc::Version, Rpc::ListContainers, Rpc::ImageStatus] {
+            let call = client.unary::<(), ()>(ApiVersion::V1, rpc, ());
+            let answer = tokio::time::timeout(SECOND * 5, call).await;
+            let error = answer.expect("no call hangs").unwrap_err();
+            assert_eq!(error.code(), tonic::Code::Unavailable, "{error}");
+            assert!(error.message().contains("not HTTP/2"), "{error}");
+        }
+    }
 }
 
 #[test]

@@ -30,7 +30,10 @@ use show::reason_alone;
 use view::View;
 
 mod show;
+mod through;
 mod view;
+
+pub(crate) use through::Through;
 
 /// How long a report waits for the guard, which answers from memory.
 const REPORTED_WITHIN: Duration = Duration::from_millis(500);
@@ -75,6 +78,14 @@ impl Seen {
         match self {
             Self::Answers(view) => Some(view),
             Self::Absent | Self::Unresponsive(..) => None,
+        }
+    }
+
+    /// How calls reach the runtime now.
+    fn way(&self) -> Way {
+        match self {
+            Self::Answers(view) => Way::Guard(view.started),
+            Self::Absent | Self::Unresponsive(..) => Way::Runtime,
         }
     }
 
@@ -207,6 +218,17 @@ impl Guard {
         Turns { seen, reason }
     }
 
+    /// How calls reach the runtime, as far as this is known.
+    fn way(&self) -> Way {
+        self.seen.borrow().way()
+    }
+
+    /// Whether calls reach the runtime on another way now: the guard was replaced, does not respond, or
+    /// responds again.
+    async fn has_changed_since(&self, way: Way) -> bool {
+        self.look().await.way() != way
+    }
+
     /// Connections to the runtime: through the guard, which shares calls with a kubelet's; without one,
     /// and while it does not respond, to the runtime itself.
     pub(crate) fn connect(&self) -> Connect {
@@ -214,11 +236,11 @@ impl Guard {
         Arc::new(move || {
             let guard = guard.clone();
             Box::pin(async move {
-                let socket = match guard.reach().await? {
-                    Way::Guard => guard.client.socket().to_owned(),
-                    Way::Runtime => guard.runtime.to_path_buf(),
+                let way = guard.reach().await?;
+                let (socket, is_through) = match way {
+                    Way::Guard(_) => (guard.client.socket().to_owned(), true),
+                    Way::Runtime => (guard.runtime.to_path_buf(), false),
                 };
-                let is_through = socket == guard.client.socket();
                 let connection = Connection::open(socket).await?;
                 Ok(connection.until(guard.changes_way(is_through)))
             })
@@ -238,7 +260,7 @@ impl Guard {
             match (answer, seen) {
                 (Ok(status), Seen::Answers(_)) => {
                     return match status.unreachable {
-                        None => Ok(Way::Guard),
+                        None => Ok(Way::Guard(status.started)),
                         Some(why) if why.errno != 0 => Err(io::Error::from_raw_os_error(why.errno)),
                         Some(why) => Err(io::Error::other(why.message)),
                     };
@@ -282,9 +304,12 @@ impl Guard {
     }
 }
 
-/// How the runtime is reached.
+/// How calls reach the runtime.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    Guard,
+    /// Through the guard that started at this time, in nanoseconds since 1970.
+    Guard(u64),
+    /// On the runtime's own socket.
     Runtime,
 }
 

@@ -13,14 +13,22 @@ use tokio::task::JoinHandle;
 pub struct Node {
     pub sim: Sim,
     pub place: TempDir,
+    #[allow(dead_code, reason = "not every test stops the daemon")]
     pub shutdown: oneshot::Sender<()>,
+    #[allow(dead_code, reason = "not every test waits for its end")]
     pub daemon: JoinHandle<Result<(), RunError>>,
 }
 
 impl Node {
     /// With these pods, of one container each, and a daemon that is configured so.
+    #[allow(dead_code, reason = "not every test needs a folder of its own")]
     pub async fn up(pods: &[&str], config: AgentConfig) -> Self {
         let place = tempfile::tempdir().unwrap();
+        Self::up_in(place, pods, config).await
+    }
+
+    /// The same in this folder, behind the guard on `cri.sock` in it, if there is one.
+    pub async fn up_in(place: TempDir, pods: &[&str], config: AgentConfig) -> Self {
         let sim = Sim::new();
         for pod in pods {
             sim.run(pod, &["app"]);
@@ -45,7 +53,7 @@ impl Node {
             endpoint,
             config,
             state_directory: place.path().join("state"),
-            guard: None,
+            guard: Some(place.path().join("cri.sock")).filter(|guard| guard.exists()),
             doctor: "false".into(),
             static_pods: None,
         };

@@ -9,13 +9,14 @@ use super::limits::{
     MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, OVERDUE_AT_LATEST, SLOW_AFTER, STUCK_AFTER_LATER_ANSWERS,
     STUCK_FACTOR, SUSPECT,
 };
-use super::{Entry, Ledger, STATUS_CALLS};
+use super::{Ledger, STATUS_CALLS};
 
 impl Ledger {
     /// Whether a status call has been outstanding for at least [`SUSPECT`].
     pub fn has_suspect_status(&self, now: Instant) -> bool {
         let mut outstanding = self.outstanding.iter();
-        outstanding.any(|((_, id), entry)| id.is_some() && now >= entry.awaited_since + SUSPECT)
+        outstanding
+            .any(|((_, id), entry)| id.is_some() && now >= entry.awaited_since(now) + SUSPECT)
     }
 
     /// Whether a status call has been outstanding for at least [`OVERDUE_AT_LATEST`] without being stuck: it is
@@ -23,7 +24,9 @@ impl Ledger {
     pub fn has_overdue_status(&self, now: Instant) -> bool {
         let mut waiting = self.outstanding.iter();
         waiting.any(|((_, id), entry)| {
-            id.is_some() && entry.stuck.is_none() && now >= entry.awaited_since + OVERDUE_AT_LATEST
+            id.is_some()
+                && entry.stuck.is_none()
+                && now >= entry.awaited_since(now) + OVERDUE_AT_LATEST
         })
     }
 
@@ -34,7 +37,7 @@ impl Ledger {
         for entry in self.outstanding.values() {
             if let Some(pod) = &entry.about.pod
                 && !entry.is_outlier()
-                && now >= entry.awaited_since + SUSPECT
+                && now >= entry.awaited_since(now) + SUSPECT
             {
                 pods.insert(&pod.uid, true);
             }
@@ -46,14 +49,10 @@ impl Ledger {
     /// Since when the runtime has answered nothing: no answer has arrived since then, and no call
     /// that was sent since then has been answered. `None` if no call is outstanding.
     pub fn unresponsive_since(&self) -> Option<Instant> {
-        let waiting = self.sent().map(|(_, entry, _)| entry);
-        let counts = |entry: &&Entry| {
+        let waiting = self.sent().filter(|(_, entry, _)| {
             entry.stuck.is_none() && !self.evidence.has_answered_since(entry.since)
-        };
-        let since = waiting
-            .filter(counts)
-            .map(|entry| entry.awaited_since)
-            .min()?;
+        });
+        let since = waiting.map(|(_, _, sent)| sent).min()?;
         Some(since.max(self.last_answer))
     }
 
@@ -103,17 +102,17 @@ impl Ledger {
             id.is_some()
                 && entry.stuck.is_none()
                 && is_answering
-                && now >= entry.awaited_since + SUSPECT
+                && now >= entry.awaited_since(now) + SUSPECT
         });
         let mut without_witness = suspects.filter(|((call, _), entry)| {
-            let later = entry.awaited_since + SUSPECT / 2;
+            let later = entry.awaited_since(now) + SUSPECT / 2;
             let others = self.sent().filter(|((other, _), ..)| other == call);
             let sent_later = others.filter(|(_, _, sent)| *sent >= later).count();
             let few =
                 sent_later + self.evidence.answers_since(*call, later) < STUCK_AFTER_LATER_ANSWERS;
             few || self
                 .last_sent(*call)
-                .is_none_or(|last| now >= expires_as_witness_at(entry, last))
+                .is_none_or(|last| now >= expires_as_witness_at(entry.awaited_since(now), last))
         });
         without_witness.next().map(|((call, _), _)| *call)
     }
@@ -139,15 +138,15 @@ impl Ledger {
         let pause = match self.has_room_for_witness() {
             // `Version` is suspect after a second, and gets one more.
             true => without_answer.clamp(SUSPECT * 2, MAX_STATUS_OVERDUE),
-            false if self.sent().count() < self.max_outstanding * STUCK_FACTOR => MAX_LIST_OVERDUE,
+            false if self.sent().count() < self.window.max() * STUCK_FACTOR => MAX_LIST_OVERDUE,
             false => return None,
         };
         Some(self.last_answer.max(last) + pause)
     }
 }
 
-/// Until when a call that was `sent` later is a witness against this entry. A witness must be from
-/// the second half of the entry's time.
-pub(super) fn expires_as_witness_at(entry: &Entry, sent: Instant) -> Instant {
-    sent + sent.saturating_duration_since(entry.awaited_since)
+/// Until when a call that was `sent` later is a witness against one whose answer is awaited since this
+/// time. A witness must be from the second half of that time.
+pub(super) fn expires_as_witness_at(awaited_since: Instant, sent: Instant) -> Instant {
+    sent + sent.saturating_duration_since(awaited_since)
 }

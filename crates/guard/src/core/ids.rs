@@ -21,7 +21,9 @@ use base::id::Id;
 use tokio::time::Instant;
 
 use super::HostIds;
-use super::rows::{Interval, Rows};
+use super::known::Interval;
+use super::per_kind::PerKind;
+use super::rows::Rows;
 use crate::wire::Kind;
 
 /// How often the ids are read from the host.
@@ -46,7 +48,7 @@ const MAX_UNRESOLVED: usize = 1024;
 pub(super) struct Ids {
     unresolved: BTreeMap<Id, Unresolved>,
     /// Since when there may be ids of a kind that no answer, event or host has shown.
-    missed: [Option<Instant>; 2],
+    missed: PerKind<Option<Instant>>,
     host: Host,
 }
 
@@ -137,7 +139,7 @@ impl Ids {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             unresolved: BTreeMap::new(),
-            missed: [None; 2],
+            missed: PerKind::default(),
             host: Host {
                 pending: None,
                 next: now,
@@ -149,23 +151,23 @@ impl Ids {
 
     /// There may be ids of this kind that no answer, event or host has shown.
     pub(super) fn may_have_missed(&mut self, kind: Kind, now: Instant) {
-        self.missed[kind as usize] = Some(now);
+        self.missed[kind] = Some(now);
     }
 
     /// Whether there may be ids of this kind that no answer, event or host has shown.
     pub(super) fn missed_some(&self, kind: Kind) -> bool {
-        self.missed[kind as usize].is_some()
+        self.missed[kind].is_some()
     }
 
     /// A complete list that was requested at this time was answered.
     pub(super) fn saw_all(&mut self, kind: Kind, requested: Instant) {
-        self.missed[kind as usize].take_if(|missed| requested >= *missed);
+        self.missed[kind].take_if(|missed| requested >= *missed);
     }
 
     /// Whether all ids of this kind are known. An id that another client of the runtime creates is known
     /// within seconds if the host's ids can be read.
     pub(super) fn are_all_known(&self, kind: Kind, now: Instant) -> bool {
-        let missed = self.missed[kind as usize];
+        let missed = self.missed[kind];
         let is_host_complete = match self.host.state {
             HostIdsState::Unavailable => missed.is_none(),
             HostIdsState::Complete(read) => {
@@ -244,16 +246,16 @@ impl Ids {
     }
 
     /// An event or a call named this id.
-    pub(super) fn on_id_named(&mut self, id: &Id, rows: [&Rows; 2], now: Instant) {
+    pub(super) fn on_id_named(&mut self, id: &Id, rows: &PerKind<Rows>, now: Instant) {
         if !is_known(id, rows) && !self.resolve(id, now) {
-            for kind in [Kind::Sandbox, Kind::Container] {
+            for kind in Kind::BOTH {
                 self.may_have_missed(kind, now);
             }
         }
     }
 
     /// The ids were read from the host, or could not be.
-    pub(super) fn on_host_ids(&mut self, host_ids: HostIds, rows: [&Rows; 2], now: Instant) {
+    pub(super) fn on_host_ids(&mut self, host_ids: HostIds, rows: &PerKind<Rows>, now: Instant) {
         let Some(requested) = self.host.pending.take() else {
             return;
         };
@@ -300,7 +302,7 @@ impl Ids {
 
     /// Whether the ids are to be completed now: lists need them, or some were missed.
     fn is_urgent(&self, lists_need_it: bool) -> bool {
-        lists_need_it || self.missed.iter().any(Option::is_some)
+        lists_need_it || self.missed.both().into_iter().any(Option::is_some)
     }
 
     /// Whether to request the host's ids now. If so, the request counts as sent.
@@ -355,8 +357,9 @@ impl Ids {
 
 /// Whether there is a row of this id, or the id was removed. An id that is only missing from answers may
 /// still exist.
-fn is_known(id: &Id, rows: [&Rows; 2]) -> bool {
-    rows.iter()
+fn is_known(id: &Id, rows: &PerKind<Rows>) -> bool {
+    rows.both()
+        .into_iter()
         .any(|rows| rows.get(id).is_some() || rows.is_removed(id))
 }
 
@@ -367,12 +370,12 @@ mod tests {
     #[test]
     fn more_host_ids_than_may_be_unresolved_do_not_count_as_complete() {
         let now = Instant::now();
-        let rows = [Rows::new(Kind::Sandbox), Rows::new(Kind::Container)];
+        let rows = PerKind::new(Rows::new);
         let is_complete = |count: usize| {
             let mut ids = Ids::new(now);
             assert!(ids.needs_host_ids(true, now));
             let host_ids = (0..count).map(|id| Id::from(id.to_string())).collect();
-            ids.on_host_ids(HostIds::All(host_ids), [&rows[0], &rows[1]], now);
+            ids.on_host_ids(HostIds::All(host_ids), &rows, now);
             // The ids that there was room for get rows.
             for id in 0..MAX_UNRESOLVED {
                 ids.found(&Id::from(id.to_string()));

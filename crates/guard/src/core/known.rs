@@ -1,70 +1,179 @@
-//! Which rows may be in an answer: only rows whose state is confirmed.
+//! The known state of one sandbox or container, and the evidence for it.
+//!
+//! The states of a container only rise, so the highest state that the runtime has reported is the newest.
+//! For a sandbox the answer that was requested last counts. If two calls for a sandbox were outstanding at
+//! the same time and their answers differ, the sandbox is not ready, and its status is requested again.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
-use base::id::Id;
 use tokio::time::Instant;
 
-use super::Guard;
-use super::rows::Known;
 use crate::wire::Kind;
-use crate::wire::filter::Filter;
+use crate::wire::row::{CREATED, Row, rises};
 
-/// A call must be stuck for this long before its row keeps its last state: a shorter delay may be one of
-/// the whole runtime.
-const MIN_STUCK_TIME: Duration = Duration::from_millis(250);
+/// How long before the restart a restored row counts as confirmed.
+const BEFORE_RESTART: Duration = Duration::from_nanos(1);
 
-impl Guard {
-    /// Replaces the prefix of a sandbox's id, which runtimes accept too, by the whole id.
-    pub(super) fn with_whole_ids<'a>(&self, filter: &'a Filter) -> Cow<'a, Filter> {
-        let begins = |id| Some((id, self.sandboxes.only_one_that_begins(id)?));
-        match filter.sandbox().and_then(begins) {
-            Some((id, whole)) if id != whole => Cow::Owned(filter.in_sandbox(whole)),
-            _ => Cow::Borrowed(filter),
+/// When a call was requested, and when its answer arrived.
+pub(crate) type Interval = (Instant, Instant);
+
+/// A row, and the evidence for it.
+#[derive(Clone, Debug)]
+pub(crate) struct Known {
+    pub(crate) row: Row,
+    /// When the runtime first reported it: a list that was requested earlier may lack it.
+    first_reported: Instant,
+    /// When the newest call was requested whose answer has this state.
+    confirmed: Instant,
+    /// When the last answer that has it arrived.
+    answered: Instant,
+    /// When the last change of it was answered: answers requested before that do not confirm it.
+    changed: Instant,
+    /// When it was last started, or may have been.
+    started: Instant,
+    /// How often its status has failed since it was confirmed.
+    failing: Failing,
+    /// A call after that whose answer lacked it.
+    missing: Option<Interval>,
+}
+
+/// How often a status has failed in succession.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Failing {
+    No,
+    /// When the error arrived.
+    Once(Instant),
+    Repeatedly,
+}
+
+impl Known {
+    pub(super) fn new(row: Row, (requested, answered): Interval) -> Self {
+        Self {
+            row,
+            first_reported: answered,
+            confirmed: requested,
+            answered,
+            changed: requested,
+            started: requested,
+            failing: Failing::No,
+            missing: None,
         }
     }
 
-    /// Whether the status of this id is stuck.
-    pub(super) fn is_stuck(&self, kind: Kind, id: &Id, now: Instant) -> bool {
-        let key = (kind.status(), Some(id.clone()));
-        let since = self.prober.ledger.stuck_alone_since(&key, now);
-        since.is_some_and(|since| now >= since + MIN_STUCK_TIME)
+    /// A row of an earlier process. It is not confirmed, but by a call that is requested at `now` or later.
+    pub(super) fn restored(row: Row, now: Instant) -> Self {
+        let before = now.checked_sub(BEFORE_RESTART).unwrap_or(now);
+        Self {
+            changed: now,
+            started: now,
+            ..Self::new(row, (before, now))
+        }
     }
 
-    /// The rows that a list requests, in any state, if all of them are known as of `since`. `known_to` is
-    /// the id at which the previous attempt stopped; the rows before it were known then.
-    ///
-    /// An id whose status is stuck or failing keeps its last state, but only while another id of its
-    /// kind is confirmed: otherwise nothing shows that the runtime still observes this kind.
-    pub(super) fn known_rows(
-        &self,
+    /// Whether its state is confirmed as of `since`, and as of its last change.
+    pub(crate) fn is_confirmed(&self, since: Instant) -> bool {
+        self.confirmed >= since && self.is_unchanged()
+    }
+
+    /// Whether an answer has lacked it since the last answer that had it.
+    pub(crate) fn is_missing(&self) -> bool {
+        self.missing.is_some()
+    }
+
+    /// Whether it was not changed, and not missing, since it was confirmed.
+    fn is_unchanged(&self) -> bool {
+        self.confirmed >= self.changed && self.missing.is_none()
+    }
+
+    /// Whether the runtime first reported it at this time or later.
+    pub(crate) fn is_new_since(&self, time: Instant) -> bool {
+        self.first_reported >= time
+    }
+
+    /// Whether it was last known as created, and may have been started since. A running container must not
+    /// be reported as created to a kubelet.
+    pub(crate) fn may_run_since(&self, kind: Kind) -> bool {
+        kind == Kind::Container && self.row.state == CREATED && self.confirmed < self.started
+    }
+
+    /// Whether its status is failing: the runtime has answered at least twice in succession with an error.
+    pub(crate) fn is_failing(&self) -> bool {
+        self.failing == Failing::Repeatedly
+    }
+
+    /// How long ago it was confirmed; [`Duration::MAX`] if it has changed since, or is missing.
+    pub(crate) fn age(&self, now: Instant) -> Duration {
+        match self.is_unchanged() {
+            true => now.saturating_duration_since(self.confirmed),
+            false => Duration::MAX,
+        }
+    }
+
+    /// Applies the state of an answer. Returns whether the state has changed.
+    pub(super) fn set_state(
+        &mut self,
         kind: Kind,
-        filter: &Filter,
-        known_to: &mut Option<Id>,
-        since: Instant,
-        now: Instant,
-    ) -> Option<impl Iterator<Item = &Known>> {
-        let rows = self.rows(kind);
-        rows.complete_since()?;
-        let mut all = rows.iter();
-        let is_any_confirmed = all.any(|(_, known)| known.is_confirmed(since));
-        if !is_any_confirmed || !self.ids.are_all_known(kind, now) {
-            return None;
-        }
-        let is_wanted = move |known: &&Known| filter.matches_but_for_state(kind, &known.row);
-        let is_open = |known: &&Known| {
-            let keeps_its_state = known.is_failing() || self.is_stuck(kind, &known.row.id, now);
-            !known.is_confirmed(since) && (!keeps_its_state || known.may_run_since(kind))
+        state: i32,
+        (requested, answered): Interval,
+    ) -> bool {
+        let known = self.row.state;
+        let is_later = requested >= self.confirmed;
+        self.row.state = match kind {
+            _ if rises(kind, known) && rises(kind, state) => known.max(state),
+            // Of two answers whose calls were outstanding at the same time either may be the newer one.
+            // A sandbox seldom becomes ready again; its status is requested once more.
+            Kind::Sandbox if state != known && requested < self.answered => {
+                self.changed = answered;
+                known.max(state)
+            }
+            // Any other state may follow: the call that was requested later counts.
+            _ if is_later => state,
+            _ => known,
         };
-        // Most of thousands of rows are confirmed already: continue where the last attempt stopped.
-        let rest = rows.from(known_to.take()).map(|(_, known)| known);
-        if let Some(open) = rest.filter(&is_wanted).find(is_open) {
-            *known_to = Some(open.row.id.clone());
-            return None;
+        self.confirmed = requested.max(self.confirmed);
+        self.answered = answered.max(self.answered);
+        self.failing = Failing::No;
+        self.missing.take_if(|missing| requested > missing.0);
+        self.row.state != known
+    }
+
+    /// An answer lacks it. Returns whether it is gone: an earlier answer lacked it too, and this one was
+    /// requested after that.
+    pub(super) fn lacks(&mut self, interval: Interval) -> bool {
+        // It was first reported after this was requested, or a call that was requested later found it.
+        if self.first_reported.max(self.confirmed) >= interval.0 {
+            return false;
         }
-        let all = rows.iter().map(|(_, known)| known).filter(is_wanted);
-        // A row that was known at an earlier attempt may have changed since.
-        (!all.clone().any(|known| is_open(&known))).then_some(all)
+        let (_, answered) = *self.missing.get_or_insert(interval);
+        interval.0 >= answered && interval.1 > answered
+    }
+
+    /// Applies a row of a later answer. Returns whether the state has changed.
+    pub(super) fn replace(&mut self, kind: Kind, row: Row, interval: Interval) -> bool {
+        let has_changed = self.set_state(kind, row.state, interval);
+        let state = self.row.state;
+        self.row = Row { state, ..row };
+        has_changed
+    }
+
+    /// A change of it was answered: answers requested before that do not confirm it.
+    pub(super) fn note_change(&mut self, now: Instant) {
+        self.changed = self.changed.max(now);
+    }
+
+    /// It was started, or may have been.
+    pub(super) fn note_start(&mut self, now: Instant) {
+        self.started = now;
+    }
+
+    /// Its status call failed with an error that shows nothing of its state.
+    pub(super) fn note_failure(&mut self, (requested, answered): Interval) {
+        if self.confirmed < requested {
+            self.failing = match self.failing {
+                Failing::No => Failing::Once(answered),
+                Failing::Once(before) if requested < before => self.failing,
+                Failing::Once(_) | Failing::Repeatedly => Failing::Repeatedly,
+            };
+        }
     }
 }

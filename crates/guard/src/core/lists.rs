@@ -1,15 +1,9 @@
 //! Lists. They are passed on, and answered from the rows while the runtime's own list is overdue.
 //!
-//! ```text
-//!   Passing --a list is overdue--> Guarding --a complete list is answered in time--> Passing
-//!                                     \--guarded for too long--> GivenUp, until one is
-//! ```
-//!
 //! A list is overdue after two seconds, or after twice the time that lists usually take on this node.
 //! While guarding, one complete list is outstanding: its answer replaces the rows, and answers the callers
 //! whose lists were requested before. A list that cannot be answered waits until its caller cancels it, as
-//! it would without the guard. A fault with short interruptions is one fault: its limit does not start
-//! again.
+//! it would without the guard.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -19,14 +13,15 @@ use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
-use super::rows::{Interval, Known};
+use super::fault::{Fault, State};
+use super::known::{Interval, Known};
+use super::served::Served;
 use super::usual::Usual;
 use super::{
     Action, CallId, Caller, Guard, Mode, Outcome, Purpose, Reply, RuntimeCallId, Settings,
 };
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
-use crate::wire::row::{Row, rows_of};
 
 /// A row that was confirmed within this time before the request of a list may be in the answer.
 const MAX_AGE: Duration = Duration::from_secs(1);
@@ -37,10 +32,6 @@ const NEXT_LIST_AFTER: Duration = Duration::from_secs(1);
 /// For how long after a client's last list every id is confirmed again in advance.
 const CLIENT_ACTIVE_FOR: Duration = Duration::from_secs(5);
 
-/// A fault that recurs within this time counts as the same one: a kubelet cancels a call that holds a lock
-/// after two minutes, and retries it within seconds.
-const SAME_FAULT: Duration = Duration::from_secs(60);
-
 /// How often the guard checks whether a waiting list can be answered.
 const CHECK_EVERY: Duration = Duration::from_millis(50);
 
@@ -48,13 +39,13 @@ const CHECK_EVERY: Duration = Duration::from_millis(50);
 const LOST_AFTER: Duration = Duration::from_secs(60);
 
 /// The lists of one kind.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Lists {
-    state: State,
+    pub(super) state: State,
+    pub(super) served: Served,
     /// The outstanding lists.
     real: BTreeMap<RuntimeCallId, Real>,
     waiting: Vec<Waiting>,
-    pub(super) served: Served,
     /// When the guard may next request a complete list of its own.
     next_own: Option<Instant>,
     /// How long the last complete lists took, without those that a stuck container delayed.
@@ -66,45 +57,6 @@ pub(super) struct Lists {
     /// When a status of this kind was last stuck: then lists are delayed by a stuck container, and not only
     /// slow.
     stuck: Option<Instant>,
-}
-
-/// When callers last requested and received lists. All but `requested` are about complete lists.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Served {
-    /// When a caller that the guard may answer last requested a list.
-    pub(super) requested: Option<Instant>,
-    /// When such a caller last received a list, from the runtime or from the guard.
-    pub(super) listed: Option<Instant>,
-    /// When a list was last answered from the rows.
-    answered: Option<Instant>,
-    /// When an answer of the runtime was last passed on, a list or an error.
-    passed: Option<Instant>,
-    /// When a caller last cancelled an overdue list.
-    refused: Option<Instant>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum State {
-    Passing {
-        /// The last fault, while it may not be over.
-        last: Option<Fault>,
-    },
-    Guarding {
-        since: Instant,
-        /// When guarding began, or began again.
-        begun: Instant,
-        /// When the next complete list may be requested.
-        next: Instant,
-    },
-    /// Guarded for too long.
-    LimitReached { since: Instant },
-}
-
-/// A fault that may be over.
-#[derive(Clone, Copy, Debug)]
-struct Fault {
-    since: Instant,
-    ended: Instant,
 }
 
 /// An outstanding list.
@@ -124,6 +76,13 @@ pub(super) struct Called {
     pub(super) from: Caller,
 }
 
+impl Called {
+    /// Whether it is a list that a kubelet's PLEG may have requested.
+    pub(super) fn is_relist(&self) -> bool {
+        self.from == Caller::Client && self.filter.is_whole()
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Waiting {
     called: Called,
@@ -134,20 +93,6 @@ struct Waiting {
 }
 
 impl Lists {
-    pub(super) fn new() -> Self {
-        Self {
-            state: State::Passing { last: None },
-            real: BTreeMap::new(),
-            waiting: Vec::new(),
-            served: Served::default(),
-            next_own: None,
-            usual: Usual::default(),
-            learned: None,
-            complete: None,
-            stuck: None,
-        }
-    }
-
     /// How long after its request a list is overdue.
     pub(super) fn overdue_after(&self, settings: &Settings) -> Duration {
         self.usual.overdue_after(settings.list_overdue)
@@ -163,51 +108,16 @@ impl Lists {
         }
     }
 
-    /// Since when lists are answered from the rows, if they are.
-    pub(super) fn guarding_since(&self) -> Option<Instant> {
-        match self.state {
-            State::Guarding { begun, .. } => Some(begun),
-            State::Passing { .. } | State::LimitReached { .. } => None,
-        }
-    }
-
     /// Whether a list was answered from the rows since this fault began.
     pub(super) fn has_answered(&self) -> bool {
-        let begun = self.guarding_since();
-        begun.is_some() && self.served.answered >= begun
-    }
-
-    /// Whether the caller of the last list gave it up.
-    pub(super) fn refuses(&self) -> bool {
-        self.served.refused > self.served.listed
-    }
-
-    /// Whether a caller gave a list up since an answer of the runtime was last passed on.
-    pub(super) fn refuses_since_passed(&self) -> bool {
-        self.served.refused > self.served.passed
-    }
-
-    /// Whether the guard answered during one fault for longer than the limit.
-    pub(super) fn is_limit_reached(&self) -> bool {
-        matches!(self.state, State::LimitReached { .. })
-    }
-
-    /// When the current fault began, if there is one.
-    pub(super) fn fault_since(&self) -> Option<Instant> {
-        match self.state {
-            State::Guarding { since, .. } | State::LimitReached { since } => Some(since),
-            State::Passing { .. } => None,
-        }
+        let begun = self.state.guarding_since();
+        begun.is_some_and(|begun| self.served.has_answered_since(begun))
     }
 
     /// Continues a fault during which an earlier guard process ended. Its limit does not start again, and
     /// lists are answered before they are overdue again.
     pub(super) fn resume_fault(&mut self, since: Instant, now: Instant) {
-        self.state = State::Guarding {
-            since,
-            begun: now,
-            next: now,
-        };
+        self.state = State::guarding(since, now);
     }
 
     /// The runtime's next process begins without a fault.
@@ -221,10 +131,7 @@ impl Lists {
     pub(super) fn keeps_waiting(&self, settings: &Settings, now: Instant) -> bool {
         let longest = settings.list_overdue + NEXT_LIST_AFTER;
         let mut waiting = self.waiting.iter().map(|it| &it.called);
-        waiting.any(|called| {
-            let is_relist = called.from == Caller::Client && called.filter.is_whole();
-            is_relist && now >= called.requested + longest
-        })
+        waiting.any(|called| called.is_relist() && now >= called.requested + longest)
     }
 
     /// The caller has cancelled its call. Returns the list to cancel, if it is not needed any more.
@@ -236,9 +143,8 @@ impl Lists {
     ) -> Option<RuntimeCallId> {
         let place = self.waiting.iter().position(|it| it.called.call == call)?;
         let Waiting { called, real, .. } = self.waiting.remove(place);
-        let is_relist = called.from == Caller::Client && called.filter.is_whole();
-        if is_relist && now >= called.requested + self.overdue_after(settings) {
-            self.served.refused = Some(now);
+        if now >= called.requested + self.overdue_after(settings) {
+            self.served.note_refused(&called, now);
         }
         self.drop_if_dispensable(real?)
     }
@@ -251,7 +157,7 @@ impl Lists {
             .iter()
             .filter(|(other, _)| **other != runtime_call);
         let is_last = !others.any(|(_, real)| real.filter.is_whole());
-        let is_kept = self.guarding_since().is_some() && is_whole && is_last;
+        let is_kept = self.state.guarding_since().is_some() && is_whole && is_last;
         (!is_kept).then(|| {
             self.real.remove(&runtime_call);
             runtime_call
@@ -284,11 +190,9 @@ impl Lists {
                     .is_some_and(|requested| now >= requested + half)
             }
             State::Guarding { .. } => {
-                let lately = self
-                    .served
-                    .requested
-                    .is_some_and(|requested| now < requested + CLIENT_ACTIVE_FOR);
-                lately || !self.waiting.is_empty()
+                let requested = self.served.requested();
+                let is_active = |requested| now < requested + CLIENT_ACTIVE_FOR;
+                requested.is_some_and(is_active) || !self.waiting.is_empty()
             }
             State::LimitReached { .. } => false,
         }
@@ -296,7 +200,7 @@ impl Lists {
 
     pub(super) fn alarm(&self, settings: &Settings, now: Instant) -> Option<Instant> {
         let oldest = self.oldest();
-        let guards = self.guarding_since().is_some();
+        let guards = self.state.guarding_since().is_some();
         let overdue = self.overdue_after(settings);
         let steps = [overdue / 2, overdue];
         let steps = steps.into_iter().filter_map(|step| Some(oldest? + step));
@@ -325,10 +229,10 @@ impl Waiting {
 impl Guard {
     pub(super) fn on_list_called(&mut self, kind: Kind, called: Called, now: Instant) {
         let may_be_answered = self.may_answer(called.from);
-        let lists = &mut self.lists[kind as usize];
+        let lists = &mut self.lists[kind];
         // If the runtime is only slow, its own list may be the first answer.
-        let is_held_up = lists.stuck >= lists.guarding_since();
-        if may_be_answered && lists.guarding_since().is_some() && is_held_up {
+        let is_held_up = lists.stuck >= lists.state.guarding_since();
+        if may_be_answered && lists.state.guarding_since().is_some() && is_held_up {
             return lists.waiting.push(Waiting::new(called, None));
         }
         if self.mode == Mode::Shadow && called.filter.is_whole() {
@@ -340,7 +244,7 @@ impl Guard {
     fn pass_list_on(&mut self, kind: Kind, called: Called, now: Instant) {
         let runtime_call = self.pass_on(Purpose::List(kind), called.call, now);
         self.note_real(kind, runtime_call, called.filter.clone(), now);
-        let waiting = &mut self.lists[kind as usize].waiting;
+        let waiting = &mut self.lists[kind].waiting;
         waiting.push(Waiting::new(called, Some(runtime_call)));
     }
 
@@ -349,12 +253,12 @@ impl Guard {
             requested: now,
             filter,
         };
-        self.lists[kind as usize].real.insert(runtime_call, real);
+        self.lists[kind].real.insert(runtime_call, real);
     }
 
     /// Requests a complete list, unless one is outstanding.
     pub(super) fn request_complete_list(&mut self, kind: Kind, now: Instant) {
-        if !self.lists[kind as usize].has_complete_list_outstanding(now) {
+        if !self.lists[kind].has_complete_list_outstanding(now) {
             let runtime_call =
                 self.call_runtime(Purpose::List(kind), kind.list(), Bytes::new(), now);
             self.note_real(kind, runtime_call, Filter::default(), now);
@@ -368,198 +272,124 @@ impl Guard {
         outcome: &Outcome,
         interval: Interval,
     ) {
-        let Some(real) = self.lists[kind as usize].real.remove(&runtime_call) else {
+        let Some(real) = self.lists[kind].real.remove(&runtime_call) else {
             return;
         };
         let learnt = self.learn_list(kind, &real.filter, outcome, interval);
         self.reads.invalidate_all(kind);
-        let waiting = &mut self.lists[kind as usize].waiting;
+        let waiting = &mut self.lists[kind].waiting;
         let place = waiting.iter().position(|it| it.real == Some(runtime_call));
         if let Some(place) = place {
             let called = waiting.remove(place).called;
             self.actions.push(Action::Relay(runtime_call, called.call));
-            if called.filter.is_whole() {
-                self.lists[kind as usize].served.passed = Some(interval.1);
-            }
-            if learnt {
-                self.note_served(kind, &called, interval.1);
-            }
+            let served = &mut self.lists[kind].served;
+            served.note_passed(&called, learnt, interval.1);
         }
         let took = interval.1.saturating_duration_since(interval.0);
-        let lists = &mut self.lists[kind as usize];
+        let lists = &mut self.lists[kind];
         if learnt && real.filter.is_whole() {
             lists.learn_time(interval);
             lists.complete = lists.complete.max(Some(interval.0));
         }
         let in_time = learnt && took < lists.overdue_after(&self.settings);
-        match &mut lists.state {
+        let ended = interval.1;
+        match lists.state {
             State::Guarding { since, .. } if matches!(outcome, Outcome::Lost) => {
-                let (since, ended) = (*since, interval.1);
-                self.pass_all(kind, Some(Fault { since, ended }), interval.1);
+                let last = Some(Fault { since, ended });
+                self.enter(kind, State::Passing { last }, ended);
             }
             _ if !real.filter.is_whole() => {}
             State::Guarding { since, .. } | State::LimitReached { since } if in_time => {
-                let (since, ended) = (*since, interval.1);
                 // Answer the waiting callers: passed on now, they would wait for another list.
                 self.answer_lists(kind, ended);
-                let lists = &self.lists[kind as usize];
+                let lists = &self.lists[kind];
                 // Short stalls of the whole runtime are not one fault.
-                let may_be_back = lists.is_limit_reached() || lists.stuck >= Some(since);
-                self.pass_all(kind, may_be_back.then_some(Fault { since, ended }), ended);
+                let may_be_back = lists.state.is_limit_reached() || lists.stuck >= Some(since);
+                let last = may_be_back.then_some(Fault { since, ended });
+                self.enter(kind, State::Passing { last }, ended);
             }
-            State::Guarding { next, .. } => *next = interval.1 + NEXT_LIST_AFTER,
+            State::Guarding { since, begun, .. } => {
+                let next = ended + NEXT_LIST_AFTER;
+                lists.state = State::Guarding { since, begun, next };
+            }
             State::Passing { .. } | State::LimitReached { .. } => {}
         }
     }
 
-    fn note_served(&mut self, kind: Kind, called: &Called, now: Instant) {
-        // The lists of a kubelet's PLEG have no filter.
-        if called.from == Caller::Client && called.filter.is_whole() {
-            self.lists[kind as usize].served.listed = Some(now);
-        }
-    }
-
-    /// Applies a list to the rows. Returns whether the list could be decoded.
-    fn learn_list(
-        &mut self,
-        kind: Kind,
-        filter: &Filter,
-        outcome: &Outcome,
-        interval: Interval,
-    ) -> bool {
-        let Outcome::Messages(messages) = outcome else {
-            return false;
-        };
-        let rows = messages.iter().map(|message| rows_of(kind, message));
-        let Ok(rows) = rows.collect::<Result<Vec<_>, _>>() else {
-            return false;
-        };
-        let rows: Vec<Row> = rows.into_iter().flatten().collect();
-        if filter.is_whole() {
-            self.compare(kind, &rows, interval);
-        }
-        if self.shadows[kind as usize].is_rehearsing() {
-            return true;
-        }
-        if filter.is_whole() {
-            self.learn_all(kind, rows, interval);
-        } else {
-            // Only the runtime can resolve a prefix of an unknown id: then no id counts as missing.
-            let names_whole_ids = filter
-                .id()
-                .is_none_or(|id| self.rows(kind).get(&id.into()).is_some())
-                && filter
-                    .sandbox()
-                    .is_none_or(|id| self.sandboxes.get(id).is_some());
-            self.rows_mut(kind).part(rows, interval, |row| {
-                let is_of_all = names_whole_ids && !filter.is_of_state();
-                is_of_all && filter.matches_but_for_state(kind, row)
-            });
-            self.found_rows(kind, interval);
-        }
-        true
-    }
-
-    /// Applies a complete list to the rows.
-    pub(super) fn learn_all(&mut self, kind: Kind, rows: Vec<Row>, interval: Interval) {
-        self.rows_mut(kind).complete(rows, interval);
-        self.ids.saw_all(kind, interval.0);
-        self.found_rows(kind, interval);
-    }
-
-    fn found_rows(&mut self, kind: Kind, interval: Interval) {
-        let rows = match kind {
-            Kind::Sandbox => &self.sandboxes,
-            Kind::Container => &self.containers,
-        };
-        self.ids.found_in(rows);
-        self.complete_creations(interval.1);
-    }
-
-    /// Passes lists on again, also those that wait.
-    fn pass_all(&mut self, kind: Kind, last: Option<Fault>, now: Instant) {
-        let lists = &mut self.lists[kind as usize];
-        lists.state = State::Passing { last };
-        let all = std::mem::take(&mut lists.waiting);
-        let (passed, waiting) = all.into_iter().partition(|it| it.real.is_some());
-        lists.waiting = passed;
-        let waiting: Vec<Waiting> = waiting;
-        for it in waiting {
-            self.pass_list_on(kind, it.called, now);
+    /// Enters a state. Unless it is `Guarding`, passes on the lists that wait to be answered.
+    fn enter(&mut self, kind: Kind, state: State, now: Instant) {
+        let lists = &mut self.lists[kind];
+        lists.state = state;
+        if lists.state.guarding_since().is_none() {
+            let is_held = |it: &mut Waiting| it.real.is_none();
+            let held: Vec<Waiting> = lists.waiting.extract_if(.., is_held).collect();
+            for it in held {
+                self.pass_list_on(kind, it.called, now);
+            }
         }
     }
 
     pub(super) fn advance_list(&mut self, kind: Kind, now: Instant) {
-        let is_complete = self.rows(kind).complete_since().is_some();
         if self.reads.ids().any(|id| self.is_stuck(kind, id, now)) {
-            self.lists[kind as usize].stuck = Some(now);
+            self.lists[kind].stuck = Some(now);
         }
-        let is_limit_reached = self.is_limit_reached();
-        let lists = &mut self.lists[kind as usize];
-        match lists.state {
-            State::Passing { last } if self.mode == Mode::Guard && is_complete => {
-                let overdue = lists.overdue_after(&self.settings);
-                if let Some(requested) = lists
-                    .oldest()
-                    .filter(|requested| now >= *requested + overdue)
-                {
-                    let last = last.filter(|last| now < last.ended + SAME_FAULT);
-                    let since = last.map_or(requested, |last| last.since);
-                    lists.state = match now < since + self.settings.limit {
-                        true => State::Guarding {
-                            since,
-                            begun: now,
-                            next: now,
-                        },
-                        false => State::LimitReached { since },
-                    };
-                }
-            }
-            State::Guarding { .. } if is_limit_reached => self.pass_all(kind, None, now),
-            State::Guarding { .. } | State::LimitReached { .. } if self.mode != Mode::Guard => {
-                self.pass_all(kind, None, now);
-            }
-            State::Guarding { since, .. } if now >= since + self.settings.limit => {
-                self.pass_all(kind, None, now);
-                self.lists[kind as usize].state = State::LimitReached { since };
-            }
-            _ => {}
+        if let Some(state) = self.next_state(kind, now) {
+            self.enter(kind, state, now);
         }
+        let is_complete = self.rows[kind].complete_since().is_some();
         let knows_all = is_complete && !self.ids.missed_some(kind);
-        let lists = &mut self.lists[kind as usize];
+        let lists = &mut self.lists[kind];
         if knows_all {
             lists.next_own = None;
         } else if lists.next_own.is_none_or(|next| now >= next) {
             lists.next_own = Some(now + NEXT_LIST_AFTER);
             self.request_complete_list(kind, now);
         }
-        if let State::Guarding { next, .. } = self.lists[kind as usize].state
+        if let State::Guarding { next, .. } = self.lists[kind].state
             && now >= next
         {
             self.request_complete_list(kind, now);
         }
     }
 
+    /// The state that follows by time, by the mode, or by the limit of the other kind's fault.
+    fn next_state(&self, kind: Kind, now: Instant) -> Option<State> {
+        let lists = &self.lists[kind];
+        let passing = State::Passing { last: None };
+        match lists.state {
+            State::Passing { last } => {
+                let is_complete = self.rows[kind].complete_since().is_some();
+                let overdue = lists.overdue_after(&self.settings);
+                let requested = lists.oldest().filter(|time| now >= *time + overdue)?;
+                let is_guarded = self.mode == Mode::Guard && is_complete;
+                is_guarded.then(|| State::overdue(requested, last, self.settings.limit, now))
+            }
+            _ if self.mode != Mode::Guard => Some(passing),
+            State::Guarding { .. } if self.is_limit_reached() => Some(passing),
+            State::Guarding { since, .. } if now >= since + self.settings.limit => {
+                Some(State::LimitReached { since })
+            }
+            State::Guarding { .. } | State::LimitReached { .. } => None,
+        }
+    }
+
     /// Answers the waiting lists whose rows are all known now.
     pub(super) fn answer_lists(&mut self, kind: Kind, now: Instant) {
-        let lists = &mut self.lists[kind as usize];
-        if lists.guarding_since().is_none() || lists.waiting.is_empty() {
+        let lists = &mut self.lists[kind];
+        if lists.state.guarding_since().is_none() || lists.waiting.is_empty() {
             return;
         }
         let waiting = std::mem::take(&mut lists.waiting);
         for mut it in waiting {
             let Some(list) = self.known_list(kind, &mut it, now) else {
-                self.lists[kind as usize].waiting.push(it);
+                self.lists[kind].waiting.push(it);
                 continue;
             };
-            self.note_served(kind, &it.called, now);
+            self.lists[kind].served.note_answered(&it.called, now);
             self.reads.invalidate_all(kind);
             let reply = Reply::Message(list.into());
             self.reply(it.called.call, it.called.rpc, reply);
-            let lists = &mut self.lists[kind as usize];
-            if it.called.filter.is_whole() {
-                lists.served.answered = Some(now);
-            }
+            let lists = &mut self.lists[kind];
             if let Some(runtime_call) = it.real.and_then(|real| lists.drop_if_dispensable(real)) {
                 self.cancel(runtime_call, now);
             }
@@ -577,6 +407,6 @@ impl Guard {
         let filter = &*self.with_whole_ids(&it.called.filter);
         let rows = self.known_rows(kind, filter, &mut it.known_to, since, now)?;
         let in_state = |known: &&Known| it.called.filter.matches_state(&known.row);
-        Some(self.rows(kind).write(rows.filter(in_state)))
+        Some(self.rows[kind].write(rows.filter(in_state)))
     }
 }

@@ -12,10 +12,15 @@
 //!                           ^                 ids:  whether every id is known
 //!                           |                 |
 //!                        prober: requests     v
-//!                        the status of each   known: the rows that may be in an answer
+//!                        the status of each   answerable: the rows that may be in an answer
 //!                        id while a list        |--> lists, and shadow: compares the answer that
 //!                        is overdue             |            the guard would have given
 //!                                               \--> phase: how lists are handled now
+//!
+//!   calls    the outstanding calls to the runtime, and which of them the ledger tracks
+//!   learn    applies each answer to rows and ids
+//!   fault    whether lists of one kind are answered from the rows
+//!   served   when callers requested and received lists
 //! ```
 //!
 //! **The guard never reports a state that could mislead a kubelet.** A list is answered from the rows
@@ -44,18 +49,25 @@
 //! assert!(actions.any(|action| matches!(action, Action::Pass(_, CallId(1)))));
 //! ```
 
+mod answerable;
 mod answers;
+mod calls;
+mod fault;
 mod figures;
 mod ids;
 mod known;
+mod learn;
 mod lists;
+mod method;
 mod mutations;
 mod node_calls;
+mod per_kind;
 mod phase;
 mod prober;
 mod reads;
 mod rows;
 mod saved;
+mod served;
 mod settings;
 mod shadow;
 mod stats;
@@ -64,20 +76,21 @@ mod usual;
 
 use std::collections::BTreeMap;
 
-use base::id::Id;
-use base::ledger::Key;
 use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
-use crate::wire::request::{Mutation, Target, id_of};
+use crate::wire::request::{Mutation, id_of};
+use calls::{Outstanding, Purpose};
 use figures::count;
 use ids::Ids;
-use lists::Lists;
+use lists::{Called, Lists};
+use method::Method;
 use mutations::Mutations;
 use node_calls::NodeCalls;
+use per_kind::PerKind;
 use prober::Prober;
 use reads::{Reader, Reads};
 use rows::Rows;
@@ -87,79 +100,19 @@ use stats::Stats;
 
 pub use answers::{Failure, Reply};
 pub use figures::Figures;
+pub use method::is_intercepted;
 pub use settings::Settings;
 pub use shadow::{Difference, Differences};
-pub use turn::{
-    Action, CallId, Caller, HostIds, Input, Mode, Outcome, Phase, RuntimeCallId, is_intercepted,
-};
-
-/// The purpose of an outstanding call to the runtime.
-#[derive(Clone, Debug)]
-enum Purpose {
-    /// A list, for a caller or for the guard itself.
-    List(Kind),
-    /// The status of one id, for callers or for the guard itself.
-    Read(Kind, Id),
-    Mutation,
-    NodeCall(Rpc),
-    /// A list of statistics.
-    StatsList,
-    /// The statistics of one id.
-    Stats(Kind, Id),
-    /// `RestorePod`, passed on: it creates a sandbox with its containers.
-    Restore(CallId),
-    /// Any other call that is passed on.
-    Other(CallId),
-}
-
-impl Purpose {
-    /// The key under which the ledger tracks the call. The ledger tracks only calls that read.
-    fn key(&self) -> Option<Key> {
-        match self {
-            Self::List(kind) => Some((kind.list(), None)),
-            Self::Read(kind, id) => Some((kind.status(), Some(id.clone()))),
-            Self::NodeCall(rpc) => Some((*rpc, None)),
-            Self::Mutation
-            | Self::StatsList
-            | Self::Stats(..)
-            | Self::Restore(_)
-            | Self::Other(_) => None,
-        }
-    }
-
-    /// Whether this is the key under which the ledger would track the call.
-    fn has_key(&self, (call, id): &Key) -> bool {
-        match self {
-            Self::List(kind) => kind.list() == *call,
-            Self::Read(kind, of) => kind.status() == *call && Some(of) == id.as_ref(),
-            Self::NodeCall(rpc) => rpc == call,
-            Self::Mutation
-            | Self::StatsList
-            | Self::Stats(..)
-            | Self::Restore(_)
-            | Self::Other(_) => false,
-        }
-    }
-}
-
-/// A call that the runtime has not answered yet.
-#[derive(Clone, Debug)]
-struct Outstanding {
-    purpose: Purpose,
-    requested: Instant,
-    /// The key, if the ledger tracks this call. Of the calls with one key it tracks one.
-    tracked: Option<Key>,
-}
+pub use turn::{Action, CallId, Caller, HostIds, Input, Mode, Outcome, Phase, RuntimeCallId};
 
 /// The state of the guard: what is known of the runtime, and the outstanding calls.
 #[derive(Clone, Debug)]
 pub struct Guard {
     settings: Settings,
     mode: Mode,
-    sandboxes: Rows,
-    containers: Rows,
-    lists: [Lists; 2],
-    shadows: [Shadow; 2],
+    rows: PerKind<Rows>,
+    lists: PerKind<Lists>,
+    shadows: PerKind<Shadow>,
     reads: Reads,
     mutations: Mutations,
     node_calls: NodeCalls,
@@ -180,10 +133,9 @@ impl Guard {
     pub fn new(settings: Settings, mode: Mode, now: Instant, unix_nanos: i64) -> Self {
         Self {
             mode,
-            sandboxes: Rows::new(Kind::Sandbox),
-            containers: Rows::new(Kind::Container),
-            lists: [Lists::new(), Lists::new()],
-            shadows: [Shadow::new(now), Shadow::new(now)],
+            rows: PerKind::new(Rows::new),
+            lists: PerKind::default(),
+            shadows: PerKind::new(|_| Shadow::new(now)),
             reads: Reads::default(),
             mutations: Mutations::default(),
             node_calls: NodeCalls::default(),
@@ -212,11 +164,8 @@ impl Guard {
             } => self.on_called(call, rpc, request, from, deadline, now),
             Input::Abandoned(call) => self.on_abandoned(call, now),
             Input::Answered(runtime_call, outcome) => self.on_answered(runtime_call, &outcome, now),
-            Input::HostIds(ids) => {
-                let rows = [&self.sandboxes, &self.containers];
-                self.ids.on_host_ids(ids, rows, now);
-            }
-            Input::Hint(id) => self.on_id_named(&id, now),
+            Input::HostIds(ids) => self.ids.on_host_ids(ids, &self.rows, now),
+            Input::Hint(id) => self.ids.on_id_named(&id, &self.rows, now),
             Input::Disconnected => self.on_disconnected(now),
             Input::Mode(mode) => self.on_mode(mode, now),
             Input::Time => {}
@@ -250,20 +199,6 @@ impl Guard {
         self.is_active() && from == Caller::Client
     }
 
-    fn rows(&self, kind: Kind) -> &Rows {
-        match kind {
-            Kind::Sandbox => &self.sandboxes,
-            Kind::Container => &self.containers,
-        }
-    }
-
-    fn rows_mut(&mut self, kind: Kind) -> &mut Rows {
-        match kind {
-            Kind::Sandbox => &mut self.sandboxes,
-            Kind::Container => &mut self.containers,
-        }
-    }
-
     fn on_called(
         &mut self,
         call: CallId,
@@ -273,100 +208,49 @@ impl Guard {
         deadline: Option<Instant>,
         now: Instant,
     ) {
-        if let Some(kind) = list_of(rpc).filter(|_| from == Caller::Client) {
-            self.lists[kind as usize].served.requested = Some(now);
-        }
-        if let Some(kind) = list_of(rpc)
-            && let Some(filter) = Filter::read(kind, &request)
-        {
-            let call = lists::Called {
-                call,
-                rpc,
-                filter,
-                requested: now,
-                from,
-            };
-            return self.on_list_called(kind, call, now);
-        }
-        if let Some(kind) = status_of(rpc)
-            && let Some(id) = id_of(&request)
-        {
-            let reader = Reader {
-                call,
-                from,
-                request,
-                until: deadline,
-            };
-            return self.on_read_called(kind, id, reader, now);
-        }
-        if matches!(rpc, Rpc::Version | Rpc::RuntimeConfig) {
-            return self.on_node_called(rpc, call, from, now);
-        }
-        if is_stats_list(rpc) {
-            return self.on_stats_called(rpc, request, call, from, deadline, now);
-        }
-        if let Some(mutation) = Mutation::read(rpc, &request) {
-            return self.on_mutation_called(rpc, mutation, call, from, now);
-        }
-        let purpose = match rpc {
-            Rpc::RestorePod => Purpose::Restore(call),
-            _ => Purpose::Other(call),
-        };
-        self.pass_on(purpose, call, now);
-    }
-
-    /// Passes a caller's call on to the runtime.
-    fn pass_on(&mut self, purpose: Purpose, call: CallId, now: Instant) -> RuntimeCallId {
-        let runtime_call = self.next_runtime_call(purpose, now);
-        self.actions.push(Action::Pass(runtime_call, call));
-        runtime_call
-    }
-
-    /// Sends a call of the guard's own to the runtime.
-    fn call_runtime(
-        &mut self,
-        purpose: Purpose,
-        rpc: Rpc,
-        request: Bytes,
-        now: Instant,
-    ) -> RuntimeCallId {
-        let runtime_call = self.next_runtime_call(purpose, now);
-        self.actions.push(Action::Call(runtime_call, rpc, request));
-        runtime_call
-    }
-
-    fn next_runtime_call(&mut self, purpose: Purpose, now: Instant) -> RuntimeCallId {
-        self.last_runtime_call += 1;
-        let runtime_call = RuntimeCallId(self.last_runtime_call);
-        let outstanding = Outstanding {
-            tracked: purpose.key().filter(|key| self.prober.begin(key, now)),
-            purpose,
-            requested: now,
-        };
-        self.runtime_calls.insert(runtime_call, outstanding);
-        runtime_call
-    }
-
-    fn cancel(&mut self, runtime_call: RuntimeCallId, now: Instant) {
-        if let Some(outstanding) = self.runtime_calls.remove(&runtime_call) {
-            if let Some(key) = outstanding.tracked {
-                self.prober.ledger.lost(&key);
-                self.track_next(&key, now);
+        match Method::of(rpc) {
+            Some(Method::List(kind)) => {
+                let lists = &mut self.lists[kind];
+                lists.served.note_request(from, now);
+                if let Some(filter) = Filter::read(kind, &request) {
+                    let called = Called {
+                        call,
+                        rpc,
+                        filter,
+                        requested: now,
+                        from,
+                    };
+                    return self.on_list_called(kind, called, now);
+                }
             }
-            self.actions.push(Action::Cancel(runtime_call));
+            Some(Method::Status(kind)) => {
+                if let Some(id) = id_of(&request) {
+                    let reader = Reader {
+                        call,
+                        from,
+                        request,
+                        until: deadline,
+                    };
+                    return self.on_read_called(kind, id, reader, now);
+                }
+            }
+            Some(Method::Node) => return self.on_node_called(rpc, call, from, now),
+            Some(Method::Stats) => {
+                return self.on_stats_called(rpc, request, call, from, deadline, now);
+            }
+            Some(Method::Mutation) => {
+                if let Some(mutation) = Mutation::read(rpc, &request) {
+                    return self.on_mutation_called(rpc, mutation, call, from, now);
+                }
+            }
+            Some(Method::Restore) => {
+                self.pass_on(Purpose::Restore(call), call, now);
+                return;
+            }
+            None => {}
         }
-    }
-
-    /// The call that the ledger tracked under this key has ended. The ledger continues with the oldest
-    /// one that is still outstanding, which may be stuck.
-    fn track_next(&mut self, key: &Key, now: Instant) {
-        let mut outstanding = self.runtime_calls.values_mut();
-        let other = outstanding.find(|it| it.tracked.is_none() && it.purpose.has_key(key));
-        if let Some(other) = other {
-            other.tracked = Some(key.clone());
-            let about = prober::about(key);
-            self.prober.ledger.take_over(about, other.requested, now);
-        }
+        // Only the runtime can read this request.
+        self.pass_on(Purpose::Other(call), call, now);
     }
 
     fn reply(&mut self, call: CallId, rpc: Rpc, reply: Reply) {
@@ -377,73 +261,18 @@ impl Guard {
         self.actions.push(Action::Reply(call, reply));
     }
 
-    fn on_abandoned(&mut self, call: CallId, now: Instant) {
-        for kind in [Kind::Sandbox, Kind::Container] {
-            if let Some(runtime_call) =
-                self.lists[kind as usize].abandoned(call, &self.settings, now)
-            {
-                self.cancel(runtime_call, now);
-            }
-        }
-        let unneeded = self.reads.abandoned(call);
-        if let Some(runtime_call) = unneeded.or_else(|| self.node_calls.abandoned(call)) {
-            self.cancel(runtime_call, now);
-        }
-        if let Some(runtime_call) = self.stats.abandoned(call, now) {
-            self.cancel(runtime_call, now);
-        }
-        if let Some((runtime_call, mutation)) = self.mutations.abandoned(call) {
-            self.cancel(runtime_call, now);
-            self.on_unknown_end(&mutation, now);
-        }
-        let is_of_call = |it: &Outstanding| match it.purpose {
-            Purpose::Other(of) | Purpose::Restore(of) => of == call,
-            _ => false,
-        };
-        let other = self.runtime_calls.iter().find(|(_, it)| is_of_call(it));
-        if let Some((&runtime_call, it)) = other {
-            if let Purpose::Restore(_) = it.purpose {
-                self.on_restored(now);
-            }
-            self.cancel(runtime_call, now);
-        }
-    }
-
-    /// A pod was restored, or may have been. Only a list shows which containers it has.
-    fn on_restored(&mut self, now: Instant) {
-        for kind in [Kind::Sandbox, Kind::Container] {
-            self.ids.may_have_missed(kind, now);
-        }
-    }
-
-    /// A mutation was cancelled by its caller, or its connection was lost: it may be done or not.
-    fn on_unknown_end(&mut self, mutation: &Mutation, now: Instant) {
-        match &mutation.target {
-            Target::NewSandbox { .. } => self.ids.may_have_missed(Kind::Sandbox, now),
-            Target::NewContainer { .. } => self.ids.may_have_missed(Kind::Container, now),
-            Target::Existing(_, id) if mutation.starts => self.containers.started(id, now),
-            Target::Existing(kind, id) => self.rows_mut(*kind).changed(id, now),
-        }
-    }
-
-    /// An event or a call named this id.
-    fn on_id_named(&mut self, id: &Id, now: Instant) {
-        let rows = [&self.sandboxes, &self.containers];
-        self.ids.on_id_named(id, rows, now);
-    }
-
     /// The next connection may be to another runtime process, with other sandboxes and containers.
     fn on_disconnected(&mut self, now: Instant) {
         self.node_calls.forget();
-        for kind in [Kind::Sandbox, Kind::Container] {
+        for kind in Kind::BOTH {
             self.ids.may_have_missed(kind, now);
-            self.lists[kind as usize].forget_fault();
+            self.lists[kind].forget_fault();
         }
     }
 
     fn on_mode(&mut self, mode: Mode, now: Instant) {
-        for kind in [Kind::Sandbox, Kind::Container] {
-            let shadow = &mut self.shadows[kind as usize];
+        for kind in Kind::BOTH {
+            let shadow = &mut self.shadows[kind];
             if !shadow.is_idle() {
                 // The lists of this rehearsal were not applied to the rows.
                 self.ids.may_have_missed(kind, now);
@@ -455,45 +284,18 @@ impl Guard {
         self.mode = mode;
     }
 
-    fn on_answered(&mut self, runtime_call: RuntimeCallId, outcome: &Outcome, now: Instant) {
-        let Some(outstanding) = self.runtime_calls.remove(&runtime_call) else {
-            return;
-        };
-        if let Some(key) = outstanding.tracked {
-            self.prober.ended(&key, outcome, now);
-            self.track_next(&key, now);
-        }
-        if let Outcome::Lost = outcome {
-            self.node_calls.forget();
-        }
-        let interval = (outstanding.requested, now);
-        match outstanding.purpose {
-            Purpose::List(kind) => self.on_list_answered(kind, runtime_call, outcome, interval),
-            Purpose::Read(..) => self.on_read_answered(runtime_call, outcome, interval),
-            Purpose::Mutation => self.on_mutation_answered(runtime_call, outcome, interval),
-            Purpose::NodeCall(_) => self.on_node_answered(runtime_call, outcome),
-            Purpose::StatsList => self.on_stats_listed(runtime_call, outcome, interval),
-            Purpose::Stats(kind, id) => self.on_stats_answered(kind, &id, outcome),
-            Purpose::Restore(call) => {
-                self.on_restored(now);
-                self.actions.push(Action::Relay(runtime_call, call));
-            }
-            Purpose::Other(call) => self.actions.push(Action::Relay(runtime_call, call)),
-        }
-    }
-
     /// Performs what is due at `now`.
     fn advance(&mut self, now: Instant) {
         self.prober.ledger.pass(now);
         self.advance_reads(now);
         self.advance_node_calls(now);
-        for kind in [Kind::Sandbox, Kind::Container] {
+        for kind in Kind::BOTH {
             self.advance_list(kind, now);
         }
         self.probe(now);
         self.advance_mutations(now);
         self.advance_stats(now);
-        for kind in [Kind::Sandbox, Kind::Container] {
+        for kind in Kind::BOTH {
             self.answer_lists(kind, now);
             self.advance_shadow(kind, now);
         }
@@ -501,7 +303,7 @@ impl Guard {
 
     /// When to call [`Self::step`] with [`Input::Time`], if nothing happens before.
     pub fn alarm(&self, now: Instant) -> Option<Instant> {
-        let lists = self.lists.iter();
+        let lists = self.lists.both().into_iter();
         let lists = lists.filter_map(|lists| lists.alarm(&self.settings, now));
         lists
             .chain(self.reads.alarm(&self.settings, now))
@@ -510,39 +312,8 @@ impl Guard {
             .chain(self.stats.alarm(now))
             .chain(self.prober.alarm(now))
             .chain(self.ids.alarm(self.prober.ledger.has_room()))
-            .chain(self.shadows.iter().filter_map(Shadow::alarm))
+            .chain(self.shadows.both().into_iter().filter_map(Shadow::alarm))
             .filter(|time| *time > now)
             .min()
-    }
-}
-
-/// The kind that this method lists, if it is a list.
-fn list_of(rpc: Rpc) -> Option<Kind> {
-    match rpc {
-        Rpc::ListPodSandbox | Rpc::StreamPodSandboxes => Some(Kind::Sandbox),
-        Rpc::ListContainers | Rpc::StreamContainers => Some(Kind::Container),
-        _ => None,
-    }
-}
-
-/// Whether a kubelet uses this call to decide which pods to evict.
-fn is_stats_list(rpc: Rpc) -> bool {
-    matches!(
-        rpc,
-        Rpc::ListContainerStats
-            | Rpc::StreamContainerStats
-            | Rpc::ListPodSandboxStats
-            | Rpc::StreamPodSandboxStats
-            | Rpc::ListPodSandboxMetrics
-            | Rpc::StreamPodSandboxMetrics
-            | Rpc::ImageFsInfo
-    )
-}
-
-fn status_of(rpc: Rpc) -> Option<Kind> {
-    match rpc {
-        Rpc::PodSandboxStatus => Some(Kind::Sandbox),
-        Rpc::ContainerStatus => Some(Kind::Container),
-        _ => None,
     }
 }

@@ -18,13 +18,13 @@ use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
-use super::rows::Interval;
+use super::known::Interval;
 use super::{
     Action, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId, count,
 };
 use crate::wire::Kind;
-use crate::wire::request::{Mutation, Target, id_of, of_id};
-use crate::wire::row::{EXITED, READY, RUNNING, row_of_config};
+use crate::wire::request::{Mutation, Target, of_id};
+use crate::wire::row::{EXITED, READY, RUNNING};
 use crate::wire::status::Status;
 
 /// How often the guard checks whether an outstanding change is done.
@@ -108,9 +108,9 @@ impl Guard {
             Target::NewSandbox { .. } => None,
         };
         if let Some((kind, id)) = prefix {
-            if let Some(whole) = self.rows(kind).only_one_that_begins(id) {
+            if let Some(whole) = self.rows[kind].only_one_that_begins(id) {
                 *id = whole.clone();
-            } else if self.rows(kind).is_as_long(id) {
+            } else if self.rows[kind].is_as_long(id) {
                 // The caller knows that the id exists.
                 self.on_id_named(id, now);
             }
@@ -153,7 +153,7 @@ impl Guard {
             // The runtime reports that the change is not done, but the state of the id may have changed.
             Outcome::Failed | Outcome::NotFound => {
                 if let Target::Existing(kind, id) = &it.mutation.target {
-                    self.rows_mut(*kind).changed(id, interval.1);
+                    self.rows[*kind].changed(id, interval.1);
                 }
             }
             Outcome::GivenUp | Outcome::Undecodable | Outcome::Lost => {
@@ -163,86 +163,6 @@ impl Guard {
         if let Some((call, _)) = it.caller {
             self.actions.push(Action::Relay(runtime_call, call));
         }
-    }
-
-    /// Applies a change that is done to the rows, so that later answers show it.
-    fn apply(&mut self, rpc: Rpc, mutation: &Mutation, answer: &Bytes, interval: Interval) {
-        let (began, now) = interval;
-        match (&mutation.target, rpc) {
-            (Target::NewSandbox { .. }, _) => {
-                self.made(Kind::Sandbox, mutation, answer, None, interval);
-            }
-            (Target::NewContainer { sandbox, .. }, _) => {
-                self.made(Kind::Container, mutation, answer, Some(sandbox), interval);
-            }
-            (Target::Existing(Kind::Sandbox, id), Rpc::RemovePodSandbox) => {
-                self.sandboxes.remove(id, now);
-                for container in self.containers_of(id) {
-                    self.containers.remove(&container, now);
-                }
-            }
-            (Target::Existing(Kind::Sandbox, id), _) => {
-                self.sandboxes.changed(id, now);
-                self.reads.invalidate(Kind::Sandbox, id);
-                for container in self.containers_of(id) {
-                    self.containers.changed(&container, now);
-                    self.reads.invalidate(Kind::Container, &container);
-                }
-            }
-            (Target::Existing(kind, id), Rpc::RemoveContainer) => {
-                self.rows_mut(*kind).remove(id, now);
-            }
-            (Target::Existing(kind, id), _) => {
-                if mutation.starts {
-                    // It is running, or has exited since.
-                    self.containers.set_state(id, RUNNING, (began, now));
-                    self.containers.started(id, now);
-                }
-                self.rows_mut(*kind).changed(id, now);
-                self.reads.invalidate(*kind, id);
-            }
-        }
-    }
-
-    fn made(
-        &mut self,
-        kind: Kind,
-        mutation: &Mutation,
-        answer: &Bytes,
-        sandbox: Option<&Id>,
-        interval: Interval,
-    ) {
-        let id = id_of(answer);
-        // The request may have a prefix of the sandbox's id, which only the runtime can resolve.
-        if let (Some(id), Some(sandbox)) = (&id, sandbox)
-            && self.sandboxes.get(sandbox).is_none()
-        {
-            return self.on_id_named(id, interval.1);
-        }
-        let row = id.and_then(|id| {
-            let created_at = self.unix_nanos(interval.1);
-            row_of_config(kind, &id, &mutation.config, sandbox, created_at).ok()
-        });
-        match row {
-            Some(row) if self.rows(kind).get(&row.id).is_some() => {
-                self.rows_mut(kind).changed(&row.id, interval.1);
-                self.reads.invalidate(kind, &row.id);
-            }
-            Some(row) => {
-                let id = row.id.clone();
-                self.learn_row(kind, row, interval);
-                // The row is built from the request; only a status confirms it.
-                self.rows_mut(kind).changed(&id, interval.1);
-            }
-            // The answer cannot be decoded: the id of the new one is not known.
-            None => self.ids.may_have_missed(kind, interval.1),
-        }
-    }
-
-    fn containers_of(&self, sandbox: &Id) -> Vec<Id> {
-        let rows = self.containers.iter();
-        let of = rows.filter(|(_, known)| known.row.sandbox.as_ref() == Some(sandbox));
-        of.map(|(id, _)| id.clone()).collect()
     }
 
     /// Completes creations whose sandbox or container is in the rows now.
@@ -266,7 +186,7 @@ impl Guard {
     /// The id that the call has created, if there is one: a new row, and ready if it is a sandbox.
     fn created_id(&self, it: &Running) -> Option<&Id> {
         let kind = it.makes()?;
-        let mut rows = self.rows(kind).iter();
+        let mut rows = self.rows[kind].iter();
         let created = rows.find(|(_, known)| {
             let is_ready = kind == Kind::Container || known.row.state == READY;
             known.is_new_since(it.requested) && is_ready && it.mutation.has_made(&known.row)

@@ -16,17 +16,17 @@ const POD_UID: &str = "io.kubernetes.pod.uid";
 impl Guard {
     /// When a kubelet last received lists of both kinds, from the runtime or from the guard.
     pub fn listed(&self) -> Option<Instant> {
-        self.of_both_lists(|lists| lists.served.listed)
+        self.of_both_lists(|lists| lists.served.listed())
     }
 
     /// When a kubelet last requested lists of both kinds, whether they were answered or not.
     pub fn last_requested(&self) -> Option<Instant> {
-        self.of_both_lists(|lists| lists.served.requested)
+        self.of_both_lists(|lists| lists.served.requested())
     }
 
     fn of_both_lists(&self, time: impl Fn(&Lists) -> Option<Instant>) -> Option<Instant> {
-        let [sandboxes, containers] = &self.lists;
-        Some(time(sandboxes)?.min(time(containers)?))
+        let [sandboxes, containers] = self.lists.both().map(time);
+        Some(sandboxes?.min(containers?))
     }
 
     /// How the guard handles lists now.
@@ -34,7 +34,15 @@ impl Guard {
         match self.guarding_since() {
             _ if self.is_limit_reached() => Phase::LimitReached,
             Some(since) if self.is_unresponsive(now) => Phase::Unresponsive { since },
-            Some(since) if self.lists.iter().any(Lists::refuses) => Phase::Refusing { since },
+            Some(since)
+                if self
+                    .lists
+                    .both()
+                    .into_iter()
+                    .any(|lists| lists.served.refuses()) =>
+            {
+                Phase::Refusing { since }
+            }
             Some(since) if self.has_answered(now) => Phase::Guarding { since },
             Some(since) => Phase::Waiting { since },
             None if self.refuses_unknown() => {
@@ -72,7 +80,7 @@ impl Guard {
     /// The pod of an id, and the container's name if the id is a container's.
     fn name_of(&self, id: &Id) -> Option<(Option<Arc<str>>, PodRef)> {
         let kinds = [Kind::Container, Kind::Sandbox].into_iter();
-        let mut known = kinds.filter_map(|kind| Some((kind, &self.rows(kind).get(id)?.row)));
+        let mut known = kinds.filter_map(|kind| Some((kind, &self.rows[kind].get(id)?.row)));
         let (kind, row) = known.next()?;
         let label = |key: &str| row.label(kind, key).map(Arc::from);
         let pod = PodRef {
@@ -85,14 +93,14 @@ impl Guard {
 
     /// Since when lists of at least one kind are answered from the rows, if they are.
     pub(super) fn guarding_since(&self) -> Option<Instant> {
-        let since = self.lists.iter().filter_map(Lists::guarding_since);
-        since.min()
+        let lists = self.lists.both().into_iter();
+        lists.filter_map(|lists| lists.state.guarding_since()).min()
     }
 
     /// Whether no call has been answered for the time after which a list is overdue.
     fn is_unresponsive(&self, now: Instant) -> bool {
         let ledger = &self.prober.ledger;
-        let lists = self.lists.iter().filter_map(Lists::oldest);
+        let lists = self.lists.both().into_iter().filter_map(Lists::oldest);
         let lists = lists.filter(|requested| !ledger.has_answered_since(*requested));
         let since = lists.chain(ledger.unresponsive_since()).min();
         let since = since.map(|since| since.max(ledger.last_answer()));
@@ -102,10 +110,10 @@ impl Guard {
 
     /// Whether the caller of the last list gave up, for a kind of which there was no complete list yet.
     fn refuses_unknown(&self) -> bool {
-        let mut kinds = [Kind::Sandbox, Kind::Container].into_iter();
+        let mut kinds = Kind::BOTH.into_iter();
         let is_refused = |kind: Kind| {
-            let was_refused = self.lists[kind as usize].refuses_since_passed();
-            self.rows(kind).complete_since().is_none() && was_refused
+            let was_refused = self.lists[kind].served.refuses_since_passed();
+            self.rows[kind].complete_since().is_none() && was_refused
         };
         self.mode == Mode::Guard && kinds.any(is_refused)
     }
@@ -113,13 +121,16 @@ impl Guard {
     /// Whether lists are answered from the rows: at least one was during this fault, and no caller waits
     /// for longer than an answer takes.
     fn has_answered(&self, now: Instant) -> bool {
-        let mut lists = self.lists.iter();
+        let mut lists = self.lists.both().into_iter();
         let keeps_waiting = |lists: &Lists| lists.keeps_waiting(&self.settings, now);
         lists.clone().any(Lists::has_answered) && !lists.any(keeps_waiting)
     }
 
     /// Whether the guard answered during one fault for longer than the limit: every call is passed on.
     pub(super) fn is_limit_reached(&self) -> bool {
-        self.lists.iter().any(Lists::is_limit_reached)
+        self.lists
+            .both()
+            .into_iter()
+            .any(|lists| lists.state.is_limit_reached())
     }
 }

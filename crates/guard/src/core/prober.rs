@@ -13,6 +13,7 @@ use base::id::Id;
 use base::ledger::{Key, Ledger, Places};
 use tokio::time::Instant;
 
+use super::per_kind::PerKind;
 use super::{Action, Guard, Mode, Outcome};
 use crate::wire::Kind;
 
@@ -40,7 +41,7 @@ const MAX_CATCH_UP: Duration = Duration::from_millis(10);
 #[derive(Clone, Debug)]
 pub(super) struct Prober {
     pub(super) ledger: Ledger,
-    queues: [Queue; 2],
+    queues: PerKind<Queue>,
     /// When the next call may be made.
     next: Instant,
     /// How many calls for rows may be outstanding.
@@ -58,7 +59,7 @@ impl Prober {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             ledger: Ledger::new(Places::default(), now),
-            queues: Default::default(),
+            queues: PerKind::default(),
             next: now,
             window: MIN_WINDOW,
         }
@@ -98,8 +99,16 @@ impl Prober {
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
-        let waits = self.queues.iter().any(|queue| !queue.ids.is_empty());
-        let refresh = self.queues.iter().filter_map(|queue| queue.begun);
+        let waits = self
+            .queues
+            .both()
+            .into_iter()
+            .any(|queue| !queue.ids.is_empty());
+        let refresh = self
+            .queues
+            .both()
+            .into_iter()
+            .filter_map(|queue| queue.begun);
         let next = (waits && self.ledger.has_room()).then_some(self.next);
         refresh
             .map(|begun| begun + SWEEP_INTERVAL)
@@ -111,10 +120,10 @@ impl Prober {
 
     /// The next id of the sweep that began first, so that neither kind waits for ever.
     fn pop(&mut self) -> Option<(Kind, Id)> {
-        let kinds = [Kind::Sandbox, Kind::Container].into_iter();
-        let waiting = kinds.filter(|kind| !self.queues[*kind as usize].ids.is_empty());
-        let first = waiting.min_by_key(|kind| self.queues[*kind as usize].begun)?;
-        let id = self.queues[first as usize].ids.pop_front()?;
+        let kinds = Kind::BOTH.into_iter();
+        let waiting = kinds.filter(|kind| !self.queues[*kind].ids.is_empty());
+        let first = waiting.min_by_key(|kind| self.queues[*kind].begun)?;
+        let id = self.queues[first].ids.pop_front()?;
         Some((first, id))
     }
 }
@@ -132,13 +141,13 @@ impl Guard {
     /// Requests the status of ids that are not confirmed, while lists need it.
     pub(super) fn probe(&mut self, now: Instant) {
         let mut is_probing = false;
-        for kind in [Kind::Sandbox, Kind::Container] {
+        for kind in Kind::BOTH {
             let wants = match self.mode {
-                Mode::Guard => self.lists[kind as usize].wants_probes(&self.settings, now),
-                Mode::Shadow => self.shadows[kind as usize].is_rehearsing(),
+                Mode::Guard => self.lists[kind].wants_probes(&self.settings, now),
+                Mode::Shadow => self.shadows[kind].is_rehearsing(),
                 Mode::Pass => false,
             };
-            let wants = wants && self.rows(kind).complete_since().is_some();
+            let wants = wants && self.rows[kind].complete_since().is_some();
             is_probing |= wants;
             self.refill(kind, wants, now);
         }
@@ -165,7 +174,7 @@ impl Guard {
                 break;
             };
             if !self.reads.is_outstanding(kind, &id) {
-                let known = self.sandboxes.len() + self.containers.len();
+                let known = self.rows.sandboxes.len() + self.rows.containers.len();
                 let earliest = now.checked_sub(MAX_CATCH_UP).unwrap_or(now);
                 let interval = CALL_INTERVAL.min(MAX_SWEEP_TIME / known.max(1) as u32);
                 self.prober.next = self.prober.next.max(earliest) + interval;
@@ -186,7 +195,7 @@ impl Guard {
 
     /// Begins the next sweep over the ids of a kind, if the last one is finished and long enough ago.
     fn refill(&mut self, kind: Kind, wants: bool, now: Instant) {
-        let queue = &mut self.prober.queues[kind as usize];
+        let queue = &mut self.prober.queues[kind];
         if !wants {
             queue.ids.clear();
             queue.begun = None;
@@ -199,11 +208,7 @@ impl Guard {
         {
             return;
         }
-        let rows = match kind {
-            Kind::Sandbox => &self.sandboxes,
-            Kind::Container => &self.containers,
-        };
-        let old = rows
+        let old = self.rows[kind]
             .iter()
             .filter(|(_, known)| known.age(now) >= SWEEP_INTERVAL / 2);
         queue.ids = old.map(|(id, _)| id.clone()).collect();

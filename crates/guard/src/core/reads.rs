@@ -19,15 +19,14 @@ use base::ledger::Key;
 use bytes::Bytes;
 use tokio::time::Instant;
 
-use super::rows::Interval;
+use super::known::Interval;
+use super::per_kind::PerKind;
 use super::usual::Usual;
 use super::{
     Action, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId, Settings,
 };
 use crate::wire::Kind;
 use crate::wire::request::{of_id, verbose_of};
-use crate::wire::row::{Row, row_of_status};
-use crate::wire::status::Status;
 
 /// How often overdue reads are checked.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
@@ -37,7 +36,7 @@ const CHECK_EVERY: Duration = Duration::from_millis(500);
 pub(super) struct Reads {
     reads: BTreeMap<RuntimeCallId, Read>,
     /// How long answered statuses of each kind take.
-    usual: [Usual; 2],
+    usual: PerKind<Usual>,
 }
 
 #[derive(Clone, Debug)]
@@ -211,7 +210,7 @@ impl Guard {
             }
             return;
         }
-        let request = match kind == Kind::Container && self.containers.get(id).is_none() {
+        let request = match kind == Kind::Container && self.rows.containers.get(id).is_none() {
             true => verbose_of(id),
             false => of_id(id),
         };
@@ -238,9 +237,9 @@ impl Guard {
             self.prober.note_duration(took);
         }
         if matches!(outcome, Outcome::Messages(_)) {
-            self.reads.usual[read.kind as usize].learn(took);
+            self.reads.usual[read.kind].learn(took);
         }
-        self.learn_status(&read, outcome, interval);
+        self.learn_status(read.kind, &read.id, outcome, interval);
         if !read.callers.is_empty() {
             self.reads.invalidate(read.kind, &read.id);
         }
@@ -261,99 +260,23 @@ impl Guard {
         }
     }
 
-    /// Applies a status answer to the rows.
-    fn learn_status(&mut self, read: &Read, outcome: &Outcome, interval: Interval) {
-        let (kind, id) = (read.kind, &read.id);
-        let status = match outcome {
-            Outcome::Messages(messages) => match messages.as_slice() {
-                [message] => Status::read(kind, message).ok(),
-                _ => None,
-            },
-            Outcome::NotFound => return self.learn_absence(kind, id, interval),
-            Outcome::Failed | Outcome::GivenUp => {
-                return self.rows_mut(kind).failed(id, interval);
-            }
-            Outcome::Undecodable | Outcome::Lost => None,
-        };
-        let Some(status) = status else {
-            return;
-        };
-        if status.id != *id {
-            return self.learn_of_another(id, &status.id, interval.1);
-        }
-        if status.is_of_other_kind {
-            if kind == Kind::Sandbox && self.containers.get(id).is_none() {
-                self.ids.is_unplaced(id, interval.1);
-            }
-            if kind == Kind::Container {
-                self.learn_absence(kind, id, interval);
-            }
-            return;
-        }
-        let known = self.rows(kind).get(id).map(|known| &known.row);
-        let is_shown = known.is_some_and(|row| !row.is_made);
-        let sandbox = match known {
-            Some(row) => row.sandbox.clone(),
-            None => status.sandbox.clone(),
-        };
-        let row = || row_of_status(kind, &status.bytes, sandbox.as_ref(), known);
-        let row = (!is_shown).then(row);
-        if is_shown {
-            self.rows_mut(kind).set_state(id, status.state, interval);
-        } else if kind == Kind::Container && sandbox.is_none() {
-            self.ids.is_unplaced(id, interval.1);
-        } else if let Some(Ok(row)) = row {
-            self.learn_row(kind, row, interval);
-            self.complete_creations(interval.1);
-        }
-        self.complete_by_status(kind, id, Some(&status), interval);
-    }
-
-    /// The answer is for another id. If the requested id is a prefix of it, the other id exists.
-    fn learn_of_another(&mut self, id: &Id, other: &Id, now: Instant) {
-        if other.as_str().starts_with(id.as_str()) {
-            self.ids.found(id);
-            self.on_id_named(other, now);
-        }
-    }
-
-    /// Applies a row, unless it was requested before the id was gone.
-    pub(super) fn learn_row(&mut self, kind: Kind, row: Row, interval: Interval) {
-        let id = row.id.clone();
-        self.rows_mut(kind).learn(row, interval);
-        if self.rows(kind).get(&id).is_some() {
-            self.ids.found(&id);
-        }
-    }
-
-    /// Applies an answer that the runtime has nothing of this kind with this id.
-    fn learn_absence(&mut self, kind: Kind, id: &Id, interval: Interval) {
-        self.rows_mut(kind).absent(id, interval);
-        let overdue = self.read_overdue_after(kind);
-        self.ids.note_not_found(kind, id, interval, overdue);
-        match self.rows(kind).get(id) {
-            Some(_) => self.check_removal_soon(kind, id, interval.1),
-            None => self.complete_by_status(kind, id, None, interval),
-        }
-    }
-
     /// How long after its request a stuck status is ended with an error: not before a list is overdue.
-    fn read_overdue_after(&self, kind: Kind) -> Duration {
-        let list = self.lists[kind as usize].overdue_after(&self.settings);
-        let usual = &self.reads.usual[kind as usize];
+    pub(super) fn read_overdue_after(&self, kind: Kind) -> Duration {
+        let list = self.lists[kind].overdue_after(&self.settings);
+        let usual = &self.reads.usual[kind];
         usual.overdue_after(self.settings.read_overdue).max(list)
     }
 
     /// Ends stuck reads with an error, for the callers that the guard may answer.
     pub(super) fn advance_reads(&mut self, now: Instant) {
-        let overdue = [Kind::Sandbox, Kind::Container].map(|kind| self.read_overdue_after(kind));
+        let overdue = PerKind::new(|kind| self.read_overdue_after(kind));
         let mut given_up = Vec::new();
         if !self.is_active() {
             return;
         }
         for read in self.reads.reads.values_mut() {
             let has_readers = !read.callers.is_empty() || !read.queued.is_empty();
-            if !has_readers || now < read.requested + overdue[read.kind as usize] {
+            if !has_readers || now < read.requested + overdue[read.kind] {
                 continue;
             }
             if self.prober.is_stuck(&read.key(), now) {

@@ -12,10 +12,6 @@
 //!     \------------------------------+---------------------------------------------------/
 //! ```
 //!
-//! The states of a container only rise, so the highest state that the runtime has reported is the newest.
-//! For a sandbox the answer that was requested last counts. If two calls for a sandbox were outstanding at
-//! the same time and their answers differ, the sandbox is not ready, and its status is requested again.
-//!
 //! The answer that was requested last decides whether an id exists. One wrong answer must not remove a
 //! running container from lists: an id is gone after two answers that lack it, or after its removal was
 //! answered.
@@ -27,11 +23,9 @@ use std::time::Duration;
 use base::id::Id;
 use tokio::time::Instant;
 
+use super::known::{Interval, Known};
 use crate::wire::Kind;
-use crate::wire::row::{CREATED, Row, rises};
-
-/// How long before the restart the restored rows count as confirmed.
-const BEFORE_RESTART: Duration = Duration::from_nanos(1);
+use crate::wire::row::Row;
 
 /// For how long the change of an unknown id is recorded. A call from before the change is answered by
 /// then, or never.
@@ -54,35 +48,6 @@ pub(crate) struct Rows {
     revision: u64,
 }
 
-/// A row, and the evidence for it.
-#[derive(Clone, Debug)]
-pub(crate) struct Known {
-    pub(crate) row: Row,
-    /// When the runtime first reported it: a list that was requested earlier may lack it.
-    first_reported: Instant,
-    /// When the newest call was requested whose answer has this state.
-    confirmed: Instant,
-    /// When the last answer that has it arrived.
-    answered: Instant,
-    /// When the last change of it was answered: answers requested before that do not confirm it.
-    changed: Instant,
-    /// When it was last started, or may have been.
-    started: Instant,
-    /// How often its status has failed since it was confirmed.
-    failing: Failing,
-    /// A call after that whose answer lacked it.
-    missing: Option<Interval>,
-}
-
-/// How often a status has failed in succession.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Failing {
-    No,
-    /// When the error arrived.
-    Once(Instant),
-    Repeatedly,
-}
-
 /// Why an id is gone.
 #[derive(Clone, Debug)]
 enum Gone {
@@ -100,97 +65,6 @@ impl Gone {
         }
     }
 }
-
-impl Known {
-    fn new(row: Row, (requested, answered): Interval) -> Self {
-        Self {
-            row,
-            first_reported: answered,
-            confirmed: requested,
-            answered,
-            changed: requested,
-            started: requested,
-            failing: Failing::No,
-            missing: None,
-        }
-    }
-
-    /// Whether its state is confirmed as of `since`, and as of its last change.
-    pub(crate) fn is_confirmed(&self, since: Instant) -> bool {
-        self.confirmed >= since && self.is_unchanged()
-    }
-
-    /// Whether an answer has lacked it since the last answer that had it.
-    pub(crate) fn is_missing(&self) -> bool {
-        self.missing.is_some()
-    }
-
-    /// Whether it was not changed, and not missing, since it was confirmed.
-    fn is_unchanged(&self) -> bool {
-        self.confirmed >= self.changed && self.missing.is_none()
-    }
-
-    /// Whether the runtime first reported it at this time or later.
-    pub(crate) fn is_new_since(&self, time: Instant) -> bool {
-        self.first_reported >= time
-    }
-
-    /// Whether it was last known as created, and may have been started since. A running container must not
-    /// be reported as created to a kubelet.
-    pub(crate) fn may_run_since(&self, kind: Kind) -> bool {
-        kind == Kind::Container && self.row.state == CREATED && self.confirmed < self.started
-    }
-
-    /// Whether its status is failing: the runtime has answered at least twice in succession with an error.
-    pub(crate) fn is_failing(&self) -> bool {
-        self.failing == Failing::Repeatedly
-    }
-
-    /// How long ago it was confirmed; [`Duration::MAX`] if it has changed since, or is missing.
-    pub(crate) fn age(&self, now: Instant) -> Duration {
-        match self.is_unchanged() {
-            true => now.saturating_duration_since(self.confirmed),
-            false => Duration::MAX,
-        }
-    }
-
-    /// Applies the state of an answer. Returns whether the state has changed.
-    fn set_state(&mut self, kind: Kind, state: i32, (requested, answered): Interval) -> bool {
-        let known = self.row.state;
-        let is_later = requested >= self.confirmed;
-        self.row.state = match kind {
-            _ if rises(kind, known) && rises(kind, state) => known.max(state),
-            // Of two answers whose calls were outstanding at the same time either may be the newer one.
-            // A sandbox seldom becomes ready again; its status is requested once more.
-            Kind::Sandbox if state != known && requested < self.answered => {
-                self.changed = answered;
-                known.max(state)
-            }
-            // Any other state may follow: the call that was requested later counts.
-            _ if is_later => state,
-            _ => known,
-        };
-        self.confirmed = requested.max(self.confirmed);
-        self.answered = answered.max(self.answered);
-        self.failing = Failing::No;
-        self.missing.take_if(|missing| requested > missing.0);
-        self.row.state != known
-    }
-
-    /// An answer lacks it. Returns whether it is gone: an earlier answer lacked it too, and this one was
-    /// requested after that.
-    fn lacks(&mut self, interval: Interval) -> bool {
-        // It was first reported after this was requested, or a call that was requested later found it.
-        if self.first_reported.max(self.confirmed) >= interval.0 {
-            return false;
-        }
-        let (_, answered) = *self.missing.get_or_insert(interval);
-        interval.0 >= answered && interval.1 > answered
-    }
-}
-
-/// When a call was requested, and when its answer arrived.
-pub(crate) type Interval = (Instant, Instant);
 
 impl Rows {
     pub(crate) fn new(kind: Kind) -> Self {
@@ -221,12 +95,7 @@ impl Rows {
     pub(crate) fn restore(&mut self, rows: Vec<Row>, now: Instant) {
         self.complete = Some(now);
         for row in rows {
-            let known = Known {
-                changed: now,
-                started: now,
-                // A call that is requested at `now` confirms the row.
-                ..Known::new(row, (now.checked_sub(BEFORE_RESTART).unwrap_or(now), now))
-            };
+            let known = Known::restored(row, now);
             self.known.insert(known.row.id.clone(), known);
         }
     }
@@ -307,15 +176,13 @@ impl Rows {
         }
         match self.known.get_mut(&row.id) {
             Some(known) => {
-                self.revision += u64::from(known.set_state(self.kind, row.state, interval));
-                let state = known.row.state;
-                known.row = Row { state, ..row };
+                self.revision += u64::from(known.replace(self.kind, row, interval));
             }
             None => {
                 self.revision += 1;
                 let mut known = Known::new(row, interval);
                 if let Some(changed) = self.changed.remove(&known.row.id) {
-                    known.changed = known.changed.max(changed);
+                    known.note_change(changed);
                 }
                 self.known.insert(known.row.id.clone(), known);
             }
@@ -340,7 +207,7 @@ impl Rows {
     /// A change of this id was answered: answers requested before that do not confirm it.
     pub(crate) fn changed(&mut self, id: &Id, now: Instant) {
         if let Some(known) = self.known.get_mut(id) {
-            known.changed = now;
+            known.note_change(now);
         } else if !self.is_removed(id) {
             self.changed
                 .retain(|_, changed| now < *changed + CHANGE_RECORDED_FOR);
@@ -349,20 +216,16 @@ impl Rows {
     }
 
     /// The status call of the id failed with an error that shows nothing of its state.
-    pub(crate) fn failed(&mut self, id: &Id, (requested, answered): Interval) {
-        if let Some(known) = self.known.get_mut(id).filter(|it| it.confirmed < requested) {
-            known.failing = match known.failing {
-                Failing::No => Failing::Once(answered),
-                Failing::Once(before) if requested < before => known.failing,
-                Failing::Once(_) | Failing::Repeatedly => Failing::Repeatedly,
-            };
+    pub(crate) fn failed(&mut self, id: &Id, interval: Interval) {
+        if let Some(known) = self.known.get_mut(id) {
+            known.note_failure(interval);
         }
     }
 
     /// The container was started, or may have been.
     pub(crate) fn started(&mut self, id: &Id, now: Instant) {
         if let Some(known) = self.known.get_mut(id) {
-            known.started = now;
+            known.note_start(now);
         }
         self.changed(id, now);
     }

@@ -12,6 +12,7 @@ use flate2::Crc;
 use tokio::time::Instant;
 
 use super::Guard;
+use super::per_kind::PerKind;
 use crate::wire::Kind;
 use crate::wire::row::rows_of;
 
@@ -28,22 +29,21 @@ fn checksum(of: &[u8]) -> [u8; CHECKSUM] {
     crc.sum().to_be_bytes()
 }
 
-const KINDS: [Kind; 2] = [Kind::Sandbox, Kind::Container];
-
 /// What was saved last: the revisions of both kinds of rows, whether statistics were included, and when
 /// the faults began.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Saved {
-    revisions: [u64; 2],
+    revisions: PerKind<u64>,
     with_stats: bool,
-    faults: [Option<Instant>; 2],
+    faults: PerKind<Option<Instant>>,
 }
 
 /// The content of the saved state.
 struct Content {
     /// When the fault of each kind began, in nanoseconds since 1970; 0 if there is none.
-    faults: [i64; 2],
-    lists: [Bytes; 4],
+    faults: PerKind<i64>,
+    rows: PerKind<Bytes>,
+    stats: PerKind<Bytes>,
 }
 
 /// Decodes the saved state. Returns `None` if it is not valid.
@@ -53,39 +53,55 @@ fn read(saved: &Bytes) -> Option<Content> {
         return None;
     }
     let mut rest = saved.slice_ref(lists.strip_prefix(MAGIC)?);
-    let faults = [rest.try_get_i64().ok()?, rest.try_get_i64().ok()?];
-    let mut next = || {
-        let length = usize::try_from(rest.try_get_u64().ok()?).ok()?;
-        (length <= rest.len()).then(|| rest.split_to(length))
+    let faults = PerKind {
+        sandboxes: rest.try_get_i64().ok()?,
+        containers: rest.try_get_i64().ok()?,
     };
-    let lists = [next()?, next()?, next()?, next()?];
-    rest.is_empty().then_some(Content { faults, lists })
+    let mut both = || {
+        Some(PerKind {
+            sandboxes: list_in(&mut rest)?,
+            containers: list_in(&mut rest)?,
+        })
+    };
+    let (rows, stats) = (both()?, both()?);
+    let content = Content {
+        faults,
+        rows,
+        stats,
+    };
+    rest.is_empty().then_some(content)
+}
+
+/// Takes the next list, which its length precedes.
+fn list_in(rest: &mut Bytes) -> Option<Bytes> {
+    let length = usize::try_from(rest.try_get_u64().ok()?).ok()?;
+    (length <= rest.len()).then(|| rest.split_to(length))
 }
 
 impl Guard {
     /// The state to save at `now`, if it differs from the state that was saved last.
     pub fn to_save(&mut self, now: Instant) -> Option<Vec<u8>> {
         let saved = Saved {
-            revisions: KINDS.map(|kind| self.rows(kind).revision()),
+            revisions: PerKind::new(|kind| self.rows[kind].revision()),
             with_stats: self.guarding_since().is_some() || self.stats.are_overdue(),
-            faults: KINDS.map(|kind| self.lists[kind as usize].fault_since()),
+            faults: PerKind::new(|kind| self.lists[kind].state.fault_since()),
         };
-        let mut kinds = KINDS.into_iter();
-        let is_worth = kinds.all(|kind| self.rows(kind).complete_since().is_some());
+        let mut kinds = Kind::BOTH.into_iter();
+        let is_worth = kinds.all(|kind| self.rows[kind].complete_since().is_some());
         if self.saved == Some(saved) || !is_worth {
             return None;
         }
         self.saved = Some(saved);
-        let rows = KINDS.map(|kind| {
-            let rows = self.rows(kind);
+        let rows = Kind::BOTH.map(|kind| {
+            let rows = &self.rows[kind];
             rows.write(rows.iter().map(|(_, known)| known))
         });
-        let stats = KINDS.map(|kind| match saved.with_stats {
+        let stats = Kind::BOTH.map(|kind| match saved.with_stats {
             true => self.stats.written(kind),
             false => Vec::new(),
         });
         let mut written = MAGIC.to_vec();
-        for fault in saved.faults {
+        for fault in saved.faults.both() {
             let lasts = |since| now.saturating_duration_since(since).as_nanos() as i64;
             let since = fault.map_or(0, |since| self.unix_nanos(now) - lasts(since));
             written.extend(since.to_be_bytes());
@@ -105,28 +121,23 @@ impl Guard {
 
     /// Restores the state that an earlier process saved. Returns whether it could be decoded.
     pub fn restore(&mut self, saved: Vec<u8>, now: Instant) -> bool {
-        let Some(Content { faults, lists }) = read(&saved.into()) else {
+        let Some(content) = read(&saved.into()) else {
             return false;
         };
-        let [sandboxes, containers, stats @ ..] = lists;
-        let sandboxes = rows_of(Kind::Sandbox, &sandboxes);
-        let (Ok(sandboxes), Ok(containers)) = (sandboxes, rows_of(Kind::Container, &containers))
-        else {
+        let Content { faults, stats, .. } = &content;
+        let rows = Kind::BOTH.map(|kind| rows_of(kind, &content.rows[kind]));
+        let [Ok(sandboxes), Ok(containers)] = rows else {
             return false;
         };
-        for (kind, rows) in KINDS.into_iter().zip([sandboxes, containers]) {
-            self.rows_mut(kind).restore(rows, now);
+        for (kind, rows) in Kind::BOTH.into_iter().zip([sandboxes, containers]) {
+            self.rows[kind].restore(rows, now);
             self.ids.may_have_missed(kind, now);
-        }
-        for (kind, fault) in KINDS.into_iter().zip(faults) {
-            if fault != 0 {
-                let lasts = u64::try_from(self.unix_nanos(now) - fault).unwrap_or_default();
+            if faults[kind] != 0 {
+                let lasts = u64::try_from(self.unix_nanos(now) - faults[kind]).unwrap_or_default();
                 let since = now.checked_sub(Duration::from_nanos(lasts)).unwrap_or(now);
-                self.lists[kind as usize].resume_fault(since, now);
+                self.lists[kind].resume_fault(since, now);
             }
-        }
-        for (kind, stats) in KINDS.into_iter().zip(stats) {
-            self.stats.restore(kind, &stats);
+            self.stats.restore(kind, &stats[kind]);
         }
         true
     }

@@ -18,7 +18,7 @@ use std::time::Duration;
 use base::id::Id;
 use tokio::time::Instant;
 
-use super::rows::Interval;
+use super::known::Interval;
 use super::{Guard, Mode};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
@@ -144,7 +144,7 @@ impl Shadow {
 impl Guard {
     /// A kubelet requests a complete list: rehearses the answer, as if the list were overdue.
     pub(super) fn rehearse(&mut self, kind: Kind, now: Instant) {
-        let shadow = &mut self.shadows[kind as usize];
+        let shadow = &mut self.shadows[kind];
         if let State::Idle { next } = shadow.state
             && now >= next
             && let Some(before) = shadow.listed.take()
@@ -164,7 +164,7 @@ impl Guard {
     pub(super) fn advance_shadow(&mut self, kind: Kind, now: Instant) {
         let next = now + self.settings.rehearse_every;
         let idle = State::Idle { next };
-        let state = std::mem::replace(&mut self.shadows[kind as usize].state, idle);
+        let state = std::mem::replace(&mut self.shadows[kind].state, idle);
         let next = match state {
             // A list that cannot be given in time is not compared.
             State::Rehearsing { requested, .. }
@@ -207,12 +207,12 @@ impl Guard {
             }
             other => other,
         };
-        self.shadows[kind as usize].state = next;
+        self.shadows[kind].state = next;
     }
 
     /// Compares a complete list of the runtime with the rehearsed one.
     pub(super) fn compare(&mut self, kind: Kind, rows: &[Row], interval: Interval) {
-        let shadow = &mut self.shadows[kind as usize];
+        let shadow = &mut self.shadows[kind];
         if self.mode != Mode::Shadow {
             shadow.listed = None;
             return;

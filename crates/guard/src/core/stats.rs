@@ -19,7 +19,8 @@ use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
-use super::rows::Interval;
+use super::known::Interval;
+use super::per_kind::PerKind;
 use super::{Action, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId};
 use crate::wire::Kind;
 use crate::wire::request::of_id;
@@ -50,7 +51,7 @@ pub(super) struct Stats {
     lists: BTreeMap<RuntimeCallId, List>,
     waiting: Vec<Waiting>,
     /// The last answer for each id.
-    last: [BTreeMap<Id, Bytes>; 2],
+    last: PerKind<BTreeMap<Id, Bytes>>,
     /// The ids whose statistics are outstanding, and when they were requested.
     requested: BTreeMap<(Kind, Id), Instant>,
     /// The duration of the last list that succeeded in time.
@@ -148,13 +149,13 @@ impl Stats {
 
     /// The last values as one list.
     pub(super) fn written(&self, kind: Kind) -> Vec<u8> {
-        let last = self.last[kind as usize].values();
+        let last = self.last[kind].values();
         last.flatten().copied().collect()
     }
 
     /// Restores what an earlier process has written. A list that cannot be decoded is ignored.
     pub(super) fn restore(&mut self, kind: Kind, written: &[u8]) {
-        self.last[kind as usize] = rows_of(written).unwrap_or_default();
+        self.last[kind] = rows_of(written).unwrap_or_default();
     }
 
     /// The caller has cancelled its call. Returns the list to cancel, if no other caller waits for it. An
@@ -278,11 +279,8 @@ impl Guard {
 
     /// Stores new values, and drops the values of ids that no longer exist.
     fn store_stats(&mut self, kind: Kind, rows: BTreeMap<Id, Bytes>) {
-        let known = match kind {
-            Kind::Sandbox => &self.sandboxes,
-            Kind::Container => &self.containers,
-        };
-        let last = &mut self.stats.last[kind as usize];
+        let known = &self.rows[kind];
+        let last = &mut self.stats.last[kind];
         last.extend(rows);
         if known.complete_since().is_some() {
             last.retain(|id, _| known.get(id).is_some());
@@ -291,8 +289,8 @@ impl Guard {
 
     pub(super) fn on_stats_answered(&mut self, kind: Kind, id: &Id, outcome: &Outcome) {
         self.stats.requested.remove(&(kind, id.clone()));
-        let is_there = self.rows(kind).get(id).is_some();
-        let last = &mut self.stats.last[kind as usize];
+        let is_there = self.rows[kind].get(id).is_some();
+        let last = &mut self.stats.last[kind];
         let is_answered = matches!(outcome, Outcome::Messages(_));
         let (value, has_failed) = match outcome {
             Outcome::Messages(messages) => match messages.as_slice() {
@@ -364,7 +362,7 @@ impl Guard {
     /// The kind to collect, if the list is a complete one and all ids of the kind are known.
     fn collectable(&self, waiting: &Waiting) -> Option<Kind> {
         let kind = kind_of(waiting.rpc).filter(|_| is_for_all(&waiting.request))?;
-        self.rows(kind).complete_since().map(|_| kind)
+        self.rows[kind].complete_since().map(|_| kind)
     }
 
     fn collect(&self, kind: Kind, now: Instant) -> Collecting {
@@ -372,7 +370,7 @@ impl Guard {
             Kind::Container => RUNNING,
             Kind::Sandbox => READY,
         };
-        let rows = self.rows(kind).iter();
+        let rows = self.rows[kind].iter();
         let open = rows.filter(|(_, known)| known.row.state == has_some);
         Collecting {
             kind,
@@ -393,7 +391,7 @@ impl Guard {
         if now < collecting.until && !collecting.open.iter().all(has_timed_out) {
             return Collected::Pending;
         }
-        let last = &self.stats.last[collecting.kind as usize];
+        let last = &self.stats.last[collecting.kind];
         let rest: Option<Vec<&Bytes>> = collecting.open.iter().map(|id| last.get(id)).collect();
         match rest {
             Some(rest) if collecting.is_any_answered && !collecting.has_failed => {

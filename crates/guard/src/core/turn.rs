@@ -70,7 +70,7 @@ pub enum Phase {
 /// An event that the core handles.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A call of one of the methods of [`is_intercepted`].
+    /// A call of one of the methods of [`is_intercepted`](super::is_intercepted).
     Called {
         /// The id of the call.
         call: CallId,
@@ -142,36 +142,4 @@ pub enum Action {
     Cancel(RuntimeCallId),
     /// Request the runtime's ids from the host.
     ListHostIds,
-}
-
-/// Whether the core decides on calls of this method. All others are passed on unread.
-pub fn is_intercepted(rpc: Rpc) -> bool {
-    matches!(
-        rpc,
-        Rpc::Version
-            | Rpc::RuntimeConfig
-            | Rpc::ListPodSandbox
-            | Rpc::ListContainers
-            | Rpc::StreamPodSandboxes
-            | Rpc::StreamContainers
-            | Rpc::PodSandboxStatus
-            | Rpc::ContainerStatus
-            | Rpc::RunPodSandbox
-            | Rpc::StopPodSandbox
-            | Rpc::RemovePodSandbox
-            | Rpc::RestorePod
-            | Rpc::CreateContainer
-            | Rpc::StartContainer
-            | Rpc::StopContainer
-            | Rpc::RemoveContainer
-            | Rpc::UpdateContainerResources
-            | Rpc::UpdatePodSandboxResources
-            | Rpc::ListContainerStats
-            | Rpc::StreamContainerStats
-            | Rpc::ListPodSandboxStats
-            | Rpc::StreamPodSandboxStats
-            | Rpc::ListPodSandboxMetrics
-            | Rpc::StreamPodSandboxMetrics
-            | Rpc::ImageFsInfo
-    )
 }

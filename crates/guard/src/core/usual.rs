@@ -30,9 +30,14 @@ impl Usual {
 
     /// How long after its request a call is overdue: at least `least`.
     pub(super) fn overdue_after(&self, least: Duration) -> Duration {
-        let mut sorted: Vec<Duration> = self.0.iter().copied().collect();
-        sorted.sort_unstable();
-        let usual = sorted.iter().nth_back(1).copied().unwrap_or_default();
+        let mut longest = [Duration::ZERO; 2];
+        for took in &self.0 {
+            longest = match *took > longest[0] {
+                true => [*took, longest[0]],
+                false => [longest[0], longest[1].max(*took)],
+            };
+        }
+        let [_, usual] = longest;
         (usual * OVERDUE_FACTOR).clamp(least, MAX_USUAL.max(least))
     }
 }

@@ -12,18 +12,22 @@ use pleg_text::GoDuration;
 
 /// The text of `--help`.
 pub const HELP: &str = "\
-A CRI endpoint between a kubelet and its runtime: see `pleg guard --help` and docs/guard.md.
+A CRI endpoint between a kubelet and its runtime: see `pleg guard --help` and
+docs/guard.md.
 
 Usage: pleg-guard [OPTIONS]
 
 Options:
-  -r, --runtime-endpoint <URL>  Socket of the container runtime: unix:///path or a path
-                                [env: CONTAINER_RUNTIME_ENDPOINT] [default: the first usual place
-                                that has a socket]
-      --listen <URL>            The socket for the kubelet [default: /run/pleg/cri.sock, in front of
-                                CRI-O /run/pleg/run/crio/crio.sock]
+  -r, --runtime-endpoint <URL>  Socket of the container runtime: unix:///path or
+                                a path [env: CONTAINER_RUNTIME_ENDPOINT]
+                                [default: the first usual place that has a
+                                socket]
+      --listen <URL>            The socket for the kubelet [default:
+                                /run/pleg/cri.sock, in front of CRI-O
+                                /run/pleg/run/crio/crio.sock]
       --mode <MODE>             guard, shadow or pass [default: guard]
-      --limit <DURATION>        How long the guard answers during one fault [default: 30m]
+      --limit <DURATION>        How long the guard answers during one fault
+                                [default: 30m]
   -v, --verbose...              Log more
   -h, --help                    Print help
   -V, --version                 Print version
@@ -204,6 +208,12 @@ mod tests {
         let shadow = options(&words, None, "").unwrap();
         assert_eq!((shadow.mode, shadow.limit.as_secs()), (Mode::Shadow, 90));
         assert_eq!(shadow.verbose, 2);
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_of_80_columns() {
+        let longest = HELP.lines().map(str::len).max();
+        assert!(longest <= Some(80), "{longest:?}");
     }
 
     #[test]

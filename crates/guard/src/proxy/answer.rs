@@ -7,9 +7,10 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
+use h2::RecvStream;
 use http::{HeaderMap, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
-use hyper::body::{Body as HttpBody, Frame, Incoming};
+use hyper::body::{Body as HttpBody, Frame};
 
 use super::upstream::NoAnswer;
 use super::{Body, MAX_REQUEST_BYTES};
@@ -41,7 +42,7 @@ pub(super) struct Answer {
 
 impl Answer {
     /// Reads an answer to its end.
-    pub(super) async fn read(response: Response<Incoming>) -> Result<Self, NoAnswer> {
+    pub(super) async fn read(response: Response<RecvStream>) -> Result<Self, h2::Error> {
         let (parts, mut body) = response.into_parts();
         let mut answer = Self {
             status: parts.status,
@@ -50,11 +51,22 @@ impl Answer {
             trailers: None,
             complete: None,
         };
-        while let Some(frame) = body.frame().await {
-            match frame.map_err(NoAnswer::from)?.into_data() {
-                Ok(data) => answer.data.push(data),
-                Err(frame) => answer.trailers = frame.into_trailers().ok(),
+        let is_whole = loop {
+            match body.data().await {
+                None => break true,
+                Some(Ok(data)) => {
+                    body.flow_control().release_capacity(data.len())?;
+                    answer.data.push(data);
+                }
+                // hyper, which streams other answers, ends them in the same way.
+                Some(Err(error)) => match error.reason() {
+                    Some(h2::Reason::NO_ERROR | h2::Reason::CANCEL) => break false,
+                    _ => return Err(error),
+                },
             }
+        };
+        if is_whole {
+            answer.trailers = body.trailers().await?;
         }
         answer.complete = Some(Instant::now());
         Ok(answer)

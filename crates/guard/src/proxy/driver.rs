@@ -1,37 +1,36 @@
 //! Performs the actions of the core: passes calls on, sends calls, answers callers, cancels calls.
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeMap;
 use std::future::pending;
-use std::mem::discriminant;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
-use base::host::Blocking;
-use base::host::IdSource;
 use bytes::Bytes;
 use cri::Rpc;
 use http::{Request, Response};
-use tokio::sync::{Notify, oneshot, watch};
-use tokio::task::AbortHandle;
+use tokio::sync::{Notify, watch};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::added::{Added, Passage};
-use super::answer::{Answer, whole};
+use super::answer::Answer;
+use super::call_upstream::CallUpstream;
+use super::calls::Calls;
 use super::events::EventHub;
+use super::records_file::RecordsFile;
+use super::report::{Report, Reports};
 use super::tasks::spawn;
 use super::upstream::{NoAnswer, Upstream, request_of};
-use super::{Body, Proxy, Report, records_file};
+use super::{Body, Proxy};
 use crate::core::{
-    Action, CallId, Caller, Figures, Guard, HostIds, Input, Mode, Outcome, Phase, RuntimeCallId,
+    Action, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase, RuntimeCallId,
 };
 
 /// How often the state is saved, if it has changed.
 const SAVE_EVERY: Duration = Duration::from_millis(500);
 
-/// How long saving may take, and how long until a failed attempt is repeated.
-const DISK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long until a failed attempt to save it is repeated.
+const SAVE_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// How long reading the host's ids may take.
 const HOST_TIMEOUT: Duration = Duration::from_millis(500);
@@ -57,25 +56,26 @@ pub(super) struct Call {
 
 /// The core, and the connections on which its actions are performed.
 pub(super) struct Driver {
-    state: RefCell<State>,
-    theirs: Upstream,
-    ours: Upstream,
+    proxy: Proxy,
+    began: Instant,
+    guard: RefCell<Guard>,
+    calls: RefCell<Calls>,
+    /// The connections for the calls on which the core decides: those of clients, and those of observers and
+    /// of the guard itself.
+    theirs: CallUpstream,
+    ours: CallUpstream,
+    /// The connection for the event stream, and for other calls of observers.
+    streams: Upstream,
     events: Rc<EventHub>,
     /// Counts the connections to the runtime that have ended. Each time, the guard closes the connections of
     /// observers, which would lose their own without the guard.
     lost: watch::Sender<u64>,
-    ids: IdSource,
-    /// One write at a time.
-    disk: Blocking,
-    phase_changed: Notify,
-    turned: Notify,
+    records: Option<RecordsFile>,
+    /// When [`Self::tick`] calls the core next.
+    next_tick: Cell<Option<Instant>>,
+    is_due_sooner: Notify,
     added: Added,
-    reports: watch::Sender<Report>,
-    started: (Instant, u64),
-    runtime: PathBuf,
-    socket: PathBuf,
-    /// Whether it was logged that a client is refused.
-    has_refused: Cell<bool>,
+    reports: Reports,
 }
 
 /// When a client last requested lists of both kinds, and last received them.
@@ -84,36 +84,16 @@ pub(super) struct Lists {
     pub(super) listed: Option<Instant>,
 }
 
-struct State {
-    guard: Guard,
-    last_call: u64,
-    calls: BTreeMap<CallId, Waiting>,
-    runtime_calls: BTreeMap<RuntimeCallId, AbortHandle>,
-}
-
-struct Waiting {
-    /// The request, until it is passed on.
-    request: Option<Request<Bytes>>,
-    from: Caller,
-    /// `None` if the call is not passed on at once: then its latency is not measured.
-    passage: Option<Passage>,
-    answer: oneshot::Sender<Answer>,
-}
-
 impl Driver {
-    pub(super) fn new(proxy: &Proxy, mode: Mode, saved: Option<Vec<u8>>) -> Rc<Self> {
-        let now = Instant::now();
-        let started = u64::try_from(proxy.unix_nanos).unwrap_or_default();
-        let report = Report {
-            // No revision of an earlier guard, and not 0.
-            revision: started.max(1),
-            mode,
-            phase: Phase::default(),
-            stuck: Vec::new(),
-            figures: Figures::default(),
+    pub(super) async fn new(proxy: Proxy, mode: Mode) -> Rc<Self> {
+        let records = proxy.state.clone().map(RecordsFile::new);
+        let saved = match &records {
+            Some(records) => records.read().await,
+            None => None,
         };
-        let mut guard = Guard::new(proxy.settings.clone(), mode, now, proxy.unix_nanos);
-        if let Some(saved) = saved.filter(|saved| !guard.restore(saved.clone(), now)) {
+        let began = Instant::now();
+        let mut guard = Guard::new(proxy.settings.clone(), mode, began, proxy.unix_nanos);
+        if let Some(saved) = saved.filter(|saved| !guard.restore(saved.clone(), began)) {
             let bytes = saved.len();
             tracing::warn!("cannot decode the state saved by an earlier guard ({bytes} bytes)");
         }
@@ -126,7 +106,8 @@ impl Driver {
                     driver.step(Input::Disconnected, None);
                 }
             });
-            let ours = Upstream::new(proxy.runtime.clone(), on_lost.clone());
+            let runtime = || proxy.runtime.clone();
+            let streams = Upstream::new(runtime(), on_lost.clone());
             let of = driver.clone();
             let on_event = move |id| {
                 if let Some(driver) = of.upgrade() {
@@ -134,26 +115,21 @@ impl Driver {
                 }
             };
             Self {
-                state: RefCell::new(State {
-                    guard,
-                    last_call: 0,
-                    calls: BTreeMap::new(),
-                    runtime_calls: BTreeMap::new(),
-                }),
-                theirs: Upstream::new(proxy.runtime.clone(), on_lost),
-                events: Rc::new(EventHub::new(ours.clone(), on_event)),
-                ours,
+                began,
+                guard: RefCell::new(guard),
+                calls: RefCell::default(),
+                theirs: CallUpstream::new(runtime(), on_lost.clone()),
+                ours: CallUpstream::new(runtime(), on_lost),
+                events: Rc::new(EventHub::new(streams.clone(), on_event)),
+                streams,
                 lost,
-                ids: proxy.ids.clone(),
-                disk: Blocking::one_at_a_time(),
-                phase_changed: Notify::new(),
-                turned: Notify::new(),
+                records,
+                next_tick: Cell::new(None),
+                is_due_sooner: Notify::new(),
                 added: Added::default(),
-                reports: watch::Sender::new(report),
-                started: (now, started),
-                runtime: proxy.runtime.clone(),
-                socket: proxy.socket.clone(),
-                has_refused: Cell::new(false),
+                // No revision of an earlier guard, and not 0.
+                reports: Reports::new(started(&proxy).max(1), mode),
+                proxy,
             }
         })
     }
@@ -161,15 +137,12 @@ impl Driver {
     /// A connection for the calls of one client on which the core does not decide. Its end is no evidence
     /// about the runtime.
     pub(super) fn upstream_for_one(&self) -> Upstream {
-        self.theirs.another(Rc::new(|| {}))
+        Upstream::new(self.proxy.runtime.clone(), Rc::new(|| {}))
     }
 
-    /// The connection for the calls on which the core decides.
-    pub(super) fn upstream(&self, from: Caller) -> &Upstream {
-        match from {
-            Caller::Client => &self.theirs,
-            Caller::Observer => &self.ours,
-        }
+    /// The connection for such calls of observers.
+    pub(super) fn upstream_for_observers(&self) -> &Upstream {
+        &self.streams
     }
 
     /// The runtime's events.
@@ -179,12 +152,12 @@ impl Driver {
 
     /// Whether every call is passed on unchanged.
     pub(super) fn passes_all(&self) -> bool {
-        self.state.borrow().guard.mode() == Mode::Pass
+        self.guard.borrow().mode() == Mode::Pass
     }
 
     /// Switches the mode.
     pub(super) fn switch(self: &Rc<Self>, mode: Mode) {
-        if self.state.borrow().guard.mode() == mode {
+        if self.guard.borrow().mode() == mode {
             return;
         }
         self.step(Input::Mode(mode), None);
@@ -194,19 +167,9 @@ impl Driver {
             // Otherwise each stream would have only a part of the events.
             Mode::Guard | Mode::Shadow => self.events().take_back(),
         }
-        let phase = self.state.borrow().guard.phase(Instant::now());
+        let phase = self.guard.borrow().phase(Instant::now());
         self.report(phase);
         tracing::info!("the guard is switched: {mode:?}");
-    }
-
-    /// All calls of a client were refused. Logged once, because a kubelet retries for ever.
-    pub(super) fn refused_a_client(&self) {
-        if !self.has_refused.replace(true) {
-            tracing::error!(
-                "a client was refused: its calls are not valid HTTP/2. Kubelets before 1.31 cannot use the \
-                 guard, because they send the path of the socket as the authority of each call"
-            );
-        }
     }
 
     /// The current report, and its changes.
@@ -215,24 +178,24 @@ impl Driver {
     }
 
     pub(super) fn list_times(&self) -> Lists {
-        let state = self.state.borrow();
+        let guard = self.guard.borrow();
         Lists {
-            requested: state.guard.last_requested(),
-            listed: state.guard.listed(),
+            requested: guard.last_requested(),
+            listed: guard.listed(),
         }
     }
 
     /// When this guard started, on the monotonic clock and in nanoseconds since 1970.
     pub(super) fn started(&self) -> (Instant, u64) {
-        self.started
+        (self.began, started(&self.proxy))
     }
 
     pub(super) fn runtime(&self) -> &Path {
-        &self.runtime
+        &self.proxy.runtime
     }
 
     pub(super) fn socket(&self) -> &Path {
-        &self.socket
+        &self.proxy.socket
     }
 
     /// The response for a call that has no answer. An observer observes the runtime and not the
@@ -261,43 +224,33 @@ impl Driver {
         &self.added
     }
 
-    /// Saves the state in a file for the next start, each time it has changed.
-    pub(super) async fn save_records(self: Rc<Self>, path: PathBuf) {
+    /// Saves the state for the next start, each time it has changed.
+    pub(super) async fn save_records(self: Rc<Self>) {
         let mut is_logged = false;
         loop {
             // Save at once when the phase changes, so that the next guard continues a fault that has just begun.
-            let _ = timeout(SAVE_EVERY, self.phase_changed.notified()).await;
-            let Err(why) = self.keep_now(&path).await else {
+            let _ = timeout(SAVE_EVERY, self.reports.phase_changed()).await;
+            let Err(why) = self.save_now().await else {
                 is_logged = false;
                 continue;
             };
             if !std::mem::replace(&mut is_logged, true) {
-                let path = path.display();
-                tracing::warn!("cannot save the guard's records in {path}: {why}");
+                tracing::warn!("{why}");
             }
-            self.state.borrow_mut().guard.not_saved();
-            sleep(DISK_TIMEOUT).await;
-        }
-    }
-
-    /// Saves the state before this process ends.
-    pub(super) async fn keep_last(&self, path: PathBuf) {
-        if let Err(why) = self.keep_now(&path).await {
-            let path = path.display();
-            tracing::warn!("cannot save the guard's records in {path}: {why}");
+            self.guard.borrow_mut().not_saved();
+            sleep(SAVE_AGAIN_AFTER).await;
         }
     }
 
     /// Saves the state, if it has changed.
-    async fn keep_now(&self, path: &Path) -> Result<(), String> {
-        let saved = self.state.borrow_mut().guard.to_save(Instant::now());
-        let Some(saved) = saved else { return Ok(()) };
-        let to = path.to_owned();
-        let write = move || records_file::write(&to, &saved);
-        match self.disk.run(DISK_TIMEOUT, write).await {
-            Some(Ok(())) => Ok(()),
-            Some(Err(error)) => Err(error.to_string()),
-            None => Err("the disk does not respond".to_owned()),
+    pub(super) async fn save_now(&self) -> Result<(), String> {
+        let Some(records) = &self.records else {
+            return Ok(());
+        };
+        let saved = self.guard.borrow_mut().to_save(Instant::now());
+        match saved {
+            Some(saved) => records.write(saved).await,
+            None => Ok(()),
         }
     }
 
@@ -306,7 +259,8 @@ impl Driver {
         // Request the first lists before a client does.
         self.step(Input::Time, None);
         loop {
-            let alarm = self.state.borrow().guard.alarm(Instant::now());
+            let alarm = self.guard.borrow().alarm(Instant::now());
+            self.next_tick.set(alarm);
             let time = async {
                 match alarm {
                     Some(alarm) => sleep_until(alarm).await,
@@ -320,32 +274,20 @@ impl Driver {
             };
             tokio::select! {
                 () = time => self.step(Input::Time, None),
-                () = self.turned.notified() => {}
+                () = self.is_due_sooner.notified() => {}
             }
         }
     }
 
     /// Lets the core decide on a call, and returns its response. Dropping the future cancels the call.
     pub(super) async fn call(self: Rc<Self>, call: Call) -> Response<Body> {
-        let (sender, answer) = oneshot::channel();
-        let id = {
-            let mut state = self.state.borrow_mut();
-            state.last_call += 1;
-            let id = CallId(state.last_call);
-            let waiting = Waiting {
-                request: Some(call.request),
-                from: call.from,
-                passage: Some(call.passage),
-                answer: sender,
-            };
-            state.calls.insert(id, waiting);
-            id
-        };
+        let Call { request, from, .. } = call;
+        let (id, answer) = self.calls.borrow_mut().add(request, from, call.passage);
         let leaving = Leaving {
             driver: self.clone(),
             call: id,
         };
-        let (now, from) = (Instant::now(), call.from);
+        let now = Instant::now();
         let called = Input::Called {
             call: id,
             rpc: call.rpc,
@@ -354,11 +296,7 @@ impl Driver {
             deadline: call.timeout.and_then(|timeout| now.checked_add(timeout)),
         };
         self.step(called, None);
-        if let Some(waiting) = self.state.borrow_mut().calls.get_mut(&id)
-            && waiting.request.is_some()
-        {
-            waiting.passage = None;
-        }
+        self.calls.borrow_mut().decided(id);
         let answer = answer.await;
         drop(leaving);
         match answer {
@@ -370,64 +308,39 @@ impl Driver {
 
     pub(super) fn step(self: &Rc<Self>, input: Input, answered: Option<(RuntimeCallId, &Answer)>) {
         let now = Instant::now();
-        let actions = self.state.borrow_mut().guard.step(input, now);
+        let actions = self.guard.borrow_mut().step(input, now);
         let acts = !actions.is_empty();
         for action in actions {
             self.perform(action, answered);
         }
         // A runtime becomes unresponsive by time alone.
-        let phase = self.state.borrow().guard.phase(now);
-        if acts || phase != self.reports.borrow().phase {
+        let phase = self.guard.borrow().phase(now);
+        if acts || phase != self.reports.phase() {
             self.report(phase);
         }
-        self.turned.notify_one();
+        // Most calls change no alarm, or to a later time: then the core may be called in vain.
+        let alarm = self.guard.borrow().alarm(now);
+        let next = self.next_tick.get();
+        if alarm.is_some_and(|alarm| next.is_none_or(|next| alarm < next)) {
+            self.is_due_sooner.notify_one();
+        }
     }
 
     /// Updates the report, if it has changed.
     fn report(&self, phase: Phase) {
-        let state = self.state.borrow();
-        let figures = state.guard.figures();
-        let stuck = match phase {
-            Phase::Passing | Phase::Unresponsive { .. } => Vec::new(),
-            Phase::Guarding { .. }
-            | Phase::Waiting { .. }
-            | Phase::Refusing { .. }
-            | Phase::LimitReached => state.guard.stuck(&self.reports.borrow().stuck),
-        };
-        self.reports.send_if_modified(|shown| {
-            if discriminant(&shown.phase) != discriminant(&phase) {
-                log_phase(phase);
-                self.phase_changed.notify_one();
-            }
-            let mode = state.guard.mode();
-            let differs = (shown.mode, shown.phase) != (mode, phase) || shown.stuck != stuck;
-            if differs {
-                shown.revision += 1;
-                shown.mode = mode;
-                shown.phase = phase;
-                shown.stuck = stuck;
-            }
-            if shown.figures != *figures {
-                shown.figures = figures.clone();
-            }
-            differs
-        });
+        self.reports.update(&self.guard.borrow(), phase);
     }
 
     fn perform(self: &Rc<Self>, action: Action, answered: Option<(RuntimeCallId, &Answer)>) {
         match action {
             Action::Pass(runtime_call, call) => {
-                let mut state = self.state.borrow_mut();
-                let waiting = state.calls.get_mut(&call);
-                let passed = waiting.and_then(|it| Some((it.request.take()?, it.from)));
-                drop(state);
+                let passed = self.calls.borrow_mut().pass(call);
                 if let Some((request, from)) = passed {
-                    self.send(
-                        runtime_call,
-                        self.upstream(from).clone(),
-                        request,
-                        Some(call),
-                    );
+                    let upstream = match from {
+                        Caller::Client => &self.theirs,
+                        Caller::Observer => &self.ours,
+                    };
+                    self.send(runtime_call, upstream.clone(), request, Some(call));
                 }
             }
             Action::Call(runtime_call, rpc, message) => {
@@ -446,13 +359,9 @@ impl Driver {
                 }
             }
             Action::Reply(call, reply) => self.answer(call, Answer::ours(reply)),
-            Action::Cancel(runtime_call) => {
-                if let Some(task) = self.state.borrow_mut().runtime_calls.remove(&runtime_call) {
-                    task.abort();
-                }
-            }
+            Action::Cancel(runtime_call) => self.calls.borrow_mut().cancel(runtime_call),
             Action::ListHostIds => {
-                let (driver, ids) = (self.clone(), (self.ids)());
+                let (driver, ids) = (self.clone(), (self.proxy.ids)());
                 spawn(async move {
                     let host_ids = match timeout(HOST_TIMEOUT, ids).await {
                         Ok(Some(ids)) if ids.is_empty() => HostIds::Unavailable,
@@ -468,48 +377,26 @@ impl Driver {
     }
 
     fn answer(&self, call: CallId, answer: Answer) {
-        if let Some(waiting) = self.state.borrow_mut().calls.remove(&call) {
-            match answer.complete {
-                Some(complete) => {
-                    if let Some(passage) = waiting.passage {
-                        passage.ended(complete, &self.added);
-                    }
-                }
-                // The call was lost: an observer loses its connection instead.
-                None if waiting.from == Caller::Observer => return,
-                None => {}
-            }
-            // The receiver may be gone; ignore the error.
-            let _ = waiting.answer.send(answer);
-        }
+        self.calls.borrow_mut().answer(call, answer, &self.added);
     }
 
     /// Sends a call to the runtime, for `call` or for the guard itself.
     fn send(
         self: &Rc<Self>,
         runtime_call: RuntimeCallId,
-        upstream: Upstream,
+        upstream: CallUpstream,
         request: Request<Bytes>,
         call: Option<CallId>,
     ) {
         let driver = self.clone();
         let task = spawn(async move {
             let on_sent = || {
-                let mut state = driver.state.borrow_mut();
-                let waiting = call.and_then(|call| state.calls.get_mut(&call));
-                if let Some(passage) = waiting.and_then(|waiting| waiting.passage.as_mut()) {
-                    passage.sent();
+                if let Some(call) = call {
+                    driver.calls.borrow_mut().sent(call);
                 }
             };
-            let answer = match upstream.send(request.map(whole), on_sent).await {
-                Ok(response) => Answer::read(response).await,
-                Err(why) => Err(why),
-            };
-            driver
-                .state
-                .borrow_mut()
-                .runtime_calls
-                .remove(&runtime_call);
+            let answer = upstream.call(request, on_sent).await;
+            driver.calls.borrow_mut().end(runtime_call);
             let (answer, outcome) = match answer {
                 Ok(answer) => {
                     let outcome = answer.outcome();
@@ -522,33 +409,14 @@ impl Driver {
                 Some((runtime_call, &answer)),
             );
         });
-        let mut state = self.state.borrow_mut();
-        state
-            .runtime_calls
-            .insert(runtime_call, task.abort_handle());
+        let mut calls = self.calls.borrow_mut();
+        calls.begin(runtime_call, task.abort_handle());
     }
 }
 
-/// Logs how lists are handled from now on.
-fn log_phase(phase: Phase) {
-    match phase {
-        Phase::Passing => tracing::info!("the guard passes lists to the runtime again"),
-        Phase::Guarding { .. } => {
-            tracing::warn!("a list is overdue: the guard answers it in place of the runtime");
-        }
-        Phase::Waiting { .. } => tracing::info!("a list is overdue"),
-        Phase::Refusing { .. } => tracing::error!(
-            "a list is overdue, and the guard cannot answer it: not everything in it is known and \
-             confirmed"
-        ),
-        Phase::Unresponsive { .. } => tracing::error!(
-            "the runtime answers no call: the guard cannot answer lists in its place"
-        ),
-        Phase::LimitReached => tracing::error!(
-            "the guard reached --limit for one fault: every call passes until the runtime answers \
-             its lists in time"
-        ),
-    }
+/// When this guard started, in nanoseconds since 1970.
+fn started(proxy: &Proxy) -> u64 {
+    u64::try_from(proxy.unix_nanos).unwrap_or_default()
 }
 
 /// A caller that waits. Dropping this cancels its call.
@@ -559,8 +427,8 @@ struct Leaving {
 
 impl Drop for Leaving {
     fn drop(&mut self) {
-        let waiting = self.driver.state.borrow_mut().calls.remove(&self.call);
-        if waiting.is_some() {
+        let was_waiting = self.driver.calls.borrow_mut().leave(self.call);
+        if was_waiting {
             self.driver.step(Input::Abandoned(self.call), None);
         }
     }

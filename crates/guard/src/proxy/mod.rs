@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   kubelet --> server --all other methods--------------> upstream of this client, streamed
-//!                  |-----one of the core's methods------> driver: core --> upstream (theirs, ours)
+//!                  |-----one of the core's methods------> driver: core --> call_upstream (theirs, ours)
 //!                  |                                         ^                 |
 //!                  |                                         \---- answers ----/
 //!                  \-----the guard's own service--------> service: status, mode
@@ -19,14 +19,18 @@
 
 mod added;
 mod answer;
+mod call_upstream;
+mod calls;
 mod driver;
 mod events;
 mod records_file;
 mod refused;
+mod report;
 mod server;
 mod service;
 mod tasks;
 mod upstream;
+mod watched;
 
 use std::io;
 use std::path::PathBuf;
@@ -34,7 +38,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use base::OutstandingCall;
 use base::host::IdSource;
 use bytes::Bytes;
 use http_body_util::combinators::UnsyncBoxBody;
@@ -44,8 +47,7 @@ use tokio::task::LocalSet;
 use tokio::time::sleep;
 
 use crate::Handle;
-
-use crate::core::{Figures, Mode, Phase, Settings};
+use crate::core::{Mode, Settings};
 
 /// The HTTP/2 stream window: the list of a common node fits without a round trip.
 const WINDOW: u32 = 4 << 20;
@@ -82,20 +84,6 @@ pub struct Proxy {
     pub ids: IdSource,
     /// The wall-clock time at the start, in nanoseconds since 1970.
     pub unix_nanos: i64,
-}
-
-/// The state of the guard, as its service reports it.
-#[derive(Clone, Debug, PartialEq)]
-struct Report {
-    /// Increases with each change of the other fields except the figures.
-    revision: u64,
-    mode: Mode,
-    /// How lists are handled.
-    phase: Phase,
-    /// The stuck status calls with their names, while lists are not passed on.
-    stuck: Vec<OutstandingCall>,
-    /// The counters.
-    figures: Figures,
 }
 
 impl Proxy {

@@ -1,16 +1,12 @@
-//! Detects a client whose calls the HTTP/2 server refuses before the guard sees them.
+//! Detects a client that the HTTP/2 server refuses before the guard sees a call of it.
 //!
 //! A kubelet before 1.31 sends the path of the socket as `:authority`, which is invalid: each of its calls
 //! is reset. Such a client has sent the headers of a call, but no call has arrived.
+//!
+//! A client of HTTP/1.1 or of another protocol is disconnected, as containerd does it.
 
 use std::cell::Cell;
-use std::io;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
-
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::UnixStream;
 
 /// The length of the connection preface, which an HTTP/2 client sends first (RFC 9113, section 3.4).
 const PREFACE_BYTES: usize = 24;
@@ -18,6 +14,34 @@ const PREFACE_BYTES: usize = 24;
 /// The length of a frame header, and the type of a HEADERS frame (RFC 9113, sections 4.1 and 6.2).
 const FRAME_HEADER_BYTES: usize = 9;
 const HEADERS: u8 = 1;
+
+/// Logs refused clients: each reason once, because a kubelet retries for ever.
+#[derive(Debug, Default)]
+pub(super) struct Refusals {
+    are_calls_logged: Cell<bool>,
+    are_bytes_logged: Cell<bool>,
+}
+
+impl Refusals {
+    /// All calls of a client were refused.
+    pub(super) fn log_calls(&self) {
+        if !self.are_calls_logged.replace(true) {
+            tracing::error!(
+                "a client was refused: its calls are not valid HTTP/2. Kubelets before 1.31 cannot use the \
+                 guard, because they send the path of the socket as the authority of each call"
+            );
+        }
+    }
+
+    /// What a client sent could not be read.
+    pub(super) fn log_bytes(&self, why: &h2::Error) {
+        if !self.are_bytes_logged.replace(true) {
+            tracing::warn!(
+                "a client was refused: what it sends is not HTTP/2, on which gRPC is based ({why})"
+            );
+        }
+    }
+}
 
 /// The calls that one client has sent, until the first one arrives.
 #[derive(Debug, Default)]
@@ -32,26 +56,19 @@ impl Calls {
         self.has_arrived.set(true);
     }
 
+    /// Counts the calls in what the client sends. The result is called with all bytes of its connection.
+    pub(super) fn counted(self: &Rc<Self>) -> impl FnMut(&[u8]) + use<> {
+        let (calls, mut frames) = (self.clone(), Frames::default());
+        move |bytes| {
+            if !calls.has_arrived.get() {
+                calls.sent.set(calls.sent.get() + frames.calls_in(bytes));
+            }
+        }
+    }
+
     /// Whether calls were sent, but none has arrived.
     pub(super) fn are_refused(&self) -> bool {
         self.sent.get() > 0 && !self.has_arrived.get()
-    }
-}
-
-/// The connection of a client, whose frames are counted until its first call arrives.
-pub(super) struct Watched {
-    stream: UnixStream,
-    calls: Rc<Calls>,
-    frames: Frames,
-}
-
-impl Watched {
-    pub(super) fn new(stream: UnixStream, calls: Rc<Calls>) -> Self {
-        Self {
-            stream,
-            calls,
-            frames: Frames::default(),
-        }
     }
 }
 
@@ -95,52 +112,6 @@ impl Frames {
                 self.header.clear();
             }
         }
-    }
-}
-
-impl AsyncRead for Watched {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        let before = buffer.filled().len();
-        ready!(Pin::new(&mut self.stream).poll_read(context, buffer))?;
-        if !self.calls.has_arrived.get() {
-            let calls = self.frames.calls_in(&buffer.filled()[before..]);
-            self.calls.sent.set(self.calls.sent.get() + calls);
-        }
-        Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Watched {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
-    }
-
-    fn poll_write_vectored(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[io::IoSlice<'_>],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(context, bytes)
-    }
-
-    fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::cell::Cell;
 use std::convert::Infallible;
+use std::error::Error;
 use std::io;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -21,12 +22,11 @@ use tokio::time::sleep;
 use super::added::Passage;
 use super::answer::{Answer, whole};
 use super::driver::{Call, Driver};
-use super::refused::{Calls, Watched};
+use super::refused::{Calls, Refusals};
 use super::tasks::{LocalExecutor, spawn};
 use super::upstream::Upstream;
-use super::{
-    Body, MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESETS, Proxy, WINDOW, records_file, service,
-};
+use super::watched::Watched;
+use super::{Body, MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESETS, Proxy, WINDOW, service};
 use crate::core::{Caller, Mode, is_intercepted};
 use cri::frame::message_of;
 
@@ -40,28 +40,23 @@ pub(super) async fn serve(
     mode: Mode,
     mut stopped: oneshot::Receiver<()>,
 ) -> io::Result<()> {
-    let saved = match proxy.state.clone() {
-        Some(path) => records_file::read(path).await,
-        None => None,
-    };
-    let driver = Driver::new(&proxy, mode, saved);
+    let driver = Driver::new(proxy, mode).await;
     spawn(driver.clone().tick());
-    if let Some(path) = proxy.state.clone() {
-        spawn(driver.clone().save_records(path));
-    }
+    spawn(driver.clone().save_records());
+    let refusals = Rc::new(Refusals::default());
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = &mut stopped => {
-                if let Some(path) = proxy.state {
-                    driver.keep_last(path).await;
+                if let Err(why) = driver.save_now().await {
+                    tracing::warn!("{why}");
                 }
                 return Ok(());
             }
         };
         match accepted {
             Ok((stream, _)) => {
-                spawn(serve_connection(driver.clone(), stream));
+                spawn(serve_connection(driver.clone(), refusals.clone(), stream));
             }
             Err(error) => {
                 tracing::warn!("a connection could not be accepted: {error}");
@@ -73,11 +68,11 @@ pub(super) async fn serve(
 
 /// Serves one client. The connection of an observer is closed when a connection to the runtime ends, as it
 /// would be without the guard.
-async fn serve_connection(driver: Rc<Driver>, stream: UnixStream) {
+async fn serve_connection(driver: Rc<Driver>, refusals: Rc<Refusals>, stream: UnixStream) {
     let upstream = driver.upstream_for_one();
     let observes = Rc::new(Cell::new(false));
     let calls = Rc::new(Calls::default());
-    let stream = Watched::new(stream, calls.clone());
+    let stream = Watched::new(stream, calls.counted());
     let mut losses = driver.losses();
     let is_observer = observes.clone();
     let lost = async move {
@@ -111,12 +106,16 @@ async fn serve_connection(driver: Rc<Driver>, stream: UnixStream) {
         ended = connection => {
             if let Err(error) = ended {
                 tracing::debug!("a client's connection ended: {error}");
+                let why = error.source().and_then(|why| why.downcast_ref::<h2::Error>());
+                if let Some(why) = why.filter(|why| why.is_go_away() && why.is_library()) {
+                    refusals.log_bytes(why);
+                }
             }
         }
         () = lost => {}
     }
     if calls.are_refused() {
-        driver.refused_a_client();
+        refusals.log_calls();
     }
 }
 
@@ -140,7 +139,7 @@ async fn serve_call(
     }
     let upstream = match from {
         Caller::Client => upstream,
-        Caller::Observer => driver.upstream(from).clone(),
+        Caller::Observer => driver.upstream_for_observers().clone(),
     };
     let rpc = method_of(request.uri().path());
     if rpc == Some(Rpc::GetContainerEvents) {

@@ -18,11 +18,12 @@ use hyper::body::Incoming;
 use prost::Message;
 use tokio::time::{Instant, timeout};
 
+use super::Body;
 use super::answer::{Answer, INVALID_ARGUMENT, UNIMPLEMENTED};
 use super::driver::Driver;
+use super::report::Report;
 use super::upstream::NoAnswer;
-use super::{Body, Report};
-use crate::core::{Caller, Mode, Phase, Reply};
+use crate::core::{Mode, Phase, Reply};
 
 /// The longest request.
 const MAX_REQUEST_BYTES: usize = 1 << 16;
@@ -123,14 +124,14 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
 
 /// Why the runtime is unreachable, if it is.
 async fn unreachable(driver: &Driver) -> Option<Unreachable> {
-    let upstream = driver.upstream(Caller::Observer);
+    let upstream = driver.upstream_for_observers();
     let why = timeout(CONNECT_TIMEOUT, upstream.connected())
         .await
         .ok()?
         .err()?;
     let errno = match &why {
         NoAnswer::Unreachable(error) => error.raw_os_error().unwrap_or_default(),
-        NoAnswer::Lost(_) | NoAnswer::StreamEnded | NoAnswer::Reset(_) => 0,
+        NoAnswer::Lost(_) | NoAnswer::NotHttp2 | NoAnswer::StreamEnded | NoAnswer::Reset(_) => 0,
     };
     let message = match why {
         NoAnswer::Unreachable(error) => error.to_string(),

@@ -1,8 +1,8 @@
-//! A connection to the runtime, opened on demand, and again after it has ended.
+//! A connection to the runtime for streams, opened on demand, and again after it has ended.
 
 use std::cell::RefCell;
 use std::error::Error;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -16,7 +16,12 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::Mutex;
 
 use super::tasks::{LocalExecutor, spawn};
+use super::watched::Watched;
 use super::{Body, CONNECTION_WINDOW, MAX_HEADER_BYTES, MAX_RESETS, WINDOW};
+
+/// The length of a frame header, and the type of a SETTINGS frame (RFC 9113, sections 4.1 and 6.5).
+const FRAME_HEADER_BYTES: usize = 9;
+const SETTINGS: u8 = 4;
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +31,10 @@ pub(super) enum NoAnswer {
     Unreachable(std::io::Error),
     /// The connection ended before the answer.
     #[error("the connection to the runtime was lost: {0}")]
-    Lost(hyper::Error),
+    Lost(Box<dyn Error>),
+    /// What listens on the runtime's socket is no gRPC server.
+    #[error("what the runtime sends is not HTTP/2, on which gRPC is based")]
+    NotHttp2,
     /// The shared stream of events ended before it was open.
     #[error("the stream of events ended")]
     StreamEnded,
@@ -37,20 +45,78 @@ pub(super) enum NoAnswer {
 
 impl From<hyper::Error> for NoAnswer {
     fn from(error: hyper::Error) -> Self {
-        let reset = error.source().and_then(|source| source.downcast_ref());
-        let reset = reset.filter(|error: &&h2::Error| error.is_reset() && error.is_remote());
-        match reset.and_then(h2::Error::reason) {
+        let source = error.source().and_then(|source| source.downcast_ref());
+        match source.and_then(reset) {
             Some(reason) => Self::Reset(reason),
-            None => Self::Lost(error),
+            None => Self::Lost(error.into()),
         }
     }
 }
 
-/// A connection to the runtime. Clones share it.
+impl From<h2::Error> for NoAnswer {
+    fn from(error: h2::Error) -> Self {
+        match reset(&error) {
+            Some(reason) => Self::Reset(reason),
+            None => Self::Lost(error.into()),
+        }
+    }
+}
+
+/// Why the runtime ended a call alone, if it did.
+fn reset(error: &h2::Error) -> Option<h2::Reason> {
+    let is_reset = error.is_reset() && error.is_remote();
+    error.reason().filter(|_| is_reset)
+}
+
+/// The first frame that a runtime sends. Each HTTP/2 server begins with SETTINGS (RFC 9113, section 3.4).
+#[derive(Debug, Default)]
+pub(super) struct FirstFrame(RefCell<Vec<u8>>);
+
+impl FirstFrame {
+    /// These bytes were received.
+    fn read(&self, bytes: &[u8]) {
+        let mut header = self.0.borrow_mut();
+        let missing = FRAME_HEADER_BYTES - header.len();
+        header.extend(bytes.iter().take(missing));
+    }
+
+    /// Whether what the runtime sends is not HTTP/2.
+    pub(super) fn is_foreign(&self) -> bool {
+        let header = self.0.borrow();
+        header.get(3).is_some_and(|kind| *kind != SETTINGS)
+    }
+}
+
+/// Connects to the runtime.
+pub(super) async fn open_stream(
+    path: &Path,
+) -> Result<
+    (
+        Watched<Connection, impl FnMut(&[u8]) + use<>>,
+        Rc<FirstFrame>,
+    ),
+    NoAnswer,
+> {
+    let stream = Connection::open(path.to_owned()).await;
+    let stream = stream.map_err(NoAnswer::Unreachable)?;
+    let first = Rc::new(FirstFrame::default());
+    let seen = first.clone();
+    let see = move |bytes: &[u8]| seen.read(bytes);
+    Ok((Watched::new(stream, see), first))
+}
+
+/// A connection that is open.
+#[derive(Clone)]
+struct Open {
+    sender: SendRequest<Body>,
+    first: Rc<FirstFrame>,
+}
+
+/// A connection to the runtime for requests and answers that are streamed. Clones share it.
 #[derive(Clone)]
 pub(super) struct Upstream {
     path: Rc<PathBuf>,
-    sender: Rc<RefCell<Option<SendRequest<Body>>>>,
+    open: Rc<RefCell<Option<Open>>>,
     /// Locked while a connection is opened: other calls wait for it and use it too.
     connecting: Rc<Mutex<()>>,
     /// Called when a connection has ended.
@@ -61,15 +127,10 @@ impl Upstream {
     pub(super) fn new(path: PathBuf, on_lost: Rc<dyn Fn()>) -> Self {
         Self {
             path: Rc::new(path),
-            sender: Rc::default(),
+            open: Rc::default(),
             connecting: Rc::default(),
             on_lost,
         }
-    }
-
-    /// A separate connection to the same runtime.
-    pub(super) fn another(&self, on_lost: Rc<dyn Fn()>) -> Self {
-        Self::new(PathBuf::clone(&self.path), on_lost)
     }
 
     /// Sends a request, and calls `on_sent` once it is sent. The body of the returned response may be
@@ -79,29 +140,39 @@ impl Upstream {
         request: Request<Body>,
         on_sent: impl FnOnce(),
     ) -> Result<Response<Incoming>, NoAnswer> {
-        let mut sender = self.connected().await?;
-        sender.ready().await?;
-        let response = sender.send_request(request);
-        on_sent();
-        Ok(response.await?)
+        let Open { mut sender, first } = self.connect().await?;
+        let response = async {
+            sender.ready().await?;
+            let response = sender.send_request(request);
+            on_sent();
+            response.await
+        };
+        response.await.map_err(|error| match first.is_foreign() {
+            true => NoAnswer::NotHttp2,
+            false => error.into(),
+        })
     }
 
-    fn open(&self) -> Option<SendRequest<Body>> {
-        let sender = self.sender.borrow();
-        sender.clone().filter(|sender| !sender.is_closed())
+    fn current(&self) -> Option<Open> {
+        let open = self.open.borrow();
+        open.clone().filter(|open| !open.sender.is_closed())
+    }
+
+    /// Opens a connection, if there is none.
+    pub(super) async fn connected(&self) -> Result<(), NoAnswer> {
+        self.connect().await.map(drop)
     }
 
     /// The connection; opens a new one if there is none.
-    pub(super) async fn connected(&self) -> Result<SendRequest<Body>, NoAnswer> {
-        if let Some(sender) = self.open() {
-            return Ok(sender);
+    async fn connect(&self) -> Result<Open, NoAnswer> {
+        if let Some(open) = self.current() {
+            return Ok(open);
         }
         let _connecting = self.connecting.lock().await;
-        if let Some(sender) = self.open() {
-            return Ok(sender);
+        if let Some(open) = self.current() {
+            return Ok(open);
         }
-        let stream = Connection::open(PathBuf::clone(&self.path)).await;
-        let stream = stream.map_err(NoAnswer::Unreachable)?;
+        let (stream, first) = open_stream(&self.path).await?;
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .initial_stream_window_size(WINDOW)
@@ -119,8 +190,9 @@ impl Upstream {
             }
             on_lost();
         });
-        *self.sender.borrow_mut() = Some(sender.clone());
-        Ok(sender)
+        let open = Open { sender, first };
+        *self.open.borrow_mut() = Some(open.clone());
+        Ok(open)
     }
 }
 

@@ -26,6 +26,8 @@ pub enum Kind {
 }
 
 impl Kind {
+    pub(crate) const BOTH: [Self; 2] = [Self::Sandbox, Self::Container];
+
     /// The call that lists them.
     pub(crate) fn list(self) -> Rpc {
         match self {

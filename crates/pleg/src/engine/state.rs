@@ -290,13 +290,13 @@ impl Engine {
         let calls = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
         calls
             .into_iter()
-            .filter_map(|call| self.ledger.node_call_waits(call))
+            .filter_map(|call| self.ledger.node_call(call))
     }
 
     /// How long the calls for the whole node have been outstanding.
     pub(super) fn ages(&self, now: Instant) -> Ages {
         let age = |call| {
-            let since = self.ledger.node_call_waits(call)?;
+            let since = self.ledger.node_call(call)?;
             Some(now.duration_since(since))
         };
         Ages {

@@ -10,30 +10,31 @@ use testbed_driver::Network;
 const EXAMPLES: &str = "\
 Examples, after 'testbed up':
   testbed-pods run web --container main --container sidecar
-  testbed-pods run load --count 100       # load-0 to load-99, prints their sandbox ids
-  testbed-pods kill web main              # like the OOM killer
-  testbed-pods restart web main           # like the kubelet after it
-  testbed-pods dead 500                   # a large list of containers
+  testbed-pods run load --count 100  # load-0 to load-99, prints their sandbox ids
+  testbed-pods kill web main         # like the OOM killer
+  testbed-pods restart web main      # like the kubelet after it
+  testbed-pods dead 500              # a large list of containers
   testbed-pods rm --all
 
 The container status lock of containerd; ListContainers is stuck for 30 s:
   sandbox=$(testbed-pods run victim)
   testbed shim-stop $sandbox
   testbed-pods lock victim main --for 30s &
-  testbed-pods kill web main              # works, and a kubelet would not notice
+  testbed-pods kill web main         # works, and a kubelet would not notice
   wait; testbed shim-cont $sandbox
 
-A POD is NAME or NAMESPACE/NAME. Only pods that this command (or its library) has created are
-listed, and only instances of the testbed are used.
+A POD is NAME or NAMESPACE/NAME. Only pods that this command (or its library) has
+created are listed, and only instances of the testbed are used.
 
-Exit codes: 0 done, 1 failed (stderr has the reason in one sentence), 2 usage error";
+Exit codes: 0 done, 1 failed (stderr has the reason in one sentence), 2 usage
+error";
 
 /// The container of a pod if none is given.
 pub(crate) const CONTAINER: &str = "main";
 
 /// Run, stop and break pods on the testbed
 #[derive(Debug, Parser)]
-#[command(after_help = EXAMPLES, styles = Styles::plain(), max_term_width = 100)]
+#[command(after_help = EXAMPLES, styles = Styles::plain(), max_term_width = 80)]
 pub(crate) struct Args {
     /// CRI endpoint of the instance, which 'testbed endpoint' prints
     #[arg(
@@ -177,6 +178,20 @@ mod tests {
     #[test]
     fn the_command_line_is_valid() {
         Args::command().debug_assert();
+    }
+
+    #[test]
+    fn the_help_fits_a_terminal_of_80_columns() {
+        let mut command = Args::command();
+        command.build();
+        let verbs = command.get_subcommands_mut();
+        let mut helps: Vec<String> = verbs
+            .map(|verb| verb.render_long_help().to_string())
+            .collect();
+        helps.push(command.render_long_help().to_string());
+        for line in helps.iter().flat_map(|help| help.lines()) {
+            assert!(line.chars().count() <= 80, "{line}");
+        }
     }
 
     #[test]

@@ -1,0 +1,89 @@
+//! The runtime, called through the guard if there is one.
+//!
+//! ```text
+//!   a call --> its connection is lost --the way to the runtime has changed--> it is made again
+//!                                     \--it is still the same way-----------> the call is lost
+//! ```
+//!
+//! A guard that ends, or that stops responding, takes the connection along, which shows nothing of the
+//! runtime: a kubelet makes its calls again, too. A guard that still responds has closed the connection
+//! because its own to the runtime ended. All calls of an agent only read, so each may be made twice.
+
+use std::future::Future;
+
+use cri::Endpoint;
+use guard_api::OBSERVER;
+use pleg::model::id::Id;
+use pleg::model::listed::{ListedContainer, ListedSandbox};
+use pleg::model::status::{ContainerStatus, SandboxStatus};
+use pleg::runtime::grpc::GrpcRuntime;
+use pleg::runtime::{Announcements, CallError, Listing, NoConnection, Runtime, RuntimeVersion};
+
+use super::Guard;
+
+/// A runtime, perhaps behind a guard.
+#[derive(Debug)]
+pub(crate) struct Through {
+    runtime: GrpcRuntime,
+    guard: Option<Guard>,
+}
+
+impl Through {
+    /// The runtime at `endpoint`, and the guard that may be in front of it.
+    pub(crate) fn new(endpoint: &Endpoint, guard: Option<Guard>, max_message_size: usize) -> Self {
+        let runtime = match &guard {
+            // One set of calls: the agent does not repeat the calls of a kubelet.
+            Some(guard) => GrpcRuntime::via(guard.connect(), max_message_size, OBSERVER),
+            None => GrpcRuntime::new(endpoint, max_message_size),
+        };
+        Self { runtime, guard }
+    }
+
+    /// Makes a call, and makes it again as long as the way to the runtime changes before its answer.
+    async fn call<A, F>(&self, call: impl Fn() -> F + Send) -> Result<A, CallError>
+    where
+        F: Future<Output = Result<A, CallError>> + Send,
+    {
+        let Some(guard) = &self.guard else {
+            return call().await;
+        };
+        loop {
+            let way = guard.way();
+            let answer = call().await;
+            let is_lost = matches!(&answer, Err(CallError::Unavailable(why)) if why.cause == NoConnection::Lost);
+            if !is_lost || !guard.has_changed_since(way).await {
+                return answer;
+            }
+        }
+    }
+}
+
+impl Runtime for Through {
+    async fn version(&self) -> Result<RuntimeVersion, CallError> {
+        self.call(|| self.runtime.version()).await
+    }
+
+    async fn list_sandboxes(&self) -> Result<Listing<ListedSandbox>, CallError> {
+        self.call(|| self.runtime.list_sandboxes()).await
+    }
+
+    async fn list_containers(&self) -> Result<Listing<ListedContainer>, CallError> {
+        self.call(|| self.runtime.list_containers()).await
+    }
+
+    async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
+        self.call(|| self.runtime.sandbox_status(id)).await
+    }
+
+    async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
+        self.call(|| self.runtime.container_status(id)).await
+    }
+
+    async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
+        self.call(|| self.runtime.container_pid(id)).await
+    }
+
+    async fn announcements(&self) -> Result<Announcements, CallError> {
+        self.call(|| self.runtime.announcements()).await
+    }
+}

@@ -1,0 +1,61 @@
+//! How many calls may be outstanding: fewer while none is answered.
+
+use tokio::time::Instant;
+
+use super::limits::{RESERVED_CALLS, SMALLEST_WINDOW, SUSPECT};
+
+/// The smallest size, with the reserved places.
+const MIN_SIZE: usize = SMALLEST_WINDOW + RESERVED_CALLS;
+
+/// The window of outstanding calls. Stuck calls are not in it.
+#[derive(Clone, Debug)]
+pub(super) struct Window {
+    max: usize,
+    size: usize,
+    /// When it last grew or shrank, or the first call was sent.
+    changed: Instant,
+}
+
+impl Window {
+    /// An open window.
+    pub(super) fn new(max: usize, now: Instant) -> Self {
+        let max = max.max(MIN_SIZE);
+        Self {
+            max,
+            size: max,
+            changed: now,
+        }
+    }
+
+    pub(super) fn size(&self) -> usize {
+        self.size
+    }
+
+    pub(super) fn max(&self) -> usize {
+        self.max
+    }
+
+    /// The first call is sent: the time before it is no time without answers.
+    pub(super) fn note_first_call(&mut self, now: Instant) {
+        self.changed = now;
+    }
+
+    /// A call was answered.
+    pub(super) fn grow(&mut self, now: Instant) {
+        self.size = (self.size * 2).min(self.max);
+        self.changed = now;
+    }
+
+    /// Calls are outstanding, and none has been answered until `now`.
+    pub(super) fn shrink(&mut self, now: Instant) {
+        while now >= self.changed + SUSPECT {
+            self.changed += SUSPECT;
+            self.size = (self.size / 2).max(MIN_SIZE);
+        }
+    }
+
+    /// When it shrinks if no call is answered.
+    pub(super) fn shrinks_at(&self) -> Option<Instant> {
+        (self.size > MIN_SIZE).then(|| self.changed + SUSPECT)
+    }
+}

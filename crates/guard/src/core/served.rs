@@ -1,0 +1,81 @@
+//! When callers last requested and received the lists of one kind. The lists of a kubelet's PLEG have no
+//! filter, so all times but that of the request are those of complete lists.
+
+use tokio::time::Instant;
+
+use super::Caller;
+use super::lists::Called;
+
+/// When callers last requested and received lists.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Served {
+    /// When a caller that the guard may answer last requested a list.
+    requested: Option<Instant>,
+    /// When such a caller last received a list, from the runtime or from the guard.
+    listed: Option<Instant>,
+    /// When a list was last answered from the rows.
+    answered: Option<Instant>,
+    /// When an answer of the runtime was last passed on, a list or an error.
+    passed: Option<Instant>,
+    /// When a caller last cancelled an overdue list.
+    refused: Option<Instant>,
+}
+
+impl Served {
+    /// A caller requests a list.
+    pub(super) fn note_request(&mut self, from: Caller, now: Instant) {
+        if from == Caller::Client {
+            self.requested = Some(now);
+        }
+    }
+
+    /// An answer of the runtime is passed on.
+    pub(super) fn note_passed(&mut self, called: &Called, is_list: bool, now: Instant) {
+        if called.filter.is_whole() {
+            self.passed = Some(now);
+        }
+        if called.is_relist() && is_list {
+            self.listed = Some(now);
+        }
+    }
+
+    /// A list is answered from the rows.
+    pub(super) fn note_answered(&mut self, called: &Called, now: Instant) {
+        if called.is_relist() {
+            self.answered = Some(now);
+            self.listed = Some(now);
+        }
+    }
+
+    /// A caller has cancelled an overdue list.
+    pub(super) fn note_refused(&mut self, called: &Called, now: Instant) {
+        if called.is_relist() {
+            self.refused = Some(now);
+        }
+    }
+
+    /// When a caller that the guard may answer last requested a list.
+    pub(super) fn requested(&self) -> Option<Instant> {
+        self.requested
+    }
+
+    /// When such a caller last received a list.
+    pub(super) fn listed(&self) -> Option<Instant> {
+        self.listed
+    }
+
+    /// Whether a list was answered from the rows at this time or later.
+    pub(super) fn has_answered_since(&self, time: Instant) -> bool {
+        self.answered >= Some(time)
+    }
+
+    /// Whether the caller of the last list gave it up.
+    pub(super) fn refuses(&self) -> bool {
+        self.refused > self.listed
+    }
+
+    /// Whether a caller gave a list up since an answer of the runtime was last passed on.
+    pub(super) fn refuses_since_passed(&self) -> bool {
+        self.refused > self.passed
+    }
+}

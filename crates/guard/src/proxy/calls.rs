@@ -1,0 +1,137 @@
+//! The calls on which the core decides: their callers, and the tasks that wait for the runtime's answers.
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use http::Request;
+use tokio::sync::oneshot;
+use tokio::task::AbortHandle;
+
+use super::added::{Added, Passage};
+use super::answer::Answer;
+use crate::core::{CallId, Caller, RuntimeCallId};
+
+/// The callers that wait, and the outstanding calls to the runtime.
+#[derive(Default)]
+pub(super) struct Calls {
+    last: u64,
+    waiting: BTreeMap<CallId, Waiting>,
+    outstanding: BTreeMap<RuntimeCallId, AbortHandle>,
+}
+
+/// A caller that waits.
+struct Waiting {
+    from: Caller,
+    request: Passing,
+    answer: oneshot::Sender<Answer>,
+}
+
+/// Whether the request of a caller is passed on.
+enum Passing {
+    /// The core has not decided yet.
+    Undecided(Request<Bytes>, Passage),
+    /// The guard keeps it, and may pass it on later: its latency is not measured.
+    Kept(Request<Bytes>),
+    /// It is passed on; measured if that was at once.
+    Passed(Option<Passage>),
+}
+
+impl Passing {
+    /// Marks the request as passed on, and returns it.
+    fn pass(&mut self) -> Option<Request<Bytes>> {
+        let (request, passed) = match std::mem::replace(self, Self::Passed(None)) {
+            Self::Undecided(request, passage) => (Some(request), Self::Passed(Some(passage))),
+            Self::Kept(request) => (Some(request), Self::Passed(None)),
+            passed @ Self::Passed(_) => (None, passed),
+        };
+        *self = passed;
+        request
+    }
+
+    /// Marks the request as kept, unless it is passed on.
+    fn keep(&mut self) {
+        *self = match std::mem::replace(self, Self::Passed(None)) {
+            Self::Undecided(request, _) => Self::Kept(request),
+            decided @ (Self::Kept(_) | Self::Passed(_)) => decided,
+        };
+    }
+}
+
+impl Calls {
+    /// Adds a caller. Its answer is sent to the receiver.
+    pub(super) fn add(
+        &mut self,
+        request: Request<Bytes>,
+        from: Caller,
+        passage: Passage,
+    ) -> (CallId, oneshot::Receiver<Answer>) {
+        let (answer, receiver) = oneshot::channel();
+        self.last += 1;
+        let call = CallId(self.last);
+        let waiting = Waiting {
+            from,
+            request: Passing::Undecided(request, passage),
+            answer,
+        };
+        self.waiting.insert(call, waiting);
+        (call, receiver)
+    }
+
+    /// The core has decided. A request that is not passed on yet is kept.
+    pub(super) fn decided(&mut self, call: CallId) {
+        if let Some(waiting) = self.waiting.get_mut(&call) {
+            waiting.request.keep();
+        }
+    }
+
+    /// The request to pass on, unless the caller has left.
+    pub(super) fn pass(&mut self, call: CallId) -> Option<(Request<Bytes>, Caller)> {
+        let waiting = self.waiting.get_mut(&call)?;
+        Some((waiting.request.pass()?, waiting.from))
+    }
+
+    /// The request was sent to the runtime.
+    pub(super) fn sent(&mut self, call: CallId) {
+        if let Some(waiting) = self.waiting.get_mut(&call)
+            && let Passing::Passed(Some(passage)) = &mut waiting.request
+        {
+            passage.sent();
+        }
+    }
+
+    /// Answers a caller. An observer whose call was lost gets no answer: it loses its connection instead.
+    pub(super) fn answer(&mut self, call: CallId, answer: Answer, added: &Added) {
+        let Some(waiting) = self.waiting.remove(&call) else {
+            return;
+        };
+        match (answer.complete, waiting.request) {
+            (Some(complete), Passing::Passed(Some(passage))) => passage.ended(complete, added),
+            (None, _) if waiting.from == Caller::Observer => return,
+            _ => {}
+        }
+        // The receiver may be gone; ignore the error.
+        let _ = waiting.answer.send(answer);
+    }
+
+    /// A caller has left. Returns whether it was waiting.
+    pub(super) fn leave(&mut self, call: CallId) -> bool {
+        self.waiting.remove(&call).is_some()
+    }
+
+    /// A task waits for the answer to this call.
+    pub(super) fn begin(&mut self, runtime_call: RuntimeCallId, task: AbortHandle) {
+        self.outstanding.insert(runtime_call, task);
+    }
+
+    /// The call has ended.
+    pub(super) fn end(&mut self, runtime_call: RuntimeCallId) {
+        self.outstanding.remove(&runtime_call);
+    }
+
+    /// Cancels the call.
+    pub(super) fn cancel(&mut self, runtime_call: RuntimeCallId) {
+        if let Some(task) = self.outstanding.remove(&runtime_call) {
+            task.abort();
+        }
+    }
+}

@@ -81,9 +81,19 @@ impl<S: Source> Probing<S> {
     }
 
     /// Observes the runtime until the report is complete, or the time is up; `None` if the agent is
-    /// gone.
+    /// gone. An agent whose runtime announces all changes may have last listed pods long ago.
     pub async fn observe(&mut self) -> Option<()> {
-        self.observe_since(None).await.map(|_| ())
+        let since = match S::IS_AGENT {
+            true => self.refresh().await,
+            false => None,
+        };
+        self.observe_since(since).await.map(|_| ())
+    }
+
+    /// Requests a look at all pods. Returns since when one is due, if there will be one.
+    async fn refresh(&self) -> Option<Instant> {
+        let now = Instant::now();
+        self.observation.source.refresh().await.then_some(now)
     }
 
     /// The same by a look that was begun `since` then, if nothing is wrong: a runtime that has gone
@@ -112,9 +122,8 @@ impl<S: Source> Probing<S> {
                 disagreements.check(observed, process).await;
             }
             let calls = single_calls.as_ref();
-            let is_current = S::IS_AGENT
-                || since
-                    .is_none_or(|since| observed.has_trouble() || observed.is_newer_than(since));
+            let is_current =
+                since.is_none_or(|since| observed.has_trouble() || observed.is_newer_than(since));
             is_current
                 && calls.is_none_or(|calls| calls.are_decided(observed.has_trouble()))
                 && disagreements.is_decided(observed)
@@ -126,8 +135,8 @@ impl<S: Source> Probing<S> {
     /// observed again: a fault that has ended is no reason to kill a process.
     pub async fn finish(mut self) -> Option<ProbeFacts> {
         self.observation.prolong();
-        self.observation.source.refresh();
-        let observed = self.observe_since(Some(Instant::now())).await?;
+        let since = self.refresh().await;
+        let observed = self.observe_since(since).await?;
         let Self {
             asking,
             observation,

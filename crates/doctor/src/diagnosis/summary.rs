@@ -91,8 +91,8 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
     if probes.undecided > 0 {
         let rows = counted(probes.undecided, "row");
         return Some(format!(
-            "the runtime responds, but {rows} of its lists may be wrong, and the lists were not \
-             answered again"
+            "the runtime responds, but {rows} of its lists may be wrong: it is not known whether their \
+             processes run"
         ));
     }
     if probes.unobserved > 0 {

@@ -99,6 +99,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     };
     let mut past = logs::add(facts, &mut findings, &wanted, is_over);
     leave_out::processes_that_are_named(&mut findings, &facts.host);
+    leave_out::measured_without_cpu_time(&mut findings);
     leave_out_superseded(&mut findings);
     for finding in findings.iter_mut().chain(&mut past) {
         leave_out::advice(finding, &facts.probes);

@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn of_a_process_the_parent_and_the_start_are_known_until_it_has_ended() {
         let stat = |state: char| {
-            format!("77 (a) R 1 (b)) {state} 12 7 7 0 -1 0 0 0 0 0 1 1 0 0 20 0 3 0 9900 1 2")
+            format!("77 (a) R 1 (b)) {state} 12 7 7 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 9900 1 2")
         };
         let alive = life(&stat('D')).unwrap();
         assert_eq!((alive.parent, alive.started.as_secs()), (12, 99));

@@ -103,8 +103,10 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
     };
     let sentence = match asked {
         Asked::Killed => format!("{who} was killed and does not end: {why}"),
-        Asked::Exited if Some(process.pid) != task.init => format!("{who} cannot end: {why}"),
-        Asked::Exited => format!("{who} has exited, which is not reported: {why}"),
+        Asked::Exited if Some(process.pid) == task.init && process.has_ended() => {
+            format!("{who} has exited, which is not reported: {why}")
+        }
+        Asked::Exited => format!("{who} cannot end: {why}"),
         Asked::Terminated => format!("{who} is to stop, and does not receive the signal: {why}"),
         Asked::SandboxEnded => format!("{who} lives on although its sandbox has ended: {why}"),
     };
@@ -206,6 +208,22 @@ mod tests {
         assert_eq!(found.culprit.pid, Some(81));
         let advice = &found.advice[0];
         assert!(advice.contains("cannot be killed") && advice.contains("do not kill its shim"));
+    }
+
+    /// Its first thread has ended, and is a zombie until the last one has.
+    #[test]
+    fn a_process_of_which_one_thread_cannot_be_killed_has_not_exited() {
+        let node = container().first_thread_ended(81);
+        let found = only(node.blocked(81, "nfs_wait_bit_killable"));
+        assert_eq!(
+            found.sentence,
+            "container app of pod shop/web cannot end: app (81) waits in the kernel, in \
+             nfs_wait_bit_killable"
+        );
+        assert!(
+            found.evidence[0].starts_with("app (81) lives on in other threads"),
+            "{found:#?}"
+        );
     }
 
     #[test]

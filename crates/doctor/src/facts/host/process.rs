@@ -203,6 +203,11 @@ impl Process {
         is_stopped(self.state)
     }
 
+    /// Whether it has ended, and its parent has not waited for it yet.
+    pub fn has_ended(&self) -> bool {
+        base::host::has_ended(self.state, self.thread_count)
+    }
+
     /// Its state as a phrase.
     pub fn doing(&self) -> String {
         let doing = match self.state {
@@ -211,6 +216,7 @@ impl Process {
             'D' => "waits in the kernel and cannot be killed (state D)",
             'T' => "is stopped (state T)",
             't' => "is stopped by a debugger (state t)",
+            'Z' if !self.has_ended() => "lives on in other threads than its first",
             'Z' => "is a zombie (state Z)",
             _ => "is in an unknown state",
         };

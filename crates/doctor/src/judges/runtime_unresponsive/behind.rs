@@ -35,7 +35,7 @@ fn running<'a>(facts: &'a NodeFacts, name: &str) -> Vec<&'a Process> {
     let host = &facts.host;
     let all = host.all_processes().iter();
     let is_one = |process: &&Process| {
-        let is_dead = process.state == 'Z';
+        let is_dead = process.has_ended();
         is_named(process, name) && !is_dead && !is_in_a_pod(process)
     };
     let all: Vec<&Process> = all.filter(is_one).collect();

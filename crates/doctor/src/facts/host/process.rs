@@ -1,6 +1,7 @@
 //! Processes and threads, as far as the safe files of `/proc` show them.
 
 pub use base::host::{EndSignal, RuncCommand};
+use causes::finding::PodName;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Fact, Missing};
@@ -48,6 +49,9 @@ pub struct Process {
     /// What it is to do, if it is a `runc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runc: Option<RuncCommand>,
+    /// The pod for which it was started, if it is a CNI plugin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin_of: Option<PodName>,
     /// Its control groups in the relevant hierarchies.
     pub cgroups: Vec<CgroupPath>,
     /// Its file descriptors.

@@ -114,6 +114,8 @@ mod tests {
                 .collect(),
             pending: Some(EndSignal::Term),
             tracer: Some(4_000_000),
+            // Few are.
+            plugin_of: None,
             runc: Some(RuncCommand {
                 verb: "checkpoint".to_owned(),
                 container: Some("f".repeat(64)),

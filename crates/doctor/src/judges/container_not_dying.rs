@@ -8,7 +8,7 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::ending::{Asked, Ending, Held, endings};
 use crate::evidence::exits::who;
-use crate::evidence::lack::{lack, lack_of_processes};
+use crate::evidence::lack::{lack_of_processes, lack_of_tasks};
 use crate::evidence::remedy::{in_the_kernel, thaw};
 use crate::evidence::runc::hung_runcs;
 use crate::evidence::shims::shims;
@@ -25,7 +25,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     };
     let reported = endings.iter().filter(is_reported);
     let findings: Vec<Finding> = reported.map(|ending| of(facts, ending)).collect();
-    let missing = [lack_of_processes(&facts.host), lack(&facts.probes.tasks)];
+    let missing = [lack_of_processes(&facts.host), lack_of_tasks(&facts.probes)];
     Opinion::of(findings, missing)
 }
 
@@ -271,6 +271,14 @@ mod tests {
             evidence.contains("2 processes of `runc kill`"),
             "{evidence}"
         );
+    }
+
+    #[test]
+    fn where_there_is_no_runtime_none_was_probed() {
+        let mut facts = container().facts();
+        facts.probes.tasks = crate::facts::Fact::default();
+        let why = "the runtime was not probed".to_owned();
+        assert_eq!(judge(&facts), Opinion::CannotTell(why));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use cri::Rpc;
 
 use super::Opinion;
 use crate::evidence::exits::says;
-use crate::evidence::lack::{NOT_PROBED, lack};
+use crate::evidence::lack::{NOT_PROBED, lack_of_tasks};
 use crate::evidence::remedy::{blame, look_for, resume};
 use crate::evidence::shims::{Shim, serving, shims};
 use crate::evidence::who::{culprit, go, not_answered, of_pod, short, subject};
@@ -65,7 +65,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     findings.extend(unnamed.map(|shim| of_stopped(facts, shim)));
     findings.extend(unnoticed::judge(facts, shims));
     findings.extend(without_conmon::judge(facts));
-    let unseen = seen.as_ref().err().cloned().or(lack(&probes.tasks));
+    let unseen = seen.as_ref().err().cloned().or(lack_of_tasks(probes));
     let role = match probes.is_crio() {
         true => "conmon",
         false => "shim",

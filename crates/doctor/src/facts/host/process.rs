@@ -35,6 +35,9 @@ pub struct Process {
     /// The memory that it has resident, if it is a daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_kib: Option<u64>,
+    /// Its network namespace, if it is a daemon or process 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
     /// How many threads it has.
     pub thread_count: u32,
     /// Threads in uninterruptible sleep, and all threads of processes that run containers, up to

@@ -223,6 +223,19 @@ mod tests {
     }
 
     #[test]
+    fn a_status_that_takes_seconds_is_named_where_nothing_else_is_wrong() {
+        let slow = node("cri-o", "1.37.0").status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
+        let mut facts = slow.facts();
+        let call = facts.probes.calls.last_mut().unwrap();
+        (call.end, call.seconds) = (End::Answered, 3.7);
+        let diagnosis = diagnose(&facts, |_| true);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Ok);
+        let said =
+            "cri-o 1.37.0 responds; ContainerStatus of container app of pod shop/web took 3.7s";
+        assert!(diagnosis.summary.contains(said), "{}", diagnosis.summary);
+    }
+
+    #[test]
     fn a_runtime_that_does_not_know_what_it_listed_is_not_called_healthy() {
         let mut facts = node("containerd", "1.7.24").facts();
         facts.probes.undecided = 1;

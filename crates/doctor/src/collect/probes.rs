@@ -17,6 +17,7 @@ use super::names::{names, running_without_sandbox};
 use super::observation::{Observation, OwnEngine, Source};
 use super::observed::Observed;
 use super::single_calls::SingleCalls;
+use super::slow_calls::SlowCalls;
 use super::task_folder::{Listed, TaskFolder};
 use super::{report, stacks};
 use crate::facts::kubelet::KubeletHealth;
@@ -48,6 +49,7 @@ pub struct Probing<S> {
     runtime: Arc<GrpcRuntime>,
     single_calls: Option<SingleCalls>,
     disagreements: Disagreements,
+    slow: SlowCalls,
     kubelet: JoinHandle<Fact<KubeletHealth>>,
 }
 
@@ -75,6 +77,7 @@ impl<S: Source> Probing<S> {
             runtime,
             single_calls: None,
             disagreements: Disagreements::new(folder),
+            slow: SlowCalls::default(),
             kubelet: tokio::spawn(kubelet::health(asking.kubelet)),
             asking,
         }
@@ -105,10 +108,12 @@ impl<S: Source> Probing<S> {
             runtime,
             single_calls,
             disagreements,
+            slow,
             ..
         } = self;
         let socket = asking.endpoint.path();
         let settled = observation.complete(async |observed| {
+            slow.note(observed);
             if observed.unreachable().is_some() {
                 return true;
             }
@@ -142,6 +147,7 @@ impl<S: Source> Probing<S> {
             observation,
             single_calls,
             disagreements,
+            slow,
             kubelet,
             ..
         } = self;
@@ -151,6 +157,9 @@ impl<S: Source> Probing<S> {
         };
         let names = names(&observed.pods);
         let mut facts = report::facts(&observed, &names, &disagreeing, S::IS_AGENT);
+        let slow = slow.answered(&observed);
+        let slow = slow.map(|call| report::slow(call, &names, S::IS_AGENT));
+        facts.calls.extend(slow);
         facts.undecided = undecided;
         facts.endpoint = asking.endpoint.to_string();
         facts.as_root = rustix::process::geteuid().is_root();

@@ -6,19 +6,21 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Extension, RawQuery, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use bytes::Bytes;
 use futures_util::stream;
 use pleg::out::health::HealthState;
 use pleg::out::status_report::StatusReport;
 use serde::Serialize;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex, Semaphore};
+use tokio::time::{Instant, sleep_until};
 
 use crate::agent::Agent;
 use crate::listeners::{Endless, MAX_CONNECTIONS};
@@ -27,6 +29,13 @@ use crate::shared_answer::{Given, SharedAnswer};
 
 /// How many clients may read `/v1/events` at once; the other connections are for everything else.
 const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
+
+/// The shortest time between two relists that clients request: lists are the most expensive calls, and a
+/// kubelet makes them as often.
+const RELISTS_APART: Duration = Duration::from_secs(1);
+
+/// When a client last requested a relist.
+type LastRelist = Arc<Mutex<Option<Instant>>>;
 
 /// Health and metrics, which any client may read.
 pub fn health_router(agent: Agent) -> Router {
@@ -46,8 +55,10 @@ pub fn router(agent: Agent) -> Router {
         .route("/v1/status", get(status))
         .route("/v1/pods", get(pods))
         .route("/v1/events", get(events))
+        .route("/v1/relist", post(relist))
         .layer(Extension(Arc::new(Semaphore::new(MAX_EVENT_STREAMS))))
         .layer(Extension(SharedAnswer::default()))
+        .layer(Extension(LastRelist::default()))
         .with_state(agent.clone());
     health_router(agent).merge(v1)
 }
@@ -132,6 +143,20 @@ async fn pods(State(agent): State<Agent>, Extension(shared): Extension<SharedAns
         }
     };
     Ok(json(text))
+}
+
+/// Requests a relist that begins after now.
+async fn relist(
+    State(agent): State<Agent>,
+    Extension(last): Extension<LastRelist>,
+) -> &'static str {
+    let mut last = last.lock().await;
+    if let Some(last) = *last {
+        sleep_until(last + RELISTS_APART).await;
+    }
+    *last = Some(Instant::now());
+    agent.pleg.request_relist();
+    "ok\n"
 }
 
 /// The Ready condition of a node whose pods this process keeps running.

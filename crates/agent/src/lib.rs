@@ -5,7 +5,7 @@
 //!           |                  |
 //!           v                  v
 //!        daemon: Pleg ---> http: /healthz /readyz /livez
-//!                 |              /v1/status /v1/pods /v1/events  <--- client: other commands
+//!                 |   /v1/status /v1/pods /v1/events /v1/relist  <--- client: other commands
 //!                 |---> Metrics: /metrics, /metrics/kubelet
 //!                 |---> static_pods: the sync loop of `pleg run`; /v1/node
 //!                 |---> history: what happened, recorded on disk

@@ -9,6 +9,7 @@ use cri::Endpoint;
 use node::Node;
 use pleg::model::event::EventType;
 use pleg::out::record::Record;
+use pleg::runtime::Rpc;
 use pleg_text::GoDuration;
 use tokio::time::{sleep, timeout};
 
@@ -58,6 +59,27 @@ async fn a_client_learns_what_the_daemon_knows_and_what_happens() {
     };
     let died = timeout(TEST_TIMEOUT, died).await.unwrap();
     assert_eq!(died.exit_code, Some(3));
+}
+
+#[tokio::test]
+async fn a_client_requests_a_relist_long_before_the_next_one_is_due() {
+    let config = AgentConfig {
+        relist_period: GoDuration(Duration::from_secs(60)),
+        ..AgentConfig::default()
+    };
+    let node = Node::up(&["web"], config).await;
+    let client = client_of(&node).await;
+    let lists = || node.sim.calls_made(Rpc::ListContainers);
+    for _ in 0..2 {
+        let before = lists();
+        client.relist().await.unwrap();
+        let relists = async {
+            while lists() == before {
+                sleep(Duration::from_millis(10)).await;
+            }
+        };
+        timeout(TEST_TIMEOUT, relists).await.unwrap();
+    }
 }
 
 #[tokio::test]

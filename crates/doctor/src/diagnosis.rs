@@ -99,6 +99,7 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
     };
     let mut past = logs::add(facts, &mut findings, &wanted, is_over);
     leave_out::processes_that_are_named(&mut findings, &facts.host);
+    leave_out::measured_without_cpu_time(&mut findings);
     leave_out_superseded(&mut findings);
     for finding in findings.iter_mut().chain(&mut past) {
         leave_out::advice(finding, &facts.probes);
@@ -219,6 +220,19 @@ mod tests {
             "{}",
             diagnosis.summary
         );
+    }
+
+    #[test]
+    fn a_status_that_takes_seconds_is_named_where_nothing_else_is_wrong() {
+        let slow = node("cri-o", "1.37.0").status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
+        let mut facts = slow.facts();
+        let call = facts.probes.calls.last_mut().unwrap();
+        (call.end, call.seconds) = (End::Answered, 3.7);
+        let diagnosis = diagnose(&facts, |_| true);
+        assert_eq!(diagnosis.verdict, NodeVerdict::Ok);
+        let said =
+            "cri-o 1.37.0 responds; ContainerStatus of container app of pod shop/web took 3.7s";
+        assert!(diagnosis.summary.contains(said), "{}", diagnosis.summary);
     }
 
     #[test]

@@ -15,6 +15,11 @@ const fn seconds(seconds: u64) -> Duration {
 /// A stuck call that is outstanding for longer is a fault: the engine has the same limit.
 pub(crate) const HANGS_AFTER: Duration = OVERDUE_AT_LATEST;
 
+/// The same of a status call to CRI-O. If a container's process has ended and there is no exit file of
+/// its conmon, CRI-O looks for the file for 3.7 s before it answers, each time (`UpdateContainerStatus` in
+/// `internal/oci/runtime_oci.go`).
+pub(crate) const CRIO_STATUS_HANGS_AFTER: Duration = seconds(5);
+
 /// The same of both lists together: they may take long on this node.
 pub(crate) const BOTH_LISTS_HANG_AFTER: Duration = seconds(9);
 

@@ -47,7 +47,7 @@ pub struct Config {
     /// The time from the end of one relist to the next; the kubelet's 1 s.
     pub relist_period: Duration,
     /// The longest period while all changes are announced by the stream or the kernel. A change that is
-    /// not announced, and a runtime that stops while no process exits, is observed within this time.
+    /// not announced is observed within this time.
     pub relist_ceiling: Duration,
     /// How long no pod may be observed before the node is Unhealthy; the kubelet's 3 min.
     pub relist_threshold: Duration,

@@ -139,6 +139,11 @@ impl AgentClient {
         request::json(&self.socket, "/v1/pods").await
     }
 
+    /// `POST /v1/relist`: the agent lists all pods once more, from now on. Older agents do not accept it.
+    pub async fn relist(&self) -> Result<(), ClientError> {
+        request::post(&self.socket, "/v1/relist").await
+    }
+
     /// `GET /v1/events`.
     pub async fn events(&self) -> Result<Events, ClientError> {
         request::body(&self.socket, "/v1/events")

@@ -42,6 +42,14 @@ pub async fn body(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
         .map_err(|_| ClientError::Silent(socket.to_owned()))?
 }
 
+/// Whether `POST path` is accepted.
+pub async fn post(socket: &Path, path: &str) -> Result<(), ClientError> {
+    let request = Request::post(path).body(Full::default());
+    let accepted = timeout(ANSWER_TIMEOUT, send(socket, request)).await;
+    let accepted = accepted.map_err(|_| ClientError::Silent(socket.to_owned()))?;
+    accepted.map(drop)
+}
+
 async fn get(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
     send(socket, Request::get(path).body(Full::default())).await
 }

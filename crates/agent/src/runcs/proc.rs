@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn the_parent_and_the_start_of_a_process_are_read_until_it_has_ended() {
         let stat = |state: char| {
-            format!("77 (a) R 1 (b)) {state} 12 7 7 0 -1 0 0 0 0 0 1 1 0 0 20 0 3 0 9900 1 2")
+            format!("77 (a) R 1 (b)) {state} 12 7 7 0 -1 0 0 0 0 0 1 1 0 0 20 0 1 0 9900 1 2")
         };
         let alive = live_process(&stat('D')).unwrap();
         assert_eq!((alive.parent, alive.started.as_secs()), (12, 99));

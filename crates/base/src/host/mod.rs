@@ -13,7 +13,8 @@ pub use blocking::Blocking;
 pub use directories::{id_directories, is_id, state_directories, task_directories};
 pub use ids::{IdSource, Ids, no_ids, read_ids, runtime_ids};
 pub use process::{
-    EndSignal, ProcessStat, ProcessStatus, RUNC_OVERDUE_AFTER, RuncCommand, is_runc, is_shim,
+    EndSignal, ProcessStat, ProcessStatus, RUNC_OVERDUE_AFTER, RuncCommand, has_ended, is_runc,
+    is_shim,
 };
 pub use replace::replace;
 pub use runtime_folder::ids_in;

@@ -53,8 +53,14 @@ impl ProcessStat {
 
     /// Whether it has ended, and its parent has not waited for it yet.
     pub fn has_ended(&self) -> bool {
-        matches!(self.state, 'Z' | 'X')
+        has_ended(self.state, self.threads)
     }
+}
+
+/// Whether a process in this state has ended. The first thread of one that lives may have ended: the
+/// kernel counts it among the threads until the last one has ended.
+pub fn has_ended(state: char, threads: u32) -> bool {
+    matches!(state, 'Z' | 'X') && threads <= 1
 }
 
 /// The lines of `/proc/PID/status` that are of use.
@@ -179,18 +185,19 @@ mod tests {
 
     #[test]
     fn a_name_that_looks_like_fields_does_not_mislead() {
-        let stat = |state: char| {
+        let stat = |state: char, threads: u32| {
             let line = format!(
-                "77 (a) R 1 (b)) {state} 12 77 77 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 3 0 9900 1 250"
+                "77 (a) R 1 (b)) {state} 12 77 77 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 {threads} 0 9900 1 250"
             );
             ProcessStat::parse(&line).unwrap()
         };
-        let alive = stat('S');
+        let alive = stat('S', 3);
         assert_eq!(alive.comm, "a) R 1 (b)");
         assert_eq!((alive.state, alive.ppid, alive.ticks), ('S', 12, 110));
         assert_eq!((alive.threads, alive.start), (3, 9900));
         assert_eq!(alive.resident, Some(250));
-        assert!(!alive.has_ended() && stat('Z').has_ended());
+        assert!(!alive.has_ended() && stat('Z', 1).has_ended());
+        assert!(!stat('Z', 3).has_ended(), "two threads live");
         assert_eq!(ProcessStat::parse("77 (runc"), None);
     }
 

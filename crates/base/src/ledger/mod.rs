@@ -278,10 +278,14 @@ impl Ledger {
             self.evidence.measured(key.0, pod, took, now);
         }
         match entry.stuck {
+            None if took < SUSPECT => self.evidence.note_prompt(key),
+            // It is slow each time.
+            None if self.evidence.own_time(key).is_zero() => {}
             // The call was only slow, so its id needs a longer limit. If it took longer than that,
             // there was a fault, which shows nothing about the next call.
-            Some(_) if took < OVERDUE_AT_LATEST => self.evidence.note_slow(key.clone(), took, now),
-            None if took < SUSPECT => self.evidence.note_prompt(key),
+            _ if took < OVERDUE_AT_LATEST.max(self.status_overdue) => {
+                self.evidence.note_slow(key.clone(), took, now);
+            }
             _ => {}
         }
         Some(entry.about)

@@ -51,7 +51,10 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Outcome> {
     }
     let shown = match global.output {
         Format::Json => output::json(&pods),
-        Format::Text => output::text(&text::pods::table(&pods)),
+        Format::Text => {
+            let (reason, stuck) = (status.health.reason, &status.stuck);
+            output::text(&text::pods::table(&pods, reason, stuck))
+        }
     };
     output::ignore_gone_reader(shown)?;
     let is_complete = is_healthy && pods.iter().all(|pod| pod.error.is_none());

@@ -1,19 +1,27 @@
 //! The table of `pleg pods`.
 
 use comfy_table::Table;
+use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 use pleg::model::status::ContainerStatus;
-use pleg::out::health::short;
+use pleg::out::health::{Reason, StuckCall, short};
 use pleg::out::pods::{PodReport, StaticContainerReport, Waiting};
+use pleg::runtime::Rpc;
 
 use super::{aligned, printable};
 
 /// Marks the state of a pod that could not be inspected.
 const LAST_KNOWN: &str = "last known";
 
+/// The state of a container whose first status call is stuck.
+const UNKNOWN: &str = "unknown";
+
 /// A row for each container, and one for a pod without containers. For static pods also the containers
-/// that are not created yet, readiness, and the reason for waiting.
-pub fn table(pods: &[PodReport]) -> String {
+/// that are not created yet, readiness, and the reason for waiting. A container that is known only by
+/// its stuck status call has a row too. While the runtime answers no call, all states are the last
+/// known ones.
+pub fn table(pods: &[PodReport], reason: Reason, stuck: &[StuckCall]) -> String {
+    let is_any_observed = !matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
     if pods.is_empty() {
         return "No pods found.\n".to_owned();
     }
@@ -46,7 +54,7 @@ pub fn table(pods: &[PodReport]) -> String {
         for container in &pod.containers {
             let row = named([
                 printable(&container.name).into_owned(),
-                state(container, report.error.is_some()),
+                state(container, !is_any_observed || report.error.is_some()),
                 container.attempt.to_string(),
                 printable(short(&container.id)).into_owned(),
             ]);
@@ -59,9 +67,19 @@ pub fn table(pods: &[PodReport]) -> String {
             let waits = waiting(its.waiting.as_ref());
             table.add_row(row.into_iter().chain(["no".to_owned(), waits]));
         }
-        if pod.containers.is_empty() && not_created.is_empty() {
-            let state = report.error.as_ref().map(|_| LAST_KNOWN.to_owned());
-            let state = state.unwrap_or_default();
+        let unknown = unknown(report, stuck);
+        for (name, id) in &unknown {
+            let row = named([
+                printable(name).into_owned(),
+                UNKNOWN.to_owned(),
+                String::new(),
+                printable(short(id)).into_owned(),
+            ]);
+            table.add_row(row);
+        }
+        if pod.containers.is_empty() && not_created.is_empty() && unknown.is_empty() {
+            let is_last_known = !is_any_observed || report.error.is_some();
+            let state = if is_last_known { LAST_KNOWN } else { "" }.to_owned();
             let row = named([String::new(), state, String::new(), String::new()]);
             let pod = report.static_pod.as_ref();
             let waiting = pod.map(|pod| [String::new(), waiting(pod.waiting.as_ref())]);
@@ -69,6 +87,21 @@ pub fn table(pods: &[PodReport]) -> String {
         }
     }
     aligned(table)
+}
+
+/// The containers of a pod of which no status was answered yet, and whose status call is stuck.
+fn unknown<'a>(report: &PodReport, stuck: &'a [StuckCall]) -> Vec<(&'a str, &'a Id)> {
+    let status = &report.status;
+    let its = stuck.iter().filter(|call| {
+        let uid = call.pod.as_ref().map(|pod| &pod.uid);
+        call.call == Rpc::ContainerStatus && uid == Some(&status.uid)
+    });
+    let its = its.filter_map(|call| {
+        let name = call.container.as_deref().unwrap_or_default();
+        Some((name, call.id.as_ref()?))
+    });
+    its.filter(|(_, id)| status.container(id).is_none())
+        .collect()
 }
 
 /// The containers of a static pod that are not created yet.
@@ -139,7 +172,8 @@ mod tests {
                 {"name": "app", "ready": false, "restarts": 0, "waiting": waits},
             ]},
         });
-        let table = table(&[serde_json::from_value(report).expect("a report")]);
+        let report = serde_json::from_value(report).expect("a report");
+        let table = table(&[report], Reason::AllSeen, &[]);
         let row = table.lines().nth(1).expect("one row");
         let words: Vec<&str> = row.split_whitespace().collect();
         assert_eq!(
@@ -155,5 +189,47 @@ mod tests {
             ]
         );
         assert_eq!(table.lines().count(), 2, "{table}");
+    }
+
+    fn web(containers: &serde_json::Value) -> PodReport {
+        let report = json!({
+            "uid": "u", "namespace": "default", "name": "web", "sandboxes": [],
+            "containers": containers, "asOf": null, "error": null,
+        });
+        serde_json::from_value(report).expect("a report")
+    }
+
+    #[test]
+    fn what_an_unresponsive_runtime_runs_is_what_was_known_last() {
+        let runs = json!([{"id": "c1", "name": "app", "state": "running", "attempt": 0,
+                           "image": "i"}]);
+        for (pod, known, last_known) in [
+            (web(&runs), "running", "running, last known"),
+            (web(&json!([])), "web", "last known"),
+        ] {
+            for (reason, shown) in [
+                (Reason::ListStuck, known),
+                (Reason::RuntimeSilent, last_known),
+                (Reason::RuntimeUnreachable, last_known),
+            ] {
+                let table = table(std::slice::from_ref(&pod), reason, &[]);
+                assert!(table.contains(shown), "{reason}: {table}");
+                let is_marked = table.contains("last known");
+                assert_eq!(is_marked, reason != Reason::ListStuck, "{table}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_container_that_is_known_only_by_its_stuck_call_is_named() {
+        let call = json!({
+            "call": "ContainerStatus", "id": "c1", "container": "app", "sinceSeconds": 4.0,
+            "pod": {"uid": "u", "namespace": "default", "name": "web"},
+        });
+        let stuck = [serde_json::from_value(call).expect("a call")];
+        let table = table(&[web(&json!([]))], Reason::ListStuck, &stuck);
+        let row = table.lines().nth(1).expect("one row");
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(words, ["default", "web", "app", "unknown", "c1"]);
     }
 }

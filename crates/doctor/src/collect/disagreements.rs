@@ -23,8 +23,12 @@ use crate::limits::{EXIT_NOTICED_WITHIN, FIRST_PROCESSES};
 /// Looks for them twice.
 pub(super) struct Disagreements {
     folder: TaskFolder,
-    first: Option<First>,
+    first: Option<Result<First, Unread>>,
 }
+
+/// The first processes could not be read in time.
+#[derive(Clone, Copy, Debug)]
+struct Unread;
 
 /// What was found at first.
 struct First {
@@ -92,14 +96,14 @@ impl Disagreements {
             }
         });
         let found = timeout(FIRST_PROCESSES, read).await;
-        let found = found.ok().and_then(Result::ok).unwrap_or_default();
-        self.first = Some(First { found, at });
+        let found = found.ok().and_then(Result::ok);
+        self.first = Some(found.map(|found| First { found, at }).ok_or(Unread));
     }
 
     /// Whether nothing more can be learned: they agree about each, or the pods were observed after a
     /// healthy runtime would have noticed.
     pub fn is_decided(&self, observed: &Observed) -> bool {
-        let Some(first) = &self.first else {
+        let Some(Ok(first)) = &self.first else {
             return true;
         };
         let still = first.still(observed);
@@ -108,8 +112,15 @@ impl Disagreements {
 
     /// The containers about which they still disagree; `Err` with their number if that is not known.
     pub async fn end(self, observed: &Observed) -> Result<Disagreeing, usize> {
-        let Some(first) = self.first else {
-            return Ok(Disagreeing::default());
+        let first = match self.first {
+            None => return Ok(Disagreeing::default()),
+            Some(Ok(first)) => first,
+            Some(Err(Unread)) => {
+                return match running(observed).len() {
+                    0 => Ok(Disagreeing::default()),
+                    count => Err(count),
+                };
+            }
         };
         let still = first.still(observed);
         let count = still.though_dead.len() + still.unlisted.len();
@@ -185,6 +196,30 @@ fn known(observed: &Observed) -> BTreeSet<Id> {
 mod tests {
     use super::super::observed::tests::healthy;
     use super::*;
+
+    #[tokio::test]
+    async fn what_could_not_be_read_in_time_is_not_known() {
+        let root = tempfile::tempdir().unwrap();
+        let [run, proc] = ["run", "proc"].map(|folder| root.path().join(folder));
+        let folder = TaskFolder::of(&run.join("containerd/containerd.sock"), &run, &proc);
+        let init = run.join("containerd/io.containerd.runtime.v2.task/k8s.io/c1/init.pid");
+        std::fs::create_dir_all(init.parent().unwrap()).unwrap();
+        // A read of a pipe returns once it is written to.
+        let mode = rustix::fs::Mode::from_raw_mode(0o600);
+        let pipe = rustix::fs::FileType::Fifo;
+        rustix::fs::mknodat(rustix::fs::CWD, &init, pipe, mode, 0).unwrap();
+        std::fs::create_dir_all(proc.join("10")).unwrap();
+        std::fs::write(proc.join("10/status"), "NSpid:\t10\n").unwrap();
+        let observed = healthy();
+        let mut disagreements = Disagreements::new(folder);
+        disagreements.check(&observed, Some(10)).await;
+        assert!(disagreements.is_decided(&observed));
+        assert_eq!(disagreements.end(&observed).await.unwrap_err(), 1);
+        // The read returns, and there is no other one.
+        let pipe = std::fs::OpenOptions::new().write(true).open(&init).unwrap();
+        std::fs::remove_file(&init).unwrap();
+        drop(pipe);
+    }
 
     #[test]
     fn what_no_list_can_show_is_not_waited_for() {

@@ -24,5 +24,6 @@ mod listener;
 mod names;
 mod report;
 mod single_calls;
+mod slow_calls;
 mod stacks;
 mod step;

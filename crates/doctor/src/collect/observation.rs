@@ -31,8 +31,8 @@ pub trait Source: Send + Sync {
     /// Whether it is an agent on the node.
     const IS_AGENT: bool;
 
-    /// Makes the next report one of now, as far as that can be asked for.
-    fn refresh(&self) {}
+    /// Requests a look at all pods that begins after now. Returns whether there will be one.
+    fn refresh(&self) -> impl Future<Output = bool> + Send;
 
     /// The newest report; `None` if there will be no more.
     fn report(&self) -> impl Future<Output = Option<Observed>> + Send;
@@ -67,8 +67,9 @@ impl Source for OwnEngine {
     const INTERVAL: Duration = Duration::from_millis(25);
     const IS_AGENT: bool = false;
 
-    fn refresh(&self) {
+    async fn refresh(&self) -> bool {
         self.pleg.request_relist();
+        true
     }
 
     async fn report(&self) -> Option<Observed> {

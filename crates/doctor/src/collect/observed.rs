@@ -13,7 +13,7 @@ use pleg::out::status_report::{InFlight, StatusReport, SuspectCall};
 use pleg::runtime::{CALLS, CallError, Rpc, Unreachable};
 use tokio::time::Instant;
 
-use crate::limits::{BOTH_LISTS_HANG_AFTER, HANGS_AFTER};
+use crate::limits::{BOTH_LISTS_HANG_AFTER, CRIO_STATUS_HANGS_AFTER, HANGS_AFTER};
 
 const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
 
@@ -42,6 +42,13 @@ impl Observed {
     /// Whether a call hangs.
     pub(super) fn hangs(&self, call: &InFlight) -> bool {
         let is_stuck = self.is_stuck(call);
+        if call.id.is_some() {
+            let limit = match self.is_crio() {
+                true => CRIO_STATUS_HANGS_AFTER,
+                false => HANGS_AFTER,
+            };
+            return is_stuck && is_older(call, limit);
+        }
         if !call.call.is_list() {
             return is_older(call, HANGS_AFTER) && (is_stuck || call.call == Rpc::Version);
         }
@@ -60,6 +67,10 @@ impl Observed {
         let lists = costs.filter(|cost| cost.call.is_list());
         let slowest = lists.map(|cost| cost.last).fold(0.0, f64::max);
         Duration::try_from_secs_f64(slowest).unwrap_or_default()
+    }
+
+    fn is_crio(&self) -> bool {
+        self.status.runtime.name.as_deref() == Some("cri-o")
     }
 
     fn is_stuck(&self, call: &InFlight) -> bool {
@@ -243,6 +254,19 @@ pub(super) mod tests {
             assert!(!waits.is_complete(), "{seconds}");
         }
         let hangs = waits(3.5, true);
+        assert!(hangs.hangs(&hangs.status.in_flight[0]) && hangs.is_complete());
+    }
+
+    #[test]
+    fn a_status_for_which_cri_o_looks_for_an_exit_file_does_not_hang() {
+        let waits = |seconds| {
+            let mut crio = healthy().waits(STATUS, Some("c1"), seconds, true);
+            crio.status.runtime.name = Some("cri-o".into());
+            crio
+        };
+        let looks = waits(3.7);
+        assert!(!looks.hangs(&looks.status.in_flight[0]) && !looks.is_complete());
+        let hangs = waits(5.0);
         assert!(hangs.hangs(&hangs.status.in_flight[0]) && hangs.is_complete());
     }
 

@@ -17,6 +17,7 @@ use super::names::{names, running_without_sandbox};
 use super::observation::{Observation, OwnEngine, Source};
 use super::observed::Observed;
 use super::single_calls::SingleCalls;
+use super::slow_calls::SlowCalls;
 use super::task_folder::{Listed, TaskFolder};
 use super::{report, stacks};
 use crate::facts::kubelet::KubeletHealth;
@@ -48,6 +49,7 @@ pub struct Probing<S> {
     runtime: Arc<GrpcRuntime>,
     single_calls: Option<SingleCalls>,
     disagreements: Disagreements,
+    slow: SlowCalls,
     kubelet: JoinHandle<Fact<KubeletHealth>>,
 }
 
@@ -75,15 +77,26 @@ impl<S: Source> Probing<S> {
             runtime,
             single_calls: None,
             disagreements: Disagreements::new(folder),
+            slow: SlowCalls::default(),
             kubelet: tokio::spawn(kubelet::health(asking.kubelet)),
             asking,
         }
     }
 
     /// Observes the runtime until the report is complete, or the time is up; `None` if the agent is
-    /// gone.
+    /// gone. An agent whose runtime announces all changes may have last listed pods long ago.
     pub async fn observe(&mut self) -> Option<()> {
-        self.observe_since(None).await.map(|_| ())
+        let since = match S::IS_AGENT {
+            true => self.refresh().await,
+            false => None,
+        };
+        self.observe_since(since).await.map(|_| ())
+    }
+
+    /// Requests a look at all pods. Returns since when one is due, if there will be one.
+    async fn refresh(&self) -> Option<Instant> {
+        let now = Instant::now();
+        self.observation.source.refresh().await.then_some(now)
     }
 
     /// The same by a look that was begun `since` then, if nothing is wrong: a runtime that has gone
@@ -95,10 +108,12 @@ impl<S: Source> Probing<S> {
             runtime,
             single_calls,
             disagreements,
+            slow,
             ..
         } = self;
         let socket = asking.endpoint.path();
         let settled = observation.complete(async |observed| {
+            slow.note(observed);
             if observed.unreachable().is_some() {
                 return true;
             }
@@ -112,9 +127,8 @@ impl<S: Source> Probing<S> {
                 disagreements.check(observed, process).await;
             }
             let calls = single_calls.as_ref();
-            let is_current = S::IS_AGENT
-                || since
-                    .is_none_or(|since| observed.has_trouble() || observed.is_newer_than(since));
+            let is_current =
+                since.is_none_or(|since| observed.has_trouble() || observed.is_newer_than(since));
             is_current
                 && calls.is_none_or(|calls| calls.are_decided(observed.has_trouble()))
                 && disagreements.is_decided(observed)
@@ -126,13 +140,14 @@ impl<S: Source> Probing<S> {
     /// observed again: a fault that has ended is no reason to kill a process.
     pub async fn finish(mut self) -> Option<ProbeFacts> {
         self.observation.prolong();
-        self.observation.source.refresh();
-        let observed = self.observe_since(Some(Instant::now())).await?;
+        let since = self.refresh().await;
+        let observed = self.observe_since(since).await?;
         let Self {
             asking,
             observation,
             single_calls,
             disagreements,
+            slow,
             kubelet,
             ..
         } = self;
@@ -142,6 +157,9 @@ impl<S: Source> Probing<S> {
         };
         let names = names(&observed.pods);
         let mut facts = report::facts(&observed, &names, &disagreeing, S::IS_AGENT);
+        let slow = slow.answered(&observed);
+        let slow = slow.map(|call| report::slow(call, &names, S::IS_AGENT));
+        facts.calls.extend(slow);
         facts.undecided = undecided;
         facts.endpoint = asking.endpoint.to_string();
         facts.as_root = rustix::process::geteuid().is_root();

@@ -59,6 +59,25 @@ pub(super) fn facts(
     }
 }
 
+/// A status call that was overdue before it was answered.
+pub(super) fn slow(
+    (call, id, seconds): (Rpc, Id, f64),
+    names: &BTreeMap<Id, Named>,
+    by_agent: bool,
+) -> Probe {
+    let Named { pod, container } = names.get(&id).cloned().unwrap_or_default();
+    Probe {
+        call,
+        id: Some(bounded(id.as_str())),
+        end: End::Answered,
+        seconds,
+        by_agent,
+        bytes: None,
+        pod,
+        container,
+    }
+}
+
 struct Convert<'a> {
     observed: &'a Observed,
     names: &'a BTreeMap<Id, Named>,

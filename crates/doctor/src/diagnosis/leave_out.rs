@@ -35,6 +35,13 @@ pub(super) fn processes_that_are_named(findings: &mut Vec<Finding>, host: &HostF
     });
 }
 
+/// Leaves out what was computed from how long calls take, if the runtime gets too little CPU time: then
+/// that shows nothing about the number of containers.
+pub(super) fn measured_without_cpu_time(findings: &mut Vec<Finding>) {
+    let is_starved = findings.iter().any(|it| it.cause == Cause::CpuStarved);
+    findings.retain(|it| it.cause != Cause::TooManyContainers || !is_starved);
+}
+
 /// Removes the advice of the cause's page that does not apply to a live node with this runtime.
 pub(super) fn advice(finding: &mut Finding, probes: &ProbeFacts) {
     let applies = |only| match only {
@@ -69,4 +76,26 @@ pub(super) fn fixes(finding: &mut Finding, facts: &NodeFacts) {
         };
         running.is_none_or(|running| is_older(running, release))
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use causes::finding::Confidence;
+
+    use super::*;
+
+    #[test]
+    fn calls_of_a_runtime_without_cpu_time_show_nothing_about_the_number_of_containers() {
+        let left = |causes: &[Cause]| {
+            let findings = causes.iter();
+            let mut findings = findings
+                .map(|cause| Finding::new(*cause, Confidence::High))
+                .collect();
+            measured_without_cpu_time(&mut findings);
+            findings.len()
+        };
+        let many = Cause::TooManyContainers;
+        assert_eq!(left(&[Cause::CpuStarved, many]), 1);
+        assert_eq!(left(&[Cause::DiskSaturated, many]), 2);
+    }
 }

@@ -8,7 +8,7 @@ use pleg::out::words::counted;
 use pleg_text::GoDuration;
 
 use super::NotChecked;
-use crate::evidence::who::{not_answered, subject};
+use crate::evidence::who::{go, not_answered, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, Probe, ProbeFacts};
 use crate::limits::SLOW_CALL_SECONDS;
@@ -91,8 +91,8 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
     if probes.undecided > 0 {
         let rows = counted(probes.undecided, "row");
         return Some(format!(
-            "the runtime responds, but {rows} of its lists may be wrong, and the lists were not \
-             answered again"
+            "the runtime responds, but {rows} of its lists may be wrong: it is not known whether their \
+             processes run"
         ));
     }
     if probes.unobserved > 0 {
@@ -127,6 +127,10 @@ pub(super) fn healthy(facts: &NodeFacts, has_kubelet: bool) -> String {
         (None, true) => format!("{}: {}", responds(probes), calls(probes)),
         (None, false) => responds(probes),
     };
+    if let Some(slow) = slow_status(probes) {
+        let (call, who) = (slow.call, subject(slow));
+        said += &format!("; {call} of {who} took {}", go(slow.seconds));
+    }
     if !has_kubelet {
         said = format!("no kubelet on this machine; {said}");
     } else if let Some(why) = facts.host.api_server.why() {
@@ -140,9 +144,18 @@ pub(super) fn healthy(facts: &NodeFacts, has_kubelet: bool) -> String {
     said
 }
 
+/// The slowest status call that was overdue before it was answered.
+fn slow_status(probes: &ProbeFacts) -> Option<&Probe> {
+    let of_one = probes.calls.iter().filter(|probe| probe.id.is_some());
+    let slow = of_one.filter(|it| it.end == End::Answered && it.seconds >= SLOW_CALL_SECONDS);
+    slow.max_by(|one, other| one.seconds.total_cmp(&other.seconds))
+}
+
 /// The longest of its calls, in seconds.
 fn slowest(probes: &ProbeFacts) -> f64 {
-    probes.costs.iter().map(|cost| cost.max).fold(0.0, f64::max)
+    let costs = probes.costs.iter().map(|cost| cost.max);
+    let slow = slow_status(probes).map(|probe| probe.seconds);
+    costs.chain(slow).fold(0.0, f64::max)
 }
 
 fn who(probes: &ProbeFacts) -> String {

@@ -1,6 +1,6 @@
 //! Containers that have exited, which the runtime lists as running seconds later.
 
-use super::who::short;
+use super::who::{of_pod, short};
 use crate::facts::probes::ProbeFacts;
 use crate::facts::tasks::Task;
 
@@ -18,11 +18,7 @@ pub(crate) fn listed_though_dead(probes: &ProbeFacts) -> impl Iterator<Item = &T
 }
 
 pub(crate) fn who(task: &Task) -> String {
-    let of_pod = task.pod.as_ref().map(|pod| {
-        let namespace = pod.namespace.as_deref().unwrap_or("?");
-        format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
-    });
-    match (&task.container, of_pod) {
+    match (&task.container, task.pod.as_ref().map(of_pod)) {
         (Some(name), Some(pod)) => format!("container {name} of {pod}"),
         (None, Some(pod)) => format!("the sandbox of {pod}"),
         (_, None) => format!("container {}", short(&task.id)),

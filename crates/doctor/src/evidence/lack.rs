@@ -2,8 +2,8 @@
 
 use pleg::out::words::counted;
 
-use crate::facts::Fact;
 use crate::facts::host::{Gap, HostFacts};
+use crate::facts::{Fact, Missing, ProbeFacts};
 
 /// Why nothing is known about the runtime.
 pub(crate) const NOT_PROBED: &str = "the runtime was not probed";
@@ -18,6 +18,14 @@ pub(crate) fn lack<T>(fact: &Fact<T>) -> Option<String> {
         "" => why.to_string(),
         source => format!("{source}: {why}"),
     })
+}
+
+/// Why the containers in the runtime's state directories are not known.
+pub(crate) fn lack_of_tasks(probes: &ProbeFacts) -> Option<String> {
+    match probes.tasks.why()? {
+        Missing::NotAsked => Some(NOT_PROBED.to_owned()),
+        _ => lack(&probes.tasks),
+    }
 }
 
 /// Why not all processes are known.

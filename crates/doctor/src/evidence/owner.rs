@@ -2,8 +2,8 @@
 
 use causes::finding::{Culprit, PodName};
 
-use crate::facts::host::Process;
 use crate::facts::host::process::unit_of;
+use crate::facts::host::{HostFacts, Process};
 
 /// A process as culprit, with its container and pod if its control group contains them.
 pub(crate) fn culprit(process: &Process) -> Culprit {
@@ -25,6 +25,14 @@ pub(crate) fn container_of(process: &Process) -> Option<&str> {
 /// Whether it runs in a pod: a daemon there serves only that pod, not the node.
 pub(crate) fn is_in_a_pod(process: &Process) -> bool {
     culprit(process).pod.is_some()
+}
+
+/// Whether a daemon serves another node, which runs in a container of this one: its network namespace is
+/// not that of process 1.
+pub(crate) fn is_of_another_node(host: &HostFacts, process: &Process) -> bool {
+    let ours = host.process(1).and_then(|first| first.network.as_ref());
+    let networks = ours.zip(process.network.as_ref());
+    networks.is_some_and(|(ours, its)| ours != its)
 }
 
 fn cgroup(process: &Process) -> &str {

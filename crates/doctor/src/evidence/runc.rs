@@ -47,7 +47,7 @@ pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
 fn runcs(facts: &NodeFacts) -> impl Iterator<Item = &Process> {
     let host = &facts.host;
     let all = host.all_processes().iter();
-    all.filter(|process| process.is_runc() && process.state != 'Z')
+    all.filter(|process| process.is_runc() && !process.has_ended())
         .filter(|runc| {
             let parent = host.process(runc.ppid);
             let is_of_shim = parent.is_some_and(|one| one.is_shim() && one.comm != "conmon");

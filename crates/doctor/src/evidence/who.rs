@@ -2,19 +2,22 @@
 
 use std::time::Duration;
 
-use causes::finding::Culprit;
+use causes::finding::{Culprit, PodName};
 use pleg_text::GoDuration;
 
 use crate::evidence::shims::Shim;
 use crate::facts::host::Process;
 use crate::facts::probes::{Probe, ProbeFacts};
 
+/// `pod shop/web`.
+pub(crate) fn of_pod(pod: &PodName) -> String {
+    let namespace = pod.namespace.as_deref().unwrap_or("?");
+    format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
+}
+
 /// `container app of pod shop/web`, or as much of it as is known.
 pub(crate) fn subject(probe: &Probe) -> String {
-    let pod = probe.pod.as_ref().map(|pod| {
-        let namespace = pod.namespace.as_deref().unwrap_or("?");
-        format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
-    });
+    let pod = probe.pod.as_ref().map(of_pod);
     let id = probe.id.as_deref().map(short).unwrap_or_default();
     match (&probe.container, pod) {
         (Some(container), Some(pod)) => format!("container {container} of {pod}"),

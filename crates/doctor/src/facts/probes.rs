@@ -44,7 +44,7 @@ pub struct ProbeFacts {
     /// made its calls without an engine.
     pub unasked: usize,
     /// How many containers and sandboxes may be listed as running although they have exited: the lists
-    /// were not answered again.
+    /// were not answered again, or the processes could not be read in time.
     pub undecided: usize,
     /// Whether the runtime went away while it was asked.
     pub went_away: WentAway,

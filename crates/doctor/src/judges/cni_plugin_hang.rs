@@ -1,12 +1,14 @@
 //! A CNI plugin that does not return, and others that pile up behind it.
 
+use std::collections::BTreeSet;
+
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 use cri::Rpc;
 
 use super::Opinion;
 use crate::evidence::plugins::{OLD, Plugin, plugins};
-use crate::evidence::who::go;
+use crate::evidence::who::{go, of_pod};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::Outcome;
@@ -15,6 +17,8 @@ use crate::facts::probes::Outcome;
 const HUNG_SECONDS: f64 = 60.0;
 /// A node does not start more pods than this at once.
 const MAX_PLUGINS: usize = 20;
+/// How many of the pods that wait are named.
+const MAX_NAMED: usize = 5;
 
 /// The symptom: plugin processes that are old, or many.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -29,8 +33,12 @@ fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
         .iter()
         .max_by(|a, b| a.process.age_seconds.total_cmp(&b.process.age_seconds));
     let age = oldest.map_or(0.0, |oldest| oldest.process.age_seconds);
-    let old = plugins.iter().filter(|at| at.process.age_seconds >= OLD);
-    let old = old.count();
+    let waiting = plugins.iter().filter(|at| at.process.age_seconds >= OLD);
+    let pods: BTreeSet<String> = waiting
+        .clone()
+        .filter_map(|at| at.process.plugin_of.as_ref().map(of_pod))
+        .collect();
+    let old = waiting.count();
     let confidence = match (age, old) {
         _ if age >= HUNG_SECONDS || old > MAX_PLUGINS => Confidence::High,
         _ if old > 0 => Confidence::Medium,
@@ -42,11 +50,16 @@ fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
     let mut finding = Finding::new(Cause::CniPluginHang, confidence);
     let name = &oldest.process.comm;
     finding.sentence = match old {
-        1 => format!(
-            "the CNI plugin {} has been running for {} and has not returned",
-            oldest.process.label(),
-            whole(age)
-        ),
+        1 => {
+            let of = oldest.process.plugin_of.as_ref();
+            let of = of.map(|pod| format!(" of {}", of_pod(pod)));
+            format!(
+                "the CNI plugin {}{} has been running for {} and has not returned",
+                oldest.process.label(),
+                of.unwrap_or_default(),
+                whole(age)
+            )
+        }
         _ => format!(
             "{old} CNI plugins have not returned; the oldest, {}, has been running for {}",
             oldest.process.label(),
@@ -56,6 +69,7 @@ fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
     finding.culprit = Culprit {
         pid: Some(oldest.process.pid),
         process: Some(name.clone()),
+        pod: oldest.process.plugin_of.clone(),
         ..Culprit::default()
     };
     let waits_for = waits_for(facts, oldest);
@@ -66,6 +80,17 @@ fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
             whole(OLD)
         );
         finding.evidence.push(many);
+    }
+    if !pods.is_empty() {
+        let named: Vec<&str> = pods.iter().take(MAX_NAMED).map(String::as_str).collect();
+        let more = match pods.len().saturating_sub(MAX_NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let named = named.join(", ");
+        finding
+            .evidence
+            .push(format!("waiting for them: {named}{more}"));
     }
     if facts.probes.outcome(Rpc::Status) == Some(Outcome::Hung) {
         finding.evidence.push(
@@ -223,6 +248,29 @@ mod tests {
             "2 CNI plugins have not returned; the oldest, terway (70), has been running for 1m30s"
         );
         assert!(findings[0].advice[0].contains("restart the agent of terway"));
+    }
+
+    #[test]
+    fn the_pods_that_wait_for_plugins_are_named() {
+        let mut many = node("containerd", "1.7.24");
+        for (pid, pod) in (70..77).zip(["a", "b", "b", "c", "d", "e", "f"]) {
+            many = many
+                .plugin(pid, "terway", 30.0, "ep_poll")
+                .plugin_of(pid, pod);
+        }
+        let evidence = found(judge(&many.facts()))[0].evidence.join("\n");
+        let named = "pod shop/a, pod shop/b, pod shop/c, pod shop/d, pod shop/e and 1 more";
+        assert!(evidence.contains(named), "{evidence}");
+        let one = node("containerd", "1.7.24").plugin(70, "terway", 90.0, "ep_poll");
+        let finding = &found(judge(&one.plugin_of(70, "web").facts()))[0];
+        assert!(
+            finding
+                .sentence
+                .starts_with("the CNI plugin terway (70) of pod shop/web has been"),
+            "{}",
+            finding.sentence
+        );
+        assert!(finding.culprit.pod.is_some());
     }
 
     #[test]

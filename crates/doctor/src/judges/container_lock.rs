@@ -14,9 +14,6 @@ use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
 
-/// CRI-O waits this long for the exit file that conmon writes, and then answers without it.
-const EXIT_FILE_SECONDS: f64 = 5.0;
-
 /// The symptom: both lists are answered, but the status of one container is not.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
@@ -73,11 +70,9 @@ fn is_sandbox(probe: &Probe) -> bool {
 fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Process]) -> Finding {
     let probes = &facts.probes;
     let stopped = shim.filter(|shim| shim.process.is_stopped());
-    let is_explained = stopped.is_some() || !runcs.is_empty();
-    let may_answer = probes.is_crio() && probe.seconds < EXIT_FILE_SECONDS;
     // No lock is known in containerd that blocks one status call but no list; while an agent
     // waits for that call, it sees all other pods.
-    let confidence = match probes.is_containerd() || may_answer && !is_explained {
+    let confidence = match probes.is_containerd() {
         true => Confidence::Medium,
         false => Confidence::High,
     };
@@ -103,13 +98,6 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Proce
         finding.evidence.push(
             "both lists were answered, so containerd's status lock, which also blocks lists, is \
              not the cause, unless it was taken afterwards"
-                .to_owned(),
-        );
-    }
-    if may_answer {
-        finding.evidence.push(
-            "if the process of a container has exited, CRI-O waits up to four seconds for its \
-             exit file before it answers"
                 .to_owned(),
         );
     }
@@ -265,16 +253,12 @@ mod tests {
     }
 
     #[test]
-    fn a_status_for_which_cri_o_may_only_wait_for_an_exit_file_is_a_suspicion() {
-        let waits = crio().status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
-        let mut facts = waits.facts();
-        let findings = found(judge(&facts));
-        assert_eq!(findings[0].confidence, Confidence::Medium);
+    fn a_conmon_that_sleeps_is_not_to_be_killed_for_a_status_that_hangs() {
+        let hangs = crio().status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
+        let findings = found(judge(&hangs.facts()));
+        assert_eq!(findings[0].confidence, Confidence::High);
         let advice = &findings[0].advice[0];
         assert!(advice.contains("do not kill conmon (80)"), "{advice}");
-        let hung = facts.probes.calls.last_mut().unwrap();
-        hung.seconds = 6.0;
-        assert_eq!(found(judge(&facts))[0].confidence, Confidence::High);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::ending::{Asked, Ending, Held, endings};
 use crate::evidence::exits::who;
-use crate::evidence::lack::{lack, lack_of_processes};
+use crate::evidence::lack::{lack_of_processes, lack_of_tasks};
 use crate::evidence::remedy::{in_the_kernel, thaw};
 use crate::evidence::runc::hung_runcs;
 use crate::evidence::shims::shims;
@@ -25,7 +25,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     };
     let reported = endings.iter().filter(is_reported);
     let findings: Vec<Finding> = reported.map(|ending| of(facts, ending)).collect();
-    let missing = [lack_of_processes(&facts.host), lack(&facts.probes.tasks)];
+    let missing = [lack_of_processes(&facts.host), lack_of_tasks(&facts.probes)];
     Opinion::of(findings, missing)
 }
 
@@ -103,8 +103,10 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
     };
     let sentence = match asked {
         Asked::Killed => format!("{who} was killed and does not end: {why}"),
-        Asked::Exited if Some(process.pid) != task.init => format!("{who} cannot end: {why}"),
-        Asked::Exited => format!("{who} has exited, which is not reported: {why}"),
+        Asked::Exited if Some(process.pid) == task.init && process.has_ended() => {
+            format!("{who} has exited, which is not reported: {why}")
+        }
+        Asked::Exited => format!("{who} cannot end: {why}"),
         Asked::Terminated => format!("{who} is to stop, and does not receive the signal: {why}"),
         Asked::SandboxEnded => format!("{who} lives on although its sandbox has ended: {why}"),
     };
@@ -208,6 +210,22 @@ mod tests {
         assert!(advice.contains("cannot be killed") && advice.contains("do not kill its shim"));
     }
 
+    /// Its first thread has ended, and is a zombie until the last one has.
+    #[test]
+    fn a_process_of_which_one_thread_cannot_be_killed_has_not_exited() {
+        let node = container().first_thread_ended(81);
+        let found = only(node.blocked(81, "nfs_wait_bit_killable"));
+        assert_eq!(
+            found.sentence,
+            "container app of pod shop/web cannot end: app (81) waits in the kernel, in \
+             nfs_wait_bit_killable"
+        );
+        assert!(
+            found.evidence[0].starts_with("app (81) lives on in other threads"),
+            "{found:#?}"
+        );
+    }
+
     #[test]
     fn a_child_that_cannot_be_killed_keeps_the_first_process_of_a_container() {
         let id = "c".repeat(64);
@@ -253,6 +271,14 @@ mod tests {
             evidence.contains("2 processes of `runc kill`"),
             "{evidence}"
         );
+    }
+
+    #[test]
+    fn where_there_is_no_runtime_none_was_probed() {
+        let mut facts = container().facts();
+        facts.probes.tasks = crate::facts::Fact::default();
+        let why = "the runtime was not probed".to_owned();
+        assert_eq!(judge(&facts), Opinion::CannotTell(why));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use pleg::out::words::counted;
 use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::exits::who;
-use crate::evidence::lack::lack;
+use crate::evidence::lack::lack_of_tasks;
 use crate::evidence::runc::restart_runtime;
 use crate::facts::NodeFacts;
 use crate::facts::tasks::Task;
@@ -20,7 +20,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
     let unlisted: Vec<&Task> = tasks.iter().filter(|task| task.unlisted).collect();
     let found = (!unlisted.is_empty()).then(|| of(facts, &unlisted));
-    Opinion::of(found, [lack(&facts.probes.tasks)])
+    Opinion::of(found, [lack_of_tasks(&facts.probes)])
 }
 
 /// One finding of all: they have one reason.

@@ -7,12 +7,15 @@ use pleg::out::words::counted;
 
 use super::Opinion;
 use super::opinion::finding;
+use crate::evidence::ending::{Held, endings};
+use crate::evidence::exits::who;
 use crate::evidence::lack::{lack, lack_of_groups};
 use crate::evidence::owner::{culprit, of_cgroup};
 use crate::evidence::remedy::thaw;
 use crate::facts::NodeFacts;
 use crate::facts::host::process::{is_of_freezer, is_within};
 use crate::facts::host::{FrozenCgroup, HostFacts, Process};
+use crate::facts::tasks::Task;
 
 /// runc takes less than a second, and waits for systemd for at most 30 s.
 const STUCK_SECONDS: f64 = 30.0;
@@ -27,12 +30,16 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .filter(|process| process.is_runc_init() || process.is_runc())
         .filter_map(|process| stuck(process, host))
         .collect();
-    let left: Vec<_> = frozen
-        .iter()
-        .filter(|group| findings.is_empty() && is_of_a_pod(&group.path))
-        .map(|group| left_frozen(host, group))
-        .collect();
-    findings.extend(left);
+    // One that is to end, and cannot, has a finding of its own.
+    let ending = endings(facts);
+    let is_reported = |group: &FrozenCgroup| {
+        let mut ending = ending.iter();
+        ending.any(|ending| matches!(ending.held, Held::Frozen(held) if held == group))
+    };
+    if findings.is_empty() {
+        let others = frozen.iter().filter(|group| !is_reported(group));
+        findings.extend(others.filter_map(|group| left_frozen(facts, group)));
+    }
     Opinion::of(findings, [lack_of_groups(host), lack(&host.cgroups.frozen)])
 }
 
@@ -107,27 +114,82 @@ fn look(process: &Process) -> Option<String> {
 }
 
 /// A frozen cgroup of a pod without a runc process in it: paused on purpose, or left frozen.
-fn left_frozen(host: &HostFacts, group: &FrozenCgroup) -> Finding {
-    let within = |process: &&Process| {
+fn left_frozen(facts: &NodeFacts, group: &FrozenCgroup) -> Option<Finding> {
+    let host = &facts.host;
+    let is_held = |process: &Process| {
         let path = process.cgroup("freezer");
         path.is_some_and(|path| is_within(path, &group.path))
     };
-    let held = host.all_processes().iter().filter(within).count();
+    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
+    let tasks = tasks.iter().filter(|task| {
+        let first = task.init.and_then(|init| host.process(init));
+        first.is_some_and(is_held)
+    });
+    let tasks: Vec<&Task> = tasks.collect();
+    if tasks.is_empty() && !is_of_a_pod(&group.path) {
+        return None;
+    }
+    let held = host.all_processes().iter();
+    let held = held.filter(|process| is_held(process)).count();
     let evidence = vec![format!(
         "{} contains {}, with {} in the cgroup",
         group.file,
         group.state,
         counted(held, "process")
     )];
-    let found = finding(
-        Cause::RuncInitFrozen,
-        Confidence::Low,
-        of_cgroup(&group.path),
-        evidence,
+    let mut whose = of_cgroup(&group.path);
+    let frozen = match &tasks[..] {
+        [] => format!("the cgroup {} of a pod is", group.path),
+        [task] => {
+            whose.pod = task.pod.clone();
+            whose.container = task.container.clone();
+            whose.id = Some(task.id.clone());
+            format!("{} is", who(task))
+        }
+        [task, others @ ..] => format!("{} and {} more are", who(task), others.len()),
+    };
+    let mut found = finding(Cause::RuncInitFrozen, Confidence::Low, whose, evidence);
+    found.sentence = format!(
+        "{frozen} frozen: no process in it runs, and commands and probes in it fail or hang"
     );
-    found.advising(format!("unless it was paused on purpose, {}", thaw(group)))
+    // The advice of the page is about `runc init`.
+    found.advice.clear();
+    Some(found.advising(format!("unless it was paused on purpose, {}", thaw(group))))
 }
 
 fn is_of_a_pod(path: &str) -> bool {
     path.contains("kubepods") || path.contains("/pod")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts::host::EndSignal;
+    use crate::node::{found, node};
+
+    #[test]
+    fn a_container_that_is_frozen_is_named_wherever_its_cgroup_is() {
+        let file = "/sys/fs/cgroup/freezer/pods/c1/freezer.state";
+        let frozen = || {
+            let node = node("containerd", "2.3.4").conmon(80, "c1", Some("s1"));
+            let node = node.in_group(81, "freezer", "/pods/c1");
+            node.frozen("/pods/c1", file, "THAWED")
+        };
+        let finding = &found(judge(&frozen().facts()))[0];
+        assert!(
+            finding
+                .sentence
+                .starts_with("container app of pod shop/web is frozen"),
+            "{}",
+            finding.sentence
+        );
+        assert_eq!(finding.confidence, Confidence::Low);
+        assert_eq!(finding.culprit.id.as_deref(), Some("c1"));
+        assert!(finding.advice[0].contains(&format!("`echo THAWED > {file}`")));
+        // It is reported as one that does not end.
+        let killed = frozen().pending(81, EndSignal::Kill);
+        assert_eq!(judge(&killed.facts()), Opinion::Clear);
+        let other = node("containerd", "2.3.4").frozen("/user/vm", file, "THAWED");
+        assert_eq!(judge(&other.facts()), Opinion::Clear);
+    }
 }

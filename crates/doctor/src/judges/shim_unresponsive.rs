@@ -6,10 +6,10 @@ use cri::Rpc;
 
 use super::Opinion;
 use crate::evidence::exits::says;
-use crate::evidence::lack::{NOT_PROBED, lack};
+use crate::evidence::lack::{NOT_PROBED, lack_of_tasks};
 use crate::evidence::remedy::{blame, look_for, resume};
 use crate::evidence::shims::{Shim, serving, shims};
-use crate::evidence::who::{culprit, go, not_answered, short, subject};
+use crate::evidence::who::{culprit, go, not_answered, of_pod, short, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Outcome, Probe};
 use crate::limits::SLOW_CALL_SECONDS;
@@ -65,7 +65,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     findings.extend(unnamed.map(|shim| of_stopped(facts, shim)));
     findings.extend(unnoticed::judge(facts, shims));
     findings.extend(without_conmon::judge(facts));
-    let unseen = seen.as_ref().err().cloned().or(lack(&probes.tasks));
+    let unseen = seen.as_ref().err().cloned().or(lack_of_tasks(probes));
     let role = match probes.is_crio() {
         true => "conmon",
         false => "shim",
@@ -90,10 +90,7 @@ fn of_stopped(facts: &NodeFacts, shim: &Shim) -> Finding {
         .and_then(|probe| probe.pod.as_ref())
         .or(shim.pod)
         .cloned();
-    let pod = whose.as_ref().map(|pod| {
-        let namespace = pod.namespace.as_deref().unwrap_or("?");
-        format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
-    });
+    let pod = whose.as_ref().map(of_pod);
     let serves = shim.ids.first().map(|id| short(id)).unwrap_or("?");
     let pod = pod.unwrap_or_else(|| format!("container {serves}"));
     finding.sentence = match shim.is_conmon() {

@@ -108,19 +108,6 @@ fn statuses_of_four_seconds_are_reported_beside_the_conmon_that_they_waited_for(
 }
 
 #[test]
-fn while_cri_o_may_only_wait_for_an_exit_file_nothing_is_called_a_lock_for_sure() {
-    // An agent takes three seconds for overdue where others take milliseconds.
-    let machine = healthy().asked(|probes| {
-        let mut status = WEB.call(Rpc::ContainerStatus, End::Hung, 3.0);
-        status.by_agent = true;
-        probes.calls.push(status);
-    });
-    let finding = only(&machine, Cause::ContainerLock);
-    assert_eq!(finding.confidence, Confidence::Medium);
-    shows(&finding, "waits up to four seconds for its exit file");
-}
-
-#[test]
 fn a_runc_start_that_was_stopped_is_what_the_lock_of_its_container_waits_for() {
     let runc = stopped(task(900, RUNTIME, "runc", "/system.slice/crio.service").aged(20));
     let init = format!("{}/crio-{}", WEB.group(), WEB.container());

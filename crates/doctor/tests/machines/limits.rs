@@ -1,7 +1,7 @@
 //! What runs out: descriptors, instances of inotify, processes, control groups.
 
 use causes::Cause;
-use causes::finding::Confidence;
+use causes::finding::{Confidence, Finding};
 
 use crate::built::{Machine, POD, Task, advises, shows};
 
@@ -56,28 +56,35 @@ fn a_machine_without_free_process_ids_is_certain() {
 
 #[test]
 fn what_is_at_its_maximum_is_not_to_be_raised_and_process_1_not_to_be_restarted() {
-    let zombies = |parent: u32| {
-        let zombie = |pid| {
-            let mut zombie = Task::new(pid, parent, "defunct");
-            zombie.state = 'Z';
-            zombie
-        };
-        (0..1000)
-            .fold(Machine::healthy(), |machine, at| {
-                machine.task(&zombie(10_000 + at))
-            })
-            .file("proc/loadavg", "9.0 9.0 9.0 9/4194000 1\n")
-            .file("proc/sys/kernel/pid_max", "4194304\n")
-            .file("proc/sys/kernel/threads-max", "9999999\n")
-            .finding(Cause::PidsExhausted)
+    let machine = Machine::healthy()
+        .file("proc/loadavg", "9.0 9.0 9.0 9/4194000 1\n")
+        .file("proc/sys/kernel/pid_max", "4194304\n")
+        .file("proc/sys/kernel/threads-max", "9999999\n");
+    // A zombie has little else than its state, and other files would take the disk a minute.
+    let with_zombies = |machine: Machine, parent: u32| {
+        (10_000..11_000).fold(machine, |machine, pid| {
+            let stat = format!(
+                "{pid} (defunct) Z {parent} 1 1 0 -1 4194560 1 2 3 4 5 0 0 0 20 0 1 0 99500000 0 0\n"
+            );
+            machine.file(&format!("proc/{pid}/stat"), &stat)
+        })
     };
-    // The shim's pod would be lost with it.
-    for parent in [1, 700] {
-        let finding = zombies(parent);
+    let shows_parent = |finding: &Finding, parent| {
         assert_eq!(finding.culprit.pid, Some(parent));
-        advises(&finding, "compare the number of tasks with kernel.pid_max");
-    }
-    advises(&zombies(710), "restart app (710)");
+        shows(finding, "1000 of them are zombies of ");
+    };
+    let machine = with_zombies(machine, 1);
+    let finding = machine.finding(Cause::PidsExhausted);
+    shows_parent(&finding, 1);
+    advises(&finding, "compare the number of tasks with kernel.pid_max");
+    // Its pod would be lost with the shim.
+    let machine = with_zombies(machine, 700);
+    let finding = machine.finding(Cause::PidsExhausted);
+    shows_parent(&finding, 700);
+    advises(&finding, "compare the number of tasks with kernel.pid_max");
+    let finding = with_zombies(machine, 710).finding(Cause::PidsExhausted);
+    shows_parent(&finding, 710);
+    advises(&finding, "restart app (710)");
 }
 
 #[test]

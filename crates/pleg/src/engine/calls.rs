@@ -4,7 +4,7 @@
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Request};
-use super::limits::SUSPECT;
+use super::limits::{HEARTBEAT_AFTER, SUSPECT};
 use super::quarantine::Admission;
 use super::state::{Action, Engine};
 use super::sweeper::about;
@@ -44,15 +44,18 @@ impl Engine {
     }
 
     /// A list that is due, or `Version`: before a list while the runtime is unknown, and as a
-    /// heartbeat while a list is overdue. `Version` waits for no lock of the runtime, so its answer
-    /// distinguishes a list that one container blocks from an unresponsive runtime.
+    /// heartbeat while a list is overdue, or while nothing else is called. `Version` waits for no lock
+    /// of the runtime, so its answer distinguishes a list that one container blocks from an
+    /// unresponsive runtime.
     fn next_for_node(&mut self, now: Moment) -> Option<(Call, About)> {
         let ages = self.ages(now.instant);
         if self.relister.is_version_suspect(ages) {
             self.relister.skip_version();
         }
         let next_heartbeat = self.probes.last_heartbeat + SUSPECT;
-        let needs_heartbeat = now.instant >= next_heartbeat && self.relister.is_overdue(ages);
+        let is_quiet = self.quiet_until().is_some_and(|until| now.instant >= until);
+        let needs_heartbeat =
+            now.instant >= next_heartbeat && (is_quiet || self.relister.is_overdue(ages));
         let request = if needs_heartbeat && ages.version.is_none() {
             self.probes.last_heartbeat = now.instant;
             Request::Version
@@ -72,6 +75,13 @@ impl Engine {
         }
         let about = About::node(request.key().0);
         Some((Call { request, purpose }, about))
+    }
+
+    /// When a heartbeat is due although no list is overdue: while the stream is trusted, lists are
+    /// rare, and a quiet node causes no other calls. `None` without a connection.
+    pub(super) fn quiet_until(&self) -> Option<Instant> {
+        let is_connected = !self.relister.needs_version();
+        is_connected.then(|| self.ledger.last_answer() + HEARTBEAT_AFTER)
     }
 
     /// Sends the quarantined call whose turn it is, before another call takes its place.

@@ -91,7 +91,7 @@ impl Engine {
             failing.retain(|failing| !is_slow(failing));
             uninspected += slow;
         }
-        let kubelet_waits = self.kubelet_waits(&stuck);
+        let kubelet_waits = self.kubelet_waits(&stuck, instant);
         let blind = self.unseen_parts(ages);
         self.out.cache.set_blind(!blind.is_empty());
         self.reporting.coverage = Coverage {
@@ -172,10 +172,12 @@ impl Engine {
     }
 
     /// Since when each pod has a stuck call that a kubelet makes too. A kubelet inspects the pods
-    /// that changed, as they are listed now.
-    fn kubelet_waits(&self, stuck: &[OutstandingCall]) -> Vec<Instant> {
+    /// that changed, as they are listed now. Until a call is overdue, it may only be slow, and a
+    /// kubelet waits for it no longer than this process does.
+    fn kubelet_waits(&self, stuck: &[OutstandingCall], now: Instant) -> Vec<Instant> {
         let mut pods = BTreeMap::<&PodUid, Instant>::new();
-        for call in stuck {
+        let overdue = |call: &&OutstandingCall| now >= call.since + self.config.status_overdue;
+        for call in stuck.iter().filter(overdue) {
             let (Some(pod), Some(id)) = (&call.about.pod, &call.about.id) else {
                 continue;
             };

@@ -30,6 +30,11 @@ const fn seconds(seconds: u64) -> Duration {
 /// for new ids. It bounds what one purpose takes from the others. Chosen.
 pub(super) const PARALLEL_CALLS: usize = 8;
 
+/// How long nothing is called on a quiet node before `Version` is sent as a heartbeat. Chosen: a
+/// kubelet is NotReady 30 s after its `Status` calls began to fail, and the call costs the runtime less
+/// than a list.
+pub(super) const HEARTBEAT_AFTER: Duration = seconds(10);
+
 // Lists and sweeps.
 
 /// How many lists the 95th percentile of their duration is computed from. Derived: about a minute

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 use super::call::List;
+use super::limits::SUSPECT;
 use super::lists::PerList;
 use super::passes::{Awaited, Completion};
 use super::reporter::ObservationProgress;
@@ -186,6 +187,10 @@ impl Engine {
             needs_pass: self.reporting.passes.needs_pass() || self.relister.outdated().any(),
             needs_lists: self.needs_lists_since().is_some(),
             answered: self.ledger.last_answer_of_pods(),
+            has_stalled: self
+                .ledger
+                .unresponsive_since()
+                .is_some_and(|since| now.instant >= since + SUSPECT),
         };
         let report = self
             .reporting

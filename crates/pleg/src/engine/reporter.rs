@@ -93,6 +93,8 @@ pub(crate) struct ObservationProgress {
     pub(crate) needs_lists: bool,
     /// When the last successful call about pods was sent.
     pub(crate) answered: Option<Instant>,
+    /// No call is answered at the moment: the runtime may be unresponsive.
+    pub(crate) has_stalled: bool,
 }
 
 /// The stuck calls of a new key, compared with the reported ones.
@@ -196,6 +198,7 @@ impl Reporter {
             let as_of = coverage.as_of().map(|observed| observed.instant);
             let is_observed_since = |time| as_of >= Some(time);
             let has_lasted = instant >= since + hold;
+            let may_be_unresponsive = key.state == HealthState::Healthy && progress.has_stalled;
             self.due = (!has_lasted).then(|| since + hold);
             let is_incomplete = match (self.reported.state, self.reported.reason) {
                 (HealthState::Starting | HealthState::Unhealthy, _) => false,
@@ -212,7 +215,7 @@ impl Reporter {
                 }
                 _ => !progress.is_settled && (progress.has_unobserved || !is_observed_since(since)),
             };
-            if !has_lasted || is_incomplete {
+            if !has_lasted || is_incomplete || may_be_unresponsive {
                 return None;
             }
             self.improved = Some(instant);

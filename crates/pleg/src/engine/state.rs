@@ -347,6 +347,7 @@ impl Engine {
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
         let heartbeat = (!since.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT);
         let lists = lists.chain(heartbeat).chain(unresponsive_since);
+        let lists = lists.chain(self.quiet_until());
         let lists = lists.filter(|time| *time > now).min();
         let sweeps = self
             .missing(now)

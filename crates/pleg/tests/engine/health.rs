@@ -466,6 +466,30 @@ async fn a_culprit_is_cleared_although_other_pods_restart_continuously() {
     assert!(last < 30.0, "it is named until {last}");
 }
 
+/// An improvement is held for three seconds, and a runtime is unresponsive after three seconds without
+/// an answer.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_stops_as_a_fault_ends_is_not_called_healthy_between() {
+    for step in 0..20 {
+        let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
+        node.at(3.0).await;
+        let call = Rpc::ContainerStatus;
+        node.sim.fault(call, Some("p0/app.0"), Fault::Hang);
+        node.sim.exit("p0", "app", 1);
+        let stop = 20.0 + f64::from(step) / 20.0;
+        node.at(stop).await;
+        node.sim.lift(call, Some("p0/app.0"));
+        node.at(stop + 0.01).await;
+        node.sim.stop();
+        node.at(stop + 20.0).await;
+        let reports = node.health_reports(stop);
+        let mut healthy = reports
+            .iter()
+            .filter(|(_, report)| report.state == HealthState::Healthy);
+        assert!(healthy.next().is_none(), "{step}: {reports:?}");
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_list_that_a_sweep_requests_is_not_requested_twice() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;

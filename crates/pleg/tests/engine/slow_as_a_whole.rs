@@ -298,3 +298,32 @@ async fn a_call_that_is_slow_each_time_is_not_stuck_after_it_has_answered() {
     }
     assert!(longest < 4.0, "{longest} s");
 }
+
+/// As CRI-O answers for a container that has ended and whose conmon has written no exit file.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_takes_seconds_each_time_is_stuck_once_and_threatens_no_kubelet() {
+    let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
+    node.at(3.0).await;
+    let slow = Fault::Slow(seconds(3.76));
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("p0/app.0"), slow.clone());
+    node.sim.fault(Rpc::ContainerStatus, Some("p1/app.0"), slow);
+    for time in [3.0, 20.0, 500.0, 1000.0] {
+        node.at(time).await;
+        for pod in ["p0", "p1"] {
+            let now = node.sim.now();
+            node.sim.world().pod(pod).restart("app", 1, now);
+        }
+        node.sample(10.0, |at, status| {
+            let view = &status.kubelet_view;
+            assert_eq!(view.not_ready_in_seconds, None, "{at}: {}", view.message);
+            assert!(view.why.is_empty(), "{at}: {}", view.why);
+            assert!(
+                status.stuck.is_empty() || time == 3.0,
+                "{at}: {:?}",
+                status.stuck
+            );
+        })
+        .await;
+    }
+}

@@ -2,6 +2,7 @@
 //! change. Relists are rare only while the stream announces every change.
 
 use crate::node::{Node, seconds};
+use pleg::out::health::Reason;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
@@ -92,6 +93,24 @@ async fn the_period_grows_while_every_change_is_announced() {
     let lists = node.sim.calls_made(Rpc::ListContainers);
     node.at(500.0).await;
     assert_eq!(node.sim.calls_made(Rpc::ListContainers), lists + 10);
+}
+
+/// Lists are thirty seconds apart, and nothing causes another call.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_stops_on_a_quiet_node_is_reported_long_before_the_next_list() {
+    for stop in [200.0, 210.0, 220.0] {
+        let node = Node::watch_stream(ten).await;
+        node.at(1.5).await;
+        restart(&node.sim, 0..5);
+        node.at(stop).await;
+        assert_eq!(period(&node.status().await), 30.0);
+        let versions = node.sim.calls_made(Rpc::Version);
+        node.sim.stop();
+        node.at(stop + 14.0).await;
+        let reason = node.status().await.health.reason;
+        assert_eq!(reason, Reason::RuntimeSilent, "stopped at {stop}");
+        assert!(versions <= 1 + stop as usize / 10, "{versions} heartbeats");
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -125,6 +125,10 @@ impl Source for Agent {
     const INTERVAL: Duration = Duration::from_millis(250);
     const IS_AGENT: bool = true;
 
+    async fn refresh(&self) -> bool {
+        self.client.relist().await.is_ok()
+    }
+
     async fn report(&self) -> Option<Observed> {
         let status = self.client.status().await.ok()?;
         let pods = self.client.pods().await.ok()?;

@@ -58,6 +58,20 @@ fn under_the_status_lock_the_agents_reports_show_the_culprit() {
     assert!(runtime.sim.max_outstanding_per_id() <= statuses + 8);
 }
 
+/// While all changes are announced, its lists are far apart.
+#[test]
+fn a_lock_that_the_agent_has_not_noticed_yet_is_reported() {
+    let runtime = three_pods();
+    let agent = Agent::configured(&runtime.endpoint(), "relistPeriod: 2m\n");
+    agent.wait_healthy();
+    runtime.sim.status_lock("b", "y");
+    let path = runtime.path();
+    let args = ["doctor", "-r", &path, "--agent", &agent.socket];
+    let args = [&args[..], &["-o", "json"]].concat();
+    let report = Pleg::new(&args).run().assert_code(1).value();
+    assert_eq!(causes(&report), ["container-status-lock"], "{report:#}");
+}
+
 #[test]
 fn a_fault_that_ends_during_the_diagnosis_leads_to_no_advice_to_kill() {
     let (runtime, agent) = under_the_status_lock();

@@ -1,6 +1,7 @@
 //! Processes and threads, as far as the safe files of `/proc` show them.
 
 pub use base::host::{EndSignal, RuncCommand};
+use causes::finding::PodName;
 use serde::{Deserialize, Serialize};
 
 use crate::facts::{Fact, Missing};
@@ -34,6 +35,9 @@ pub struct Process {
     /// The memory that it has resident, if it is a daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_kib: Option<u64>,
+    /// Its network namespace, if it is a daemon or process 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<String>,
     /// How many threads it has.
     pub thread_count: u32,
     /// Threads in uninterruptible sleep, and all threads of processes that run containers, up to
@@ -48,6 +52,9 @@ pub struct Process {
     /// What it is to do, if it is a `runc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runc: Option<RuncCommand>,
+    /// The pod for which it was started, if it is a CNI plugin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub plugin_of: Option<PodName>,
     /// Its control groups in the relevant hierarchies.
     pub cgroups: Vec<CgroupPath>,
     /// Its file descriptors.
@@ -203,6 +210,11 @@ impl Process {
         is_stopped(self.state)
     }
 
+    /// Whether it has ended, and its parent has not waited for it yet.
+    pub fn has_ended(&self) -> bool {
+        base::host::has_ended(self.state, self.thread_count)
+    }
+
     /// Its state as a phrase.
     pub fn doing(&self) -> String {
         let doing = match self.state {
@@ -211,6 +223,7 @@ impl Process {
             'D' => "waits in the kernel and cannot be killed (state D)",
             'T' => "is stopped (state T)",
             't' => "is stopped by a debugger (state t)",
+            'Z' if !self.has_ended() => "lives on in other threads than its first",
             'Z' => "is a zombie (state Z)",
             _ => "is in an unknown state",
         };

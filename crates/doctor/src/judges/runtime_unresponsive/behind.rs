@@ -4,7 +4,7 @@
 use causes::finding::{Confidence, Finding};
 
 use super::finding;
-use crate::evidence::owner::{culprit, is_in_a_pod};
+use crate::evidence::owner::{culprit, is_in_a_pod, is_of_another_node};
 use crate::evidence::remedy::resume_daemon;
 use crate::evidence::runc::restart;
 use crate::facts::NodeFacts;
@@ -35,8 +35,11 @@ fn running<'a>(facts: &'a NodeFacts, name: &str) -> Vec<&'a Process> {
     let host = &facts.host;
     let all = host.all_processes().iter();
     let is_one = |process: &&Process| {
-        let is_dead = process.state == 'Z';
-        is_named(process, name) && !is_dead && !is_in_a_pod(process)
+        let is_dead = process.has_ended();
+        is_named(process, name)
+            && !is_dead
+            && !is_in_a_pod(process)
+            && !is_of_another_node(host, process)
     };
     let all: Vec<&Process> = all.filter(is_one).collect();
     let dockerds = || {

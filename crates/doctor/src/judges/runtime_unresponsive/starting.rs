@@ -5,7 +5,7 @@ use causes::finding::{Confidence, Finding};
 use pleg::runtime::NoConnection;
 
 use super::finding;
-use crate::evidence::owner::{culprit, is_in_a_pod};
+use crate::evidence::owner::{culprit, is_in_a_pod, is_of_another_node};
 use crate::evidence::remedy::{blame, release_runc};
 use crate::evidence::runc::hung_runcs;
 use crate::evidence::shims::{Shim, shims};
@@ -74,7 +74,8 @@ fn daemon(facts: &NodeFacts) -> Option<&Process> {
     let named = host.all_processes().iter().filter(|process| {
         process.comm == name && process.is_runtime() && process.uid == 0 && !is_in_a_pod(process)
     });
-    // One that serves another node, in a namespace of its own, is older than one that is starting.
+    let named = named.filter(|process| !is_of_another_node(host, process));
+    // One that listens on another path is older than one that is starting.
     named
         .filter(|process| !listens(process.pid))
         .min_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds))
@@ -142,6 +143,20 @@ mod tests {
         let finding = &found(super::super::judge(&facts_of(delayed, None)))[0];
         assert_eq!(finding.confidence, Confidence::High);
         assert_eq!(finding.culprit.pid, Some(99));
+    }
+
+    #[test]
+    fn one_of_a_node_in_a_container_is_not_the_one() {
+        for (network, is_named) in [("net:[1]", true), ("net:[2]", false)] {
+            let node = restarted().process(1, 0, "systemd");
+            let node = node.in_network(1, "net:[1]").in_network(10, network);
+            let sentence = &found(super::super::judge(&facts_of(node, None)))[0].sentence;
+            assert_eq!(
+                sentence.starts_with("containerd (10)"),
+                is_named,
+                "{sentence}"
+            );
+        }
     }
 
     #[test]

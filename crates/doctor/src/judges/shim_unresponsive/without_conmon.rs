@@ -20,7 +20,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Vec<Finding> {
         let process = task.init.and_then(|init| facts.host.process(init));
         // The PID in an old record may have been reused.
         let is_its = process.is_some_and(|process| {
-            process.state != 'Z' && container_of(process) == Some(task.id.as_str())
+            !process.has_ended() && container_of(process) == Some(task.id.as_str())
         });
         task.conmon.is_none() && is_its
     };

@@ -23,8 +23,8 @@ The container status lock of containerd; ListContainers is stuck for 30 s:
   testbed-pods kill web main         # works, and a kubelet would not notice
   wait; testbed shim-cont $sandbox
 
-A POD is NAME or NAMESPACE/NAME. Only pods that this command (or its library) has
-created are listed, and only instances of the testbed are used.
+A POD is NAME or NAMESPACE/NAME. Only pods that this command (or its library)
+has created are listed, and only instances of the testbed are used.
 
 Exit codes: 0 done, 1 failed (stderr has the reason in one sentence), 2 usage
 error";

@@ -12,7 +12,7 @@ use super::room::Room;
 use super::stat::stat_by_worker;
 use super::{Before, Census, cgroups, fds, threads};
 use crate::collect::helper::{Reads, read_all};
-use crate::collect::host::file::word;
+use crate::collect::host::file::{printable, word};
 use crate::collect::host::sockets::Holders;
 use crate::facts::Fact;
 use crate::facts::host::Process;
@@ -90,6 +90,11 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     if process.is_daemon() {
         let page = rustix::param::page_size() as u64;
         process.resident_kib = stat.resident.map(|pages| pages * page / 1024);
+    }
+    if process.is_daemon() || pid == 1 {
+        let link = folder.join("ns/net");
+        let network = reads.at(&link, || std::fs::read_link(&link)).ok();
+        process.network = network.map(|network| printable(&network.to_string_lossy()));
     }
     if process.is_runc() {
         let cmdline = read_text(reads, &folder.join("cmdline")).unwrap_or_default();

@@ -16,6 +16,7 @@ use crate::facts::host::{Gap, Gaps, Process};
 mod cgroups;
 mod fds;
 mod first;
+mod plugin;
 mod read_text;
 mod room;
 mod second;
@@ -23,7 +24,7 @@ mod stat;
 mod threads;
 
 pub(in crate::collect) use first::first_look;
-use second::{Again, Now, SecondSample, Threads};
+use second::{Again, Now, SecondSample, Waiters};
 pub(in crate::collect) use second::{LookAt, second_look, threads_of};
 pub(super) use stat::capabilities;
 pub(in crate::collect) use stat::read_stat;
@@ -157,8 +158,8 @@ impl Before {
     }
 }
 
-/// Shows all threads of these, so that it is known what they wait for; gives what of them
-/// could not be read.
+/// Shows all threads of these, and the pods of CNI plugins, so that it is known what they wait for and
+/// which pods wait for them; gives what of them could not be read.
 pub(super) fn show_threads(
     host: &Host,
     helpers: &mut Helpers,
@@ -177,12 +178,13 @@ pub(super) fn show_threads(
         of: shown.iter().map(|process| process.pid).collect(),
         limit: host.step / 2,
     };
-    let Ok(Threads { found, gaps }) = helpers.ask(&request, host.step / 2 + GRACE) else {
+    let Ok(Waiters { found, gaps }) = helpers.ask(&request, host.step / 2 + GRACE) else {
         return Gaps::default();
     };
-    for (pid, threads) in found {
+    for (pid, waiter) in found {
         if let Some(process) = shown.iter_mut().find(|process| process.pid == pid) {
-            process.threads = threads;
+            process.threads = waiter.threads;
+            process.plugin_of = waiter.pod;
         }
     }
     gaps

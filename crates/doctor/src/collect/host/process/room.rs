@@ -107,6 +107,7 @@ mod tests {
             run_delay: Some(0.123_456_789_012_345_67),
             // Only what is named as a daemon has it, and those names are short.
             resident_kib: None,
+            network: None,
             thread_count: 1_000_000,
             threads: (number < threads)
                 .then(|| thread(4_000_000))
@@ -114,6 +115,8 @@ mod tests {
                 .collect(),
             pending: Some(EndSignal::Term),
             tracer: Some(4_000_000),
+            // Few are.
+            plugin_of: None,
             runc: Some(RuncCommand {
                 verb: "checkpoint".to_owned(),
                 container: Some("f".repeat(64)),

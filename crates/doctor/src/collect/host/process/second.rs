@@ -1,13 +1,14 @@
-//! The second sample, and all threads of a few processes, which a helper reads later.
+//! The second sample, and what a few processes wait for, which a helper reads later.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use causes::finding::PodName;
 use serde::{Deserialize, Serialize};
 
 use super::stat::stat_by_worker;
-use super::{MAX_THREADS, threads};
+use super::{MAX_THREADS, plugin, threads};
 use crate::collect::helper::{Reads, read_all};
 use crate::facts::Missing;
 use crate::facts::host::process::is_stopped;
@@ -60,11 +61,20 @@ pub(in crate::collect) struct ThreadAgain {
     pub switches: u64,
 }
 
-/// All threads of some processes.
+/// What some processes wait for.
 #[derive(Debug, Serialize, Deserialize)]
-pub(in crate::collect) struct Threads {
-    pub found: Vec<(u32, Vec<Thread>)>,
+pub(in crate::collect) struct Waiters {
+    pub found: Vec<(u32, Waiter)>,
     pub gaps: Gaps,
+}
+
+/// One of them.
+#[derive(Debug, Serialize, Deserialize)]
+pub(in crate::collect) struct Waiter {
+    /// All its threads.
+    pub threads: Vec<Thread>,
+    /// The pod for which it was started, if it is a CNI plugin.
+    pub pod: Option<PodName>,
 }
 
 /// Reads these again, within `limit`.
@@ -114,13 +124,17 @@ pub(in crate::collect) fn second_look(
 }
 
 /// All threads of these, within `limit`.
-pub(in crate::collect) fn threads_of(proc: PathBuf, of: Vec<u32>, limit: Duration) -> Threads {
+pub(in crate::collect) fn threads_of(proc: PathBuf, of: Vec<u32>, limit: Duration) -> Waiters {
     let until = Instant::now() + limit;
     let outcome = read_all(of, until, move |reads: &Reads, pid: &u32| {
         let folder = proc.join(pid.to_string());
-        Some((*pid, threads::of(reads, &folder, true, MAX_THREADS)))
+        let waiter = Waiter {
+            threads: threads::of(reads, &folder, true, MAX_THREADS),
+            pod: plugin::pod(reads, &folder),
+        };
+        Some((*pid, waiter))
     });
-    Threads {
+    Waiters {
         found: outcome.done,
         gaps: outcome.gaps,
     }

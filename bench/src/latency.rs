@@ -4,11 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use cri::Endpoint;
-use pleg::model::event::{EventType, Source};
+use pleg::model::event::Source;
 use pleg::model::wall_time::WallClock;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};
-use pleg::runtime::{CallError, Rpc, Runtime};
-use pleg::{Config, Environment, Observer, Pleg};
+use pleg::runtime::{Rpc, Runtime};
+use pleg::{Config, Environment, Measurement, Observer, Pleg};
 use sim::Sim;
 use sim::figures::Latencies;
 use testbed_driver::Driver;
@@ -45,23 +45,21 @@ fn record(times: &Mutex<Vec<Duration>>, time: Option<Duration>) {
 }
 
 impl Observer for Listener {
-    fn event(&self, _event_type: EventType, source: Source, latency: Option<Duration>) {
-        if source == Source::Stream {
-            record(&self.events, latency);
-        }
-    }
-
-    fn stream_event(&self, latency: Option<Duration>) {
-        record(&self.arrivals, latency);
-    }
-
-    fn pod_relist_ended(&self, took: Duration) {
-        record(&self.inspections, Some(took));
-    }
-
-    fn call_ended(&self, call: Rpc, took: Duration, _error: Option<&CallError>) {
-        if matches!(call, Rpc::ContainerStatus | Rpc::PodSandboxStatus) {
-            record(&self.calls, Some(took));
+    fn observe(&self, measurement: &Measurement) {
+        match *measurement {
+            Measurement::Event {
+                source: Source::Stream,
+                latency,
+                ..
+            } => record(&self.events, latency),
+            Measurement::StreamEvent(latency) => record(&self.arrivals, latency),
+            Measurement::PodRelistEnded(took) => record(&self.inspections, Some(took)),
+            Measurement::CallEnded {
+                call: Rpc::ContainerStatus | Rpc::PodSandboxStatus,
+                took,
+                ..
+            } => record(&self.calls, Some(took)),
+            _ => {}
         }
     }
 }

@@ -10,11 +10,9 @@ use std::time::Duration;
 
 use pleg::model::id::Id;
 use pleg::model::listed::{ListedContainer, ListedSandbox};
-use pleg::model::snapshot::Counts;
 use pleg::model::status::{ContainerStatus, SandboxStatus};
-use pleg::out::coverage::Pass;
 use pleg::runtime::{Announcements, CallError, Listing, Runtime, RuntimeVersion};
-use pleg::{Config, Environment, Mode, Observer, Pleg};
+use pleg::{Config, Environment, Measurement, Mode, Observer, Pleg};
 use tokio::sync::Notify;
 
 use crate::Effort;
@@ -103,8 +101,10 @@ async fn relist(effort: Effort, containers: usize, changing: bool) -> anyhow::Re
 struct Ended(Notify);
 
 impl Observer for Ended {
-    fn seen(&self, _pass: &Pass, _counts: Counts) {
-        self.0.notify_one();
+    fn observe(&self, measurement: &Measurement) {
+        if let Measurement::Seen(..) = measurement {
+            self.0.notify_one();
+        }
     }
 }
 

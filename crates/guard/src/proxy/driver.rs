@@ -318,7 +318,7 @@ impl Driver {
         if acts || phase != self.reports.phase() {
             self.report(phase);
         }
-        // Most calls change no alarm, or to a later time: then the core may be called in vain.
+        // Most calls change no alarm, or to a later time: then the core may be called without need.
         let alarm = self.guard.borrow().alarm(now);
         let next = self.next_tick.get();
         if alarm.is_some_and(|alarm| next.is_none_or(|next| alarm < next)) {

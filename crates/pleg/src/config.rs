@@ -54,7 +54,7 @@ pub struct Config {
     /// When a list is overdue. On a node with slower lists: at four times their 95th percentile.
     pub list_overdue: Duration,
     /// When a status call is overdue if any other call is answered. If others of its kind are answered,
-    /// it is suspect after [`SUSPECT`](crate::engine::SUSPECT).
+    /// it is suspect after [`SUSPECT_AFTER`](crate::engine::SUSPECT_AFTER).
     pub status_overdue: Duration,
     /// How many pods are inspected at once.
     pub max_inspections: usize,

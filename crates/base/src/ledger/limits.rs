@@ -16,7 +16,7 @@ const fn seconds(seconds: u64) -> Duration {
 /// The time without an answer after which a call is suspect. It is also the time without any answer
 /// after which the runtime has stalled, `Version` is sent as a heartbeat, and the window shrinks.
 /// Chosen: a healthy runtime answers each call within milliseconds.
-pub const SUSPECT: Duration = seconds(1);
+pub const SUSPECT_AFTER: Duration = seconds(1);
 
 /// How many later calls of the same kind must have been answered before a call is stuck. A slow
 /// runtime may answer one later call quickly by chance. From the definition of *stuck*.
@@ -46,7 +46,7 @@ pub const SLOW_AFTER: Duration = millis(250);
 /// The lower bound of the window of outstanding status calls, which halves each second without any
 /// answer. Chosen: a runtime that is back must show this quickly, and a runtime that is down must
 /// not collect calls.
-pub const SMALLEST_WINDOW: usize = 8;
+pub const MIN_WINDOW: usize = 8;
 
 /// How many places status calls leave free. Derived: two lists, `Version`, and one witness.
 pub const RESERVED_CALLS: usize = 4;

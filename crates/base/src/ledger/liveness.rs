@@ -7,16 +7,16 @@ use tokio::time::Instant;
 
 use super::limits::{
     MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, OVERDUE_AT_LATEST, SLOW_AFTER, STUCK_AFTER_LATER_ANSWERS,
-    STUCK_FACTOR, SUSPECT,
+    STUCK_FACTOR, SUSPECT_AFTER,
 };
 use super::{Ledger, STATUS_CALLS};
 
 impl Ledger {
-    /// Whether a status call has been outstanding for at least [`SUSPECT`].
+    /// Whether a status call has been outstanding for at least [`SUSPECT_AFTER`].
     pub fn has_suspect_status(&self, now: Instant) -> bool {
         let mut outstanding = self.outstanding.iter();
         outstanding
-            .any(|((_, id), entry)| id.is_some() && now >= entry.awaited_since(now) + SUSPECT)
+            .any(|((_, id), entry)| id.is_some() && now >= entry.awaited_since(now) + SUSPECT_AFTER)
     }
 
     /// Whether a status call has been outstanding for at least [`OVERDUE_AT_LATEST`] without being stuck: it is
@@ -33,11 +33,11 @@ impl Ledger {
     /// Whether most of the pods with recent calls, and at least three, got or still wait for a slow
     /// answer. A single pod may be slow for a reason of its own.
     pub fn is_slow_for_most(&self, now: Instant) -> bool {
-        let mut pods = self.evidence.slow_pods(SUSPECT);
+        let mut pods = self.evidence.slow_pods(SUSPECT_AFTER);
         for entry in self.outstanding.values() {
             if let Some(pod) = &entry.about.pod
                 && !entry.is_outlier()
-                && now >= entry.awaited_since(now) + SUSPECT
+                && now >= entry.awaited_since(now) + SUSPECT_AFTER
             {
                 pods.insert(&pod.uid, true);
             }
@@ -102,10 +102,10 @@ impl Ledger {
             id.is_some()
                 && entry.stuck.is_none()
                 && is_answering
-                && now >= entry.awaited_since(now) + SUSPECT
+                && now >= entry.awaited_since(now) + SUSPECT_AFTER
         });
         let mut without_witness = suspects.filter(|((call, _), entry)| {
-            let later = entry.awaited_since(now) + SUSPECT / 2;
+            let later = entry.awaited_since(now) + SUSPECT_AFTER / 2;
             let others = self.sent().filter(|((other, _), ..)| other == call);
             let sent_later = others.filter(|(_, _, sent)| *sent >= later).count();
             let few =
@@ -137,7 +137,7 @@ impl Ledger {
         let without_answer = last.saturating_duration_since(self.last_answer);
         let pause = match self.has_room_for_witness() {
             // `Version` is suspect after a second, and gets one more.
-            true => without_answer.clamp(SUSPECT * 2, MAX_STATUS_OVERDUE),
+            true => without_answer.clamp(SUSPECT_AFTER * 2, MAX_STATUS_OVERDUE),
             false if self.sent().count() < self.window.max() * STUCK_FACTOR => MAX_LIST_OVERDUE,
             false => return None,
         };

@@ -24,7 +24,7 @@
 //! let (now, second) = (Instant::now(), Duration::from_secs(1));
 //! let mut ledger = Ledger::new(Places::default(), now);
 //! ledger.begin(About::node(Rpc::ListContainers), now);
-//! ledger.pass(now + second);
+//! ledger.advance(now + second);
 //! assert_eq!(ledger.unresponsive_since(), Some(now));
 //!
 //! ledger.answered(&(Rpc::ListContainers, None), now + 2 * second);
@@ -52,7 +52,7 @@ use window::Window;
 
 use crate::id::Id;
 use crate::{About, OutstandingCall};
-use limits::{OVERDUE_AT_LATEST, RESERVED_CALLS, STUCK_FACTOR, SUSPECT};
+use limits::{OVERDUE_AT_LATEST, RESERVED_CALLS, STUCK_FACTOR, SUSPECT_AFTER};
 
 /// What identifies a call. At most one call of each key is outstanding.
 pub type Key = (Rpc, Option<Id>);
@@ -86,7 +86,7 @@ pub struct Ledger {
     last_answer: Instant,
     /// How long the call took that was answered then, unless others overtook it.
     last_took: Duration,
-    /// The end of the last stall: a time of at least [`SUSPECT`] without any answer.
+    /// The end of the last stall: a time of at least [`SUSPECT_AFTER`] without any answer.
     stall_ended: Option<Instant>,
     /// When a call was last answered with an error.
     last_failure: Option<Instant>,
@@ -254,7 +254,7 @@ impl Ledger {
     fn end(&mut self, key: &Key, now: Instant) -> Option<Entry> {
         let entry = self.outstanding.remove(key)?;
         self.is_unreachable = false;
-        if now >= self.last_answer + SUSPECT {
+        if now >= self.last_answer + SUSPECT_AFTER {
             self.stall_ended = Some(now);
         }
         self.last_answer = now;
@@ -278,7 +278,7 @@ impl Ledger {
             self.evidence.measured(key.0, pod, took, now);
         }
         match entry.stuck {
-            None if took < SUSPECT => self.evidence.note_prompt(key),
+            None if took < SUSPECT_AFTER => self.evidence.note_prompt(key),
             // It is slow each time.
             None if self.evidence.own_time(key).is_zero() => {}
             // The call was only slow, so its id needs a longer limit. If it took longer than that,

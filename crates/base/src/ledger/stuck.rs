@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use super::entry::Stuck;
 use super::limits::{
     MAX_STATUS_OVERDUE, OVERDUE_AT_LATEST, OVERDUE_FACTOR, SLOW_AFTER, STUCK_AFTER_LATER_ANSWERS,
-    SUSPECT,
+    SUSPECT_AFTER,
 };
 use super::liveness::expires_as_witness_at;
 use super::{Entry, Key, Ledger};
@@ -18,12 +18,12 @@ use crate::{About, OutstandingCall};
 
 impl Ledger {
     /// Updates which calls are stuck, and shrinks the window while nothing is answered.
-    pub fn pass(&mut self, now: Instant) {
+    pub fn advance(&mut self, now: Instant) {
         if self.has_outstanding_calls() {
             self.window.shrink(now);
         }
         self.evidence.drop_outdated(now);
-        let soonest = SUSPECT.min(self.status_overdue);
+        let soonest = SUSPECT_AFTER.min(self.status_overdue);
         let is_suspect =
             |entry: &Entry| !entry.is_outlier() && now >= entry.awaited_since(now) + soonest;
         if !self.outstanding.values().any(is_suspect) {
@@ -118,7 +118,7 @@ impl Ledger {
         let waiting = self
             .sent()
             .filter(|((_, id), entry, _)| id.is_some() && entry.stuck.is_none());
-        let soonest = SUSPECT.min(self.status_overdue);
+        let soonest = SUSPECT_AFTER.min(self.status_overdue);
         let next_steps = waiting.filter_map(|((call, _), entry, sent)| {
             if now < sent + soonest {
                 return Some(sent + soonest);
@@ -126,7 +126,7 @@ impl Ledger {
             let usual = self.evidence.usual(*call, entry.since);
             let own = self.evidence.own_time(&(*call, entry.about.id.clone()));
             let steps = [
-                SUSPECT,
+                SUSPECT_AFTER,
                 suspect_after(usual),
                 own * 3 / 2,
                 OVERDUE_AT_LATEST,
@@ -150,7 +150,7 @@ impl Ledger {
 
 /// How long a call may take while later calls of its kind are answered.
 fn suspect_after(usual: Duration) -> Duration {
-    (usual * OVERDUE_FACTOR).clamp(SUSPECT, MAX_STATUS_OVERDUE)
+    (usual * OVERDUE_FACTOR).clamp(SUSPECT_AFTER, MAX_STATUS_OVERDUE)
 }
 
 /// How long a call may take while only calls of other kinds are answered. Twice as long if several

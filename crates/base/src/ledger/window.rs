@@ -2,10 +2,10 @@
 
 use tokio::time::Instant;
 
-use super::limits::{RESERVED_CALLS, SMALLEST_WINDOW, SUSPECT};
+use super::limits::{MIN_WINDOW, RESERVED_CALLS, SUSPECT_AFTER};
 
 /// The smallest size, with the reserved places.
-const MIN_SIZE: usize = SMALLEST_WINDOW + RESERVED_CALLS;
+const MIN_SIZE: usize = MIN_WINDOW + RESERVED_CALLS;
 
 /// The window of outstanding calls. Stuck calls are not in it.
 #[derive(Clone, Debug)]
@@ -48,14 +48,14 @@ impl Window {
 
     /// Calls are outstanding, and none has been answered until `now`.
     pub(super) fn shrink(&mut self, now: Instant) {
-        while now >= self.changed + SUSPECT {
-            self.changed += SUSPECT;
+        while now >= self.changed + SUSPECT_AFTER {
+            self.changed += SUSPECT_AFTER;
             self.size = (self.size / 2).max(MIN_SIZE);
         }
     }
 
     /// When it shrinks if no call is answered.
     pub(super) fn shrinks_at(&self) -> Option<Instant> {
-        (self.size > MIN_SIZE).then(|| self.changed + SUSPECT)
+        (self.size > MIN_SIZE).then(|| self.changed + SUSPECT_AFTER)
     }
 }

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use pleg::engine::SUSPECT;
+use pleg::engine::SUSPECT_AFTER;
 use pleg::out::coverage::PassKind;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::pods::PodReport;
@@ -118,7 +118,7 @@ impl Observed {
 
     /// Whether a call is overdue, and may be slow or hang.
     fn is_undecided(&self, call: &InFlight) -> bool {
-        is_older(call, SUSPECT) && !self.hangs(call)
+        is_older(call, SUSPECT_AFTER) && !self.hangs(call)
     }
 
     /// How many pods were neither observed nor reported with the call that hangs or fails.

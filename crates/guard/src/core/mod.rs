@@ -286,7 +286,7 @@ impl Guard {
 
     /// Performs what is due at `now`.
     fn advance(&mut self, now: Instant) {
-        self.prober.ledger.pass(now);
+        self.prober.ledger.advance(now);
         self.advance_reads(now);
         self.advance_node_calls(now);
         for kind in Kind::BOTH {

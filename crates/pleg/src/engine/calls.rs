@@ -4,7 +4,7 @@
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Request};
-use super::limits::{HEARTBEAT_AFTER, SUSPECT};
+use super::limits::{HEARTBEAT_AFTER, SUSPECT_AFTER};
 use super::quarantine::Admission;
 use super::state::{Action, Engine};
 use super::sweeper::about;
@@ -52,7 +52,7 @@ impl Engine {
         if self.relister.is_version_suspect(ages) {
             self.relister.skip_version();
         }
-        let next_heartbeat = self.probes.last_heartbeat + SUSPECT;
+        let next_heartbeat = self.probes.last_heartbeat + SUSPECT_AFTER;
         let is_quiet = self.quiet_until().is_some_and(|until| now.instant >= until);
         let needs_heartbeat =
             now.instant >= next_heartbeat && (is_quiet || self.relister.is_overdue(ages));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
-use super::limits::{RELAPSE_WITHIN, SMALLEST_WINDOW};
+use super::limits::{MIN_WINDOW, RELAPSE_WITHIN};
 use super::lists::{Ages, PerList};
 use super::state::Engine;
 use crate::model::id::{Id, PodRef, PodUid};
@@ -74,7 +74,7 @@ impl Engine {
         let is_slow = |failing: &Failing| failing.error.is_slowness();
         let slow = failing.iter().filter(|failing| is_slow(failing)).count();
         let waiting = slow + waiting_for_room.len();
-        if waiting > SMALLEST_WINDOW || waiting > 0 && self.ledger.is_slow_for_most(instant) {
+        if waiting > MIN_WINDOW || waiting > 0 && self.ledger.is_slow_for_most(instant) {
             self.unobserved.too_slow = Some(instant);
         }
         // The few pods that still wait are no more the cause than the others were.

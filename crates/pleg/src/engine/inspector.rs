@@ -18,7 +18,7 @@ use tokio::time::Instant;
 
 use super::call::Key;
 use super::call::{Call, Purpose, Request};
-use super::limits::{SLOW_AFTER, SUSPECT};
+use super::limits::{SLOW_AFTER, SUSPECT_AFTER};
 use super::sweeper::about;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod};
@@ -257,7 +257,7 @@ impl Inspection {
         let rows = self.pod.sandboxes.len() + self.pod.containers.len();
         self.begun
             + match calls_per_pod {
-                1 => SUSPECT * rows as u32,
+                1 => SUSPECT_AFTER * rows as u32,
                 _ => SLOW_AFTER,
             }
     }

@@ -13,7 +13,7 @@ use std::time::Duration;
 pub(super) use base::ledger::limits::{
     MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, OVERDUE_FACTOR, SLOW_AFTER,
 };
-pub use base::ledger::limits::{OVERDUE_AT_LATEST, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};
+pub use base::ledger::limits::{MIN_WINDOW, OVERDUE_AT_LATEST, STUCK_FACTOR, SUSPECT_AFTER};
 
 const fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)

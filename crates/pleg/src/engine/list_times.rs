@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use base::ledger::percentile_95;
 
-use super::limits::{OVERDUE_AT_LATEST, OVERDUE_FACTOR, REMEMBERED_LISTS, SUSPECT};
+use super::limits::{OVERDUE_AT_LATEST, OVERDUE_FACTOR, REMEMBERED_LISTS, SUSPECT_AFTER};
 
 /// How long lists take on this node.
 #[derive(Clone, Debug)]
@@ -45,7 +45,7 @@ impl ListTimes {
     /// How long a list may take before it is suspect, while the other one is answered.
     pub(super) fn suspect(&self) -> Duration {
         let usual = self.usual * OVERDUE_FACTOR;
-        usual.max(SUSPECT).min(self.overdue())
+        usual.max(SUSPECT_AFTER).min(self.overdue())
     }
 }
 

@@ -65,4 +65,4 @@ mod sweep_answers;
 mod sweeper;
 mod unobserved;
 
-pub use limits::{OVERDUE_AT_LATEST, SMALLEST_WINDOW, STUCK_FACTOR, SUSPECT};
+pub use limits::{MIN_WINDOW, OVERDUE_AT_LATEST, STUCK_FACTOR, SUSPECT_AFTER};

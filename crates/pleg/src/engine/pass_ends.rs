@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use tokio::time::Instant;
 
 use super::call::List;
-use super::limits::SUSPECT;
+use super::limits::SUSPECT_AFTER;
 use super::lists::PerList;
 use super::passes::{Awaited, Completion};
 use super::reporter::ObservationProgress;
@@ -190,7 +190,7 @@ impl Engine {
             has_stalled: self
                 .ledger
                 .unresponsive_since()
-                .is_some_and(|since| now.instant >= since + SUSPECT),
+                .is_some_and(|since| now.instant >= since + SUSPECT_AFTER),
         };
         let report = self
             .reporting

@@ -10,7 +10,7 @@ use super::births::Births;
 use super::call::{Answered, Call};
 use super::hint_budget::HintBudget;
 use super::inspector::Inspector;
-use super::limits::{INSPECTION_OVERDUE_AFTER, SUSPECT};
+use super::limits::{INSPECTION_OVERDUE_AFTER, SUSPECT_AFTER};
 use super::lists::{Ages, PerList};
 use super::passes::Passes;
 use super::processes::Processes;
@@ -233,7 +233,7 @@ impl Engine {
         if let Some(survivor) = self.quarantine.take_survivor(instant) {
             self.unobserved.failures.withdraw(&survivor.key());
         }
-        self.ledger.pass(instant);
+        self.ledger.advance(instant);
         self.take_in_lists(now);
         let missing = self.missing(instant);
         if self.sweeper.is_due(missing, &self.ledger, instant) {
@@ -345,7 +345,7 @@ impl Engine {
         let unresponsive_since = self.ledger.unresponsive_since();
         let unresponsive_since = unresponsive_since.map(|since| since + self.unresponsive_after());
         let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
-        let heartbeat = (!since.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT);
+        let heartbeat = (!since.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT_AFTER);
         let lists = lists.chain(heartbeat).chain(unresponsive_since);
         let lists = lists.chain(self.quiet_until());
         let lists = lists.filter(|time| *time > now).min();
@@ -386,7 +386,7 @@ impl Engine {
     /// How long the runtime must answer nothing before it is unresponsive. A sweep has had time to
     /// get an answer by then.
     pub(super) fn unresponsive_after(&self) -> Duration {
-        let least = self.relister.overdue_after() + SUSPECT;
+        let least = self.relister.overdue_after() + SUSPECT_AFTER;
         self.ledger.unresponsive_after(least)
     }
 }

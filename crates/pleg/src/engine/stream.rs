@@ -13,7 +13,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::limits::{
-    FIRST_STREAM_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, SUSPECT, UNSUPPORTED_STREAM_PAUSE,
+    FIRST_STREAM_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, SUSPECT_AFTER,
+    UNSUPPORTED_STREAM_PAUSE,
 };
 use super::losses::Losses;
 use super::stream_trust::StreamTrust;
@@ -97,7 +98,7 @@ impl Streaming {
     /// Advances to `now`.
     pub(super) fn advance(&mut self, now: Instant) -> Due {
         match &mut self.state {
-            State::Opening { since } if now >= *since + SUSPECT => Due::Opened,
+            State::Opening { since } if now >= *since + SUSPECT_AFTER => Due::Opened,
             State::Retrying { next, .. } | State::Unsupported { next } if now >= *next => Due::Open,
             State::Live { trust } => match trust.advance(now) {
                 0 => Due::Nothing,
@@ -216,7 +217,7 @@ impl Streaming {
     pub(super) fn alarm(&self) -> Option<Instant> {
         match &self.state {
             State::Off => None,
-            State::Opening { since } => Some(*since + SUSPECT),
+            State::Opening { since } => Some(*since + SUSPECT_AFTER),
             State::Live { trust } => trust.due(),
             State::Retrying { next, .. } | State::Unsupported { next } => Some(*next),
         }
@@ -261,7 +262,7 @@ mod tests {
         let lost = CallError::unavailable(NoConnection::Lost, "reset");
         for withheld in [None, Some(1), Some(4), Some(16)] {
             stream.mark_opening(now);
-            now += SUSPECT;
+            now += SUSPECT_AFTER;
             assert!(stream.mark_open());
             stream.ended(&Err(lost.clone()), now);
             assert_eq!(stream.withheld_for(now), withheld.map(Duration::from_secs));

@@ -89,13 +89,17 @@ pub(crate) enum Verb {
     },
     /// Compare a kubelet without a guard with one behind a guard: both relist, and restart a
     /// container that is killed in a pod of each
+    // clap does not wrap the line of the usage.
+    #[command(
+        override_usage = "testbed-pods compare --guard <URL> --for <DURATION> <ALONE> <GUARDED>"
+    )]
     Compare {
         /// The pod of the kubelet without a guard; it has the container `main`
         alone: String,
         /// The pod of the kubelet behind the guard; it has the container `main`
         guarded: String,
         /// CRI endpoint of the guard
-        #[arg(long, value_name = "ENDPOINT")]
+        #[arg(long, value_name = "URL")]
         guard: Endpoint,
         /// Duration, for example 500ms, 30s, 4m30s
         #[arg(long, value_name = "DURATION", value_parser = duration)]

@@ -4,7 +4,7 @@
 //!   files, pipes, folders          input: the edge, where bytes become lines
 //!        |
 //!        v
-//!   line: without what carried it -----> series      what "last seen active" proves
+//!   line: without what carried it -----> series      what "last seen active" shows
 //!        |                          |--> rules       lines that support a cause
 //!        |  analysis: by its form   |--> goroutines  piles, and which one blocks the others
 //!        |                          |--> kernel, ps, metrics, output
@@ -45,7 +45,7 @@ pub mod metrics;
 pub mod output;
 pub mod ps;
 
-pub mod proof;
+pub mod evidence;
 pub mod table;
 
 pub mod analysis;

@@ -1,4 +1,4 @@
-//! Errors in logs that prove nothing.
+//! Errors in logs that show nothing.
 
 mod read;
 

@@ -5,14 +5,14 @@ use std::collections::BTreeMap;
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding, headline};
 
-use crate::proof::Proof;
+use crate::evidence::Evidence;
 
 /// The evidence for each cause.
 #[derive(Debug, Default)]
-pub struct Collected(BTreeMap<Cause, Evidence>);
+pub struct Collected(BTreeMap<Cause, CauseEvidence>);
 
 #[derive(Debug)]
-struct Evidence {
+struct CauseEvidence {
     confidence: Confidence,
     culprit: Culprit,
     headline: Option<(Confidence, String)>,
@@ -38,7 +38,7 @@ impl Collected {
 
     /// Adds evidence for a cause.
     pub fn add(&mut self, cause: Cause, confidence: Confidence, said: String, culprit: Culprit) {
-        let evidence = self.0.entry(cause).or_insert_with(|| Evidence {
+        let of_cause = self.0.entry(cause).or_insert_with(|| CauseEvidence {
             confidence,
             culprit: Culprit::default(),
             headline: None,
@@ -46,75 +46,75 @@ impl Collected {
             said: Vec::new(),
             more: 0,
         });
-        evidence.confidence = evidence.confidence.max(confidence);
-        evidence.culprit.learn(match cause.about().of_node {
+        of_cause.confidence = of_cause.confidence.max(confidence);
+        of_cause.culprit.learn(match cause.about().of_node {
             true => culprit.of_node(),
             false => culprit,
         });
-        evidence.say(said);
+        of_cause.say(said);
     }
 
-    /// Adds a proof from this file.
-    pub fn prove(&mut self, file: &str, proof: Proof) {
-        let said = match proof.line {
-            0 => proof.says,
-            line => format!("{file}:{line}: {}", proof.says),
+    /// Adds evidence from this file.
+    pub fn add_evidence(&mut self, file: &str, evidence: Evidence) {
+        let said = match evidence.line {
+            0 => evidence.says,
+            line => format!("{file}:{line}: {}", evidence.says),
         };
-        if proof.is_beside {
-            return self.also(proof.cause, said);
+        if evidence.is_beside {
+            return self.also(evidence.cause, said);
         }
-        self.add(proof.cause, proof.confidence, said, proof.culprit);
-        self.head(proof.cause, proof.confidence, proof.headline);
-        if let Some(evidence) = self.0.get_mut(&proof.cause) {
-            keep_surest(&mut evidence.advice, proof.confidence, proof.advice);
+        self.add(evidence.cause, evidence.confidence, said, evidence.culprit);
+        self.head(evidence.cause, evidence.confidence, evidence.headline);
+        if let Some(of_cause) = self.0.get_mut(&evidence.cause) {
+            keep_surest(&mut of_cause.advice, evidence.confidence, evidence.advice);
         }
     }
 
     /// Says in place of the cause's title what is known of this node. The surest sentence counts.
     pub fn head(&mut self, cause: Cause, confidence: Confidence, headline: Option<String>) {
-        if let Some(evidence) = self.0.get_mut(&cause) {
-            keep_surest(&mut evidence.headline, confidence, headline);
+        if let Some(of_cause) = self.0.get_mut(&cause) {
+            keep_surest(&mut of_cause.headline, confidence, headline);
         }
     }
 
     /// Adds evidence to a cause for which there is some already.
     pub fn also(&mut self, cause: Cause, said: String) {
-        if let Some(evidence) = self.0.get_mut(&cause) {
-            evidence.say(said);
+        if let Some(of_cause) = self.0.get_mut(&cause) {
+            of_cause.say(said);
         }
     }
 
     /// Puts the most important evidence first.
     pub fn lead(&mut self, cause: Cause, said: String) {
-        if let Some(evidence) = self.0.get_mut(&cause) {
-            evidence.said.insert(0, said);
+        if let Some(of_cause) = self.0.get_mut(&cause) {
+            of_cause.said.insert(0, said);
         }
     }
 
     /// Raises the confidence if several kinds of evidence agree.
     pub fn confirm(&mut self, cause: Cause, confidence: Confidence) {
-        if let Some(evidence) = self.0.get_mut(&cause) {
-            evidence.confidence = evidence.confidence.max(confidence);
+        if let Some(of_cause) = self.0.get_mut(&cause) {
+            of_cause.confidence = of_cause.confidence.max(confidence);
         }
     }
 
     /// The findings, those with the highest confidence first.
     pub fn findings(self) -> Vec<Finding> {
-        let finding = |(cause, evidence): (Cause, Evidence)| {
-            let mut finding = Finding::new(cause, evidence.confidence);
-            finding.culprit = evidence.culprit;
-            finding.sentence = evidence
+        let finding = |(cause, of_cause): (Cause, CauseEvidence)| {
+            let mut finding = Finding::new(cause, of_cause.confidence);
+            finding.culprit = of_cause.culprit;
+            finding.sentence = of_cause
                 .headline
                 .map(|(_, it)| headline(&it))
                 .unwrap_or_default();
-            if let Some((_, advice)) = evidence.advice {
+            if let Some((_, advice)) = of_cause.advice {
                 finding.advise_first(advice);
             }
-            finding.evidence = evidence.said;
-            if evidence.more > 0 {
+            finding.evidence = of_cause.said;
+            if of_cause.more > 0 {
                 finding
                     .evidence
-                    .push(format!("and {} more lines of this kind", evidence.more));
+                    .push(format!("and {} more lines of this kind", of_cause.more));
             }
             finding.redact();
             finding
@@ -140,7 +140,7 @@ fn keep_surest(
     }
 }
 
-impl Evidence {
+impl CauseEvidence {
     fn say(&mut self, said: String) {
         if self.said.contains(&said) {
             return;

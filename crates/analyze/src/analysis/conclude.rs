@@ -16,11 +16,11 @@ use super::outages;
 use super::summary::summary;
 use super::unexplained;
 use super::{Analysis, Quote, Results};
+use crate::evidence::Evidence;
 use crate::goroutines::{self, Context, Goroutines, Group};
 use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
 use crate::metrics::{self, MetricsReading};
-use crate::proof::Proof;
 use crate::ps;
 use crate::rules::{LineSearch, Of};
 use crate::series::{self, Pattern, PlegReading};
@@ -236,23 +236,24 @@ fn of_kernel(results: &mut Results) {
         // A task that waits beside a processor without progress may wait for that.
         let may_wait_for_it = is_locked_up && !stack.is_running;
         let is_evidence = !(may_wait_for_it && stack.functions.is_empty());
-        let mut proofs = match is_evidence {
-            true => kernel::proofs(&stack),
+        let mut evidence = match is_evidence {
+            true => kernel::evidence(&stack),
             false => Vec::new(),
         };
         if may_wait_for_it {
-            let most =
-                |proof: &mut Proof| proof.confidence = proof.confidence.min(Confidence::Medium);
-            proofs.iter_mut().for_each(most);
+            let most = |evidence: &mut Evidence| {
+                evidence.confidence = evidence.confidence.min(Confidence::Medium)
+            };
+            evidence.iter_mut().for_each(most);
         }
-        if proofs.is_empty() {
-            proofs = kernel::held_up(&stack);
+        if evidence.is_empty() {
+            evidence = kernel::held_up(&stack);
         }
-        if proofs.is_empty() {
+        if evidence.is_empty() {
             results.row(&file, &kernel::waiting(&stack));
         }
-        for proof in proofs {
-            results.collected.prove(&file, proof);
+        for evidence in evidence {
+            results.collected.add_evidence(&file, evidence);
         }
     }
 }
@@ -277,8 +278,8 @@ fn of_listings(results: &mut Results) -> bool {
         for row in ps::tables(&rows, late, runc.as_deref()) {
             results.row(path, &row);
         }
-        for proof in ps::proofs(&rows) {
-            results.collected.prove(path, proof);
+        for evidence in ps::evidence(&rows) {
+            results.collected.add_evidence(path, evidence);
         }
         is_runc_asleep |= ps::is_runc_asleep(&rows);
     }
@@ -287,10 +288,10 @@ fn of_listings(results: &mut Results) -> bool {
 
 /// What the rules say of rows of tables, those that count only beside others last.
 fn of_tables(results: &mut Results) {
-    let mut proofs = std::mem::take(&mut results.proofs);
-    proofs.sort_by_key(|(_, proof)| proof.is_beside);
-    for (file, proof) in proofs {
-        results.collected.prove(&file, proof);
+    let mut evidence = std::mem::take(&mut results.evidence);
+    evidence.sort_by_key(|(_, evidence)| evidence.is_beside);
+    for (file, evidence) in evidence {
+        results.collected.add_evidence(&file, evidence);
     }
     results.troubles.dedup();
     results.troubles.truncate(MAX_TROUBLES);
@@ -301,8 +302,8 @@ const MAX_TROUBLES: usize = 12;
 
 fn of_goroutines(results: &mut Results, groups: &[Group], context: Context) {
     for group in groups {
-        if let Some(proof) = goroutines::proof(group, context) {
-            results.collected.prove(&group.place.file, proof);
+        if let Some(evidence) = goroutines::evidence(group, context) {
+            results.collected.add_evidence(&group.place.file, evidence);
         }
     }
 }
@@ -343,8 +344,8 @@ fn of_chain(results: &mut Results, chain: Option<&chain::Found>, groups: &[Group
     let Some(found) = chain else {
         return;
     };
-    let proof = goroutines::proof(&groups[found.last], Context::default());
-    let Some(cause) = proof.map(|proof| proof.cause) else {
+    let evidence = goroutines::evidence(&groups[found.last], Context::default());
+    let Some(cause) = evidence.map(|evidence| evidence.cause) else {
         return;
     };
     if found.confirmed || found.chain.links.len() > 3 {

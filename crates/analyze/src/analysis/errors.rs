@@ -1,4 +1,4 @@
-//! Errors that are reported in a log and prove nothing by themselves: most are over soon, also on
+//! Errors that are reported in a log and show nothing by themselves: most are over soon, also on
 //! a node that is well. They are shown where nothing else was found, as "no problem" would say
 //! more than what was read.
 

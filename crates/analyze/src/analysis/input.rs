@@ -208,8 +208,8 @@ impl Input {
             results.dropped_intervals += dropped;
             results.intervals.extend(intervals);
         }
-        for proof in output.proofs {
-            results.proofs.push((self.path.clone(), proof));
+        for evidence in output.evidence {
+            results.evidence.push((self.path.clone(), evidence));
         }
         for trouble in output.troubles {
             let place = format!("{}:{}", self.path, trouble.line);

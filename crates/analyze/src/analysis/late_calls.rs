@@ -16,9 +16,9 @@ pub(super) fn conclude(results: &mut Results) {
     for (method, late) in &calls.late {
         let row = row(*method, late, calls).text("found", &*found);
         let row = row.text("down", around.runtime_down.then_some("yes"));
-        for proof in Rules::active().proofs(&row) {
-            let cause = proof.cause;
-            collected.prove("", proof);
+        for evidence in Rules::active().evidence(&row) {
+            let cause = evidence.cause;
+            collected.add_evidence("", evidence);
             for quote in &late.quotes {
                 collected.also(cause, quote.to_string());
             }

@@ -198,12 +198,12 @@ pub(super) fn conclude(results: &mut Results) {
             .text("long", &*long);
         let row = row.number("seconds", seconds.map(|seconds| seconds as f64));
         let row = row.text("ended", outage.ended.then_some("yes"));
-        let Shown::Proofs(proofs) = Rules::active().of_row(&row) else {
+        let Shown::Evidence(evidence) = Rules::active().of_row(&row) else {
             continue;
         };
-        for proof in proofs {
-            let cause = proof.cause;
-            results.collected.prove("", proof);
+        for evidence in evidence {
+            let cause = evidence.cause;
+            results.collected.add_evidence("", evidence);
             for quote in &outage.quotes {
                 results.collected.also(cause, quote.to_string());
             }

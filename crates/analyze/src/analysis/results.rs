@@ -10,10 +10,10 @@ use super::collected::Collected;
 use super::errors::Errors;
 use super::outages::Outage;
 use super::{Dropped, InputReport, Quote};
+use crate::evidence::Evidence;
 use crate::goroutines::Groups;
 use crate::kernel::KernelStack;
 use crate::metrics::Sample;
-use crate::proof::Proof;
 use crate::ps::Row;
 use crate::rules::{Failure, Rules, Shown};
 use crate::series::{Around, Interval, SECOND};
@@ -44,7 +44,7 @@ pub(super) struct Results {
     pub(super) dropped: Dropped,
     pub(super) episodes: Episodes,
     /// What commands printed, by input.
-    pub(super) proofs: Vec<(String, Proof)>,
+    pub(super) evidence: Vec<(String, Evidence)>,
     /// What is wrong without a known cause.
     pub(super) troubles: Vec<String>,
     /// What failed, without the reason.
@@ -109,7 +109,7 @@ impl Results {
         self.samples.extend(other.samples);
         take(&mut self.story, other.story, MAX_STORY_LINES);
         self.episodes.absorb(other.episodes);
-        self.proofs.extend(other.proofs);
+        self.evidence.extend(other.evidence);
         self.troubles.extend(other.troubles);
         self.outages.extend(other.outages);
         self.errors.absorb(other.errors);
@@ -145,10 +145,10 @@ impl Results {
     /// Takes a row of this input: what the rules say of it.
     pub(super) fn row(&mut self, file: &str, row: &TableRow) {
         match Rules::active().of_row(row) {
-            Shown::Proofs(proofs) => {
-                let proofs = proofs.into_iter();
-                let proofs = proofs.map(|proof| (file.to_owned(), proof));
-                self.proofs.extend(proofs);
+            Shown::Evidence(evidence) => {
+                let evidence = evidence.into_iter();
+                let evidence = evidence.map(|evidence| (file.to_owned(), evidence));
+                self.evidence.extend(evidence);
             }
             Shown::Failure(says) => self.troubles.push(format!("{file}:{}: {says}", row.line)),
             Shown::Nothing => {}

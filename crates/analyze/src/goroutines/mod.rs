@@ -5,7 +5,7 @@
 //!                                           |  waits: for a lock, a process, netlink …
 //!                                           v
 //!                    holder: which goroutine holds the lock that the others wait for
-//!                    rules:  stacks that prove a cause
+//!                    rules:  stacks that show a cause
 //! ```
 //!
 //! ```
@@ -48,7 +48,7 @@ pub use program::Program;
 pub use reader::{StackReader, Took};
 #[cfg(test)]
 pub(crate) use rules::searched_texts;
-pub use rules::{Context, GoroutineRule, proof};
+pub use rules::{Context, GoroutineRule, evidence};
 pub use waits::Wait;
 
 /// One goroutine, or several of a profile with the same stack.

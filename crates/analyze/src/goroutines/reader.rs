@@ -17,7 +17,7 @@ pub struct StackReader {
     /// The program ended with an error of its own: the next stack shows where.
     crashed: bool,
     /// Lines that may belong to a stack without a header.
-    unproven: u64,
+    unconfirmed: u64,
     done: Vec<Stack>,
 }
 
@@ -61,11 +61,11 @@ impl StackReader {
             }
             return Took::Yes(0);
         }
-        let proven = self.current.as_ref().is_some_and(|at| at.state.is_some());
+        let is_confirmed = self.current.as_ref().is_some_and(|at| at.state.is_some());
         let took = if self.created(line) || self.place(line) {
             true
         } else {
-            self.calls(line, proven, number, ident)
+            self.calls(line, is_confirmed, number, ident)
         };
         if took {
             return self.certainty();
@@ -134,7 +134,7 @@ impl StackReader {
     pub fn finish(&mut self) {
         self.double_spaced = false;
         self.last = Last::Nothing;
-        self.unproven = 0;
+        self.unconfirmed = 0;
         let Some(stack) = self.current.take() else {
             return;
         };
@@ -149,9 +149,9 @@ impl StackReader {
             return Took::Yes(0);
         };
         if stack.state.is_some() || stack.calls.len() >= 2 {
-            return Took::Yes(std::mem::take(&mut self.unproven));
+            return Took::Yes(std::mem::take(&mut self.unconfirmed));
         }
-        self.unproven += 1;
+        self.unconfirmed += 1;
         Took::Perhaps
     }
 
@@ -211,9 +211,9 @@ impl StackReader {
         true
     }
 
-    fn calls(&mut self, line: &str, proven: bool, number: u64, ident: &str) -> bool {
+    fn calls(&mut self, line: &str, is_confirmed: bool, number: u64, ident: &str) -> bool {
         let take = |text| {
-            if proven {
+            if is_confirmed {
                 Call::take(text)
             } else {
                 Call::take_strictly(text)
@@ -223,7 +223,7 @@ impl StackReader {
             return false;
         };
         let clean = |rest: &str| rest.trim().is_empty() || rest.starts_with(" fp=");
-        if !proven && !clean(rest) && glued(rest).is_none() {
+        if !is_confirmed && !clean(rest) && glued(rest).is_none() {
             return false;
         }
         let stack = self.stack(number, ident);

@@ -4,7 +4,7 @@ use causes::finding::{Confidence, Culprit};
 use serde::Deserialize;
 
 use super::{Group, Program, Wait, short};
-use crate::proof::Proof;
+use crate::evidence::Evidence;
 use crate::rules::{Of, Rules, Texts};
 
 /// Goroutines with the same stack.
@@ -91,8 +91,8 @@ pub(crate) fn searched_texts() -> impl Iterator<Item = &'static str> {
     rules.flat_map(|rule| rule.calls.iter().chain(&rule.under).map(String::as_str))
 }
 
-/// What a group of goroutines proves.
-pub fn proof(group: &Group, context: Context) -> Option<Proof> {
+/// What a group of goroutines shows.
+pub fn evidence(group: &Group, context: Context) -> Option<Evidence> {
     let mut rules = Rules::active().goroutines.iter();
     let Of { cause, rule, .. } = rules.find(|of| of.rule.holds(group, context))?;
     let state = group.oldest.state.as_deref().unwrap_or("state unknown");
@@ -114,10 +114,10 @@ pub fn proof(group: &Group, context: Context) -> Option<Proof> {
         ..Culprit::default()
     };
     let line = group.place.line;
-    let proof = Proof::new(*cause, rule.confidence, line, says).of(culprit);
-    Some(Proof {
+    let evidence = Evidence::new(*cause, rule.confidence, line, says).of(culprit);
+    Some(Evidence {
         headline: rule.headline.clone(),
-        ..proof
+        ..evidence
     })
 }
 

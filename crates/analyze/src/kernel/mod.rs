@@ -2,7 +2,7 @@
 //! back-traces of `crash`.
 //!
 //! ```
-//! use analyze::kernel::{KernelStackReader, proofs};
+//! use analyze::kernel::{KernelStackReader, evidence};
 //!
 //! let log = "INFO: task dockerd:1810 blocked for more than 328 seconds.
 //! Call Trace:
@@ -18,7 +18,7 @@
 //! reader.finish();
 //! let stack = &reader.take_done()[0];
 //! assert_eq!(stack.task().as_deref(), Some("dockerd (1810)"));
-//! assert_eq!(proofs(stack)[0].cause.id(), "storage-unresponsive");
+//! assert_eq!(evidence(stack)[0].cause.id(), "storage-unresponsive");
 //! ```
 
 mod lines;
@@ -30,5 +30,5 @@ pub use reader::{KernelStack, KernelStackReader};
 #[cfg(test)]
 pub(crate) use rules::searched_texts;
 pub use rules::{
-    KernelStackRule, cause_in, cause_of_function, cause_of_long_wait, held_up, proofs, waiting,
+    KernelStackRule, cause_in, cause_of_function, cause_of_long_wait, evidence, held_up, waiting,
 };

@@ -1,4 +1,4 @@
-//! What a kernel stack proves: by the lock, the device or the answer that the task waits for.
+//! What a kernel stack shows: by the lock, the device or the answer that the task waits for.
 
 use causes::Cause;
 use causes::facts::facts;
@@ -7,7 +7,7 @@ use causes::versions::kernel_faults;
 use serde::Deserialize;
 
 use super::KernelStack;
-use crate::proof::Proof;
+use crate::evidence::Evidence;
 use crate::rules::{Of, Rules, Texts, is_like};
 use crate::table::TableRow;
 
@@ -138,24 +138,24 @@ impl KernelStackRule {
 }
 
 /// What the stack shows; nothing if nothing in it is known.
-pub fn proofs(stack: &KernelStack) -> Vec<Proof> {
-    let mut proofs = match entry_of(stack) {
+pub fn evidence(stack: &KernelStack) -> Vec<Evidence> {
+    let mut evidence = match entry_of(stack) {
         Some((function, of)) => vec![of_function(stack, function, of)],
-        None => row(stack).map_or_else(Vec::new, |row| Rules::active().proofs(&row)),
+        None => row(stack).map_or_else(Vec::new, |row| Rules::active().evidence(&row)),
     };
     // The release of the kernel counts only if the stack shows a fault that it has.
     if let Some(fault) = known_fault(stack) {
-        let shown = proofs.first();
-        let cause = shown.map_or("", |proof| proof.cause.id());
-        let confidence = shown.map_or(Confidence::Low, |proof| proof.confidence);
-        let says = shown.map_or_else(|| waits(stack, ""), |proof| proof.says.clone());
+        let shown = evidence.first();
+        let cause = shown.map_or("", |evidence| evidence.cause.id());
+        let confidence = shown.map_or(Confidence::Low, |evidence| evidence.confidence);
+        let says = shown.map_or_else(|| waits(stack, ""), |evidence| evidence.says.clone());
         let row = TableRow::new("kernel-faults", stack.line).text("shown", cause);
         let row = row.text("confidence", confidence.as_str());
         let row = row.text("text", &*format!("{says}{fault}"));
         let row = row.process(stack.process.as_deref(), stack.pid);
-        proofs.extend(Rules::active().proofs(&row));
+        evidence.extend(Rules::active().evidence(&row));
     }
-    proofs
+    evidence
 }
 
 /// The function that decides, and its rule.
@@ -220,13 +220,13 @@ fn known_fault(stack: &KernelStack) -> Option<String> {
 
 /// For a task that has been blocked for long by a lock of the kernel itself, or of which the head of
 /// its stack, which shows that, was cut off.
-pub fn held_up(stack: &KernelStack) -> Vec<Proof> {
+pub fn held_up(stack: &KernelStack) -> Vec<Evidence> {
     let may_be_hung = stack.blocked_seconds.is_some() || stack.process.is_none();
     let Some(function) = kernel_lock(stack).filter(|_| may_be_hung) else {
         return Vec::new();
     };
     let row = TableRow::new("kernel-locks", stack.line).text("task", &*task(stack));
-    Rules::active().proofs(&row.text("long", &*long(stack)).text("function", function))
+    Rules::active().evidence(&row.text("long", &*long(stack)).text("function", function))
 }
 
 /// A task that waits, of which no rule says more.
@@ -266,7 +266,7 @@ fn waits(stack: &KernelStack, place: &str) -> String {
     format!("{task} waits{long}{place} in the kernel")
 }
 
-fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) -> Proof {
+fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) -> Evidence {
     let says = waits(stack, &format!(" in {function}"));
     let culprit = Culprit {
         pid: stack.pid,
@@ -280,8 +280,8 @@ fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) ->
         headline.replace("{function}", function)
     });
     let confidence = of.rule.confidence_of(stack);
-    Proof {
+    Evidence {
         headline,
-        ..Proof::new(of.cause, confidence, stack.line, says).of(culprit)
+        ..Evidence::new(of.cause, confidence, stack.line, says).of(culprit)
     }
 }

@@ -23,7 +23,7 @@
 //! for (number, line) in (1..).zip(pasted.lines()) {
 //!     reader.line(line, number);
 //! }
-//! assert_eq!(reader.end().proofs[0].cause.id(), "disk-full");
+//! assert_eq!(reader.end().evidence[0].cause.id(), "disk-full");
 //! ```
 
 mod bus;
@@ -48,8 +48,8 @@ mod system_oom;
 mod unit;
 mod warnings;
 
+use crate::evidence::Evidence;
 use crate::kind::Kind;
-use crate::proof::Proof;
 use crate::rules::{Excuse, Rules, Shown};
 use crate::table::TableRow;
 use condition_object::ConditionObject;
@@ -83,10 +83,10 @@ pub struct OutputReader {
 #[derive(Debug, Default)]
 pub struct Seen {
     /// What supports causes.
-    pub proofs: Vec<Proof>,
+    pub evidence: Vec<Evidence>,
     /// What is wrong without a known cause.
     pub troubles: Vec<Trouble>,
-    /// What is called an error or a warning, and proves nothing.
+    /// What is called an error or a warning, and shows nothing.
     pub errors: Vec<Trouble>,
     /// The nodes that were not Ready.
     pub not_ready: Vec<NotReady>,
@@ -154,7 +154,7 @@ pub enum Took {
     No,
 }
 
-/// Further proofs are not kept.
+/// Further evidence is not kept.
 const MAX_PROOFS: usize = 200;
 
 /// `systemctl status` prints ten lines of the journal, `crictl` one or two of its own.
@@ -295,14 +295,16 @@ impl OutputReader {
 }
 
 impl Seen {
-    fn proof(&mut self, proof: Proof) {
-        keep(&mut self.proofs, proof);
+    fn evidence(&mut self, evidence: Evidence) {
+        keep(&mut self.evidence, evidence);
     }
 
     /// Passes on what the rules say of a row; says whether they say anything.
     fn row(&mut self, row: TableRow) -> bool {
         match Rules::active().of_row(&row) {
-            Shown::Proofs(proofs) => proofs.into_iter().for_each(|proof| self.proof(proof)),
+            Shown::Evidence(evidence) => evidence
+                .into_iter()
+                .for_each(|evidence| self.evidence(evidence)),
             Shown::Failure(says) => self.trouble(row.line, says),
             Shown::Nothing => return false,
         }
@@ -340,8 +342,8 @@ impl Seen {
             self.warnings.excuse(Excuse::OutOfMemory);
             self.row(row);
         }
-        let (proofs, troubles) = std::mem::take(&mut self.warnings).end();
-        self.proofs.extend(proofs);
+        let (evidence, troubles) = std::mem::take(&mut self.warnings).end();
+        self.evidence.extend(evidence);
         self.troubles.extend(troubles);
     }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use causes::finding::Confidence;
 
 use super::{Seen, Trouble, has_any};
-use crate::proof::Proof;
+use crate::evidence::Evidence;
 use crate::rules::{Excuse, Rules};
 
 /// A Secret or ConfigMap that a pod is to mount and that does not exist.
@@ -15,7 +15,7 @@ const NO_OBJECT: [&str; 4] = ["secret \"", "secrets \"", "configmap \"", "config
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     excuses: BTreeSet<Excuse>,
-    proofs: Vec<(Excuse, Proof)>,
+    evidence: Vec<(Excuse, Evidence)>,
     /// The first for each excuse.
     troubles: Vec<(Excuse, Trouble)>,
 }
@@ -27,14 +27,14 @@ impl Warnings {
     }
 
     /// What nothing excuses.
-    pub(super) fn end(self) -> (Vec<Proof>, Vec<Trouble>) {
+    pub(super) fn end(self) -> (Vec<Evidence>, Vec<Trouble>) {
         let excuses = self.excuses;
-        let proofs = self.proofs.into_iter();
-        let proofs = proofs.filter(|(excuse, _)| !excuses.contains(excuse));
+        let evidence = self.evidence.into_iter();
+        let evidence = evidence.filter(|(excuse, _)| !excuses.contains(excuse));
         let troubles = self.troubles.into_iter();
         let troubles = troubles.filter(|(excuse, _)| !excuses.contains(excuse));
         (
-            proofs.map(|(_, proof)| proof).collect(),
+            evidence.map(|(_, evidence)| evidence).collect(),
             troubles.map(|(_, trouble)| trouble).collect(),
         )
     }
@@ -75,13 +75,13 @@ impl Event<'_> {
                 continue;
             }
             let confidence = of.rule.confidence.unwrap_or(Confidence::Low);
-            let proof = Proof {
+            let evidence = Evidence {
                 headline: of.rule.headline.clone(),
-                ..Proof::new(of.cause, confidence, line, of.rule.says(reason))
+                ..Evidence::new(of.cause, confidence, line, of.rule.says(reason))
             };
             match of.rule.unless {
-                Some(excuse) => super::keep(&mut seen.warnings.proofs, (excuse, proof)),
-                None => seen.proof(proof),
+                Some(excuse) => super::keep(&mut seen.warnings.evidence, (excuse, evidence)),
+                None => seen.evidence(evidence),
             }
         }
         let mut failed = rules.failed_events.iter();

@@ -1,7 +1,7 @@
 //! Listings of processes: `ps auxf`, `ps -ef`, `ps -elf`, or columns by name.
 //!
 //! ```
-//! use analyze::ps::{PsReader, proofs};
+//! use analyze::ps::{PsReader, evidence};
 //!
 //! let listing = "  PID  PPID STAT WCHAN  CMD
 //!  1810     1 D    rpc_wait_bit_killable  df -h
@@ -12,7 +12,7 @@
 //! }
 //! let rows = reader.take_rows();
 //! assert_eq!((rows[0].pid, rows[0].state.as_deref()), (1810, Some("D")));
-//! assert_eq!(proofs(&rows)[0].cause.id(), "storage-unresponsive");
+//! assert_eq!(evidence(&rows)[0].cause.id(), "storage-unresponsive");
 //! ```
 
 mod columns;
@@ -21,5 +21,5 @@ mod rules;
 mod tables;
 
 pub use row::{PsReader, Row};
-pub use rules::{ProcessRule, proofs};
+pub use rules::{ProcessRule, evidence};
 pub use tables::{is_runc_asleep, tables};

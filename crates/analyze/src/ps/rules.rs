@@ -1,4 +1,4 @@
-//! What a listing of processes proves.
+//! What a listing of processes shows.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
@@ -6,8 +6,8 @@ use causes::finding::{Confidence, Culprit};
 use serde::Deserialize;
 
 use super::row::{Age, Row};
+use crate::evidence::Evidence;
 use crate::kernel::{KernelStack, cause_in};
-use crate::proof::Proof;
 use crate::rules::{Rules, Texts, is_like};
 
 /// Processes of a listing.
@@ -49,12 +49,12 @@ fn one() -> usize {
 }
 
 /// What these rows show by themselves.
-pub fn proofs(rows: &[Row]) -> Vec<Proof> {
-    let mut proofs: Vec<Proof> = rows.iter().filter_map(blocked).collect();
+pub fn evidence(rows: &[Row]) -> Vec<Evidence> {
+    let mut evidence: Vec<Evidence> = rows.iter().filter_map(blocked).collect();
     for of in &Rules::active().processes {
-        proofs.extend(of.rule.proofs(of.cause, rows));
+        evidence.extend(of.rule.evidence(of.cause, rows));
     }
-    proofs
+    evidence
 }
 
 pub(super) fn name(row: &Row) -> &str {
@@ -74,27 +74,27 @@ pub(super) fn is_runc_init(row: &Row) -> bool {
 }
 
 impl ProcessRule {
-    fn proofs(&self, cause: Cause, rows: &[Row]) -> Vec<Proof> {
+    fn evidence(&self, cause: Cause, rows: &[Row]) -> Vec<Evidence> {
         let such: Vec<&Row> = rows.iter().filter(|row| self.holds(row)).collect();
         if such.len() < self.at_least {
             return Vec::new();
         }
         let shown = if self.each { such.len() } else { 1 };
-        let proofs = such.iter().take(shown).map(|row| {
+        let evidence = such.iter().take(shown).map(|row| {
             let says = fill(&self.says, row, such.len());
-            let proof = Proof::new(cause, self.confidence, row.line, says);
-            let proof = match self.at_least {
-                1 => proof.of(culprit(row)),
+            let evidence = Evidence::new(cause, self.confidence, row.line, says);
+            let evidence = match self.at_least {
+                1 => evidence.of(culprit(row)),
                 // It is the number that is unusual, and not one of them.
-                _ => proof,
+                _ => evidence,
             };
             let headline = self.headline.as_deref();
-            Proof {
+            Evidence {
                 headline: headline.map(|headline| fill(headline, row, such.len())),
-                ..proof
+                ..evidence
             }
         });
-        proofs.collect()
+        evidence.collect()
     }
 
     fn holds(&self, row: &Row) -> bool {
@@ -124,11 +124,11 @@ fn fill(says: &str, row: &Row, count: usize) -> String {
 }
 
 /// By the kernel function that it waits in.
-fn blocked(row: &Row) -> Option<Proof> {
+fn blocked(row: &Row) -> Option<Evidence> {
     let wchan = row.wchan.as_deref()?;
     let (cause, confidence) = cause(row, wchan)?;
     let says = format!("process {} ({}) waits in {wchan}", row.pid, row.command);
-    Some(Proof::new(cause, confidence, row.line, says).of(culprit(row)))
+    Some(Evidence::new(cause, confidence, row.line, says).of(culprit(row)))
 }
 
 fn culprit(row: &Row) -> Culprit {

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde::de::{self, Deserializer, Visitor};
 
 use super::{Rules, Texts};
-use crate::proof::Proof;
+use crate::evidence::Evidence;
 use crate::table::{Cell, TableRow, cells_of};
 
 /// Rows of a table that mean something.
@@ -239,20 +239,20 @@ impl TableRule {
         self.table == row.table && cells.all(|(name, cell)| cell.holds(row.cell(name)))
     }
 
-    fn proof(&self, cause: Cause, row: &TableRow) -> Proof {
+    fn evidence(&self, cause: Cause, row: &TableRow) -> Evidence {
         let confidence = self.confidence.unwrap_or(Confidence::Low);
         let if_filled = |sentence: &Option<String>| {
             let sentence = sentence.as_deref();
             let known = sentence.filter(|it| filled(it).all(|name| row.cell(name).is_some()));
             known.map(|it| row.fill(it))
         };
-        let proof = Proof::new(cause, confidence, row.line, row.fill(&self.says));
-        Proof {
+        let evidence = Evidence::new(cause, confidence, row.line, row.fill(&self.says));
+        Evidence {
             culprit: row.culprit(),
             headline: if_filled(&self.headline),
             advice: if_filled(&self.advice),
             is_beside: self.beside,
-            ..proof
+            ..evidence
         }
     }
 }
@@ -261,7 +261,7 @@ impl TableRule {
 #[derive(Debug)]
 pub(crate) enum Shown {
     /// Causes.
-    Proofs(Vec<Proof>),
+    Evidence(Vec<Evidence>),
     /// That something failed.
     Failure(String),
     Nothing,
@@ -269,9 +269,9 @@ pub(crate) enum Shown {
 
 impl Rules {
     /// The causes that a row supports.
-    pub fn proofs(&self, row: &TableRow) -> Vec<Proof> {
+    pub fn evidence(&self, row: &TableRow) -> Vec<Evidence> {
         let rules = self.tables.iter().filter(|of| of.rule.holds(row));
-        rules.map(|of| of.rule.proof(of.cause, row)).collect()
+        rules.map(|of| of.rule.evidence(of.cause, row)).collect()
     }
 
     /// Whether a rule of the cause is about such rows.
@@ -282,10 +282,10 @@ impl Rules {
 
     /// What a row shows: that something failed only if it supports no cause.
     pub(crate) fn of_row(&self, row: &TableRow) -> Shown {
-        let proofs = self.proofs(row);
+        let evidence = self.evidence(row);
         let mut failures = self.failed_tables.iter();
-        match failures.find(|rule| proofs.is_empty() && rule.holds(row)) {
-            _ if !proofs.is_empty() => Shown::Proofs(proofs),
+        match failures.find(|rule| evidence.is_empty() && rule.holds(row)) {
+            _ if !evidence.is_empty() => Shown::Evidence(evidence),
             Some(failure) => Shown::Failure(row.fill(&failure.says)),
             None => Shown::Nothing,
         }

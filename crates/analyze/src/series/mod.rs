@@ -1,4 +1,4 @@
-//! The series of "pleg was last seen active X ago", and what it proves.
+//! The series of "pleg was last seen active X ago", and what it shows.
 //!
 //! ```text
 //!   lines --> points (time, X) --> intervals: one for each relist that is overdue
@@ -75,13 +75,13 @@ impl Around {
     }
 }
 
-/// What the series proves; `pleg` in the JSON.
+/// What the series shows; `pleg` in the JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PlegReading {
     /// The pattern of the series.
     pub pattern: Pattern,
-    /// What it proves, in one sentence.
+    /// What it shows, in one sentence.
     pub reading: String,
     /// Unhealthy intervals in order of time, without those of normal starts.
     pub intervals: Vec<Shown>,

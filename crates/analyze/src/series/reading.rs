@@ -1,4 +1,4 @@
-//! What the series proves, in one sentence.
+//! What the series shows, in one sentence.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use pleg_text::WallTime;
 use super::pattern::{CALL_TIMEOUT, LONG, calls, is_multiple};
 use super::{Around, Interval, Pattern, SECOND};
 
-/// What this pattern proves, as a sentence.
+/// What this pattern shows, as a sentence.
 pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> String {
     let faults: Vec<&Interval> = intervals.iter().filter(|at| !at.is_startup()).collect();
     let longest = faults.iter().map(|at| at.peak()).max().unwrap_or(0);

@@ -61,7 +61,7 @@ pub fn causes(analysis: &Analysis) -> Vec<&'static str> {
         .collect()
 }
 
-/// What the series proves.
+/// What the series shows.
 #[allow(dead_code, reason = "each test binary uses what it needs")]
 #[track_caller]
 pub fn pleg(analysis: &Analysis) -> &PlegReading {

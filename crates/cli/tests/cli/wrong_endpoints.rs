@@ -131,7 +131,7 @@ fn a_watch_continues_when_only_the_lists_are_malformed() {
 
 #[test]
 fn without_an_endpoint_the_usual_sockets_are_tried_and_listed() {
-    // On a machine with a runtime, this test proves nothing.
+    // On a machine with a runtime, this test shows nothing.
     let ended = Pleg::new(&["pods", "-r", ""]).run();
     if ended.code == Some(2) {
         for what in [

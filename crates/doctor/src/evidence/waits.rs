@@ -50,14 +50,14 @@ pub(crate) fn waits(facts: &NodeFacts, cause: Cause) -> Vec<Wait<'_>> {
         .host
         .blocked_threads()
         .filter_map(|(process, thread)| {
-            let proofs = thread.functions().filter_map(|function| {
-                let (proved, confidence) = cause_of_long_wait(function)?;
-                Some((function, proved, confidence))
+            let evidence = thread.functions().filter_map(|function| {
+                let (shown, confidence) = cause_of_long_wait(function)?;
+                Some((function, shown, confidence))
             });
             // In a stack with several known functions, the one with the highest confidence counts.
-            let (function, proved, confidence) =
-                proofs.max_by_key(|(_, _, confidence)| *confidence)?;
-            (proved == cause).then_some(Wait {
+            let (function, shown, confidence) =
+                evidence.max_by_key(|(_, _, confidence)| *confidence)?;
+            (shown == cause).then_some(Wait {
                 process,
                 thread,
                 function,

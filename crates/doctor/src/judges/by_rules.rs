@@ -1,7 +1,7 @@
 //! A cause without a judge of its own, by its rules for what a live node shows: tables, the kernel's log,
 //! and where threads wait.
 
-use analyze::proof::Proof;
+use analyze::evidence::Evidence;
 use analyze::rules::Rules;
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -20,8 +20,8 @@ const MIN_THREADS: usize = 3;
 pub(super) fn judge(facts: &NodeFacts, cause: Cause) -> Opinion {
     let tables = tables(facts, cause);
     let rows = tables.as_ref().map_or(&[][..], |tables| &tables.rows);
-    let proofs = rows.iter().flat_map(|row| Rules::active().proofs(row));
-    let mut findings = of_proofs(cause, proofs.filter(|proof| proof.cause == cause));
+    let evidence = rows.iter().flat_map(|row| Rules::active().evidence(row));
+    let mut findings = of_evidence(cause, evidence.filter(|evidence| evidence.cause == cause));
     if let Some(shown) = by_kernel(facts, cause) {
         match findings.first_mut() {
             Some(first) => {
@@ -35,23 +35,28 @@ pub(super) fn judge(facts: &NodeFacts, cause: Cause) -> Opinion {
 }
 
 /// A finding for each culprit.
-fn of_proofs(cause: Cause, proofs: impl Iterator<Item = Proof>) -> Vec<Finding> {
-    let mut proofs: Vec<Proof> = proofs.collect();
+fn of_evidence(cause: Cause, evidence: impl Iterator<Item = Evidence>) -> Vec<Finding> {
+    let mut evidence: Vec<Evidence> = evidence.collect();
     // The surest says what the finding says and advises.
-    proofs.sort_by_key(|proof| (proof.is_beside, std::cmp::Reverse(proof.confidence)));
+    evidence.sort_by_key(|evidence| (evidence.is_beside, std::cmp::Reverse(evidence.confidence)));
     let mut findings: Vec<Finding> = Vec::new();
-    for proof in proofs {
+    for evidence in evidence {
         let mut known = findings.iter_mut();
-        match known.find(|known| known.culprit == proof.culprit) {
-            Some(known) => known.evidence.push(proof.says),
-            None if proof.is_beside => {}
+        match known.find(|known| known.culprit == evidence.culprit) {
+            Some(known) => known.evidence.push(evidence.says),
+            None if evidence.is_beside => {}
             None => {
-                let found = finding(cause, proof.confidence, proof.culprit, vec![proof.says]);
+                let found = finding(
+                    cause,
+                    evidence.confidence,
+                    evidence.culprit,
+                    vec![evidence.says],
+                );
                 let found = Finding {
-                    sentence: proof.headline.unwrap_or_default(),
+                    sentence: evidence.headline.unwrap_or_default(),
                     ..found
                 };
-                findings.push(match proof.advice {
+                findings.push(match evidence.advice {
                     Some(advice) => found.advising(advice),
                     None => found,
                 });

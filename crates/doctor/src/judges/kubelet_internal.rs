@@ -106,7 +106,7 @@ fn unregistered(facts: &NodeFacts, kubelet: &Process, server: &ApiServer) -> Fin
     found
 }
 
-/// A kubelet that does not renew its lease. That is no proof: its clock may have been set.
+/// A kubelet that does not renew its lease. That is no evidence: its clock may have been set.
 fn lease_overdue(
     facts: &NodeFacts,
     kubelet: &Process,

@@ -15,7 +15,7 @@ use doctor::diagnosis::diagnose;
 use doctor::facts::{NodeFacts, ProbeFacts};
 use pleg::model::wall_time::WallTime;
 
-/// Says that a test proves nothing here, and why: past the harness, which shows only what
+/// Says that a test shows nothing here, and why: past the harness, which shows only what
 /// failing tests print.
 pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");

@@ -1,14 +1,14 @@
-//! What a piece of an input proves: the one form for stacks, listings, dumps and what
+//! What a piece of an input shows: the one form for stacks, listings, dumps and what
 //! commands print.
 //!
 //! ```
-//! use analyze::proof::Proof;
+//! use analyze::evidence::Evidence;
 //! use causes::Cause;
 //! use causes::finding::{Confidence, Culprit};
 //!
-//! let proof = Proof::new(Cause::DiskFull, Confidence::High, 3, "/dev/sda1 is full")
+//! let evidence = Evidence::new(Cause::DiskFull, Confidence::High, 3, "/dev/sda1 is full")
 //!     .of(Culprit::default());
-//! assert_eq!((proof.cause.id(), proof.line), ("disk-full", 3));
+//! assert_eq!((evidence.cause.id(), evidence.line), ("disk-full", 3));
 //! ```
 
 use causes::Cause;
@@ -16,7 +16,7 @@ use causes::finding::{Confidence, Culprit};
 
 /// Something that speaks for a cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Proof {
+pub struct Evidence {
     /// The cause.
     pub cause: Cause,
     /// How sure it is.
@@ -35,8 +35,8 @@ pub struct Proof {
     pub line: u64,
 }
 
-impl Proof {
-    /// A proof without a culprit.
+impl Evidence {
+    /// A evidence without a culprit.
     pub fn new(cause: Cause, confidence: Confidence, line: u64, says: impl Into<String>) -> Self {
         Self {
             cause,

@@ -3,7 +3,7 @@
 use agent::{AgentClient, pod_reports};
 use anyhow::bail;
 use cri::Endpoint;
-use pleg::out::health::HealthState;
+use pleg::out::health::{HealthState, Reason};
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
 
@@ -52,8 +52,13 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Outcome> {
     let shown = match global.output {
         Format::Json => output::json(&pods),
         Format::Text => {
-            let (reason, stuck) = (status.health.reason, &status.stuck);
-            output::text(&text::pods::table(&pods, reason, stuck))
+            let health = &status.health;
+            let is_silent = matches!(
+                health.reason,
+                Reason::RuntimeSilent | Reason::RuntimeUnreachable
+            );
+            let silent_since = is_silent.then_some(health.since);
+            output::text(&text::pods::table(&pods, silent_since, &status.stuck))
         }
     };
     output::ignore_gone_reader(shown)?;

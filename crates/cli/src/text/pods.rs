@@ -4,7 +4,8 @@ use comfy_table::Table;
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 use pleg::model::status::ContainerStatus;
-use pleg::out::health::{Reason, StuckCall, short};
+use pleg::model::wall_time::WallTime;
+use pleg::out::health::{StuckCall, short};
 use pleg::out::pods::{PodReport, StaticContainerReport, Waiting};
 use pleg::runtime::Rpc;
 
@@ -18,10 +19,9 @@ const UNKNOWN: &str = "unknown";
 
 /// A row for each container, and one for a pod without containers. For static pods also the containers
 /// that are not created yet, readiness, and the reason for waiting. A container that is known only by
-/// its stuck status call has a row too. While the runtime answers no call, all states are the last
-/// known ones.
-pub fn table(pods: &[PodReport], reason: Reason, stuck: &[StuckCall]) -> String {
-    let is_any_observed = !matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
+/// its stuck status call has a row too. If the runtime has answered no call since `silent_since`, the
+/// states from before are the last known ones.
+pub fn table(pods: &[PodReport], silent_since: Option<WallTime>, stuck: &[StuckCall]) -> String {
     if pods.is_empty() {
         return "No pods found.\n".to_owned();
     }
@@ -41,6 +41,8 @@ pub fn table(pods: &[PodReport], reason: Reason, stuck: &[StuckCall]) -> String 
     table.set_header(header.iter().chain(more));
     for report in pods {
         let pod = &report.status;
+        let is_observed = silent_since.is_none_or(|since| report.as_of >= Some(since));
+        let is_last_known = !is_observed || report.error.is_some();
         let ip = pod.ips().first().map(ToString::to_string);
         let named = |cells: [String; 4]| {
             let names = [&*pod.namespace, &*pod.name].map(|name| printable(name).into_owned());
@@ -54,7 +56,7 @@ pub fn table(pods: &[PodReport], reason: Reason, stuck: &[StuckCall]) -> String 
         for container in &pod.containers {
             let row = named([
                 printable(&container.name).into_owned(),
-                state(container, !is_any_observed || report.error.is_some()),
+                state(container, is_last_known),
                 container.attempt.to_string(),
                 printable(short(&container.id)).into_owned(),
             ]);
@@ -78,7 +80,6 @@ pub fn table(pods: &[PodReport], reason: Reason, stuck: &[StuckCall]) -> String 
             table.add_row(row);
         }
         if pod.containers.is_empty() && not_created.is_empty() && unknown.is_empty() {
-            let is_last_known = !is_any_observed || report.error.is_some();
             let state = if is_last_known { LAST_KNOWN } else { "" }.to_owned();
             let row = named([String::new(), state, String::new(), String::new()]);
             let pod = report.static_pod.as_ref();
@@ -173,7 +174,7 @@ mod tests {
             ]},
         });
         let report = serde_json::from_value(report).expect("a report");
-        let table = table(&[report], Reason::AllSeen, &[]);
+        let table = table(&[report], None, &[]);
         let row = table.lines().nth(1).expect("one row");
         let words: Vec<&str> = row.split_whitespace().collect();
         assert_eq!(
@@ -203,19 +204,19 @@ mod tests {
     fn what_an_unresponsive_runtime_runs_is_what_was_known_last() {
         let runs = json!([{"id": "c1", "name": "app", "state": "running", "attempt": 0,
                            "image": "i"}]);
-        for (pod, known, last_known) in [
-            (web(&runs), "running", "running, last known"),
-            (web(&json!([])), "web", "last known"),
+        let at = |seconds: i64| WallTime::from_unix_nanos(seconds * 1_000_000_000).unwrap();
+        let pod = |containers| PodReport {
+            as_of: Some(at(10)),
+            ..web(containers)
+        };
+        for (pod, last_known) in [
+            (pod(&runs), "running, last known"),
+            (pod(&json!([])), "last known"),
         ] {
-            for (reason, shown) in [
-                (Reason::ListStuck, known),
-                (Reason::RuntimeSilent, last_known),
-                (Reason::RuntimeUnreachable, last_known),
-            ] {
-                let table = table(std::slice::from_ref(&pod), reason, &[]);
-                assert!(table.contains(shown), "{reason}: {table}");
-                let is_marked = table.contains("last known");
-                assert_eq!(is_marked, reason != Reason::ListStuck, "{table}");
+            for (silent_since, is_marked) in [(None, false), (Some(9), false), (Some(11), true)] {
+                let pods = std::slice::from_ref(&pod);
+                let table = table(pods, silent_since.map(at), &[]);
+                assert_eq!(table.contains(last_known), is_marked, "{table}");
             }
         }
     }
@@ -227,7 +228,7 @@ mod tests {
             "pod": {"uid": "u", "namespace": "default", "name": "web"},
         });
         let stuck = [serde_json::from_value(call).expect("a call")];
-        let table = table(&[web(&json!([]))], Reason::ListStuck, &stuck);
+        let table = table(&[web(&json!([]))], None, &stuck);
         let row = table.lines().nth(1).expect("one row");
         let words: Vec<&str> = row.split_whitespace().collect();
         assert_eq!(words, ["default", "web", "app", "unknown", "c1"]);

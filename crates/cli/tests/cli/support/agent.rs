@@ -63,7 +63,11 @@ impl Agent {
             true => String::new(),
             false => format!("history:\n  directory: {folder}\n"),
         };
-        write!(config, "relistPeriod: 50ms\n{lines}{recorded}").unwrap();
+        let period = match lines.contains("relistPeriod:") {
+            true => "",
+            false => "relistPeriod: 50ms\n",
+        };
+        write!(config, "{period}{lines}{recorded}").unwrap();
         let path = config.path().to_str().unwrap().to_owned();
         let args = ["-v", "agent", "-r", endpoint, "--config", &path];
         let listen = ["--listen", &socket, "--listen", "127.0.0.1:0"];

@@ -53,12 +53,12 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Outcome> {
         Format::Json => output::json(&pods),
         Format::Text => {
             let health = &status.health;
-            let is_silent = matches!(
+            let is_unresponsive = matches!(
                 health.reason,
                 Reason::RuntimeSilent | Reason::RuntimeUnreachable
             );
-            let silent_since = is_silent.then_some(health.since);
-            output::text(&text::pods::table(&pods, silent_since, &status.stuck))
+            let unresponsive_since = is_unresponsive.then_some(health.since);
+            output::text(&text::pods::table(&pods, unresponsive_since, &status.stuck))
         }
     };
     output::ignore_gone_reader(shown)?;

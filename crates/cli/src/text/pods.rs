@@ -19,9 +19,13 @@ const UNKNOWN: &str = "unknown";
 
 /// A row for each container, and one for a pod without containers. For static pods also the containers
 /// that are not created yet, readiness, and the reason for waiting. A container that is known only by
-/// its stuck status call has a row too. If the runtime has answered no call since `silent_since`, the
+/// its stuck status call has a row too. If the runtime has answered no call since `unresponsive_since`, the
 /// states from before are the last known ones.
-pub fn table(pods: &[PodReport], silent_since: Option<WallTime>, stuck: &[StuckCall]) -> String {
+pub fn table(
+    pods: &[PodReport],
+    unresponsive_since: Option<WallTime>,
+    stuck: &[StuckCall],
+) -> String {
     if pods.is_empty() {
         return "No pods found.\n".to_owned();
     }
@@ -41,7 +45,7 @@ pub fn table(pods: &[PodReport], silent_since: Option<WallTime>, stuck: &[StuckC
     table.set_header(header.iter().chain(more));
     for report in pods {
         let pod = &report.status;
-        let is_observed = silent_since.is_none_or(|since| report.as_of >= Some(since));
+        let is_observed = unresponsive_since.is_none_or(|since| report.as_of >= Some(since));
         let is_last_known = !is_observed || report.error.is_some();
         let ip = pod.ips().first().map(ToString::to_string);
         let named = |cells: [String; 4]| {
@@ -213,9 +217,11 @@ mod tests {
             (pod(&runs), "running, last known"),
             (pod(&json!([])), "last known"),
         ] {
-            for (silent_since, is_marked) in [(None, false), (Some(9), false), (Some(11), true)] {
+            for (unresponsive_since, is_marked) in
+                [(None, false), (Some(9), false), (Some(11), true)]
+            {
                 let pods = std::slice::from_ref(&pod);
-                let table = table(pods, silent_since.map(at), &[]);
+                let table = table(pods, unresponsive_since.map(at), &[]);
                 assert_eq!(table.contains(last_known), is_marked, "{table}");
             }
         }

@@ -37,6 +37,6 @@ fn of_what_was_not_recognised_nothing_is_said() {
     assert!(!found.is_clean());
     assert_eq!(
         found.summary,
-        "Nothing in the input was recognised, so it shows no problem and no health."
+        "Nothing in the input was recognised, so it is not evidence of a problem or of a healthy node."
     );
 }

@@ -29,32 +29,32 @@ use crate::table::TableRow;
 pub(super) fn conclude(mut results: Results, search: &LineSearch) -> Analysis {
     let (groups, total, dropped) = std::mem::take(&mut results.groups).sorted();
     let metrics = metrics::read(&results.samples);
-    let pleg = series_of(&mut results);
+    let pleg = read_series(&mut results);
     let chain = chain::follow(&groups, &results.kernel);
-    let goroutines = goroutines_of(&groups, total, dropped, chain.as_ref());
-    let releases = of_lines(&mut results, search);
-    of_kernel(&mut results);
-    let is_runc_asleep = of_listings(&mut results);
-    of_tables(&mut results);
+    let goroutines = show_goroutines(&groups, total, dropped, chain.as_ref());
+    let releases = collect_lines(&mut results, search);
+    collect_kernel_stacks(&mut results);
+    let is_runc_asleep = collect_listings(&mut results);
+    collect_tables(&mut results);
     let is_unhealthy = pleg.as_ref().is_some_and(|pleg| pleg.pattern.is_fault());
     let confidence = match is_runc_asleep {
         true => Some(Confidence::High),
         false => is_unhealthy.then_some(Confidence::Low),
     };
-    of_releases(&mut results, releases, confidence);
+    collect_releases(&mut results, releases, confidence);
     episodes::of_outages(&results.outages, &mut results.episodes);
     outages::conclude(&mut results);
-    // A chain shows what the relist waits for, better than its last call does.
+    // With a chain, rules with `only: unhealthy` do not apply: the chain shows what the relist waits for.
     let is_unexplained =
         chain.is_none() && pleg.as_ref().is_some_and(|pleg| pleg.pattern.is_fault());
     let context = Context {
         total,
         is_unexplained,
     };
-    of_goroutines(&mut results, &groups, context);
-    of_all(&mut results, pleg.as_ref(), metrics.as_ref());
+    collect_goroutines(&mut results, &groups, context);
+    collect_of_all_inputs(&mut results, pleg.as_ref(), metrics.as_ref());
     late_calls::conclude(&mut results);
-    of_chain(&mut results, chain.as_ref(), &groups);
+    collect_chain(&mut results, chain.as_ref(), &groups);
     unexplained::conclude(&mut results);
     let (errors, other_errors) = errors::conclude(&mut results);
     let mut story = results.story;
@@ -102,7 +102,7 @@ pub(super) fn conclude(mut results: Results, search: &LineSearch) -> Analysis {
     analysis
 }
 
-fn series_of(results: &mut Results) -> Option<PlegReading> {
+fn read_series(results: &mut Results) -> Option<PlegReading> {
     let is_kubelet = results
         .inputs
         .iter()
@@ -113,7 +113,7 @@ fn series_of(results: &mut Results) -> Option<PlegReading> {
         .then(|| series::read_story(&story, results.dropped_intervals, &results.around))
 }
 
-fn goroutines_of(
+fn show_goroutines(
     groups: &[Group],
     total: u64,
     dropped: u64,
@@ -145,7 +145,7 @@ fn goroutines_of(
 }
 
 /// Collects what single lines show; returns those that only name a release of the kernel.
-fn of_lines(results: &mut Results, search: &LineSearch) -> Vec<(Cause, Quote)> {
+fn collect_lines(results: &mut Results, search: &LineSearch) -> Vec<(Cause, Quote)> {
     let mut releases = Vec::new();
     for (index, seen) in std::mem::take(&mut results.rules) {
         let Of { cause, rule, .. } = search.rule(index);
@@ -163,10 +163,10 @@ fn of_lines(results: &mut Results, search: &LineSearch) -> Vec<(Cause, Quote)> {
         let of_one = cause.about().of_one;
         let mut stacks = results.kernel.iter().map(|(_, stack)| stack);
         let is_weak = rule.confidence <= Confidence::Medium;
-        if of_one && is_weak && stacks.any(is_blocked_runtime) {
+        if of_one && is_weak && stacks.any(is_of_blocked_runtime) {
             continue;
         }
-        // Several that are late at once are held up by something else.
+        // Lines about several containers are no evidence against one of them: something else delays all.
         let are_several = of_one && seen.names_others;
         let (culprit, most) = match are_several {
             true => (Culprit::default(), Confidence::Medium),
@@ -181,9 +181,13 @@ fn of_lines(results: &mut Results, search: &LineSearch) -> Vec<(Cause, Quote)> {
         results.collected.head(cause, confidence, seen.headline);
         let more = seen.lines.saturating_sub(seen.quotes.len() as u64);
         if more > 0 {
-            results
-                .collected
-                .also(cause, format!("{more} more lines contain {:?}", rule.text));
+            results.collected.also(cause, {
+                let (lines, contain) = match more {
+                    1 => ("line", "contains"),
+                    _ => ("lines", "contain"),
+                };
+                format!("{more} more {lines} {contain} {:?}", rule.text)
+            });
         }
         if let Some(first) = seen.quotes.into_iter().next() {
             results.add_to_story(first);
@@ -193,7 +197,7 @@ fn of_lines(results: &mut Results, search: &LineSearch) -> Vec<(Cause, Quote)> {
 }
 
 /// A release of the kernel that has a fault is evidence only beside a symptom.
-fn of_releases(
+fn collect_releases(
     results: &mut Results,
     releases: Vec<(Cause, Quote)>,
     confidence: Option<Confidence>,
@@ -209,9 +213,8 @@ fn of_releases(
     }
 }
 
-/// Whether the kernel reports that a runtime itself is blocked: then it is late with every shim, for no
-/// fault of theirs.
-fn is_blocked_runtime(stack: &KernelStack) -> bool {
+/// Whether the kernel reports that a runtime process itself is blocked. Then its shims are victims.
+fn is_of_blocked_runtime(stack: &KernelStack) -> bool {
     let runtime = matches!(
         stack.process.as_deref(),
         Some("containerd" | "dockerd" | "crio")
@@ -219,7 +222,7 @@ fn is_blocked_runtime(stack: &KernelStack) -> bool {
     runtime && stack.blocked_seconds.is_some()
 }
 
-fn of_kernel(results: &mut Results) {
+fn collect_kernel_stacks(results: &mut Results) {
     let mut stacks = results.kernel.iter();
     let is_locked_up = stacks.any(|(_, stack)| stack.locked_up_seconds.is_some());
     for (file, stack) in std::mem::take(&mut results.kernel) {
@@ -233,7 +236,7 @@ fn of_kernel(results: &mut Results) {
             process: stack.process.clone().or(process),
             ..stack
         };
-        // A task that waits beside a processor without progress may wait for that.
+        // While a processor makes no progress, a waiting task may be its victim.
         let may_wait_for_it = is_locked_up && !stack.is_running;
         let is_evidence = !(may_wait_for_it && stack.functions.is_empty());
         let mut evidence = match is_evidence {
@@ -259,7 +262,7 @@ fn of_kernel(results: &mut Results) {
 }
 
 /// Collects what listings of processes show; returns whether a runc and its `runc init` sleep.
-fn of_listings(results: &mut Results) -> bool {
+fn collect_listings(results: &mut Results) -> bool {
     let mut is_runc_asleep = false;
     let runc = results.runc();
     let rows = std::mem::take(&mut results.rows);
@@ -286,8 +289,9 @@ fn of_listings(results: &mut Results) -> bool {
     is_runc_asleep
 }
 
-/// What the rules say of rows of tables, those that count only beside others last.
-fn of_tables(results: &mut Results) {
+/// Adds the evidence of table rows. Rows that count only beside other evidence are added last. Also
+/// limits the unexplained problems.
+fn collect_tables(results: &mut Results) {
     let mut evidence = std::mem::take(&mut results.evidence);
     evidence.sort_by_key(|(_, evidence)| evidence.is_beside);
     for (file, evidence) in evidence {
@@ -297,10 +301,10 @@ fn of_tables(results: &mut Results) {
     results.troubles.truncate(MAX_TROUBLES);
 }
 
-/// As many as a person reads.
+/// How many unexplained problems are reported. Chosen: a person reads no more.
 const MAX_TROUBLES: usize = 12;
 
-fn of_goroutines(results: &mut Results, groups: &[Group], context: Context) {
+fn collect_goroutines(results: &mut Results, groups: &[Group], context: Context) {
     for group in groups {
         if let Some(evidence) = goroutines::evidence(group, context) {
             results.collected.add_evidence(&group.place.file, evidence);
@@ -308,8 +312,12 @@ fn of_goroutines(results: &mut Results, groups: &[Group], context: Context) {
     }
 }
 
-/// What is known of all inputs together.
-fn of_all(results: &mut Results, pleg: Option<&PlegReading>, metrics: Option<&MetricsReading>) {
+/// Collects what is known of all inputs together.
+fn collect_of_all_inputs(
+    results: &mut Results,
+    pleg: Option<&PlegReading>,
+    metrics: Option<&MetricsReading>,
+) {
     let mut rows = Vec::new();
     if let Some(pleg) = pleg {
         let is_restarted = pleg.pattern == Pattern::RestartLoop;
@@ -336,11 +344,15 @@ fn of_all(results: &mut Results, pleg: Option<&PlegReading>, metrics: Option<&Me
     for row in rows {
         results.row("", &row);
     }
-    of_tables(results);
+    collect_tables(results);
 }
 
+/// A chain with more links than this makes its end certain. Chosen: fewer links may be a coincidence of
+/// goroutines that wait for the same kind of lock.
+const SURE_AFTER_LINKS: usize = 3;
+
 /// A complete chain is stronger evidence than its links.
-fn of_chain(results: &mut Results, chain: Option<&chain::Found>, groups: &[Group]) {
+fn collect_chain(results: &mut Results, chain: Option<&chain::Found>, groups: &[Group]) {
     let Some(found) = chain else {
         return;
     };
@@ -348,7 +360,7 @@ fn of_chain(results: &mut Results, chain: Option<&chain::Found>, groups: &[Group
     let Some(cause) = evidence.map(|evidence| evidence.cause) else {
         return;
     };
-    if found.confirmed || found.chain.links.len() > 3 {
+    if found.confirmed || found.chain.links.len() > SURE_AFTER_LINKS {
         results.collected.confirm(cause, Confidence::Certain);
     }
     results.collected.lead(cause, found.chain.sentence.clone());

@@ -24,7 +24,7 @@ pub(super) fn summary(analysis: &Analysis, chain: Option<String>) -> String {
             true => format!("{word}{said}{}", culprit_of(finding)),
             false => format!("{word}{said}"),
         };
-        // A name that is cut is none.
+        // If the culprit does not fit, leave it out: a truncated name identifies nothing.
         match headline(&whole) == whole {
             true => whole,
             false => headline(&format!("{word}{said}")),
@@ -58,7 +58,7 @@ pub(super) fn summary(analysis: &Analysis, chain: Option<String>) -> String {
 fn nothing_found(analysis: &Analysis) -> String {
     let is_read = |input: &InputReport| input.unread_lines < input.lines;
     if !analysis.inputs.iter().any(is_read) {
-        return "Nothing in the input was recognised, so it shows no problem and no health."
+        return "Nothing in the input was recognised, so it is not evidence of a problem or of a healthy node."
             .to_owned();
     }
     let lines: u64 = analysis.inputs.iter().map(|input| input.lines).sum();
@@ -89,7 +89,7 @@ fn culprit_of(finding: &Finding) -> String {
         .as_ref()
         .and_then(|process| match culprit.pid {
             Some(pid) => Some(format!("{process} ({pid})")),
-            // "The fault is inside the kubelet: kubelet" says nothing twice.
+            // "The fault is inside the kubelet: kubelet" would name it twice.
             None if finding.title.contains(process.as_str()) => None,
             None => Some(process.clone()),
         });

@@ -16,7 +16,7 @@ use causes::{Cause, SiteCause};
 
 use super::{Error, Rules, file};
 
-/// A larger file of rules is none.
+/// A larger file is not a file of rules.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// A file that shows a cause, or does not.

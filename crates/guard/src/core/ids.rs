@@ -37,7 +37,8 @@ const HOST_IDS_VALID_FOR: Duration = Duration::from_secs(2);
 const RETRY_AFTER: Duration = Duration::from_millis(500);
 const RETRY_AFTER_PER_ID: Duration = Duration::from_millis(2);
 
-/// How long until a container is requested again whose sandbox only a list shows.
+/// The pause before the status of a container with an unknown sandbox is requested again: only a list
+/// shows its sandbox.
 const CONTAINER_RETRY_AFTER: Duration = Duration::from_secs(2);
 
 /// How many ids may be unresolved at once.
@@ -47,8 +48,9 @@ const MAX_UNRESOLVED: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Ids {
     unresolved: BTreeMap<Id, Unresolved>,
-    /// Since when there may be ids of a kind that no answer, event or host has shown.
-    missed: PerKind<Option<Instant>>,
+    /// When an id of a kind last may have been created without an answer, an event or the host showing
+    /// it. Only a list that is requested later clears it.
+    unshown: PerKind<Option<Instant>>,
     host: Host,
 }
 
@@ -95,8 +97,8 @@ impl RequestAs {
 }
 
 impl Unresolved {
-    /// Whether a list that is answered now could omit this id. An id that was neither long ago may exist
-    /// now: its status has been due again since.
+    /// Whether a list that is answered now could omit this id. `Neither` expires, because the id may have
+    /// been created since.
     fn is_open(&self, retry_after: Duration, now: Instant) -> bool {
         match self.identity {
             Identity::Unknown | Identity::Container => true,
@@ -139,7 +141,7 @@ impl Ids {
     pub(super) fn new(now: Instant) -> Self {
         Self {
             unresolved: BTreeMap::new(),
-            missed: PerKind::default(),
+            unshown: PerKind::default(),
             host: Host {
                 pending: None,
                 next: now,
@@ -149,29 +151,29 @@ impl Ids {
         }
     }
 
-    /// There may be ids of this kind that no answer, event or host has shown.
-    pub(super) fn may_have_missed(&mut self, kind: Kind, now: Instant) {
-        self.missed[kind] = Some(now);
+    /// Notes that there may be ids of this kind that no answer, event or host has shown.
+    pub(super) fn note_unshown(&mut self, kind: Kind, now: Instant) {
+        self.unshown[kind] = Some(now);
     }
 
     /// Whether there may be ids of this kind that no answer, event or host has shown.
-    pub(super) fn missed_some(&self, kind: Kind) -> bool {
-        self.missed[kind].is_some()
+    pub(super) fn has_unshown(&self, kind: Kind) -> bool {
+        self.unshown[kind].is_some()
     }
 
-    /// A complete list that was requested at this time was answered.
-    pub(super) fn saw_all(&mut self, kind: Kind, requested: Instant) {
-        self.missed[kind].take_if(|missed| requested >= *missed);
+    /// Notes that a complete list was answered, which was requested at this time.
+    pub(super) fn note_complete_list(&mut self, kind: Kind, requested: Instant) {
+        self.unshown[kind].take_if(|since| requested >= *since);
     }
 
     /// Whether all ids of this kind are known. An id that another client of the runtime creates is known
     /// within seconds if the host's ids can be read.
     pub(super) fn are_all_known(&self, kind: Kind, now: Instant) -> bool {
-        let missed = self.missed[kind];
+        let unshown = self.unshown[kind];
         let is_host_complete = match self.host.state {
-            HostIdsState::Unavailable => missed.is_none(),
+            HostIdsState::Unavailable => unshown.is_none(),
             HostIdsState::Complete(read) => {
-                now < read + HOST_IDS_VALID_FOR && missed.is_none_or(|it| read >= it)
+                now < read + HOST_IDS_VALID_FOR && unshown.is_none_or(|it| read >= it)
             }
             HostIdsState::Pending | HostIdsState::TooMany => false,
         };
@@ -185,18 +187,18 @@ impl Ids {
         RETRY_AFTER.max(RETRY_AFTER_PER_ID.saturating_mul(count))
     }
 
-    /// There is a row of this id.
-    pub(super) fn found(&mut self, id: &Id) {
+    /// Removes this id: it has a row now.
+    pub(super) fn note_row(&mut self, id: &Id) {
         self.unresolved.remove(id);
     }
 
-    /// There are rows of these ids.
-    pub(super) fn found_in(&mut self, rows: &Rows) {
+    /// Removes the ids that have rows now.
+    pub(super) fn note_rows(&mut self, rows: &Rows) {
         self.unresolved.retain(|id, _| rows.get(id).is_none());
     }
 
-    /// This id is a container's whose sandbox is not known.
-    pub(super) fn is_unplaced(&mut self, id: &Id, now: Instant) {
+    /// Notes that this id is a container, and that its sandbox is not known.
+    pub(super) fn note_container_without_sandbox(&mut self, id: &Id, now: Instant) {
         self.resolve(id, now);
         if let Some(unresolved) = self.unresolved.get_mut(id) {
             unresolved.identity = Identity::Container;
@@ -204,8 +206,8 @@ impl Ids {
         }
     }
 
-    /// The runtime has nothing of this kind with this id. An answer that took longer than `overdue` was
-    /// delayed by a fault: it does not extend the time until the next request.
+    /// Notes that the runtime has nothing of this kind with this id. The part of an answer's delay beyond
+    /// `overdue` is due to a fault, and does not extend the time for which the id counts as neither.
     pub(super) fn note_not_found(
         &mut self,
         kind: Kind,
@@ -237,7 +239,7 @@ impl Ids {
                 unresolved.next_as = RequestAs::Container;
                 // Without the host's ids, this one is from an event: it existed, and is gone.
                 if matches!(self.host.state, HostIdsState::Unavailable) {
-                    self.found(id);
+                    self.note_row(id);
                 }
             }
             (RequestAs::Container, Kind::Sandbox)
@@ -249,7 +251,7 @@ impl Ids {
     pub(super) fn on_id_named(&mut self, id: &Id, rows: &PerKind<Rows>, now: Instant) {
         if !is_known(id, rows) && !self.resolve(id, now) {
             for kind in Kind::BOTH {
-                self.may_have_missed(kind, now);
+                self.note_unshown(kind, now);
             }
         }
     }
@@ -300,9 +302,9 @@ impl Ids {
         self.host.is_wanted = true;
     }
 
-    /// Whether the ids are to be completed now: lists need them, or some were missed.
+    /// Whether the ids are to be completed now: lists need them, or an id may not be shown.
     fn is_urgent(&self, lists_need_it: bool) -> bool {
-        lists_need_it || self.missed.both().into_iter().any(Option::is_some)
+        lists_need_it || self.unshown.both().into_iter().any(Option::is_some)
     }
 
     /// Whether to request the host's ids now. If so, the request counts as sent.
@@ -378,7 +380,7 @@ mod tests {
             ids.on_host_ids(HostIds::All(host_ids), &rows, now);
             // The ids that there was room for get rows.
             for id in 0..MAX_UNRESOLVED {
-                ids.found(&Id::from(id.to_string()));
+                ids.note_row(&Id::from(id.to_string()));
             }
             ids.are_all_known(Kind::Container, now)
         };
@@ -391,7 +393,7 @@ mod tests {
         let now = Instant::now();
         let mut ids = Ids::new(now);
         let id = Id::from("it");
-        ids.is_unplaced(&id, now);
+        ids.note_container_without_sandbox(&id, now);
         let not_found =
             |ids: &mut Ids, kind| ids.note_not_found(kind, &id, (now, now), HOST_IDS_VALID_FOR);
         not_found(&mut ids, Kind::Container);

@@ -59,12 +59,12 @@ impl Guard {
     /// Applies a complete list to the rows.
     pub(super) fn learn_all(&mut self, kind: Kind, rows: Vec<Row>, interval: Interval) {
         self.rows[kind].complete(rows, interval);
-        self.ids.saw_all(kind, interval.0);
+        self.ids.note_complete_list(kind, interval.0);
         self.found_rows(kind, interval);
     }
 
     fn found_rows(&mut self, kind: Kind, interval: Interval) {
-        self.ids.found_in(&self.rows[kind]);
+        self.ids.note_rows(&self.rows[kind]);
         self.complete_creations(interval.1);
     }
 
@@ -95,7 +95,7 @@ impl Guard {
         }
         if status.is_of_other_kind {
             if kind == Kind::Sandbox && self.rows.containers.get(id).is_none() {
-                self.ids.is_unplaced(id, interval.1);
+                self.ids.note_container_without_sandbox(id, interval.1);
             }
             if kind == Kind::Container {
                 self.learn_absence(kind, id, interval);
@@ -109,7 +109,7 @@ impl Guard {
             _ => {
                 let sandbox = known.map_or(&status.sandbox, |row| &row.sandbox).as_ref();
                 if kind == Kind::Container && sandbox.is_none() {
-                    self.ids.is_unplaced(id, interval.1);
+                    self.ids.note_container_without_sandbox(id, interval.1);
                 } else if let Ok(row) = row_of_status(kind, &status.bytes, sandbox, known) {
                     self.learn_row(kind, row, interval);
                     self.complete_creations(interval.1);
@@ -122,7 +122,7 @@ impl Guard {
     /// The answer is for another id. If the requested id is a prefix of it, the other id exists.
     fn learn_of_another(&mut self, id: &Id, other: &Id, now: Instant) {
         if other.as_str().starts_with(id.as_str()) {
-            self.ids.found(id);
+            self.ids.note_row(id);
             self.on_id_named(other, now);
         }
     }
@@ -132,7 +132,7 @@ impl Guard {
         let id = row.id.clone();
         self.rows[kind].learn(row, interval);
         if self.rows[kind].get(&id).is_some() {
-            self.ids.found(&id);
+            self.ids.note_row(&id);
         }
     }
 
@@ -223,7 +223,7 @@ impl Guard {
                 self.rows[kind].changed(&id, interval.1);
             }
             // The answer cannot be decoded: the id of the new one is not known.
-            None => self.ids.may_have_missed(kind, interval.1),
+            None => self.ids.note_unshown(kind, interval.1),
         }
     }
 
@@ -236,15 +236,15 @@ impl Guard {
     /// A pod was restored, or may have been. Only a list shows which containers it has.
     pub(super) fn on_restored(&mut self, now: Instant) {
         for kind in Kind::BOTH {
-            self.ids.may_have_missed(kind, now);
+            self.ids.note_unshown(kind, now);
         }
     }
 
     /// A mutation was cancelled by its caller, or its connection was lost: it may be done or not.
     pub(super) fn on_unknown_end(&mut self, mutation: &Mutation, now: Instant) {
         match &mutation.target {
-            Target::NewSandbox { .. } => self.ids.may_have_missed(Kind::Sandbox, now),
-            Target::NewContainer { .. } => self.ids.may_have_missed(Kind::Container, now),
+            Target::NewSandbox { .. } => self.ids.note_unshown(Kind::Sandbox, now),
+            Target::NewContainer { .. } => self.ids.note_unshown(Kind::Container, now),
             Target::Existing(_, id) if mutation.starts => self.rows.containers.started(id, now),
             Target::Existing(kind, id) => self.rows[*kind].changed(id, now),
         }

@@ -337,7 +337,7 @@ impl Guard {
             self.enter(kind, state, now);
         }
         let is_complete = self.rows[kind].complete_since().is_some();
-        let knows_all = is_complete && !self.ids.missed_some(kind);
+        let knows_all = is_complete && !self.ids.has_unshown(kind);
         let lists = &mut self.lists[kind];
         if knows_all {
             lists.next_own = None;

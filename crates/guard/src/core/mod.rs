@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a caller --Called--> lists      passed on, or answered from the rows
-//!                        reads      passed on and shared; a circuit breaker for each id
+//!                        reads      passed on and shared; ended with an error once stuck
 //!                        mutations  passed on; completed, or refused while an earlier one is overdue
 //!                        node_calls passed on, or answered with the last answer of the same process
 //!                        stats      passed on, or collected by id
@@ -26,8 +26,8 @@
 //! **The guard never reports a state that could mislead a kubelet.** A list is answered from the rows
 //! only if three conditions hold. The rows began with a complete list. Every answer that changes
 //! something was applied before it was passed on. Each id was confirmed by a status since the list was
-//! requested, or within the second before. An id whose status is stuck keeps the state that the runtime
-//! reported last.
+//! requested, or within the second before; or its status is stuck, and then it keeps the state that the
+//! runtime reported last.
 //!
 //! ```
 //! use bytes::Bytes;
@@ -265,7 +265,7 @@ impl Guard {
     fn on_disconnected(&mut self, now: Instant) {
         self.node_calls.forget();
         for kind in Kind::BOTH {
-            self.ids.may_have_missed(kind, now);
+            self.ids.note_unshown(kind, now);
             self.lists[kind].forget_fault();
         }
     }
@@ -275,7 +275,7 @@ impl Guard {
             let shadow = &mut self.shadows[kind];
             if !shadow.is_idle() {
                 // The lists of this rehearsal were not applied to the rows.
-                self.ids.may_have_missed(kind, now);
+                self.ids.note_unshown(kind, now);
             }
             if mode != self.mode {
                 *shadow = Shadow::new(now);

@@ -131,7 +131,7 @@ impl Guard {
         };
         for (kind, rows) in Kind::BOTH.into_iter().zip([sandboxes, containers]) {
             self.rows[kind].restore(rows, now);
-            self.ids.may_have_missed(kind, now);
+            self.ids.note_unshown(kind, now);
             if faults[kind] != 0 {
                 let lasts = u64::try_from(self.unix_nanos(now) - faults[kind]).unwrap_or_default();
                 let since = now.checked_sub(Duration::from_nanos(lasts)).unwrap_or(now);

@@ -9,6 +9,8 @@ pub struct Sample {
     pub operation: Option<String>,
     /// The `le` of a bucket.
     pub le: Option<f64>,
+    /// The quantile of a summary.
+    pub quantile: Option<f64>,
     /// Its value.
     pub value: f64,
 }
@@ -80,6 +82,7 @@ fn sample(line: &str) -> Option<Sample> {
             match key.trim() {
                 "operation_type" => sample.operation = Some(value.chars().take(60).collect()),
                 "le" => sample.le = value.parse().ok(),
+                "quantile" => sample.quantile = value.parse().ok(),
                 _ => {}
             }
         }
@@ -97,6 +100,9 @@ mod tests {
 
     #[test]
     fn samples_are_read_with_the_labels_that_matter() {
+        let read =
+            sample("kubelet_pleg_relist_latency_microseconds{quantile=\"0.99\"} 115232").unwrap();
+        assert_eq!((read.quantile, read.value), (Some(0.99), 115_232.0));
         let read =
             sample("kubelet_x_bucket{operation_type=\"a\",le=\"+Inf\"} 5 1700000000000").unwrap();
         assert_eq!(

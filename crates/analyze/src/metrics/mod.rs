@@ -1,5 +1,6 @@
 //! A kubelet's metrics: how long relists take, which call takes the most time, and how far relists
-//! are from the threshold, by the names of Kubernetes 1.14 and later.
+//! are from the threshold. Supports the current names (seconds, histograms) and those up to
+//! Kubernetes 1.13 (microseconds, summaries).
 //!
 //! ```
 //! use analyze::metrics::{Exposition, read};

@@ -66,8 +66,22 @@ pub fn read(samples: &[Sample]) -> Option<MetricsReading> {
     if samples.is_empty() {
         return None;
     }
-    let relist = spread(samples, "kubelet_pleg_relist_duration_seconds", None);
-    let interval = spread(samples, "kubelet_pleg_relist_interval_seconds", None);
+    let relist = spread(
+        samples,
+        &[
+            "kubelet_pleg_relist_duration_seconds",
+            "kubelet_pleg_relist_latency_microseconds",
+        ],
+        None,
+    );
+    let interval = spread(
+        samples,
+        &[
+            "kubelet_pleg_relist_interval_seconds",
+            "kubelet_pleg_relist_interval_microseconds",
+        ],
+        None,
+    );
     let operations = operations(samples);
     let slowest = relist
         .p99_seconds
@@ -98,12 +112,19 @@ impl MetricsReading {
     }
 }
 
-fn total<'a>(samples: impl IntoIterator<Item = &'a Sample>, name: &str) -> f64 {
-    let named = samples.into_iter().filter(|sample| sample.name == name);
-    named.map(|sample| sample.value).sum()
+fn total(samples: &[Sample], name: &str) -> f64 {
+    samples
+        .iter()
+        .filter(|sample| sample.name == name)
+        .map(|sample| sample.value)
+        .sum()
 }
 
 fn operations(samples: &[Sample]) -> Vec<Operation> {
+    const TIMES: [&str; 2] = [
+        "kubelet_runtime_operations_duration_seconds",
+        "kubelet_runtime_operations_latency_microseconds",
+    ];
     let mut types: BTreeMap<&str, f64> = BTreeMap::new();
     for sample in samples {
         if let Some(operation) = sample.operation.as_deref() {
@@ -114,13 +135,21 @@ fn operations(samples: &[Sample]) -> Vec<Operation> {
     let mut operations: Vec<Operation> = types
         .into_iter()
         .map(|(operation, errors)| {
-            let time = "kubelet_runtime_operations_duration_seconds";
-            let mut spread = spread(samples, time, Some(operation));
+            let mut spread = spread(samples, &TIMES, Some(operation));
             if spread.count == 0.0 {
-                let of_it = samples
+                let counters = [
+                    "kubelet_runtime_operations_total",
+                    "kubelet_runtime_operations",
+                ];
+                let counted = |sample: &&Sample| {
+                    counters.contains(&&*sample.name)
+                        && sample.operation.as_deref() == Some(operation)
+                };
+                spread.count = samples
                     .iter()
-                    .filter(|sample| sample.operation.as_deref() == Some(operation));
-                spread.count = total(of_it, "kubelet_runtime_operations_total");
+                    .filter(counted)
+                    .map(|sample| sample.value)
+                    .sum();
             }
             Operation {
                 operation: operation.to_owned(),
@@ -148,30 +177,42 @@ fn operations(samples: &[Sample]) -> Vec<Operation> {
     operations
 }
 
-/// From a histogram.
-fn spread(samples: &[Sample], name: &str, operation: Option<&str>) -> Spread {
-    let mine = || {
-        samples.iter().filter(|sample| {
-            sample.operation.as_deref() == operation && sample.name.starts_with(name)
-        })
-    };
-    let one = |suffix: &str| {
-        let found = mine().find(|at| at.name[name.len()..] == *suffix);
-        found.map(|at| at.value)
-    };
-    let Some(count) = one("_count") else {
-        return Spread::default();
-    };
-    let quantile = |wanted: f64| {
-        let seconds = of_buckets(mine().filter(|at| at.name.ends_with("_bucket")), wanted);
-        seconds.filter(|seconds| seconds.is_finite())
-    };
-    Spread {
-        count,
-        mean_seconds: one("_sum").filter(|_| count > 0.0).map(|sum| sum / count),
-        median_seconds: quantile(0.5),
-        p99_seconds: quantile(0.99),
+/// From a histogram in seconds or a summary in microseconds.
+fn spread(samples: &[Sample], names: &[&str], operation: Option<&str>) -> Spread {
+    for name in names {
+        let unit = if name.ends_with("_microseconds") {
+            1e-6
+        } else {
+            1.0
+        };
+        let mine = || {
+            samples.iter().filter(|sample| {
+                sample.operation.as_deref() == operation && sample.name.starts_with(name)
+            })
+        };
+        let one = |suffix: &str| {
+            mine()
+                .find(|at| at.name[name.len()..] == *suffix)
+                .map(|at| at.value)
+        };
+        let Some(count) = one("_count") else {
+            continue;
+        };
+        let quantile = |wanted: f64| {
+            let summary = mine()
+                .find(|at| at.quantile == Some(wanted))
+                .map(|at| at.value * unit);
+            summary.or_else(|| of_buckets(mine().filter(|at| at.name.ends_with("_bucket")), wanted))
+        };
+        let sum = one("_sum").map(|sum| sum * unit);
+        return Spread {
+            count,
+            mean_seconds: sum.filter(|_| count > 0.0).map(|sum| sum / count),
+            median_seconds: quantile(0.5).filter(|value| value.is_finite()),
+            p99_seconds: quantile(0.99).filter(|value| value.is_finite()),
+        };
     }
+    Spread::default()
 }
 
 /// The estimate that Prometheus makes: samples are evenly distributed within a bucket.

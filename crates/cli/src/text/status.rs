@@ -77,7 +77,7 @@ pub fn kubelet(is_ready: bool, message: &str) -> String {
 }
 
 fn seen(status: &StatusReport) -> String {
-    let threshold = duration(status.health.threshold_seconds);
+    let threshold = configured(status.health.threshold_seconds);
     match status.health.age_seconds {
         Some(age) => format!("{} ago (threshold {threshold})", duration(age)),
         None => format!("never yet (threshold {threshold})"),
@@ -140,7 +140,7 @@ fn runtime(status: &StatusReport) -> String {
 
 fn relist(status: &StatusReport) -> String {
     let relist = &status.relist;
-    let period = duration(relist.period_seconds);
+    let period = configured(relist.period_seconds);
     match (
         relist.last_duration_seconds,
         relist.last_kind.map(|kind| kind.as_str()),
@@ -232,12 +232,17 @@ fn outstanding(calls: &[InFlight]) -> Option<String> {
     })
 }
 
-/// Go's form, with few digits.
+/// A duration that was configured, in full.
+fn configured(seconds: f64) -> GoDuration {
+    GoDuration(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
+}
+
+/// Go's form, without digits that no person needs.
 pub(super) fn duration(seconds: f64) -> GoDuration {
     let nanos = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    let unit = match nanos.as_secs() {
+    let unit = match nanos.as_millis() {
         0 => Duration::from_micros(1),
-        1..60 => Duration::from_millis(1),
+        1..1000 => Duration::from_millis(1),
         _ => Duration::from_secs(1),
     };
     let whole = nanos.as_nanos() / unit.as_nanos() * unit.as_nanos();
@@ -332,7 +337,7 @@ mod tests {
             "Failing     ContainerStatus of app in shop/web\\n (0123456789abc) has failed for \
              1m1s: no\\u{1b}",
             "Unseen      new pods, new containers",
-            "Outstanding 2 calls, the oldest ContainerStatus for 4.125s",
+            "Outstanding 2 calls, the oldest ContainerStatus for 4s",
         ] {
             assert!(page.contains(&format!("{line}\n")), "{page}");
         }

@@ -35,8 +35,8 @@ CONTAINERD = --features e2e/containerd --test containerd
 .PHONY: e2e
 e2e: ## End-to-end tests on real containerd: needs root
 	$(CARGO) test --quiet --no-run --test cli --test program $(CONTAINERD) # the commands are built for their own tests
-	$(CARGO) test --quiet $(CONTAINERD) -- --test-threads 2 --skip burst::
-	$(CARGO) test --quiet $(CONTAINERD) -- burst:: # its times bear no other test beside it
+	$(CARGO) test --quiet $(CONTAINERD) -- --test-threads 2 --skip burst:: --skip alone::
+	$(CARGO) test --quiet $(CONTAINERD) -- --test-threads 1 burst:: alone:: # they bear no other test beside them
 
 .PHONY: deny
 deny: ## Bans, licences and sources of dependencies; needs cargo-deny

@@ -30,7 +30,6 @@ mod server;
 mod service;
 mod tasks;
 mod upstream;
-mod watched;
 
 use std::io;
 use std::path::PathBuf;

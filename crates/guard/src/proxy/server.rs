@@ -18,6 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::oneshot;
 use tokio::time::sleep;
+use tokio_util::io::InspectReader;
 
 use super::added::Passage;
 use super::answer::{Answer, whole};
@@ -25,7 +26,6 @@ use super::driver::{Call, Driver};
 use super::refused::{Calls, Refusals};
 use super::tasks::{LocalExecutor, spawn};
 use super::upstream::Upstream;
-use super::watched::Watched;
 use super::{Body, MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESETS, Proxy, WINDOW, service};
 use crate::core::{Caller, Mode, is_intercepted};
 use cri::frame::message_of;
@@ -72,7 +72,7 @@ async fn serve_connection(driver: Rc<Driver>, refusals: Rc<Refusals>, stream: Un
     let upstream = driver.upstream_for_one();
     let observes = Rc::new(Cell::new(false));
     let calls = Rc::new(Calls::default());
-    let stream = Watched::new(stream, calls.counted());
+    let stream = InspectReader::new(stream, calls.counted());
     let mut losses = driver.losses();
     let is_observer = observes.clone();
     let lost = async move {

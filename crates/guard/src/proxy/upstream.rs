@@ -14,9 +14,9 @@ use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::sync::Mutex;
+use tokio_util::io::InspectReader;
 
 use super::tasks::{LocalExecutor, spawn};
-use super::watched::Watched;
 use super::{Body, CONNECTION_WINDOW, MAX_HEADER_BYTES, MAX_RESETS, WINDOW};
 
 /// The length of a frame header, and the type of a SETTINGS frame (RFC 9113, sections 4.1 and 6.5).
@@ -92,7 +92,7 @@ pub(super) async fn open_stream(
     path: &Path,
 ) -> Result<
     (
-        Watched<Connection, impl FnMut(&[u8]) + use<>>,
+        InspectReader<Connection, impl FnMut(&[u8]) + use<>>,
         Rc<FirstFrame>,
     ),
     NoAnswer,
@@ -102,7 +102,7 @@ pub(super) async fn open_stream(
     let first = Rc::new(FirstFrame::default());
     let seen = first.clone();
     let see = move |bytes: &[u8]| seen.read(bytes);
-    Ok((Watched::new(stream, see), first))
+    Ok((InspectReader::new(stream, see), first))
 }
 
 /// A connection that is open.

@@ -16,7 +16,7 @@ pub use process::{
     EndSignal, ProcessStat, ProcessStatus, RUNC_OVERDUE_AFTER, RuncCommand, has_ended, is_runc,
     is_shim,
 };
-pub use replace::replace;
+pub use replace::{UNFINISHED, replace};
 pub use runtime_folder::ids_in;
 pub use socket_file::{SocketError, beside, bind, check_free, make_directory};
 pub use state::{guard_socket, named_state_directory, state_directory, state_file};

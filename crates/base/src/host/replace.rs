@@ -5,6 +5,9 @@ use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
+/// The extension that a file has until it is complete. One that stays is of a process that was killed.
+pub const UNFINISHED: &str = "new";
+
 /// Creates or replaces the file at `path` with this `content` and these permission bits (`0o600`). The
 /// file has the bits from its creation. On return the content and the name are on the disk. One process
 /// at a time may replace a file.
@@ -19,9 +22,9 @@ fn replace_with(
     sync: &mut dyn FnMut(&File) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut new = path.as_os_str().to_owned();
-    new.push(".new");
+    new.push(".");
+    new.push(UNFINISHED);
     let new = PathBuf::from(new);
-    // A process that was killed while it wrote may have left one.
     let _ = fs::remove_file(&new);
     let mut options = File::options();
     let mut file = options.write(true).create_new(true).mode(mode).open(&new)?;

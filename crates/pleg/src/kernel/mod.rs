@@ -31,7 +31,7 @@ mod readable;
 mod tasks;
 
 pub use base::host::{
-    Blocking, id_directories, is_id, replace, state_directories, task_directories,
+    Blocking, UNFINISHED, id_directories, is_id, replace, state_directories, task_directories,
 };
 pub use births::{Birth, Births, UnwatchedBirths};
 pub use pidfd::Pidfds;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use pleg::kernel::replace;
+use pleg::kernel::{UNFINISHED, replace};
 use serde::{Deserialize, Serialize};
 
 use super::empty_dir::make_parents;
@@ -54,7 +54,8 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Reads the notes of the pods of this owner.
+/// Reads the notes of the pods of this owner. Removes the notes that a killed run did not finish: such a
+/// pod has no file yet. If another owner writes one at this moment, that fails and is tried again.
 pub fn read_notes(root: &Path, owner: &str) -> io::Result<Vec<Adopted>> {
     let entries = match root.join("pods").read_dir() {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -63,8 +64,13 @@ pub fn read_notes(root: &Path, owner: &str) -> io::Result<Vec<Adopted>> {
     let mut pods = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        if path.extension().is_none_or(|it| it != SUFFIX) {
-            continue;
+        match path.extension() {
+            Some(end) if end == SUFFIX => {}
+            Some(end) if end == UNFINISHED => {
+                let _ = fs::remove_file(path);
+                continue;
+            }
+            _ => continue,
         }
         // A note that cannot be read has no owner.
         let note = fs::read(path).ok();

@@ -6,6 +6,7 @@ use std::os::unix::net::UnixListener;
 use tempfile::TempDir;
 
 use super::*;
+use crate::adopted::Adopted;
 use crate::spec::{HostPathType, Medium};
 use crate::testing;
 
@@ -386,4 +387,16 @@ fn a_uid_that_leads_to_another_folder_is_refused() {
     for uid in ["", ".", "..", "../x", "a/b"] {
         assert!(PodFolder::new(place.path(), &uid.into()).is_err(), "{uid}");
     }
+}
+
+#[test]
+fn a_note_that_a_killed_run_did_not_finish_is_removed_by_the_next_one() {
+    let place = tempfile::tempdir().unwrap();
+    let pod = testing::pod();
+    folder(&place).note("pleg-run", &pod).unwrap();
+    let unfinished = place.path().join("pods/1d3e.json.new");
+    fs::write(&unfinished, "{\"owner\":").unwrap();
+    let notes = read_notes(place.path(), "pleg-run").unwrap();
+    assert_eq!(notes, [Adopted::from(&pod)]);
+    assert!(!unfinished.exists());
 }

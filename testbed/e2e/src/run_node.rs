@@ -97,12 +97,13 @@ impl Node {
         let output = self.command(&["--down"]).output().unwrap();
         assert!(output.status.success(), "{output:?}");
         assert!(self.pods().await.is_empty());
-        let left = |name: &str| match fs::read_dir(self.place.path().join(name)) {
-            Ok(entries) => entries.count(),
-            Err(_) => 0,
+        let left = |name: &str| -> Vec<_> {
+            let entries = fs::read_dir(self.place.path().join(name));
+            let entries = entries.into_iter().flatten();
+            entries.map(|entry| entry.unwrap().path()).collect()
         };
-        assert_eq!(left("root/pods"), 0, "volumes");
-        assert_eq!(left("logs"), 0, "logs");
+        let left = [left("root/pods"), left("logs")].concat();
+        assert!(left.is_empty(), "{left:?}");
     }
 }
 

@@ -4,12 +4,12 @@
 //!   files, pipes, folders          input: the edge, where bytes become lines
 //!        |
 //!        v
-//!   line: without what carried it -----> series      what "last seen active" shows
+//!   line: without its prefix      -----> series      what "last seen active" shows
 //!        |                          |--> rules       lines that support a cause
-//!        |  analysis: by its form   |--> goroutines  piles, and which one blocks the others
+//!        |  analysis: by its form   |--> goroutines  groups that wait, and who probably holds the lock
 //!        |                          |--> kernel, ps, metrics, output
 //!        v                          v
-//!   analysis: one pattern, one likely holder, one chain, findings
+//!   analysis: findings, how "last seen active" changes, the likely holder of a lock
 //! ```
 //!
 //! Everything but `input` is pure: lines and times are arguments, what was found is

@@ -208,8 +208,8 @@ fn a_journal_of_all_writers_is_one_story() {
     let found = text(&journal);
     assert_eq!(found.inputs[0].unread_lines, 0);
     assert_eq!(pleg(&found).pattern, Pattern::ListNeverSucceeds);
-    let story: Vec<u64> = found.story.iter().map(|quote| quote.line).collect();
-    assert_eq!(story, [2, 3]);
+    let timeline: Vec<u64> = found.timeline.iter().map(|quote| quote.line).collect();
+    assert_eq!(timeline, [2, 3]);
 }
 
 #[test]
@@ -250,7 +250,7 @@ fn a_year_that_a_later_line_shows_applies_to_all_lines() {
         interval.start.unwrap().to_string(),
         "2021-01-09T11:48:52.100000000Z"
     );
-    let time = found.story[0].time.unwrap();
+    let time = found.timeline[0].time.unwrap();
     assert_eq!(time.to_string(), "2021-01-09T11:48:52.100000000Z");
 }
 

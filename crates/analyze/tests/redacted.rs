@@ -66,7 +66,7 @@ fn a_credential_at_the_end_of_a_quote_is_not_shown_in_part() {
              https://bob:{SECRET}@registry/v2\n",
             ""
         );
-        let shown = serde_json::to_string(&text(&line).story).unwrap();
+        let shown = serde_json::to_string(&text(&line).timeline).unwrap();
         assert!(shown.contains("Skipping"), "{shown}");
         for part in ["hunter2", "s3cr3t", ":hunt", "bob:h"] {
             assert!(!shown.contains(part), "{shown}");

@@ -57,14 +57,14 @@ pub(super) fn conclude(mut results: Results, search: &LineSearch) -> Analysis {
     collect_chain(&mut results, chain.as_ref(), &groups);
     unexplained::conclude(&mut results);
     let (errors, other_errors) = errors::conclude(&mut results);
-    let mut story = results.story;
-    story.sort_by(|one, other| {
+    let mut timeline = results.timeline;
+    timeline.sort_by(|one, other| {
         let key = |quote: &Quote| (quote.time.is_none(), quote.time, quote.line);
         key(one)
             .cmp(&key(other))
             .then_with(|| one.file.cmp(&other.file))
     });
-    story.dedup();
+    timeline.dedup();
     let mut findings = results.collected.findings();
     leave_out_superseded(&mut findings);
     let suspects = findings
@@ -85,7 +85,7 @@ pub(super) fn conclude(mut results: Results, search: &LineSearch) -> Analysis {
         goroutines,
         chain: chain.as_ref().map(|found| found.chain.clone()),
         metrics,
-        story,
+        timeline,
         findings,
         unexplained: results.troubles.into_iter().map(redacted).collect(),
         errors,
@@ -107,10 +107,10 @@ fn read_series(results: &mut Results) -> Option<PlegReading> {
         .inputs
         .iter()
         .any(|input| input.kind == Kind::KubeletLog);
-    let story = series::in_one_story(std::mem::take(&mut results.intervals));
-    episodes::of_series(&story, &results.story, &mut results.episodes);
-    (is_kubelet || !story.is_empty())
-        .then(|| series::read_story(&story, results.dropped_intervals, &results.around))
+    let intervals = series::join_rotated(std::mem::take(&mut results.intervals));
+    episodes::of_series(&intervals, &results.timeline, &mut results.episodes);
+    (is_kubelet || !intervals.is_empty())
+        .then(|| series::read_joined(&intervals, results.dropped_intervals, &results.around))
 }
 
 fn show_goroutines(

@@ -176,7 +176,7 @@ impl Input {
         let kind = self.kind();
         let last = self.last.and_then(|stamp| self.calendar.resolve(&stamp));
         let correction = self.correction();
-        for quote in &mut results.story {
+        for quote in &mut results.timeline {
             quote.shift(correction);
         }
         let of_stamp = |stamp: Option<Stamp>| {

@@ -137,7 +137,7 @@ pub struct Analysis {
     /// Null where there are none.
     pub metrics: Option<MetricsReading>,
     /// The relevant lines in chronological order.
-    pub story: Vec<Quote>,
+    pub timeline: Vec<Quote>,
     /// The findings, those with the highest confidence first.
     pub findings: Vec<Finding>,
     /// Problems without a known cause, with file and line in front.

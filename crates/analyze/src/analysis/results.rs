@@ -40,7 +40,7 @@ pub(super) struct Results {
     /// Rows, and the number of their input.
     pub(super) rows: Vec<(usize, Row)>,
     pub(super) samples: Vec<Sample>,
-    pub(super) story: Vec<Quote>,
+    pub(super) timeline: Vec<Quote>,
     pub(super) dropped: Dropped,
     pub(super) episodes: Episodes,
     /// What commands printed, by input.
@@ -83,7 +83,7 @@ pub(super) struct Seen {
 }
 
 /// A timeline with more lines is not readable.
-const MAX_STORY_LINES: usize = 200;
+const MAX_TIMELINE_LINES: usize = 200;
 
 impl Results {
     /// Adds the results of another input, which follows these.
@@ -107,7 +107,7 @@ impl Results {
         self.dropped.processes += other.dropped.processes;
         self.dropped.processes += take(&mut self.rows, rows.collect(), MAX_ROWS);
         self.samples.extend(other.samples);
-        take(&mut self.story, other.story, MAX_STORY_LINES);
+        take(&mut self.timeline, other.timeline, MAX_TIMELINE_LINES);
         self.episodes.absorb(other.episodes);
         self.evidence.extend(other.evidence);
         self.troubles.extend(other.troubles);
@@ -174,8 +174,8 @@ impl Results {
     }
 
     pub(super) fn add_to_story(&mut self, quote: Quote) {
-        if self.story.len() < MAX_STORY_LINES {
-            self.story.push(quote);
+        if self.timeline.len() < MAX_TIMELINE_LINES {
+            self.timeline.push(quote);
         }
     }
 }

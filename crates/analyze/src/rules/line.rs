@@ -23,7 +23,7 @@ pub struct LineRule {
     /// None of these is in the line.
     #[serde(default)]
     pub without: Texts,
-    /// Behind the text is a version of runc that has this fault.
+    /// After the text is a version of runc that has this fault.
     pub runc: Option<Fault>,
     /// The program that writes such lines.
     pub writer: Writer,
@@ -34,7 +34,7 @@ pub struct LineRule {
     pub lines: u64,
     /// Lines that are further apart than this, on average, count as none; in seconds.
     pub apart_seconds: Option<i64>,
-    /// It is repeated for as long as it lasts: a single line is less sure, and three are certain.
+    /// It is repeated for as long as the fault lasts: one line is less sure, and three are certain.
     #[serde(default)]
     pub repeated: bool,
     /// Lines about several containers count as none.
@@ -51,7 +51,7 @@ pub struct LineRule {
     pub usual_at_start: bool,
     /// A number that is in the line.
     number: Option<Number>,
-    /// What a finding says in place of the title; `{rest}` stands for what is behind the text.
+    /// What a finding says in place of the title; `{rest}` stands for what is after the text.
     headline: Option<String>,
 }
 
@@ -59,8 +59,8 @@ pub struct LineRule {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Number {
-    /// What is in front of it.
-    behind: String,
+    /// It is directly after this text.
+    after: String,
     #[serde(default)]
     least: u64,
     #[serde(default = "no_limit")]
@@ -73,7 +73,7 @@ fn no_limit() -> u64 {
 
 impl Number {
     fn holds(&self, line: &[u8]) -> bool {
-        let number = number_after(line, &self.behind);
+        let number = number_after(line, &self.after);
         number.map_or(self.least == 0, |number| {
             (self.least..=self.most).contains(&number)
         })
@@ -123,7 +123,7 @@ fn one() -> u64 {
 }
 
 impl LineRule {
-    /// Whether the version behind the text, if it needs one, has the fault, and its number is meant.
+    /// Whether the version after the text, if it needs one, has the fault, and its number is meant.
     pub(super) fn holds(&self, line: &[u8]) -> bool {
         let is_number = self.number.as_ref().is_none_or(|number| number.holds(line));
         is_number

@@ -209,12 +209,14 @@ impl Rules {
                 }
                 (Rule::Table(rule) | Rule::Figure(rule), None) => self.failed_tables.push(rule),
                 (Rule::Event(_) | Rule::Table(_) | Rule::Figure(_), Some(_)) => {
-                    return error("the rule of a cause says how sure it is: `confidence`");
+                    return error(
+                        "`confidence` is missing: a rule in the folder of a cause needs it",
+                    );
                 }
                 (Rule::Failure(_), Some(_)) => {
                     return error(
-                        "a failure supports no cause: write `on: line`, or put it into failures.yaml \
-                         beside the folders of causes",
+                        "`on: failure` is only allowed in failures.yaml, beside the folders of causes: \
+                         write `on: line`",
                     );
                 }
                 (_, None) => {
@@ -244,7 +246,7 @@ fn of<R>(cause: Cause, path: &str, line: u64, rule: R) -> Of<R> {
 
 /// Rules were installed after something was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("rules are installed before anything is read")]
+#[error("rules cannot be installed after something was read")]
 pub struct TooLate;
 
 /// A file of rules that is not valid: where, and why.

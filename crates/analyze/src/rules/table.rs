@@ -69,8 +69,8 @@ impl From<FigureRule> for TableRule {
     }
 }
 
-/// What a cell contains. A row without the cell does not hold if it needs one: `least`, `above`, `is`,
-/// `any` or `fault`; a row with it does not if it must be `absent`.
+/// What a cell contains. A row without the cell does not match if `least`, `above`, `is`, `any` or `fault`
+/// is set; a row with it does not if it must be `absent`.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Condition {
@@ -177,7 +177,7 @@ pub(crate) fn is_like(text: &str, pattern: &str) -> bool {
     };
     for part in parts {
         match rest.split_once(part) {
-            Some((_, behind)) => rest = behind,
+            Some((_, after)) => rest = after,
             None => return false,
         }
     }
@@ -186,8 +186,8 @@ pub(crate) fn is_like(text: &str, pattern: &str) -> bool {
 
 /// The names of the cells that are filled in.
 fn filled(sentence: &str) -> impl Iterator<Item = &str> {
-    let behind = sentence.split('{').skip(1);
-    behind.filter_map(|rest| Some(rest.split_once('}')?.0))
+    let names = sentence.split('{').skip(1);
+    names.filter_map(|rest| Some(rest.split_once('}')?.0))
 }
 
 impl TableRule {

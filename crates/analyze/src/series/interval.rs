@@ -221,11 +221,11 @@ impl Intervals {
 }
 
 /// Sorts the intervals of several inputs by time, and joins those that log rotation split.
-pub fn in_one_story(mut intervals: Vec<Interval>) -> Vec<Interval> {
+pub fn join_rotated(mut intervals: Vec<Interval>) -> Vec<Interval> {
     intervals.sort_by_key(|interval| (interval.start.is_none(), interval.start));
-    let mut story: Vec<Interval> = Vec::with_capacity(intervals.len());
+    let mut merged: Vec<Interval> = Vec::with_capacity(intervals.len());
     for next in intervals {
-        let before = story
+        let before = merged
             .iter_mut()
             .rev()
             .find(|before| before.host == next.host);
@@ -240,7 +240,7 @@ pub fn in_one_story(mut intervals: Vec<Interval>) -> Vec<Interval> {
             }
             before.closed = true;
         }
-        story.push(next);
+        merged.push(next);
     }
-    story
+    merged
 }

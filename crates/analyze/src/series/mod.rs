@@ -34,7 +34,7 @@ mod reading;
 use pleg_text::WallTime;
 use serde::Serialize;
 
-pub(crate) use interval::in_one_story;
+pub(crate) use interval::join_rotated;
 pub use interval::{Interval, Intervals};
 pub use pattern::Pattern;
 pub use point::Said;
@@ -113,11 +113,11 @@ fn is_zero(number: &u64) -> bool {
 
 /// Analyses the series of all inputs.
 pub fn read(intervals: Vec<Interval>, dropped: u64, around: &Around) -> PlegReading {
-    read_story(&in_one_story(intervals), dropped, around)
+    read_joined(&join_rotated(intervals), dropped, around)
 }
 
-/// The same of intervals that are in one story already.
-pub(crate) fn read_story(intervals: &[Interval], dropped: u64, around: &Around) -> PlegReading {
+/// The same of intervals that are joined already.
+pub(crate) fn read_joined(intervals: &[Interval], dropped: u64, around: &Around) -> PlegReading {
     let pattern = pattern::of(intervals, around);
     let reading = reading::sentence(pattern, intervals, around);
     let faults = intervals.iter().filter(|interval| !interval.is_startup());

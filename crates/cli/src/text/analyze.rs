@@ -44,12 +44,12 @@ pub fn page(analysis: &Analysis) -> String {
     if let Some(metrics) = &analysis.metrics {
         of_metrics(&mut page, metrics);
     }
-    if analysis.story.len() > 1 {
+    if analysis.timeline.len() > 1 {
         head(&mut page, "Timeline");
-        for quote in analysis.story.iter().take(MAX_QUOTES) {
+        for quote in analysis.timeline.iter().take(MAX_QUOTES) {
             line(&mut page, &format!("  {}", sentence(&quote.to_string())));
         }
-        more(&mut page, analysis.story.len(), MAX_QUOTES, "lines");
+        more(&mut page, analysis.timeline.len(), MAX_QUOTES, "lines");
     }
     for finding in &analysis.findings {
         page.push('\n');

@@ -73,7 +73,7 @@ fn the_schema_of_analyze_describes_the_report_on_every_kind_of_file() {
         "goroutines",
         "chain",
         "metrics",
-        "story",
+        "timeline",
         "findings",
         "unexplained",
         "errors",

@@ -53,7 +53,7 @@ pub enum RunError {
     /// The thread that writes to Kubernetes ended, which is a bug.
     #[error("the thread that writes to Kubernetes has stopped")]
     Writer,
-    /// Static pods cannot be kept at all.
+    /// Static pods cannot be run at all.
     #[error(transparent)]
     StaticPods(#[from] StaticPodsError),
     /// The metrics cannot be registered, which is a bug.
@@ -88,14 +88,14 @@ pub async fn run(
     let runtime = Through::new(&endpoint, guard.clone(), config.max_message_size);
     let runtime = Arc::new(runtime);
     let pleg = Pleg::start(runtime.clone(), config.library(), environment);
-    let (ready, is_ready) = watch::channel(None);
+    let (ready, ready_reader) = watch::channel(None);
     let agent = Agent {
         pleg,
         metrics,
         guard,
         findings: Findings::default(),
         static_pods: static_pods.as_ref().map(|of| StaticPodsView {
-            ready: is_ready,
+            ready: ready_reader,
             pods: of.pods.subscribe(),
         }),
     };
@@ -156,7 +156,7 @@ pub async fn run(
     ended
 }
 
-/// Ends with the thread that writes.
+/// Returns only if the thread that writes has ended.
 async fn report_to_kubernetes(kubernetes: Option<&Reporter>, mut reports: Reports) {
     let Some(kubernetes) = kubernetes else {
         drop(reports);
@@ -164,7 +164,7 @@ async fn report_to_kubernetes(kubernetes: Option<&Reporter>, mut reports: Report
     };
     let report = async {
         while reports.changed().await.is_ok() {
-            // What is not known is not reported: nothing confirms the last report.
+            // Without a report nothing is sent, so the last one is not confirmed, and becomes stale.
             if let Some(report) = reports.borrow_and_update().clone() {
                 kubernetes.report(report);
             }

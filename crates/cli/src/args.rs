@@ -103,7 +103,7 @@ pub struct Relisting {
     /// How changes are found [default: auto]
     #[arg(long, value_enum)]
     pub mode: Option<Mode>,
-    /// Detect container exits immediately with pidfds, on any runtime [default: auto]
+    /// Detect container exits (pidfd) and starts (inotify) immediately, on any runtime [default: auto]
     #[arg(long, value_enum)]
     pub kernel_hints: Option<KernelHints>,
     /// Time between the end of one relist and the start of the next [default: 1s]
@@ -172,8 +172,13 @@ pub struct Watch {
     pub duration: Option<Duration>,
 }
 
+const PODS_HELP: &str = "\
+Exit codes: 0 all pods are up to date; 1 the node is not Healthy, or the last
+known status of a pod is shown; 2 no pod was observed yet.";
+
 /// Arguments of `pleg pods`.
 #[derive(Args, Debug)]
+#[command(after_help = PODS_HELP)]
 pub struct Pods {
     #[command(flatten)]
     pub filter: PodFilter,
@@ -181,8 +186,14 @@ pub struct Pods {
     pub agent: AgentOption,
 }
 
+const STATUS_HELP: &str = "\
+Exit codes: 0 pods are observed (Healthy, or with an agent Degraded); 1 they are
+not, or the runtime answers nothing, or without an agent a call is stuck or
+fails; 2 not known. docs/health.md describes each state.";
+
 /// Arguments of `pleg status`.
 #[derive(Args, Debug)]
+#[command(after_help = STATUS_HELP)]
 pub struct Status {
     #[command(flatten)]
     pub agent: AgentOption,

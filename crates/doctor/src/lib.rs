@@ -10,7 +10,7 @@
 //!                                    diagnosis: findings in order
 //! ```
 //!
-//! Everything but `collect` is pure.
+//! `collect` and `bundle` do IO; everything else is pure.
 
 pub mod bundle;
 pub mod collect;

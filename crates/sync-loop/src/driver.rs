@@ -24,7 +24,7 @@ use crate::runtime_state::{FailedCheck, RuntimeState, STATUS_INTERVAL, aggregate
 use crate::scheduler::{Action, Input, Scheduler};
 use crate::{Goal, Outcome, Policy, Source, SyncPod, SyncRequest, Waker};
 
-/// How often the errors that stop all pods are checked: the kubelet's `syncTicker`.
+/// How often the errors that pause all pods are checked: the kubelet's `syncTicker`.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long a sync waits for a status as of the last sync that changed something.
@@ -40,7 +40,7 @@ pub struct Parts<Q, P, C> {
     pub pleg: Pleg,
     /// Calls the runtime's `Status`.
     pub conditions: C,
-    /// Which errors stop all pods.
+    /// Which errors pause all pods.
     pub policy: Policy,
     /// The clock for times of day.
     pub clock: WallClock,
@@ -244,7 +244,7 @@ impl Node {
         }
     }
 
-    /// Checks the runtime and the PLEG: returns the errors that stop all pods now, and updates the
+    /// Checks the runtime and the PLEG: returns the errors that pause all pods now, and updates the
     /// Ready condition.
     async fn check(&mut self, pleg: &Pleg) -> Result<Vec<String>, Stopped> {
         let report = pleg.status().await?;

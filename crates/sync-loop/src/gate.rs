@@ -16,14 +16,14 @@ const MIN_PAUSE: Duration = Duration::from_millis(100);
 /// The longest pause between two checks of a closed gate.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
 
-/// Which errors stop all pods.
+/// Which errors pause the syncing of all pods.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Policy {
-    /// A pod with a stuck call stops only itself. All pods stop while the runtime is unresponsive
+    /// A pod with a stuck call pauses only itself. All pods pause while the runtime is unresponsive
     /// or reports that it is not ready, and continue as soon as it is ready again.
     #[default]
     Pod,
-    /// The kubelet's policy: a runtime that is down or an unhealthy PLEG stops all pods. Whether
+    /// The kubelet's policy: a runtime that is down or an unhealthy PLEG pauses all pods. Whether
     /// they may continue is checked with growing pauses.
     Node,
 }

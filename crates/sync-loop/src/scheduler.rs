@@ -62,7 +62,7 @@ pub enum Input<S> {
     AllWoken,
     /// The sync of a pod has ended.
     Ended(PodUid, Outcome),
-    /// The errors that stop all pods now; empty if there are none.
+    /// The errors that pause all pods now; empty if there are none.
     Errors(Vec<String>),
     /// The time of [`Scheduler::alarm`] is reached.
     Time,

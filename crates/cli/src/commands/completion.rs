@@ -6,14 +6,13 @@ use clap_complete::Shell;
 use crate::commands::kubectl::Kubectl;
 use crate::{Outcome, output};
 
-const AFTER_HELP: &str = "\
+const AFTER_HELP: &str = "Examples:
   pleg completion bash > /etc/bash_completion.d/pleg
   pleg completion zsh  > /usr/local/share/zsh/site-functions/_pleg
   pleg completion fish > /etc/fish/completions/pleg.fish
 
-For `kubectl pleg`, kubectl's own completion runs kubectl_complete-pleg, which
-is
-this program under another name:
+For `kubectl pleg`, kubectl runs kubectl_complete-pleg, which is this program
+under another name:
   ln -s pleg /usr/local/bin/kubectl-pleg
   ln -s pleg /usr/local/bin/kubectl_complete-pleg
 

@@ -1,13 +1,12 @@
-//! All IO: observes the runtime through an engine and reads the machine, each step with a deadline.
+//! Collects the facts: observes the runtime through an engine and reads the machine, each step with a
+//! deadline.
 //!
 //! ```text
-//!   engine, in this process or an agent's --> observation: reports until one is complete
-//!                                                |
-//!                                                v
-//!   kubelet: /healthz       report: facts       tasks: ids, first processes and names of what runs
-//!
-//!   host: /proc, /sys, cgroups, the system bus, packages
-//!     \-- what may block in the kernel: helper, a process started beforehand
+//!   engine, in this process or an agent's --> observation: until a report is complete --\
+//!   task_folder: the runtime's state directories below /run ----------------------------+--> report --> facts
+//!   kubelet: /healthz ------------------------------------------------------------------/
+//!   host: /proc, /sys, cgroups, the system bus, packages -----------------------------------> facts
+//!     \-- helper: reads that may block, in a process that was started beforehand
 //! ```
 
 pub mod helper;

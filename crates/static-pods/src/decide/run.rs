@@ -69,7 +69,8 @@ impl Memory {
         slot.current().map(|(_, known)| known)
     }
 
-    /// Whether the pod is over. This depends only on containers that have exited, which is final.
+    /// Whether the pod is over: its containers have exited for good, or it restarts nothing and its sandbox
+    /// has stopped.
     fn course(&self, spec: &PodSpec, draft: &Draft) -> Course {
         let policy = spec.restart_policy;
         let reached = self.start_progress(spec);

@@ -27,11 +27,10 @@ const HELP: &str = "\
 Configure the kubelet to use the guard's socket instead of the runtime's
 (containerRuntimeEndpoint: unix:///run/pleg/cri.sock). The runtime's responses
 pass through unchanged. While a list call is overdue, the guard answers it from
-its own records, provided that every container except the stuck one was
-confirmed by its own status call. The guard is a separate program, pleg-guard,
-which this command runs. `pleg status` shows its state, if an agent runs on
-this node. docs/guard.md explains what the guard answers, and what it never
-answers.
+its records, if status calls have confirmed what it answers; an id whose status
+hangs keeps its last state. The guard is a separate program, pleg-guard, which
+this command runs. `pleg status` shows its state, if an agent runs on this
+node. docs/guard.md explains what the guard answers, and what it never answers.
 
   pleg guard -r unix:///run/containerd/containerd.sock
   pleg guard install        run a guard under systemd; `uninstall` removes it

@@ -198,9 +198,20 @@ async fn diagnose(
 }
 
 async fn follow_guard(agent: &Agent) -> Infallible {
-    match &agent.guard {
-        Some(guard) => guard.follow().await,
-        None => pending().await,
+    let Some(guard) = &agent.guard else {
+        return pending().await;
+    };
+    // A kubelet lists more often than an engine on a quiet node.
+    let relist = async {
+        let mut turns = guard.turns();
+        loop {
+            turns.next().await;
+            agent.pleg.request_relist();
+        }
+    };
+    tokio::select! {
+        never = guard.follow() => never,
+        never = relist => never,
     }
 }
 

@@ -7,10 +7,14 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use agent::{AgentChoice, AgentClient, AgentConfig};
+use cri::v1::{ListContainersRequest, ListContainersResponse};
+use cri::{ApiVersion, Endpoint, Rpc};
 use guard::core::{Mode, Settings};
 use guard::{Handle, Proxy};
 use node::Node;
 use pleg::out::health::Reason;
+use pleg::out::status_report::StatusReport;
+use pleg_text::GoDuration;
 use tokio::time::{sleep, timeout};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
@@ -65,4 +69,46 @@ async fn a_guard_that_is_replaced_in_mid_fault_does_not_make_the_runtime_unreach
         next = replaced => drop(next),
         () = reported(&client, Reason::RuntimeUnreachable) => panic!("it is reachable"),
     }
+}
+
+#[tokio::test]
+async fn a_list_that_is_overdue_at_the_guard_is_requested_by_a_quiet_agent_too() {
+    let place = tempfile::tempdir().unwrap();
+    let socket = UnixListener::bind(place.path().join("cri.sock")).unwrap();
+    let _guard = guard(place.path(), &socket);
+    let rarely = AgentConfig {
+        relist_period: GoDuration(Duration::from_secs(60)),
+        relist_ceiling: GoDuration(Duration::from_secs(60)),
+        ..AgentConfig::default()
+    };
+    let node = Node::up_in(place, &["web", "shop"], rarely).await;
+    let choice = AgentChoice::Named(node.socket().into());
+    let (client, _) = AgentClient::find(&choice, None).await.unwrap().unwrap();
+    let soon = async |wanted| {
+        let reported = timeout(Duration::from_secs(15), reported(&client, wanted)).await;
+        reported.expect("it is reported");
+    };
+    soon(Reason::AllSeen).await;
+    node.sim.status_lock("web", "app");
+    let kubelet = cri::Client::new(&Endpoint::new(node.place.path().join("cri.sock")), 1 << 20);
+    tokio::spawn(async move {
+        let all = ListContainersRequest::default();
+        let listed = kubelet
+            .unary(ApiVersion::V1, Rpc::ListContainers, all)
+            .await;
+        listed.map(|_: ListContainersResponse| ())
+    });
+    let waits = |status: &StatusReport| {
+        status
+            .stuck
+            .iter()
+            .any(|call| call.call == Rpc::ListContainers)
+    };
+    let waits = async {
+        while !waits(&client.status().await.unwrap()) {
+            sleep(Duration::from_millis(50)).await;
+        }
+    };
+    let waits = timeout(Duration::from_secs(15), waits).await;
+    assert!(waits.is_ok(), "{:#?}", client.status().await);
 }

@@ -7,7 +7,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Daemon, Listeners, StaticPods, state_directory};
+use ::static_pods::completion::{Completion, Finished};
+use ::static_pods::logs::{LogFolders, POD_LOGS};
+use ::static_pods::pods::Pods;
+use ::static_pods::volumes::DEFAULT_ROOT;
+use ::static_pods::worker::{Line, Lines};
+use agent::{Daemon, Listeners, state_directory};
 use anyhow::{Context, anyhow, bail, ensure};
 use base::host::{runtime_ids, state_file};
 use clap::builder::NonEmptyStringValueParser;
@@ -16,11 +21,6 @@ use cri::Endpoint;
 use guard::core::{Mode, Settings};
 use guard::{Handle, Proxy, listen_on};
 use pleg::model::wall_time::system_clock;
-use static_pods::completion::{Completion, Finished};
-use static_pods::logs::{LogFolders, POD_LOGS};
-use static_pods::pods::Pods;
-use static_pods::volumes::DEFAULT_ROOT;
-use static_pods::worker::{Line, Lines};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
@@ -28,6 +28,10 @@ use tokio::time::timeout;
 use crate::args::{Format, Global, Listen};
 use crate::commands::agent::{configured, program};
 use crate::{Outcome, endpoint, output, signals, text};
+use static_pods::StaticPods;
+
+mod pod_reports;
+mod static_pods;
 
 /// The default address of a kubelet's health endpoint (`healthzPort`).
 const KUBELET: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
@@ -247,6 +251,7 @@ async fn prepare(
         owner: options.owner,
         lines,
         pods,
+        ready: watch::Sender::new(None),
     };
     let daemon = Daemon {
         endpoint,
@@ -254,7 +259,7 @@ async fn prepare(
         state_directory: state_directory(),
         guard: Some(socket),
         doctor: program(),
-        static_pods: Some(static_pods),
+        static_pods: Some(Arc::new(static_pods)),
     };
     Ok((daemon, listeners, guard))
 }

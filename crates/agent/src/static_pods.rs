@@ -21,7 +21,7 @@ pub trait StaticPods: fmt::Debug + Send + Sync {
         &self,
         pleg: Pleg,
         runtime: Arc<Through>,
-    ) -> Pin<Box<dyn Future<Output = StaticPodsError> + '_>>;
+    ) -> Pin<Box<dyn Future<Output = StaticPodsError> + Send + '_>>;
 
     /// The node's Ready condition as JSON, or `None` before the runtime has answered.
     fn ready_condition(&self) -> Option<String>;

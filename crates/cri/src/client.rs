@@ -281,6 +281,7 @@ fn ok_or_status(headers: &HeaderMap) -> Result<(), Status> {
 mod tests {
     use super::*;
 
+    /// Enforces O8.
     #[tokio::test]
     async fn a_client_that_observes_refuses_every_call_that_does_not_only_read() {
         let (client, api) = (Client::new(&Endpoint::new("/nowhere"), 1), ApiVersion::V1);

@@ -83,7 +83,7 @@ impl agent::StaticPods for StaticPods {
         &self,
         pleg: Pleg,
         runtime: Arc<Through>,
-    ) -> Pin<Box<dyn Future<Output = StaticPodsError> + '_>> {
+    ) -> Pin<Box<dyn Future<Output = StaticPodsError> + Send + '_>> {
         Box::pin(async move {
             match keep(self, pleg, runtime).await {
                 Ok(never) => match never {},

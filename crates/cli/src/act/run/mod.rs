@@ -27,11 +27,12 @@ use tokio::time::timeout;
 
 use crate::args::{Format, Global, Listen};
 use crate::commands::agent::{configured, program};
-use crate::{Outcome, endpoint, output, signals, text};
+use crate::{Outcome, endpoint, output, signals};
 use static_pods::StaticPods;
 
 mod pod_reports;
 mod static_pods;
+mod text;
 
 /// The default address of a kubelet's health endpoint (`healthzPort`).
 const KUBELET: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
@@ -174,12 +175,12 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Outcome> {
 /// Prints each decision, until the worker ends.
 async fn print(mut decisions: mpsc::Receiver<Line>, format: Format) -> anyhow::Result<()> {
     if format == Format::Text {
-        output::text(&text::run::columns())?;
+        output::text(&text::columns())?;
     }
     while let Some(line) = decisions.recv().await {
         output::write_in_thread(move || match format {
             Format::Json => output::json(&line),
-            Format::Text => output::text(&text::run::line(&line)),
+            Format::Text => output::text(&text::line(&line)),
         })
         .await?;
     }

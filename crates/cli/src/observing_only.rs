@@ -21,6 +21,9 @@ This build only observes: it has no command, option or remedy that creates,
 changes or ends anything on the node.
 ";
 
+/// What to do if there is no runtime.
+pub const ADVICE_WITHOUT_RUNTIME: &str = "set one with --runtime-endpoint";
+
 /// The commands that only the full build has.
 #[derive(Debug, Subcommand)]
 pub enum Acting {
@@ -34,7 +37,7 @@ pub enum Acting {
     Sim(Ignored),
 }
 
-/// The arguments of a command that is refused.
+/// This build only observes, and refuses this command.
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct Ignored {

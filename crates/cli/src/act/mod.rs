@@ -30,6 +30,9 @@ pub const HELP: &str = "\
   pleg sim --listen /tmp/s.sock  a simulated runtime for any CRI client
 ";
 
+/// What to do if there is no runtime.
+pub const ADVICE_WITHOUT_RUNTIME: &str = "set one with --runtime-endpoint, or try `pleg demo`";
+
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Acting {

@@ -24,6 +24,7 @@ check: ## Format, words, lints and links in the documentation of the code
 	$(CARGO) fmt --all --check
 	testbed/words
 	$(CARGO) clippy --workspace --all-targets --all-features -- -D warnings
+	$(CARGO) clippy -p pleg-cli --no-default-features -- -D warnings # the observer, which the image contains
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --quiet --no-deps --workspace --all-features --lib --bins --examples # as clippy has checked them
 
 .PHONY: unit

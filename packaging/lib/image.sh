@@ -1,4 +1,4 @@
-# Builds a container image without a container engine: one layer with the binary and the glibc that
+# Builds a container image without a container engine: one layer with the observer and the glibc that
 # it needs, which `docker load`, `ctr images import`, `podman load` and `skopeo` can read.
 #
 #   oci-layout, index.json, blobs/sha256/*   the image as OCI's image layout has it

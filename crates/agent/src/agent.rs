@@ -12,8 +12,7 @@ use tokio::time::{Instant, timeout};
 
 use crate::diagnosis::findings::Findings;
 use crate::guard::Guard;
-use crate::pods::with_static_pods;
-use crate::static_pods::StaticPodsView;
+use crate::static_pods::StaticPods;
 use crate::{Metrics, pod_reports};
 
 /// A loop that turns answers within this time.
@@ -31,7 +30,7 @@ pub struct Agent {
     /// What diagnoses of the node have found.
     pub findings: Findings,
     /// The static pods that this process keeps running, if it does.
-    pub static_pods: Option<StaticPodsView>,
+    pub static_pods: Option<Arc<dyn StaticPods>>,
 }
 
 /// Why the state of this process is not known.
@@ -79,7 +78,7 @@ impl Agent {
     pub(crate) fn pods(&self) -> Vec<PodReport> {
         let reports = pod_reports(&self.pleg);
         match &self.static_pods {
-            Some(shown) => with_static_pods(reports, &shown.pods.borrow()),
+            Some(of) => of.complete(reports),
             None => reports,
         }
     }

@@ -21,7 +21,7 @@ use crate::http::{health_router, router};
 use crate::known_ids::{SavedSet, known_ids};
 use crate::listeners::{Listeners, MAX_CONNECTIONS, serve};
 use crate::reports::{self, Reports};
-use crate::static_pods::{self, StaticPods, StaticPodsError, StaticPodsView};
+use crate::static_pods::{StaticPods, StaticPodsError};
 use crate::{AgentConfig, KernelHints, Metrics, kernel, supervisor};
 
 /// What a daemon is made from.
@@ -38,7 +38,7 @@ pub struct Daemon {
     /// The program that diagnoses the node: `pleg`, for its command `doctor`.
     pub doctor: OsString,
     /// The static pods that are kept running, if any are.
-    pub static_pods: Option<StaticPods>,
+    pub static_pods: Option<Arc<dyn StaticPods>>,
 }
 
 /// Why a daemon ended without being stopped.
@@ -55,7 +55,7 @@ pub enum RunError {
     Writer,
     /// Static pods cannot be run at all.
     #[error(transparent)]
-    StaticPods(#[from] StaticPodsError),
+    StaticPods(StaticPodsError),
     /// The metrics cannot be registered, which is a bug.
     #[error("cannot set up the metrics")]
     Metrics(#[from] prometheus::Error),
@@ -88,20 +88,16 @@ pub async fn run(
     let runtime = Through::new(&endpoint, guard.clone(), config.max_message_size);
     let runtime = Arc::new(runtime);
     let pleg = Pleg::start(runtime.clone(), config.library(), environment);
-    let (ready, ready_reader) = watch::channel(None);
     let agent = Agent {
         pleg,
         metrics,
         guard,
         findings: Findings::default(),
-        static_pods: static_pods.as_ref().map(|of| StaticPodsView {
-            ready: ready_reader,
-            pods: of.pods.subscribe(),
-        }),
+        static_pods,
     };
     let static_pods = async {
-        match static_pods {
-            Some(of) => static_pods::keep(of, agent.pleg.clone(), runtime, ready).await,
+        match &agent.static_pods {
+            Some(of) => of.keep(agent.pleg.clone(), runtime).await,
             None => pending().await,
         }
     };
@@ -141,7 +137,7 @@ pub async fn run(
         }
         never = history::keep(history.as_ref(), &agent, reports.subscribe()) => match never {},
         never = reports::make(&agent, &reports) => match never {},
-        Err(error) = static_pods => Err(error.into()),
+        error = static_pods => Err(RunError::StaticPods(error)),
         never = follow_guard(&agent) => match never {},
         () = report_to_kubernetes(kubernetes.as_ref(), reports.subscribe()) => Err(RunError::Writer),
         () = shutdown => Ok(()),

@@ -161,13 +161,13 @@ async fn relist(
 
 /// The Ready condition of a node whose pods this process keeps running.
 async fn node(State(agent): State<Agent>) -> Answer {
-    let Some(shown) = &agent.static_pods else {
+    let Some(of) = &agent.static_pods else {
         let why = "this process runs no pods: /v1/node is served by `pleg run`\n";
         return Err((StatusCode::NOT_FOUND, why.to_owned()));
     };
-    let ready = shown.ready.borrow().clone();
+    let ready = of.ready_condition();
     let ready = ready.ok_or_else(|| unavailable("the runtime was not looked at yet"))?;
-    Ok(json(json_text(&ready)))
+    Ok(json(pleg_text::escape::json(ready)))
 }
 
 fn json(text: impl IntoResponse) -> Response {

@@ -7,7 +7,7 @@
 //!        daemon: Pleg ---> http: /healthz /readyz /livez
 //!                 |   /v1/status /v1/pods /v1/events /v1/relist  <--- client: other commands
 //!                 |---> Metrics: /metrics, /metrics/kubelet
-//!                 |---> static_pods: the sync loop of `pleg run`; /v1/node
+//!                 |---> static_pods: those of `pleg run`; /v1/node
 //!                 |---> history: what happened, recorded on disk
 //!                 |---> supervisor: systemd is notified of progress
 //!                 '---> known_ids: saved for a process that starts while a list hangs
@@ -44,14 +44,14 @@ pub use client::{AgentChoice, AgentClient, ClientError, Events};
 pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints, Remedy};
 pub use daemon::{Daemon, RunError, run};
 pub use diagnosis::{DiagnosisConfig, Findings};
-pub use guard::Guard;
+pub use guard::{Guard, Through};
 pub use history::{HistoryConfig, HistoryFolder};
 pub use kernel::kernel;
 pub use known_ids::known_ids;
 pub use listeners::{AgentSocket, Endless, ListenError, Listeners, MAX_CONNECTIONS, serve};
 pub use metrics::{HistoryFigures, Metrics};
 pub use pods::pod_reports;
-pub use static_pods::{StaticPods, StaticPodsError, StaticPodsView};
+pub use static_pods::{StaticPods, StaticPodsError};
 pub use supervisor::keep_trying;
 
 pub use base::host::state_directory;

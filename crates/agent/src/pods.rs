@@ -1,14 +1,7 @@
 //! The pods as the agent serves them and `pleg pods` shows them.
 
-use std::collections::BTreeMap;
-
 use pleg::Pleg;
-use pleg::model::id::PodUid;
-use pleg::model::status::PodStatus;
-use pleg::out::pods::{PodReport, StaticContainerReport, StaticPodReport, Waiting};
-use static_pods::decide::{Report, Why};
-use static_pods::pods::Pods;
-use tokio::time::Instant;
+use pleg::out::pods::PodReport;
 
 /// The last known status of every pod, with the reason if its last inspection failed.
 pub fn pod_reports(pleg: &Pleg) -> Vec<PodReport> {
@@ -20,60 +13,4 @@ pub fn pod_reports(pleg: &Pleg) -> Vec<PodReport> {
         static_pod: None,
     });
     reports.collect()
-}
-
-/// The reports, with what is known of static pods. They include the static pods that the runtime does
-/// not have yet.
-pub(crate) fn with_static_pods(reports: Vec<PodReport>, pods: &Pods) -> Vec<PodReport> {
-    let now = Instant::now();
-    let mut missing: BTreeMap<PodUid, _> = pods.reports.clone();
-    let mut reports = reports;
-    for report in &mut reports {
-        let its = missing.remove(&report.status.uid);
-        report.static_pod = its.map(|its| shown(&its, now));
-    }
-    for (uid, its) in missing {
-        let wanted = pods.wanted.get(&uid).map(|spec| &spec.pod);
-        let Some(pod) = wanted.or(pods.ending.get(&uid).map(|ending| &ending.pod)) else {
-            continue;
-        };
-        reports.push(PodReport {
-            status: PodStatus {
-                namespace: pod.namespace.clone(),
-                name: pod.name.clone(),
-                ..PodStatus::unknown(uid)
-            },
-            as_of: None,
-            error: None,
-            static_pod: Some(shown(&its, now)),
-        });
-    }
-    reports
-}
-
-fn shown(report: &Report, now: Instant) -> StaticPodReport {
-    let waiting = |why: &Option<Why>| why.as_ref().map(|why| waiting(why, now));
-    let containers = report.containers.iter().map(|it| StaticContainerReport {
-        name: it.name.to_string(),
-        ready: it.is_ready,
-        restarts: it.restarts,
-        waiting: waiting(&it.waits),
-    });
-    StaticPodReport {
-        phase: report.phase.as_str().to_owned(),
-        ready: report.is_ready,
-        waiting: waiting(&report.waits),
-        containers: containers.collect(),
-    }
-}
-
-fn waiting(why: &Why, now: Instant) -> Waiting {
-    let left = why
-        .until()
-        .map(|until| until.saturating_duration_since(now));
-    Waiting {
-        reason: why.name().to_owned(),
-        message: why.to_string(),
-        seconds: left.map(|left| left.as_secs_f64()),
-    }
 }

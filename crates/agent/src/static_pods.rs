@@ -1,225 +1,31 @@
-//! Static pods beside the daemon: the sync loop over a folder of manifests, whose calls go through
-//! the guard in this process.
-//!
-//! ```text
-//!   folder --> source --> sync loop --> workers --calls--> guard --> runtime
-//!                            ^                               ^
-//!                            \------- Pleg ---relists--------/
-//! ```
+//! Static pods beside the daemon. `pleg run` supplies them: this crate contains no code that changes pods.
 
-use std::convert::Infallible;
-use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, UdpSocket};
-use std::path::{Path, PathBuf};
+use std::error::Error;
+use std::fmt;
+use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use cri::Endpoint;
 use pleg::Pleg;
-use pleg::model::wall_time::system_clock;
-use static_pods::folder::Folder;
-use static_pods::logs::{Limits, LogFolders};
-use static_pods::pods::Pods;
-use static_pods::runtime::{CallFailed, CgroupVersion, Cgroups, Host, RuntimeClient};
-use static_pods::source::{Manifests, find_leftovers};
-use static_pods::worker::{Lines, OnHost, Workers, rotate_logs};
-use sync_loop::ready_condition::ReadyCondition;
-use sync_loop::{Parts, Policy, SyncLoop};
-use tokio::sync::watch;
-use tokio::time::{sleep, timeout};
+use pleg::out::pods::PodReport;
 
 use crate::guard::Through;
 
-/// The pause between two attempts to get the runtime's version.
-const AGAIN: Duration = Duration::from_secs(1);
+/// Why static pods cannot be kept running.
+pub type StaticPodsError = Box<dyn Error + Send + Sync>;
 
-/// How long each attempt waits for the runtime's answer.
-const CALL_TIMEOUT: Duration = Duration::from_secs(30);
+/// The static pods of a node.
+pub trait StaticPods: fmt::Debug + Send + Sync {
+    /// Keeps them running until the future is dropped, with what `pleg` observes and `runtime` answers.
+    /// Returns only if that is impossible.
+    fn keep(
+        &self,
+        pleg: Pleg,
+        runtime: Arc<Through>,
+    ) -> Pin<Box<dyn Future<Output = StaticPodsError> + Send + '_>>;
 
-/// Static pods that are to be kept running.
-#[derive(Clone, Debug)]
-pub struct StaticPods {
-    /// The folder of their manifests; without one, what earlier runs left is ended.
-    pub manifests: Option<PathBuf>,
-    /// Whose they are: the value of the label `pleg.dev/owner`.
-    pub owner: String,
-    /// The node's name.
-    pub node_name: String,
-    /// Where their volumes are.
-    pub root: PathBuf,
-    /// Where their logs are.
-    pub logs: LogFolders,
-    /// What stops all of them.
-    pub policy: Policy,
-    /// Where the guard of this process listens.
-    pub guard: Endpoint,
-    /// Where decisions are reported.
-    pub lines: Lines,
-    /// How far they are.
-    pub pods: Arc<watch::Sender<Pods>>,
-}
+    /// The node's Ready condition as JSON, or `None` before the runtime has answered.
+    fn ready_condition(&self) -> Option<String>;
 
-/// What others are shown of static pods.
-#[derive(Clone, Debug)]
-pub struct StaticPodsView {
-    /// The node's Ready condition.
-    pub ready: watch::Receiver<Option<ReadyCondition>>,
-    /// How far the pods are.
-    pub pods: watch::Receiver<Pods>,
-}
-
-/// Why static pods cannot be kept at all.
-#[derive(Debug, thiserror::Error)]
-pub enum StaticPodsError {
-    /// The folder cannot be watched.
-    #[error("cannot watch the manifests")]
-    Folder(#[source] io::Error),
-    /// The node's memory is not known.
-    #[error("cannot read the size of the memory")]
-    Memory(#[source] io::Error),
-    /// The sync loop ended, which is a bug.
-    #[error("the sync loop has stopped")]
-    Stopped,
-}
-
-/// Keeps the static pods running until this future is dropped.
-pub(crate) async fn keep(
-    of: StaticPods,
-    pleg: Pleg,
-    runtime: Arc<Through>,
-    shown: watch::Sender<Option<ReadyCondition>>,
-) -> Result<Infallible, StaticPodsError> {
-    let client = Arc::new(RuntimeClient::new(&of.guard));
-    answer("version", || client.version()).await;
-    let cgroups = Cgroups {
-        driver: answer("cgroup driver", || client.cgroup_driver(systemd_runs())).await,
-        version: CgroupVersion::of(Path::new("/sys/fs/cgroup")),
-    };
-    let host = Host {
-        owner: of.owner.clone(),
-        node_name: of.node_name.clone(),
-        node_ips,
-        memory: Host::read_memory(Path::new("/proc")).map_err(StaticPodsError::Memory)?,
-        cgroups,
-        log_root: of.logs.pods.clone(),
-    };
-    let perform = OnHost::new(
-        client.clone(),
-        runtime,
-        host,
-        of.root.clone(),
-        of.logs.clone(),
-    );
-    let folder = of
-        .manifests
-        .map(|path| Folder::open(path, &of.node_name))
-        .transpose()
-        .map_err(StaticPodsError::Folder)?;
-    let (asked, owner, root) = (client.clone(), of.owner, of.root);
-    let left = move || find_leftovers(asked.clone(), owner.clone(), root.clone());
-    let source = Manifests::new(
-        folder,
-        left,
-        of.pods.clone(),
-        of.lines.clone(),
-        system_clock(),
-    );
-    let workers = Workers::new(
-        Arc::new(perform),
-        pleg.clone(),
-        of.pods.clone(),
-        of.lines,
-        system_clock(),
-    );
-    let asked = client.clone();
-    let mut sync_loop = SyncLoop::start(Parts {
-        source,
-        sync_pod: Arc::new(workers),
-        pleg,
-        conditions: move || {
-            let client = asked.clone();
-            async move { client.conditions().await.map_err(|error| error.why) }
-        },
-        policy: of.policy,
-        clock: system_clock(),
-        jitter: fastrand::Rng::new(),
-    });
-    let mut ready = sync_loop.ready();
-    let show = async {
-        while ready.changed().await.is_ok() {
-            shown.send_replace(ready.borrow_and_update().clone());
-        }
-    };
-    let pods = of.pods.subscribe();
-    let rotate = rotate_logs(client, of.logs, Limits::default(), pods, system_clock());
-    tokio::select! {
-        () = sync_loop.stopped() => Err(StaticPodsError::Stopped),
-        () = show => Err(StaticPodsError::Stopped),
-        never = rotate => match never {},
-    }
-}
-
-/// Asks until there is an answer: a runtime that is not there yet has not failed.
-async fn answer<T, A>(what: &str, ask: impl Fn() -> A) -> T
-where
-    A: Future<Output = Result<T, CallFailed>>,
-{
-    loop {
-        match timeout(CALL_TIMEOUT, ask()).await {
-            Ok(Ok(answer)) => return answer,
-            Ok(Err(error)) => tracing::warn!("waiting for the runtime's {what}: {error}"),
-            Err(_) => tracing::warn!("waiting for the runtime's {what}: it does not answer"),
-        }
-        sleep(AGAIN).await;
-    }
-}
-
-/// As sd_booted(3).
-fn systemd_runs() -> bool {
-    Path::new("/run/systemd/system").exists()
-}
-
-/// The addresses by which this node would reach others, at most one of each family, IPv4 first as a
-/// kubelet has it; nothing is sent. The loopback address if the node has no network.
-fn node_ips() -> Vec<IpAddr> {
-    // Blocks for documentation (RFC 5737, RFC 3849): they lead where the default route does.
-    let elsewhere = [
-        IpAddr::from([192, 0, 2, 1]),
-        IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]),
-    ];
-    let mut ips: Vec<_> = elsewhere.into_iter().filter_map(address_towards).collect();
-    if ips.is_empty() {
-        ips.push(Ipv4Addr::LOCALHOST.into());
-    }
-    ips
-}
-
-/// The address from which packets to `there` would be sent, if there is a route.
-fn address_towards(there: IpAddr) -> Option<IpAddr> {
-    let any: IpAddr = match there {
-        IpAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        IpAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = UdpSocket::bind((any, 0)).ok()?;
-    socket.connect((there, 9)).ok()?;
-    Some(socket.local_addr().ok()?.ip())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// Without a network there is no route; this one is there on any machine.
-    #[test]
-    fn an_address_of_either_family_is_found_by_its_route() {
-        for loopback in [
-            IpAddr::from(Ipv4Addr::LOCALHOST),
-            Ipv6Addr::LOCALHOST.into(),
-        ] {
-            let has_family = UdpSocket::bind((loopback, 0)).is_ok();
-            let found = address_towards(loopback);
-            assert_eq!(found, Some(loopback).filter(|_| has_family));
-        }
-        assert!(!node_ips().is_empty());
-    }
+    /// The reports with what is known of static pods, including those that the runtime does not have yet.
+    fn complete(&self, reports: Vec<PodReport>) -> Vec<PodReport>;
 }

@@ -235,41 +235,6 @@ impl FromStr for Listen {
     }
 }
 
-const SIM_HELP: &str = "\
-Each line of a scenario has a time and an action:
-
-  0s    run web nginx                     # a pod with a container that runs
-  10s   hang ContainerStatus of web/nginx # slow, fail, oversize, malformed
-  20s   status-lock web/nginx             # ListContainers hangs
-  +5s   lift all                          # five seconds after the previous line
-  40s   churn 5/s for 1m                  # exit, restart, stop, remove
-  40s   events drop every 3               # swap, delay, scatter, stop
-  2m    restart-runtime for 3s
-
-Without a scenario, a container restarts every five seconds. The simulation
-runs until it is interrupted, or until the scenario's `end`. docs/sim.md
-documents all actions.";
-
-/// Arguments of `pleg sim`.
-#[derive(Args, Debug)]
-#[command(after_help = SIM_HELP)]
-pub struct Sim {
-    /// Socket to listen on: unix:///path or a path. A socket without a listener is replaced;
-    /// any other existing file is kept, and is an error.
-    #[arg(long, value_name = "URL")]
-    pub listen: Endpoint,
-    /// Number of pods at the start: pod-0, pod-1 and so on. Default: 10, or 0 with
-    /// --scenario.
-    #[arg(long, value_name = "N")]
-    pub pods: Option<usize>,
-    /// Number of containers in each of these pods: app-0, app-1 and so on.
-    #[arg(long, value_name = "N", default_value_t = 2)]
-    pub containers: usize,
-    /// Scenario file: actions and their times.
-    #[arg(long, value_name = "FILE")]
-    pub scenario: Option<PathBuf>,
-}
-
 /// Which pods to show.
 #[derive(Args, Debug)]
 pub struct PodFilter {

@@ -2,26 +2,24 @@
 
 use clap::{Parser, Subcommand};
 
-use crate::args::{Agent, GlobalArguments, Pods, Sim, Status, Watch};
+use crate::act::{self, Acting};
+use crate::args::{Agent, GlobalArguments, Pods, Status, Watch};
 use crate::commands::analyze::Analyze;
 use crate::commands::completion::Completion;
 use crate::commands::doctor::Doctor;
 use crate::commands::explain::Explain;
-use crate::commands::guard::Guard;
 use crate::commands::man_pages::ManPages;
 use crate::commands::rules::RulesCommand;
-use crate::commands::run::Run;
 use crate::commands::snapshot::Snapshot;
 use crate::commands::timeline::Timeline;
 use crate::commands::top::Top;
 
-const AFTER_HELP: &str = "\
+const EXAMPLES: &str = "\
 Examples:
   pleg watch                     lifecycle events of this node, live
   pleg watch -n shop -o json     one namespace, one JSON object per line
   pleg status                    whether pods are observed, what is stuck
   pleg top                       the node at a glance, live
-  pleg demo                      what pleg does, on a simulated node
   pleg doctor                    why this node is NotReady, and what to do now
   pleg explain                   list the known causes
   pleg snapshot                  one file for a ticket: history, status, bundle
@@ -29,18 +27,20 @@ Examples:
   pleg rules check rules/        check rules and causes of your own
   pleg timeline --from *.log     a picture of an incident, from saved logs
   pleg agent                     the daemon: events, status, metrics
-  pleg guard                     keep a kubelet Ready if a container is stuck
-  pleg run --manifests pods/     keep static pods running, without a kubelet
-  pleg sim --listen /tmp/s.sock  a simulated runtime for any CRI client
+";
 
-Exit codes: 0 healthy, 1 problem found, 2 could not determine.";
+const EXIT_CODES: &str = "Exit codes: 0 healthy, 1 problem found, 2 could not determine.";
+
+fn after_help() -> String {
+    format!("{EXAMPLES}{}\n{EXIT_CODES}", act::HELP)
+}
 
 /// Watch the pods of a node, even while its container runtime hangs.
 #[derive(Debug, Parser)]
 #[command(
     name = "pleg",
     version,
-    after_help = AFTER_HELP,
+    after_help = after_help(),
     propagate_version = true,
     max_term_width = 80
 )]
@@ -66,10 +66,6 @@ pub enum Command {
     Top(Top),
     /// Run the daemon: metrics, health and events over HTTP.
     Agent(Agent),
-    /// Serve CRI to a kubelet, and keep it Ready while one container is stuck.
-    Guard(Guard),
-    /// Keep the static pods of a directory running, without a kubelet.
-    Run(Run),
     /// Diagnose this node without changing it: what is wrong, and what to do.
     Doctor(Doctor),
     /// Describe a cause, or list all known causes.
@@ -85,10 +81,8 @@ pub enum Command {
     Rules(RulesCommand),
     /// Draw an incident as one page: stuck calls, the node, causes and events.
     Timeline(Timeline),
-    /// Show how one stuck container affects a kubelet, on a simulated node, in half a minute.
-    Demo,
-    /// Serve a simulated runtime, driven by a scenario file.
-    Sim(Sim),
+    #[command(flatten)]
+    Acting(Acting),
     /// Generate a shell completion script.
     Completion(Completion),
     /// Write the manual pages of all commands to a directory.

@@ -14,6 +14,7 @@ use pleg::runtime::{CallError, Runtime, RuntimeVersion};
 use pleg::{Environment, NoObserver};
 use tokio::time::timeout;
 
+use crate::act;
 use crate::args::KernelHints;
 use crate::text::sentence;
 
@@ -60,7 +61,7 @@ pub struct NoRuntime(pub String);
 
 impl fmt::Display for NoRuntime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let advice = "set one with --runtime-endpoint, or try `pleg demo`";
+        let advice = act::ADVICE_WITHOUT_RUNTIME;
         write!(f, "no container runtime found; {advice}. Tried:{}", self.0)
     }
 }

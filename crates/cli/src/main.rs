@@ -17,17 +17,26 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser};
 
+#[cfg(feature = "act")]
+mod act;
 mod args;
 mod command_line;
 mod commands;
 mod endpoint;
 mod log;
 mod observe_once;
+// Its tests run in the full build.
+#[cfg(any(test, not(feature = "act")))]
+#[cfg_attr(feature = "act", allow(dead_code))]
+mod observing_only;
 mod output;
 mod progress;
 mod reported;
 mod signals;
 mod text;
+
+#[cfg(not(feature = "act"))]
+use observing_only as act;
 
 use args::{Format, Global};
 use command_line::{Arguments, Command};
@@ -59,7 +68,11 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::parse();
     let global = Global::from(arguments.global);
-    let is_daemon = matches!(arguments.command, Command::Agent(_) | Command::Guard(_));
+    let is_daemon = match &arguments.command {
+        Command::Agent(_) => true,
+        Command::Acting(command) => command.is_daemon(),
+        _ => false,
+    };
     // The log is the only output of these commands, so `-o` sets its format. `run` also prints its
     // decisions.
     let log_format = if is_daemon {
@@ -111,8 +124,6 @@ async fn run(global: Global, command: Command) -> anyhow::Result<Outcome> {
         Command::Status(options) => commands::status::run(&global, options).await,
         Command::Top(options) => commands::top::run(&global, options).await,
         Command::Agent(options) => commands::agent::run(&global, options).await,
-        Command::Guard(options) => commands::guard::run(&global, options).await,
-        Command::Run(options) => commands::run::run(&global, options).await,
         Command::Doctor(options) => commands::doctor::run(&global, options).await,
         Command::DoctorHelper => commands::doctor::serve_helper(),
         Command::Explain(options) => commands::explain::run(&global, options),
@@ -120,8 +131,7 @@ async fn run(global: Global, command: Command) -> anyhow::Result<Outcome> {
         Command::Analyze(options) => commands::analyze::run(&global, options).await,
         Command::Rules(options) => commands::rules::run(&global, options),
         Command::Timeline(options) => commands::timeline::run(&global, options).await,
-        Command::Demo => commands::demo::run(&global).await,
-        Command::Sim(options) => commands::sim::run(&global, options).await,
+        Command::Acting(command) => act::run(&global, command).await,
         Command::Completion(options) => commands::completion::run(&options, &Arguments::command()),
         Command::ManPages(options) => commands::man_pages::run(&options, Arguments::command()),
     }

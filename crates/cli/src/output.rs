@@ -9,10 +9,10 @@ use std::os::fd::AsFd;
 
 use agent::ConfigError;
 use serde::Serialize;
-use sim::ScenarioError;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
+use crate::act;
 use crate::endpoint::NoRuntime;
 
 /// The reader of our output has gone. This is a separate type because a broken connection to an
@@ -94,7 +94,7 @@ fn part(cause: &(dyn Error + 'static)) -> String {
 /// Whether the line breaks in an error are ours: a list, or a position in the user's file. In other
 /// errors they come from foreign text.
 fn has_lines(cause: &(dyn Error + 'static)) -> bool {
-    cause.is::<ConfigError>() || cause.is::<ScenarioError>() || cause.is::<NoRuntime>()
+    cause.is::<ConfigError>() || cause.is::<NoRuntime>() || act::has_lines(cause)
 }
 
 /// Writes text; without colours on a pipe or with NO_COLOR.

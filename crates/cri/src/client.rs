@@ -48,15 +48,27 @@ pub struct Client {
     max_message_size: usize,
     /// The name and the value of the metadata that each call has.
     metadata: Option<(&'static str, &'static str)>,
+    /// Whether it may make calls that do not only read.
+    may_act: bool,
 }
 
 impl Client {
-    /// A client for `endpoint` that refuses answers above `max_message_size` bytes.
+    /// A client for `endpoint` that refuses answers above `max_message_size` bytes. It makes only calls
+    /// that [read](Rpc::is_read); any other call fails with `PermissionDenied` and is not sent.
     ///
     /// Must be called within a tokio runtime.
     pub fn new(endpoint: &Endpoint, max_message_size: usize) -> Self {
         let path = endpoint.path().to_owned();
         Self::with(move || Connection::open(path.clone()), max_message_size)
+    }
+
+    /// Like [`Client::new`], for all calls.
+    #[cfg(feature = "act")]
+    pub fn acting(endpoint: &Endpoint, max_message_size: usize) -> Self {
+        Self {
+            may_act: true,
+            ..Self::new(endpoint, max_message_size)
+        }
     }
 
     /// Like [`Client::new`], on connections that the caller makes, with this metadata (a name and a value) in each
@@ -96,6 +108,7 @@ impl Client {
             connections,
             max_message_size,
             metadata: None,
+            may_act: false,
         }
     }
 
@@ -111,11 +124,10 @@ impl Client {
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
+        let path = self.path(api, rpc)?;
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::<Q, A>::default();
-        let answer = grpc
-            .unary(self.request(request), path(api, rpc), codec)
-            .await?;
+        let answer = grpc.unary(self.request(request), path, codec).await?;
         Ok(answer.into_inner())
     }
 
@@ -169,7 +181,7 @@ impl Client {
         request: Q,
         mut items: Items<F>,
     ) -> Result<usize, Status> {
-        let mut call = http::Request::post(path(api, rpc))
+        let mut call = http::Request::post(self.path(api, rpc)?)
             .header(http::header::CONTENT_TYPE, "application/grpc")
             .header(http::header::TE, "trailers");
         if let Some((name, value)) = self.metadata {
@@ -218,12 +230,24 @@ impl Client {
         Q: Message + 'static,
         A: Message + Default + 'static,
     {
+        let path = self.path(api, rpc)?;
         let mut grpc = self.ready().await?;
         let codec = ProstCodec::<Q, A>::default();
         let answer = grpc
-            .server_streaming(self.request(request), path(api, rpc), codec)
+            .server_streaming(self.request(request), path, codec)
             .await?;
         Ok(answer.into_inner())
+    }
+
+    /// The path of a call that this client may make. Every call needs it.
+    fn path(&self, api: ApiVersion, rpc: Rpc) -> Result<PathAndQuery, Status> {
+        if !self.may_act && !rpc.is_read() {
+            return Err(Status::permission_denied(format!(
+                "{rpc} was not sent: this client only reads"
+            )));
+        }
+        Ok(PathAndQuery::from_maybe_shared(Bytes::from(rpc.path(api)))
+            .expect("a method name is a valid path"))
     }
 
     fn request<Q>(&self, message: Q) -> Request<Q> {
@@ -253,7 +277,24 @@ fn ok_or_status(headers: &HeaderMap) -> Result<(), Status> {
     }
 }
 
-fn path(api: ApiVersion, rpc: Rpc) -> PathAndQuery {
-    PathAndQuery::from_maybe_shared(Bytes::from(rpc.path(api)))
-        .expect("a method name is a valid path")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Enforces O8.
+    #[tokio::test]
+    async fn a_client_that_observes_refuses_every_call_that_does_not_only_read() {
+        let (client, api) = (Client::new(&Endpoint::new("/nowhere"), 1), ApiVersion::V1);
+        for rpc in Rpc::ALL {
+            let unary = client.unary::<(), ()>(api, *rpc, ()).await;
+            let stream = client.streaming::<(), ()>(api, *rpc, ()).await;
+            let list = client.list(api, *rpc, (), |_| Ok(())).await;
+            for failed in [unary.err(), stream.err(), list.err()] {
+                // A call that is not refused finds no runtime.
+                let code = failed.unwrap().code();
+                assert_eq!(code == Code::PermissionDenied, !rpc.is_read(), "{rpc}");
+                assert_eq!(code == Code::Unavailable, rpc.is_read(), "{rpc}");
+            }
+        }
+    }
 }

@@ -126,6 +126,55 @@ impl Rpc {
         )
     }
 
+    /// Whether it only reads: it creates, changes and ends nothing, and runs nothing in a container.
+    pub const fn is_read(self) -> bool {
+        match self {
+            Self::Version
+            | Self::Status
+            | Self::ListPodSandbox
+            | Self::ListContainers
+            | Self::PodSandboxStatus
+            | Self::ContainerStatus
+            | Self::StreamPodSandboxes
+            | Self::StreamContainers
+            | Self::GetContainerEvents
+            | Self::ContainerStats
+            | Self::ListContainerStats
+            | Self::StreamContainerStats
+            | Self::PodSandboxStats
+            | Self::ListPodSandboxStats
+            | Self::StreamPodSandboxStats
+            | Self::ListMetricDescriptors
+            | Self::ListPodSandboxMetrics
+            | Self::StreamPodSandboxMetrics
+            | Self::RuntimeConfig
+            | Self::ListImages
+            | Self::StreamImages
+            | Self::ImageStatus
+            | Self::ImageFsInfo => true,
+            Self::RunPodSandbox
+            | Self::StopPodSandbox
+            | Self::RemovePodSandbox
+            | Self::CreateContainer
+            | Self::StartContainer
+            | Self::StopContainer
+            | Self::RemoveContainer
+            | Self::UpdateContainerResources
+            | Self::UpdatePodSandboxResources
+            | Self::ReopenContainerLog
+            | Self::CheckpointContainer
+            | Self::CheckpointPod
+            | Self::RestorePod
+            | Self::ExecSync
+            | Self::Exec
+            | Self::Attach
+            | Self::PortForward
+            | Self::UpdateRuntimeConfig
+            | Self::PullImage
+            | Self::RemoveImage => false,
+        }
+    }
+
     /// The path of its HTTP/2 requests: `/runtime.v1.RuntimeService/Version`.
     pub fn path(self, api: ApiVersion) -> String {
         format!("/runtime.{api}.{}/{self}", self.service())

@@ -31,7 +31,7 @@ impl Driver {
     pub fn new(endpoint: &Endpoint) -> Result<Self> {
         Ok(Self {
             instance: instance(endpoint)?,
-            client: Client::new(endpoint, MAX_ANSWER),
+            client: Client::acting(endpoint, MAX_ANSWER),
             endpoint: endpoint.clone(),
             deadline: DEADLINE,
         })
@@ -41,7 +41,7 @@ impl Driver {
     #[must_use]
     pub fn through(&self, endpoint: &Endpoint) -> Self {
         Self {
-            client: Client::new(endpoint, MAX_ANSWER),
+            client: Client::acting(endpoint, MAX_ANSWER),
             endpoint: endpoint.clone(),
             ..self.clone()
         }

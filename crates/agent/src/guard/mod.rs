@@ -31,7 +31,7 @@ mod through;
 mod view;
 mod way;
 
-pub(crate) use through::Through;
+pub use through::Through;
 
 use seen::Seen;
 use show::reason_alone;

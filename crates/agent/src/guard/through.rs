@@ -23,7 +23,7 @@ use super::Guard;
 
 /// A runtime, perhaps behind a guard.
 #[derive(Debug)]
-pub(crate) struct Through {
+pub struct Through {
     runtime: GrpcRuntime,
     guard: Option<Guard>,
 }

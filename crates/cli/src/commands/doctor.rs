@@ -20,9 +20,10 @@ use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout};
 
 use self::node::{COLLECT_LIMIT, What, facts};
-pub use self::node::{collect_facts, diagnose_with_agent, serve_helper};
+pub use self::node::{collect_facts, serve_helper};
 use super::explain::{CauseArgument, CauseParser};
 use super::rules::RulesOption;
+use crate::act::Signals;
 use crate::args::{AgentOption, Format, Global};
 use crate::progress::Waiting;
 use crate::{Outcome, endpoint, output, text};
@@ -66,10 +67,8 @@ pub struct Doctor {
     /// Check only this cause.
     #[arg(long, value_name = "ID", value_parser = CauseParser, hide_possible_values = true)]
     pub check: Option<CauseArgument>,
-    /// If a call hangs, make containerd dump its goroutines with SIGUSR1, which is harmless,
-    /// and report which of them blocks the others.
-    #[arg(long)]
-    pub allow_signals: bool,
+    #[command(flatten)]
+    pub signals: Signals,
     /// Address of the kubelet's healthz endpoint.
     #[arg(long, value_name = "ADDR", default_value_t = KUBELET_HEALTHZ)]
     pub kubelet_healthz: SocketAddr,
@@ -122,7 +121,7 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Outcome> {
                 endpoint: endpoint::present(global.given_endpoint()?).await,
                 agent: options.agent.choice(),
                 kubelet_healthz: options.kubelet_healthz,
-                allow_signals: options.allow_signals,
+                dump_goroutines: options.signals.dump_goroutines(),
                 logs: (!options.no_logs).then_some(options.since),
             };
             let waiting = Waiting::begin("the diagnosis, at most 30 seconds".to_owned());

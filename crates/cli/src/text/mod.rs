@@ -11,7 +11,6 @@ mod finding;
 pub mod fleet;
 pub mod npd;
 pub mod pods;
-pub mod run;
 pub mod status;
 pub mod watch;
 

@@ -83,7 +83,7 @@ fn no_unit_removes_the_directory_of_sockets_when_it_stops() {
         "deploy/systemd/pleg-agent.service",
         "docs/run.md",
         // `pleg guard install` writes it.
-        "crates/cli/src/commands/guard/units.rs",
+        "crates/cli/src/act/guard/units.rs",
     ];
     let shipped = shipped.map(|path| fs::read_to_string(format!("{root}/{path}")).unwrap());
     for text in shipped {

@@ -20,6 +20,8 @@ use super::single_calls::SingleCalls;
 use super::slow_calls::SlowCalls;
 use super::task_folder::{Listed, TaskFolder};
 use super::{report, stacks};
+
+pub use super::stacks::DumpGoroutines;
 use crate::facts::kubelet::KubeletHealth;
 use crate::facts::probes::{End, Probe, ProbeFacts};
 use crate::facts::tasks::Task;
@@ -36,8 +38,8 @@ pub struct Asking {
     pub run: PathBuf,
     /// The address of the kubelet's healthz endpoint.
     pub kubelet: SocketAddr,
-    /// Whether a signal may be sent to the runtime to get its goroutines.
-    pub allow_signals: bool,
+    /// Makes the runtime write its goroutines, if a signal may be sent to it.
+    pub dump_goroutines: Option<DumpGoroutines>,
     /// When all must have ended.
     pub until: Instant,
 }
@@ -177,12 +179,12 @@ impl<S: Source> Probing<S> {
 
         let hung = facts.calls.iter().filter(|probe| probe.end == End::Hung);
         let suspects: Vec<String> = hung.clone().filter_map(|probe| probe.id.clone()).collect();
-        let ask_for_stacks = asking.allow_signals && hung.count() > 0;
-        let runtime = facts.listener.value().copied().filter(|_| ask_for_stacks);
+        let dump = asking.dump_goroutines.filter(|_| hung.count() > 0);
+        let runtime = facts.listener.value().copied().zip(dump);
         let folder = TaskFolder::of(socket, &asking.run, &asking.proc);
         let read = tokio::task::spawn_blocking(move || {
             let tasks = folder.tasks(&suspects, names, &listed);
-            let stacks = runtime.map(|runtime| stacks::ask(&asking.proc, runtime));
+            let stacks = runtime.map(|(runtime, dump)| stacks::ask(&asking.proc, runtime, dump));
             (tasks, stacks.unwrap_or_default())
         });
         let limit = asking.until.min(Instant::now() + STATE_DIRECTORIES);

@@ -1,7 +1,8 @@
 //! The goroutines of a runtime, which it writes on SIGUSR1: the only step that affects another
-//! process, and only if the operator allows it.
+//! process. The caller supplies the function that sends the signal, if the operator allows it.
 
 use std::fs;
+use std::io;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
@@ -9,7 +10,7 @@ use std::time::{Duration, Instant, SystemTime};
 use analyze::analysis::Analyzer;
 use analyze::input::{self, NoObserver};
 use pleg::model::wall_time::system_clock;
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Pid;
 
 use super::host::read_stat;
 use crate::facts::Fact;
@@ -20,8 +21,11 @@ use crate::limits::WRITING_STACKS;
 /// How often the file is checked. A hundred thousand goroutines are not written in a single write.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
+/// Sends SIGUSR1 to containerd.
+pub type DumpGoroutines = fn(Pid) -> io::Result<()>;
+
 /// Makes the runtime dump its goroutines, and reads which one blocks the others.
-pub(super) fn ask(proc: &Path, runtime: u32) -> Fact<Stacks> {
+pub(super) fn ask(proc: &Path, runtime: u32, dump: DumpGoroutines) -> Fact<Stacks> {
     let source = format!("SIGUSR1 to process {runtime}");
     let Some(stat) = read_stat(&proc.join(runtime.to_string())) else {
         return Fact::missing("its process is gone", source);
@@ -38,9 +42,9 @@ pub(super) fn ask(proc: &Path, runtime: u32) -> Fact<Stacks> {
     }
     let asked = SystemTime::now();
     let pid = i32::try_from(runtime).ok().and_then(Pid::from_raw);
-    let sent = pid.map(|pid| kill_process(pid, Signal::USR1));
+    let sent = pid.map(dump);
     if let Some(Err(error)) = sent {
-        return Fact::missing(std::io::Error::from(error), source);
+        return Fact::missing(error, source);
     }
     let file = file(proc, runtime);
     match written(&file, asked) {

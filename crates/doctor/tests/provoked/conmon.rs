@@ -69,7 +69,7 @@ impl Node {
             proc: "/proc".into(),
             run: self.run.path().into(),
             kubelet: ([127, 0, 0, 1], 1).into(),
-            allow_signals: false,
+            dump_goroutines: None,
             until: Instant::now() + Duration::from_secs(25),
         };
         let environment = Environment {

@@ -28,7 +28,7 @@ impl Served {
         tokio::spawn(grpc::serve_as(sim.clone(), listener, api));
         let endpoint = Endpoint::new(socket);
         Self {
-            client: Client::new(&endpoint, MAX_MESSAGE_SIZE),
+            client: Client::acting(&endpoint, MAX_MESSAGE_SIZE),
             endpoint,
             _place: place,
         }

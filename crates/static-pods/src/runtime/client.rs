@@ -45,7 +45,7 @@ impl RuntimeClient {
     /// runtime only serves v1alpha2. Must be called within a tokio runtime.
     pub fn new(endpoint: &Endpoint) -> Self {
         Self {
-            client: Client::new(endpoint, MAX_MESSAGE_SIZE),
+            client: Client::acting(endpoint, MAX_MESSAGE_SIZE),
             uses_v1alpha2: AtomicBool::new(false),
         }
     }

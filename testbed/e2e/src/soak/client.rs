@@ -54,7 +54,7 @@ impl Caller {
     ) -> Self {
         Self {
             world,
-            client: Client::new(endpoint, 64 << 20),
+            client: Client::acting(endpoint, 64 << 20),
             path,
             deadline,
         }

@@ -2,7 +2,6 @@
 //! at the same time the machine.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use agent::{AgentChoice, AgentClient};
@@ -10,8 +9,7 @@ use cri::Endpoint;
 use doctor::collect::helper;
 use doctor::collect::observation::Source;
 use doctor::collect::observed::Observed;
-use doctor::collect::probes::{Asking, Probing};
-use doctor::diagnosis::{Diagnosis, diagnose};
+use doctor::collect::probes::{Asking, DumpGoroutines, Probing};
 use doctor::facts::{NodeFacts, ProbeFacts};
 use doctor::limits::LOGS_OF;
 use pleg::model::wall_time::system_clock;
@@ -30,7 +28,8 @@ pub(super) struct What {
     pub(super) endpoint: Option<Endpoint>,
     pub(super) agent: AgentChoice,
     pub(super) kubelet_healthz: SocketAddr,
-    pub(super) allow_signals: bool,
+    /// Makes containerd write its goroutines if a call hangs.
+    pub(super) dump_goroutines: Option<DumpGoroutines>,
     /// Read the logs of this last period.
     pub(super) logs: Option<Duration>,
 }
@@ -42,7 +41,7 @@ impl What {
             proc: "/proc".into(),
             run: "/run".into(),
             kubelet: self.kubelet_healthz,
-            allow_signals: self.allow_signals,
+            dump_goroutines: self.dump_goroutines,
             until,
         }
     }
@@ -57,20 +56,10 @@ pub async fn collect_facts(
         endpoint,
         agent,
         kubelet_healthz: KUBELET_HEALTHZ,
-        allow_signals: false,
+        dump_goroutines: None,
         logs: Some(LOGS_OF),
     };
     facts(what, Instant::now() + COLLECT_LIMIT).await
-}
-
-/// Diagnoses the node whose runtime is at `endpoint` and whose agent serves on `agent`.
-pub async fn diagnose_with_agent(
-    endpoint: Endpoint,
-    agent: PathBuf,
-) -> anyhow::Result<(NodeFacts, Diagnosis)> {
-    let facts = collect_facts(Some(endpoint), AgentChoice::Named(agent)).await?;
-    let diagnosis = diagnose(&facts, |_| true);
-    Ok((facts, diagnosis))
 }
 
 /// Collects the facts, until `until` at the latest.

@@ -1,8 +1,8 @@
 //! The lines of `pleg run`.
 
-use static_pods::worker::{Kind, Line};
+use ::static_pods::worker::{Kind, Line};
 
-use super::{BAD, DIM, GOOD, WARN, clock, printable, sentence, styled};
+use crate::text::{BAD, DIM, GOOD, WARN, clock, printable, sentence, styled};
 
 /// The names of the columns.
 pub fn columns() -> String {

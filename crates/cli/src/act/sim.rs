@@ -7,8 +7,11 @@
 
 use std::convert::Infallible;
 use std::future::pending;
+use std::path::PathBuf;
 
 use anyhow::Context;
+use clap::Args;
+use cri::Endpoint;
 use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::words::counted;
 use pleg_text::GoDuration;
@@ -17,7 +20,7 @@ use sim::grpc::{self, socket};
 use sim::{Ending, Played, Scenario};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
-use crate::args::{Format, Global, Sim};
+use crate::args::{Format, Global};
 use crate::{Outcome, output, signals, text};
 
 /// The scenario that is played if none is given: changes, and no fault.
@@ -29,6 +32,41 @@ const DEFAULT_PODS: usize = 10;
 /// From this number of containers on, lists are also served as streams: one list approaches the limit
 /// of 16 MiB for a message.
 const STREAMED_FROM: usize = 20_000;
+
+const HELP: &str = "\
+Each line of a scenario has a time and an action:
+
+  0s    run web nginx                     # a pod with a container that runs
+  10s   hang ContainerStatus of web/nginx # slow, fail, oversize, malformed
+  20s   status-lock web/nginx             # ListContainers hangs
+  +5s   lift all                          # five seconds after the previous line
+  40s   churn 5/s for 1m                  # exit, restart, stop, remove
+  40s   events drop every 3               # swap, delay, scatter, stop
+  2m    restart-runtime for 3s
+
+Without a scenario, a container restarts every five seconds. The simulation
+runs until it is interrupted, or until the scenario's `end`. docs/sim.md
+documents all actions.";
+
+/// Arguments of `pleg sim`.
+#[derive(Args, Debug)]
+#[command(after_help = HELP)]
+pub struct Sim {
+    /// Socket to listen on: unix:///path or a path. A socket without a listener is replaced;
+    /// any other existing file is kept, and is an error.
+    #[arg(long, value_name = "URL")]
+    listen: Endpoint,
+    /// Number of pods at the start: pod-0, pod-1 and so on. Default: 10, or 0 with
+    /// --scenario.
+    #[arg(long, value_name = "N")]
+    pods: Option<usize>,
+    /// Number of containers in each of these pods: app-0, app-1 and so on.
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    containers: usize,
+    /// Scenario file: actions and their times.
+    #[arg(long, value_name = "FILE")]
+    scenario: Option<PathBuf>,
+}
 
 pub async fn run(global: &Global, options: Sim) -> anyhow::Result<Outcome> {
     let interrupted = signals::interrupted()?;

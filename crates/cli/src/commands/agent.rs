@@ -7,16 +7,12 @@ use std::pin::pin;
 use std::time::Duration;
 
 use agent::{AgentConfig, Daemon, Listeners, state_directory};
-use base::host::state_file;
 use cri::Endpoint;
 use guard_api::StatusRequest;
 use tokio::sync::oneshot;
 
 use crate::args::{Agent as Options, Global, Listen};
-use crate::{Outcome, endpoint, signals};
-use remedy::{Node, Remedies};
-
-mod remedy;
+use crate::{Outcome, act, endpoint, signals};
 
 /// How long to wait for the status of a guard.
 const GUARD_STATUS_LIMIT: Duration = Duration::from_secs(1);
@@ -25,22 +21,15 @@ pub async fn run(global: &Global, options: Options) -> anyhow::Result<Outcome> {
     let (ready, is_ready) = oneshot::channel();
     let remedied = async {
         match is_ready.await {
-            Ok((remedies, node)) => Remedies::watch(remedies, node).await,
+            Ok((daemon, socket)) => act::apply_remedy(&daemon, socket).await,
             Err(_) => pending().await,
         }
     };
     let served = serve(async {
         let (daemon, listeners) = prepare(global, options).await?;
-        let config = &daemon.config;
-        if let Some(remedies) = Remedies::of(config.remedy, config.remedy_after.0) {
-            let node = Node {
-                runtime: daemon.endpoint.clone(),
-                agent: listeners.socket.path().to_owned(),
-                records: state_file(daemon.endpoint.path(), "remedies"),
-            };
-            // The receiver is in this function.
-            let _ = ready.send((remedies, node));
-        }
+        let socket = listeners.socket.path().to_owned();
+        // The receiver is in this function.
+        let _ = ready.send((daemon.clone(), socket));
         Ok((daemon, listeners))
     });
     tokio::select! {
@@ -85,6 +74,7 @@ pub fn configured(file: Option<&Path>, listen: Vec<Listen>) -> anyhow::Result<Ag
         }
     }
     config.check()?;
+    act::check(&config)?;
     Ok(config)
 }
 

@@ -11,16 +11,19 @@
 
 use std::convert::Infallible;
 use std::fs::{self, OpenOptions};
+use std::future::pending;
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent::{AgentClient, Remedy};
+use agent::{AgentChoice, AgentClient, Daemon, Remedy};
 use anyhow::{Context, ensure};
+use base::host::state_file;
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
 use cri::Endpoint;
+use doctor::diagnosis::diagnose;
 use doctor::facts::NodeFacts;
 use doctor::facts::host::Process;
 use doctor::{ShimFault, shim_at_fault};
@@ -31,7 +34,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use serde::{Deserialize, Serialize};
 use tokio::time::{Instant, sleep};
 
-use crate::commands::doctor::diagnose_with_agent;
+use crate::commands::doctor::collect_facts;
 
 /// Between two requests for the guard's status.
 const STATUS_INTERVAL: Duration = Duration::from_secs(5);
@@ -42,9 +45,23 @@ const NOTICE: Duration = Duration::from_secs(5);
 /// The minimum time between two remedies.
 const REMEDY_INTERVAL: Duration = Duration::from_secs(3600);
 
+/// Applies the remedy that is configured. `agent` is the socket of this daemon.
+pub async fn apply(daemon: &Daemon, agent: PathBuf) -> Infallible {
+    let node = Node {
+        runtime: daemon.endpoint.clone(),
+        agent,
+        records: state_file(daemon.endpoint.path(), "remedies"),
+    };
+    let config = &daemon.config;
+    match Remedies::of(config.remedy, config.remedy_after.0) {
+        Some(remedies) => remedies.watch(node).await,
+        None => pending().await,
+    }
+}
+
 /// The configured remedy.
 #[derive(Debug)]
-pub struct Remedies {
+struct Remedies {
     action: Action,
     after: Duration,
 }
@@ -59,12 +76,12 @@ enum Action {
 
 /// The node on which remedies are applied.
 #[derive(Debug)]
-pub struct Node {
-    pub runtime: Endpoint,
+struct Node {
+    runtime: Endpoint,
     /// The socket of our own agent.
-    pub agent: PathBuf,
+    agent: PathBuf,
     /// The file in which remedies are recorded.
-    pub records: PathBuf,
+    records: PathBuf,
 }
 
 /// A remedy, as it is recorded.
@@ -90,7 +107,7 @@ enum Step {
 
 impl Remedies {
     /// The remedy that is configured, or `None`.
-    pub(super) fn of(remedy: Remedy, after: Duration) -> Option<Self> {
+    fn of(remedy: Remedy, after: Duration) -> Option<Self> {
         let action = match remedy {
             Remedy::None => return None,
             Remedy::Shim => Action::Continue,
@@ -100,7 +117,7 @@ impl Remedies {
     }
 
     /// Watches the node, and applies the remedy when its conditions hold.
-    pub async fn watch(self, node: Node) -> Infallible {
+    async fn watch(self, node: Node) -> Infallible {
         let agent = AgentClient::new(&node.agent);
         let mut culprit = Culprit::default();
         loop {
@@ -160,8 +177,9 @@ impl Remedies {
     }
 
     async fn certain_shim(&self, node: &Node, id: &Id) -> anyhow::Result<Process> {
-        let (facts, diagnosis) =
-            diagnose_with_agent(node.runtime.clone(), node.agent.clone()).await?;
+        let agent = AgentChoice::Named(node.agent.clone());
+        let facts = collect_facts(Some(node.runtime.clone()), agent).await?;
+        let diagnosis = diagnose(&facts, |_| true);
         Ok(certain_shim(&diagnosis.findings, &facts, id, self.action)?.clone())
     }
 

@@ -7,7 +7,12 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use agent::{Daemon, Listeners, StaticPods, state_directory};
+use ::static_pods::completion::{Completion, Finished};
+use ::static_pods::logs::{LogFolders, POD_LOGS};
+use ::static_pods::pods::Pods;
+use ::static_pods::volumes::DEFAULT_ROOT;
+use ::static_pods::worker::{Line, Lines};
+use agent::{Daemon, Listeners, state_directory};
 use anyhow::{Context, anyhow, bail, ensure};
 use base::host::{runtime_ids, state_file};
 use clap::builder::NonEmptyStringValueParser;
@@ -16,18 +21,18 @@ use cri::Endpoint;
 use guard::core::{Mode, Settings};
 use guard::{Handle, Proxy, listen_on};
 use pleg::model::wall_time::system_clock;
-use static_pods::completion::{Completion, Finished};
-use static_pods::logs::{LogFolders, POD_LOGS};
-use static_pods::pods::Pods;
-use static_pods::volumes::DEFAULT_ROOT;
-use static_pods::worker::{Line, Lines};
 use tokio::net::TcpStream;
 use tokio::sync::{mpsc, watch};
 use tokio::time::timeout;
 
 use crate::args::{Format, Global, Listen};
 use crate::commands::agent::{configured, program};
-use crate::{Outcome, endpoint, output, signals, text};
+use crate::{Outcome, endpoint, output, signals};
+use static_pods::StaticPods;
+
+mod pod_reports;
+mod static_pods;
+mod text;
 
 /// The default address of a kubelet's health endpoint (`healthzPort`).
 const KUBELET: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
@@ -170,12 +175,12 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Outcome> {
 /// Prints each decision, until the worker ends.
 async fn print(mut decisions: mpsc::Receiver<Line>, format: Format) -> anyhow::Result<()> {
     if format == Format::Text {
-        output::text(&text::run::columns())?;
+        output::text(&text::columns())?;
     }
     while let Some(line) = decisions.recv().await {
         output::write_in_thread(move || match format {
             Format::Json => output::json(&line),
-            Format::Text => output::text(&text::run::line(&line)),
+            Format::Text => output::text(&text::line(&line)),
         })
         .await?;
     }
@@ -247,6 +252,7 @@ async fn prepare(
         owner: options.owner,
         lines,
         pods,
+        ready: watch::Sender::new(None),
     };
     let daemon = Daemon {
         endpoint,
@@ -254,7 +260,7 @@ async fn prepare(
         state_directory: state_directory(),
         guard: Some(socket),
         doctor: program(),
-        static_pods: Some(static_pods),
+        static_pods: Some(Arc::new(static_pods)),
     };
     Ok((daemon, listeners, guard))
 }

@@ -187,9 +187,12 @@ fn running(observed: &Observed) -> BTreeSet<Id> {
     ids.collect()
 }
 
-/// The containers and sandboxes that the engine knows.
+/// The containers and sandboxes that are listed, as far as the engine knows.
 fn known(observed: &Observed) -> BTreeSet<Id> {
-    names(&observed.pods).into_keys().collect()
+    let failing = observed.status.failing.iter();
+    let unlisted: BTreeSet<&Id> = failing.filter(|it| it.unlisted).map(|it| &it.id).collect();
+    let known = names(&observed.pods).into_keys();
+    known.filter(|id| !unlisted.contains(id)).collect()
 }
 
 #[cfg(test)]

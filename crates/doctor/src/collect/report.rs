@@ -211,7 +211,7 @@ impl Convert<'_> {
     fn failing(&self) -> impl Iterator<Item = &FailingCall> {
         let failing = self.observed.status.failing.iter();
         failing
-            .filter(|it| !it.whole_pod && !it.withheld && it.pod.is_some())
+            .filter(|it| !it.whole_pod && !it.withheld && !it.unlisted && it.pod.is_some())
             .filter(|it| !self.disagreeing.contains(&it.id))
     }
 

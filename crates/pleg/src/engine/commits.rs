@@ -7,20 +7,30 @@ use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
 use crate::model::event::{Event, EventType, Source};
-use crate::model::id::{Id, PodUid};
+use crate::model::id::PodUid;
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
 use crate::observer::Measurement;
 use crate::out::cache::{Confirmed, Inspection};
+use crate::out::failure::InspectError;
 use crate::out::health::Blind;
 use crate::out::record::{Record, events_of};
-use crate::records::diff::{Happening, Subject};
+use crate::records::diff::Subject;
 use crate::records::{Commit, Interval, Step};
 
 impl Engine {
-    /// Removes or inspects a pod, as the records require.
+    /// Removes or inspects a pod, as the records require. One whose processes run is not removed.
     pub(super) fn take_step(&mut self, uid: &PodUid, now: Moment) {
+        let listed = self.records.listed_as(uid);
+        if listed.is_none_or(|pod| pod.is_empty())
+            && let Some(error) = self.runs_unlisted(uid, None, now.instant)
+        {
+            self.out.cache.set_error(uid, error, now.instant);
+            self.hurry(now);
+            self.reporting.passes.ended(uid);
+            return;
+        }
         match self.records.plan(uid, now.instant) {
             Step::Nothing => {}
             Step::Removed(commit) => {
@@ -55,6 +65,13 @@ impl Engine {
             result,
         } = inspected;
         let uid = &ticket.uid;
+        let result =
+            result.and_then(
+                |status| match self.runs_unlisted(uid, Some(&status), now.instant) {
+                    None => Ok(status),
+                    Some(error) => Err(error),
+                },
+            );
         match result {
             Ok(mut status) => {
                 let last_good = self.out.reader.get(uid).status;
@@ -171,6 +188,28 @@ impl Engine {
         }
     }
 
+    /// Why it is not believed that a pod has only the containers of this status, or that it does not
+    /// exist: a container runs that is neither in it nor listed. The runtime could not read its own
+    /// records.
+    fn runs_unlisted(
+        &mut self,
+        uid: &PodUid,
+        status: Option<&PodStatus>,
+        now: Instant,
+    ) -> Option<InspectError> {
+        let known = self.out.reader.get(uid).status;
+        let missing = known.containers.iter().map(|container| &container.id);
+        let listed = self.records.listed_as(uid);
+        let missing = missing.filter(|id| {
+            status.is_none_or(|status| !status.contains(id))
+                && listed.is_none_or(|listed| !listed.names(id))
+        });
+        let processes = &mut self.sources.processes;
+        let running = missing.filter(|id| processes.unlist(id, now));
+        let first = running.fold(None, |first, id| first.or(Some(id)));
+        first.map(|id| InspectError::Unlisted { id: id.clone() })
+    }
+
     /// As of when an inspection confirms a pod. Only lists, or the statuses of all sandboxes, show
     /// which containers exist and which of two contradicting answers is right. The stream is not
     /// enough, because it may stop announcing changes at any time.
@@ -268,7 +307,7 @@ impl Engine {
             self.measure(measured(&event, announced, status));
             self.publish(Record::Event(event));
         }
-        self.watch_processes(commit, status, now.instant);
+        self.watch_processes(commit, status);
     }
 
     /// A reliable stream announces this change.
@@ -281,17 +320,10 @@ impl Engine {
         }
     }
 
-    /// Watches the running containers of an inspected pod, and stops watching the changed ones. One
-    /// that is not listed any more is watched until its process ends.
-    fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Instant) {
-        let removed = |id: &Id| {
-            let mut changes = commit.changes.iter();
-            changes.any(|change| change.id == *id && change.happening == Happening::Removed)
-        };
+    /// Watches the running containers of an inspected pod, and stops watching the changed ones.
+    fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>) {
         for change in &commit.changes {
-            let processes = &mut self.sources.processes;
-            let stays = removed(&change.id) && processes.unlist(&change.id, now);
-            if !stays && processes.forget(&change.id) {
+            if self.sources.processes.forget(&change.id) {
                 self.act(Action::Unwatch(change.id.clone()));
             }
         }

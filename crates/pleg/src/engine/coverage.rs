@@ -33,7 +33,7 @@ impl Engine {
             .iter()
             .cloned()
             .chain(contradicted)
-            .chain(self.unlisted())
+            .chain(self.unlisted(instant))
             .chain(self.unobserved.doubts.failing())
             .collect();
         let overdue = self.relister.is_overdue(ages);

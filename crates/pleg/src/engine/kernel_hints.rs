@@ -35,6 +35,14 @@ impl Engine {
         }
     }
 
+    /// The process of a container ended. Without it, one that the runtime does not list is gone.
+    pub(super) fn on_death(&mut self, id: &Id, now: Moment) {
+        if let Some(uid) = self.sources.processes.on_death(id, now.instant) {
+            self.records.retry(&uid);
+            self.take_step(&uid, now);
+        }
+    }
+
     fn follow(&mut self, id: Id, change: Change, now: Moment) {
         let is_known = is_known(&self.records, &self.sources.processes, &id, change);
         if !is_known && !self.sources.births.follow(id, change, now.instant) {

@@ -218,7 +218,7 @@ impl Engine {
             Input::StreamEnded(result) => self.on_stream_ended(result, now),
             Input::Opened(id, opened) => self.on_opened(&id, opened, now),
             Input::Birth(birth) => self.on_birth(birth, now),
-            Input::Died(id) => self.sources.processes.on_death(&id, now.instant),
+            Input::Died(id) => self.on_death(&id, now),
             Input::HostIds(ids) => self.begin_sweep(ids, now),
             Input::Relist(after) => self.relister.request(after),
             Input::Reinspect(uid) => self.records.request_reinspect(&uid),

@@ -63,7 +63,8 @@ impl Engine {
             .doubts
             .failing()
             .filter_map(|failing| failing.pod);
-        let contradicted = self.sources.processes.contradictions(now);
+        let processes = &self.sources.processes;
+        let contradicted = processes.contradictions(now).chain(processes.unlisted(now));
         let contradicted = contradicted.map(|contradiction| contradiction.pod);
         let of = |reason| move |pod: PodRef| (pod.uid, reason);
         let waiting_for_room = self.inspector.waiting_for_room().cloned();
@@ -143,8 +144,8 @@ impl Engine {
     }
 
     /// The containers whose process runs and which the runtime does not list any more.
-    pub(super) fn unlisted(&self) -> impl Iterator<Item = Failing> {
-        let unlisted = self.sources.processes.unlisted();
+    pub(super) fn unlisted(&self, now: Instant) -> impl Iterator<Item = Failing> {
+        let unlisted = self.sources.processes.unlisted(now);
         unlisted.map(|it| failing(it, |id| InspectError::Unlisted { id }))
     }
 

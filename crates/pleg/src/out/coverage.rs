@@ -91,9 +91,9 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// When the node becomes Degraded because of it: the next try may succeed.
+    /// When the node becomes Degraded because of it. A call that fails may succeed the next time.
     pub fn counts_at(&self) -> Instant {
-        match self.error.is_withheld() {
+        match self.error.is_withheld() || self.error.is_unlisted() {
             true => self.since,
             false => self.unseen_since + INSPECTIONS_FAIL,
         }

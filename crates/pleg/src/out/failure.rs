@@ -74,6 +74,11 @@ impl InspectError {
         matches!(self, Self::Failed { error, .. } if is_withheld(error))
     }
 
+    /// Whether a process runs whose container the runtime does not list.
+    pub fn is_unlisted(&self) -> bool {
+        matches!(self, Self::Unlisted { .. })
+    }
+
     /// Whether nothing failed and only time was short: the runtime as a whole is slow.
     pub fn is_slowness(&self) -> bool {
         matches!(self, Self::Overtaken | Self::NotSeen)

@@ -210,6 +210,9 @@ pub struct FailingCall {
     /// No call fails, but no inspection of the pod ends: `call` and `id` only name its newest sandbox.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole_pod: bool,
+    /// No call fails, but the process of the container runs and the runtime does not list it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unlisted: bool,
 }
 
 impl FailingCall {
@@ -232,6 +235,7 @@ impl FailingCall {
             since_seconds: now.duration_since(failing.since).as_secs_f64(),
             withheld: failing.error.is_withheld(),
             whole_pod: failing.error.is_slowness(),
+            unlisted: failing.error.is_unlisted(),
         }
     }
 }

@@ -207,16 +207,16 @@ async fn a_container_whose_process_runs_and_that_is_not_listed_any_more_is_repor
     let node = Node::watch_with_kernel(generic(), pods).await;
     node.at(5.5).await;
     node.sim.lose("a");
-    for at in [20.0, 300.0] {
+    for at in [9.0, 20.0, 300.0] {
         node.at(at).await;
         let status = node.status().await;
-        assert_eq!(status.health.reason, Reason::InspectionsFail);
+        assert_eq!(status.health.reason, Reason::InspectionsFail, "{at}");
         assert_eq!(status.failing.len(), 1);
         assert_eq!(status.failing[0].id, "a/app.0".into());
         let message = &status.health.message;
         assert!(message.contains("app in default/a"), "{message}");
         assert!(message.contains("runs, but"), "{message}");
-        assert_eq!(node.deaths("a/app.0").len(), 1, "for a kubelet it is gone");
+        assert_eq!(node.deaths("a/app.0").len(), 0, "it runs");
     }
     // The runtime finds it again.
     node.sim.run("a", &["app"]);
@@ -225,7 +225,10 @@ async fn a_container_whose_process_runs_and_that_is_not_listed_any_more_is_repor
     node.sim.lose("a");
     node.at(350.0).await;
     assert_eq!(node.status().await.health.state, HealthState::Degraded);
+    assert_eq!(node.deaths("a/app.0").len(), 0, "it runs");
     node.sim.kill_lost("a/app.0");
+    node.at(351.0).await;
+    assert_eq!(node.deaths("a/app.0").len(), 1, "now it has ended");
     node.at(380.0).await;
     let status = node.status().await;
     assert_eq!(status.health.state, HealthState::Healthy);

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::{Processes, State, count_unstuck};
 use crate::engine::call::{Call, Purpose, Request};
 use crate::engine::limits::{MAX_DOUBT_PAUSE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
-use crate::model::id::{Id, PodRef};
+use crate::model::id::{Id, PodRef, PodUid};
 use crate::runtime::About;
 
 /// A container about which the kernel and the runtime disagree: one of them reports that it runs.
@@ -46,18 +46,21 @@ impl Processes {
         None
     }
 
-    /// The kernel reports that the process has ended.
-    pub(crate) fn on_death(&mut self, id: &Id, now: Instant) {
+    /// The kernel reports that the process has ended. Returns its pod if the runtime did not list the
+    /// container any more.
+    pub(crate) fn on_death(&mut self, id: &Id, now: Instant) -> Option<PodUid> {
         if self.unlisted.contains_key(id) {
+            let pod = self.watches.get(id).map(|watch| watch.pod.uid.clone());
             self.forget(id);
-            return;
+            return pod;
         }
-        let watch = self.watches.get(id);
-        let Some(State::Live { pid }) = watch.map(|watch| &watch.state) else {
-            return;
+        let watch = self.watches.get(id)?;
+        let State::Live { pid } = &watch.state else {
+            return None;
         };
         let dead = State::dead(*pid, now);
         self.enter(id, dead);
+        None
     }
 
     /// The status call after an exit ended. `runs` is what it showed; `None` if it failed. Returns
@@ -135,9 +138,11 @@ impl Processes {
         })
     }
 
-    /// The containers whose process runs although the runtime does not list them.
-    pub(crate) fn unlisted(&self) -> impl Iterator<Item = Contradiction> {
+    /// The containers whose process has run for [`SETTLED_AFTER`] although the runtime does not list
+    /// them.
+    pub(crate) fn unlisted(&self, now: Instant) -> impl Iterator<Item = Contradiction> {
         let unlisted = self.unlisted.iter();
+        let unlisted = unlisted.filter(move |(_, since)| now >= **since + SETTLED_AFTER);
         unlisted.filter_map(|(id, since)| {
             let watch = self.watches.get(id)?;
             Some(Contradiction {

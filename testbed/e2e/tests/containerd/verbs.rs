@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use cri::v1::{ListContainerStatsRequest, ListContainerStatsResponse};
 use cri::{ApiVersion, Client, Endpoint, Rpc};
 use e2e::doctor::{assert_well, doctor, doctor_about, only, run_pods};
-use e2e::{Agent, WAIT_LIMIT, newest};
+use e2e::{Agent, Running, WAIT_LIMIT, newest};
 use serde_json::Value;
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
 
@@ -265,6 +265,8 @@ mod alone {
             let place = "/var/lib/pleg-testbed/verbs-full/root";
             assert!(sentence(&finding).contains(place), "{finding:#}");
         };
+        let watch = Running::watch(&testbed.endpoint(), &[]);
+        watch.synced();
         is_full();
         let agent = Agent::watching(&testbed.endpoint());
         // It cannot write the status of a container, and does without the container.
@@ -301,6 +303,13 @@ mod alone {
         assert_eq!(containers().await, 2);
         assert_well(&doctor(&testbed));
         agent.until("Healthy", |status| status["health"]["state"] == "Healthy");
+        let events = watch.within(Duration::from_secs(1));
+        let events = events.iter().filter(|record| record["kind"] == "event");
+        let ends = ["ContainerDied", "ContainerRemoved"];
+        let ended: Vec<_> = events
+            .filter(|event| ends.iter().any(|end| event["type"] == *end))
+            .collect();
+        assert!(ended.is_empty(), "their processes ran all the time: {ended:#?}");
     }
 }
 

@@ -134,8 +134,8 @@ fn is_of_systemd(socket: &str) -> bool {
 pub(crate) fn restart_runtime(facts: &NodeFacts) -> String {
     let process = facts.runtime_process();
     let command = match process.and_then(Process::service) {
-        Some(unit) => format!("`systemctl restart {unit}`"),
-        None => "a restart of the runtime".to_owned(),
+        Some(unit) => format!("run `systemctl restart {unit}`"),
+        None => "restart the runtime".to_owned(),
     };
     restart(facts, &command)
 }
@@ -145,7 +145,7 @@ pub(crate) fn restart_runtime(facts: &NodeFacts) -> String {
 pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
     let runcs: Vec<&Process> = runcs(facts).collect();
     if runcs.is_empty() {
-        return format!("{command} leaves running containers running");
+        return format!("{command}, which leaves running containers running");
     }
     let end = match hung_runcs(facts)[..] {
         [] => format!("find out what {} waits for, and end it", names(runcs)),
@@ -161,7 +161,7 @@ pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
     };
     format!(
         "do not restart the runtime yet: it may not finish starting while a runc does not return. \
-         Before that, {end}; then {command} leaves running containers running"
+         Before that, {end}; then {command}, which leaves running containers running"
     )
 }
 

@@ -78,7 +78,7 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
             (
                 format!("{tracer} traces {label}"),
                 format!(
-                    "end {tracer}, or detach it from {label}: its end is not reported before; \
+                    "end {tracer}, or detach it from {label}, whose end is not reported until then; \
                      nothing else has to be killed"
                 ),
             )

@@ -61,7 +61,7 @@ fn of(facts: &NodeFacts, unlisted: &[&Task]) -> Finding {
     found.sentence = sentence;
     let (restart, pid) = (restart_runtime(facts), first.init.unwrap_or_default());
     found.advice.truncate(1);
-    let again = format!("then read the records again: {restart}");
+    let again = format!("then have the runtime read its records again: {restart}");
     let end = format!(
         "if a container is not listed after that, end its first process (`kill -KILL {pid}`), \
          because the kubelet starts a second copy of its pod"

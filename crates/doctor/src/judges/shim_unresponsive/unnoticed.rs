@@ -68,7 +68,7 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
                     ),
                 });
                 let restart = restart_runtime(facts);
-                finding.advise_first(format!("{restart}, and checks every container again"));
+                finding.advise_first(format!("{restart}; it then checks every container again"));
             }
         }
         finding
@@ -182,7 +182,7 @@ mod tests {
         assert_eq!(findings.len(), 1);
         let said = "container app of pod shop/web has exited, but cri-o lists it as running";
         assert!(findings[0].sentence.starts_with(said));
-        assert!(findings[0].advice[0].contains("checks every container again"));
+        assert!(findings[0].advice[0].contains("then checks every container again"));
         assert!(!findings[0].advice.join("").contains("-KILL"));
     }
 

@@ -62,7 +62,7 @@ pub struct Advice {
 pub enum Only {
     /// Where the runtime is containerd, or is not known to be another one.
     Containerd,
-    /// Where saved files are analyzed: the doctor has done it already.
+    /// Where the doctor gives no advice about this node: it has done this, or knows what is at fault.
     SavedFiles,
 }
 

@@ -49,6 +49,7 @@ pub fn body(page: &mut String, finding: &Finding) {
         wrap(page, "  - ", &format!("culprit: {}", sentence(&culprit)));
     }
     match finding.past {
+        _ if finding.advice.is_empty() => {}
         true => head(page, "What to do if it happens again"),
         false => head(page, "What to do now"),
     }
@@ -56,13 +57,10 @@ pub fn body(page: &mut String, finding: &Finding) {
         wrap(page, &format!("  {}. ", number + 1), &sentence(advice));
     }
     head(page, "Permanent fix");
-    if finding.fixed_in.is_empty() {
-        // Versions that this node already has are left out.
-        let none = match finding.cause.about().fixed_in.is_empty() {
-            true => "no version is known to fix it",
-            false => "no version that this node could be updated to is known to fix it",
-        };
-        wrap(page, "  - ", none);
+    // Versions that this node already has are left out: it shows a fault that they do not fix, or none of
+    // a version.
+    if finding.cause.about().fixed_in.is_empty() {
+        wrap(page, "  - ", "no version is known to fix it");
     }
     for version in &finding.fixed_in {
         wrap(page, "  - ", version);

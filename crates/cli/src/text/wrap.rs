@@ -1,12 +1,16 @@
-//! Lines that fit a terminal of 80 columns.
+//! Lines that fit a terminal of 80 columns. In reports, words and commands stay whole, so that they can be
+//! copied.
 
 use std::borrow::Cow;
 use std::io::IsTerminal;
 
-use textwrap::Options;
+use textwrap::{Options, WordSplitter};
 
 /// The minimum width of a terminal.
 const COLUMNS: usize = 80;
+
+/// A space at which no line is broken.
+const NO_BREAK: char = '\u{a0}';
 
 /// The width of the terminal that standard output is, at least 80; `None` for a pipe or a file, whose
 /// lines are not wrapped.
@@ -31,25 +35,97 @@ pub fn fit(page: &str, indent: usize, columns: Option<usize>) -> String {
 }
 
 /// Adds `text` to the page, wrapped: `first` before its first line, and as many spaces before the
-/// others.
+/// others. A word or command that is wider than a line is not broken.
 pub fn wrap(page: &mut String, first: &str, text: &str) {
     let indent = " ".repeat(first.chars().count());
-    let options = Options::new(COLUMNS)
-        .initial_indent(first)
-        .subsequent_indent(&indent);
-    page.push_str(&textwrap::fill(&one_line(text), options));
+    let options = options().initial_indent(first).subsequent_indent(&indent);
+    let wrapped = textwrap::fill(&in_one_piece(&one_line(text)), options);
+    page.push_str(&wrapped.replace(NO_BREAK, " "));
     page.push('\n');
 }
 
-/// The lines of a text, none of them wider than the terminal.
+/// The lines of a text. Only a word or command makes one wider than the terminal.
 pub fn lines(text: &str) -> Vec<String> {
-    let text = one_line(text);
-    let lines = textwrap::wrap(&text, COLUMNS).into_iter();
-    lines.map(Cow::into_owned).collect()
+    let text = in_one_piece(&one_line(text));
+    let lines = textwrap::wrap(&text, options()).into_iter();
+    let lines = lines.map(Cow::into_owned);
+    lines.map(|line| line.replace(NO_BREAK, " ")).collect()
+}
+
+/// Lines are broken only at spaces.
+fn options<'a>() -> Options<'a> {
+    let options = Options::new(COLUMNS).break_words(false);
+    options.word_splitter(WordSplitter::NoHyphenation)
 }
 
 /// Line breaks in the text are replaced by spaces.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     words.join(" ")
+}
+
+/// Joins the words of each command, which is between two backticks.
+fn in_one_piece(text: &str) -> String {
+    let parts: Vec<&str> = text.split('`').collect();
+    let last = parts.len() - 1;
+    let parts = parts.iter().enumerate().map(|(number, part)| {
+        // The part after a backtick without a second one is no command.
+        match number % 2 == 1 && number < last {
+            true => part.replace(' ', NO_BREAK.encode_utf8(&mut [0; 2])),
+            false => (*part).to_owned(),
+        }
+    });
+    parts.collect::<Vec<_>>().join("`")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(text: &str) -> String {
+        let mut page = String::new();
+        wrap(&mut page, "  1. ", text);
+        page
+    }
+
+    #[test]
+    fn a_command_a_path_and_an_id_can_be_copied_from_one_line() {
+        let file = format!(
+            "/sys/fs/cgroup/freezer/kubepods/{}/freezer.state",
+            "c6".repeat(32)
+        );
+        let commands = [
+            format!("`echo THAWED > {file}`"),
+            "`prlimit --pid 23873 --nofile=108:`".to_owned(),
+            "`kubectl delete pod -n shop web`".to_owned(),
+        ];
+        let text = format!(
+            "first {}, then {} or {}",
+            commands[0], commands[1], commands[2]
+        );
+        let wrapped = page(&format!("raise it {text}; {file} is the file"));
+        let lines: Vec<&str> = wrapped.lines().collect();
+        for whole in commands.iter().chain([&file]) {
+            assert!(lines.iter().any(|line| line.contains(whole)), "{wrapped}");
+        }
+        assert!(lines.len() > 4, "{wrapped}");
+        assert!(
+            super::lines(&text)
+                .iter()
+                .any(|line| line.contains(&commands[0]))
+        );
+    }
+
+    #[test]
+    fn all_else_fits_80_columns_also_after_a_backtick_that_stands_alone() {
+        let quoted = "it's said: `".to_owned() + &"one and another ".repeat(20);
+        for text in ["a word ".repeat(30), quoted] {
+            let wrapped = page(&text);
+            assert!(
+                wrapped.lines().all(|line| line.chars().count() <= 80),
+                "{wrapped}"
+            );
+            assert!(wrapped.lines().count() > 2, "{wrapped}");
+        }
+    }
 }

@@ -65,10 +65,18 @@ fn once_made(sim: &sim::Sim, call: Rpc, times: usize, then: impl FnOnce(&sim::Si
     then(sim);
 }
 
+/// Only one word or command, which stays whole, makes a line wider than 80 columns.
 #[track_caller]
 fn assert_narrow(page: &str) {
     for line in page.lines() {
-        assert!(line.chars().count() <= 80, "{line:?} in {page}");
+        let indent = |char: char| char.is_ascii_digit() || " -.".contains(char);
+        let words: String = line
+            .trim_start_matches(indent)
+            .split('`')
+            .step_by(2)
+            .collect();
+        let is_whole = !words.contains(' ');
+        assert!(line.chars().count() <= 80 || is_whole, "{line:?} in {page}");
         assert!(!line.chars().any(char::is_control), "{line:?}");
     }
 }

@@ -1,6 +1,7 @@
 //! What is left out of findings: consequences that another one reports, and advice that does not apply to
 //! this node.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 
 use causes::finding::Finding;
@@ -42,11 +43,13 @@ pub(super) fn measured_without_cpu_time(findings: &mut Vec<Finding>) {
     findings.retain(|it| it.cause != Cause::TooManyContainers || !is_starved);
 }
 
-/// Removes the advice of the cause's page that does not apply to a live node with this runtime.
+/// Removes the advice of the cause's page that does not apply to a live node with this runtime. What is
+/// known only from a log is advised as for a saved one.
 pub(super) fn advice(finding: &mut Finding, probes: &ProbeFacts) {
+    let is_seen = finding.advice.iter().any(|it| matches!(it, Cow::Owned(_)));
     let applies = |only| match only {
         Only::Containerd => probes.may_be_containerd(),
-        Only::SavedFiles => false,
+        Only::SavedFiles => !is_seen,
     };
     let about = finding.cause.about();
     let left_out: Vec<&Advice> = about
@@ -83,6 +86,24 @@ mod tests {
     use causes::finding::Confidence;
 
     use super::*;
+
+    #[test]
+    fn what_to_do_with_a_process_of_this_node_is_not_contradicted_by_the_page() {
+        let probes = ProbeFacts::default();
+        let new = || Finding::new(Cause::ContainerStatusLock, Confidence::High);
+        let mut seen = new().advising("run `kill -KILL 7336`");
+        advice(&mut seen, &probes);
+        let all = seen.advice.join("; ");
+        assert!(
+            !all.contains("if that shim") && !all.contains("kill no process"),
+            "{all}"
+        );
+        assert!(all.contains("to prevent it"), "{all}");
+        // Only the log shows it.
+        let mut logged = new();
+        advice(&mut logged, &probes);
+        assert!(logged.advice.join("; ").contains("if that shim is stopped"));
+    }
 
     #[test]
     fn calls_of_a_runtime_without_cpu_time_show_nothing_about_the_number_of_containers() {

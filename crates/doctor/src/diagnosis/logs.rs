@@ -1,6 +1,8 @@
 //! What the logs say beside what is seen now: lines of the last minutes support what is found, or are
 //! findings of their own. What a judge sees not to be so any more, or what no recent line says, is past.
 
+use std::collections::BTreeSet;
+
 use analyze::analysis::Analyzer;
 use causes::Cause;
 use causes::finding::{Finding, MAX_HEADLINE};
@@ -67,14 +69,30 @@ pub(super) fn add(
 fn of(lines: Vec<&LogLine>, taken: WallTime) -> Vec<Finding> {
     let mut analyzer = Analyzer::new();
     let mut log = None;
+    let mut names = BTreeSet::new();
     for line in lines {
         if log != Some(&line.log) {
             analyzer.begin(&line.log, taken);
             log = Some(&line.log);
+            names.insert(&*line.log);
         }
         analyzer.line(line.text.as_bytes(), false);
     }
-    analyzer.finish().findings
+    let mut findings = analyzer.finish().findings;
+    let evidence = findings.iter_mut().flat_map(|found| &mut found.evidence);
+    for said in evidence {
+        if let Some(unnumbered) = names.iter().find_map(|log| without_number(said, log)) {
+            *said = unnumbered;
+        }
+    }
+    findings
+}
+
+/// Names only the log: most lines of it were not kept, so the number is not that of the line in it.
+fn without_number(said: &str, log: &str) -> Option<String> {
+    let line = said.strip_prefix(log)?.strip_prefix(':')?;
+    let text = line.trim_start_matches(|char: char| char.is_ascii_digit());
+    (text.len() < line.len()).then(|| format!("{log}{text}"))
 }
 
 /// What is seen, and its log says so too.

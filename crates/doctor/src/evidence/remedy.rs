@@ -25,13 +25,15 @@ pub(crate) fn look_for(probe: &Probe, probes: &ProbeFacts) -> String {
     if probes.is_crio() {
         return format!(
             "`cat /run/containers/storage/overlay-containers/{id}/userdata/conmon-pidfile` prints \
-             the PID of its conmon; check whether conmon, or a runc below crio, is in state T or D"
+             the PID of its conmon; check whether conmon, or a runc below crio, is in state T or D. If \
+             neither is, kill nothing"
         );
     }
     let id = short(id);
     format!(
         "`grep -l {id} /proc/[0-9]*/cgroup` lists its processes; the parent of the oldest is its \
-         shim or conmon. Look for one in state T or D, or for an old runc below it"
+         shim. Check whether that is in state T or D, or has an old runc below it. If neither is \
+         so, kill nothing"
     )
 }
 
@@ -118,6 +120,9 @@ fn look_at_runtime(shim: &Shim, facts: &NodeFacts) -> String {
     format!("do not kill {label}: nothing shows that it is stuck; {runtime}")
 }
 
+/// What happens when a shim of containerd is killed.
+const RESTARTS_ONE_POD: &str = "its pod is restarted, and no other pod is affected";
+
 fn advice(shim: &Shim, facts: &NodeFacts) -> String {
     let pid = shim.process.pid;
     // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
@@ -140,7 +145,7 @@ fn advice(shim: &Shim, facts: &NodeFacts) -> String {
         ),
         _ if shim.process.is_stopped() && is_called => format!(
             "run `kill -CONT {pid}` to resume the shim, which frees the node at once; nothing is \
-             restarted. If that does not help, run `kill -KILL {pid}`: only this pod is lost"
+             restarted. If that does not help, run `kill -KILL {pid}`: {RESTARTS_ONE_POD}"
         ),
         _ if shim.process.is_stopped() => resume_shim(shim),
         _ if shim.process.was_resumed => format!(
@@ -162,7 +167,7 @@ fn advice(shim: &Shim, facts: &NodeFacts) -> String {
                 match is_called {
                     true => format!(
                         "{end}; if that does not help, run `kill -KILL {pid}` to end the shim: \
-                         only this pod is lost"
+                         {RESTARTS_ONE_POD}"
                     ),
                     false => end,
                 }
@@ -170,9 +175,9 @@ fn advice(shim: &Shim, facts: &NodeFacts) -> String {
             // It was seen when the look began, and may have ended since.
             _ => format!(
                 "run `pleg doctor` again in ten seconds: runc ({}) below it had been running for \
-                 {} only; kill no {} before that runc has ended, and restart no runtime: if \
-                 another runc is there each time, the runtime starts it again, and what that runc \
-                 waits for is to be found",
+                 {} only. Until it has ended, do not kill the {}, and do not restart the runtime. \
+                 If another runc runs each time, find out what those wait for, because the runtime \
+                 starts them again",
                 runc.pid,
                 go(runc.age_seconds.floor()),
                 shim.role()

@@ -5,7 +5,7 @@ use cri::Rpc;
 
 use super::remedy::release_runc;
 use super::shims::shims;
-use super::who::names;
+use super::who::{go, names};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::host::process::RuncCommand;
@@ -26,20 +26,51 @@ pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
 /// of another runtime on this machine are not the node's. The shim of a sandbox that is being created
 /// serves nothing yet: its runc is known by the container.
 pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
-    let shims = shims(facts).unwrap_or_default();
-    let runtime = facts.runtime_process().map(|runtime| runtime.pid);
-    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
-    let is_ours = |runc: &&Process| {
-        let of = runc.runc.as_ref().and_then(|it| it.container.as_ref());
-        Some(runc.ppid) == runtime
-            || shims.iter().any(|shim| shim.process.pid == runc.ppid)
-            || of.is_some_and(|id| tasks.iter().any(|task| task.id == *id))
-    };
     let is_session = |runc: &Process| runc.runc.as_ref().is_some_and(RuncCommand::is_session);
     let is_hung = |runc: &&Process| {
         runc.is_stopped() || runc.age_seconds >= RUNC_ALONE_SECONDS && !is_session(runc)
     };
-    runcs(facts).filter(is_ours).filter(is_hung).collect()
+    let runcs = runcs(facts).filter(is_hung);
+    runcs.filter(is_of_node(facts)).collect()
+}
+
+/// Those of `exec` that a shim or conmon has started long ago. They start a process and then return, but
+/// what they hold up meanwhile is not known.
+pub(crate) fn old_execs(facts: &NodeFacts) -> Vec<&Process> {
+    let host = &facts.host;
+    let is_old = |runc: &&Process| {
+        let is_exec = runc.runc.as_ref().is_some_and(|it| it.verb == "exec");
+        let is_of_shim = host.process(runc.ppid).is_some_and(Process::is_shim);
+        is_exec && is_of_shim && runc.is_runc() && runc.age_seconds >= RUNC_ALONE_SECONDS
+    };
+    let runcs = host.all_processes().iter().filter(is_old);
+    let runcs = runcs.filter(|runc| !runc.has_ended());
+    runcs.filter(is_of_node(facts)).collect()
+}
+
+fn is_of_node(facts: &NodeFacts) -> impl Fn(&&Process) -> bool {
+    let shims = shims(facts).unwrap_or_default();
+    let runtime = facts.runtime_process().map(|runtime| runtime.pid);
+    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
+    move |runc| {
+        let of = runc.runc.as_ref().and_then(|it| it.container.as_ref());
+        Some(runc.ppid) == runtime
+            || shims.iter().any(|shim| shim.process.pid == runc.ppid)
+            || of.is_some_and(|id| tasks.iter().any(|task| task.id == *id))
+    }
+}
+
+/// What started a runc, when, and what it does now.
+pub(crate) fn started(facts: &NodeFacts, runc: &Process) -> String {
+    let (parent, age) = (starter(facts, runc), go(runc.age_seconds.floor()));
+    let (label, doing) = (runc.label(), runc.doing());
+    format!("{label}, which {parent} started {age} ago, {doing}")
+}
+
+/// The process that waits for a runc.
+pub(crate) fn starter(facts: &NodeFacts, runc: &Process) -> String {
+    let parent = facts.host.process(runc.ppid).map(Process::label);
+    parent.unwrap_or_else(|| "the runtime".to_owned())
 }
 
 /// Those that have not returned between the two samples. The runc of an `exec` has a child process
@@ -103,8 +134,8 @@ fn is_of_systemd(socket: &str) -> bool {
 pub(crate) fn restart_runtime(facts: &NodeFacts) -> String {
     let process = facts.runtime_process();
     let command = match process.and_then(Process::service) {
-        Some(unit) => format!("`systemctl restart {unit}`"),
-        None => "a restart of the runtime".to_owned(),
+        Some(unit) => format!("run `systemctl restart {unit}`"),
+        None => "restart the runtime".to_owned(),
     };
     restart(facts, &command)
 }
@@ -114,7 +145,7 @@ pub(crate) fn restart_runtime(facts: &NodeFacts) -> String {
 pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
     let runcs: Vec<&Process> = runcs(facts).collect();
     if runcs.is_empty() {
-        return format!("{command} leaves running containers running");
+        return format!("{command}, which leaves running containers running");
     }
     let end = match hung_runcs(facts)[..] {
         [] => format!("find out what {} waits for, and end it", names(runcs)),
@@ -130,7 +161,7 @@ pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
     };
     format!(
         "do not restart the runtime yet: it may not finish starting while a runc does not return. \
-         Before that, {end}; then {command} leaves running containers running"
+         Before that, {end}; then {command}, which leaves running containers running"
     )
 }
 

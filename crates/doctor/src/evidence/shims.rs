@@ -10,7 +10,7 @@ use crate::evidence::lack::lack;
 use crate::evidence::owner::container_of;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
-use crate::facts::probes::Probe;
+use crate::facts::probes::{Probe, ProbeFacts};
 use crate::facts::tasks::Task;
 use crate::limits::RUNC_WAITED_FOR_SECONDS;
 
@@ -125,6 +125,14 @@ impl<'a> Shim<'a> {
         places.sort_unstable();
         places.dedup();
         places
+    }
+}
+
+/// What this runtime calls the process between it and a container.
+pub(crate) fn role(probes: &ProbeFacts) -> &'static str {
+    match probes.is_crio() {
+        true => "conmon",
+        false => "shim",
     }
 }
 

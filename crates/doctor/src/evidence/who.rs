@@ -72,6 +72,14 @@ pub(crate) fn go(seconds: f64) -> GoDuration {
     GoDuration(Duration::from_millis(millis))
 }
 
+/// `A`, `A and B`, `A, B and C`; `last` is `and` or `or`.
+pub(crate) fn series(names: &[&str], last: &str) -> String {
+    match names {
+        [first @ .., end] if !first.is_empty() => format!("{} {last} {end}", first.join(", ")),
+        _ => names.concat(),
+    }
+}
+
 /// How many examples of each kind are quoted.
 pub(crate) const MAX_EXAMPLES: usize = 5;
 
@@ -86,5 +94,17 @@ pub(crate) fn names<'a>(processes: impl IntoIterator<Item = &'a Process>) -> Str
     match processes.count() {
         0 => first.join(", "),
         more => format!("{} and {more} more", first.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_series_has_commas_and_one_conjunction() {
+        assert_eq!(series(&["A"], "or"), "A");
+        assert_eq!(series(&["A", "B"], "or"), "A or B");
+        assert_eq!(series(&["A", "B", "C"], "and"), "A, B and C");
     }
 }

@@ -11,7 +11,7 @@ use crate::evidence::exits::who;
 use crate::evidence::lack::{lack_of_processes, lack_of_tasks};
 use crate::evidence::remedy::{in_the_kernel, thaw};
 use crate::evidence::runc::hung_runcs;
-use crate::evidence::shims::shims;
+use crate::evidence::shims::{role, shims};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 
@@ -78,7 +78,7 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
             (
                 format!("{tracer} traces {label}"),
                 format!(
-                    "end {tracer}, or detach it from {label}: its end is not reported before; \
+                    "end {tracer}, or detach it from {label}, whose end is not reported until then; \
                      nothing else has to be killed"
                 ),
             )
@@ -86,16 +86,17 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
         Held::InKernel(function) => (
             format!("{label} waits in the kernel, in {function}"),
             format!(
-                "{}; do not kill its shim, which reports the exit when it ends. If that cannot be \
+                "{}; do not kill its {}, which reports the exit when it ends. If that cannot be \
                  repaired, reboot the node",
-                in_the_kernel(process)
+                in_the_kernel(process),
+                role(&facts.probes)
             ),
         ),
         Held::Nothing => (
-            "no signal is pending, so its shim may not have passed the stop".to_owned(),
+            "no signal is pending, so the stop may not have reached it".to_owned(),
             format!(
-                "{}if its grace period is over, run `kill -KILL {}` to end the container, which is \
-                 all that is lost: its pod has ended",
+                "{}if its grace period is over, run `kill -KILL {}` to end the container; its pod \
+                 has ended already",
                 look_at_shim(facts, ending),
                 process.pid
             ),
@@ -207,7 +208,7 @@ mod tests {
         assert!(found.sentence.ends_with("in nfs_wait_bit_killable"));
         assert_eq!(found.culprit.pid, Some(81));
         let advice = &found.advice[0];
-        assert!(advice.contains("cannot be killed") && advice.contains("do not kill its shim"));
+        assert!(advice.contains("cannot be killed") && advice.contains("do not kill its conmon"));
     }
 
     /// Its first thread has ended, and is a zombie until the last one has.

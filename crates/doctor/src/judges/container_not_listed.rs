@@ -39,7 +39,7 @@ fn of(facts: &NodeFacts, unlisted: &[&Task]) -> Finding {
     let runs = unlisted.iter().zip(&named).take(MAX_NAMED);
     let evidence = runs.map(|(task, named)| {
         let pid = task.init.unwrap_or_default();
-        format!("process {pid} of {named} runs, and for seconds its container was not listed")
+        format!("process {pid} of {named} runs, but {runtime} did not list the container for several seconds")
     });
     let first = unlisted[0];
     let culprit = match unlisted.len() {
@@ -61,10 +61,10 @@ fn of(facts: &NodeFacts, unlisted: &[&Task]) -> Finding {
     found.sentence = sentence;
     let (restart, pid) = (restart_runtime(facts), first.init.unwrap_or_default());
     found.advice.truncate(1);
-    let again = format!("then read the records again: {restart}");
+    let again = format!("then have the runtime read its records again: {restart}");
     let end = format!(
-        "if a container is not listed after that, end its first process (`kill -KILL {pid}`): the \
-         kubelet starts its pod again beside it"
+        "if a container is not listed after that, end its first process (`kill -KILL {pid}`), \
+         because the kubelet starts a second copy of its pod"
     );
     found.advice.push(again.into());
     found.advice.push(end.into());
@@ -100,7 +100,8 @@ mod tests {
             finding.sentence
         );
         let evidence = finding.evidence.join("\n");
-        assert!(evidence.contains("process 82 of container app of pod shop/api"));
+        let said = "process 82 of container app of pod shop/api runs, but containerd did not list the container";
+        assert!(evidence.contains(said), "{evidence}");
     }
 
     #[test]

@@ -69,10 +69,13 @@ fn of_process(host: &HostFacts, process: &Process) -> Option<Finding> {
     ));
     let most = host.limits.files_of_process_max.value().copied();
     let raise = raise(process.pid, limit, fds.hard_limit, most);
-    Some(found.advising(format!(
-        "raise the limit of {} (now {limit}) without a restart: {raise}",
+    let found = found.advising(format!(
+        "raise the limit of {} (now {limit}) without a restart: {raise}; to keep it raised, set \
+         LimitNOFILE in its unit",
         process.comm
-    )))
+    ));
+    let whose = format!("the file descriptors of {}", process.label());
+    Some(said(found, &whose, fds.open, limit))
 }
 
 /// The command that doubles a process's limit. With a single number, `prlimit` sets both
@@ -117,7 +120,9 @@ fn inotify(host: &HostFacts) -> Vec<Finding> {
         let cause = Cause::FdOrInotifyExhausted;
         let found = finding(cause, confidence, culprit(most), evidence);
         let more = max.saturating_mul(2).max(ENOUGH_INSTANCES);
-        Some(found.advising(raise_sysctl("fs.inotify.max_user_instances", *max, more)))
+        let found = found.advising(raise_sysctl("fs.inotify.max_user_instances", *max, more));
+        let whose = format!("the inotify instances of user {uid}");
+        Some(said(found, &whose, sum, *max))
     });
     findings.collect()
 }
@@ -133,12 +138,37 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
         Culprit::default(),
         evidence,
     );
-    Some(found.advising(raise_sysctl("fs.file-max", max, max.saturating_mul(2))))
+    let found = found.advising(raise_sysctl("fs.file-max", max, max.saturating_mul(2)));
+    let whose = "the open files of this machine";
+    Some(said(found, whose, open, max))
+}
+
+/// Names in the sentence of the finding what is used up, or nearly.
+fn said(mut found: Finding, whose: &str, used: u64, limit: u64) -> Finding {
+    let nearly = match found.confidence {
+        Confidence::Certain => "",
+        _ => "nearly ",
+    };
+    found.sentence = format!("{whose} are {nearly}used up: {used} of {limit}");
+    found
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_sentence_names_what_is_used_up() {
+        let said = |confidence| {
+            let found = Finding::new(Cause::FdOrInotifyExhausted, confidence);
+            said(found, "the file descriptors of crio (10)", 55, 54).sentence
+        };
+        let crio = "the file descriptors of crio (10) are";
+        let certain = said(Confidence::Certain);
+        assert_eq!(certain, format!("{crio} used up: 55 of 54"));
+        let near = said(Confidence::Medium);
+        assert_eq!(near, format!("{crio} nearly used up: 55 of 54"));
+    }
 
     #[test]
     fn a_limit_is_raised_as_far_as_it_may_be_and_the_hard_one_never_lowered() {

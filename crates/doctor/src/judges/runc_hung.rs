@@ -9,7 +9,7 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::lack_of_processes;
 use crate::evidence::remedy::release_runc;
-use crate::evidence::runc::hung_runcs;
+use crate::evidence::runc::{hung_runcs, started, starter};
 use crate::evidence::shims::shims;
 use crate::evidence::who::{go, short};
 use crate::facts::NodeFacts;
@@ -24,13 +24,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 fn of(facts: &NodeFacts, runc: &Process) -> Finding {
     let host = &facts.host;
     let age = go(runc.age_seconds.floor());
-    let parent = host.process(runc.ppid).map(Process::label);
-    let parent = parent.unwrap_or_else(|| "the runtime".to_owned());
-    let mut evidence = vec![format!(
-        "{}, which {parent} started {age} ago, {}",
-        runc.label(),
-        runc.doing()
-    )];
+    let mut evidence = vec![started(facts, runc)];
     let below = host.children(runc.pid);
     evidence.extend(below.map(|child| format!("below it, {} {}", child.label(), child.doing())));
     let culprit = culprit(facts, runc);
@@ -44,7 +38,7 @@ fn of(facts: &NodeFacts, runc: &Process) -> Finding {
         false => (Confidence::High, format!("has not returned for {age}")),
     };
     let ids: Vec<&str> = culprit.id.as_deref().into_iter().collect();
-    let release = release_runc(runc, &parent, &ids, facts);
+    let release = release_runc(runc, &starter(facts, runc), &ids, facts);
     let mut found = finding(Cause::RuncHung, confidence, culprit, evidence);
     found.sentence = format!("{command}{container}, process {}, {what}", runc.pid);
     found.advise_first(release);

@@ -87,7 +87,7 @@ fn with_unit(facts: &NodeFacts, mut finding: Finding) -> Finding {
     };
     // Advice for this node, such as how to resume the process, stays first.
     let at = usize::from(matches!(finding.advice.first(), Some(Cow::Owned(_))));
-    let restart = restart(facts, &format!("`systemctl restart {unit}`"));
+    let restart = restart(facts, &format!("run `systemctl restart {unit}`"));
     let advice = format!("read its log with `journalctl -u {unit} -n 100`; {restart}");
     finding.advice.insert(at, advice.into());
     finding

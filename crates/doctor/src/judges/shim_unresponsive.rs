@@ -8,7 +8,7 @@ use super::Opinion;
 use crate::evidence::exits::says;
 use crate::evidence::lack::{NOT_PROBED, lack_of_tasks};
 use crate::evidence::remedy::{blame, look_for, resume};
-use crate::evidence::shims::{Shim, serving, shims};
+use crate::evidence::shims::{Shim, role, serving, shims};
 use crate::evidence::who::{culprit, go, not_answered, of_pod, short, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Outcome, Probe};
@@ -66,21 +66,13 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     findings.extend(unnoticed::judge(facts, shims));
     findings.extend(without_conmon::judge(facts));
     let unseen = seen.as_ref().err().cloned().or(lack_of_tasks(probes));
-    let role = match probes.is_crio() {
-        true => "conmon",
-        false => "shim",
-    };
-    let unseen = unseen.map(|why| format!("no {role} could be inspected: {why}"));
+    let unseen = unseen.map(|why| format!("no {} could be inspected: {why}", role(probes)));
     Opinion::of(findings, [unseen])
 }
 
 fn of_stopped(facts: &NodeFacts, shim: &Shim) -> Finding {
     let probes = &facts.probes;
     let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::Certain);
-    if shim.is_conmon() {
-        // The advice of the page is about shims, and what killing one costs.
-        finding.advice.clear();
-    }
     let who = shim.process.label();
     let known = probes.calls.iter().find(|probe| {
         let id = probe.id.as_deref();

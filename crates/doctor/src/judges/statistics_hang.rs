@@ -8,13 +8,15 @@ use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::ending::endings;
 use crate::evidence::exits::who;
-use crate::evidence::lack::{NOT_ANSWERED, NOT_PROBED};
-use crate::evidence::runc::hung_runcs;
+use crate::evidence::lack::{NOT_ANSWERED, NOT_PROBED, lack_of_processes};
+use crate::evidence::remedy::release_runc;
+use crate::evidence::runc::{hung_runcs, old_execs, started, starter};
 use crate::evidence::shims::{Shim, ShimFault, shims};
-use crate::evidence::who::{go, not_answered, short};
+use crate::evidence::who::{MAX_EXAMPLES, go, names, not_answered, series, short};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{End, Outcome, Probe, STATISTICS};
+use crate::limits::RUNC_ALONE_SECONDS;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
@@ -45,21 +47,54 @@ fn of(facts: &NodeFacts, hung: &[&Probe]) -> Finding {
     let longest = hung.iter().map(|probe| probe.seconds).fold(0.0, f64::max);
     let mut evidence: Vec<String> = hung.iter().copied().map(not_answered).collect();
     evidence.push("both lists are answered".to_owned());
+    let runcs = hung_runcs(facts).into_iter().chain(old_execs(facts));
+    let runcs = runcs.map(|runc| started(facts, runc));
+    evidence.extend(runcs.take(MAX_EXAMPLES));
     let held_by = held_by(facts);
-    let (confidence, culprit, held_by) = match held_by {
-        Some((culprit, held_by)) => (Confidence::High, culprit, format!("; {held_by}")),
+    let (confidence, culprit, held_by, advice) = match held_by {
+        Some(HeldBy {
+            culprit,
+            said,
+            advice,
+        }) => (Confidence::High, culprit, format!("; {said}"), advice),
         // They may only take long.
-        None => (Confidence::Medium, Culprit::default(), String::new()),
+        None => (
+            Confidence::Medium,
+            Culprit::default(),
+            String::new(),
+            look_for(facts, &mut evidence),
+        ),
     };
     let mut found = finding(Cause::StatisticsHang, confidence, culprit, evidence);
     found.sentence = format!(
         "{} {} not answered for {}, so that {}{held_by}",
-        names.join(" and "),
+        series(&names, "and"),
         if names.len() == 1 { "was" } else { "were" },
         go(longest.floor()),
         consequence(hung),
     );
-    found
+    found.advising(advice)
+}
+
+/// What to do where no container and no command is known to hold them up.
+fn look_for(facts: &NodeFacts, evidence: &mut Vec<String>) -> String {
+    let execs = old_execs(facts);
+    if !execs.is_empty() {
+        return format!(
+            "find out what {} waits for; it may hold up the statistics of its container",
+            names(execs)
+        );
+    }
+    if lack_of_processes(&facts.host).is_none() {
+        evidence.push(format!(
+            "no container that is to stop and does not, and no runc of this node that has run for \
+             {}, was found",
+            go(RUNC_ALONE_SECONDS)
+        ));
+    }
+    "run `pleg doctor` again in a minute: it names a container that is to stop and does not, and a \
+     `runc` that does not return"
+        .to_owned()
 }
 
 /// A kubelet decides on evictions by the statistics, and only passes the metrics on.
@@ -71,8 +106,15 @@ fn consequence(hung: &[&Probe]) -> &'static str {
     }
 }
 
+/// What holds them up.
+struct HeldBy {
+    culprit: Culprit,
+    said: String,
+    advice: String,
+}
+
 /// The container for which they may wait: one that is to end, or that a runc changes.
-fn held_by(facts: &NodeFacts) -> Option<(Culprit, String)> {
+fn held_by(facts: &NodeFacts) -> Option<HeldBy> {
     let endings = endings(facts);
     if let Some(ending) = endings.first() {
         let (task, who) = (ending.task, who(ending.task));
@@ -82,24 +124,33 @@ fn held_by(facts: &NodeFacts) -> Option<(Culprit, String)> {
             id: Some(task.id.clone()),
             ..Culprit::default()
         };
-        return Some((culprit, format!("{who} is to end and does not")));
+        return Some(HeldBy {
+            culprit,
+            advice: format!("have {who} end: the finding about it shows how"),
+            said: format!("{who} is to stop and does not"),
+        });
     }
     let runc: &Process = hung_runcs(facts).into_iter().next()?;
     let id = runc
         .runc
         .as_ref()
         .and_then(|command| command.container.clone());
-    let of = id
-        .as_deref()
-        .map(|id| format!(" of container {}", short(id)));
+    let ids: Vec<&str> = id.as_deref().into_iter().collect();
+    let advice = release_runc(runc, &starter(facts, runc), &ids, facts);
+    let of = ids.first().map(|id| format!(" of container {}", short(id)));
+    let of = of.unwrap_or_default();
+    let said = format!("{}{of} does not return", runc.label());
     let culprit = Culprit {
         id,
         pid: Some(runc.pid),
         process: Some(runc.comm.clone()),
         ..Culprit::default()
     };
-    let of = of.unwrap_or_default();
-    Some((culprit, format!("{}{of} does not return", runc.label())))
+    Some(HeldBy {
+        culprit,
+        said,
+        advice,
+    })
 }
 
 #[cfg(test)]
@@ -118,15 +169,19 @@ mod tests {
 
     #[test]
     fn statistics_that_hang_while_lists_are_answered_are_a_finding() {
-        let node = hung(crio()).statistics(Rpc::ListPodSandboxStats, Outcome::Hung, 6.2);
+        let node = hung(crio())
+            .statistics(Rpc::ListPodSandboxStats, Outcome::Hung, 6.2)
+            .statistics(Rpc::ListPodSandboxMetrics, Outcome::Hung, 6.2);
         let found = &found(judge(&node.facts()))[0];
         assert_eq!(found.confidence, Confidence::Medium);
         assert_eq!(
             found.sentence,
-            "ListContainerStats and ListPodSandboxStats were not answered for 6s, so that the \
-             kubelet evicts no pod"
+            "ListContainerStats, ListPodSandboxStats and ListPodSandboxMetrics were not answered \
+             for 6s, so that the kubelet evicts no pod"
         );
         assert_eq!(found.culprit, Culprit::default());
+        let looked = "no runc of this node that has run for 30s, was found";
+        assert!(found.evidence.join("\n").ends_with(looked), "{found:#?}");
     }
 
     #[test]
@@ -150,6 +205,30 @@ mod tests {
         let runc = hung(crio()).process(200, 10, "runc");
         let finding = &found(judge(&runc.facts()))[0];
         assert_eq!(finding.culprit.pid, Some(200));
+        assert!(finding.evidence[2].starts_with("runc (200), which "));
+        assert!(finding.advice[0].starts_with("run `kill -KILL 200`"));
+    }
+
+    /// It has a child as long as it hangs, as a session has that a user has opened.
+    #[test]
+    fn an_old_exec_below_a_conmon_is_named_and_not_accused() {
+        let id = "c".repeat(64);
+        let exec = |parent: u32, age: f64| {
+            let node = hung(node("cri-o", "1.37.0").conmon(80, &id, Some("s1")));
+            let node = node.process(90, 1, "conmon").process(200, parent, "runc");
+            let node = node.process(201, 200, "runc:[2:INIT]").aged(200, age);
+            let node = node.commanded(200, &format!("runc exec --process p --detach {id}"));
+            found(judge(&node.facts())).remove(0)
+        };
+        let old = exec(90, 45.0);
+        assert_eq!(old.confidence, Confidence::Medium);
+        assert_eq!(old.culprit, Culprit::default());
+        let said = "runc (200), which conmon (90) started 45s ago, sleeps";
+        assert!(old.evidence.iter().any(|one| one == said), "{old:#?}");
+        assert!(old.advice[0].contains("runc (200)"), "{old:#?}");
+        for other in [exec(90, 3.0), exec(10, 45.0)] {
+            assert!(!other.evidence.join("").contains("200"), "{other:#?}");
+        }
     }
 
     #[test]

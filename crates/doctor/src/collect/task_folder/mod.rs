@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use base::host::is_runc;
 use pleg::kernel::Tasks;
 use pleg::model::id::Id;
 use rustix::process::geteuid;
@@ -12,6 +13,7 @@ use super::bounded::bounded;
 use super::disagreements::Disagreeing;
 use super::host::read_stat;
 use super::names::Named;
+use crate::facts::host::process::is_runc_init;
 use crate::facts::tasks::Task;
 use crate::facts::{Fact, Missing};
 
@@ -154,10 +156,11 @@ impl TaskFolder {
     }
 
     /// The containers of pods whose first process runs, except those that are `known`: sandboxes are
-    /// listed only once they are complete, and what others run here has no pod.
+    /// listed only once they are complete, and what others run here has no pod. A process that is still
+    /// runc runs nothing of its container: its start was given up, or goes on.
     pub fn running_besides(&self, known: &BTreeSet<Id>) -> BTreeMap<Id, u32> {
         let unknown = self.noted().into_iter().filter_map(|one| {
-            let init = one.init.filter(|init| self.lives(*init))?;
+            let init = one.init.filter(|init| self.has_started(*init))?;
             let id = Id::from(&*one.id);
             if known.contains(&id) {
                 return None;
@@ -203,6 +206,12 @@ impl TaskFolder {
     fn lives(&self, pid: u32) -> bool {
         let stat = read_stat(&self.proc.join(pid.to_string()));
         stat.is_some_and(|stat| !stat.has_ended())
+    }
+
+    fn has_started(&self, pid: u32) -> bool {
+        let stat = read_stat(&self.proc.join(pid.to_string()));
+        let is_runc = |comm: &str| is_runc_init(comm) || is_runc(comm);
+        stat.is_some_and(|stat| !stat.has_ended() && !is_runc(&stat.comm))
     }
 
     fn is_conmon(&self, pid: u32) -> bool {
@@ -290,23 +299,27 @@ mod tests {
         let of_pod = r#"{"annotations":{"io.kubernetes.cri.sandbox-name":"web",
             "io.kubernetes.cri.container-name":"app"}}"#;
         let tasks = [
-            ("listed", "11", 'S', of_pod),
-            ("lost", "12", 'S', of_pod),
-            ("ended", "13", 'Z', of_pod),
+            ("listed", "11", "app", 'S', of_pod),
+            ("lost", "12", "app", 'S', of_pod),
+            ("ended", "13", "app", 'Z', of_pod),
+            // Their start was given up.
+            ("given-up", "16", "runc:[2:INIT]", 'S', of_pod),
+            ("of-crun", "17", "crun", 'S', of_pod),
             // Of `ctr`, and a sandbox.
-            ("other", "14", 'S', r#"{"annotations":{}}"#),
+            ("other", "14", "app", 'S', r#"{"annotations":{}}"#),
             (
                 "sandbox",
                 "15",
+                "pause",
                 'S',
                 r#"{"annotations":{"io.kubernetes.cri.sandbox-name":"web"}}"#,
             ),
         ];
-        for (id, pid, state, spec) in tasks {
+        for (id, pid, name, state, spec) in tasks {
             let task = root.path().join(tasks_of).join(id);
             write(task.join("init.pid"), pid);
             write(task.join("config.json"), spec);
-            process(&root, pid.parse().unwrap(), "app", state);
+            process(&root, pid.parse().unwrap(), name, state);
         }
         let lost = folder.running_besides(&["listed"].map(Id::from).into());
         assert_eq!(lost, [(Id::from("lost"), 12)].into());

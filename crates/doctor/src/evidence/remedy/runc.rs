@@ -55,14 +55,12 @@ fn lost_with(runc: &Process) -> &'static str {
     let verb = runc.runc.as_ref().map(|command| command.verb.as_str());
     match verb {
         Some("create" | "start" | "run" | "restore") => {
-            "only this start of its container is lost, and the kubelet tries again"
+            "this start of the container fails, and the kubelet tries again"
         }
-        Some("kill" | "delete") => {
-            "nothing is lost: its container is still to end, which is tried again"
-        }
-        Some("update") => "only this change of its container's limits is lost",
-        Some("checkpoint") => "only this checkpoint of its container is lost",
-        _ => "its container stays as it is",
+        Some("kill" | "delete") => "the runtime reports an error, and the kubelet tries again",
+        Some("update") => "this change of the container's limits fails",
+        Some("checkpoint") => "this checkpoint of the container fails",
+        _ => "the container is not changed",
     }
 }
 

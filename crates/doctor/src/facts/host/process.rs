@@ -150,6 +150,11 @@ pub(crate) fn is_stopped(state: char) -> bool {
     matches!(state, 'T' | 't')
 }
 
+/// Whether a process of this name is a `runc init`.
+pub(crate) fn is_runc_init(comm: &str) -> bool {
+    comm.starts_with("runc:[")
+}
+
 /// Whether a path is this control group or folder, or below it.
 pub(crate) fn is_within(path: &str, group: &str) -> bool {
     path.strip_prefix(group)
@@ -197,7 +202,7 @@ impl Process {
 
     /// `runc init`, which becomes the container's process.
     pub fn is_runc_init(&self) -> bool {
-        self.comm.starts_with("runc:[")
+        is_runc_init(&self.comm)
     }
 
     /// It is part of how containers are run, so that calls for containers wait for it.

@@ -83,9 +83,8 @@ fn absent(facts: &NodeFacts, name: &str) -> Finding {
             .to_owned(),
         _ => format!(
             "start it with `systemctl start containerd`; `journalctl -u containerd -u docker -n \
-             100` shows why it exited. If dockerd starts its own containerd, dockerd is to be \
-             restarted: {}",
-            restart(facts, "`systemctl restart docker`")
+             100` shows why it exited. If dockerd starts its own containerd: {}",
+            restart(facts, "run `systemctl restart docker`")
         ),
     };
     found.advise_first(advice);

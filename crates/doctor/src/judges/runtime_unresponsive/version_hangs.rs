@@ -6,7 +6,7 @@ use pleg::runtime::Rpc;
 
 use super::{finding, queue};
 use crate::evidence::remedy::{resume_daemon, thaw};
-use crate::evidence::who::{go, not_answered};
+use crate::evidence::who::{go, not_answered, series};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{End, Probe};
 
@@ -22,7 +22,7 @@ pub(super) fn all_but_version(facts: &NodeFacts, version: &Probe) -> Finding {
     let others: Vec<_> = of_node.filter(|probe| probe.call != Rpc::Version).collect();
     let mut names = vec![version.call.name()];
     names.extend(others.iter().map(|probe| probe.call.name()));
-    let names = names.join(" or ");
+    let names = series(&names, "or");
     let sentence = format!("the container runtime answers other calls, but not {names}");
     let mut finding = finding(facts, Confidence::Medium, sentence);
     let hung = [version].into_iter().chain(others);

@@ -7,7 +7,7 @@ use causes::finding::{Confidence, Culprit, Finding};
 use crate::evidence::exits::{listed_though_dead, says, who};
 use crate::evidence::remedy::{blame, release_runc};
 use crate::evidence::runc::restart_runtime;
-use crate::evidence::shims::Shim;
+use crate::evidence::shims::{Shim, role};
 use crate::evidence::who::short;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
@@ -16,7 +16,8 @@ use crate::facts::tasks::Task;
 use crate::judges::disk_full;
 
 /// containerd 2.3 waits for each leftover shim at its start.
-const NO_RESTART: &str = "do not restart the runtime before, because it may not finish starting";
+const NO_RESTART: &str = "do not restart the runtime until the container has been deleted, because it \
+                          may not finish starting";
 
 /// One finding for each container; a stopped shim or conmon has a finding of its own.
 pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
@@ -61,10 +62,13 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
             _ => {
                 finding.evidence.push(match shim {
                     Some(shim) => format!("its {} {}", shim.named(), shim.process.doing()),
-                    None => "no shim or conmon that would report the exit was found".to_owned(),
+                    None => format!(
+                        "the {} that would report the exit was not found",
+                        role(&facts.probes)
+                    ),
                 });
                 let restart = restart_runtime(facts);
-                finding.advise_first(format!("{restart}, and checks every container again"));
+                finding.advise_first(format!("{restart}; it then checks every container again"));
             }
         }
         finding
@@ -106,15 +110,17 @@ fn blame_deletion(finding: &mut Finding, shim: &Shim, runc: &Process, facts: &No
 fn deletion_failed(finding: &mut Finding, shim: &Shim, task: &Task) {
     finding.evidence.push(format!(
         "its {} {}, and the container is not deleted: `runc delete` has failed or was ended, and \
-         containerd tries again after pauses that grow to five minutes",
+         no new one runs at the moment. containerd starts it again after a pause, which grows from \
+         one second to five minutes",
         shim.named(),
         shim.process.doing()
     ));
     let id = &task.id;
     finding.advise_first(format!(
         "read why `runc delete` of container {} failed in the log of the runtime (\"failed to delete \
-         task\"), or run `runc --root /run/containerd/runc/k8s.io delete --force {id}`, which shows \
-         what it waits for; {NO_RESTART}",
+         task\"), or run `runc --root ROOT delete --force {id}`, which shows what it waits for. ROOT \
+         is `/run/containerd/runc/k8s.io`, unless the configuration of containerd sets another \
+         `Root` for runc; {NO_RESTART}",
         short(id)
     ));
 }
@@ -176,7 +182,7 @@ mod tests {
         assert_eq!(findings.len(), 1);
         let said = "container app of pod shop/web has exited, but cri-o lists it as running";
         assert!(findings[0].sentence.starts_with(said));
-        assert!(findings[0].advice[0].contains("checks every container again"));
+        assert!(findings[0].advice[0].contains("then checks every container again"));
         assert!(!findings[0].advice.join("").contains("-KILL"));
     }
 
@@ -210,7 +216,10 @@ mod tests {
                 &format!("runc --root /run/containerd/runc/k8s.io delete {id}"),
             )
             .aged(200, 1.0);
-        for (node, advised) in [(sleeps, "`cat /proc/200/stack`"), (node(), "`runc --root")] {
+        for (node, advised) in [
+            (sleeps, "`cat /proc/200/stack`"),
+            (node(), "`runc --root ROOT delete"),
+        ] {
             let finding = &found(judge(&node.facts()))[0];
             let advice = &finding.advice[0];
             assert!(advice.contains(advised), "{advice}");

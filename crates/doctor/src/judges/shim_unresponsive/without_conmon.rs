@@ -45,18 +45,14 @@ fn of(task: &Task) -> Finding {
         id: Some(task.id.clone()),
         ..Culprit::default()
     };
-    let pod = task.pod.as_ref().and_then(|pod| pod.name.as_deref());
-    let pod = pod.unwrap_or("POD");
-    // The advice of the page is about shims, and what killing one costs.
-    finding.advice.clear();
-    finding.advice.push(
-        format!(
-            "have the container started again at a convenient time, for example with `kubectl \
-             delete pod {pod}`; a restart of the runtime does not help, because it starts no conmon"
-        )
-        .into(),
-    );
-    finding
+    let pod = task.pod.clone().unwrap_or_default();
+    let namespace = pod.namespace.as_deref().unwrap_or("NAMESPACE");
+    let pod = pod.name.as_deref().unwrap_or("POD");
+    finding.advising(format!(
+        "have the container started again at a convenient time, for example with `kubectl delete \
+         pod -n {namespace} {pod}`; a restart of the runtime does not help, because it starts no \
+         conmon"
+    ))
 }
 
 #[cfg(test)]
@@ -90,7 +86,7 @@ mod tests {
             "{}",
             findings[0].sentence
         );
-        assert!(findings[0].advice[0].contains("kubectl delete pod web"));
+        assert!(findings[0].advice[0].contains("`kubectl delete pod -n shop web`"));
         // Another process has the PID of a container that has exited.
         let mut reused = facts_of("other");
         without(&mut reused);

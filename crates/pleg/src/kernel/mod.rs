@@ -66,7 +66,9 @@ pub enum Unwatched {
     #[error("process {0} is not visible: it has ended, or pleg is in a pod without hostPID")]
     NotSeen(u32),
     /// The process is not the container's: the PID is of another namespace, or was reused.
-    #[error("process {0} is not the container's: that has ended, or pleg is in a pod without hostPID")]
+    #[error(
+        "process {0} is not the container's: that has ended, or pleg is in a pod without hostPID"
+    )]
     NotIts(u32),
     /// The container has no process any more, although the runtime reports that it runs.
     #[error("process {0} has ended")]

@@ -309,7 +309,10 @@ mod alone {
         let ended: Vec<_> = events
             .filter(|event| ends.iter().any(|end| event["type"] == *end))
             .collect();
-        assert!(ended.is_empty(), "their processes ran all the time: {ended:#?}");
+        assert!(
+            ended.is_empty(),
+            "their processes ran all the time: {ended:#?}"
+        );
     }
 }
 

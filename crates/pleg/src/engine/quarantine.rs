@@ -1,21 +1,22 @@
-//! Quarantine: the status calls during which the connection to the runtime was lost. One of them
-//! may have crashed the runtime.
+//! Suspects are status calls during which the connection to the runtime was lost: one of them may have
+//! crashed the runtime. A suspect that is lost twice in succession is quarantined.
 //!
 //! ```text
-//!   lost once --> lost again: quarantine --> lost alone twice: withheld for 1, 4, 16 ... 300 s
-//!        \__________________\_________________________________\--> answered, or outstanding for a
-//!                                                                  second: an ordinary call again
+//!   lost once --> lost again: quarantine --> lost there twice: withheld for 1, 4, 16 ... 300 s
+//!        \__________________\________________________________\--> answered, or outstanding for a
+//!                                                                 second: an ordinary call again
 //! ```
 //!
-//! One loss is a restart, and most restarts have nothing to do with a call: all outstanding calls
-//! are sent again side by side. A call that is lost twice in succession is quarantined. At most one
-//! quarantined call is outstanding, and the next one is sent as soon as it is answered. Other calls
-//! continue meanwhile: a quarantined call may be stuck for a second, and no other pod waits for it.
+//! A single loss usually means that the runtime was restarted, which has nothing to do with a call: all
+//! outstanding calls are sent again concurrently. At most one quarantined call is outstanding, and the
+//! next one is sent as soon as it is answered. Ordinary calls continue meanwhile: a quarantined call may
+//! be stuck for a second, and no other pod waits for it.
 //!
-//! A quarantined call that is lost was alone. After two such losses in succession the call is
-//! reported and withheld, with back-off. The report states only what was observed, because the
-//! runtime may have ended for another reason. So no call is given up, and the first answer ends its
-//! quarantine.
+//! A quarantined call that is lost was the only quarantined call outstanding (*alone*); ordinary calls may
+//! have been outstanding too. After two such losses in succession the call is reported and withheld, with
+//! back-off. The report states only what was observed, because the runtime may have ended for another
+//! reason. The call is always tried again, and its first answer ends the quarantine. A call for a PID is
+//! different: after one loss in quarantine it is not sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,12 +48,13 @@ pub(crate) struct Quarantine {
     sent: Option<(Request, Instant)>,
     /// When the connection was last lost; `None` once a call is answered that was sent later.
     lost_at: Option<Instant>,
-    /// The consecutive losses of quarantined PID calls, of any container, and the last one.
+    /// The consecutive losses of quarantined PID calls, of any container.
     pids: Losses,
+    /// When the last of them happened.
     pid_lost_at: Option<Instant>,
 }
 
-/// A call that was lost, and was not answered since.
+/// A call that was lost, and has not been answered since.
 #[derive(Debug)]
 struct Suspect {
     is_quarantined: bool,
@@ -173,8 +175,8 @@ impl Quarantine {
         self.waiting.push(call);
     }
 
-    /// Takes the call whose turn it is. A call that was lost alone is sent after all others: a
-    /// runtime that crashes often for another reason loses a different call each time.
+    /// Takes the call whose turn it is. A call that was lost alone is sent last. So if the runtime crashes
+    /// for another reason, a different call is lost each time, and none is withheld.
     pub(crate) fn take_next(&mut self, now: Instant) -> Option<Call> {
         let is_back = self
             .lost_at

@@ -120,7 +120,10 @@ async fn a_stopped_runtime_is_reported_and_a_death_in_between_is_reported_as_soo
         let health = node.watch.health("Degraded");
         let stuck = health["stuck"].as_array().unwrap();
         assert!(
-            stuck.iter().any(|stuck| stuck["call"] == "ListContainers"),
+            // Lists may be rare by then, and a heartbeat is sent between them.
+            ["ListContainers", "Version"]
+                .iter()
+                .any(|call| stuck.iter().any(|stuck| stuck["call"] == *call)),
             "{health}"
         );
         node.kill();

@@ -224,7 +224,7 @@ async fn a_deletion_that_does_not_return_is_found_between_two_runcs_as_well() {
             "{advice}"
         );
         assert!(
-            advice.contains("do not restart the runtime before"),
+            advice.contains("do not restart the runtime until"),
             "{advice}"
         );
         match finding["culprit"]["pid"].is_null() {

@@ -3,6 +3,7 @@
 use tokio::time::Instant;
 
 use super::call::List;
+use super::differing::CLOCK_RESOLUTION;
 use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
@@ -88,7 +89,7 @@ impl Engine {
                     let took = now.instant.duration_since(hint.at);
                     self.measure(Measurement::PodRelistEnded(took));
                 }
-                self.unobserved.differing.remove(uid);
+                let differed = self.unobserved.differing.remove(uid);
                 // Each id that the pod still has was answered after `begun`.
                 self.unobserved.failures.forget_until(uid, begun);
                 let listed = self.records.listed_as(uid);
@@ -153,12 +154,18 @@ impl Engine {
                 }
                 self.publish_commit(&commit, Some(&status), now);
                 // If the pod differs again, it is inspected now and not after the next relist. It
-                // may have differed since this inspection began, or since lists were requested that
-                // arrived meanwhile.
+                // may have differed since this inspection began. If lists arrived meanwhile, it may
+                // have differed for as long as before, but not in the lists that are inspected now.
                 self.take_step(uid, now);
-                let lists = self.relister.last_good();
-                let lists = lists.filter(|newest| Some(*newest) > commit.listed);
-                let since = begun.min(lists.unwrap_or(begun));
+                let newest = self.relister.last_good();
+                let since = match newest.filter(|newest| Some(*newest) > commit.listed) {
+                    None => begun,
+                    Some(newest) => {
+                        let inspected = commit.listed.map(|listed| listed + CLOCK_RESOLUTION);
+                        let differed = differed.max(inspected).unwrap_or(newest);
+                        begun.min(newest).min(differed)
+                    }
+                };
                 self.unobserved.differing.note_earlier(uid, since);
                 // Passes do not wait for an overdue pod, so they do not cover it.
                 if self.unobserved.overdue_pods.contains_key(uid)

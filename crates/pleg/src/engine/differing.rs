@@ -9,7 +9,7 @@ use tokio::time::Instant;
 use crate::model::id::PodUid;
 
 /// The resolution of `Instant`.
-const CLOCK_RESOLUTION: Duration = Duration::from_nanos(1);
+pub(super) const CLOCK_RESOLUTION: Duration = Duration::from_nanos(1);
 
 #[derive(Debug, Default)]
 pub(crate) struct Differing {
@@ -43,11 +43,11 @@ impl Differing {
         }
     }
 
-    /// The pod was observed or removed.
-    pub(crate) fn remove(&mut self, uid: &PodUid) {
-        if let Some(since) = self.since.remove(uid) {
-            self.by_time.remove(&(since.unobserved, uid.clone()));
-        }
+    /// The pod was observed or removed. Returns since when it was unobserved.
+    pub(crate) fn remove(&mut self, uid: &PodUid) -> Option<Instant> {
+        let since = self.since.remove(uid)?.unobserved;
+        self.by_time.remove(&(since, uid.clone()));
+        Some(since)
     }
 
     /// All pods except these were observed as of `observed`.

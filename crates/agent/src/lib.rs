@@ -31,12 +31,12 @@ mod metrics;
 mod pods;
 mod records;
 mod reports;
-mod runcs;
 #[cfg(test)]
 mod sample_report;
 mod shared_answer;
 mod static_pods;
 mod supervisor;
+mod symptoms;
 mod yaml_words;
 
 pub use agent::Agent;

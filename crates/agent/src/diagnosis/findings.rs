@@ -1,10 +1,12 @@
 //! What diagnoses have found, in reports.
 
+use std::collections::BTreeSet;
+
 use pleg::out::health::HealthState;
 use pleg::out::status_report::{Finding, StatusReport};
 use tokio::sync::watch;
 
-use crate::runcs::Runc;
+use crate::symptoms::Symptom;
 
 /// What was found, for whatever makes a report.
 #[derive(Clone, Debug, Default)]
@@ -14,8 +16,8 @@ pub struct Findings(watch::Sender<Known>);
 pub(crate) struct Known {
     /// Of the trouble that calls show; over once the node is Healthy.
     pub(super) leading: Option<Finding>,
-    /// Of an overdue runc; removed when the runc has returned, whatever calls show.
-    pub(super) of_runc: Option<(Runc, Finding)>,
+    /// Of a symptom; removed when the symptom is over, whatever calls show.
+    pub(super) of_symptom: Option<(Symptom, Finding)>,
     pub(super) warnings: Vec<Finding>,
 }
 
@@ -25,8 +27,8 @@ impl Findings {
         let known = self.0.borrow();
         let is_well = report.health.state == HealthState::Healthy && !report.guard.limit_reached;
         let leading = known.leading.as_ref().filter(|_| !is_well);
-        let of_runc = known.of_runc.as_ref().map(|(_, finding)| finding);
-        report.finding = leading.or(of_runc).cloned();
+        let of_symptom = known.of_symptom.as_ref().map(|(_, finding)| finding);
+        report.finding = leading.or(of_symptom).cloned();
         report.warnings.clone_from(&known.warnings);
     }
 
@@ -45,11 +47,11 @@ impl Findings {
             .send_if_modified(|known| known.leading.take().is_some());
     }
 
-    /// Removes the finding of a runc that has returned.
-    pub(super) fn retain_runc(&self, is_overdue: impl Fn(&Runc) -> bool) {
-        let is_over = |(runc, _): &mut (Runc, Finding)| !is_overdue(runc);
+    /// Removes the finding of a symptom that is over.
+    pub(super) fn retain_of(&self, symptoms: &BTreeSet<Symptom>) {
+        let is_over = |(symptom, _): &mut (Symptom, Finding)| !symptoms.contains(symptom);
         self.0
-            .send_if_modified(|known| known.of_runc.take_if(is_over).is_some());
+            .send_if_modified(|known| known.of_symptom.take_if(is_over).is_some());
     }
 }
 
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_well_again_has_no_finding_but_that_of_a_runc_until_it_returns() {
+    fn a_node_that_is_well_again_has_no_finding_but_that_of_a_symptom_until_it_is_over() {
         let findings = Findings::default();
         let shown = |state, reason| {
             let mut report = report(state, reason, &[]);
@@ -74,17 +76,17 @@ mod tests {
             report.finding.map(|finding| finding.cause)
         };
         let (degraded, healthy) = (("Degraded", "ListStuck"), ("Healthy", "AllSeen"));
-        let runc = Runc::of_test(200);
+        let symptom = Symptom::of_test(200);
         findings.change(|known| {
             known.leading = Some(finding("disk-full"));
-            known.of_runc = Some((runc.clone(), finding("runc-hung")));
+            known.of_symptom = Some((symptom.clone(), finding("runc-hung")));
         });
         assert_eq!(shown(degraded.0, degraded.1).as_deref(), Some("disk-full"));
         assert_eq!(shown(healthy.0, healthy.1).as_deref(), Some("runc-hung"));
         findings.node_is_healthy();
-        findings.retain_runc(|other| *other == runc);
+        findings.retain_of(&BTreeSet::from([symptom]));
         assert_eq!(shown(degraded.0, degraded.1).as_deref(), Some("runc-hung"));
-        findings.retain_runc(|_| false);
+        findings.retain_of(&BTreeSet::new());
         assert_eq!(shown(healthy.0, healthy.1), None);
     }
 }

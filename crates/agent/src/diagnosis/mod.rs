@@ -4,7 +4,7 @@
 //! ```text
 //!   reports --> occasions (pure: when) --> doctor (a process of its own) --> Findings --> reports
 //!                 ^                             \--> bundles: the newest ten, 50 MB
-//!   runcs --------/
+//!   symptoms -----/
 //! ```
 //!
 //! The doctor is a process, so that its memory and whatever it blocks in go with it.
@@ -28,7 +28,7 @@ use self::occasions::{Occasion, Occasions};
 use crate::history::History;
 use crate::metrics::{Diagnosed, Metrics};
 use crate::reports::Reports;
-use crate::runcs::{self, Runc, RuncId};
+use crate::symptoms::{self, Symptom};
 
 mod bundles;
 mod doctor;
@@ -118,12 +118,12 @@ impl Diagnosis {
         }
     }
 
-    /// Diagnoses by these reports for as long as they are made, and by the runcs of this machine.
+    /// Diagnoses by these reports for as long as they are made, and by the symptoms of this machine.
     pub(crate) async fn run(&self, outputs: Outputs<'_>, reports: Reports) {
-        let overdue = watch::Sender::default();
+        let symptoms = watch::Sender::default();
         tokio::select! {
-            never = runcs::watch("/proc".into(), &overdue) => match never {},
-            () = self.diagnose_by(outputs, reports, overdue.subscribe()) => {}
+            never = symptoms::watch("/proc".into(), &symptoms) => match never {},
+            () = self.diagnose_by(outputs, reports, symptoms.subscribe()) => {}
         }
     }
 
@@ -131,37 +131,42 @@ impl Diagnosis {
         &self,
         outputs: Outputs<'_>,
         mut reports: Reports,
-        mut runcs: watch::Receiver<BTreeSet<Runc>>,
+        mut symptoms: watch::Receiver<BTreeSet<Symptom>>,
     ) {
         let mut occasions = Occasions::new(self.config.check_up, Instant::now());
         loop {
             let is_open = tokio::select! {
                 changed = reports.changed() => changed.is_ok(),
-                changed = runcs.changed() => changed.is_ok(),
+                changed = symptoms.changed() => changed.is_ok(),
             };
             if !is_open {
                 return;
             }
-            let overdue = runcs.borrow_and_update().clone();
-            outputs.findings.retain_runc(|runc| overdue.contains(runc));
+            let present = symptoms.borrow_and_update().clone();
+            outputs.findings.retain_of(&present);
             let occasion = {
                 let report = reports.borrow_and_update();
                 let state = report.as_ref().map(|report| report.health.state);
                 if state == Some(HealthState::Healthy) {
                     outputs.findings.node_is_healthy();
                 }
-                occasions.next(report.as_ref(), &overdue, Instant::now())
+                occasions.next(report.as_ref(), &present, Instant::now())
             };
             if let Some(occasion) = occasion {
-                self.diagnose(occasion, &overdue, outputs).await;
+                self.diagnose(occasion, &present, outputs).await;
             }
         }
     }
 
-    async fn diagnose(&self, occasion: Occasion, overdue: &BTreeSet<Runc>, outputs: Outputs<'_>) {
+    async fn diagnose(
+        &self,
+        occasion: Occasion,
+        symptoms: &BTreeSet<Symptom>,
+        outputs: Outputs<'_>,
+    ) {
         let time = system_clock()();
         let place = match occasion {
-            Occasion::Trouble | Occasion::OverdueRunc => self.place(time).await,
+            Occasion::Trouble | Occasion::Symptoms => self.place(time).await,
             // The bundle of a healthy node is not kept.
             Occasion::CheckUp => None,
         };
@@ -180,27 +185,29 @@ impl Diagnosis {
             return;
         };
         outputs.systemd_cookie(report.systemd_cookie_left_seconds, time);
-        if let (Some(history), Occasion::Trouble | Occasion::OverdueRunc) =
-            (outputs.history, occasion)
+        if let (Some(history), Occasion::Trouble | Occasion::Symptoms) = (outputs.history, occasion)
         {
             history.diagnosed(report.recorded(time, bundle.as_deref()));
         }
-        let of_runc = report.of_runc(overdue, occasion);
+        let of_symptom = report.of_symptom(symptoms, occasion);
         let findings: Vec<_> = report.into_findings(time, bundle.as_deref()).collect();
-        let of_runc = of_runc.and_then(|(runc, at)| Some((runc, findings.get(at)?.clone())));
+        let of_symptom =
+            of_symptom.and_then(|(symptom, at)| Some((symptom, findings.get(at)?.clone())));
         match occasion {
             Occasion::CheckUp => outputs.findings.change(|known| known.warnings = findings),
-            Occasion::OverdueRunc => {
-                log(of_runc.as_ref().map(|(_, finding)| finding));
-                outputs.findings.change(|known| known.of_runc = of_runc);
+            Occasion::Symptoms => {
+                log(of_symptom.as_ref().map(|(_, finding)| finding));
+                outputs
+                    .findings
+                    .change(|known| known.of_symptom = of_symptom);
             }
             Occasion::Trouble => {
                 let first = findings.into_iter().next();
                 log(first.as_ref());
                 outputs.findings.change(|known| {
                     known.leading = first;
-                    if of_runc.is_some() {
-                        known.of_runc = of_runc;
+                    if of_symptom.is_some() {
+                        known.of_symptom = of_symptom;
                     }
                 });
             }
@@ -251,20 +258,28 @@ fn log(finding: Option<&Finding>) {
 }
 
 impl DoctorReport {
-    /// The runc that a finding is about, and the index of the finding. If no finding names the runc for
-    /// which the node was diagnosed, the first one explains it.
-    fn of_runc(&self, overdue: &BTreeSet<Runc>, occasion: Occasion) -> Option<(Runc, usize)> {
+    /// The symptom that a finding is about, and the index of the finding. If no finding names the process
+    /// for which the node was diagnosed, the first one that is not only a suspicion explains it.
+    fn of_symptom(
+        &self,
+        symptoms: &BTreeSet<Symptom>,
+        occasion: Occasion,
+    ) -> Option<(Symptom, usize)> {
         let findings = self.findings.iter().enumerate();
         let mut named = findings.filter_map(|(at, finding)| {
-            let mut overdue = overdue.iter();
-            let runc = overdue.find(|runc| is_about(finding, runc))?;
-            Some((runc.clone(), at))
+            let mut symptoms = symptoms.iter();
+            let symptom = symptoms.find(|symptom| is_about(finding, symptom))?;
+            Some((symptom.clone(), at))
         });
-        let first = || {
-            let first = overdue.first().filter(|_| !self.findings.is_empty())?;
-            (occasion == Occasion::OverdueRunc).then(|| (first.clone(), 0))
+        let explains = || {
+            let first = symptoms
+                .first()
+                .filter(|_| occasion == Occasion::Symptoms)?;
+            let mut findings = self.findings.iter();
+            let at = findings.position(|finding| finding.confidence != "low")?;
+            Some((first.clone(), at))
         };
-        named.next().or_else(first)
+        named.next().or_else(explains)
     }
 
     fn recorded(&self, began: WallTime, bundle: Option<&Path>) -> recorder::Diagnosed {
@@ -290,11 +305,12 @@ impl DoctorReport {
     }
 }
 
-fn is_about(finding: &recorder::Finding, runc: &Runc) -> bool {
+fn is_about(finding: &recorder::Finding, symptom: &Symptom) -> bool {
     let culprit = &finding.culprit;
-    match &runc.id {
-        RuncId::Process(pid) => culprit.pid == Some(*pid),
-        RuncId::Deletion(container) => culprit.id.as_ref() == Some(container),
+    match symptom {
+        Symptom::Process { pid, .. } => culprit.pid == Some(*pid),
+        Symptom::Deletion { container, .. } => culprit.id.as_ref() == Some(container),
+        Symptom::Full(_) => false,
     }
 }
 
@@ -307,22 +323,24 @@ mod tests {
     use crate::sample_report::report;
 
     #[test]
-    fn an_overdue_runc_is_reported_by_the_finding_that_names_it() {
-        let json = r#"{"findings":[{"cause":"disk-full","culprit":{}},
-            {"cause":"runc-hung","culprit":{"pid":200}}]}"#;
+    fn a_symptom_is_reported_by_the_finding_that_names_it_or_explains_it() {
+        let json = r#"{"findings":[{"cause":"too-many-containers","culprit":{},"confidence":"low"},
+            {"cause":"disk-full","culprit":{},"confidence":"certain"},
+            {"cause":"runc-hung","culprit":{"pid":200},"confidence":"high"}]}"#;
         let report: DoctorReport = serde_json::from_str(json).unwrap();
-        let overdue = |pids: &[u32]| pids.iter().map(|pid| Runc::of_test(*pid)).collect();
-        let at =
-            |pids: &[u32], occasion| report.of_runc(&overdue(pids), occasion).map(|(_, at)| at);
-        assert_eq!(at(&[100, 200], Occasion::Trouble), Some(1));
+        let symptoms = |pids: &[u32]| pids.iter().map(|pid| Symptom::of_test(*pid)).collect();
+        let at = |pids: &[u32], occasion| {
+            let found = report.of_symptom(&symptoms(pids), occasion);
+            found.map(|(_, at)| at)
+        };
+        assert_eq!(at(&[100, 200], Occasion::Trouble), Some(2));
         assert_eq!(at(&[100], Occasion::Trouble), None);
-        // What explains it may name something else.
-        assert_eq!(at(&[100], Occasion::OverdueRunc), Some(0));
-        assert_eq!(at(&[], Occasion::OverdueRunc), None);
+        assert_eq!(at(&[100], Occasion::Symptoms), Some(1));
+        assert_eq!(at(&[], Occasion::Symptoms), None);
     }
 
     #[tokio::test]
-    async fn what_is_found_of_a_runc_stays_until_it_has_ended() {
+    async fn what_is_found_of_a_symptom_stays_until_it_is_over() {
         let place = tempfile::tempdir().unwrap();
         let program = place.path().join("pleg");
         let json = r#"{"findings":[{"cause":"runc-hung","culprit":{"pid":200}}]}"#;
@@ -341,7 +359,7 @@ mod tests {
             history: None,
         };
         let (healthy, reports) = watch::channel(Some(report("Healthy", "AllSeen", &[])));
-        let (overdue, runcs) = watch::channel(BTreeSet::from([Runc::of_test(200)]));
+        let (present, symptoms) = watch::channel(BTreeSet::from([Symptom::of_test(200)]));
         let shown = || {
             let mut report = report("Healthy", "AllSeen", &[]);
             findings.show(&mut report);
@@ -349,16 +367,16 @@ mod tests {
         };
         let happens = async {
             let mut changes = findings.changes();
-            overdue.send_replace(BTreeSet::from([Runc::of_test(200)]));
+            present.send_replace(BTreeSet::from([Symptom::of_test(200)]));
             changes.changed().await.unwrap();
             assert_eq!(shown().as_deref(), Some("runc-hung"));
             healthy.send_modify(|_| {});
-            overdue.send_replace(BTreeSet::new());
+            present.send_replace(BTreeSet::new());
             changes.changed().await.unwrap();
             assert_eq!(shown(), None);
         };
         tokio::select! {
-            () = diagnosis.diagnose_by(outputs, reports, runcs) => panic!("it goes on"),
+            () = diagnosis.diagnose_by(outputs, reports, symptoms) => panic!("it goes on"),
             () = happens => {}
         }
     }

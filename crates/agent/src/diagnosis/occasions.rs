@@ -1,5 +1,5 @@
-//! When the node is diagnosed: once for each trouble that lasts and once for overdue runcs, each at most
-//! once a minute; and once a day while the node is healthy.
+//! When the node is diagnosed: once for each trouble that lasts and once for symptoms, each at most once a
+//! minute; and once a day while the node is healthy.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 use tokio::time::Instant;
 
-use crate::runcs::Runc;
+use crate::symptoms::Symptom;
 
 /// Trouble that ends sooner is not diagnosed.
 const LASTS: Duration = Duration::from_secs(3);
@@ -29,8 +29,8 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 pub(super) enum Occasion {
     /// Something is wrong.
     Trouble,
-    /// A runc is overdue, whatever calls show.
-    OverdueRunc,
+    /// This machine shows symptoms, whatever calls show.
+    Symptoms,
     /// A day has passed.
     CheckUp,
 }
@@ -50,9 +50,9 @@ pub(super) struct Occasions {
     /// The one that was diagnosed.
     diagnosed: Option<Trouble>,
     last: Option<Instant>,
-    /// The runcs that were overdue at the last diagnosis.
-    runcs: BTreeSet<Runc>,
-    last_of_runcs: Option<Instant>,
+    /// The symptoms at the last diagnosis of symptoms.
+    symptoms: BTreeSet<Symptom>,
+    last_of_symptoms: Option<Instant>,
     check_up: Option<Instant>,
 }
 
@@ -62,25 +62,25 @@ impl Occasions {
             trouble: None,
             diagnosed: None,
             last: None,
-            runcs: BTreeSet::new(),
-            last_of_runcs: None,
+            symptoms: BTreeSet::new(),
+            last_of_symptoms: None,
             check_up: checks_up.then(|| now + FIRST_CHECK_UP),
         }
     }
 
-    /// Whether there is one now; it counts as taken. Without a report only runcs are one: what is not
+    /// Whether there is one now; it counts as taken. Without a report only symptoms are one: what is not
     /// known is no trouble.
     pub(super) fn next(
         &mut self,
         report: Option<&StatusReport>,
-        overdue: &BTreeSet<Runc>,
+        symptoms: &BTreeSet<Symptom>,
         now: Instant,
     ) -> Option<Occasion> {
         let of_report = report.and_then(|report| self.of_report(report, now));
         if of_report.is_some() {
             self.last = Some(now);
         }
-        of_report.or_else(|| self.of_runcs(overdue, now))
+        of_report.or_else(|| self.of_symptoms(symptoms, now))
     }
 
     fn of_report(&mut self, report: &StatusReport, now: Instant) -> Option<Occasion> {
@@ -95,18 +95,17 @@ impl Occasions {
         }
     }
 
-    /// At most once a minute, whatever else is diagnosed: a runc is to be reported soon.
-    fn of_runcs(&mut self, overdue: &BTreeSet<Runc>, now: Instant) -> Option<Occasion> {
-        if overdue.is_empty() {
-            self.runcs.clear();
-        }
-        let may = self.last_of_runcs.is_none_or(|last| now >= last + PAUSE);
-        if !may || *overdue == self.runcs {
+    /// At most once a minute, whatever else is diagnosed: a symptom is to be reported soon.
+    fn of_symptoms(&mut self, symptoms: &BTreeSet<Symptom>, now: Instant) -> Option<Occasion> {
+        // What has ended needs no diagnosis.
+        self.symptoms.retain(|known| symptoms.contains(known));
+        let may = self.last_of_symptoms.is_none_or(|last| now >= last + PAUSE);
+        if !may || *symptoms == self.symptoms {
             return None;
         }
-        self.runcs.clone_from(overdue);
-        self.last_of_runcs = Some(now);
-        Some(Occasion::OverdueRunc)
+        self.symptoms.clone_from(symptoms);
+        self.last_of_symptoms = Some(now);
+        Some(Occasion::Symptoms)
     }
 
     fn in_trouble(&mut self, trouble: Trouble, now: Instant) -> Option<Occasion> {
@@ -209,28 +208,28 @@ mod tests {
     }
 
     #[test]
-    fn overdue_runcs_are_diagnosed_at_once_and_more_of_them_a_minute_later() {
-        let runcs = |pids: &[u32]| pids.iter().map(|pid| Runc::of_test(*pid)).collect();
-        let overdue: [(u64, BTreeSet<Runc>); 5] = [
-            (0, runcs(&[])),
-            (10, runcs(&[1])),
-            (20, runcs(&[1, 2])),
-            (100, runcs(&[])),
-            (150, runcs(&[1])),
+    fn symptoms_are_diagnosed_at_once_and_more_of_them_a_minute_later() {
+        let of = |pids: &[u32]| pids.iter().map(|pid| Symptom::of_test(*pid)).collect();
+        let symptoms: [(u64, BTreeSet<Symptom>); 5] = [
+            (0, of(&[])),
+            (10, of(&[1])),
+            (20, of(&[1, 2])),
+            (100, of(&[])),
+            (150, of(&[1])),
         ];
         let degraded = report("Degraded", "ListStuck", &[]);
         let began = Instant::now();
         let mut occasions = Occasions::new(false, began);
         let mut taken = Vec::new();
         for second in 0..300 {
-            let (_, overdue) = overdue.iter().rfind(|(from, _)| *from <= second).unwrap();
+            let (_, symptoms) = symptoms.iter().rfind(|(from, _)| *from <= second).unwrap();
             let report = (second >= 12).then_some(&degraded);
-            let next = occasions.next(report, overdue, began + Duration::from_secs(second));
+            let next = occasions.next(report, symptoms, began + Duration::from_secs(second));
             taken.extend(next.map(|occasion| (second, occasion)));
         }
-        // A diagnosis of trouble is not delayed by one of a runc.
+        // A diagnosis of trouble is not delayed by one of symptoms.
         let trouble = (15, Occasion::Trouble);
-        let [first, second, third] = [10, 70, 150].map(|second| (second, Occasion::OverdueRunc));
+        let [first, second, third] = [10, 70, 150].map(|second| (second, Occasion::Symptoms));
         assert_eq!(taken, [first, trouble, second, third]);
     }
 

@@ -30,7 +30,12 @@ pub struct ProcessStat {
     pub start: u64,
     /// Pages that are resident.
     pub resident: Option<u64>,
+    /// Whether it was killed: SIGKILL is pending for its first thread.
+    pub is_killed: bool,
 }
+
+/// A task that is ending has this flag (`PF_EXITING`).
+const ENDING: u64 = 0x4;
 
 impl ProcessStat {
     /// From `1 (systemd) S 0 1 1 0 -1 4194560 …`; the name may contain even `) S 1`.
@@ -48,7 +53,14 @@ impl ProcessStat {
             threads: number(17)? as u32,
             start: number(19)?,
             resident: number(21),
+            is_killed: number(28).is_some_and(|pending| pending & KILL != 0),
         })
+    }
+
+    /// Whether it is to end and lives on: it was killed, or its first thread is ending or has ended.
+    pub fn is_ending(&self) -> bool {
+        let first_is_ending = self.flags & ENDING != 0 || self.state == 'Z';
+        !self.has_ended() && (self.is_killed || first_is_ending)
     }
 
     /// Whether it has ended, and its parent has not waited for it yet.
@@ -62,6 +74,9 @@ impl ProcessStat {
 pub fn has_ended(state: char, threads: u32) -> bool {
     matches!(state, 'Z' | 'X') && threads <= 1
 }
+
+/// SIGKILL in a set of signals.
+const KILL: u64 = 1 << 8;
 
 /// The lines of `/proc/PID/status` that are of use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -95,7 +110,6 @@ impl EndSignal {
 
     /// From the set of pending signals.
     fn of(pending: u64) -> Option<Self> {
-        const KILL: u64 = 1 << 8;
         const TERM: u64 = 1 << 14;
         match (pending & KILL != 0, pending & TERM != 0) {
             (true, _) => Some(Self::Kill),
@@ -199,6 +213,22 @@ mod tests {
         assert!(!alive.has_ended() && stat('Z', 1).has_ended());
         assert!(!stat('Z', 3).has_ended(), "two threads live");
         assert_eq!(ProcessStat::parse("77 (runc"), None);
+    }
+
+    #[test]
+    fn a_process_that_is_to_end_and_lives_on_is_ending_however_the_kernel_shows_it() {
+        let is_ending = |state: char, flags: u64, threads: u32, pending: u64| {
+            let line = format!(
+                "7 (app) {state} 1 7 7 0 -1 {flags} 1 2 3 4 5 6 7 8 20 0 {threads} 0 9 1 2 3 4 5 6 7 8 {pending} 0"
+            );
+            ProcessStat::parse(&line).unwrap().is_ending()
+        };
+        let none = 4_194_560;
+        assert!(!is_ending('S', none, 1, 0) && !is_ending('D', none, 1, 1 << 14));
+        assert!(is_ending('D', none, 1, 1 << 8), "SIGKILL is pending");
+        assert!(is_ending('D', none | 4, 1, 0), "it waits while it ends");
+        assert!(is_ending('Z', none | 4, 2, 0), "another thread lives on");
+        assert!(!is_ending('Z', none | 4, 1, 0), "it has ended");
     }
 
     #[test]

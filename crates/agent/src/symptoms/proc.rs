@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, open, seek};
+use rustix::fs::{Mode, OFlags, RawDir, SeekFrom, StatVfsMountFlags, open, seek, statvfs};
 
 use base::host::{ProcessStat, RuncCommand};
 
@@ -81,10 +81,6 @@ impl Processes for Proc {
         self.read_pids(&range).unwrap_or_default()
     }
 
-    fn name(&self, pid: u32) -> Option<String> {
-        Some(self.read(pid, "comm")?.trim_end().to_owned())
-    }
-
     fn live_process(&self, pid: u32) -> Option<LiveProcess> {
         live_process(&self.read(pid, "stat")?)
     }
@@ -104,6 +100,16 @@ impl Processes for Proc {
         directory.try_exists().unwrap_or(true)
     }
 
+    fn is_full(&self, directory: &Path) -> bool {
+        let Ok(found) = statvfs(directory) else {
+            return false;
+        };
+        let is_read_only = found.f_flag.contains(StatVfsMountFlags::RDONLY);
+        let no_space = found.f_blocks > 0 && found.f_bavail == 0;
+        let no_inodes = found.f_files > 0 && found.f_favail == 0;
+        !is_read_only && (no_space || no_inodes)
+    }
+
     fn uptime(&self) -> Duration {
         let uptime = fs::read_to_string(self.root.join("uptime")).unwrap_or_default();
         let seconds = uptime.split_ascii_whitespace().next();
@@ -118,6 +124,9 @@ fn live_process(stat: &str) -> Option<LiveProcess> {
     (!stat.has_ended()).then_some(LiveProcess {
         parent: stat.ppid,
         started: Duration::try_from_secs_f64(started).ok()?,
+        is_stopped: matches!(stat.state, 'T' | 't'),
+        is_ending: stat.is_ending(),
+        name: stat.comm,
     })
 }
 
@@ -143,7 +152,7 @@ mod tests {
         let live = proc.live_process(this).unwrap();
         assert_eq!(live.parent, std::os::unix::process::parent_id());
         assert!(live.started <= proc.uptime());
-        assert!(proc.name(this).is_some());
+        assert!(!live.is_stopped && !live.is_ending && !live.name.is_empty());
     }
 
     #[test]

@@ -309,9 +309,11 @@ pub(crate) fn contradictions(
     });
     let containers = requested.containers.iter().filter(|row| is_listed(&row.id));
     let containers = containers.filter(|row| {
-        status.container(&row.id).is_none_or(|found| {
-            row.state == ContainerState::Exited && found.state == ContainerState::Running
-        })
+        let has_not_ended =
+            |state| matches!(state, ContainerState::Created | ContainerState::Running);
+        status
+            .container(&row.id)
+            .is_none_or(|found| row.state == ContainerState::Exited && has_not_ended(found.state))
     });
     let containers = containers.map(|row| {
         let name = Some(row.name.clone()).filter(|name| !name.is_empty());

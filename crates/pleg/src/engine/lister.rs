@@ -46,8 +46,10 @@ enum State {
     Waiting {
         /// Since when it waits.
         since: Instant,
-        /// When it is due after a pause.
+        /// When it is due unless it is wanted earlier.
         next: Instant,
+        /// It is never sent earlier, whatever wants it: there was no connection.
+        earliest: Instant,
     },
     Outstanding {
         begun: Moment,
@@ -108,6 +110,7 @@ impl Lister {
             state: State::Waiting {
                 since: due,
                 next: due,
+                earliest: due,
             },
             wanted: None,
             last: Last::None,
@@ -123,8 +126,9 @@ impl Lister {
     /// When it is due; `None` while it is outstanding.
     pub(super) fn due(&self) -> Option<Instant> {
         match self.state {
-            State::Waiting { next, .. } => {
-                Some(self.wanted.map_or(next, |wanted| wanted.min(next)))
+            State::Waiting { next, earliest, .. } => {
+                let next = self.wanted.map_or(next, |wanted| wanted.min(next));
+                Some(next.max(earliest))
             }
             State::Outstanding { .. } => None,
         }
@@ -162,12 +166,19 @@ impl Lister {
         }
     }
 
-    /// Postpones it until `time`, if it waits.
+    /// If it waits, it is not sent before `time`, even if it is wanted.
     pub(super) fn postpone(&mut self, time: Instant) {
-        if let State::Waiting { next, .. } = &mut self.state {
-            *next = time.max(*next);
-            self.wanted = self.wanted.map(|wanted| wanted.max(time));
+        if let State::Waiting { earliest, .. } = &mut self.state {
+            *earliest = time.max(*earliest);
         }
+    }
+
+    /// There is a connection again: it is due now.
+    pub(super) fn resume(&mut self, now: Instant) {
+        if let State::Waiting { earliest, .. } = &mut self.state {
+            *earliest = now;
+        }
+        self.make_due_by(now);
     }
 
     /// It is sent now.
@@ -181,6 +192,7 @@ impl Lister {
         self.state = State::Waiting {
             since: now,
             next: now,
+            earliest: now,
         };
     }
 
@@ -226,7 +238,7 @@ impl Lister {
     /// Decides when it is due, if it waits. `shortest` is the shortest period between two lists, and
     /// `period` the current one, which is longer while changes are announced.
     pub(super) fn plan(&mut self, shortest: Duration, period: Duration) {
-        let State::Waiting { since, next } = &mut self.state else {
+        let State::Waiting { since, next, .. } = &mut self.state else {
             return;
         };
         let slow = self.punctuality.delay().unwrap_or_default();

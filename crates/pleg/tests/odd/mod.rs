@@ -13,10 +13,13 @@ use pleg::model::listed::{ListedContainer, ListedSandbox};
 use pleg::model::status::{ContainerStatus, SandboxStatus};
 use pleg::runtime::{Announcements, CallError, Listing, Runtime, RuntimeVersion};
 use sim::Sim;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 /// How long a refused connection takes.
 const REFUSED_AFTER: Duration = Duration::from_millis(1);
+
+/// More calls than this at one moment are a loop that does not end.
+const MOST_AT_ONCE: usize = 2_000;
 
 /// Its oddities.
 #[derive(Default)]
@@ -39,6 +42,10 @@ pub struct Oddities {
     pub containers_fail_after: Option<Duration>,
     /// How answers are delayed.
     pub journey: Option<Journey>,
+    /// When the last call was made, and how many were made at that moment.
+    last: Option<(Instant, usize)>,
+    /// So many calls were made at one moment that it would not have ended.
+    is_endless: bool,
 }
 
 /// How answers are delayed, each differently.
@@ -70,7 +77,27 @@ impl Odd {
         self.oddities.lock().unwrap()
     }
 
+    /// Checks that calls never followed each other without a pause.
+    #[track_caller]
+    pub fn assert_no_endless_loop(&self) {
+        assert!(!self.oddities().is_endless, "calls follow without a pause");
+    }
+
+    /// Notes a call. Returns whether there are too many at this moment.
+    fn count_call(&self) -> bool {
+        let (now, mut oddities) = (Instant::now(), self.oddities());
+        let before = oddities.last.filter(|(at, _)| *at == now);
+        let calls = before.map_or(1, |(_, calls)| calls + 1);
+        oddities.last = Some((now, calls));
+        oddities.is_endless |= calls > MOST_AT_ONCE;
+        calls > MOST_AT_ONCE
+    }
+
     async fn connect(&self) -> Result<(), CallError> {
+        if self.count_call() {
+            // Only time ends the loop, so that the world can end.
+            sleep(REFUSED_AFTER).await;
+        }
         if !self.oddities().refuses {
             return Ok(());
         }

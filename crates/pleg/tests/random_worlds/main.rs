@@ -55,7 +55,7 @@ const WORLDS: u64 = 6_000;
 const ODD_WORLDS: u64 = 2_000;
 
 /// The seeds of such worlds that have failed before.
-const ODD_BEFORE: [u64; 17] = [
+const ODD_BEFORE: [u64; 18] = [
     3_717,
     6_575,
     6_601,
@@ -67,6 +67,7 @@ const ODD_BEFORE: [u64; 17] = [
     3_735_217_573,
     2_524_669_477_855_483_647,
     5_336_725_401_721_887_402,
+    8_086_395_208_427_969_620,
     9_074_124_526_867_185_154,
     9_074_124_526_867_192_488,
     10_817_954_296_476_217_619,
@@ -294,6 +295,9 @@ impl World {
             trace.add(&record);
         }
         self.check_end(&node, &trace).await;
+        if let Some(odd) = &self.odd {
+            odd.assert_no_endless_loop();
+        }
     }
 
     /// Lets time pass. Also notes culprits that are reported only for a moment.

@@ -170,7 +170,7 @@ impl Relister {
             (None, Some((_, 1))) if self.connection.losses.is_none() => {
                 self.connection.failure = None;
                 if was_lost_meanwhile {
-                    other.make_due_by(now);
+                    other.resume(now);
                 }
             }
             (None, Some((error, _))) if was_lost_meanwhile => {

@@ -77,7 +77,7 @@ const ODD_BEFORE: [u64; 18] = [
 ];
 
 /// In these something was wrong once.
-const WRONG_BEFORE: [u64; 18] = [
+const WRONG_BEFORE: [u64; 20] = [
     75,
     2_180,
     3_410,
@@ -95,6 +95,8 @@ const WRONG_BEFORE: [u64; 18] = [
     417_061_444_994_896_371,
     1_765_455_195_336_774_049,
     2_394_757_696_063_922_682,
+    4_076_277_914_606_624_424,
+    6_957_669_306_944_145_325,
     10_252_989_791_347_339_180,
 ];
 
@@ -131,8 +133,9 @@ const MAX_WITHOUT_CULPRIT: Duration = Duration::from_secs(5);
 const GLANCE: Duration = Duration::from_millis(50);
 
 /// How long a runtime that is back may be reported as unreachable: until the next relist (1 s), while
-/// `Version` hangs (2 s), and then a list (4 s), and while a relapse is likely (3 s).
-const KNOWN_TO_BE_BACK: Duration = Duration::from_millis(10_050);
+/// `Version` hangs (2 s), and then a list (4 s), while a relapse is likely (3 s), and until a pass by slow
+/// lists ends (2 s).
+const KNOWN_TO_BE_BACK: Duration = Duration::from_millis(12_050);
 
 /// The resolution of the clock.
 const TICK: Duration = Duration::from_millis(1);
@@ -635,7 +638,9 @@ impl World {
 
         let without_culprit = health.reason == Reason::ContainerStuck
             && stuck.is_empty()
-            && !health.message.contains(" yet to be inspected");
+            && !health.message.contains(" yet to be inspected")
+            // While the whole runtime is stopped, nothing shows that there is no culprit any more.
+            && self.stopped.is_none();
         let since = self.without_culprit.filter(|_| without_culprit);
         self.without_culprit = since.or(without_culprit.then(Instant::now));
 

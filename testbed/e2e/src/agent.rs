@@ -119,7 +119,18 @@ impl Agent {
     /// Waits until its status is `wanted`, and returns it. `condition` names that in a panic.
     #[track_caller]
     pub fn until(&self, condition: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let deadline = Instant::now() + WAIT_LIMIT;
+        self.until_within(WAIT_LIMIT, condition, wanted)
+    }
+
+    /// The same, for as long as `limit`.
+    #[track_caller]
+    pub fn until_within(
+        &self,
+        limit: Duration,
+        condition: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Value {
+        let deadline = Instant::now() + limit;
         loop {
             let status = self.status();
             if wanted(&status) {
@@ -127,7 +138,7 @@ impl Agent {
             }
             assert!(
                 Instant::now() < deadline,
-                "{condition}: not within {WAIT_LIMIT:?}: {status:#}"
+                "{condition}: not within {limit:?}: {status:#}"
             );
             std::thread::sleep(Duration::from_millis(50));
         }

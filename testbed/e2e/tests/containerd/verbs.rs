@@ -244,6 +244,35 @@ async fn a_deletion_that_does_not_return_is_found_between_two_runcs_as_well() {
     agent.until("Healthy", |status| status["health"]["state"] == "Healthy");
 }
 
+/// Its first process waits for another one, which waits for a frozen disk in state D: no signal ends it.
+/// All lists and statuses are answered.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_container_that_does_not_die_is_found_by_the_agent_within_a_minute_of_its_stop() {
+    const WITHIN: Duration = Duration::from_secs(60);
+    let testbed = newest("verbs-unkillable").await;
+    let driver = Driver::new(&testbed.endpoint()).unwrap();
+    let driver = driver.with_deadline(Duration::from_secs(120));
+    let pods = run_pods(&driver, 2).await;
+    let bundles = tempfile::tempdir().unwrap();
+    let lines = format!("diagnosis:\n  directory: {}\n", bundles.path().display());
+    let agent = Agent::configured(&testbed.endpoint(), &lines);
+    let id = pods[1].id("app").unwrap().to_owned();
+    testbed.verb(&["unkillable", &id]).await.unwrap();
+    let begun = Instant::now();
+    let stopping = tokio::spawn(async move { driver.stop_container(&id).await });
+    let is_found = |status: &Value| status["finding"]["cause"] == "container-not-dying";
+    let status = agent.until_within(WITHIN, "the finding", is_found);
+    println!(
+        "the agent has a finding {:?} after the stop",
+        begun.elapsed()
+    );
+    let says = status["finding"]["sentence"].as_str().unwrap();
+    assert!(says.contains("app of pod default/pod-1"), "{says}");
+    testbed.verb(&["killable"]).await.unwrap();
+    stopping.await.unwrap().unwrap();
+    agent.until("no finding", |status| status["finding"].is_null());
+}
+
 /// Beside these, no other test runs: the doctor judges the disks of all runtimes of the machine.
 mod alone {
     use super::*;

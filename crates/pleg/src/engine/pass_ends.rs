@@ -139,10 +139,15 @@ impl Engine {
     /// Requests lists now if the last pods were observed without any: the next relist may be far
     /// away.
     fn request_needed_lists(&mut self, now: Instant) {
-        if let Some(time) = self.needs_lists_since()
-            && self.relister.state_of_lists(self.ages(now)) == Lists::Good
-        {
-            self.relister.request(time);
+        let Some(time) = self.needs_lists_since() else {
+            return;
+        };
+        if self.relister.state_of_lists(self.ages(now)) == Lists::Good {
+            for list in List::BOTH {
+                if self.relister.known_as_of(list) < Some(time) {
+                    self.relister.request_list(list, time);
+                }
+            }
         }
     }
 
